@@ -1,0 +1,177 @@
+// Package seal owns the encryption of secrets at rest: callback secrets,
+// header values, secret fields of inputs.
+//
+// Each value is sealed under a data key of its own (AES-256-GCM), and the data
+// key under a master key named in the header, so that master keys rotate
+// without touching the values. It knows nothing of storage or configuration.
+//
+// The one invariant: a sealed value opens only in the row and field that it was
+// sealed for; anything else is ErrUnsealable.
+package seal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// ErrUnsealable says that a sealed value is damaged, was moved to another place,
+// or was sealed under a key that is not in the ring. It never says which: the
+// difference would help only an attacker.
+var ErrUnsealable = errors.New("sealed value cannot be opened")
+
+const (
+	formatV1   = 1
+	nonceSize  = 12
+	tagSize    = 16
+	secretSize = 32
+	wrappedKey = nonceSize + secretSize + tagSize
+)
+
+// AAD names the one place where a sealed value belongs. It is authenticated,
+// not stored.
+type AAD struct {
+	WorkspaceID uuid.UUID
+	Table       string
+	Row         string
+	Field       string
+}
+
+// bytes encodes the place so that no two places have the same encoding.
+func (a AAD) bytes(header []byte) []byte {
+	out := make([]byte, 0, len(header)+len(a.WorkspaceID)+len(a.Table)+len(a.Row)+len(a.Field)+16)
+	out = append(out, header...)
+	out = append(out, a.WorkspaceID[:]...)
+	for _, part := range []string{a.Table, a.Row, a.Field} {
+		out = binary.BigEndian.AppendUint32(out, uint32(len(part)))
+		out = append(out, part...)
+	}
+	return out
+}
+
+// Keyring seals under its primary key and opens under any key it holds. It is
+// safe for concurrent use.
+type Keyring struct {
+	primary string
+	keys    map[string]cipher.AEAD
+}
+
+// NewKeyring makes a ring. Every key answers to its ID and to its fingerprint,
+// so a key that was once given without an ID is found again under either.
+// Returns an error when an ID is empty or too long, or names two keys.
+func NewKeyring(primary Key, others ...Key) (*Keyring, error) {
+	ring := &Keyring{primary: primary.ID, keys: make(map[string]cipher.AEAD)}
+	owner := make(map[string][secretSize]byte)
+	for _, key := range append([]Key{primary}, others...) {
+		if key.ID == "" || len(key.ID) > maxIDLength {
+			return nil, fmt.Errorf("master key: the id must have 1 to %d characters", maxIDLength)
+		}
+		aead, err := newAEAD(key.Secret[:])
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range []string{key.ID, Fingerprint(key.Secret)} {
+			if held, taken := owner[name]; taken && held != key.Secret {
+				return nil, fmt.Errorf("master key: two keys have the id %q", name)
+			}
+			owner[name], ring.keys[name] = key.Secret, aead
+		}
+	}
+	return ring, nil
+}
+
+// Seal encrypts plain for the place aad. The result is self-describing:
+//
+//	version (1) | id length (1) | id | nonce | sealed data key | nonce | sealed value
+//
+// It fails only when the system has no randomness.
+func (k *Keyring) Seal(plain []byte, aad AAD) ([]byte, error) {
+	var dataKey [secretSize]byte
+	if _, err := rand.Read(dataKey[:]); err != nil {
+		return nil, fmt.Errorf("make data key: %w", err)
+	}
+	value, err := newAEAD(dataKey[:])
+	if err != nil {
+		return nil, err
+	}
+	header := append([]byte{formatV1, byte(len(k.primary))}, k.primary...)
+	place := aad.bytes(header)
+	out := make([]byte, 0, len(header)+wrappedKey+nonceSize+len(plain)+tagSize)
+	out = append(out, header...)
+	if out, err = sealInto(out, k.keys[k.primary], dataKey[:], place); err != nil {
+		return nil, err
+	}
+	return sealInto(out, value, plain, place)
+}
+
+// Open decrypts what Seal made for the same place. Every failure is
+// ErrUnsealable.
+func (k *Keyring) Open(sealed []byte, aad AAD) ([]byte, error) {
+	id, ok := KeyID(sealed)
+	if !ok {
+		return nil, ErrUnsealable
+	}
+	master, ok := k.keys[id]
+	if !ok {
+		return nil, ErrUnsealable
+	}
+	headerSize := 2 + len(id)
+	if len(sealed) < headerSize+wrappedKey+nonceSize+tagSize {
+		return nil, ErrUnsealable
+	}
+	place := aad.bytes(sealed[:headerSize])
+	dataKey, err := openFrom(master, sealed[headerSize:headerSize+wrappedKey], place)
+	if err != nil {
+		return nil, err
+	}
+	value, err := newAEAD(dataKey)
+	if err != nil {
+		return nil, ErrUnsealable
+	}
+	return openFrom(value, sealed[headerSize+wrappedKey:], place)
+}
+
+// PrimaryID is the id of the key that Seal uses.
+func (k *Keyring) PrimaryID() string { return k.primary }
+
+// KeyID reads the id of the master key from a sealed value, so that values
+// under an old key can be found; false when the value is not of a known format.
+func KeyID(sealed []byte) (string, bool) {
+	if len(sealed) < 2 || sealed[0] != formatV1 || len(sealed) < 2+int(sealed[1]) {
+		return "", false
+	}
+	return string(sealed[2 : 2+int(sealed[1])]), true
+}
+
+func newAEAD(secret []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		return nil, fmt.Errorf("make cipher: %w", err)
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, fmt.Errorf("make cipher: %w", err)
+	}
+	return aead, nil
+}
+
+func sealInto(out []byte, aead cipher.AEAD, plain, place []byte) ([]byte, error) {
+	var nonce [nonceSize]byte
+	if _, err := rand.Read(nonce[:]); err != nil {
+		return nil, fmt.Errorf("make nonce: %w", err)
+	}
+	return aead.Seal(append(out, nonce[:]...), nonce[:], plain, place), nil
+}
+
+func openFrom(aead cipher.AEAD, sealed, place []byte) ([]byte, error) {
+	plain, err := aead.Open(nil, sealed[:nonceSize], sealed[nonceSize:], place)
+	if err != nil {
+		return nil, ErrUnsealable
+	}
+	return plain, nil
+}
