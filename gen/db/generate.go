@@ -1,0 +1,5 @@
+// Package db is generated from queries/ and the migrations by sqlc. This file
+// is its only hand-written one.
+package db
+
+//go:generate go tool -modfile=../../internal/tools/go.mod sqlc generate -f ../../sqlc.yaml

@@ -1,0 +1,110 @@
+// Package fault owns the one error type that crosses packages with a meaning
+// for the caller.
+//
+// A package returns a *fault.Error only when the caller's caller should act on
+// it; anything else is a plain wrapped error, which the server renders as
+// INTERNAL_ERROR without detail. The package knows nothing of HTTP: the table
+// from code to status is the server's.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Code is a stable, machine-readable name of a failure (decisions 3). The list
+// equals the enum ErrorCode of openapi.yaml; a test compares both.
+type Code string
+
+// The codes of error answers.
+const (
+	InvalidInput         Code = "INVALID_INPUT"
+	Unauthorized         Code = "UNAUTHORIZED"
+	InsufficientCredits  Code = "INSUFFICIENT_CREDITS"
+	Forbidden            Code = "FORBIDDEN"
+	NotFound             Code = "NOT_FOUND"
+	MethodNotAllowed     Code = "METHOD_NOT_ALLOWED"
+	NotAcceptable        Code = "NOT_ACCEPTABLE"
+	PayloadTooLarge      Code = "PAYLOAD_TOO_LARGE"
+	URITooLong           Code = "URI_TOO_LONG"
+	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE"
+	NoCallback           Code = "NO_CALLBACK"
+	ExecutionNotFinished Code = "EXECUTION_NOT_FINISHED"
+	IdempotencyMismatch  Code = "IDEMPOTENCY_MISMATCH"
+	IdempotencyInFlight  Code = "IDEMPOTENCY_IN_FLIGHT"
+	Conflict             Code = "CONFLICT"
+	PreconditionFailed   Code = "PRECONDITION_FAILED"
+	RateLimited          Code = "RATE_LIMITED"
+	Internal             Code = "INTERNAL_ERROR"
+	Unavailable          Code = "UNAVAILABLE"
+)
+
+// Codes lists every code in the order of decisions 3.
+func Codes() []Code {
+	return []Code{
+		InvalidInput, Unauthorized, InsufficientCredits, Forbidden, NotFound, MethodNotAllowed,
+		NotAcceptable, PayloadTooLarge, URITooLong, UnsupportedMediaType, NoCallback,
+		ExecutionNotFinished, IdempotencyMismatch, IdempotencyInFlight, Conflict,
+		PreconditionFailed, RateLimited, Internal, Unavailable,
+	}
+}
+
+// Detail is one fault among several: which value, by JSON pointer (RFC 6901),
+// and what is wrong with it. It never holds the value itself.
+type Detail struct {
+	Code    string
+	Message string
+	Pointer string
+}
+
+// Error is a failure that a caller can act on.
+type Error struct {
+	Code    Code
+	Message string // for the caller: what is wrong and what to do about it
+	Reason  string // a finer machine-readable cause, lower_snake; may be empty
+
+	// Unprocessable marks INVALID_INPUT that broke a module's own schema, not
+	// the envelope (422 instead of 400, decisions 3).
+	Unprocessable bool
+
+	RetryAfter time.Duration     // how long to wait before the same call can succeed; 0 = unknown
+	Details    []Detail          // all faults found at once
+	Extra      map[string]any    // further public members of the answer
+	Header     map[string]string // further headers of the answer
+	Err        error             // the cause, for the log only
+}
+
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Err)
+	}
+	return fmt.Sprintf("%s: %s", e.Code, e.Message)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// New makes an error with a message for the caller.
+func New(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Invalid makes an INVALID_INPUT error about one value of the request,
+// named by its JSON pointer.
+func Invalid(pointer, format string, args ...any) *Error {
+	message := fmt.Sprintf(format, args...)
+	return &Error{
+		Code:    InvalidInput,
+		Message: message,
+		Details: []Detail{{Code: string(InvalidInput), Message: message, Pointer: pointer}},
+	}
+}
+
+// CodeOf is the code of err: that of the *Error in its chain, or
+// INTERNAL_ERROR for every other error.
+func CodeOf(err error) Code {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return Internal
+}

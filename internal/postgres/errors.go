@@ -1,0 +1,49 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// NotFound reports whether a query that must return a row returned none.
+func NotFound(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
+
+// UniqueViolation reports whether err is a broken unique constraint; with a
+// name given, that one.
+func UniqueViolation(err error, constraint string) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "23505" && (constraint == "" || e.ConstraintName == constraint)
+}
+
+// Unavailable reports whether err says that the database cannot serve for now:
+// it is down, starting, stopping, read-only, full, out of connections, or too
+// slow. The same call may succeed later.
+func Unavailable(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return false
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch {
+		case strings.HasPrefix(e.Code, "08"), strings.HasPrefix(e.Code, "53"), strings.HasPrefix(e.Code, "57P"):
+			return true // connection, resources, operator intervention
+		case e.Code == "25006", e.Code == "55P03", e.Code == "57014", e.Code == "58030", e.Code == "40001", e.Code == "40P01":
+			return true // read-only, lock or statement timeout, I/O, serialisation, deadlock
+		}
+		return false
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err) ||
+		strings.Contains(err.Error(), "conn closed")
+}

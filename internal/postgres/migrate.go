@@ -1,0 +1,191 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// RiverSchema is the schema that River's tables live in.
+const RiverSchema = "river"
+
+// migrationLock is the advisory lock under which one process migrates.
+const migrationLock = 0x77656674 // "weft"
+
+type migration struct {
+	number int
+	name   string
+	sql    string
+}
+
+// Migrate brings the schema to what this binary expects: Weft's own migrations
+// first, then River's. Many processes may call it at once; one works, the
+// others wait. A schema newer than the binary is an error and is left alone.
+func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("connect for migration: %w", err)
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(ctx, "SET lock_timeout = 0; SET statement_timeout = 0"); err != nil {
+		return fmt.Errorf("prepare migration: %w", err)
+	}
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", migrationLock); err != nil {
+		return fmt.Errorf("lock for migration: %w", err)
+	}
+	defer func() {
+		// The session goes back to the pool only without the lock and the settings.
+		if _, err := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock_all(); RESET lock_timeout; RESET statement_timeout"); err != nil {
+			_ = conn.Conn().Close(context.WithoutCancel(ctx))
+		}
+	}()
+	if err := migrateOwn(ctx, conn.Conn()); err != nil {
+		return err
+	}
+	return migrateRiver(ctx, pool)
+}
+
+func migrateOwn(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_migrations (
+		number integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`)
+	if err != nil {
+		return fmt.Errorf("make the table of migrations: %w", err)
+	}
+	have, err := applied(ctx, conn)
+	if err != nil {
+		return err
+	}
+	want, err := embedded()
+	if err != nil {
+		return err
+	}
+	if have > len(want) {
+		return newerSchema(have, len(want))
+	}
+	for _, m := range want[have:] {
+		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, m.sql); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, "INSERT INTO schema_migrations (number, name) VALUES ($1, $2)", m.number, m.name)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("apply migration %s: %w", m.name, err)
+		}
+	}
+	return nil
+}
+
+func migrateRiver(ctx context.Context, pool *pgxpool.Pool) error {
+	if _, err := pool.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+RiverSchema); err != nil {
+		return fmt.Errorf("make the queue's schema: %w", err)
+	}
+	migrator, err := riverMigrator(pool)
+	if err != nil {
+		return err
+	}
+	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return fmt.Errorf("migrate the queue: %w", err)
+	}
+	return nil
+}
+
+// CheckSchema says whether the database is at exactly the schema that this
+// binary was made for: ours and River's. The error tells which side is behind
+// and what to do.
+func CheckSchema(ctx context.Context, pool *pgxpool.Pool) error {
+	want, err := embedded()
+	if err != nil {
+		return err
+	}
+	var exists bool
+	if err := pool.QueryRow(ctx, "SELECT to_regclass('schema_migrations') IS NOT NULL").Scan(&exists); err != nil {
+		return fmt.Errorf("read the schema's version: %w", err)
+	}
+	have := 0
+	if exists {
+		if have, err = applied(ctx, pool); err != nil {
+			return err
+		}
+	}
+	if have > len(want) {
+		return newerSchema(have, len(want))
+	}
+	if have < len(want) {
+		return fmt.Errorf("the database is at schema version %d, this binary needs %d: run `weft migrate`", have, len(want))
+	}
+	migrator, err := riverMigrator(pool)
+	if err != nil {
+		return err
+	}
+	result, err := migrator.Validate(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("read the queue's schema version: %w", err)
+	}
+	if !result.OK {
+		return fmt.Errorf("the queue's schema is not up to date (%s): run `weft migrate`", strings.Join(result.Messages, "; "))
+	}
+	return nil
+}
+
+func newerSchema(have, want int) error {
+	return fmt.Errorf("the database is at schema version %d, this binary knows %d: it is older than the database; use the newer binary", have, want)
+}
+
+func riverMigrator(pool *pgxpool.Pool) (*rivermigrate.Migrator[pgx.Tx], error) {
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{
+		Schema: RiverSchema, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("prepare the queue's migrations: %w", err)
+	}
+	return migrator, nil
+}
+
+func applied(ctx context.Context, conn interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) (int, error) {
+	var number int
+	err := conn.QueryRow(ctx, "SELECT COALESCE(max(number), 0) FROM schema_migrations").Scan(&number)
+	if err != nil {
+		return 0, fmt.Errorf("read the schema's version: %w", err)
+	}
+	return number, nil
+}
+
+// embedded lists the migrations in order; their numbers are 1, 2, 3 ... without
+// a gap.
+func embedded() ([]migration, error) {
+	names, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	list := make([]migration, 0, len(names))
+	for i, path := range names {
+		name := strings.TrimSuffix(strings.TrimPrefix(path, "migrations/"), ".sql")
+		number, err := strconv.Atoi(strings.SplitN(name, "_", 2)[0])
+		if err != nil || number != i+1 {
+			return nil, errors.New("migration " + name + " is out of order")
+		}
+		sql, err := migrations.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, migration{number: number, name: name, sql: string(sql)})
+	}
+	return list, nil
+}

@@ -1,0 +1,94 @@
+// Package postgres owns the connection to PostgreSQL: opening pools, applying
+// migrations, the DB interface and the reading of its errors.
+//
+// It knows no word of the domain; every higher level may import it. The one
+// invariant: a pool that Open returns is at the server's default isolation, in
+// UTC, and ends transactions that somebody forgot.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// DB is what a service needs of the database. *pgxpool.Pool and pgx.Tx satisfy
+// it, so a whole service can run inside one transaction.
+type DB interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+var (
+	_ DB = (*pgxpool.Pool)(nil)
+	_ DB = (pgx.Tx)(nil)
+)
+
+// Open makes a pool of at most maxConns connections (0: pgxpool's own default)
+// whose sessions are named for the part of the service that uses them. It does
+// not connect yet.
+func Open(ctx context.Context, dsn, name string, maxConns int32) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("read the database address: %w", hideDSN(err))
+	}
+	if maxConns > 0 {
+		config.MaxConns = maxConns
+	}
+	config.MaxConnIdleTime = 5 * time.Minute
+	config.HealthCheckPeriod = 30 * time.Second
+	Session(config.ConnConfig, name)
+	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		conn.TypeMap().RegisterType(&pgtype.Type{
+			Name: "timestamptz", OID: pgtype.TimestamptzOID,
+			Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+		})
+		return nil
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	return pool, nil
+}
+
+// Session sets what every session of Weft has: a name, UTC, and ends to waits
+// that nothing would end.
+func Session(config *pgx.ConnConfig, name string) {
+	config.ConnectTimeout = 5 * time.Second
+	config.RuntimeParams["application_name"] = "weft-" + name
+	config.RuntimeParams["timezone"] = "UTC"
+	config.RuntimeParams["idle_in_transaction_session_timeout"] = "30s"
+	config.RuntimeParams["lock_timeout"] = "5s"
+	config.RuntimeParams["statement_timeout"] = "30s"
+}
+
+// Connect opens one connection outside of any pool, for a session that is held:
+// LISTEN, advisory locks.
+func Connect(ctx context.Context, dsn, name string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("read the database address: %w", hideDSN(err))
+	}
+	Session(config, name)
+	return pgx.ConnectConfig(ctx, config)
+}
+
+// hideDSN drops the address itself, which holds a password, from a parse error.
+func hideDSN(err error) error {
+	if parse, ok := errors.AsType[*pgconn.ParseConfigError](err); ok {
+		if cause := errors.Unwrap(parse); cause != nil {
+			return cause
+		}
+		return errors.New("it is not a PostgreSQL address")
+	}
+	return err
+}

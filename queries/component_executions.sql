@@ -1,0 +1,164 @@
+-- name: ExecutionInsertMany :many
+-- Inserts accepted executions, one for each element of the arrays. A row whose
+-- worker_id is not 0 is inserted as started by that worker (its slot is
+-- reserved before the commit, so the intent to run commits with the row).
+INSERT INTO component_executions
+    (workspace_id, id, module, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
+     job_id, has_callback, traceparent, created_at, updated_at)
+SELECT
+    i.workspace_id, i.id, i.module,
+    CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
+    i.call, i.attempts,
+    CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
+    CASE WHEN i.worker_id = 0 THEN NULL ELSE now() END,
+    CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
+    NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), now(), now()
+FROM (SELECT
+    unnest(@workspace_ids::uuid[])   AS workspace_id,
+    unnest(@ids::uuid[])             AS id,
+    unnest(@modules::text[])         AS module,
+    unnest(@calls::bytea[])          AS call,
+    unnest(@attempts::smallint[])    AS attempts,
+    unnest(@worker_ids::integer[])   AS worker_id,
+    unnest(@job_ids::bigint[])       AS job_id,
+    unnest(@has_callbacks::boolean[]) AS has_callback,
+    unnest(@traceparents::text[])    AS traceparent) AS i
+RETURNING id, created_at;
+
+-- name: ExecutionGet :one
+-- The record of an execution with the progress of its callback.
+SELECT e.workspace_id, e.id, e.module, e.status, e.attempt, e.epoch, e.output, e.error, e.usage, e.created_at,
+       e.updated_at, e.finished_at,
+       c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
+       c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
+       c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
+FROM component_executions e
+LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND c.execution_id = e.id
+WHERE e.workspace_id = @workspace_id AND e.id = @id;
+
+-- name: ExecutionList :many
+-- Newest first, after the cursor; UUIDv7 ids order by time, so the primary key
+-- serves it and inserts do not disturb a page.
+SELECT e.workspace_id, e.id, e.module, e.status, e.attempt, e.epoch, e.output, e.error, e.usage, e.created_at,
+       e.updated_at, e.finished_at,
+       c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
+       c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
+       c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
+FROM component_executions e
+LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND c.execution_id = e.id
+WHERE e.workspace_id = @workspace_id AND e.id < @before
+ORDER BY e.id DESC
+LIMIT @max_rows;
+
+-- name: ExecutionStart :one
+-- Starts or goes on with an attempt: compare-and-set on "nobody works on it".
+-- Survives two workers at once (one gets no row) and a job that the sweep has
+-- replaced (its id no longer matches).
+UPDATE component_executions SET
+    status             = 'EXECUTING',
+    attempt            = CASE WHEN continuing THEN attempt ELSE attempt + 1 END,
+    attempt_started_at = CASE WHEN continuing THEN attempt_started_at ELSE now() END,
+    continuing         = false,
+    not_before         = NULL,
+    epoch              = epoch + 1,
+    worker_id          = @worker_id::integer,
+    updated_at         = now()
+WHERE workspace_id = @workspace_id AND id = @id AND job_id = @job_id
+  AND worker_id IS NULL AND finished_at IS NULL
+RETURNING module, call, attempts, attempt, attempt_started_at, wait_state, epoch, has_callback, traceparent;
+
+-- name: ExecutionState :one
+-- What a worker needs to know when ExecutionStart gave no row.
+SELECT job_id, worker_id, finished_at FROM component_executions
+WHERE workspace_id = @workspace_id AND id = @id;
+
+-- name: ExecutionPause :one
+-- Gives the execution back between attempts (continuing = false) or while it
+-- waits (continuing = true). Fenced by the epoch.
+UPDATE component_executions SET
+    worker_id  = NULL,
+    continuing = @continuing,
+    wait_state = @wait_state,
+    not_before = now() + @delay::interval,
+    updated_at = now()
+WHERE workspace_id = @workspace_id AND id = @id AND epoch = @epoch
+  AND worker_id IS NOT NULL AND finished_at IS NULL
+RETURNING job_id;
+
+-- name: ExecutionFinishMany :many
+-- Moves executions to their final state; a row that another worker has taken
+-- over (other epoch) or that is final already is left alone and not returned.
+UPDATE component_executions e SET
+    status      = i.status,
+    output      = i.output::json,
+    error       = i.error::json,
+    usage       = i.usage,
+    worker_id   = NULL,
+    wait_state  = NULL,
+    not_before  = NULL,
+    updated_at  = now(),
+    finished_at = now()
+FROM (SELECT
+    unnest(@workspace_ids::uuid[]) AS workspace_id,
+    unnest(@ids::uuid[])           AS id,
+    unnest(@epochs::integer[])     AS epoch,
+    unnest(@statuses::text[])      AS status,
+    NULLIF(unnest(@outputs::text[]), '') AS output,
+    NULLIF(unnest(@errors::text[]), '')  AS error,
+    unnest(@usages::bigint[])      AS usage) AS i
+WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
+  AND e.status = 'EXECUTING' AND e.finished_at IS NULL
+RETURNING e.workspace_id, e.id, e.module, e.status, e.attempt, e.output, e.error, e.usage, e.job_id,
+          e.has_callback, e.created_at, e.updated_at, e.finished_at;
+
+-- name: ExecutionChangedSince :many
+-- Of the watched executions those that changed lately: the net under lost
+-- wake-ups.
+SELECT e.workspace_id, e.id FROM component_executions e
+JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id) AS i
+  ON e.workspace_id = i.workspace_id AND e.id = i.id
+WHERE e.updated_at > now() - @since::interval;
+
+-- name: ExecutionListOrphaned :many
+-- Executions whose worker no longer holds its lock. Walks the live index only.
+SELECT e.workspace_id, e.id, e.module, e.call, e.epoch, e.crashes, e.attempt, e.job_id, e.worker_id
+FROM component_executions e
+WHERE e.finished_at IS NULL AND e.worker_id = ANY(@dead_workers::integer[])
+ORDER BY e.id
+LIMIT @max_rows;
+
+-- name: ExecutionListStranded :many
+-- Live executions that nobody works on and that have no job which could bring
+-- them back: the job is gone or finished, or it was fetched by a process that
+-- then did not start the execution.
+SELECT e.workspace_id, e.id, e.job_id
+FROM component_executions e
+LEFT JOIN river.river_job j ON j.id = e.job_id
+WHERE e.finished_at IS NULL AND e.worker_id IS NULL AND e.updated_at < now() - @grace::interval
+  AND (j.id IS NULL
+       OR j.state NOT IN ('available', 'pending', 'running', 'retryable', 'scheduled')
+       OR (j.state = 'running' AND j.attempted_at < now() - @grace::interval
+           AND (e.not_before IS NULL OR e.not_before < now() - @grace::interval)))
+ORDER BY e.id
+LIMIT @max_rows;
+
+-- name: ExecutionRequeue :one
+-- Frees an execution from a lost worker or a lost job and binds it to a new
+-- job. Compare-and-set on the job: of two sweeps one wins, and a late worker is
+-- fenced off by the epoch.
+UPDATE component_executions SET
+    worker_id  = NULL,
+    continuing = continuing OR (worker_id IS NOT NULL),
+    crashes    = crashes + CASE WHEN worker_id IS NOT NULL THEN 1 ELSE 0 END,
+    epoch      = epoch + 1,
+    job_id     = @new_job_id,
+    updated_at = now()
+WHERE workspace_id = @workspace_id AND id = @id AND job_id = @old_job_id AND finished_at IS NULL
+  AND worker_id IS NOT DISTINCT FROM sqlc.narg('worker_id')::integer
+RETURNING epoch;
+
+-- name: ExecutionCountLive :one
+SELECT count(*) FILTER (WHERE status = 'CREATED') AS created,
+       count(*) FILTER (WHERE status = 'EXECUTING') AS executing,
+       COALESCE(EXTRACT(epoch FROM now() - min(created_at)), 0)::double precision AS oldest_seconds
+FROM component_executions WHERE finished_at IS NULL;

@@ -1,0 +1,18 @@
+-- name: IdempotencyLock :one
+-- Holds the scope of a key until the transaction ends; false = somebody else
+-- holds it, so the first request has not committed yet.
+SELECT pg_try_advisory_xact_lock(@scope::bigint) AS locked;
+
+-- name: IdempotencyGet :one
+SELECT body_hash, resource_id FROM idempotency_keys
+WHERE workspace_id = @workspace_id AND operation = @operation AND path = @path AND key = @key
+  AND created_at > now() - interval '24 hours';
+
+-- name: IdempotencyPut :exec
+INSERT INTO idempotency_keys (workspace_id, operation, path, key, body_hash, resource_id)
+VALUES (@workspace_id, @operation, @path, @key, @body_hash, @resource_id)
+ON CONFLICT (workspace_id, operation, path, key) DO UPDATE
+SET body_hash = excluded.body_hash, resource_id = excluded.resource_id, created_at = now();
+
+-- name: IdempotencyDeleteExpired :execrows
+DELETE FROM idempotency_keys WHERE created_at < now() - interval '24 hours';

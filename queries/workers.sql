@@ -1,0 +1,15 @@
+-- name: WorkerInsert :one
+INSERT INTO workers (host) VALUES (@host) RETURNING id;
+
+-- name: WorkerListDead :many
+-- Workers whose session no longer holds its advisory lock: whoever can take the
+-- lock knows that its owner is gone. The row of a worker becomes visible only
+-- when its lock is held, so a worker that is just starting is never taken for
+-- dead. Must not run on the session that holds a worker's lock.
+SELECT w.id FROM workers w WHERE pg_try_advisory_xact_lock(@lock_class::integer, w.id) ORDER BY w.id;
+
+-- name: WorkerDelete :exec
+-- Forgets a dead worker once nothing names it.
+DELETE FROM workers w
+WHERE w.id = ANY(@ids::integer[])
+  AND NOT EXISTS (SELECT 1 FROM component_executions e WHERE e.finished_at IS NULL AND e.worker_id = w.id);
