@@ -1,0 +1,97 @@
+package groupcommit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func never(error) bool { return false }
+
+func TestItemsThatQueueDuringACommitShareTheNextOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sizes []int
+		g := New(Options{Flushers: 1}, never, func(_ context.Context, items []int) ([]int, error) {
+			sizes = append(sizes, len(items))
+			time.Sleep(time.Millisecond) // virtual: the commit on its way
+			return items, nil
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = g.Do(t.Context(), 0) })
+		synctest.Wait()
+		for i := range 50 {
+			wg.Go(func() {
+				if got, err := g.Do(t.Context(), i); got != i || err != nil {
+					t.Errorf("item %d was answered %d, %v", i, got, err)
+				}
+			})
+		}
+		wg.Wait()
+		if len(sizes) != 2 || sizes[0] != 1 || sizes[1] != 50 {
+			t.Errorf("commits held %v items, want 1 and 50", sizes)
+		}
+	})
+}
+
+func TestOneBadItemDoesNotFailTheOthers(t *testing.T) {
+	bad := errors.New("bad")
+	g := New(Options{Flushers: 1, Max: 8}, never, func(_ context.Context, items []int) ([]int, error) {
+		for _, i := range items {
+			if i == 7 {
+				return nil, bad
+			}
+		}
+		return items, nil
+	})
+	var wg sync.WaitGroup
+	for i := range 32 {
+		wg.Go(func() {
+			if _, err := g.Do(t.Context(), i); (err != nil) != (i == 7) {
+				t.Errorf("item %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestATransientFailureIsNotTriedItemByItem(t *testing.T) {
+	down := errors.New("down")
+	var calls atomic.Int32
+	synctest.Test(t, func(t *testing.T) {
+		g := New(Options{Flushers: 1}, func(err error) bool { return errors.Is(err, down) },
+			func(_ context.Context, _ []int) ([]int, error) {
+				calls.Add(1)
+				time.Sleep(time.Millisecond) // virtual: the commit on its way
+				return nil, down
+			})
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = g.Do(t.Context(), 0) })
+		synctest.Wait()
+		for i := range 20 {
+			wg.Go(func() {
+				if _, err := g.Do(t.Context(), i); !errors.Is(err, down) {
+					t.Errorf("item %d: %v", i, err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+	if calls.Load() != 2 {
+		t.Errorf("%d commits were tried, want 2", calls.Load())
+	}
+}
+
+func TestCloseAnswersWhatWasAcceptedAndRefusesTheRest(t *testing.T) {
+	g := New(Options{}, never, func(_ context.Context, items []int) ([]int, error) { return items, nil })
+	if got, err := g.Do(t.Context(), 3); got != 3 || err != nil {
+		t.Fatalf("answered %d, %v", got, err)
+	}
+	g.Close()
+	if _, err := g.Do(t.Context(), 4); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}

@@ -1,0 +1,132 @@
+// Package notify owns wake-ups: who waits for a change of which row, and how
+// the news travels between processes.
+//
+// A wake-up carries an id and nothing else; it may be lost, doubled or early,
+// and is never a source of truth: whoever is woken reads the row. The one
+// invariant: a subscriber is woken within two seconds of a commit even when
+// every notification is lost, because the hub re-checks what is watched.
+package notify
+
+import (
+	"sync"
+
+	"github.com/google/uuid"
+)
+
+// Key names a row: its workspace and its id.
+type Key struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+// Hub wakes subscribers of this process. The zero value is not usable: NewHub.
+type Hub struct {
+	mu      sync.Mutex
+	waiting map[Key]map[*Subscription]struct{}
+
+	outMu  sync.Mutex
+	out    []Key
+	outNew chan struct{}
+}
+
+// NewHub makes an empty hub.
+func NewHub() *Hub {
+	return &Hub{waiting: map[Key]map[*Subscription]struct{}{}, outNew: make(chan struct{}, 1)}
+}
+
+// Subscription is one interest in one row.
+type Subscription struct {
+	hub *Hub
+	key Key
+	c   chan struct{}
+}
+
+// C receives after the row may have changed; several changes may be one
+// receive.
+func (s *Subscription) C() <-chan struct{} { return s.c }
+
+// Close ends the interest. It may be called more than once.
+func (s *Subscription) Close() {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	delete(s.hub.waiting[s.key], s)
+	if len(s.hub.waiting[s.key]) == 0 {
+		delete(s.hub.waiting, s.key)
+	}
+}
+
+// Subscribe registers an interest. Subscribe first, then read the row: a change
+// after the read then always wakes.
+func (h *Hub) Subscribe(key Key) *Subscription {
+	s := &Subscription{hub: h, key: key, c: make(chan struct{}, 1)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.waiting[key] == nil {
+		h.waiting[key] = map[*Subscription]struct{}{}
+	}
+	h.waiting[key][s] = struct{}{}
+	return s
+}
+
+// Publish tells that rows have changed: at once to this process, soon to the
+// others. Call it after the commit.
+func (h *Hub) Publish(keys ...Key) {
+	h.wake(keys)
+	h.outMu.Lock()
+	// Bounded: what does not fit is found by the other processes' own checks.
+	if len(h.out) < 100_000 {
+		h.out = append(h.out, keys...)
+	}
+	h.outMu.Unlock()
+	select {
+	case h.outNew <- struct{}{}:
+	default:
+	}
+}
+
+func (h *Hub) wake(keys []Key) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, key := range keys {
+		for s := range h.waiting[key] {
+			s.poke()
+		}
+	}
+}
+
+func (h *Hub) wakeAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, subscriptions := range h.waiting {
+		for s := range subscriptions {
+			s.poke()
+		}
+	}
+}
+
+func (s *Subscription) poke() {
+	select {
+	case s.c <- struct{}{}:
+	default:
+	}
+}
+
+// watched lists the rows that somebody waits for.
+func (h *Hub) watched() []Key {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	keys := make([]Key, 0, len(h.waiting))
+	for key := range h.waiting {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// drain takes what waits to be told to other processes.
+func (h *Hub) drain() []Key {
+	h.outMu.Lock()
+	defer h.outMu.Unlock()
+	keys := h.out
+	h.out = nil
+	return keys
+}
