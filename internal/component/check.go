@@ -1,0 +1,324 @@
+package component
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+const (
+	maxFaults  = 100 // faults told at once
+	maxQuoted  = 48  // characters of a caller's value in a message
+	maxListing = 20  // allowed values named in a message
+)
+
+// Check says whether a call of the module may be accepted.
+//
+// An unknown module is INVALID_INPUT at /module. An input or config that
+// breaks the module's schema is INVALID_INPUT, Unprocessable, with all faults
+// at once, each with its JSON pointer below /input or /config, what was
+// expected and what came. No message holds a secret value.
+func (r *Registry) Check(module string, input, config json.RawMessage) error {
+	entry, ok := r.entries[module]
+	if !ok {
+		return r.unknown(module)
+	}
+	details, err := entry.input.check("/input", input)
+	if err != nil {
+		return err
+	}
+	more, err := entry.config.check("/config", config)
+	if err != nil {
+		return err
+	}
+	details = append(details, more...)
+	if len(details) == 0 {
+		return nil
+	}
+	message := fmt.Sprintf("%s: %s", details[0].Pointer, details[0].Message)
+	if len(details) > 1 {
+		message = fmt.Sprintf("%s (and %d more, see errors)", message, len(details)-1)
+	}
+	return &fault.Error{
+		Code: fault.InvalidInput, Unprocessable: true, Message: message,
+		Details: details[:min(len(details), maxFaults)],
+	}
+}
+
+// unknown is the answer to a module that is not there, with the name that was
+// probably meant.
+func (r *Registry) unknown(module string) error {
+	hint := "GET /v1/sdk/components lists the modules"
+	if len(module) <= 64 {
+		asked := strings.ToUpper(strings.ReplaceAll(module, "-", "_"))
+		for _, d := range r.list {
+			if near(asked, d.Module) {
+				hint = "did you mean " + d.Module + "?"
+				break
+			}
+		}
+	}
+	return fault.Invalid("/module", "unknown module %s; %s", quote(module), hint)
+}
+
+// near reports whether two names differ by at most two insertions, deletions
+// or replacements.
+func near(a, b string) bool {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)] <= 2
+}
+
+func (s shape) check(pointer string, data json.RawMessage) ([]fault.Detail, error) {
+	if err := storable(data); err != nil {
+		return nil, rebase(pointer, err)
+	}
+	value, err := decode(data)
+	if err != nil {
+		return nil, fault.Invalid(pointer, "is not valid JSON")
+	}
+	err = s.schema.Validate(value)
+	if err == nil {
+		return nil, nil
+	}
+	invalid, ok := err.(*jsonschema.ValidationError)
+	if !ok {
+		return nil, fmt.Errorf("validate %s: %w", pointer, err)
+	}
+	var details []fault.Detail
+	s.explain(pointer, value, invalid, &details)
+	slices.SortFunc(details, func(a, b fault.Detail) int {
+		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(details), nil
+}
+
+// explain turns the leaves of the validator's tree into faults.
+func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationError, out *[]fault.Detail) {
+	add := func(tokens []string, message string) {
+		path := pointer
+		for _, token := range tokens {
+			path += "/" + escapeToken(token)
+		}
+		*out = append(*out, fault.Detail{Code: string(fault.InvalidInput), Message: message, Pointer: cutPointer(path)})
+	}
+	at := invalid.InstanceLocation
+	switch k := invalid.ErrorKind.(type) {
+	case *kind.AnyOf, *kind.OneOf, *kind.Not:
+		add(at, "has none of the allowed forms")
+		return
+	case *kind.Required:
+		for _, name := range k.Missing {
+			add(slices.Concat(at, []string{name}), "is required"+s.describe(slices.Concat(at, []string{name})))
+		}
+		return
+	case *kind.DependentRequired:
+		for _, name := range k.Missing {
+			add(slices.Concat(at, []string{name}), "is required together with "+quote(k.Prop))
+		}
+		return
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			add(slices.Concat(at, []string{name}), "is not a known field")
+		}
+		return
+	}
+	if len(invalid.Causes) > 0 {
+		for _, cause := range invalid.Causes {
+			s.explain(pointer, root, cause, out)
+		}
+		return
+	}
+	secret := isSecret(s.secrets, at)
+	add(at, expected(invalid.ErrorKind, func(got any) string { return came(got, secret) }))
+}
+
+// describe says what a missing member should be, from the schema's own words.
+func (s shape) describe(tokens []string) string {
+	schema := s.schema
+	for _, token := range tokens {
+		if schema == nil {
+			return ""
+		}
+		schema = schema.Properties[token]
+	}
+	if schema == nil || schema.Types == nil {
+		return ""
+	}
+	return ": expected " + types(schema.Types.ToStrings())
+}
+
+// expected words one fault: what was expected, what came.
+func expected(k jsonschema.ErrorKind, came func(any) string) string {
+	switch k := k.(type) {
+	case *kind.Type:
+		return fmt.Sprintf("must be %s, got %s", types(k.Want), types([]string{k.Got}))
+	case *kind.Enum:
+		return fmt.Sprintf("must be one of %s, got %s", listing(k.Want), came(k.Got))
+	case *kind.Const:
+		return fmt.Sprintf("must be %s, got %s", listing([]any{k.Want}), came(k.Got))
+	case *kind.Format:
+		return fmt.Sprintf("must be a valid %s%s", k.Want, formatCause(k.Err))
+	case *kind.Pattern:
+		return fmt.Sprintf("must match %s, got %s", k.Want, came(k.Got))
+	case *kind.MinLength:
+		return fmt.Sprintf("must have at least %d characters, got %d", k.Want, k.Got)
+	case *kind.MaxLength:
+		return fmt.Sprintf("must have at most %d characters, got %d", k.Want, k.Got)
+	case *kind.MinItems:
+		return fmt.Sprintf("must have at least %d items, got %d", k.Want, k.Got)
+	case *kind.MaxItems:
+		return fmt.Sprintf("must have at most %d items, got %d", k.Want, k.Got)
+	case *kind.MinProperties:
+		return fmt.Sprintf("must have at least %d members, got %d", k.Want, k.Got)
+	case *kind.MaxProperties:
+		return fmt.Sprintf("must have at most %d members, got %d", k.Want, k.Got)
+	case *kind.Minimum:
+		return fmt.Sprintf("must be at least %s, got %s", number(k.Want), came(k.Got))
+	case *kind.Maximum:
+		return fmt.Sprintf("must be at most %s, got %s", number(k.Want), came(k.Got))
+	case *kind.ExclusiveMinimum:
+		return fmt.Sprintf("must be more than %s, got %s", number(k.Want), came(k.Got))
+	case *kind.ExclusiveMaximum:
+		return fmt.Sprintf("must be less than %s, got %s", number(k.Want), came(k.Got))
+	case *kind.PropertyNames:
+		return "has a member with a name that is not allowed: " + quote(k.Property)
+	case *kind.UniqueItems:
+		return fmt.Sprintf("must have no equal items, got them at %d and %d", k.Duplicates[0], k.Duplicates[1])
+	case *kind.FalseSchema:
+		return "is not allowed here"
+	}
+	return "breaks the rule " + strings.Join(k.KeywordPath(), ".")
+}
+
+// formatFault is the reason that a module's own format gives, which never
+// quotes the value; the reasons of the library's formats do.
+type formatFault struct{ error }
+
+func formatCause(err error) string {
+	if own, ok := errors.AsType[formatFault](err); ok {
+		return ": " + Cut(own.Error(), 200)
+	}
+	return ""
+}
+
+func came(value any, secret bool) string {
+	if secret {
+		return "another value"
+	}
+	switch value := value.(type) {
+	case nil:
+		return "null"
+	case string:
+		return quote(value)
+	case *big.Rat:
+		return number(value)
+	case json.Number:
+		return cutRunes(value.String(), maxQuoted)
+	case bool:
+		return strconv.FormatBool(value)
+	case []any:
+		return "an array"
+	}
+	return "an object"
+}
+
+func number(value *big.Rat) string {
+	if value.IsInt() && value.Num().BitLen() <= 160 {
+		return value.Num().String()
+	}
+	approx, _ := value.Float64()
+	return strconv.FormatFloat(approx, 'g', -1, 64)
+}
+
+func listing(values []any) string {
+	var words []string
+	for _, value := range values[:min(len(values), maxListing)] {
+		word, _ := json.Marshal(value)
+		words = append(words, string(word))
+	}
+	return strings.Join(words, ", ")
+}
+
+func types(names []string) string {
+	var words []string
+	nullable := slices.Contains(names, "null") && len(names) > 1
+	for _, name := range names {
+		switch name {
+		case "null":
+			if !nullable {
+				words = append(words, "null")
+			}
+		case "array", "object", "integer":
+			words = append(words, "an "+name)
+		default:
+			words = append(words, "a "+name)
+		}
+	}
+	if nullable {
+		words = append(words, "null")
+	}
+	return strings.Join(words, " or ")
+}
+
+// quote shows a caller's text in ASCII, so that look-alikes are seen, and cut.
+func quote(text string) string {
+	short := cutRunes(text, maxQuoted)
+	word := strconv.QuoteToASCII(strings.ToValidUTF8(short, "\uFFFD"))
+	if len(word) > 2*maxQuoted {
+		word = word[:2*maxQuoted-1] + `"`
+		short = ""
+	}
+	if len(short) < len(text) {
+		return word + "..."
+	}
+	return word
+}
+
+func cutRunes(text string, limit int) string {
+	count := 0
+	for i := range text {
+		if count == limit {
+			return text[:i]
+		}
+		count++
+	}
+	return text
+}
+
+func cutPointer(path string) string {
+	const limit = 256
+	if len(path) <= limit {
+		return path
+	}
+	end := limit
+	for !utf8.RuneStart(path[end]) {
+		end--
+	}
+	return path[:end]
+}

@@ -1,0 +1,140 @@
+package component
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+type formatted struct{ scripted }
+
+func (formatted) Formats() map[string]func(string) error {
+	return map[string]func(string) error{"even": func(text string) error {
+		if len(text)%2 != 0 {
+			return errors.New("an even number of characters is needed")
+		}
+		return nil
+	}}
+}
+
+func checked(t *testing.T) *Registry {
+	t.Helper()
+	module := formatted{scripted{Descriptor: descriptor(func(d *Descriptor) {
+		d.Input = json.RawMessage(`{"type":"object","required":["token","size"],"properties":{
+			"token":{"type":"string","minLength":4,"pattern":"^tok_","x-secret":true},
+			"size":{"type":"integer","minimum":1,"maximum":10},
+			"mode":{"type":"string","enum":["fast","slow"]},
+			"pair":{"type":"string","format":"even"},
+			"link":{"type":"string","format":"uri"},
+			"a/b~c":{"type":"array","items":{"type":"string"}},
+			"vault":{"type":"object","additionalProperties":{"type":"string","enum":["one"],"x-secret":true}}}}`)
+		d.Config = json.RawMessage(`{"type":"object","properties":{"depth":{"type":["integer","null"]}}}`)
+	}), run: func(context.Context, Call) (Result, error) { return output(`{}`), nil }}}
+	r, err := NewRegistry(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestCheckTellsAllFaultsAtOnceWithPointers(t *testing.T) {
+	err := checked(t).Check("PROBE", json.RawMessage(`{
+		"token":"secret-value-1","size":11,"mode":"medium","pair":"abc","link":"no link","a/b~c":["x",5],"vault":{"k":"secret-value-2"}}`),
+		json.RawMessage(`{"depth":"deep"}`))
+	f, ok := err.(*fault.Error)
+	if !ok || f.Code != fault.InvalidInput || !f.Unprocessable {
+		t.Fatalf("got %#v", err)
+	}
+	want := map[string]string{
+		"/input/a~1b~0c/1": "must be a string, got a number",
+		"/input/link":      "must be a valid uri",
+		"/input/mode":      `must be one of "fast", "slow", got "medium"`,
+		"/input/pair":      "must be a valid even: an even number of characters is needed",
+		"/input/size":      "must be at most 10, got 11",
+		"/input/token":     "must match ^tok_, got another value",
+		"/input/vault/k":   `must be one of "one", got another value`,
+		"/config/depth":    "must be an integer or null, got a string",
+	}
+	for _, detail := range f.Details {
+		if want[detail.Pointer] != detail.Message || detail.Code != "INVALID_INPUT" {
+			t.Errorf("%s: %q, want %q", detail.Pointer, detail.Message, want[detail.Pointer])
+		}
+		delete(want, detail.Pointer)
+	}
+	if len(want) != 0 {
+		t.Errorf("not told: %v", want)
+	}
+	if text := err.Error(); strings.Contains(text, "secret-value") {
+		t.Errorf("a secret is in %s", text)
+	}
+}
+
+func TestCheckNamesMissingFields(t *testing.T) {
+	err := checked(t).Check("PROBE", json.RawMessage(`{}`), json.RawMessage(`{}`))
+	f := err.(*fault.Error)
+	if len(f.Details) != 2 || f.Details[0].Pointer != "/input/size" || f.Details[0].Message != "is required: expected an integer" {
+		t.Errorf("got %+v", f.Details)
+	}
+}
+
+func TestAB06UnknownModulesAreRefusedWithoutReflection(t *testing.T) {
+	r := checked(t)
+	for _, module := range []string{
+		"", "NOPE", strings.Repeat("A", 10_000), "../../etc/passwd", "PR\u039fBE", "PROBE\x00", "probe", "\xff\xfe", strings.Repeat("\u202e", 500),
+	} {
+		err := r.Check(module, json.RawMessage(`{}`), json.RawMessage(`{}`))
+		f, ok := err.(*fault.Error)
+		if !ok || f.Code != fault.InvalidInput || f.Unprocessable || len(f.Details) != 1 || f.Details[0].Pointer != "/module" {
+			t.Errorf("%.20q: got %#v", module, err)
+			continue
+		}
+		if len(f.Message) > 200 || strings.ContainsFunc(f.Message, func(c rune) bool { return c > 126 || c < 32 }) {
+			t.Errorf("%.20q: message %q", module, f.Message)
+		}
+	}
+	if err := r.Check("PROVE", nil, nil); !strings.Contains(err.Error(), "did you mean PROBE?") {
+		t.Errorf("no hint in %v", err)
+	}
+}
+
+func TestAB06InputsOfTheWrongTypeAreRefused(t *testing.T) {
+	for _, data := range []string{`null`, `[]`, `"text"`, `7`, `true`} {
+		f, ok := checked(t).Check("PROBE", json.RawMessage(data), json.RawMessage(`{}`)).(*fault.Error)
+		if !ok || f.Details[0].Pointer != "/input" || !strings.HasPrefix(f.Details[0].Message, "must be an object, got ") {
+			t.Errorf("%s: %+v", data, f)
+		}
+	}
+	for _, data := range []string{``, `{`, `{} {}`} {
+		f, ok := checked(t).Check("PROBE", json.RawMessage(data), json.RawMessage(`{}`)).(*fault.Error)
+		if !ok || f.Code != fault.InvalidInput || f.Details[0].Pointer != "/input" {
+			t.Errorf("%q: %+v", data, f)
+		}
+	}
+}
+
+func TestRegistryRefusesFaultyModules(t *testing.T) {
+	for name, edit := range map[string]func(*Descriptor){
+		"name":            func(d *Descriptor) { d.Module = "lower" },
+		"no title":        func(d *Descriptor) { d.Title = "" },
+		"no timeout":      func(d *Descriptor) { d.Timeout = 0 },
+		"no mode":         func(d *Descriptor) { d.Modes = nil },
+		"effect":          func(d *Descriptor) { d.Effect = "some" },
+		"repeat":          func(d *Descriptor) { d.Repeat = "often" },
+		"schema":          func(d *Descriptor) { d.Output = json.RawMessage(`{"type":"object","properties":7}`) },
+		"not an object":   func(d *Descriptor) { d.Input = json.RawMessage(`{"type":"array"}`) },
+		"remote schema":   func(d *Descriptor) { d.Input = json.RawMessage(`{"type":"object","$ref":"http://127.0.0.1/x"}`) },
+		"idle secret":     func(d *Descriptor) { d.Input = json.RawMessage(`{"type":"object","$defs":{"a":{"x-secret":true}}}`) },
+		"schema not JSON": func(d *Descriptor) { d.Config = json.RawMessage(`{`) },
+	} {
+		if _, err := NewRegistry(scripted{Descriptor: descriptor(edit)}); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := NewRegistry(scripted{Descriptor: descriptor(nil)}, scripted{Descriptor: descriptor(nil)}); err == nil {
+		t.Error("a module was registered twice")
+	}
+}

@@ -1,0 +1,124 @@
+package component
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+// Codes of a failed execution (decisions 3). A module may add its own.
+const (
+	CodeInvalidInput   = "INVALID_INPUT"
+	CodeTimeout        = "TIMEOUT"
+	CodeCanceled       = "CANCELED"
+	CodeUpstream       = "UPSTREAM_ERROR"
+	CodeAddressBlocked = "ADDRESS_BLOCKED" // the egress guard refused the target
+	CodeOutputTooLarge = "OUTPUT_TOO_LARGE"
+	CodeInternal       = "INTERNAL_ERROR"
+)
+
+const (
+	maxMessage = 1 << 10  // bytes of an error's message, and of each text in its details
+	maxDetails = 16 << 10 // bytes of an error's details; larger ones are left out
+)
+
+// Error is why a call failed: the execution's `error`. Message and Details are
+// for the caller; Err is for the log only.
+type Error struct {
+	Code      string
+	Message   string
+	Retryable bool            // another attempt may succeed
+	Details   json.RawMessage // a JSON object, or nil
+	Err       error
+}
+
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Err)
+	}
+	return fmt.Sprintf("%s: %s", e.Code, e.Message)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Permanent makes an error that another attempt would meet again.
+func Permanent(code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Temporary makes an error that another attempt may not meet.
+func Temporary(code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Retryable: true}
+}
+
+// With adds details, any value that marshals to a JSON object.
+func (e *Error) With(details any) *Error {
+	if data, err := json.Marshal(details); err == nil {
+		e.Details = data
+	}
+	return e
+}
+
+// Cut makes text of an untrusted source fit to be shown and stored: valid
+// UTF-8 without control characters, at most limit bytes.
+func Cut(text string, limit int) string {
+	text = text[:min(len(text), 4*limit)]
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, text)
+	if len(text) <= limit {
+		return text
+	}
+	end := limit
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}
+
+// failure turns whatever a module returned into the *Error that the caller
+// sees, with the secrets of the call removed from every text.
+func failure(ctx context.Context, err error, redact *Redactor) *Error {
+	out := classify(ctx, err)
+	out.Message = Cut(redact.Text(out.Message), maxMessage)
+	out.Details = redact.details(out.Details)
+	if out.Err != nil {
+		out.Err = &redactedError{text: redact.Text(out.Err.Error()), cause: out.Err}
+	}
+	return out
+}
+
+func classify(ctx context.Context, err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return new(*e)
+	}
+	if f, ok := errors.AsType[*fault.Error](err); ok && f.Code == fault.InvalidInput {
+		return &Error{Code: CodeInvalidInput, Message: f.Message, Err: err}
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Code: CodeTimeout, Message: "the component did not finish in time", Retryable: true, Err: err}
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return &Error{Code: CodeCanceled, Message: "the component was stopped before it finished", Retryable: true, Err: err}
+	}
+	return &Error{Code: CodeInternal, Message: "the component failed unexpectedly", Retryable: true, Err: err}
+}
+
+// redactedError prints without secrets and still answers errors.Is; it does
+// not unwrap, because the cause prints them.
+type redactedError struct {
+	text  string
+	cause error
+}
+
+func (e *redactedError) Error() string        { return e.text }
+func (e *redactedError) Is(target error) bool { return errors.Is(e.cause, target) }

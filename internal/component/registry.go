@@ -1,0 +1,230 @@
+package component
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"sync/atomic"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// Registry is the table of the modules that this process can run. It is safe
+// for concurrent use and does not change once made.
+type Registry struct {
+	entries map[string]*Entry
+	list    []Descriptor
+	stuck   atomic.Int64
+}
+
+// Entry is one module of the table.
+type Entry struct {
+	Descriptor
+	SecretPaths SecretPaths
+
+	module        Module
+	input, config shape
+}
+
+// shape is a compiled schema and the names of the members it knows.
+type shape struct {
+	schema  *jsonschema.Schema
+	known   map[string]bool // nil: every member is passed on
+	secrets []string
+}
+
+// repeater is a module whose repeat rule depends on the call.
+type repeater interface{ RepeatFor(call Call) Repeat }
+
+// formatter is a module whose schemas use formats of its own.
+type formatter interface {
+	Formats() map[string]func(string) error
+}
+
+var moduleName = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
+
+// NewRegistry makes the table and compiles every schema once. All that is
+// wrong with the modules comes back in one error.
+func NewRegistry(modules ...Module) (*Registry, error) {
+	r := &Registry{entries: make(map[string]*Entry, len(modules))}
+	var faults []error
+	for _, module := range modules {
+		entry, err := newEntry(module)
+		switch {
+		case err != nil:
+			faults = append(faults, fmt.Errorf("module %s: %w", module.Describe().Module, err))
+		case r.entries[entry.Module] != nil:
+			faults = append(faults, fmt.Errorf("module %s is registered twice", entry.Module))
+		default:
+			r.entries[entry.Module] = entry
+			r.list = append(r.list, entry.Descriptor)
+		}
+	}
+	slices.SortFunc(r.list, func(a, b Descriptor) int { return cmp.Compare(a.Module, b.Module) })
+	return r, errors.Join(faults...)
+}
+
+// Lookup finds a module by its exact name.
+func (r *Registry) Lookup(module string) (*Entry, bool) {
+	entry, ok := r.entries[module]
+	return entry, ok
+}
+
+// List is every descriptor, sorted by module.
+func (r *Registry) List() []Descriptor { return slices.Clone(r.list) }
+
+// Stuck is the number of calls that were given up because the module did not
+// return after its deadline, and that still run.
+func (r *Registry) Stuck() int { return int(r.stuck.Load()) }
+
+// RepeatFor is the repeat rule of this very call. A module that cannot tell,
+// or panics, is taken to be unsafe.
+func (e *Entry) RepeatFor(call Call) (rule Repeat) {
+	module, ok := e.module.(repeater)
+	if !ok {
+		return e.Repeat
+	}
+	defer func() {
+		if recover() != nil {
+			rule = RepeatUnsafe
+		}
+	}()
+	return module.RepeatFor(e.known(call))
+}
+
+// known is the call without the members that the schemas do not name: they
+// are ignored (decisions 1.1), and decoding into Go structs, which disregards
+// case, must not pick one up past the schema.
+func (e *Entry) known(call Call) Call {
+	call.Input = e.input.prune(call.Input)
+	call.Config = e.config.prune(call.Config)
+	return call
+}
+
+func (s shape) prune(data json.RawMessage) json.RawMessage {
+	if s.known == nil {
+		return data
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil {
+		return data
+	}
+	before := len(members)
+	for name := range members {
+		if !s.known[name] {
+			delete(members, name)
+		}
+	}
+	if len(members) == before && members != nil {
+		return data
+	}
+	out, err := json.Marshal(members)
+	if err != nil || members == nil {
+		return json.RawMessage(`{}`)
+	}
+	return out
+}
+
+func newEntry(module Module) (*Entry, error) {
+	d := module.Describe()
+	if err := complete(d); err != nil {
+		return nil, err
+	}
+	e := &Entry{Descriptor: d, module: module}
+	var formats map[string]func(string) error
+	if m, ok := module.(formatter); ok {
+		formats = m.Formats()
+	}
+	output, err := newShape(d.Output, formats)
+	if err != nil {
+		return nil, fmt.Errorf("output: %w", err)
+	}
+	if e.input, err = newShape(d.Input, formats); err != nil {
+		return nil, fmt.Errorf("input: %w", err)
+	}
+	if e.config, err = newShape(d.Config, formats); err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	e.SecretPaths = SecretPaths{Input: e.input.secrets, Config: e.config.secrets, Output: output.secrets}
+	return e, nil
+}
+
+func complete(d Descriptor) error {
+	switch {
+	case !moduleName.MatchString(d.Module) || len(d.Module) > 64:
+		return errors.New("its name is not UPPER_SNAKE of at most 64 characters")
+	case d.Title == "" || d.Description == "" || d.Category == "":
+		return errors.New("title, description and category are needed")
+	case d.Price < 0 || d.Timeout <= 0 || len(d.Modes) == 0:
+		return errors.New("a price, a timeout and an execution mode are needed")
+	case !slices.Contains([]Effect{EffectNone, EffectRead, EffectWrite}, d.Effect):
+		return fmt.Errorf("unknown effect %q", d.Effect)
+	case !slices.Contains([]Repeat{RepeatPure, RepeatIdempotent, RepeatUnsafe}, d.Repeat):
+		return fmt.Errorf("unknown repeat rule %q", d.Repeat)
+	}
+	return nil
+}
+
+func newShape(raw json.RawMessage, formats map[string]func(string) error) (shape, error) {
+	var s shape
+	secrets, err := secretPaths(raw)
+	if err != nil {
+		return s, err
+	}
+	var head struct {
+		Type                 string                     `json:"type"`
+		Properties           map[string]json.RawMessage `json:"properties"`
+		AdditionalProperties json.RawMessage            `json:"additionalProperties"`
+		PatternProperties    json.RawMessage            `json:"patternProperties"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil || head.Type != "object" {
+		return s, errors.New("the schema is not of type object")
+	}
+	s.secrets = secrets
+	if head.AdditionalProperties == nil && head.PatternProperties == nil {
+		s.known = make(map[string]bool, len(head.Properties))
+		for name := range head.Properties {
+			s.known[name] = true
+		}
+	}
+	s.schema, err = compile(raw, formats)
+	return s, err
+}
+
+// offline refuses to load a schema from anywhere else.
+type offline struct{}
+
+func (offline) Load(url string) (any, error) {
+	return nil, fmt.Errorf("a schema may not refer to %s", url)
+}
+
+func compile(raw json.RawMessage, formats map[string]func(string) error) (*jsonschema.Schema, error) {
+	doc, err := decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.AssertFormat()
+	compiler.UseLoader(offline{})
+	for name, check := range formats {
+		compiler.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(value any) error {
+			text, ok := value.(string)
+			if !ok {
+				return nil
+			}
+			if err := check(text); err != nil {
+				return formatFault{err}
+			}
+			return nil
+		}})
+	}
+	const address = "mem:///schema.json"
+	if err := compiler.AddResource(address, doc); err != nil {
+		return nil, err
+	}
+	return compiler.Compile(address)
+}

@@ -1,0 +1,121 @@
+package component
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+)
+
+// grace is how long a module may take to come back after its deadline before
+// its goroutine is given up and counted as stuck.
+const grace = 500 * time.Millisecond
+
+// Run makes one call of a module. It never panics and never outlives the
+// deadline of ctx, nor the module's own timeout, by more than a short grace.
+// Every error is a *Error without secrets: TIMEOUT, CANCELED,
+// OUTPUT_TOO_LARGE, INTERNAL_ERROR, or what the module said.
+//
+// A goroutine that does not return cannot be killed: it is left to itself and
+// counted in Stuck until it ends.
+func (r *Registry) Run(ctx context.Context, module string, call Call) (Result, error) {
+	entry, ok := r.entries[module]
+	if !ok {
+		return Result{}, Permanent(CodeInternal, "module %s is not known to this worker", quote(module))
+	}
+	ctx, cancel := context.WithTimeout(ctx, entry.Timeout)
+	defer cancel()
+	redact := entry.Redactor(call.Input, call.Config)
+
+	result, err := r.contain(ctx, entry, entry.known(call))
+	if err == nil {
+		err = settle(&result)
+	}
+	if err != nil {
+		return Result{}, failure(ctx, err, redact)
+	}
+	return result, nil
+}
+
+type outcome struct {
+	result Result
+	err    error
+}
+
+// contain runs the module in a goroutine of its own, so that a module that
+// panics, calls Goexit or never returns cannot take the caller with it.
+func (r *Registry) contain(ctx context.Context, entry *Entry, call Call) (Result, error) {
+	done := make(chan outcome, 1)
+	var settled atomic.Bool
+	go func() {
+		defer func() {
+			if !settled.CompareAndSwap(false, true) {
+				r.stuck.Add(-1)
+			}
+		}()
+		attempt(ctx, entry.module, call, done)
+	}()
+	select {
+	case o := <-done:
+		return o.result, o.err
+	case <-ctx.Done():
+	}
+	patience := time.NewTimer(grace)
+	defer patience.Stop()
+	select {
+	case o := <-done:
+		return o.result, o.err
+	case <-patience.C:
+	}
+	r.stuck.Add(1)
+	if !settled.CompareAndSwap(false, true) {
+		r.stuck.Add(-1)
+		o := <-done
+		return o.result, o.err
+	}
+	return Result{}, fmt.Errorf("the module does not return: %w", ctx.Err())
+}
+
+// attempt calls the module and always leaves an outcome, also when the module
+// panics or ends its goroutine.
+func attempt(ctx context.Context, module Module, call Call, done chan<- outcome) {
+	o := outcome{err: errors.New("the module ended its goroutine")}
+	defer func() {
+		if cause := recover(); cause != nil {
+			o = outcome{err: fmt.Errorf("panic: %v\n%s", cause, debug.Stack())}
+		}
+		done <- o
+	}()
+	result, err := module.Run(ctx, call)
+	o = outcome{result: result, err: err}
+}
+
+// settle checks what a module returned and brings a wait within its limits.
+func settle(result *Result) error {
+	if result.Wait == nil {
+		return settleOutput(result.Output)
+	}
+	if result.Output != nil {
+		return errors.New("the module returned an output and a wait")
+	}
+	wait := *result.Wait
+	if len(wait.State) > MaxState || (wait.State != nil && !json.Valid(wait.State)) {
+		return fmt.Errorf("the state of the wait is not JSON or too large: %d bytes", len(wait.State))
+	}
+	wait.After = min(max(wait.After, minWait), MaxWait)
+	result.Wait = &wait
+	return nil
+}
+
+func settleOutput(output json.RawMessage) error {
+	if len(output) > MaxOutput {
+		return Permanent(CodeOutputTooLarge, "the output has %d bytes; at most %d are allowed", len(output), MaxOutput)
+	}
+	if err := storable(output); err != nil {
+		return &Error{Code: CodeInternal, Message: "the component returned an output that cannot be stored", Err: fmt.Errorf("check output: %w", err)}
+	}
+	return nil
+}

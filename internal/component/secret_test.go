@@ -1,0 +1,112 @@
+package component
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+const secretSchema = `{"type":"object","properties":{
+	"token":{"type":"string","x-secret":true},
+	"node":{"type":"string","x-secret":true},
+	"pin":{"type":"integer","x-secret":true},
+	"headers":{"type":"object","additionalProperties":{"type":"string","x-secret":true}},
+	"keys":{"type":"array","items":{"type":"object","properties":{"private":{"x-secret":true},"label":{"type":"string"}}}},
+	"open":{"type":"string"}}}`
+
+func secretive(t *testing.T, run func(context.Context, Call) (Result, error)) *Registry {
+	t.Helper()
+	r, err := NewRegistry(scripted{Descriptor: descriptor(func(d *Descriptor) { d.Input = json.RawMessage(secretSchema) }), run: run})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestSecretPathsComeFromTheSchema(t *testing.T) {
+	entry, _ := secretive(t, nil).Lookup("PROBE")
+	if got := strings.Join(entry.SecretPaths.Input, " "); got != "/headers/* /keys/*/private /node /pin /token" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestMT08InputsAreRedactedByPath(t *testing.T) {
+	entry, _ := secretive(t, nil).Lookup("PROBE")
+	got := entry.RedactInput(json.RawMessage(`{"token":"t","pin":12345678901234567890,"headers":{"A":"x","B":["y"]},
+		"keys":[{"private":{"deep":"z"},"label":"l"},7],"open":"o"}`))
+	want := `{"headers":{"A":"[redacted]","B":"[redacted]"},"keys":[{"label":"l","private":"[redacted]"},7],"open":"o","pin":"[redacted]","token":"[redacted]"}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := entry.RedactInput(json.RawMessage(`{"token":`)); string(got) != `"[redacted]"` {
+		t.Errorf("broken JSON became %s", got)
+	}
+}
+
+// TestMT08ErrorTextsNeverHoldASecret throws random secrets, in random places
+// and echoed in many forms, at every way in which a module can fail.
+func TestMT08ErrorTextsNeverHoldASecret(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	const alphabet = `abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_ "\/&=%+<>é~`
+	letters := []rune(alphabet)
+	for range 300 {
+		secret := make([]rune, minSecret+random.IntN(40))
+		for i := range secret {
+			secret[i] = letters[random.IntN(len(letters))]
+		}
+		text := string(secret)
+		quoted, _ := json.Marshal(text)
+		inputs := []any{
+			map[string]any{"token": text}, map[string]any{"headers": map[string]any{"X-Key": text}},
+			map[string]any{"keys": []any{map[string]any{"private": map[string]any{"deep": []any{text}}}}},
+		}
+		input, _ := json.Marshal(inputs[random.IntN(len(inputs))])
+		echo := fmt.Sprintf("upstream said <%s> %s %q %s %s", text, quoted, text, url.QueryEscape(text), url.PathEscape(text))
+		fail := []func() error{
+			func() error { return Permanent("ODD", "%s", echo).With(map[string]any{echo: []any{echo}}) },
+			func() error { return &Error{Code: "ODD", Message: "m", Err: errors.New(echo)} },
+			func() error { return errors.New(echo) },
+			func() error { panic(echo) },
+		}[random.IntN(4)]
+		r := secretive(t, func(context.Context, Call) (Result, error) { return Result{}, fail() })
+		_, err := r.Run(t.Context(), "PROBE", Call{Input: input})
+		e := errorOf(t, err)
+		everything := fmt.Sprintf("%s %s %s %v %+v", e.Message, e.Details, e.Error(), e.Err, e.Err)
+		for _, form := range []string{text, string(quoted[1 : len(quoted)-1]), url.QueryEscape(text), url.PathEscape(text)} {
+			if strings.Contains(everything, form) {
+				t.Fatalf("%q is in %s", form, everything)
+			}
+		}
+	}
+}
+
+func TestPartsOfASecretAreRedactedToo(t *testing.T) {
+	entry, _ := secretive(t, nil).Lookup("PROBE")
+	redact := entry.Redactor(json.RawMessage(`{"node":"https://user:passphrase@node.example/v3/0123456789abcdef?key=query-secret","headers":{"Authorization":"Bearer abcdef123456"},"pin":98765432}`), nil)
+	got := redact.Text("bad project 0123456789abcdef, query-secret, passphrase, abcdef123456, 98765432 at node.example")
+	if want := "bad project [redacted], [redacted], [redacted], [redacted], [redacted] at node.example"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := redact.Text("short words stay: v3 key"); got != "short words stay: v3 key" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestErrorTextsAreFitToBeStored(t *testing.T) {
+	r := secretive(t, func(context.Context, Call) (Result, error) {
+		return Result{}, Permanent("ODD", "a\x00b\r\n\x1b[31m\xff%s", strings.Repeat("é", 5000)).With(map[string]string{"k\x00": "v\x00"})
+	})
+	_, err := r.Run(t.Context(), "PROBE", Call{})
+	e := errorOf(t, err)
+	if len(e.Message) > maxMessage || strings.ContainsAny(e.Message, "\x00\r\n\x1b\uFFFD") || !strings.HasPrefix(e.Message, "a b") {
+		t.Errorf("message %q", e.Message)
+	}
+	if string(e.Details) != `{"k ":"v "}` {
+		t.Errorf("details %s", e.Details)
+	}
+}
