@@ -5,15 +5,12 @@ import (
 	"slices"
 
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/strictjson"
 )
 
-// storable checks that data is JSON that PostgreSQL can hold.
-func storable(data json.RawMessage) error {
-	if !json.Valid(data) {
-		return fault.Invalid("", "is not valid JSON")
-	}
-	return nil
-}
+// storable checks that data is JSON that means one thing and that PostgreSQL
+// can hold. Its error is a *fault.Error with a pointer into data.
+func storable(data json.RawMessage) error { return strictjson.Check(data) }
 
 // rebase moves a fault found inside a value to the value's own pointer.
 func rebase(pointer string, err error) error {
