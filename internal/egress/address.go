@@ -1,0 +1,63 @@
+package egress
+
+import (
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// BlockedError says that the guard refused a target. Reason is for the caller;
+// it names no address, so that a name's internal resolution stays unknown.
+type BlockedError struct{ Reason string }
+
+func (e *BlockedError) Error() string { return "blocked target: " + e.Reason }
+
+const (
+	reasonAddress = "the host must have public addresses only"
+	reasonScheme  = "the scheme must be https"
+	reasonPort    = "the port must be 443 or between 1024 and 65535"
+)
+
+// opened reports whether the policy names this host, or this host and port.
+func (g *Guard) opened(host string, port uint16) bool {
+	if len(g.hosts) == 0 {
+		return false
+	}
+	host = strings.ToLower(host)
+	if _, ok := g.hosts[host]; ok {
+		return true
+	}
+	_, ok := g.hosts[net.JoinHostPort(host, strconv.Itoa(int(port)))]
+	return ok
+}
+
+// allowed reports whether addr lies in an opened network.
+func (g *Guard) allowed(addr netip.Addr) bool {
+	addr = addr.Unmap()
+	for _, prefix := range g.allow {
+		if prefix.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkAddress decides about one address as it is dialled.
+func (g *Guard) checkAddress(target netip.AddrPort, secure bool) error {
+	if g.allowed(target.Addr()) {
+		return nil
+	}
+	if g.public.SafeAddr(target.Addr()) != nil {
+		return &BlockedError{reasonAddress}
+	}
+	if !secure {
+		return &BlockedError{reasonScheme}
+	}
+	if !allowedPort(target.Port()) {
+		return &BlockedError{reasonPort}
+	}
+	return nil
+}
+
+func allowedPort(port uint16) bool { return port == 443 || port >= 1024 }

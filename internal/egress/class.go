@@ -1,0 +1,109 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+)
+
+// The classes of failure of an exchange. They are part of the API: callback
+// attempts and component errors show them.
+const (
+	ClassDNS         = "dns"
+	ClassRefused     = "refused"
+	ClassReset       = "reset"
+	ClassUnreachable = "unreachable"
+	ClassTimeout     = "timeout"
+	ClassTLS         = "tls"
+	ClassRedirect    = "redirect"
+	ClassBlocked     = "blocked_address"
+	ClassTooLarge    = "too_large"
+	ClassStatus      = "status"
+	ClassConnection  = "connection"
+)
+
+// Classes lists every class.
+func Classes() []string {
+	return []string{
+		ClassDNS, ClassRefused, ClassReset, ClassUnreachable, ClassTimeout, ClassTLS,
+		ClassRedirect, ClassBlocked, ClassTooLarge, ClassStatus, ClassConnection,
+	}
+}
+
+// ErrTooLarge says that an answer was larger than the client's limit.
+var ErrTooLarge = errors.New("answer too large")
+
+// RedirectError says that an answer asked for more redirects than allowed.
+type RedirectError struct{ Limit int }
+
+func (e *RedirectError) Error() string { return fmt.Sprintf("more than %d redirects", e.Limit) }
+
+// StatusError says that an answer had a status that is a failure to the caller.
+type StatusError struct{ Status int }
+
+func (e *StatusError) Error() string { return fmt.Sprintf("status %d", e.Status) }
+
+// handshakeError marks what failed between the TCP connection and the request.
+type handshakeError struct{ err error }
+
+func (e *handshakeError) Error() string { return "tls handshake: " + e.err.Error() }
+func (e *handshakeError) Unwrap() error { return e.err }
+
+// Class names the kind of failure of an exchange: one of Classes, "" for nil.
+// It is all that is kept of an error, since its text may hold what the other
+// side sent.
+func Class(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case is[*BlockedError](err):
+		return ClassBlocked
+	case is[*RedirectError](err):
+		return ClassRedirect
+	case is[*StatusError](err):
+		return ClassStatus
+	case errors.Is(err, ErrTooLarge), headersTooLarge(err):
+		return ClassTooLarge
+	case is[*net.DNSError](err):
+		return ClassDNS
+	case timedOut(err):
+		return ClassTimeout
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return ClassRefused
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return ClassReset
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		return ClassUnreachable
+	case tlsFailed(err):
+		return ClassTLS
+	}
+	return ClassConnection
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+func timedOut(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout()
+}
+
+func tlsFailed(err error) bool {
+	return is[*handshakeError](err) || is[*tls.CertificateVerificationError](err) ||
+		is[tls.AlertError](err) || is[tls.RecordHeaderError](err) || is[x509.UnknownAuthorityError](err)
+}
+
+// headersTooLarge recognises the one limit of net/http that has no error value.
+func headersTooLarge(err error) bool {
+	return strings.Contains(err.Error(), "server response headers exceeded")
+}

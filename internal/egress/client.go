@@ -1,0 +1,109 @@
+package egress
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	maxRedirects   = 3
+	defaultTimeout = 30 * time.Second
+	defaultBytes   = 5 << 20
+)
+
+// ClientOptions bounds one kind of exchange with an upstream.
+type ClientOptions struct {
+	Timeout   time.Duration // of the whole exchange, the body included; 0 = 30 s
+	Redirects int           // how many to follow, at most 3; 0 = a redirect is an answer like any other
+	MaxBytes  int64         // of the answer's body; 0 = 5 MiB; more gives ErrTooLarge
+}
+
+// Client makes an HTTP client for components. Every request, redirected ones
+// included, is checked as a target and dialled by the guard; the body ends in
+// ErrTooLarge beyond the limit. A client is cheap: all share one pool.
+func (g *Guard) Client(options ClientOptions) *http.Client {
+	if options.Timeout <= 0 {
+		options.Timeout = defaultTimeout
+	}
+	if options.MaxBytes <= 0 {
+		options.MaxBytes = defaultBytes
+	}
+	limit := min(options.Redirects, maxRedirects)
+	return &http.Client{
+		Timeout:   options.Timeout,
+		Transport: &guarded{guard: g, maxBytes: options.MaxBytes},
+		CheckRedirect: func(request *http.Request, via []*http.Request) error {
+			if limit <= 0 {
+				return http.ErrUseLastResponse
+			}
+			if len(via) > limit {
+				return &RedirectError{limit}
+			}
+			stripForeign(request, via[0])
+			return nil
+		},
+	}
+}
+
+// stripForeign drops the caller's headers when a redirect leaves the origin:
+// any of them may be a credential meant for the first host alone.
+func stripForeign(request, first *http.Request) {
+	if request.URL.Scheme == first.URL.Scheme && request.URL.Host == first.URL.Host {
+		return
+	}
+	for name := range request.Header {
+		switch name {
+		case "Accept", "Accept-Language", "Content-Type", "User-Agent":
+		default:
+			request.Header.Del(name)
+		}
+	}
+}
+
+// guarded checks the target of each request and bounds the answer.
+type guarded struct {
+	guard    *Guard
+	maxBytes int64
+}
+
+func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
+	if err := t.guard.CheckTarget(request.URL); err != nil {
+		if request.Body != nil {
+			request.Body.Close()
+		}
+		return nil, err
+	}
+	response, err := t.guard.transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.ContentLength > t.maxBytes {
+		response.Body.Close()
+		return nil, fmt.Errorf("%w: the answer has %d bytes, the limit is %d", ErrTooLarge, response.ContentLength, t.maxBytes)
+	}
+	response.Body = &bounded{ReadCloser: response.Body, left: t.maxBytes}
+	return response, nil
+}
+
+// bounded passes on at most left bytes, then fails instead of ending, so that a
+// cut answer is never taken for a whole one.
+type bounded struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.ReadCloser.Read(p)
+	if int64(n) > b.left {
+		n = int(b.left)
+		b.left = 0
+		return n, ErrTooLarge
+	}
+	b.left -= int64(n)
+	return n, err
+}
