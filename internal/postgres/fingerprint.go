@@ -1,0 +1,28 @@
+package postgres
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// Fingerprint names the schema that Migrate makes: it changes with every
+// migration of ours and of River's.
+func Fingerprint() (string, error) {
+	own, err := embedded()
+	if err != nil {
+		return "", err
+	}
+	migrator, err := riverMigrator(nil)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, m := range own {
+		fmt.Fprintf(sum, "%s\n%s\n", m.name, m.sql)
+	}
+	for _, v := range migrator.AllVersions() {
+		fmt.Fprintf(sum, "river %d %s\n%s\n", v.Version, v.Name, v.SQLUp)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
+}

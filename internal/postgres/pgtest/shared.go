@@ -1,0 +1,215 @@
+//go:build linux
+
+package pgtest
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/internal/devdb"
+)
+
+// The packages of one `go test` run are processes that begin and end at any
+// time, so none of them can own the server that they share. The owner is a
+// keeper: the first test program, run once more in a session of its own. It
+// watches a file that every user holds a shared lock on, and ends when nobody
+// has held it for a while.
+//
+// Two locks in the meeting place:
+//   - door (exclusive): coming in and closing down happen one at a time;
+//   - users (shared): held by every test process as long as it lives.
+
+const (
+	keeperEnv  = "WEFT_PGTEST_KEEPER"
+	keeperIdle = 10 * time.Second
+)
+
+func init() {
+	if dir := os.Getenv(keeperEnv); dir != "" {
+		os.Exit(keep(place(dir)))
+	}
+}
+
+// place is the meeting place of a user's test processes.
+type place string
+
+func (p place) file(name string) string { return filepath.Join(string(p), name) }
+
+// meetingPlace is private to the user and to the choice of PostgreSQL.
+func meetingPlace() (place, error) {
+	name := "weft-pgtest-" + strconv.Itoa(os.Geteuid())
+	if bin := os.Getenv("PG_BIN"); bin != "" {
+		sum := sha256.Sum256([]byte(bin))
+		name += "-" + hex.EncodeToString(sum[:4])
+	}
+	dir := filepath.Join(os.TempDir(), name)
+	if err := os.Mkdir(dir, 0o711); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", err
+	}
+	// The name can be guessed: a folder that somebody else put there is refused.
+	if !info.IsDir() || int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
+		return "", fmt.Errorf("%s belongs to somebody else: remove it, or set TMPDIR", dir)
+	}
+	return place(dir), os.Chmod(dir, 0o711) // the server's user passes through
+}
+
+// users is held for as long as this process lives.
+var users *os.File
+
+// join returns the address of the shared server, which is started if need be.
+func join(ctx context.Context) (string, error) {
+	p, err := meetingPlace()
+	if err != nil {
+		return "", err
+	}
+	door, err := lock(p.file("door"), syscall.LOCK_EX)
+	if err != nil {
+		return "", err
+	}
+	defer door.Close()
+	if users, err = lock(p.file("users"), syscall.LOCK_SH); err != nil {
+		return "", err
+	}
+	if dsn, err := os.ReadFile(p.file("dsn")); err == nil && answers(ctx, string(dsn)) {
+		return string(dsn), nil
+	}
+	return p.startKeeper()
+}
+
+func answers(ctx context.Context, dsn string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return admin(ctx, dsn, func(conn *pgx.Conn) error { return conn.Ping(ctx) }) == nil
+}
+
+// startKeeper runs this program once more and waits for its word.
+func (p place) startKeeper() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	word, say, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	defer word.Close()
+	defer say.Close()
+	log, err := os.Create(p.file("keeper.log"))
+	if err != nil {
+		return "", err
+	}
+	defer log.Close()
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), keeperEnv+"="+string(p))
+	cmd.Stdout, cmd.Stderr = log, log // go test waits for whoever holds its own
+	cmd.ExtraFiles = []*os.File{say}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	if err := errors.Join(say.Close(), cmd.Process.Release()); err != nil {
+		return "", err
+	}
+	line, err := bufio.NewReader(word).ReadString('\x00')
+	dsn, ok := strings.CutPrefix(strings.TrimSuffix(line, "\x00"), "ready ")
+	if err != nil || !ok {
+		return "", fmt.Errorf("%s (see %s)", strings.TrimSuffix(line, "\x00"), log.Name())
+	}
+	return dsn, nil
+}
+
+// keep owns the server until nobody uses it. It starts while its first user
+// holds the door.
+func keep(p place) int {
+	say := os.NewFile(3, "word")
+	server, err := p.startServer()
+	if err != nil {
+		fmt.Fprintf(say, "%v\x00", err)
+		return 1
+	}
+	fmt.Fprintf(say, "ready %s\x00", server.DSN("postgres"))
+	say.Close()
+
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	lastUse := time.Now()
+	for {
+		select {
+		case <-server.Done():
+			return 1
+		case <-tick.C:
+		}
+		door, err := lock(p.file("door"), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err != nil {
+			lastUse = time.Now()
+			continue
+		}
+		used, err := lock(p.file("users"), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			used.Close()
+			if time.Since(lastUse) >= keeperIdle {
+				return p.closeDown(server) // with the door held: the next comer finds nothing
+			}
+		} else {
+			lastUse = time.Now()
+		}
+		door.Close()
+	}
+}
+
+func (p place) startServer() (*devdb.Server, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
+	if err := os.RemoveAll(p.file("server")); err != nil {
+		return nil, err
+	}
+	server, err := devdb.Start(ctx, devdb.Config{
+		Dir: p.file("server"), Volatile: true,
+		Settings: map[string]string{"autovacuum": "off"}, // hundreds of databases, each for seconds
+	})
+	if err != nil {
+		return nil, err
+	}
+	return server, os.WriteFile(p.file("dsn"), []byte(server.DSN("postgres")), 0o600)
+}
+
+func (p place) closeDown(server *devdb.Server) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err := errors.Join(os.Remove(p.file("dsn")), server.Stop(ctx), os.RemoveAll(p.file("server")))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// lock opens a file and locks it; closing it, or the end of the process, unlocks.
+func lock(name string, how int) (*os.File, error) {
+	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), how); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), file.Close())
+	}
+	return file, nil
+}
