@@ -50,22 +50,27 @@ WHERE e.workspace_id = @workspace_id AND e.id < @before
 ORDER BY e.id DESC
 LIMIT @max_rows;
 
--- name: ExecutionStart :one
--- Starts or goes on with an attempt: compare-and-set on "nobody works on it".
+-- name: ExecutionStartMany :many
+-- Starts or goes on with attempts: compare-and-set on "nobody works on it".
 -- Survives two workers at once (one gets no row) and a job that the sweep has
 -- replaced (its id no longer matches).
-UPDATE component_executions SET
+UPDATE component_executions e SET
     status             = 'EXECUTING',
-    attempt            = CASE WHEN continuing THEN attempt ELSE attempt + 1 END,
-    attempt_started_at = CASE WHEN continuing THEN attempt_started_at ELSE now() END,
+    attempt            = CASE WHEN e.continuing THEN e.attempt ELSE e.attempt + 1 END,
+    attempt_started_at = CASE WHEN e.continuing THEN COALESCE(e.attempt_started_at, now()) ELSE now() END,
     continuing         = false,
     not_before         = NULL,
-    epoch              = epoch + 1,
+    epoch              = e.epoch + 1,
     worker_id          = @worker_id::integer,
     updated_at         = now()
-WHERE workspace_id = @workspace_id AND id = @id AND job_id = @job_id
-  AND worker_id IS NULL AND finished_at IS NULL
-RETURNING module, call, attempts, attempt, attempt_started_at, wait_state, epoch, has_callback, traceparent;
+FROM (SELECT
+    unnest(@workspace_ids::uuid[]) AS workspace_id,
+    unnest(@ids::uuid[])           AS id,
+    unnest(@job_ids::bigint[])     AS job_id) AS i
+WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
+  AND e.worker_id IS NULL AND e.finished_at IS NULL
+RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
+          (now() - e.attempt_started_at)::interval AS elapsed;
 
 -- name: ExecutionState :one
 -- What a worker needs to know when ExecutionStart gave no row.
@@ -74,13 +79,15 @@ WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: ExecutionPause :one
 -- Gives the execution back between attempts (continuing = false) or while it
--- waits (continuing = true). Fenced by the epoch.
+-- waits (continuing = true); restart gives the attempt its whole time again.
+-- Fenced by the epoch.
 UPDATE component_executions SET
-    worker_id  = NULL,
-    continuing = @continuing,
-    wait_state = @wait_state,
-    not_before = now() + @delay::interval,
-    updated_at = now()
+    worker_id          = NULL,
+    continuing         = @continuing,
+    attempt_started_at = CASE WHEN @restart::boolean THEN NULL ELSE attempt_started_at END,
+    wait_state         = @wait_state,
+    not_before         = now() + @delay::interval,
+    updated_at         = now()
 WHERE workspace_id = @workspace_id AND id = @id AND epoch = @epoch
   AND worker_id IS NOT NULL AND finished_at IS NULL
 RETURNING job_id;
@@ -145,10 +152,12 @@ LIMIT @max_rows;
 -- name: ExecutionRequeue :one
 -- Frees an execution from a lost worker or a lost job and binds it to a new
 -- job. Compare-and-set on the job: of two sweeps one wins, and a late worker is
--- fenced off by the epoch.
+-- fenced off by the epoch. A cut-off attempt goes on with its number, and with
+-- its whole time unless it was waiting.
 UPDATE component_executions SET
     worker_id  = NULL,
     continuing = continuing OR (worker_id IS NOT NULL),
+    attempt_started_at = CASE WHEN worker_id IS NOT NULL AND wait_state IS NULL THEN NULL ELSE attempt_started_at END,
     crashes    = crashes + CASE WHEN worker_id IS NOT NULL THEN 1 ELSE 0 END,
     epoch      = epoch + 1,
     job_id     = @new_job_id,

@@ -498,18 +498,20 @@ func (q *Queries) ExecutionListStranded(ctx context.Context, db DBTX, arg Execut
 
 const executionPause = `-- name: ExecutionPause :one
 UPDATE component_executions SET
-    worker_id  = NULL,
-    continuing = $1,
-    wait_state = $2,
-    not_before = now() + $3::interval,
-    updated_at = now()
-WHERE workspace_id = $4 AND id = $5 AND epoch = $6
+    worker_id          = NULL,
+    continuing         = $1,
+    attempt_started_at = CASE WHEN $2::boolean THEN NULL ELSE attempt_started_at END,
+    wait_state         = $3,
+    not_before         = now() + $4::interval,
+    updated_at         = now()
+WHERE workspace_id = $5 AND id = $6 AND epoch = $7
   AND worker_id IS NOT NULL AND finished_at IS NULL
 RETURNING job_id
 `
 
 type ExecutionPauseParams struct {
 	Continuing  bool
+	Restart     bool
 	WaitState   []byte
 	Delay       time.Duration
 	WorkspaceID uuid.UUID
@@ -518,10 +520,12 @@ type ExecutionPauseParams struct {
 }
 
 // Gives the execution back between attempts (continuing = false) or while it
-// waits (continuing = true). Fenced by the epoch.
+// waits (continuing = true); restart gives the attempt its whole time again.
+// Fenced by the epoch.
 func (q *Queries) ExecutionPause(ctx context.Context, db DBTX, arg ExecutionPauseParams) (int64, error) {
 	row := db.QueryRow(ctx, executionPause,
 		arg.Continuing,
+		arg.Restart,
 		arg.WaitState,
 		arg.Delay,
 		arg.WorkspaceID,
@@ -537,6 +541,7 @@ const executionRequeue = `-- name: ExecutionRequeue :one
 UPDATE component_executions SET
     worker_id  = NULL,
     continuing = continuing OR (worker_id IS NOT NULL),
+    attempt_started_at = CASE WHEN worker_id IS NOT NULL AND wait_state IS NULL THEN NULL ELSE attempt_started_at END,
     crashes    = crashes + CASE WHEN worker_id IS NOT NULL THEN 1 ELSE 0 END,
     epoch      = epoch + 1,
     job_id     = $1,
@@ -556,7 +561,8 @@ type ExecutionRequeueParams struct {
 
 // Frees an execution from a lost worker or a lost job and binds it to a new
 // job. Compare-and-set on the job: of two sweeps one wins, and a late worker is
-// fenced off by the epoch.
+// fenced off by the epoch. A cut-off attempt goes on with its number, and with
+// its whole time unless it was waiting.
 func (q *Queries) ExecutionRequeue(ctx context.Context, db DBTX, arg ExecutionRequeueParams) (int32, error) {
 	row := db.QueryRow(ctx, executionRequeue,
 		arg.NewJobID,
@@ -570,63 +576,85 @@ func (q *Queries) ExecutionRequeue(ctx context.Context, db DBTX, arg ExecutionRe
 	return epoch, err
 }
 
-const executionStart = `-- name: ExecutionStart :one
-UPDATE component_executions SET
+const executionStartMany = `-- name: ExecutionStartMany :many
+UPDATE component_executions e SET
     status             = 'EXECUTING',
-    attempt            = CASE WHEN continuing THEN attempt ELSE attempt + 1 END,
-    attempt_started_at = CASE WHEN continuing THEN attempt_started_at ELSE now() END,
+    attempt            = CASE WHEN e.continuing THEN e.attempt ELSE e.attempt + 1 END,
+    attempt_started_at = CASE WHEN e.continuing THEN COALESCE(e.attempt_started_at, now()) ELSE now() END,
     continuing         = false,
     not_before         = NULL,
-    epoch              = epoch + 1,
+    epoch              = e.epoch + 1,
     worker_id          = $1::integer,
     updated_at         = now()
-WHERE workspace_id = $2 AND id = $3 AND job_id = $4
-  AND worker_id IS NULL AND finished_at IS NULL
-RETURNING module, call, attempts, attempt, attempt_started_at, wait_state, epoch, has_callback, traceparent
+FROM (SELECT
+    unnest($2::uuid[]) AS workspace_id,
+    unnest($3::uuid[])           AS id,
+    unnest($4::bigint[])     AS job_id) AS i
+WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
+  AND e.worker_id IS NULL AND e.finished_at IS NULL
+RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
+          (now() - e.attempt_started_at)::interval AS elapsed
 `
 
-type ExecutionStartParams struct {
-	WorkerID    int32
+type ExecutionStartManyParams struct {
+	WorkerID     int32
+	WorkspaceIds []uuid.UUID
+	Ids          []uuid.UUID
+	JobIds       []int64
+}
+
+type ExecutionStartManyRow struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
+	Module      string
+	Call        []byte
+	Attempts    int16
+	Attempt     int16
+	WaitState   []byte
+	Epoch       int32
 	JobID       int64
+	Traceparent *string
+	Elapsed     time.Duration
 }
 
-type ExecutionStartRow struct {
-	Module           string
-	Call             []byte
-	Attempts         int16
-	Attempt          int16
-	AttemptStartedAt *time.Time
-	WaitState        []byte
-	Epoch            int32
-	HasCallback      bool
-	Traceparent      *string
-}
-
-// Starts or goes on with an attempt: compare-and-set on "nobody works on it".
+// Starts or goes on with attempts: compare-and-set on "nobody works on it".
 // Survives two workers at once (one gets no row) and a job that the sweep has
 // replaced (its id no longer matches).
-func (q *Queries) ExecutionStart(ctx context.Context, db DBTX, arg ExecutionStartParams) (ExecutionStartRow, error) {
-	row := db.QueryRow(ctx, executionStart,
+func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg ExecutionStartManyParams) ([]ExecutionStartManyRow, error) {
+	rows, err := db.Query(ctx, executionStartMany,
 		arg.WorkerID,
-		arg.WorkspaceID,
-		arg.ID,
-		arg.JobID,
+		arg.WorkspaceIds,
+		arg.Ids,
+		arg.JobIds,
 	)
-	var i ExecutionStartRow
-	err := row.Scan(
-		&i.Module,
-		&i.Call,
-		&i.Attempts,
-		&i.Attempt,
-		&i.AttemptStartedAt,
-		&i.WaitState,
-		&i.Epoch,
-		&i.HasCallback,
-		&i.Traceparent,
-	)
-	return i, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExecutionStartManyRow{}
+	for rows.Next() {
+		var i ExecutionStartManyRow
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ID,
+			&i.Module,
+			&i.Call,
+			&i.Attempts,
+			&i.Attempt,
+			&i.WaitState,
+			&i.Epoch,
+			&i.JobID,
+			&i.Traceparent,
+			&i.Elapsed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const executionState = `-- name: ExecutionState :one

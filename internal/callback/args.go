@@ -1,0 +1,42 @@
+package callback
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+)
+
+// Args is the River job of a delivery. It holds ids only: address, secret and
+// headers stay in the row, sealed.
+type Args struct {
+	WorkspaceID uuid.UUID `json:"workspaceId"`
+	ExecutionID uuid.UUID `json:"executionId"`
+}
+
+// Kind is stored data: it never changes.
+func (Args) Kind() string { return "callback_delivery" }
+
+// Queue is where deliveries wait, apart from executions: a slow receiver never
+// delays a component.
+const Queue = "callbacks"
+
+// enqueueManyTx inserts delivery jobs and returns their ids, in order.
+func enqueueManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], deliveries []Args, due time.Time) ([]int64, error) {
+	params := make([]river.InsertManyParams, len(deliveries))
+	for i, args := range deliveries {
+		params[i] = river.InsertManyParams{Args: args, InsertOpts: &river.InsertOpts{Queue: Queue, ScheduledAt: due}}
+	}
+	inserted, err := jobs.InsertManyTx(ctx, tx, params)
+	if err != nil {
+		return nil, fmt.Errorf("insert delivery jobs: %w", err)
+	}
+	ids := make([]int64, len(inserted))
+	for i, result := range inserted {
+		ids[i] = result.Job.ID
+	}
+	return ids, nil
+}

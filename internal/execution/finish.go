@@ -1,0 +1,147 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/record"
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// finish is the final state of one execution on its way into the database.
+type finish struct {
+	key    notify.Key
+	epoch  int32
+	status status.Execution
+	output json.RawMessage
+	err    json.RawMessage
+	usage  credit.Amount
+}
+
+func (r *Runner) complete(ctx context.Context, row db.ExecutionStartManyRow, entry *component.Entry, output json.RawMessage) error {
+	return r.settle(ctx, finish{
+		key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch,
+		status: status.ExecutionCompleted, output: output, usage: entry.Price,
+	})
+}
+
+func (r *Runner) fail(ctx context.Context, row db.ExecutionStartManyRow, failure *component.Error) error {
+	if failure.Err != nil {
+		r.log.WarnContext(ctx, "attempt failed for good", "execution_id", row.ID, "module", row.Module,
+			"code", failure.Code, "error", failure.Err)
+	}
+	f, err := failed(row.WorkspaceID, row.ID, row.Epoch, int(row.Attempt), failure)
+	if err != nil {
+		return err
+	}
+	return r.settle(ctx, f)
+}
+
+func failed(workspaceID, executionID uuid.UUID, epoch int32, attempt int, failure *component.Error) (finish, error) {
+	encoded, err := record.ExecutionError(failure.Code, failure.Message, failure.Retryable, attempt, failure.Details)
+	if err != nil {
+		return finish{}, err
+	}
+	return finish{
+		key: notify.Key{WorkspaceID: workspaceID, ID: executionID}, epoch: epoch,
+		status: status.ExecutionFailed, err: encoded,
+	}, nil
+}
+
+func (r *Runner) settle(ctx context.Context, f finish) error {
+	err := r.persist(ctx, func(ctx context.Context) error {
+		_, err := r.finishes.Do(ctx, f)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("finish execution: %w", err)
+	}
+	return nil
+}
+
+// flushFinishes makes executions final in one transaction and wakes whoever
+// waits for them. The answers tell which of them were still this worker's.
+func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]bool, error) {
+	var done []db.ExecutionFinishManyRow
+	err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
+		done, err = r.finishTx(ctx, tx, items)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]notify.Key, len(done))
+	won := make(map[notify.Key]bool, len(done))
+	for i, row := range done {
+		keys[i] = notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
+		won[keys[i]] = true
+	}
+	r.Hub.Publish(keys...)
+	answers := make([]bool, len(items))
+	for i, f := range items {
+		answers[i] = won[f.key]
+	}
+	return answers, nil
+}
+
+// finishTx is the one place where an execution becomes final: state, posting,
+// frozen callback with its delivery job, and the end of its own job commit
+// together or not at all.
+func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]db.ExecutionFinishManyRow, error) {
+	var p db.ExecutionFinishManyParams
+	for _, f := range items {
+		p.WorkspaceIds = append(p.WorkspaceIds, f.key.WorkspaceID)
+		p.Ids = append(p.Ids, f.key.ID)
+		p.Epochs = append(p.Epochs, f.epoch)
+		p.Statuses = append(p.Statuses, string(f.status))
+		p.Outputs = append(p.Outputs, string(f.output))
+		p.Errors = append(p.Errors, string(f.err))
+		p.Usages = append(p.Usages, int64(f.usage))
+	}
+	done, err := db.New().ExecutionFinishMany(ctx, tx, p)
+	if err != nil {
+		return nil, fmt.Errorf("finish executions: %w", err)
+	}
+	charges := make([]billing.Charge, len(done))
+	jobs := make([]int64, len(done))
+	var frozen []callback.Final
+	for i, row := range done {
+		charges[i] = billing.Charge{WorkspaceID: row.WorkspaceID, ExecutionID: row.ID, Amount: row.Usage}
+		jobs[i] = row.JobID
+		if row.HasCallback {
+			frozen = append(frozen, callback.Final(final(row)))
+		}
+	}
+	if len(done) == 0 {
+		return nil, nil
+	}
+	if err := billing.ChargeManyTx(ctx, tx, charges); err != nil {
+		return nil, err
+	}
+	if err := callback.FreezeManyTx(ctx, tx, r.Jobs, frozen); err != nil {
+		return nil, err
+	}
+	if err := db.New().RiverJobDeleteMany(ctx, tx, jobs); err != nil {
+		return nil, fmt.Errorf("take finished jobs from the queue: %w", err)
+	}
+	return done, nil
+}
+
+// final is the row as the callback's body shows it.
+func final(row db.ExecutionFinishManyRow) db.ExecutionGetRow {
+	return db.ExecutionGetRow{
+		WorkspaceID: row.WorkspaceID, ID: row.ID, Module: row.Module, Status: row.Status, Attempt: row.Attempt,
+		Output: row.Output, Error: row.Error, Usage: row.Usage,
+		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, FinishedAt: row.FinishedAt,
+	}
+}

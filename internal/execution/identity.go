@@ -1,0 +1,134 @@
+package execution
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+// workerLockClass is the class of the advisory locks that say "this worker
+// lives"; the second half of a lock is the worker's number.
+const workerLockClass = 0x7765 // "we"
+
+// sweepLock is held by the one worker that sweeps.
+const sweepLock = 0x77656674_73776570 // "weftswep"
+
+// Identity is this process as a worker: a number, alive for as long as a
+// session of its own holds the number's advisory lock. When the session breaks
+// the number is dead, whatever this process thinks: it takes a new one and
+// begins no work in between. Nothing but repeats can come of it, because every
+// write is fenced.
+type Identity struct {
+	dsn     string
+	log     *slog.Logger
+	current atomic.Int32 // 0: none
+	ready   chan struct{}
+}
+
+// NewIdentity makes an identity that is not alive until Run has taken a number.
+func NewIdentity(dsn string, log *slog.Logger) *Identity {
+	return &Identity{dsn: dsn, log: log, ready: make(chan struct{})}
+}
+
+// Worker is the present number, and whether this process may begin work.
+func (i *Identity) Worker() (int32, bool) {
+	worker := i.current.Load()
+	return worker, worker != 0
+}
+
+// Ready is closed once the first number is taken.
+func (i *Identity) Ready() <-chan struct{} { return i.ready }
+
+// Run holds a number until ctx ends, and calls lead every second while this
+// process is the one that sweeps.
+func (i *Identity) Run(ctx context.Context, lead func(context.Context)) {
+	for ctx.Err() == nil {
+		if err := i.hold(ctx, lead); err != nil && ctx.Err() == nil {
+			i.log.Warn("worker lost its session and takes a new number", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	}
+}
+
+func (i *Identity) hold(ctx context.Context, lead func(context.Context)) error {
+	conn, err := postgres.Connect(ctx, i.dsn, "worker")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		i.current.Store(0)
+		closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(closeCtx)
+	}()
+	worker, err := register(ctx, conn)
+	if err != nil {
+		return err
+	}
+	i.current.Store(worker)
+	select {
+	case <-i.ready:
+	default:
+		close(i.ready)
+	}
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		leads, err := beat(ctx, conn)
+		if err != nil {
+			return err
+		}
+		if leads {
+			lead(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// register takes a number and its lock. The row becomes visible only when the
+// lock is held, so nobody sees a worker without its lock.
+func register(ctx context.Context, conn *pgx.Conn) (int32, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	var worker int32
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if worker, err = db.New().WorkerInsert(ctx, tx, host); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "SELECT pg_advisory_lock($1::integer, $2::integer)", workerLockClass, worker)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("register worker: %w", err)
+	}
+	return worker, nil
+}
+
+// beat shows that the session lives, and takes or keeps the lead. A session
+// that does not answer within two seconds counts as lost.
+func beat(ctx context.Context, conn *pgx.Conn) (leads bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	err = conn.QueryRow(ctx, `SELECT EXISTS (
+			SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND objsubid = 1
+			  AND (classid::bigint << 32 | objid::bigint) = $1)
+		OR pg_try_advisory_lock($1)`, int64(sweepLock)).Scan(&leads)
+	return leads, err
+}

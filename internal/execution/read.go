@@ -1,0 +1,168 @@
+package execution
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/record"
+)
+
+// Get is the present record of an execution. NOT_FOUND for an unknown id and
+// for another workspace's alike.
+func (s *Service) Get(ctx context.Context, workspaceID, executionID uuid.UUID) (api.ComponentExecution, error) {
+	row, err := s.get(ctx, workspaceID, executionID)
+	if err != nil {
+		return api.ComponentExecution{}, err
+	}
+	return record.Execution(row), nil
+}
+
+func (s *Service) get(ctx context.Context, workspaceID, executionID uuid.UUID) (db.ExecutionGetRow, error) {
+	row, err := db.New().ExecutionGet(ctx, s.db, db.ExecutionGetParams{WorkspaceID: workspaceID, ID: executionID})
+	if postgres.NotFound(err) {
+		return row, fault.New(fault.NotFound, "There is no execution with this id.")
+	}
+	if err != nil {
+		return row, fmt.Errorf("read execution: %w", err)
+	}
+	return row, nil
+}
+
+// ListParams is a page of a list (decisions 1.5).
+type ListParams struct {
+	Limit  int    // 1..100
+	Cursor string // of the page before; empty for the first
+}
+
+// List is the workspace's executions, newest first. INVALID_INPUT for a cursor
+// that no page gave out.
+func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams) (api.ComponentExecutionPage, error) {
+	before := uuid.Max
+	if p.Cursor != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(p.Cursor)
+		if err != nil || len(raw) != len(before) {
+			return api.ComponentExecutionPage{}, fault.Invalid("/cursor", "The cursor is not one that a page of this list gave out.")
+		}
+		before = uuid.UUID(raw)
+	}
+	rows, err := db.New().ExecutionList(ctx, s.db, db.ExecutionListParams{
+		WorkspaceID: workspaceID, Before: before, MaxRows: int32(p.Limit) + 1,
+	})
+	if err != nil {
+		return api.ComponentExecutionPage{}, fmt.Errorf("list executions: %w", err)
+	}
+	page := api.ComponentExecutionPage{Data: make([]api.ComponentExecution, 0, len(rows))}
+	if len(rows) > p.Limit {
+		rows = rows[:p.Limit]
+		page.HasMore = true
+		page.NextCursor = new(base64.RawURLEncoding.EncodeToString(rows[p.Limit-1].ID[:]))
+	}
+	for _, row := range rows {
+		page.Data = append(page.Data, record.Execution(db.ExecutionGetRow(row)))
+	}
+	return page, nil
+}
+
+// Await is Get after the execution ended, or after the window, whichever comes
+// first; an end of the window is no error. No connection is held meanwhile.
+func (s *Service) Await(ctx context.Context, workspaceID, executionID uuid.UUID, window time.Duration) (api.ComponentExecution, error) {
+	changed := s.hub.Subscribe(notify.Key{WorkspaceID: workspaceID, ID: executionID})
+	defer changed.Close()
+	timer := time.NewTimer(window)
+	defer timer.Stop()
+	for {
+		row, err := s.get(ctx, workspaceID, executionID)
+		if err != nil || row.Status.Terminal() {
+			return record.Execution(row), err
+		}
+		select {
+		case <-changed.C():
+		case <-timer.C:
+			return s.Get(ctx, workspaceID, executionID)
+		case <-ctx.Done():
+			return record.Execution(row), ctx.Err()
+		}
+	}
+}
+
+// Watch sends the present state at once, then each change, and closes the
+// channel after the final state or when ctx ends. It reads the first state
+// before it returns, so that NOT_FOUND is an ordinary error. A slow reader
+// misses states in between, never the last.
+func (s *Service) Watch(ctx context.Context, workspaceID, executionID uuid.UUID) (<-chan api.ComponentExecutionEvent, error) {
+	changed := s.hub.Subscribe(notify.Key{WorkspaceID: workspaceID, ID: executionID})
+	row, err := s.get(ctx, workspaceID, executionID)
+	if err != nil {
+		changed.Close()
+		return nil, err
+	}
+	events := make(chan api.ComponentExecutionEvent, 1)
+	events <- record.ExecutionEvent(row)
+	if row.Status.Terminal() {
+		changed.Close()
+		close(events)
+		return events, nil
+	}
+	go s.follow(ctx, row, changed, events)
+	return events, nil
+}
+
+// rereadAfter is when a read that failed is tried again: its wake-up is spent.
+const rereadAfter = 500 * time.Millisecond
+
+// follow sends the changes of an execution after the given state.
+func (s *Service) follow(ctx context.Context, row db.ExecutionGetRow, changed *notify.Subscription, events chan<- api.ComponentExecutionEvent) {
+	defer close(events)
+	defer changed.Close()
+	var retry <-chan time.Time
+	for seen := row.Status; !seen.Terminal(); {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed.C():
+		case <-retry:
+		}
+		retry = nil
+		now, err := s.get(ctx, row.WorkspaceID, row.ID)
+		if err != nil {
+			retry = time.After(rereadAfter)
+			continue
+		}
+		if now.Status == seen {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case events <- record.ExecutionEvent(now):
+			seen = now.Status
+		}
+	}
+}
+
+// Changed is the notify.Relay's check: which of the keys changed within the
+// given time.
+func Changed(conn postgres.DB) func(context.Context, []notify.Key, time.Duration) ([]notify.Key, error) {
+	return func(ctx context.Context, keys []notify.Key, within time.Duration) ([]notify.Key, error) {
+		p := db.ExecutionChangedSinceParams{Since: within}
+		for _, key := range keys {
+			p.WorkspaceIds = append(p.WorkspaceIds, key.WorkspaceID)
+			p.Ids = append(p.Ids, key.ID)
+		}
+		rows, err := db.New().ExecutionChangedSince(ctx, conn, p)
+		changed := make([]notify.Key, len(rows))
+		for i, row := range rows {
+			changed[i] = notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
+		}
+		return changed, err
+	}
+}

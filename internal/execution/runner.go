@@ -1,0 +1,228 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/groupcommit"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+// Runner is the executing half: it starts attempts, runs the component outside
+// of any transaction, and finishes or gives back the execution.
+type Runner struct {
+	Deps
+	log      *slog.Logger
+	identity *Identity
+	starts   *groupcommit.Group[begin, *db.ExecutionStartManyRow]
+	finishes *groupcommit.Group[finish, bool]
+
+	slots   chan struct{} // of local runs
+	running sync.WaitGroup
+	ctx     context.Context // of the work: ends when interrupted work must stop
+	stop    context.CancelFunc
+}
+
+// NewRunner makes the executing half with so many slots for executions that
+// this process accepted itself. What the queue brings has slots of its own.
+func NewRunner(deps Deps, identity *Identity, slots int, log *slog.Logger) *Runner {
+	r := &Runner{Deps: deps, log: log, identity: identity, slots: make(chan struct{}, slots)}
+	r.starts = groupcommit.New(groupcommit.Options{}, postgres.Unavailable, r.flushStarts)
+	r.finishes = groupcommit.New(groupcommit.Options{}, postgres.Unavailable, r.flushFinishes)
+	r.ctx, r.stop = context.WithCancel(context.Background())
+	return r
+}
+
+// reserve takes a slot for a local run and returns the worker that holds it; 0
+// when there is no free slot or this process must not begin work.
+func (r *Runner) reserve() int32 {
+	worker, alive := r.identity.Worker()
+	if !alive || r.ctx.Err() != nil {
+		return 0
+	}
+	select {
+	case r.slots <- struct{}{}:
+		r.running.Add(1)
+		return worker
+	default:
+		return 0
+	}
+}
+
+// release gives back a slot that was reserved for nothing.
+func (r *Runner) release(worker int32) {
+	if worker != 0 {
+		<-r.slots
+		r.running.Done()
+	}
+}
+
+// start runs a local execution in its reserved slot.
+func (r *Runner) start(ctx context.Context, row db.ExecutionStartManyRow) {
+	go func() {
+		defer r.running.Done()
+		defer func() { <-r.slots }()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(r.ctx, cancel)()
+		if _, err := r.turn(ctx, row, true); err != nil {
+			r.log.ErrorContext(ctx, "execution could not be settled", "execution_id", row.ID, "error", err)
+		}
+	}()
+}
+
+// Drain waits until ctx ends for local runs to finish, interrupts the rest, and
+// returns when none is left. Call it after the queue has stopped.
+func (r *Runner) Drain(ctx context.Context) {
+	drained := make(chan struct{})
+	go func() { r.running.Wait(); close(drained) }()
+	select {
+	case <-drained:
+	case <-ctx.Done():
+	}
+	r.stop()
+	<-drained
+	r.starts.Close()
+	r.finishes.Close()
+}
+
+// turn runs one started attempt until it ends or waits. again is the delay
+// after which the execution wants another turn, 0 when it is settled or
+// another worker has it. local says that the queue did not fetch its job.
+func (r *Runner) turn(ctx context.Context, row db.ExecutionStartManyRow, local bool) (again time.Duration, err error) {
+	entry, known := r.Modules.Lookup(row.Module)
+	if !known {
+		// Another node may be of a newer version that knows it.
+		r.log.WarnContext(ctx, "module is not known to this worker", "module", row.Module, "execution_id", row.ID)
+		return r.pause(ctx, row, pause{delay: component.MaxWait, continuing: true, restart: true, state: row.WaitState, local: local})
+	}
+	c, err := r.open(row)
+	if err != nil {
+		return 0, r.fail(ctx, row, &component.Error{Code: "INTERNAL_ERROR", Message: "the stored input cannot be opened", Err: err})
+	}
+	runCtx, cancel := context.WithTimeout(ctx, entry.Timeout-row.Elapsed)
+	defer cancel()
+	result, err := r.Modules.Run(runCtx, row.Module, c)
+	switch {
+	case err == nil && result.Wait != nil:
+		return r.pause(ctx, row, pause{delay: result.Wait.After, continuing: true, state: result.Wait.State, local: local})
+	case err == nil:
+		return 0, r.complete(ctx, row, entry, result.Output)
+	case ctx.Err() != nil:
+		return r.interrupted(ctx, row, entry.RepeatFor(c), local)
+	}
+	failure := asError(err)
+	if failure.Retryable && row.Attempt < row.Attempts {
+		return r.pause(ctx, row, pause{delay: backoff(int(row.Attempt)), local: local})
+	}
+	return 0, r.fail(ctx, row, failure)
+}
+
+// interrupted settles an execution that this process stopped in the middle of
+// an attempt, because it shuts down.
+func (r *Runner) interrupted(ctx context.Context, row db.ExecutionStartManyRow, rule component.Repeat, local bool) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if rule == component.RepeatUnsafe {
+		return 0, r.fail(ctx, row, errWorkerLost)
+	}
+	return r.pause(ctx, row, pause{delay: time.Millisecond, continuing: true, restart: true, local: local})
+}
+
+// errWorkerLost ends an execution whose attempt was cut off and may not be
+// repeated: nobody knows whether it took effect.
+var errWorkerLost = &component.Error{
+	Code:    "WORKER_LOST",
+	Message: "the worker was lost during the attempt, and this call is not safe to repeat: whether it took effect is unknown",
+}
+
+func (r *Runner) open(row db.ExecutionStartManyRow) (component.Call, error) {
+	plain, err := r.Keyring.Open(row.Call, place(row.WorkspaceID, row.ID))
+	if err != nil {
+		return component.Call{}, err
+	}
+	var c call
+	if err := json.Unmarshal(plain, &c); err != nil {
+		return component.Call{}, fmt.Errorf("decode call: %w", err)
+	}
+	return component.Call{
+		ExecutionID: row.ID, Attempt: int(row.Attempt), Input: c.Input, Config: c.Config, State: row.WaitState,
+	}, nil
+}
+
+func asError(err error) *component.Error {
+	if e, ok := errors.AsType[*component.Error](err); ok {
+		return e
+	}
+	return &component.Error{Code: "INTERNAL_ERROR", Message: "the component failed", Err: err}
+}
+
+// backoff is the delay after the n-th failed attempt: 1 s x 2^(n-1), +/- 20 %
+// (decisions 4.2).
+func backoff(n int) time.Duration {
+	planned := float64(time.Second << (n - 1))
+	return time.Duration(planned * (0.8 + 0.4*rand.Float64()))
+}
+
+// pause is how an execution is given back for a while.
+type pause struct {
+	delay      time.Duration
+	continuing bool // go on with the same attempt afterwards
+	restart    bool // and give it its whole time again
+	state      json.RawMessage
+	local      bool
+}
+
+// pause gives the execution back. A job that the queue fetched is snoozed by
+// its worker, with the delay returned; one that it did not fetch is made due.
+func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p pause) (time.Duration, error) {
+	q := db.New()
+	write := func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) error {
+			jobID, err := q.ExecutionPause(ctx, tx, db.ExecutionPauseParams{
+				WorkspaceID: row.WorkspaceID, ID: row.ID, Epoch: row.Epoch,
+				Continuing: p.continuing, Restart: p.restart, WaitState: p.state, Delay: p.delay,
+			})
+			if err != nil || !p.local {
+				return err
+			}
+			return q.RiverJobRearm(ctx, tx, db.RiverJobRearmParams{ID: jobID, Delay: p.delay})
+		})
+	}
+	err := r.persist(ctx, write)
+	if postgres.NotFound(err) {
+		return 0, nil // taken over: the epoch is another's
+	}
+	if err != nil {
+		return 0, fmt.Errorf("pause execution: %w", err)
+	}
+	return p.delay, nil
+}
+
+// persist repeats a write for as long as the database cannot serve: a result
+// that exists in memory only is not given up while this process lives.
+func (r *Runner) persist(ctx context.Context, write func(context.Context) error) error {
+	delay := 50 * time.Millisecond
+	for {
+		err := write(context.WithoutCancel(ctx))
+		if !postgres.Unavailable(err) {
+			return err
+		}
+		select {
+		case <-r.ctx.Done():
+			return err
+		case <-time.After(delay):
+		}
+		delay = min(2*delay, time.Second)
+	}
+}

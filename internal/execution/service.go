@@ -1,0 +1,100 @@
+// Package execution owns the life of one component execution: accepting it,
+// running it, finishing it, watching it, and bringing it back when a process
+// dies.
+//
+// It does not know HTTP, and it does not deliver callbacks. The one invariant:
+// an accepted execution ends in exactly one final state with exactly one usage
+// posting, whatever dies when. Every write after the start of an attempt is
+// fenced by the row's epoch.
+package execution
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/groupcommit"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/seal"
+)
+
+// Service is the accepting and reading half of executions. Runner is the other
+// half; a process may have either or both.
+type Service struct {
+	db      *pgxpool.Pool
+	jobs    *river.Client[pgx.Tx]
+	modules *component.Registry
+	keyring *seal.Keyring
+	hub     *notify.Hub
+	accepts *groupcommit.Group[accept, accepted]
+
+	// local runs what this process accepted, without a trip through the queue;
+	// nil in a process that only serves.
+	local *Runner
+}
+
+// Deps is what the two halves are made of.
+type Deps struct {
+	DB      *pgxpool.Pool
+	Jobs    *river.Client[pgx.Tx] // inserts only
+	Modules *component.Registry
+	Keyring *seal.Keyring
+	Hub     *notify.Hub
+}
+
+// NewService makes the accepting half. With local given, executions run in this
+// process right after their acceptance whenever it has a free slot; their job
+// in the queue is then only the safety net.
+func NewService(deps Deps, local *Runner) *Service {
+	s := &Service{
+		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,
+		keyring: deps.Keyring, hub: deps.Hub, local: local,
+	}
+	s.accepts = groupcommit.New(groupcommit.Options{}, postgres.Unavailable, s.flushAccepts)
+	return s
+}
+
+// Close returns when every submission under way is answered.
+func (s *Service) Close() { s.accepts.Close() }
+
+// call is the sealed part of an execution: what the module gets.
+type call struct {
+	Input  json.RawMessage `json:"input"`
+	Config json.RawMessage `json:"config"`
+}
+
+// place names where the sealed call of an execution belongs.
+func place(workspaceID, executionID uuid.UUID) seal.AAD {
+	return seal.AAD{
+		WorkspaceID: workspaceID, Table: "component_executions",
+		Row: executionID.String(), Field: "call",
+	}
+}
+
+// Args is the River job of an execution. It holds ids only: the input stays in
+// the row, sealed.
+type Args struct {
+	WorkspaceID uuid.UUID `json:"workspaceId"`
+	ExecutionID uuid.UUID `json:"executionId"`
+}
+
+// Kind is stored data: it never changes.
+func (Args) Kind() string { return "component_execution" }
+
+// Queue is where the jobs of executions wait.
+const Queue = "components"
+
+// safetyNet is how far ahead the job of a locally run execution is due: it
+// fires only when the process that accepted the execution is gone, or when the
+// execution takes longer (the worker then sees that somebody is at it).
+const safetyNet = 30 * time.Second
+
+func insertOpts(due time.Time) *river.InsertOpts {
+	return &river.InsertOpts{Queue: Queue, ScheduledAt: due}
+}
