@@ -1,0 +1,121 @@
+// Package componenttest owns how tests of modules call them: as the engine
+// does, through Check and Run of a registry, with every output held against
+// the module's own output schema.
+//
+// It is imported by tests only. The one invariant: an output that its schema
+// does not describe fails the test.
+package componenttest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+// Bench runs modules for one test.
+type Bench struct {
+	Registry *component.Registry
+	outputs  map[string]*jsonschema.Schema
+}
+
+// New makes a bench with the given modules.
+func New(t testing.TB, modules ...component.Module) *Bench {
+	t.Helper()
+	registry, err := component.NewRegistry(modules...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Bench{Registry: registry, outputs: map[string]*jsonschema.Schema{}}
+	for _, d := range registry.List() {
+		b.outputs[d.Module] = Compile(t, d.Output)
+	}
+	return b
+}
+
+// Compile compiles a schema with format assertions.
+func Compile(t testing.TB, schema json.RawMessage) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	if err := compiler.AddResource("mem:///schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("mem:///schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+// Run checks and runs one call until it has an output or an error; waits are
+// cut to a few milliseconds. The input and config are JSON texts. A call that
+// Check refuses comes back as INVALID_INPUT.
+func (b *Bench) Run(t testing.TB, module, input, config string) (json.RawMessage, *component.Error) {
+	t.Helper()
+	call := component.Call{ExecutionID: uuid.Must(uuid.NewV7()), Attempt: 1, Input: json.RawMessage(input), Config: json.RawMessage(config)}
+	if err := b.Registry.Check(module, call.Input, call.Config); err != nil {
+		f, _ := errors.AsType[*fault.Error](err)
+		if f == nil {
+			t.Fatalf("check %s: %v", module, err)
+		}
+		return nil, component.Permanent(component.CodeInvalidInput, "%s", f.Message)
+	}
+	for {
+		result, failed := b.Look(t, module, call)
+		if failed != nil || result.Wait == nil {
+			return result.Output, failed
+		}
+		call.State = result.Wait.State
+		pause(t, min(result.Wait.After, 25*time.Millisecond))
+	}
+}
+
+// Look makes one call without following a wait.
+func (b *Bench) Look(t testing.TB, module string, call component.Call) (component.Result, *component.Error) {
+	t.Helper()
+	result, err := b.Registry.Run(t.Context(), module, call)
+	if err != nil {
+		failed, ok := err.(*component.Error)
+		if !ok {
+			t.Fatalf("%s: error of type %T: %v", module, err, err)
+		}
+		return result, failed
+	}
+	if result.Wait == nil {
+		b.hold(t, module, result.Output)
+	}
+	return result, nil
+}
+
+// hold fails the test when an output does not fit the module's schema.
+func (b *Bench) hold(t testing.TB, module string, output json.RawMessage) {
+	t.Helper()
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(output))
+	if err != nil {
+		t.Fatalf("%s: output %s: %v", module, output, err)
+	}
+	if err := b.outputs[module].Validate(value); err != nil {
+		t.Errorf("%s: output %.2000s does not fit its schema: %v", module, output, err)
+	}
+}
+
+func pause(t testing.TB, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.Context().Done():
+	}
+}

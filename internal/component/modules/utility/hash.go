@@ -1,0 +1,115 @@
+package utility
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/blake2b"
+	"golang.org/x/crypto/ripemd160" //lint:ignore SA1019 offered to callers for Bitcoin addresses, never used as a protection here
+	"golang.org/x/crypto/sha3"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/credit"
+)
+
+type hash struct{}
+
+func (hash) Describe() component.Descriptor {
+	return component.Descriptor{
+		Module:      "HASH",
+		Title:       "Hash",
+		Description: "Computes the digest of some data: SHA-256, SHA-512, Keccak-256 (Ethereum's), BLAKE2b-512 or RIPEMD-160.",
+		Category:    category,
+		Input: json.RawMessage(`{
+			"$schema": "https://json-schema.org/draft/2020-12/schema",
+			"type": "object",
+			"description": "What to hash, and how.",
+			"required": ["data"],
+			"properties": {
+				"algorithm": {"type": "string", "title": "Algorithm", "description": "The hash function. blake2b gives 64 bytes.", "enum": ["sha256", "sha512", "keccak256", "blake2b", "ripemd160"], "default": "sha256", "examples": ["sha256"]},
+				"data": {"type": "string", "title": "Data", "description": "The data, written in the given encoding. It may be empty.", "examples": ["hello"]},
+				"encoding": {"type": "string", "title": "Encoding", "description": "How data is written: utf8 takes the text's bytes, hex takes pairs of digits with or without 0x, base64 is the standard alphabet with padding.", "enum": ["utf8", "hex", "base64"], "default": "utf8", "examples": ["utf8"]}
+			},
+			"examples": [{"algorithm": "sha256", "data": "hello"}, {"algorithm": "keccak256", "data": "0x68656c6c6f", "encoding": "hex"}]
+		}`),
+		Config: json.RawMessage(emptySchema),
+		Output: json.RawMessage(`{
+			"$schema": "https://json-schema.org/draft/2020-12/schema",
+			"type": "object",
+			"description": "The digest.",
+			"required": ["digest"],
+			"properties": {
+				"digest": {"type": "string", "title": "Digest", "description": "The digest's bytes, lower case, two digits each after 0x.", "pattern": "^0x([0-9a-f]{2})+$", "examples": ["0x2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"]}
+			}
+		}`),
+		Price: credit.Credits(1), Timeout: 5 * time.Second,
+		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
+	}
+}
+
+func (hash) Run(_ context.Context, call component.Call) (component.Result, error) {
+	input, err := component.Decode[struct{ Algorithm, Data, Encoding string }](call.Input)
+	if err != nil {
+		return component.Result{}, err
+	}
+	data, err := decodeData(input.Data, input.Encoding)
+	if err != nil {
+		return component.Result{}, err
+	}
+	sum, err := digest(input.Algorithm, data)
+	if err != nil {
+		return component.Result{}, err
+	}
+	return component.Encode(map[string]string{"digest": "0x" + hex.EncodeToString(sum)})
+}
+
+// decodeData reads text written in one of the encodings; "" means utf8.
+// Errors are INVALID_INPUT and do not quote the text.
+func decodeData(text, encoding string) ([]byte, error) {
+	switch encoding {
+	case "", "utf8":
+		return []byte(text), nil
+	case "hex":
+		data, err := hex.DecodeString(strings.TrimPrefix(text, "0x"))
+		if err != nil {
+			return nil, component.Permanent(component.CodeInvalidInput, "data must be pairs of hexadecimal digits, because encoding is hex")
+		}
+		return data, nil
+	case "base64":
+		data, err := base64.StdEncoding.Strict().DecodeString(text)
+		if err != nil || strings.ContainsAny(text, "\r\n") {
+			return nil, component.Permanent(component.CodeInvalidInput, "data must be standard base64 with padding, because encoding is base64")
+		}
+		return data, nil
+	}
+	return nil, component.Permanent(component.CodeInvalidInput, "encoding must be utf8, hex or base64")
+}
+
+func digest(algorithm string, data []byte) ([]byte, error) {
+	switch algorithm {
+	case "", "sha256":
+		sum := sha256.Sum256(data)
+		return sum[:], nil
+	case "sha512":
+		sum := sha512.Sum512(data)
+		return sum[:], nil
+	case "keccak256":
+		h := sha3.NewLegacyKeccak256()
+		h.Write(data)
+		return h.Sum(nil), nil
+	case "blake2b":
+		sum := blake2b.Sum512(data)
+		return sum[:], nil
+	case "ripemd160":
+		h := ripemd160.New()
+		h.Write(data)
+		return h.Sum(nil), nil
+	}
+	return nil, component.Permanent(component.CodeInvalidInput, "algorithm must be sha256, sha512, keccak256, blake2b or ripemd160")
+}

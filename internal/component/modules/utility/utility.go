@@ -1,0 +1,25 @@
+// Package utility holds the modules of the category UTILITY: functions of
+// their input, or of chance, that touch nothing outside.
+//
+// One file per module and one line in the table below. No module here may
+// open a connection, read a clock that its output depends on, or keep state.
+package utility
+
+import "github.com/weft-automation/weft/internal/component"
+
+const category = "UTILITY"
+
+// Modules is the table of the family.
+func Modules() []component.Module {
+	return []component.Module{
+		randomUUID{},
+		randomHex{},
+		hash{},
+	}
+}
+
+// both is the usual case: a module that runs alone and in workflows.
+var both = []component.Mode{component.ModeComponent, component.ModeWorkflow}
+
+// emptySchema is the schema of a config without fields.
+const emptySchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","description":"No fields.","properties":{},"examples":[{}]}`
