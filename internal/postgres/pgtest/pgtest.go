@@ -129,7 +129,7 @@ func clone(ctx context.Context) (string, error) {
 	}
 	name := fmt.Sprintf("%s%d_%s", prefix, time.Now().Unix(), strings.ToLower(rand.Text()[:10]))
 	err = admin(ctx, from.dsn, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY wal_log", name, from.template))
+		_, err := conn.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY file_copy", name, from.template))
 		return err
 	})
 	if err != nil {
