@@ -1,0 +1,40 @@
+package auth
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Proxies are the networks whose X-Forwarded-For is believed.
+type Proxies []netip.Prefix
+
+// Client is the address of who sent a request that came from remote
+// (http.Request.RemoteAddr). Each trusted proxy appended the address it saw, so
+// the header is read from its end: the first address that is no trusted proxy is
+// the client. What stands before it is the client's own claim.
+func (p Proxies) Client(remote string, header http.Header) netip.Addr {
+	var client netip.Addr
+	if at, err := netip.ParseAddrPort(remote); err == nil {
+		client = at.Addr().Unmap()
+	}
+	if !p.trusts(client) {
+		return client
+	}
+	hops := strings.Split(strings.Join(header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		address, err := netip.ParseAddr(strings.TrimSpace(hop))
+		if err != nil {
+			return client
+		}
+		if client = address.Unmap(); !p.trusts(client) {
+			return client
+		}
+	}
+	return client
+}
+
+func (p Proxies) trusts(client netip.Addr) bool {
+	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(client) })
+}
