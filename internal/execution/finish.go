@@ -12,6 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/crashpoint"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/record"
@@ -80,6 +81,7 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]bool, err
 	if err != nil {
 		return nil, err
 	}
+	crashpoint.Reached(crashpoint.AfterFinish)
 	keys := make([]notify.Key, len(done))
 	won := make(map[notify.Key]bool, len(done))
 	for i, row := range done {
@@ -134,6 +136,7 @@ func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]db.
 	if err := db.New().RiverJobDeleteMany(ctx, tx, jobs); err != nil {
 		return nil, fmt.Errorf("take finished jobs from the queue: %w", err)
 	}
+	crashpoint.Reached(crashpoint.InFinish)
 	return done, nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/crashpoint"
 	"github.com/weft-automation/weft/internal/groupcommit"
 	"github.com/weft-automation/weft/internal/postgres"
 )
@@ -113,6 +114,7 @@ func (r *Runner) turn(ctx context.Context, row db.ExecutionStartManyRow, local b
 	runCtx, cancel := context.WithTimeout(ctx, entry.Timeout-row.Elapsed)
 	defer cancel()
 	result, err := r.Modules.Run(runCtx, row.Module, c)
+	crashpoint.Reached(crashpoint.AfterEffect)
 	switch {
 	case err == nil && result.Wait != nil:
 		return r.pause(ctx, row, pause{delay: result.Wait.After, continuing: true, state: result.Wait.State, local: local})

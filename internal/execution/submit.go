@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/crashpoint"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/idempotency"
 	"github.com/weft-automation/weft/internal/record"
@@ -157,6 +158,7 @@ func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitt
 		row.CallbackHeaderNames = a.callbackHeaders
 		row.CallbackAttemptCount = new(int32(0))
 	}
+	crashpoint.Reached(crashpoint.AfterAccept)
 	if a.worker != 0 {
 		s.local.start(context.WithoutCancel(ctx), db.ExecutionStartManyRow{
 			WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Call: a.call,

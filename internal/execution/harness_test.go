@@ -1,0 +1,222 @@
+package execution_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"go.uber.org/goleak"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/seal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// module is a component made of a function.
+type module struct {
+	name    string
+	price   credit.Amount
+	repeat  component.Repeat
+	timeout time.Duration
+	run     func(ctx context.Context, call component.Call) (component.Result, error)
+}
+
+func (m module) Describe() component.Descriptor {
+	anything := json.RawMessage(`{"type":"object","additionalProperties":true}`)
+	timeout := m.timeout
+	if timeout == 0 {
+		timeout = 10 * time.Second
+	}
+	return component.Descriptor{
+		Module: m.name, Title: m.name, Description: "A component of the tests.", Category: "UTILITY",
+		Input: anything, Config: anything, Output: anything, Price: m.price, Timeout: timeout,
+		Effect: component.EffectNone, Repeat: m.repeat, Modes: []component.Mode{component.ModeComponent},
+	}
+}
+
+func (m module) Run(ctx context.Context, call component.Call) (component.Result, error) {
+	return m.run(ctx, call)
+}
+
+// node is one process: both halves on one database.
+type node struct {
+	service  *execution.Service
+	runner   *execution.Runner
+	identity *execution.Identity
+	pool     *pgxpool.Pool
+	stop     func()
+}
+
+// bench is a database with a workspace.
+type bench struct {
+	dsn       string
+	pool      *pgxpool.Pool
+	workspace uuid.UUID
+	keyring   *seal.Keyring
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{dsn: pgtest.DSN(t)}
+	b.pool = open(t, b.dsn)
+	var err error
+	if b.workspace, err = uuid.NewV7(); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.New().WorkspaceInsert(t.Context(), b.pool, db.WorkspaceInsertParams{ID: b.workspace, Name: "test", Plan: "enterprise"}); err != nil {
+		t.Fatal(err)
+	}
+	key, err := seal.ParseKey("q83vASNFZ4mrze8BI0VniavN7wEjRWeJq83vASNFZ4k=")
+	if err != nil {
+		key = seal.Key{ID: "test", Secret: [32]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}}
+	}
+	if b.keyring, err = seal.NewKeyring(key); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func open(t *testing.T, dsn string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := postgres.Open(context.Background(), dsn, "test", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// options of a node.
+type options struct {
+	slots   int  // for local runs; 0: everything goes through the queue
+	workers int  // of the queue; 0: none
+	idle    bool // no identity: accepts only
+}
+
+// start brings up a node; it is stopped when the test ends, or by node.stop.
+func (b *bench) start(t *testing.T, o options, modules ...component.Module) *node {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	registry, err := component.NewRegistry(modules...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{pool: open(t, b.dsn)}
+	inserter, err := river.NewClient(riverpgxv5.New(n.pool), &river.Config{Schema: postgres.RiverSchema, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub := notify.NewHub()
+	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Hub: hub}
+	ctx, cancel := context.WithCancel(context.Background())
+	relayed := make(chan struct{})
+	relay := &notify.Relay{Hub: hub, DSN: b.dsn, Log: log, Changed: execution.Changed(n.pool)}
+	go func() { defer close(relayed); relay.Run(ctx) }()
+	n.stop = func() { cancel(); <-relayed }
+	if o.idle {
+		n.service = execution.NewService(deps, nil)
+		t.Cleanup(n.stop)
+		return n
+	}
+	n.identity = execution.NewIdentity(b.dsn, log)
+	n.runner = execution.NewRunner(deps, n.identity, o.slots, log)
+	n.service = execution.NewService(deps, n.runner)
+	held := make(chan struct{})
+	sweeper := execution.NewSweeper(n.runner)
+	go func() { defer close(held); n.identity.Run(ctx, sweeper.Sweep) }()
+	<-n.identity.Ready()
+	queue := b.work(t, n, o.workers, log)
+	stopped := false
+	n.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		if queue != nil {
+			_ = queue.StopAndCancel(context.Background())
+		}
+		soft, done := context.WithTimeout(context.Background(), 5*time.Second)
+		defer done()
+		n.runner.Drain(soft)
+		cancel()
+		<-relayed
+		<-held
+	}
+	t.Cleanup(n.stop)
+	return n
+}
+
+func (b *bench) work(t *testing.T, n *node, workers int, log *slog.Logger) *river.Client[pgx.Tx] {
+	t.Helper()
+	if workers == 0 {
+		return nil
+	}
+	set := river.NewWorkers()
+	river.AddWorker(set, &execution.Worker{Runner: n.runner})
+	queue, err := river.NewClient(riverpgxv5.New(n.pool), &river.Config{
+		Schema: postgres.RiverSchema, Logger: log, Workers: set, JobTimeout: -1,
+		Queues: map[string]river.QueueConfig{execution.Queue: {
+			MaxWorkers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := queue.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return queue
+}
+
+func (b *bench) submit(t *testing.T, n *node, p execution.SubmitParams) api.ComponentExecution {
+	t.Helper()
+	p.WorkspaceID = b.workspace
+	if p.Attempts == 0 {
+		p.Attempts = 1
+	}
+	if p.Input == nil {
+		p.Input = json.RawMessage(`{}`)
+	}
+	p.Config = json.RawMessage(`{}`)
+	made, err := n.service.Submit(t.Context(), p)
+	if err != nil {
+		t.Fatalf("submit: %v", err)
+	}
+	return made.Record
+}
+
+func (b *bench) await(t *testing.T, n *node, id uuid.UUID) api.ComponentExecution {
+	t.Helper()
+	got, err := n.service.Await(t.Context(), b.workspace, id, 30*time.Second)
+	if err != nil {
+		t.Fatalf("await: %v", err)
+	}
+	if !got.Status.Terminal() {
+		t.Fatalf("execution is %s after 30 s", got.Status)
+	}
+	return got
+}
+
+func (b *bench) postings(t *testing.T) (count, sum int64) {
+	t.Helper()
+	err := b.pool.QueryRow(t.Context(), "SELECT count(*), COALESCE(sum(amount), 0)::bigint FROM usage_postings").Scan(&count, &sum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return count, sum
+}
