@@ -1,8 +1,10 @@
 package component
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 )
@@ -17,10 +19,17 @@ func Decode[T any](data json.RawMessage) (T, error) {
 	return value, nil
 }
 
-// Encode makes the result of a module whose output is v.
+// Encode makes the result of a module whose output is v. Characters that HTML
+// would escape stay as they are: escaped, a page of text grows sixfold and
+// past the limit.
 func Encode(v any) (Result, error) {
-	output, err := json.Marshal(v)
-	return Result{Output: output}, err
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return Result{}, fmt.Errorf("encode output: %w", err)
+	}
+	return Result{Output: bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))}, nil
 }
 
 // Integer is a whole number as JSON Schema sees it: 1, 1.0 and 1e0 are one.

@@ -1,0 +1,71 @@
+package apicall
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"testing"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules/upstream"
+	"github.com/weft-automation/weft/internal/strictjson"
+)
+
+func TestPathsAreDotted(t *testing.T) {
+	for text, want := range map[string][]string{
+		"a": {"a"}, "a.b": {"a", "b"}, "a.0.b": {"a", "0", "b"}, "a[0].b": {"a", "0", "b"}, "$": nil, "$.a": {"a"}, "$[1]": {"1"}, "[0][1]": {"0", "1"},
+		`a["x.y"].z`: {"a", "x.y", "z"}, `['it is']`: {"it is"}, "$id": {"$id"}, ".a": {"a"}, "a-b.ü": {"a-b", "ü"}, `[""]`: {""},
+	} {
+		if got, err := parsePath(text); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q = %q, %v; want %q", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", ".", "$.", "a.", "a..b", "a[", "a[x]", "a[-1]", "a[0", `a["x]`, "a[0]b", "[]"} {
+		if got, err := parsePath(text); err == nil {
+			t.Errorf("%q was read as %q", text, got)
+		}
+	}
+}
+
+func FuzzPath(f *testing.F) {
+	for _, seed := range []string{"a.b.0", `$["x"][0]`, "$", "a..", "[", `['`} {
+		f.Add(seed, []byte(`{"a":{"b":[1,{"x":null}]}}`))
+	}
+	f.Fuzz(func(t *testing.T, path string, body []byte) {
+		steps, err := parsePath(path)
+		if err != nil {
+			return
+		}
+		if len(steps) > maxSteps {
+			t.Errorf("%d steps", len(steps))
+		}
+		var value any
+		if json.Unmarshal(body, &value) == nil {
+			lookup(value, steps)
+		}
+	})
+}
+
+// FuzzAnswer throws any body under any content type at the decoder: it always
+// gives an output that can be stored, or a clean error.
+func FuzzAnswer(f *testing.F) {
+	f.Add("application/json", []byte(`{"a":[1,"\u0000"]}`), "a.0")
+	f.Add("text/plain", []byte("\xff\x00"), "")
+	f.Add("x;;=", []byte(`"`), "$")
+	f.Fuzz(func(t *testing.T, contentType string, body []byte, path string) {
+		mapping := map[string]string{}
+		if path != "" {
+			mapping["m"] = path
+		}
+		result, err := render(upstream.Answer{Status: 200, Header: http.Header{"Content-Type": {contentType}}, Body: body}, mapping)
+		if err != nil {
+			if _, ok := err.(*component.Error); !ok {
+				t.Errorf("error of type %T: %v", err, err)
+			}
+			return
+		}
+		if err := strictjson.Check(result.Output); err != nil {
+			t.Errorf("output %q cannot be stored: %v", result.Output, err)
+		}
+	})
+}

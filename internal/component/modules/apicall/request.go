@@ -1,0 +1,125 @@
+package apicall
+
+import (
+	"bytes"
+	"encoding/json"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/weft-automation/weft/internal/component"
+)
+
+// targetOf is the URL with the query parameters added. A fragment is dropped:
+// it is never sent.
+func targetOf(apiURL string, query map[string]json.RawMessage) (*url.URL, error) {
+	target, err := url.Parse(apiURL)
+	if err != nil {
+		return nil, component.Permanent(component.CodeInvalidInput, "apiUrl is not a valid URL")
+	}
+	target.Fragment, target.RawFragment = "", ""
+	values, err := valuesOf("query", query)
+	if err != nil {
+		return nil, err
+	}
+	if len(values) > 0 {
+		if target.RawQuery != "" {
+			target.RawQuery += "&"
+		}
+		target.RawQuery += values.Encode()
+	}
+	return target, nil
+}
+
+// valuesOf turns members into parameters: scalars as they are written, arrays
+// repeated, null left out.
+func valuesOf(field string, members map[string]json.RawMessage) (url.Values, error) {
+	values := url.Values{}
+	for name, raw := range members {
+		items := []json.RawMessage{raw}
+		if bytes.HasPrefix(raw, []byte("[")) {
+			if err := json.Unmarshal(raw, &items); err != nil {
+				return nil, component.Permanent(component.CodeInvalidInput, "%s cannot be read", field)
+			}
+		}
+		for _, item := range items {
+			text, ok := scalar(item)
+			if !ok {
+				return nil, component.Permanent(component.CodeInvalidInput, "%s: every member must be a string, a number, a boolean or an array of those", field)
+			}
+			if text != nil {
+				values.Add(name, *text)
+			}
+		}
+	}
+	return values, nil
+}
+
+// scalar is a JSON string's text or another scalar as written; nil for null.
+func scalar(raw json.RawMessage) (text *string, ok bool) {
+	switch {
+	case len(raw) == 0 || raw[0] == '{' || raw[0] == '[':
+		return nil, false
+	case string(raw) == "null":
+		return nil, true
+	case raw[0] == '"':
+		text = new(string)
+		return text, json.Unmarshal(raw, text) == nil
+	}
+	return new(string(raw)), true
+}
+
+func headerOf(headers map[string]string) (http.Header, error) {
+	header := http.Header{}
+	for name, value := range headers {
+		key := http.CanonicalHeaderKey(name)
+		if _, twice := header[key]; twice {
+			return nil, component.Permanent(component.CodeInvalidInput, "headers: %s is given twice", key)
+		}
+		header.Set(key, value)
+	}
+	if header.Get("User-Agent") == "" {
+		header.Set("User-Agent", "Weft")
+	}
+	if header.Get("Accept") == "" {
+		header.Set("Accept", "application/json, */*;q=0.5")
+	}
+	return header, nil
+}
+
+// bodyOf is the body to send, by its type and the caller's Content-Type, which
+// is added to the header where it is missing.
+func bodyOf(body json.RawMessage, header http.Header) ([]byte, error) {
+	if len(body) == 0 || string(body) == "null" {
+		return nil, nil
+	}
+	contentType := header.Get("Content-Type")
+	if body[0] == '"' {
+		var text string
+		if err := json.Unmarshal(body, &text); err != nil {
+			return nil, component.Permanent(component.CodeInvalidInput, "body cannot be read")
+		}
+		if contentType == "" {
+			header.Set("Content-Type", "text/plain; charset=utf-8")
+		}
+		return []byte(text), nil
+	}
+	media, _, _ := mime.ParseMediaType(contentType)
+	if strings.EqualFold(media, "application/x-www-form-urlencoded") {
+		return formOf(body)
+	}
+	if contentType == "" {
+		header.Set("Content-Type", "application/json")
+	}
+	return body, nil
+}
+
+func formOf(body json.RawMessage) ([]byte, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil {
+		return nil, component.Permanent(component.CodeInvalidInput, "body must be an object to be sent as a form")
+	}
+	values, err := valuesOf("body", members)
+	return []byte(values.Encode()), err
+}
