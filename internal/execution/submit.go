@@ -255,4 +255,3 @@ func appendCallback(p *db.CallbackInsertManyParams, a accept) {
 	p.Signed = append(p.Signed, a.Callback.Secret != nil)
 	p.HeaderNames = append(p.HeaderNames, strings.Join(a.callbackHeaders, ","))
 }
-
