@@ -11,10 +11,11 @@ FROM (SELECT
 
 -- name: CallbackListForFreeze :many
 -- The callbacks of executions that become final in this transaction.
-SELECT c.workspace_id, c.execution_id, c.url, c.signed, c.header_names
+SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.signed, c.header_names, e.traceparent
 FROM callbacks c
 JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@execution_ids::uuid[]) AS execution_id) AS i
   ON c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
+JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
 WHERE c.state = 'PENDING';
 
 -- name: CallbackFreezeMany :exec
@@ -28,12 +29,120 @@ FROM (SELECT
     unnest(@job_ids::bigint[])     AS job_id) AS i
 WHERE c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id AND c.state = 'PENDING';
 
+-- name: CallbackLoadMany :many
+-- What the deliveries under way need, for those that are still to be made. wait
+-- is the time until the next attempt is due; negative when it is.
+SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.job_id, e.traceparent,
+       (COALESCE(c.due_at, now()) - now())::interval AS wait
+FROM callbacks c
+JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@execution_ids::uuid[]) AS execution_id) AS i
+  ON c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
+JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
+WHERE c.state = 'QUEUED';
+
+-- name: CallbackRecordMany :many
+-- Records attempts: their rows, the counters, the state that follows, and what
+-- becomes of the delivery jobs, in one statement. again_us is the delay before
+-- the next attempt in microseconds, negative for none. rearm says that the job
+-- is to be made due by this statement, not by the worker that holds it.
+-- Survives an attempt made twice at once (each is counted), and the late attempt
+-- of a job that was replaced: its success counts, its failure decides nothing.
+WITH i AS (
+    SELECT unnest(@workspace_ids::uuid[])     AS workspace_id,
+           unnest(@execution_ids::uuid[])     AS execution_id,
+           unnest(@job_ids::bigint[])         AS job_id,
+           unnest(@started_ats::timestamptz[]) AS started_at,
+           unnest(@durations_ms::integer[])   AS duration_ms,
+           unnest(@http_statuses::smallint[]) AS http_status,
+           unnest(@errors::text[])            AS error,
+           unnest(@delivered::boolean[])      AS delivered,
+           unnest(@agains_us::bigint[])       AS again_us,
+           unnest(@rearms::boolean[])         AS rearm
+), changed AS (
+    UPDATE callbacks c SET
+        attempt_count   = c.attempt_count + 1,
+        tries           = c.tries + CASE WHEN c.job_id = i.job_id THEN 1 ELSE 0 END,
+        last_attempt_at = i.started_at,
+        last_error      = NULLIF(i.error, '')::json,
+        delivered_at    = COALESCE(c.delivered_at, CASE WHEN i.delivered THEN now() END),
+        due_at          = CASE WHEN i.delivered OR (c.job_id = i.job_id AND i.again_us < 0) THEN NULL
+                               WHEN c.job_id = i.job_id THEN now() + i.again_us * interval '1 microsecond'
+                               ELSE c.due_at END,
+        state           = CASE WHEN i.delivered THEN 'DELIVERED'
+                               WHEN c.state <> 'QUEUED' OR c.job_id <> i.job_id OR i.again_us >= 0 THEN c.state
+                               WHEN c.delivered_at IS NOT NULL THEN 'DELIVERED'
+                               ELSE 'EXHAUSTED' END
+    FROM i
+    WHERE c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
+    RETURNING c.workspace_id, c.execution_id, c.attempt_count, c.state, c.job_id = i.job_id AS owned, i.job_id,
+              i.started_at, i.duration_ms, i.http_status, i.error, i.delivered, i.again_us, i.rearm
+), logged AS (
+    INSERT INTO callback_attempts
+        (workspace_id, execution_id, attempt, started_at, duration_ms, http_status, error, delivered)
+    SELECT workspace_id, execution_id, attempt_count, started_at, duration_ms, NULLIF(http_status, 0),
+           NULLIF(error, '')::json, delivered
+    FROM changed
+), ended AS (
+    DELETE FROM river.river_job j USING changed
+    WHERE j.id = changed.job_id AND (changed.state <> 'QUEUED' OR NOT changed.owned)
+), rearmed AS (
+    UPDATE river.river_job j SET state = 'available', scheduled_at = now() + changed.again_us * interval '1 microsecond'
+    FROM changed
+    WHERE j.id = changed.job_id AND changed.state = 'QUEUED' AND changed.owned AND changed.rearm AND changed.again_us >= 0
+      AND j.state IN ('running', 'scheduled', 'available')
+)
+SELECT workspace_id, execution_id, (state = 'QUEUED' AND owned)::boolean AS pending FROM changed;
+
+-- name: CallbackGet :one
+SELECT * FROM callbacks WHERE workspace_id = @workspace_id AND execution_id = @execution_id;
+
+-- name: CallbackLock :one
+-- Serialises replays of one callback.
+SELECT * FROM callbacks WHERE workspace_id = @workspace_id AND execution_id = @execution_id FOR UPDATE;
+
+-- name: CallbackReplay :exec
+-- Begins another round of attempts. The caller holds the row's lock.
+UPDATE callbacks SET state = 'QUEUED', round = round + 1, tries = 0, due_at = NULL, job_id = @job_id
+WHERE workspace_id = @workspace_id AND execution_id = @execution_id;
+
+-- name: CallbackHasten :execrows
+-- Makes the next attempt of a callback that waits between two of them due now.
+-- A job that a worker holds is left alone.
+WITH hastened AS (
+    UPDATE river.river_job j SET state = 'available', scheduled_at = now()
+    WHERE j.id = @job_id AND j.state IN ('scheduled', 'available')
+    RETURNING j.id
+)
+UPDATE callbacks c SET due_at = now() FROM hastened
+WHERE c.workspace_id = @workspace_id AND c.execution_id = @execution_id AND c.job_id = hastened.id;
+
 -- name: CallbackListStranded :many
--- Callbacks that are due and have no job that could deliver them.
-SELECT c.workspace_id, c.execution_id, c.job_id
+-- Callbacks that are to be delivered and have no job that would: it is gone or
+-- finished, or a process took it and has not come back within the grace.
+SELECT c.workspace_id, c.execution_id, c.job_id, c.due_at
 FROM callbacks c
 LEFT JOIN river.river_job j ON j.id = c.job_id
 WHERE c.state = 'QUEUED'
-  AND (j.id IS NULL OR j.state NOT IN ('available', 'pending', 'running', 'retryable', 'scheduled'))
+  AND (j.id IS NULL
+       OR j.state NOT IN ('available', 'pending', 'running', 'retryable', 'scheduled')
+       OR (j.state = 'running' AND j.attempted_at < now() - @grace::interval))
 ORDER BY c.execution_id
 LIMIT @max_rows;
+
+-- name: CallbackRequeue :execrows
+-- Binds a stranded callback to a new job. Compare-and-set on the job: of two
+-- reconcilers one wins, and a late worker's failure decides nothing any more.
+UPDATE callbacks SET job_id = @new_job_id
+WHERE workspace_id = @workspace_id AND execution_id = @execution_id
+  AND state = 'QUEUED' AND job_id = @old_job_id;
+
+-- name: CallbackEraseSecrets :execrows
+-- Erases secrets that no delivery needs any more: some time after the delivery,
+-- and in any case long after the end. Ids are UUIDv7, so the bounds of time are
+-- bounds of ids.
+UPDATE callbacks c SET sealed = NULL
+FROM (SELECT s.workspace_id, s.execution_id FROM callbacks s
+      WHERE s.sealed IS NOT NULL AND s.execution_id < @recent::uuid AND s.state IN ('DELIVERED', 'EXHAUSTED')
+        AND (s.delivered_at < now() - @after_delivery::interval OR s.execution_id < @old::uuid)
+      ORDER BY s.execution_id LIMIT @max_rows) AS gone
+WHERE c.workspace_id = gone.workspace_id AND c.execution_id = gone.execution_id;

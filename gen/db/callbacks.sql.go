@@ -7,9 +7,42 @@ package db
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
+
+const callbackEraseSecrets = `-- name: CallbackEraseSecrets :execrows
+UPDATE callbacks c SET sealed = NULL
+FROM (SELECT s.workspace_id, s.execution_id FROM callbacks s
+      WHERE s.sealed IS NOT NULL AND s.execution_id < $1::uuid AND s.state IN ('DELIVERED', 'EXHAUSTED')
+        AND (s.delivered_at < now() - $2::interval OR s.execution_id < $3::uuid)
+      ORDER BY s.execution_id LIMIT $4) AS gone
+WHERE c.workspace_id = gone.workspace_id AND c.execution_id = gone.execution_id
+`
+
+type CallbackEraseSecretsParams struct {
+	Recent        uuid.UUID
+	AfterDelivery time.Duration
+	Old           uuid.UUID
+	MaxRows       int32
+}
+
+// Erases secrets that no delivery needs any more: some time after the delivery,
+// and in any case long after the end. Ids are UUIDv7, so the bounds of time are
+// bounds of ids.
+func (q *Queries) CallbackEraseSecrets(ctx context.Context, db DBTX, arg CallbackEraseSecretsParams) (int64, error) {
+	result, err := db.Exec(ctx, callbackEraseSecrets,
+		arg.Recent,
+		arg.AfterDelivery,
+		arg.Old,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
 
 const callbackFreezeMany = `-- name: CallbackFreezeMany :exec
 UPDATE callbacks c SET state = 'QUEUED', body = i.body, job_id = i.job_id
@@ -38,6 +71,66 @@ func (q *Queries) CallbackFreezeMany(ctx context.Context, db DBTX, arg CallbackF
 		arg.JobIds,
 	)
 	return err
+}
+
+const callbackGet = `-- name: CallbackGet :one
+SELECT workspace_id, execution_id, url, sealed, signed, header_names, body, state, round, tries, attempt_count, job_id, due_at, last_attempt_at, delivered_at, last_error, created_at FROM callbacks WHERE workspace_id = $1 AND execution_id = $2
+`
+
+type CallbackGetParams struct {
+	WorkspaceID uuid.UUID
+	ExecutionID uuid.UUID
+}
+
+func (q *Queries) CallbackGet(ctx context.Context, db DBTX, arg CallbackGetParams) (Callback, error) {
+	row := db.QueryRow(ctx, callbackGet, arg.WorkspaceID, arg.ExecutionID)
+	var i Callback
+	err := row.Scan(
+		&i.WorkspaceID,
+		&i.ExecutionID,
+		&i.URL,
+		&i.Sealed,
+		&i.Signed,
+		&i.HeaderNames,
+		&i.Body,
+		&i.State,
+		&i.Round,
+		&i.Tries,
+		&i.AttemptCount,
+		&i.JobID,
+		&i.DueAt,
+		&i.LastAttemptAt,
+		&i.DeliveredAt,
+		&i.LastError,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
+const callbackHasten = `-- name: CallbackHasten :execrows
+WITH hastened AS (
+    UPDATE river.river_job j SET state = 'available', scheduled_at = now()
+    WHERE j.id = $3 AND j.state IN ('scheduled', 'available')
+    RETURNING j.id
+)
+UPDATE callbacks c SET due_at = now() FROM hastened
+WHERE c.workspace_id = $1 AND c.execution_id = $2 AND c.job_id = hastened.id
+`
+
+type CallbackHastenParams struct {
+	WorkspaceID uuid.UUID
+	ExecutionID uuid.UUID
+	JobID       int64
+}
+
+// Makes the next attempt of a callback that waits between two of them due now.
+// A job that a worker holds is left alone.
+func (q *Queries) CallbackHasten(ctx context.Context, db DBTX, arg CallbackHastenParams) (int64, error) {
+	result, err := db.Exec(ctx, callbackHasten, arg.WorkspaceID, arg.ExecutionID, arg.JobID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const callbackInsertMany = `-- name: CallbackInsertMany :exec
@@ -74,10 +167,11 @@ func (q *Queries) CallbackInsertMany(ctx context.Context, db DBTX, arg CallbackI
 }
 
 const callbackListForFreeze = `-- name: CallbackListForFreeze :many
-SELECT c.workspace_id, c.execution_id, c.url, c.signed, c.header_names
+SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.signed, c.header_names, e.traceparent
 FROM callbacks c
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS execution_id) AS i
   ON c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
+JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
 WHERE c.state = 'PENDING'
 `
 
@@ -90,8 +184,10 @@ type CallbackListForFreezeRow struct {
 	WorkspaceID uuid.UUID
 	ExecutionID uuid.UUID
 	URL         string
+	Sealed      []byte
 	Signed      bool
 	HeaderNames []string
+	Traceparent *string
 }
 
 // The callbacks of executions that become final in this transaction.
@@ -108,8 +204,10 @@ func (q *Queries) CallbackListForFreeze(ctx context.Context, db DBTX, arg Callba
 			&i.WorkspaceID,
 			&i.ExecutionID,
 			&i.URL,
+			&i.Sealed,
 			&i.Signed,
 			&i.HeaderNames,
+			&i.Traceparent,
 		); err != nil {
 			return nil, err
 		}
@@ -122,24 +220,33 @@ func (q *Queries) CallbackListForFreeze(ctx context.Context, db DBTX, arg Callba
 }
 
 const callbackListStranded = `-- name: CallbackListStranded :many
-SELECT c.workspace_id, c.execution_id, c.job_id
+SELECT c.workspace_id, c.execution_id, c.job_id, c.due_at
 FROM callbacks c
 LEFT JOIN river.river_job j ON j.id = c.job_id
 WHERE c.state = 'QUEUED'
-  AND (j.id IS NULL OR j.state NOT IN ('available', 'pending', 'running', 'retryable', 'scheduled'))
+  AND (j.id IS NULL
+       OR j.state NOT IN ('available', 'pending', 'running', 'retryable', 'scheduled')
+       OR (j.state = 'running' AND j.attempted_at < now() - $1::interval))
 ORDER BY c.execution_id
-LIMIT $1
+LIMIT $2
 `
+
+type CallbackListStrandedParams struct {
+	Grace   time.Duration
+	MaxRows int32
+}
 
 type CallbackListStrandedRow struct {
 	WorkspaceID uuid.UUID
 	ExecutionID uuid.UUID
 	JobID       *int64
+	DueAt       *time.Time
 }
 
-// Callbacks that are due and have no job that could deliver them.
-func (q *Queries) CallbackListStranded(ctx context.Context, db DBTX, maxRows int32) ([]CallbackListStrandedRow, error) {
-	rows, err := db.Query(ctx, callbackListStranded, maxRows)
+// Callbacks that are to be delivered and have no job that would: it is gone or
+// finished, or a process took it and has not come back within the grace.
+func (q *Queries) CallbackListStranded(ctx context.Context, db DBTX, arg CallbackListStrandedParams) ([]CallbackListStrandedRow, error) {
+	rows, err := db.Query(ctx, callbackListStranded, arg.Grace, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +254,12 @@ func (q *Queries) CallbackListStranded(ctx context.Context, db DBTX, maxRows int
 	items := []CallbackListStrandedRow{}
 	for rows.Next() {
 		var i CallbackListStrandedRow
-		if err := rows.Scan(&i.WorkspaceID, &i.ExecutionID, &i.JobID); err != nil {
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ExecutionID,
+			&i.JobID,
+			&i.DueAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -156,4 +268,247 @@ func (q *Queries) CallbackListStranded(ctx context.Context, db DBTX, maxRows int
 		return nil, err
 	}
 	return items, nil
+}
+
+const callbackLoadMany = `-- name: CallbackLoadMany :many
+SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.job_id, e.traceparent,
+       (COALESCE(c.due_at, now()) - now())::interval AS wait
+FROM callbacks c
+JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS execution_id) AS i
+  ON c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
+JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
+WHERE c.state = 'QUEUED'
+`
+
+type CallbackLoadManyParams struct {
+	WorkspaceIds []uuid.UUID
+	ExecutionIds []uuid.UUID
+}
+
+type CallbackLoadManyRow struct {
+	WorkspaceID uuid.UUID
+	ExecutionID uuid.UUID
+	URL         string
+	Sealed      []byte
+	Body        []byte
+	Tries       int32
+	JobID       *int64
+	Traceparent *string
+	Wait        time.Duration
+}
+
+// What the deliveries under way need, for those that are still to be made. wait
+// is the time until the next attempt is due; negative when it is.
+func (q *Queries) CallbackLoadMany(ctx context.Context, db DBTX, arg CallbackLoadManyParams) ([]CallbackLoadManyRow, error) {
+	rows, err := db.Query(ctx, callbackLoadMany, arg.WorkspaceIds, arg.ExecutionIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CallbackLoadManyRow{}
+	for rows.Next() {
+		var i CallbackLoadManyRow
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ExecutionID,
+			&i.URL,
+			&i.Sealed,
+			&i.Body,
+			&i.Tries,
+			&i.JobID,
+			&i.Traceparent,
+			&i.Wait,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const callbackLock = `-- name: CallbackLock :one
+SELECT workspace_id, execution_id, url, sealed, signed, header_names, body, state, round, tries, attempt_count, job_id, due_at, last_attempt_at, delivered_at, last_error, created_at FROM callbacks WHERE workspace_id = $1 AND execution_id = $2 FOR UPDATE
+`
+
+type CallbackLockParams struct {
+	WorkspaceID uuid.UUID
+	ExecutionID uuid.UUID
+}
+
+// Serialises replays of one callback.
+func (q *Queries) CallbackLock(ctx context.Context, db DBTX, arg CallbackLockParams) (Callback, error) {
+	row := db.QueryRow(ctx, callbackLock, arg.WorkspaceID, arg.ExecutionID)
+	var i Callback
+	err := row.Scan(
+		&i.WorkspaceID,
+		&i.ExecutionID,
+		&i.URL,
+		&i.Sealed,
+		&i.Signed,
+		&i.HeaderNames,
+		&i.Body,
+		&i.State,
+		&i.Round,
+		&i.Tries,
+		&i.AttemptCount,
+		&i.JobID,
+		&i.DueAt,
+		&i.LastAttemptAt,
+		&i.DeliveredAt,
+		&i.LastError,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
+const callbackRecordMany = `-- name: CallbackRecordMany :many
+WITH i AS (
+    SELECT unnest($1::uuid[])     AS workspace_id,
+           unnest($2::uuid[])     AS execution_id,
+           unnest($3::bigint[])         AS job_id,
+           unnest($4::timestamptz[]) AS started_at,
+           unnest($5::integer[])   AS duration_ms,
+           unnest($6::smallint[]) AS http_status,
+           unnest($7::text[])            AS error,
+           unnest($8::boolean[])      AS delivered,
+           unnest($9::bigint[])       AS again_us,
+           unnest($10::boolean[])         AS rearm
+), changed AS (
+    UPDATE callbacks c SET
+        attempt_count   = c.attempt_count + 1,
+        tries           = c.tries + CASE WHEN c.job_id = i.job_id THEN 1 ELSE 0 END,
+        last_attempt_at = i.started_at,
+        last_error      = NULLIF(i.error, '')::json,
+        delivered_at    = COALESCE(c.delivered_at, CASE WHEN i.delivered THEN now() END),
+        due_at          = CASE WHEN i.delivered OR (c.job_id = i.job_id AND i.again_us < 0) THEN NULL
+                               WHEN c.job_id = i.job_id THEN now() + i.again_us * interval '1 microsecond'
+                               ELSE c.due_at END,
+        state           = CASE WHEN i.delivered THEN 'DELIVERED'
+                               WHEN c.state <> 'QUEUED' OR c.job_id <> i.job_id OR i.again_us >= 0 THEN c.state
+                               WHEN c.delivered_at IS NOT NULL THEN 'DELIVERED'
+                               ELSE 'EXHAUSTED' END
+    FROM i
+    WHERE c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
+    RETURNING c.workspace_id, c.execution_id, c.attempt_count, c.state, c.job_id = i.job_id AS owned, i.job_id,
+              i.started_at, i.duration_ms, i.http_status, i.error, i.delivered, i.again_us, i.rearm
+), logged AS (
+    INSERT INTO callback_attempts
+        (workspace_id, execution_id, attempt, started_at, duration_ms, http_status, error, delivered)
+    SELECT workspace_id, execution_id, attempt_count, started_at, duration_ms, NULLIF(http_status, 0),
+           NULLIF(error, '')::json, delivered
+    FROM changed
+), ended AS (
+    DELETE FROM river.river_job j USING changed
+    WHERE j.id = changed.job_id AND (changed.state <> 'QUEUED' OR NOT changed.owned)
+), rearmed AS (
+    UPDATE river.river_job j SET state = 'available', scheduled_at = now() + changed.again_us * interval '1 microsecond'
+    FROM changed
+    WHERE j.id = changed.job_id AND changed.state = 'QUEUED' AND changed.owned AND changed.rearm AND changed.again_us >= 0
+      AND j.state IN ('running', 'scheduled', 'available')
+)
+SELECT workspace_id, execution_id, (state = 'QUEUED' AND owned)::boolean AS pending FROM changed
+`
+
+type CallbackRecordManyParams struct {
+	WorkspaceIds []uuid.UUID
+	ExecutionIds []uuid.UUID
+	JobIds       []int64
+	StartedAts   []time.Time
+	DurationsMs  []int32
+	HTTPStatuses []int16
+	Errors       []string
+	Delivered    []bool
+	AgainsUs     []int64
+	Rearms       []bool
+}
+
+type CallbackRecordManyRow struct {
+	WorkspaceID uuid.UUID
+	ExecutionID uuid.UUID
+	Pending     bool
+}
+
+// Records attempts: their rows, the counters, the state that follows, and what
+// becomes of the delivery jobs, in one statement. again_us is the delay before
+// the next attempt in microseconds, negative for none. rearm says that the job
+// is to be made due by this statement, not by the worker that holds it.
+// Survives an attempt made twice at once (each is counted), and the late attempt
+// of a job that was replaced: its success counts, its failure decides nothing.
+func (q *Queries) CallbackRecordMany(ctx context.Context, db DBTX, arg CallbackRecordManyParams) ([]CallbackRecordManyRow, error) {
+	rows, err := db.Query(ctx, callbackRecordMany,
+		arg.WorkspaceIds,
+		arg.ExecutionIds,
+		arg.JobIds,
+		arg.StartedAts,
+		arg.DurationsMs,
+		arg.HTTPStatuses,
+		arg.Errors,
+		arg.Delivered,
+		arg.AgainsUs,
+		arg.Rearms,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CallbackRecordManyRow{}
+	for rows.Next() {
+		var i CallbackRecordManyRow
+		if err := rows.Scan(&i.WorkspaceID, &i.ExecutionID, &i.Pending); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const callbackReplay = `-- name: CallbackReplay :exec
+UPDATE callbacks SET state = 'QUEUED', round = round + 1, tries = 0, due_at = NULL, job_id = $1
+WHERE workspace_id = $2 AND execution_id = $3
+`
+
+type CallbackReplayParams struct {
+	JobID       *int64
+	WorkspaceID uuid.UUID
+	ExecutionID uuid.UUID
+}
+
+// Begins another round of attempts. The caller holds the row's lock.
+func (q *Queries) CallbackReplay(ctx context.Context, db DBTX, arg CallbackReplayParams) error {
+	_, err := db.Exec(ctx, callbackReplay, arg.JobID, arg.WorkspaceID, arg.ExecutionID)
+	return err
+}
+
+const callbackRequeue = `-- name: CallbackRequeue :execrows
+UPDATE callbacks SET job_id = $1
+WHERE workspace_id = $2 AND execution_id = $3
+  AND state = 'QUEUED' AND job_id = $4
+`
+
+type CallbackRequeueParams struct {
+	NewJobID    *int64
+	WorkspaceID uuid.UUID
+	ExecutionID uuid.UUID
+	OldJobID    *int64
+}
+
+// Binds a stranded callback to a new job. Compare-and-set on the job: of two
+// reconcilers one wins, and a late worker's failure decides nothing any more.
+func (q *Queries) CallbackRequeue(ctx context.Context, db DBTX, arg CallbackRequeueParams) (int64, error) {
+	result, err := db.Exec(ctx, callbackRequeue,
+		arg.NewJobID,
+		arg.WorkspaceID,
+		arg.ExecutionID,
+		arg.OldJobID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

@@ -37,6 +37,7 @@ type Callback struct {
 	Tries         int32
 	AttemptCount  int32
 	JobID         *int64
+	DueAt         *time.Time
 	LastAttemptAt *time.Time
 	DeliveredAt   *time.Time
 	LastError     []byte

@@ -99,6 +99,7 @@ CREATE TABLE callbacks (
     tries           integer     NOT NULL DEFAULT 0,
     attempt_count   integer     NOT NULL DEFAULT 0,
     job_id          bigint,
+    due_at          timestamptz, -- of the next attempt, when one has failed
     last_attempt_at timestamptz,
     delivered_at    timestamptz,
     last_error      json,
@@ -110,6 +111,8 @@ CREATE TABLE callbacks (
 ) WITH (fillfactor = 75);
 
 CREATE INDEX callbacks_queued ON callbacks (execution_id) WHERE state = 'QUEUED';
+-- What the erasure of secrets walks, oldest first.
+CREATE INDEX callbacks_sealed ON callbacks (execution_id) WHERE sealed IS NOT NULL;
 
 CREATE TABLE callback_attempts (
     workspace_id uuid        NOT NULL,
