@@ -1,0 +1,152 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func counterVec(r *prometheus.Registry, name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	r.MustRegister(c)
+	return c
+}
+
+func counter(r *prometheus.Registry, name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	r.MustRegister(c)
+	return c
+}
+
+func gaugeVec(r *prometheus.Registry, name, help string, labels ...string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	r.MustRegister(g)
+	return g
+}
+
+func gauge(r *prometheus.Registry, name, help string) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	r.MustRegister(g)
+	return g
+}
+
+func histogramVec(r *prometheus.Registry, name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	r.MustRegister(h)
+	return h
+}
+
+func histogram(r *prometheus.Registry, name, help string, buckets []float64) prometheus.Histogram {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+	r.MustRegister(h)
+	return h
+}
+
+// poolCollector reads a pool's own counters at each scrape.
+type poolCollector struct {
+	pool                                                    *pgxpool.Pool
+	limit, total, idle, acquired, acquires, waits, waitTime *prometheus.Desc
+}
+
+func newPoolCollector(name string, pool *pgxpool.Pool) *poolCollector {
+	describe := func(metric, help string) *prometheus.Desc {
+		return prometheus.NewDesc("weft_pool_"+metric, help, nil, prometheus.Labels{"pool": name})
+	}
+	return &poolCollector{
+		pool:     pool,
+		limit:    describe("connections_max", "Connections that the pool may have."),
+		total:    describe("connections", "Connections that the pool has."),
+		idle:     describe("connections_idle", "Connections at rest."),
+		acquired: describe("connections_acquired", "Connections at work."),
+		acquires: describe("acquires_total", "Connections handed out."),
+		waits:    describe("acquire_waits_total", "Times that nothing was free."),
+		waitTime: describe("acquire_seconds_total", "Time spent on being handed a connection."),
+	}
+}
+
+// Describe is called by the registry.
+func (c *poolCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{c.limit, c.total, c.idle, c.acquired, c.acquires, c.waits, c.waitTime} {
+		out <- desc
+	}
+}
+
+// Collect is called at each scrape.
+func (c *poolCollector) Collect(out chan<- prometheus.Metric) {
+	s := c.pool.Stat()
+	for _, v := range []struct {
+		desc  *prometheus.Desc
+		kind  prometheus.ValueType
+		value float64
+	}{
+		{c.limit, prometheus.GaugeValue, float64(s.MaxConns())},
+		{c.total, prometheus.GaugeValue, float64(s.TotalConns())},
+		{c.idle, prometheus.GaugeValue, float64(s.IdleConns())},
+		{c.acquired, prometheus.GaugeValue, float64(s.AcquiredConns())},
+		{c.acquires, prometheus.CounterValue, float64(s.AcquireCount())},
+		{c.waits, prometheus.CounterValue, float64(s.EmptyAcquireCount())},
+		{c.waitTime, prometheus.CounterValue, s.AcquireDuration().Seconds()},
+	} {
+		out <- prometheus.MustNewConstMetric(v.desc, v.kind, v.value)
+	}
+}
+
+// databaseCollector asks the server, at each scrape, for what makes a busy queue
+// slow before it fails.
+type databaseCollector struct {
+	pool *pgxpool.Pool
+	all  []*prometheus.Desc
+}
+
+// databaseQuery answers in the order of databaseCollector.all.
+const databaseQuery = `SELECT
+	(SELECT COALESCE(sum(n_dead_tup), 0)::float8 FROM pg_stat_user_tables),
+	(SELECT COALESCE(max(age(backend_xmin)), 0)::float8 FROM pg_stat_activity WHERE datname = current_database()),
+	(SELECT COALESCE(max(extract(epoch FROM now() - xact_start)), 0)::float8 FROM pg_stat_activity
+		WHERE datname = current_database() AND backend_type = 'client backend'),
+	pg_notification_queue_usage(),
+	(SELECT numbackends::float8 FROM pg_stat_database WHERE datname = current_database())`
+
+// WatchDatabase shows the health of the database behind pool.
+func (m *Metrics) WatchDatabase(pool *pgxpool.Pool) {
+	if m == nil {
+		return
+	}
+	describe := func(metric, help string) *prometheus.Desc {
+		return prometheus.NewDesc("weft_database_"+metric, help, nil, nil)
+	}
+	m.registry.MustRegister(&databaseCollector{pool: pool, all: []*prometheus.Desc{
+		describe("dead_rows", "Rows that await vacuum."),
+		describe("oldest_snapshot_transactions", "How many transactions back the oldest snapshot holds vacuum."),
+		describe("oldest_transaction_seconds", "Age of the oldest open transaction."),
+		describe("notification_queue_usage", "Filled part of the notification queue, 0 to 1."),
+		describe("connections", "Sessions on the database, of every process."),
+	}})
+}
+
+// Describe is called by the registry.
+func (c *databaseCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, desc := range c.all {
+		out <- desc
+	}
+}
+
+// Collect is called at each scrape. A database that does not answer leaves its
+// metrics out rather than failing the others.
+func (c *databaseCollector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	values := make([]float64, len(c.all))
+	into := make([]any, len(values))
+	for i := range values {
+		into[i] = &values[i]
+	}
+	if err := c.pool.QueryRow(ctx, databaseQuery).Scan(into...); err != nil {
+		return
+	}
+	for i, desc := range c.all {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, values[i])
+	}
+}

@@ -1,0 +1,298 @@
+package telemetry
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// Labels are closed sets: route templates, module names of the registry, states,
+// classes. Never an id, an address or anything else that a caller chooses.
+var (
+	quick = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15}
+	long  = []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 15, 60, 300, 900, 3600}
+)
+
+// Metrics counts. Its methods may be called from everywhere at once, and on nil,
+// where they do nothing.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	requests       *prometheus.CounterVec
+	requestTime    *prometheus.HistogramVec
+	authFailures   *prometheus.CounterVec
+	refusals       *prometheus.CounterVec
+	submitted      *prometheus.CounterVec
+	replayed       prometheus.Counter
+	finished       *prometheus.CounterVec
+	queueTime      *prometheus.HistogramVec
+	attempts       *prometheus.CounterVec
+	attemptTime    *prometheus.HistogramVec
+	rescues        *prometheus.CounterVec
+	postings       prometheus.Counter
+	callbacks      *prometheus.CounterVec
+	callbackTime   prometheus.Histogram
+	callbackEnds   *prometheus.CounterVec
+	egressDenials  *prometheus.CounterVec
+	sweeps         *prometheus.CounterVec
+	repaired       *prometheus.CounterVec
+	progress       *prometheus.GaugeVec
+	ready          *prometheus.GaugeVec
+	streams        *prometheus.GaugeVec
+	waits          prometheus.Gauge
+	backlog        *prometheus.GaugeVec
+	backlogAge     *prometheus.GaugeVec
+	listenFailures prometheus.Counter
+}
+
+// NewMetrics makes the set, with Go's and the process's own beside it.
+func NewMetrics(version string) *Metrics {
+	r := prometheus.NewRegistry()
+	m := &Metrics{registry: r}
+	m.registerServing(r)
+	m.registerExecutions(r)
+	m.registerUpkeep(r)
+	build := gaugeVec(r, "weft_build_info", "Always 1; the version is the label.", "version")
+	build.WithLabelValues(version).Set(1)
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *Metrics) registerServing(r *prometheus.Registry) {
+	m.requests = counterVec(r, "weft_http_requests_total", "Answered requests.", "method", "route", "status")
+	m.requestTime = histogramVec(r, "weft_http_request_duration_seconds", "Time to the end of the answer, streams aside.", quick, "method", "route")
+	m.authFailures = counterVec(r, "weft_auth_failures_total", "Requests refused by authentication.", "reason")
+	m.refusals = counterVec(r, "weft_refusals_total", "Requests refused by a limit.", "limit")
+	m.streams = gaugeVec(r, "weft_streams_open", "Open event streams.", "kind")
+	m.waits = gauge(r, "weft_inline_waits_open", "Requests that wait for a result inline.")
+	m.ready = gaugeVec(r, "weft_ready", "1 when a readiness check passes.", "check")
+}
+
+func (m *Metrics) registerExecutions(r *prometheus.Registry) {
+	m.submitted = counterVec(r, "weft_executions_submitted_total", "Accepted executions.", "module")
+	m.replayed = counter(r, "weft_idempotent_replays_total", "Submissions answered from an idempotency key.")
+	m.finished = counterVec(r, "weft_executions_finished_total", "Executions that became final.", "module", "state")
+	m.queueTime = histogramVec(r, "weft_execution_queue_seconds", "From acceptance to the first start.", long, "module")
+	m.attempts = counterVec(r, "weft_execution_attempts_total", "Ended attempts.", "module", "outcome")
+	m.attemptTime = histogramVec(r, "weft_execution_attempt_duration_seconds", "Length of attempts.", long, "module")
+	m.rescues = counterVec(r, "weft_execution_rescues_total", "Executions taken from a worker that was lost.", "outcome")
+	m.postings = counter(r, "weft_usage_postings_total", "Usage postings written.")
+	m.callbacks = counterVec(r, "weft_callback_attempts_total", "Callback attempts; class is delivered or the kind of failure.", "class")
+	m.callbackTime = histogram(r, "weft_callback_attempt_duration_seconds", "Length of callback attempts.", quick)
+	m.callbackEnds = counterVec(r, "weft_callbacks_ended_total", "Callbacks that need no further attempt.", "result")
+	m.egressDenials = counterVec(r, "weft_egress_denials_total", "Outgoing connections that the guard refused.", "rule")
+}
+
+func (m *Metrics) registerUpkeep(r *prometheus.Registry) {
+	m.sweeps = counterVec(r, "weft_sweeps_total", "Runs of upkeep.", "kind", "result")
+	m.repaired = counterVec(r, "weft_sweep_repairs_total", "What upkeep found and put right.", "kind")
+	m.progress = gaugeVec(r, "weft_loop_progress_timestamp_seconds", "When a loop last went round. Alert when it stands still.", "loop")
+	m.backlog = gaugeVec(r, "weft_backlog", "Unfinished work.", "kind")
+	m.backlogAge = gaugeVec(r, "weft_backlog_oldest_age_seconds", "Age of the oldest unfinished or due piece of work.", "kind")
+	m.listenFailures = counter(r, "weft_listen_failures_total", "Times that the wake-up connection was lost.")
+}
+
+// Handler serves the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Registry takes further collectors.
+func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
+
+var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
+
+// Request counts an answered request. Route is the ServeMux pattern, with or
+// without its method; "" means that none matched. A stream's length says nothing
+// about speed: give elapsed 0 to leave it out.
+func (m *Metrics) Request(method, route string, code int, elapsed time.Duration) {
+	if m == nil {
+		return
+	}
+	if _, path, ok := strings.Cut(route, " "); ok {
+		route = path
+	}
+	if route == "" {
+		route = "unmatched"
+	}
+	if !slices.Contains(methods, method) {
+		method = "other"
+	}
+	m.requests.WithLabelValues(method, route, strconv.Itoa(code)).Inc()
+	if elapsed > 0 {
+		m.requestTime.WithLabelValues(method, route).Observe(elapsed.Seconds())
+	}
+}
+
+// AuthFailed counts a refused signature, by the reason of the 401.
+func (m *Metrics) AuthFailed(reason string) {
+	if m != nil {
+		m.authFailures.WithLabelValues(reason).Inc()
+	}
+}
+
+// Refused counts a 429, by the limit that was hit.
+func (m *Metrics) Refused(limit string) {
+	if m != nil {
+		m.refusals.WithLabelValues(limit).Inc()
+	}
+}
+
+// StreamOpened counts an open stream until the returned function is called.
+func (m *Metrics) StreamOpened(kind string) (closed func()) {
+	if m == nil {
+		return func() {}
+	}
+	open := m.streams.WithLabelValues(kind)
+	open.Inc()
+	return open.Dec
+}
+
+// WaitOpened counts an inline wait until the returned function is called.
+func (m *Metrics) WaitOpened() (closed func()) {
+	if m == nil {
+		return func() {}
+	}
+	m.waits.Inc()
+	return m.waits.Dec
+}
+
+// Ready notes the outcome of a readiness check.
+func (m *Metrics) Ready(check string, ok bool) {
+	if m == nil {
+		return
+	}
+	value := 0.0
+	if ok {
+		value = 1
+	}
+	m.ready.WithLabelValues(check).Set(value)
+}
+
+// Submitted counts an accepted execution.
+func (m *Metrics) Submitted(module string) {
+	if m != nil {
+		m.submitted.WithLabelValues(module).Inc()
+	}
+}
+
+// Replayed counts a submission that an idempotency key answered.
+func (m *Metrics) Replayed() {
+	if m != nil {
+		m.replayed.Inc()
+	}
+}
+
+// Started notes how long an execution waited for its first start.
+func (m *Metrics) Started(module string, waited time.Duration) {
+	if m != nil {
+		m.queueTime.WithLabelValues(module).Observe(waited.Seconds())
+	}
+}
+
+// Attempted counts an attempt: outcome is completed, failed, retry, waiting or
+// fenced.
+func (m *Metrics) Attempted(module, outcome string, elapsed time.Duration) {
+	if m != nil {
+		m.attempts.WithLabelValues(module, outcome).Inc()
+		m.attemptTime.WithLabelValues(module).Observe(elapsed.Seconds())
+	}
+}
+
+// Finished counts an execution that became final, after its commit.
+func (m *Metrics) Finished(module string, state status.Execution) {
+	if m != nil {
+		m.finished.WithLabelValues(module, string(state)).Inc()
+	}
+}
+
+// Rescued counts an execution taken from a lost worker: outcome is again or
+// failed.
+func (m *Metrics) Rescued(outcome string) {
+	if m != nil {
+		m.rescues.WithLabelValues(outcome).Inc()
+	}
+}
+
+// Posted counts usage postings, after their commit.
+func (m *Metrics) Posted(n int) {
+	if m != nil {
+		m.postings.Add(float64(n))
+	}
+}
+
+// CallbackAttempted counts an attempt: class is delivered or the kind of failure.
+func (m *Metrics) CallbackAttempted(class string, elapsed time.Duration) {
+	if m != nil {
+		m.callbacks.WithLabelValues(class).Inc()
+		m.callbackTime.Observe(elapsed.Seconds())
+	}
+}
+
+// CallbackEnded counts a callback that needs no further attempt: delivered, gone
+// or exhausted.
+func (m *Metrics) CallbackEnded(result string) {
+	if m != nil {
+		m.callbackEnds.WithLabelValues(result).Inc()
+	}
+}
+
+// EgressDenied counts a connection that the guard refused.
+func (m *Metrics) EgressDenied(rule string) {
+	if m != nil {
+		m.egressDenials.WithLabelValues(rule).Inc()
+	}
+}
+
+// Swept counts a run of upkeep and what it put right.
+func (m *Metrics) Swept(kind string, repairs int, err error) {
+	if m == nil {
+		return
+	}
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	m.sweeps.WithLabelValues(kind, result).Inc()
+	m.repaired.WithLabelValues(kind).Add(float64(repairs))
+	m.Progressed("sweep_" + kind)
+}
+
+// Progressed notes that a loop went round.
+func (m *Metrics) Progressed(loop string) {
+	if m != nil {
+		m.progress.WithLabelValues(loop).SetToCurrentTime()
+	}
+}
+
+// Backlog notes how much work of a kind is unfinished and how old the oldest
+// piece is.
+func (m *Metrics) Backlog(kind string, pieces int64, oldest time.Duration) {
+	if m != nil {
+		m.backlog.WithLabelValues(kind).Set(float64(pieces))
+		m.backlogAge.WithLabelValues(kind).Set(oldest.Seconds())
+	}
+}
+
+// ListenLost counts a loss of the wake-up connection.
+func (m *Metrics) ListenLost() {
+	if m != nil {
+		m.listenFailures.Inc()
+	}
+}
+
+// WatchPool shows the connections of a pool.
+func (m *Metrics) WatchPool(name string, pool *pgxpool.Pool) {
+	if m != nil {
+		m.registry.MustRegister(newPoolCollector(name, pool))
+	}
+}
