@@ -15,3 +15,9 @@ SELECT id, kind, args FROM river.river_job
 WHERE state = 'running' AND queue = @queue
   AND NOT (attempted_by[array_upper(attempted_by, 1)] = ANY(@live_clients::text[]))
 LIMIT @max_rows;
+
+-- name: RiverJobOldestDue :one
+-- How many seconds the longest-waiting job of a queue has been ready; 0 when
+-- none is.
+SELECT COALESCE(EXTRACT(epoch FROM now() - min(scheduled_at)), 0)::double precision AS seconds
+FROM river.river_job WHERE state = 'available' AND queue = @queue AND scheduled_at <= now();

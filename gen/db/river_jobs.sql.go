@@ -62,6 +62,20 @@ func (q *Queries) RiverJobListOrphaned(ctx context.Context, db DBTX, arg RiverJo
 	return items, nil
 }
 
+const riverJobOldestDue = `-- name: RiverJobOldestDue :one
+SELECT COALESCE(EXTRACT(epoch FROM now() - min(scheduled_at)), 0)::double precision AS seconds
+FROM river.river_job WHERE state = 'available' AND queue = $1 AND scheduled_at <= now()
+`
+
+// How many seconds the longest-waiting job of a queue has been ready; 0 when
+// none is.
+func (q *Queries) RiverJobOldestDue(ctx context.Context, db DBTX, queue string) (float64, error) {
+	row := db.QueryRow(ctx, riverJobOldestDue, queue)
+	var seconds float64
+	err := row.Scan(&seconds)
+	return seconds, err
+}
+
 const riverJobRearm = `-- name: RiverJobRearm :exec
 UPDATE river.river_job SET state = 'available', scheduled_at = now() + $1::interval
 WHERE id = $2 AND state = 'scheduled'

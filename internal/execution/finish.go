@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -81,6 +82,7 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]bool, err
 	if err != nil {
 		return nil, err
 	}
+	r.moved.Store(time.Now().UnixNano())
 	crashpoint.Reached(crashpoint.AfterFinish)
 	keys := make([]notify.Key, len(done))
 	won := make(map[notify.Key]bool, len(done))

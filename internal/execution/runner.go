@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,6 +29,7 @@ type Runner struct {
 	starts   *groupcommit.Group[begin, *db.ExecutionStartManyRow]
 	finishes *groupcommit.Group[finish, bool]
 
+	moved   atomic.Int64  // when an attempt last began or ended, Unix nanoseconds
 	slots   chan struct{} // of local runs
 	running sync.WaitGroup
 	ctx     context.Context // of the work: ends when interrupted work must stop

@@ -94,6 +94,7 @@ func (r *Runner) flushStarts(ctx context.Context, items []begin) ([]*db.Executio
 	if err != nil {
 		return nil, err
 	}
+	r.moved.Store(time.Now().UnixNano())
 	started := make(map[uuid.UUID]*db.ExecutionStartManyRow, len(rows))
 	for i := range rows {
 		started[rows[i].ID] = &rows[i]

@@ -1,0 +1,175 @@
+package execution_test
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// cutWorkers breaks the sessions by which workers show that they live.
+func (b *bench) cutWorkers(t *testing.T) {
+	t.Helper()
+	var cut int
+	err := b.pool.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+		WHERE application_name = 'weft-worker' AND datname = current_database()`).Scan(&cut)
+	if err != nil || cut == 0 {
+		t.Fatalf("%d sessions of workers were cut, %v", cut, err)
+	}
+}
+
+// slow is a component whose first run of each execution blocks until released;
+// later runs end at once.
+type slow struct {
+	module
+	begun    chan uuid.UUID
+	release  chan struct{}
+	runs     sync.Map
+	attempts atomic.Int32
+}
+
+func newSlow(name string, repeat component.Repeat) *slow {
+	s := &slow{begun: make(chan uuid.UUID, 1000), release: make(chan struct{})}
+	s.module = module{name: name, price: 1, repeat: repeat, timeout: time.Minute,
+		run: func(_ context.Context, call component.Call) (component.Result, error) {
+			s.attempts.Add(1)
+			output := json.RawMessage(`{"run":"again"}`)
+			if _, again := s.runs.LoadOrStore(call.ExecutionID, true); !again {
+				s.begun <- call.ExecutionID
+				<-s.release
+				output = json.RawMessage(`{"run":"first"}`)
+			}
+			return component.Result{Output: output}, nil
+		}}
+	return s
+}
+
+func TestEX07AWorkerWhoseSessionIsCutTakesANewNumberAndNothingIsPostedTwice(t *testing.T) {
+	t.Parallel()
+	for way, o := range ways {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			const count = 20
+			if o.slots > 0 {
+				o.slots = count
+			} else {
+				o.workers = 2 * count
+			}
+			s := newSlow("SLOW", component.RepeatIdempotent)
+			n := b.start(t, o, s)
+			before, _ := n.identity.Worker()
+			var ids []uuid.UUID
+			for range count {
+				ids = append(ids, b.submit(t, n, execution.SubmitParams{Module: "SLOW"}).ID)
+			}
+			for range count {
+				<-s.begun
+			}
+			b.cutWorkers(t)
+			for _, id := range ids {
+				if got := b.await(t, n, id); got.Status != status.ExecutionCompleted || string(got.Output) != `{"run":"again"}` {
+					t.Errorf("ended %s with %s", got.Status, got.Output)
+				}
+			}
+			close(s.release) // the late runs come back and must change nothing
+			n.stop()
+			if after, _ := n.identity.Worker(); after == before {
+				t.Error("the worker kept its number")
+			}
+			if postings, _ := b.postings(t); postings != count {
+				t.Errorf("%d executions, %d postings", count, postings)
+			}
+		})
+	}
+}
+
+func TestEX05AnUnsafeCallWhoseWorkerIsLostIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	for way, o := range ways {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			s := newSlow("SENDS", component.RepeatUnsafe)
+			n := b.start(t, o, s)
+			id := b.submit(t, n, execution.SubmitParams{Module: "SENDS", Attempts: 3}).ID
+			<-s.begun
+			b.cutWorkers(t)
+			got := b.await(t, n, id)
+			close(s.release)
+			var e struct{ Code string }
+			if err := json.Unmarshal(got.Error, &e); err != nil || e.Code != "WORKER_LOST" || s.attempts.Load() != 1 {
+				t.Errorf("ended %s with %s after %d runs", got.Status, got.Error, s.attempts.Load())
+			}
+			if count, sum := b.postings(t); count != 1 || sum != 0 {
+				t.Errorf("%d postings of %d", count, sum)
+			}
+		})
+	}
+}
+
+func TestEX03AnExecutionWhoseJobIsGoneIsBroughtBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	accepts := b.start(t, options{idle: true}, echo())
+	id := b.submit(t, accepts, execution.SubmitParams{Module: "ECHO"}).ID
+	if _, err := b.pool.Exec(t.Context(), "DELETE FROM river.river_job"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.pool.Exec(t.Context(), "UPDATE component_executions SET updated_at = now() - interval '1 minute'"); err != nil {
+		t.Fatal(err)
+	}
+	b.start(t, options{workers: 2}, echo())
+	if got := b.await(t, accepts, id); got.Status != status.ExecutionCompleted {
+		t.Errorf("ended %s", got.Status)
+	}
+}
+
+func TestAnExecutionThatKeepsLosingItsWorkerIsQuarantined(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := newSlow("DEADLY", component.RepeatPure)
+	n := b.start(t, options{slots: 1, workers: 1}, s)
+	id := b.submit(t, n, execution.SubmitParams{Module: "DEADLY"}).ID
+	<-s.begun
+	if _, err := b.pool.Exec(t.Context(), "UPDATE component_executions SET crashes = 3"); err != nil {
+		t.Fatal(err)
+	}
+	b.cutWorkers(t)
+	got := b.await(t, n, id)
+	close(s.release)
+	var e struct{ Code string }
+	if err := json.Unmarshal(got.Error, &e); err != nil || e.Code != "QUARANTINED" {
+		t.Errorf("ended %s with %s", got.Status, got.Error)
+	}
+}
+
+func TestASecondNodeSeesTheEndOfAnExecutionOfTheFirst(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	serves := b.start(t, options{idle: true}, echo())
+	b.start(t, options{workers: 2}, echo())
+	made := b.submit(t, serves, execution.SubmitParams{Module: "ECHO"})
+	events, err := serves.service.Watch(t.Context(), b.workspace, made.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last status.Execution
+	for event := range events {
+		if last.Terminal() {
+			t.Errorf("an event %s came after %s", event.Status, last)
+		}
+		last = event.Status
+	}
+	if last != status.ExecutionCompleted {
+		t.Errorf("the last event is %s", last)
+	}
+}
