@@ -715,7 +715,7 @@ type Problem struct {
 
 	// Detail What was wrong with this request and what to do about it.
 	//
-	// Examples: There is no such execution.
+	// Examples: There is no execution with this id.
 	Detail string `json:"detail"`
 
 	// Error What went wrong, for programs. Stable.
@@ -760,7 +760,7 @@ type Problem struct {
 
 	// Message The same as `detail`.
 	//
-	// Examples: There is no such execution.
+	// Examples: There is no execution with this id.
 	Message string `json:"message"`
 
 	// Reason A finer cause, where there is one. With `UNAUTHORIZED`: `missing_api_key`, `missing_timestamp`,
@@ -814,8 +814,8 @@ type ProblemDetail struct {
 	// Examples: must be at most 3
 	Message string `json:"message"`
 
-	// Pointer Where: a JSON pointer (RFC 6901) into the body, or `/query/NAME`, `/header/NAME`. The empty text is the whole
-	// body.
+	// Pointer Where: a JSON pointer (RFC 6901) into the body, or `/NAME` for a query parameter or a header. The empty text
+	// is the whole body.
 	//
 	//
 	// Examples: /attempts
@@ -967,6 +967,9 @@ type Cursor = string
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type ExecutionID = ID
 
+// Force defines model for Force.
+type Force = bool
+
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
@@ -1021,7 +1024,7 @@ type ListCallbackAttemptsParams struct {
 // ReplayComponentCallbackParams defines parameters for ReplayComponentCallback.
 type ReplayComponentCallbackParams struct {
 	// Force Send it again even though it was delivered.
-	Force *bool `form:"force,omitempty" json:"force,omitempty"`
+	Force *Force `form:"force,omitempty" json:"force,omitempty"`
 }
 
 // ExecuteComponentJSONRequestBody defines body for ExecuteComponent for application/json ContentType.

@@ -1,0 +1,144 @@
+// Package contract owns what openapi.yaml says of each operation beyond its Go
+// types: whether it is signed, what it costs, what it answers with, and which
+// requests are right.
+//
+// Validators are compiled once, by Load, because compiling costs more than a
+// whole request. The package knows nothing of handlers or of modules: the
+// schemas of `input` and `config` are the registry's. The one invariant: no
+// error holds a value of the request.
+package contract
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/oasdiff/yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/weft-automation/weft/gen/api"
+)
+
+// Contract is openapi.yaml, read.
+type Contract struct {
+	Operations []*Operation
+	JSON       []byte // the document
+	YAML       []byte // the document as it is written
+}
+
+// Operation is one method of one path.
+type Operation struct {
+	ID     string // operationId
+	Method string
+	Path   string // with {parameters}
+	Signed bool   // takes the three signing headers
+	Cost   int    // against the rate limit; 0 when it is not signed
+	Media  string // type of the answer 200
+
+	parameters []parameter
+	known      []string // names of the query parameters
+	body       *body    // nil: it takes none
+}
+
+// Pattern is the operation's key on an http.ServeMux.
+func (o *Operation) Pattern() string { return o.Method + " " + o.Path }
+
+// Stream reports whether the answer is an event stream, which has no end that
+// a deadline could know.
+func (o *Operation) Stream() bool { return o.Media == "text/event-stream" }
+
+// location is the document's address in the schema compiler. Nothing is ever
+// fetched from there.
+const location = "mem:///openapi.json"
+
+// Load reads the embedded document and compiles the validators of every
+// operation.
+func Load() (*Contract, error) {
+	data, err := yaml.YAMLToJSON(api.SpecYAML())
+	if err != nil {
+		return nil, fmt.Errorf("read embedded openapi document: %w", err)
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(data)
+	if err != nil {
+		return nil, fmt.Errorf("load openapi document: %w", err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("decode openapi document: %w", err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.AssertFormat()
+	if err := compiler.AddResource(location, value); err != nil {
+		return nil, fmt.Errorf("add openapi document: %w", err)
+	}
+	c := &Contract{JSON: data, YAML: api.SpecYAML()}
+	for path, item := range doc.Paths.Map() {
+		for method, source := range item.Operations() {
+			operation, err := newOperation(compiler, doc, path, method, source)
+			if err != nil {
+				return nil, fmt.Errorf("operation %s %s: %w", method, path, err)
+			}
+			c.Operations = append(c.Operations, operation)
+		}
+	}
+	slices.SortFunc(c.Operations, func(a, b *Operation) int { return strings.Compare(a.Pattern(), b.Pattern()) })
+	return c, nil
+}
+
+func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method string, source *openapi3.Operation) (*Operation, error) {
+	o := &Operation{ID: source.OperationID, Method: method, Path: path}
+	security := &doc.Security
+	if source.Security != nil {
+		security = source.Security
+	}
+	o.Signed = len(*security) > 0
+	if cost, ok := source.Extensions["x-rate-limit-cost"].(float64); ok {
+		o.Cost = int(cost)
+	}
+	if o.Signed != (o.Cost > 0) {
+		return nil, fmt.Errorf("signed is %t, but x-rate-limit-cost is %d", o.Signed, o.Cost)
+	}
+	success := source.Responses.Value("200")
+	if success == nil || success.Value == nil || len(success.Value.Content) != 1 {
+		return nil, fmt.Errorf("it needs an answer 200 with one media type")
+	}
+	for media := range success.Value.Content {
+		o.Media = media
+	}
+	for _, ref := range source.Parameters {
+		p, err := newParameter(compiler, ref)
+		if err != nil {
+			return nil, err
+		}
+		if p.in == openapi3.ParameterInQuery {
+			o.known = append(o.known, p.name)
+		}
+		if p.schema != nil {
+			o.parameters = append(o.parameters, p)
+		}
+	}
+	if source.RequestBody == nil {
+		return o, nil
+	}
+	pointer := "/paths/" + escape(path) + "/" + strings.ToLower(method) + "/requestBody/content/application~1json/schema"
+	var err error
+	o.body, err = newBody(compiler, pointer, source.RequestBody.Value.Content.Get("application/json"))
+	return o, err
+}
+
+func escape(token string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(token)
+}
+
+// decode reads JSON with its numbers as they are written.
+func decode(data []byte) (any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var value any
+	err := decoder.Decode(&value)
+	return value, err
+}

@@ -1,0 +1,200 @@
+package contract_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/internal/contract"
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+func load(t *testing.T) map[string]*contract.Operation {
+	t.Helper()
+	c, err := contract.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byID := map[string]*contract.Operation{}
+	for _, o := range c.Operations {
+		byID[o.ID] = o
+	}
+	return byID
+}
+
+func TestLoadReadsSecurityCostAndMedia(t *testing.T) {
+	operations := load(t)
+	for id, want := range map[string]contract.Operation{
+		"executeComponent":         {Method: "POST", Path: "/v1/sdk/components", Signed: true, Cost: 2, Media: "application/json"},
+		"getComponentExecution":    {Method: "GET", Path: "/v1/sdk/components/executions/{executionId}", Signed: true, Cost: 1, Media: "application/json"},
+		"streamComponentExecution": {Method: "GET", Path: "/v1/sdk/components/executions/{executionId}/stream", Signed: true, Cost: 1, Media: "text/event-stream"},
+		"listSystemComponents":     {Method: "GET", Path: "/v1/system/components", Media: "application/json"},
+		"getOpenapiYaml":           {Method: "GET", Path: "/openapi.yaml", Media: "application/yaml"},
+		"getLiveness":              {Method: "GET", Path: "/healthz", Media: "application/json"},
+	} {
+		got := operations[id]
+		if got == nil {
+			t.Errorf("%s is missing", id)
+			continue
+		}
+		if got.Method != want.Method || got.Path != want.Path || got.Signed != want.Signed || got.Cost != want.Cost || got.Media != want.Media {
+			t.Errorf("%s: %+v", id, got)
+		}
+	}
+	if !operations["streamComponentExecution"].Stream() || operations["executeComponent"].Stream() {
+		t.Error("one operation is a stream, the other is not")
+	}
+}
+
+// faults are the pointers and messages of an INVALID_INPUT.
+func faults(t *testing.T, err error) string {
+	t.Helper()
+	e, ok := errors.AsType[*fault.Error](err)
+	if !ok || e.Code != fault.InvalidInput || e.Unprocessable {
+		t.Fatalf("got %v, want INVALID_INPUT", err)
+	}
+	var lines []string
+	for _, d := range e.Details {
+		lines = append(lines, d.Pointer+" "+d.Message)
+	}
+	return strings.Join(lines, "; ")
+}
+
+func TestCheckBodyTellsAllFaultsOfTheEnvelope(t *testing.T) {
+	execute := load(t)["executeComponent"]
+	long := strings.Repeat("a", 10_000)
+	for _, c := range []struct{ name, body, want string }{
+		{"empty", `{}`, "/config is required; /input is required; /module is required"},
+		{"wrong types", `{"module":7,"input":[],"config":null}`, "/config must be of type object; /input must be of type object; /module must be of type string"},
+		{"out of range", `{"module":"A","input":{},"config":{},"attempts":4,"waitForMs":15001}`, "/attempts must be at most 3; /waitForMs must be at most 15000"},
+		{"below range", `{"module":"A","input":{},"config":{},"attempts":0,"waitForMs":-1}`, "/attempts must be at least 1; /waitForMs must be at least 0"},
+		{"fraction", `{"module":"A","input":{},"config":{},"attempts":1.5}`, "/attempts must be of type integer"},
+		{"null where none is allowed", `{"module":"A","input":{},"config":{},"attempts":null}`, "/attempts must be of type integer"},
+		{"module in lower case", `{"module":"random_uuid","input":{},"config":{}}`, "/module must match ^[A-Z][A-Z0-9_]*$"},
+		{"long module", `{"module":"` + long + `","input":{},"config":{}}`, "/module must have at most 64 characters; /module must match ^[A-Z][A-Z0-9_]*$"},
+		{"not a url", `{"module":"A","input":{},"config":{},"callbackUrl":"no url"}`, "/callbackUrl must be a valid uri"},
+		{"empty secret", `{"module":"A","input":{},"config":{},"callbackSecret":""}`, "/callbackSecret must have at least 1 characters"},
+		{"header name", `{"module":"A","input":{},"config":{},"callbackHeaders":{"a b":"x"}}`, "/callbackHeaders/a b is not an allowed name"},
+		{"header value", `{"module":"A","input":{},"config":{},"callbackHeaders":{"a":"x\ny","b":7}}`, `/callbackHeaders/a must match ^[\x20-\x7E]*$; /callbackHeaders/b must be of type string`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := execute.CheckBody([]byte(c.body), false)
+			if got := faults(t, err); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			if strings.Contains(err.Error(), long[:101]) {
+				t.Error("the value is reflected")
+			}
+		})
+	}
+}
+
+func TestCheckBodyReturnsWhatTheContractKnows(t *testing.T) {
+	execute := load(t)["executeComponent"]
+	got, err := execute.CheckBody([]byte(`{"MODULE":"B", "module":"A","input":{"x": 1.0,"<":"&"},"config":{},"attempts":3.0,"waitForMs":1e3,"more":[1]}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"attempts":3,"config":{},"input":{"x": 1.0,"<":"&"},"module":"A","waitForMs":1000}`; string(got) != want {
+		t.Fatalf("got  %s\nwant %s", got, want)
+	}
+	if !json.Valid(got) {
+		t.Fatal("not JSON")
+	}
+}
+
+func TestStrictHandlingRefusesWhatTheContractDoesNotKnow(t *testing.T) {
+	operations := load(t)
+	_, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"config":{},"Module":1,"workspaceId":2}`), true)
+	if got, want := faults(t, err), "/Module is not a known field; /workspaceId is not a known field"; got != want {
+		t.Errorf("got %s", got)
+	}
+	_, err = operations["replayComponentCallback"].CheckBody([]byte(`{"force":true}`), true)
+	if got, want := faults(t, err), "/force is not a known field"; got != want {
+		t.Errorf("got %s", got)
+	}
+	if _, err = operations["replayComponentCallback"].CheckBody([]byte(`{"force":true}`), false); err != nil {
+		t.Errorf("lenient: %v", err)
+	}
+	none := func(string) string { return "" }
+	err = operations["listComponents"].CheckParameters(none, url.Values{"nonce": {"1"}, "limit": {"5"}}, nil, true)
+	if got, want := faults(t, err), "/nonce is not a known query parameter"; got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestCheckParameters(t *testing.T) {
+	operations := load(t)
+	const id = "019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e"
+	for _, c := range []struct {
+		name, operation, path, query string
+		header                       http.Header
+		want                         string // "" right, "404", or the faults
+	}{
+		{name: "nothing", operation: "listComponentExecutions"},
+		{name: "right", operation: "listComponentExecutions", query: "limit=100&cursor=QUJD&nonce=7"},
+		{name: "zero", operation: "listComponentExecutions", query: "limit=0", want: "/limit must be at least 1"},
+		{name: "many", operation: "listComponentExecutions", query: "limit=101", want: "/limit must be at most 100"},
+		{name: "no number", operation: "listComponentExecutions", query: "limit=ten", want: "/limit must be of type integer"},
+		{name: "huge", operation: "listComponentExecutions", query: "limit=" + strings.Repeat("9", 5000), want: "/limit must be of type integer"},
+		{name: "leading zero", operation: "listComponentExecutions", query: "limit=020", want: "/limit must be of type integer"},
+		{name: "twice", operation: "listComponentExecutions", query: "limit=1&limit=2", want: "/limit must be given only once"},
+		{name: "cursor", operation: "listComponentExecutions", query: "cursor=%20", want: "/cursor must match ^[A-Za-z0-9_-]+$"},
+		{name: "id", operation: "getComponentExecution", path: id},
+		{name: "upper case id", operation: "getComponentExecution", path: strings.ToUpper(id), want: "404"},
+		{name: "braced id", operation: "getComponentExecution", path: "{" + id + "}", want: "404"},
+		{name: "no id", operation: "getComponentExecution", path: "nope", want: "404"},
+		{name: "module", operation: "getComponent", path: "random_uuid", want: "404"},
+		{name: "force", operation: "replayComponentCallback", path: id, query: "force=true"},
+		{name: "forced", operation: "replayComponentCallback", path: id, query: "force=yes", want: "/force must be of type boolean"},
+		{name: "key", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"order 4711, first"}}},
+		{name: "long key", operation: "executeComponent", header: http.Header{"Idempotency-Key": {strings.Repeat("k", 256)}}, want: `/Idempotency-Key must have at most 255 characters; /Idempotency-Key must match ^[\x20-\x7E]{1,255}$`},
+		{name: "two keys", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"a", "b"}}, want: "/Idempotency-Key must be given only once"},
+		{name: "key not ASCII", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"clé"}}, want: `/Idempotency-Key must match ^[\x20-\x7E]{1,255}$`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			query, err := url.ParseQuery(c.query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = operations[c.operation].CheckParameters(func(string) string { return c.path }, query, c.header, false)
+			switch {
+			case c.want == "":
+				if err != nil {
+					t.Fatal(err)
+				}
+			case c.want == "404":
+				if fault.CodeOf(err) != fault.NotFound {
+					t.Fatal(err)
+				}
+			default:
+				if got := faults(t, err); got != c.want {
+					t.Errorf("got  %s\nwant %s", got, c.want)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkCheckBody(b *testing.B) {
+	c, err := contract.Load()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var execute *contract.Operation
+	for _, o := range c.Operations {
+		if o.ID == "executeComponent" {
+			execute = o
+		}
+	}
+	body := []byte(`{"module":"HASH","input":{"algorithm":"sha256","data":"` + strings.Repeat("a", 200) + `"},"config":{},"attempts":3,"waitForMs":5000,"callbackUrl":"https://hooks.example.org/weft"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := execute.CheckBody(body, false); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

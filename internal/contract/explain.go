@@ -1,0 +1,110 @@
+package contract
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+const (
+	maxFaults  = 100 // told at once
+	maxPointer = 100 // bytes: names in it are the caller's own
+)
+
+// invalid is one INVALID_INPUT of all faults, or nil when there is none.
+func invalid(details []fault.Detail) error {
+	if len(details) == 0 {
+		return nil
+	}
+	slices.SortFunc(details, func(a, b fault.Detail) int {
+		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Message, b.Message))
+	})
+	message := strings.TrimPrefix(details[0].Pointer+": ", ": ") + details[0].Message
+	if len(details) > 1 {
+		message = fmt.Sprintf("%s (and %d more, see errors)", message, len(details)-1)
+	}
+	return &fault.Error{Code: fault.InvalidInput, Message: message, Details: details[:min(len(details), maxFaults)]}
+}
+
+// detail is one fault at the place that the tokens name.
+func detail(tokens []string, message string) fault.Detail {
+	var pointer strings.Builder
+	for _, token := range tokens {
+		pointer.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token))
+	}
+	return fault.Detail{Code: string(fault.InvalidInput), Message: message, Pointer: cut(pointer.String())}
+}
+
+func cut(pointer string) string {
+	if len(pointer) <= maxPointer {
+		return pointer
+	}
+	end := maxPointer
+	for !utf8.RuneStart(pointer[end]) {
+		end--
+	}
+	return pointer[:end]
+}
+
+// explain turns what the validator found below base into faults.
+func explain(err error, base ...string) []fault.Detail {
+	found, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return nil
+	}
+	at := slices.Concat(base, found.InstanceLocation)
+	switch k := found.ErrorKind.(type) {
+	case *kind.Required:
+		var details []fault.Detail
+		for _, name := range k.Missing {
+			details = append(details, detail(slices.Concat(at, []string{name}), "is required"))
+		}
+		return details
+	case *kind.PropertyNames:
+		// The validator's own location is overwritten by the time it returns;
+		// where the rule stands in the document tells the same.
+		_, property, _ := strings.Cut(strings.TrimSuffix(found.SchemaURL, "/propertyNames"), "/properties/")
+		return []fault.Detail{detail(slices.Concat(base, []string{property, k.Property}), "is not an allowed name")}
+	}
+	var details []fault.Detail
+	for _, cause := range found.Causes {
+		details = append(details, explain(cause, base...)...)
+	}
+	if len(details) == 0 {
+		details = append(details, detail(at, expected(found.ErrorKind)))
+	}
+	return details
+}
+
+// expected says what would have been right, never what came.
+func expected(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Type:
+		return "must be of type " + strings.Join(k.Want, " or ")
+	case *kind.Format:
+		return "must be a valid " + k.Want
+	case *kind.Pattern:
+		return "must match " + k.Want
+	case *kind.MinLength:
+		return fmt.Sprintf("must have at least %d characters", k.Want)
+	case *kind.MaxLength:
+		return fmt.Sprintf("must have at most %d characters", k.Want)
+	case *kind.MaxProperties:
+		return fmt.Sprintf("must have at most %d members", k.Want)
+	case *kind.Minimum:
+		return "must be at least " + k.Want.RatString()
+	case *kind.Maximum:
+		return "must be at most " + k.Want.RatString()
+	case *kind.Enum:
+		return fmt.Sprintf("must be one of %v", k.Want)
+	}
+	return "breaks the rule " + strings.Join(k.KeywordPath(), ".")
+}

@@ -1,0 +1,121 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+// parameter is one parameter that has a rule to check.
+type parameter struct {
+	name, in string
+	schema   *jsonschema.Schema // nil: any text is right
+	kind     string             // string, integer or boolean
+}
+
+func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (parameter, error) {
+	p := parameter{name: ref.Value.Name, in: ref.Value.In, kind: "string"}
+	source := ref.Value.Schema.Value
+	for _, kind := range []string{"integer", "boolean"} {
+		if source.Type.Is(kind) {
+			p.kind = kind
+		}
+	}
+	if p.kind == "string" && source.Pattern == "" {
+		return p, nil
+	}
+	var pointer string
+	switch {
+	case ref.Ref != "":
+		pointer = ref.Ref + "/schema"
+	case ref.Value.Schema.Ref != "":
+		pointer = ref.Value.Schema.Ref
+	default:
+		return p, fmt.Errorf("parameter %s: it or its schema must stand under components", p.name)
+	}
+	var err error
+	if p.schema, err = compiler.Compile(location + pointer); err != nil {
+		return p, fmt.Errorf("compile parameter %s: %w", p.name, err)
+	}
+	return p, nil
+}
+
+// missing says what is not there when a path parameter is malformed: the very
+// text that an unknown one gets, so that the two cannot be told apart.
+var missing = map[string]string{
+	"executionId": "There is no execution with this id.",
+	"module":      "There is no component with this name.",
+}
+
+// Missing is the NOT_FOUND for a path parameter that names nothing.
+func Missing(parameter string) *fault.Error {
+	text, ok := missing[parameter]
+	if !ok {
+		text = "There is nothing at this path."
+	}
+	return fault.New(fault.NotFound, "%s", text)
+}
+
+// CheckParameters checks the parameters of a request. A path parameter that
+// breaks its schema is NOT_FOUND; all others together are one INVALID_INPUT,
+// each at /NAME. With strict, unknown query parameters are faults too.
+func (o *Operation) CheckParameters(path func(name string) string, query url.Values, header http.Header, strict bool) error {
+	var details []fault.Detail
+	for _, p := range o.parameters {
+		switch p.in {
+		case openapi3.ParameterInPath:
+			if len(p.check(path(p.name))) > 0 {
+				return Missing(p.name)
+			}
+		case openapi3.ParameterInQuery:
+			details = append(details, p.checkAll(query[p.name])...)
+		case openapi3.ParameterInHeader:
+			details = append(details, p.checkAll(header.Values(p.name))...)
+		}
+	}
+	if strict {
+		for name := range query {
+			if !slices.Contains(o.known, name) {
+				details = append(details, detail([]string{name}, "is not a known query parameter"))
+			}
+		}
+	}
+	return invalid(details)
+}
+
+// checkAll checks what was given for a parameter: nothing, or one value.
+func (p parameter) checkAll(values []string) []fault.Detail {
+	switch len(values) {
+	case 0:
+		return nil
+	case 1:
+		return p.check(values[0])
+	}
+	return []fault.Detail{detail([]string{p.name}, "must be given only once")}
+}
+
+func (p parameter) check(text string) []fault.Detail {
+	var value any = text
+	switch {
+	case p.kind == "integer" && digits(text):
+		value = json.Number(text)
+	case p.kind == "boolean" && (text == "true" || text == "false"):
+		value = text == "true"
+	}
+	return explain(p.schema.Validate(value), p.name)
+}
+
+// digits reports whether text is a JSON integer of a sensible length.
+func digits(text string) bool {
+	magnitude := strings.TrimPrefix(text, "-")
+	return magnitude != "" && len(magnitude) <= 18 && strings.Trim(magnitude, "0123456789") == "" &&
+		(magnitude == "0" || magnitude[0] != '0')
+}
