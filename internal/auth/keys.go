@@ -145,3 +145,11 @@ func (k *Keys) Revoke(ctx context.Context, workspaceID, keyID uuid.UUID) error {
 	}
 	return nil
 }
+
+// Usable says whether text is a key that exists and is not revoked. It proves
+// nothing about who has it: a request needs a Verifier.
+func Usable(ctx context.Context, db postgres.DB, text string) bool {
+	hash := sha256.Sum256([]byte(text))
+	row, err := queries.APIKeyGetByHash(ctx, db, hash[:])
+	return err == nil && row.RevokedAt == nil
+}

@@ -136,10 +136,16 @@ func TestRevokeStaysWithinTheWorkspaceAndRepeats(t *testing.T) {
 	if err := b.keys.Revoke(t.Context(), b.newWorkspace(t), b.key.KeyID); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("by another workspace: %v", err)
 	}
+	if !auth.Usable(t.Context(), b.pool, b.key.APIKey) || auth.Usable(t.Context(), b.pool, "ws_other") {
+		t.Error("a key is not usable, or an unknown one is")
+	}
 	for range 2 {
 		if err := b.keys.Revoke(t.Context(), b.workspace, b.key.KeyID); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if auth.Usable(t.Context(), b.pool, b.key.APIKey) {
+		t.Error("a revoked key is usable")
 	}
 	keys, err := b.keys.List(t.Context(), b.workspace)
 	if err != nil || len(keys) != 1 || keys[0].RevokedAt == nil {
