@@ -1,0 +1,39 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/google/uuid"
+)
+
+// Credentials are where a Weft is and what proves who calls it. `weft dev`
+// writes them as a file.
+type Credentials struct {
+	BaseURL     string    `json:"baseUrl"`
+	WorkspaceID uuid.UUID `json:"workspaceId"`
+	APIKey      string    `json:"apiKey"`
+	APISecret   string    `json:"apiSecret"`
+}
+
+// ReadCredentials reads such a file. Errors never hold what is in it.
+func ReadCredentials(path string) (Credentials, error) {
+	var c Credentials
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return c, fmt.Errorf("read the credentials: %w", err)
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return c, fmt.Errorf("the credentials file %s is not of the form {baseUrl, workspaceId, apiKey, apiSecret}", path)
+	}
+	return c, nil
+}
+
+// String names the workspace and keeps the secrets out of logs.
+func (c Credentials) String() string {
+	return fmt.Sprintf("workspace %s at %s", c.WorkspaceID, c.BaseURL)
+}
+
+// GoString keeps them out of %#v.
+func (c Credentials) GoString() string { return c.String() }

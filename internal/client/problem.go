@@ -1,0 +1,58 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+)
+
+// maxProblem bounds what is read of a refusal.
+const maxProblem = 256 << 10
+
+// Problem is a refusal by the service, or by something in between, which then
+// has no more than a status.
+type Problem struct {
+	api.Problem
+	RetryAfter time.Duration // 0 when the answer names none
+}
+
+func (p *Problem) Error() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d", p.Status)
+	if p.Code != "" {
+		fmt.Fprintf(&text, " %s", p.Code)
+	}
+	if p.Reason != nil {
+		fmt.Fprintf(&text, " (%s)", *p.Reason)
+	}
+	fmt.Fprintf(&text, ": %s", p.Detail)
+	for _, one := range p.Errors {
+		fmt.Fprintf(&text, "\n  %s: %s", one.Pointer, one.Message)
+	}
+	if p.RetryAfter > 0 {
+		fmt.Fprintf(&text, "\n  try again after %v", p.RetryAfter)
+	}
+	if p.RequestID != "" {
+		fmt.Fprintf(&text, "\n  request %s", p.RequestID)
+	}
+	return text.String()
+}
+
+func readProblem(answer *http.Response) error {
+	p := &Problem{}
+	raw, err := io.ReadAll(io.LimitReader(answer.Body, maxProblem))
+	if err != nil || json.Unmarshal(raw, &p.Problem) != nil || p.Code == "" {
+		p.Problem = api.Problem{Detail: "the answer is not one of Weft: " + http.StatusText(answer.StatusCode)}
+	}
+	p.Status = int32(answer.StatusCode)
+	if seconds, err := strconv.ParseUint(answer.Header.Get("Retry-After"), 10, 31); err == nil {
+		p.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	return p
+}

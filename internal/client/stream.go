@@ -1,0 +1,117 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/sse"
+)
+
+// Stream follows an execution: each of its events, the final one last. It ends
+// with an error when the stream breaks off before that.
+func (c *Client) Stream(ctx context.Context, executionID uuid.UUID) iter.Seq2[api.ComponentExecutionEvent, error] {
+	return func(yield func(api.ComponentExecutionEvent, error) bool) {
+		var event api.ComponentExecutionEvent
+		header := http.Header{"Accept": {"text/event-stream"}}
+		answer, err := c.do(ctx, http.MethodGet, executionPath(executionID)+"/stream", nil, header)
+		if err != nil {
+			yield(event, err)
+			return
+		}
+		defer answer.Body.Close()
+		for frame, err := range ReadEvents(answer.Body) {
+			if err == nil && len(frame.Data) == 0 {
+				continue // contract 6.1: empty data means nothing
+			}
+			if err == nil {
+				err = json.Unmarshal(frame.Data, &event)
+			}
+			if !yield(event, err) || err != nil || event.Status.Terminal() {
+				return
+			}
+		}
+		yield(event, io.ErrUnexpectedEOF)
+	}
+}
+
+// maxLine bounds one line of an event stream.
+const maxLine = maxAnswer
+
+// ReadEvents reads an event stream as the HTML standard says: comments and
+// frames without data are skipped, a frame that the end of the stream cuts off
+// is dropped. It ends after an error, or at the end of the stream.
+func ReadEvents(r io.Reader) iter.Seq2[sse.Event, error] {
+	return func(yield func(sse.Event, error) bool) {
+		// The frame's buffers are new for each: an event may outlive the next one.
+		var event sse.Event
+		var some bool
+		lines := bufio.NewReaderSize(r, 4<<10)
+		for {
+			line, err := readLine(lines)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(sse.Event{}, fmt.Errorf("read the event stream: %w", err))
+				return
+			}
+			if len(line) > 0 {
+				some = takeField(&event, line, some)
+				continue
+			}
+			if some && !yield(event, nil) {
+				return
+			}
+			event, some = sse.Event{ID: event.ID}, false
+		}
+	}
+}
+
+// takeField reads one line into event and says whether the event has data now.
+func takeField(event *sse.Event, line []byte, some bool) bool {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(name) {
+	case "event":
+		event.Name = string(value)
+	case "id":
+		if !bytes.ContainsRune(value, 0) {
+			event.ID = string(value)
+		}
+	case "data":
+		if some {
+			event.Data = append(event.Data, '\n')
+		}
+		event.Data = append(event.Data, value...)
+		return true
+	}
+	return some
+}
+
+// readLine gives a line without its end, LF or CR LF.
+func readLine(lines *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := lines.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > maxLine {
+			return nil, fmt.Errorf("a line is longer than %d bytes", maxLine)
+		}
+		if err == nil {
+			return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
+	}
+}
