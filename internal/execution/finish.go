@@ -39,8 +39,7 @@ func (r *Runner) complete(ctx context.Context, row db.ExecutionStartManyRow, ent
 
 func (r *Runner) fail(ctx context.Context, row db.ExecutionStartManyRow, failure *component.Error) error {
 	if failure.Err != nil {
-		r.log.WarnContext(ctx, "attempt failed for good", "execution_id", row.ID, "module", row.Module,
-			"code", failure.Code, "error", failure.Err)
+		r.log.WarnContext(ctx, "execution failed", "code", failure.Code, "error", failure.Err)
 	}
 	f, err := failed(row.WorkspaceID, row.ID, row.Epoch, int(row.Attempt), failure)
 	if err != nil {
@@ -89,7 +88,9 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]bool, err
 	for i, row := range done {
 		keys[i] = notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
 		won[keys[i]] = true
+		r.Metrics.Finished(row.Module, row.Status)
 	}
+	r.Metrics.Posted(len(done))
 	r.Hub.Publish(keys...)
 	answers := make([]bool, len(items))
 	for i, f := range items {

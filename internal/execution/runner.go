@@ -18,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/crashpoint"
 	"github.com/weft-automation/weft/internal/groupcommit"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/telemetry"
 )
 
 // Runner is the executing half: it starts attempts, runs the component outside
@@ -103,15 +104,42 @@ func (r *Runner) Drain(ctx context.Context) {
 // after which the execution wants another turn, 0 when it is settled or
 // another worker has it. local says that the queue did not fetch its job.
 func (r *Runner) turn(ctx context.Context, row db.ExecutionStartManyRow, local bool) (again time.Duration, err error) {
+	ctx = telemetry.WithExecution(ctx, row.WorkspaceID, row.ID, row.Module, int(row.Attempt))
+	if row.Traceparent != nil {
+		ctx = telemetry.FromTraceparent(ctx, *row.Traceparent)
+	}
+	ctx, span := telemetry.StartSpan(ctx, "execute "+row.Module)
+	began := time.Now()
+	again, outcome, err := r.attempt(ctx, row, local)
+	failure := ""
+	if outcome == outcomeFailed || outcome == outcomeRetry {
+		failure = outcome
+	}
+	telemetry.EndSpan(span, failure)
+	r.Metrics.Attempted(row.Module, outcome, time.Since(began))
+	return again, err
+}
+
+// What came of an attempt, for the metrics.
+const (
+	outcomeCompleted   = "completed"
+	outcomeFailed      = "failed"
+	outcomeRetry       = "retry"
+	outcomeWaiting     = "waiting"
+	outcomeInterrupted = "interrupted"
+)
+
+func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, local bool) (again time.Duration, outcome string, err error) {
 	entry, known := r.Modules.Lookup(row.Module)
 	if !known {
 		// Another node may be of a newer version that knows it.
-		r.log.WarnContext(ctx, "module is not known to this worker", "module", row.Module, "execution_id", row.ID)
-		return r.pause(ctx, row, pause{delay: component.MaxWait, continuing: true, restart: true, state: row.WaitState, local: local})
+		r.log.WarnContext(ctx, "module is not known to this worker")
+		again, err = r.pause(ctx, row, pause{delay: component.MaxWait, continuing: true, restart: true, state: row.WaitState, local: local})
+		return again, outcomeWaiting, err
 	}
 	c, err := r.open(row)
 	if err != nil {
-		return 0, r.fail(ctx, row, &component.Error{Code: "INTERNAL_ERROR", Message: "the stored input cannot be opened", Err: err})
+		return 0, outcomeFailed, r.fail(ctx, row, &component.Error{Code: "INTERNAL_ERROR", Message: "the stored input cannot be opened", Err: err})
 	}
 	runCtx, cancel := context.WithTimeout(ctx, entry.Timeout-row.Elapsed)
 	defer cancel()
@@ -119,17 +147,20 @@ func (r *Runner) turn(ctx context.Context, row db.ExecutionStartManyRow, local b
 	crashpoint.Reached(crashpoint.AfterEffect)
 	switch {
 	case err == nil && result.Wait != nil:
-		return r.pause(ctx, row, pause{delay: result.Wait.After, continuing: true, state: result.Wait.State, local: local})
+		again, err = r.pause(ctx, row, pause{delay: result.Wait.After, continuing: true, state: result.Wait.State, local: local})
+		return again, outcomeWaiting, err
 	case err == nil:
-		return 0, r.complete(ctx, row, entry, result.Output)
+		return 0, outcomeCompleted, r.complete(ctx, row, entry, result.Output)
 	case ctx.Err() != nil:
-		return r.interrupted(ctx, row, entry.RepeatFor(c), local)
+		again, err = r.interrupted(ctx, row, entry.RepeatFor(c), local)
+		return again, outcomeInterrupted, err
 	}
 	failure := asError(err)
 	if failure.Retryable && row.Attempt < row.Attempts {
-		return r.pause(ctx, row, pause{delay: backoff(int(row.Attempt)), local: local})
+		again, err = r.pause(ctx, row, pause{delay: backoff(int(row.Attempt)), local: local})
+		return again, outcomeRetry, err
 	}
-	return 0, r.fail(ctx, row, failure)
+	return 0, outcomeFailed, r.fail(ctx, row, failure)
 }
 
 // interrupted settles an execution that this process stopped in the middle of

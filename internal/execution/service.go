@@ -22,6 +22,7 @@ import (
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/seal"
+	"github.com/weft-automation/weft/internal/telemetry"
 )
 
 // Service is the accepting and reading half of executions. Runner is the other
@@ -32,6 +33,7 @@ type Service struct {
 	modules *component.Registry
 	keyring *seal.Keyring
 	hub     *notify.Hub
+	metrics *telemetry.Metrics
 	accepts *groupcommit.Group[accept, accepted]
 
 	// local runs what this process accepted, without a trip through the queue;
@@ -46,6 +48,7 @@ type Deps struct {
 	Modules *component.Registry
 	Keyring *seal.Keyring
 	Hub     *notify.Hub
+	Metrics *telemetry.Metrics // may be nil
 }
 
 // NewService makes the accepting half. With local given, executions run in this
@@ -54,7 +57,7 @@ type Deps struct {
 func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
 		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,
-		keyring: deps.Keyring, hub: deps.Hub, local: local,
+		keyring: deps.Keyring, hub: deps.Hub, metrics: deps.Metrics, local: local,
 	}
 	s.accepts = groupcommit.New(groupcommit.Options{}, postgres.Unavailable, s.flushAccepts)
 	return s

@@ -106,6 +106,7 @@ func (s *Service) submitOnce(ctx context.Context, a accept) (Submitted, error) {
 		return Submitted{}, fmt.Errorf("accept execution once: %w", err)
 	}
 	if found {
+		s.metrics.Replayed()
 		rec, err := s.Get(ctx, a.WorkspaceID, earlier)
 		return Submitted{Record: rec, Replayed: true}, err
 	}
@@ -159,13 +160,23 @@ func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitt
 		row.CallbackAttemptCount = new(int32(0))
 	}
 	crashpoint.Reached(crashpoint.AfterAccept)
+	s.metrics.Submitted(a.Module)
 	if a.worker != 0 {
+		s.metrics.Started(a.Module, 0)
 		s.local.start(context.WithoutCancel(ctx), db.ExecutionStartManyRow{
 			WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Call: a.call,
 			Attempts: int16(a.Attempts), Attempt: 1, Epoch: 1, JobID: made.jobID,
+			Traceparent: traceparent(a.Traceparent),
 		})
 	}
 	return Submitted{Record: record.Execution(row)}
+}
+
+func traceparent(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }
 
 // accept is one submission on its way into the database.

@@ -41,34 +41,39 @@ func NewSweeper(r *Runner) *Sweeper { return &Sweeper{runner: r} }
 // for executions that nothing would bring on. Failures are logged: the next
 // round is a second away.
 func (s *Sweeper) Sweep(ctx context.Context) {
-	if err := s.sweepDead(ctx); err != nil && ctx.Err() == nil {
+	freed, err := s.sweepDead(ctx)
+	s.runner.Metrics.Swept("lost_workers", freed, err)
+	if err != nil && ctx.Err() == nil {
 		s.runner.log.Warn("sweep failed", "error", err)
 	}
 	if time.Since(s.reconciled) < 5*time.Second {
 		return
 	}
-	if err := s.reconcile(ctx); err != nil && ctx.Err() == nil {
+	brought, err := s.reconcile(ctx)
+	s.runner.Metrics.Swept("stranded", brought, err)
+	if err != nil && ctx.Err() == nil {
 		s.runner.log.Warn("reconciliation failed", "error", err)
 		return
 	}
 	s.reconciled = time.Now()
 }
 
-func (s *Sweeper) sweepDead(ctx context.Context) error {
+func (s *Sweeper) sweepDead(ctx context.Context) (freed int, err error) {
 	r, q := s.runner, db.New()
 	dead, err := q.WorkerListDead(ctx, r.DB, workerLockClass)
 	if err != nil || len(dead) == 0 {
-		return err
+		return 0, err
 	}
 	for {
 		rows, err := q.ExecutionListOrphaned(ctx, r.DB, db.ExecutionListOrphanedParams{DeadWorkers: dead, MaxRows: sweepBatch})
 		if err != nil {
-			return fmt.Errorf("list orphaned executions: %w", err)
+			return freed, fmt.Errorf("list orphaned executions: %w", err)
 		}
 		for _, row := range rows {
 			if err := s.free(ctx, row); err != nil {
-				return err
+				return freed, err
 			}
+			freed++
 		}
 		if len(rows) > 0 {
 			r.log.Info("executions of lost workers freed", "count", len(rows), "workers", dead)
@@ -77,7 +82,7 @@ func (s *Sweeper) sweepDead(ctx context.Context) error {
 			break
 		}
 	}
-	return q.WorkerDelete(ctx, r.DB, dead)
+	return freed, q.WorkerDelete(ctx, r.DB, dead)
 }
 
 // free decides about one execution of a dead worker by the repeat rule of its
@@ -91,12 +96,14 @@ func (s *Sweeper) free(ctx context.Context, row db.ExecutionListOrphanedRow) err
 	case row.Crashes+1 > maxCrashes:
 		end = errQuarantined
 	default:
+		r.Metrics.Rescued("again")
 		return s.requeue(ctx, notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.JobID, row.WorkerID)
 	}
 	f, err := failed(row.WorkspaceID, row.ID, row.Epoch, int(row.Attempt), end)
 	if err != nil {
 		return err
 	}
+	r.Metrics.Rescued("failed")
 	if _, err := r.finishes.Do(ctx, f); err != nil {
 		return fmt.Errorf("finish orphaned execution: %w", err)
 	}
@@ -144,16 +151,17 @@ func (s *Sweeper) requeue(ctx context.Context, key notify.Key, oldJob int64, wor
 // reconcile finds live executions without anything that would bring them on,
 // whatever the cause: a job that was deleted, discarded, or fetched by a process
 // that died before the start.
-func (s *Sweeper) reconcile(ctx context.Context) error {
+func (s *Sweeper) reconcile(ctx context.Context) (brought int, err error) {
 	r := s.runner
 	rows, err := db.New().ExecutionListStranded(ctx, r.DB, db.ExecutionListStrandedParams{Grace: strandedAfter, MaxRows: sweepBatch})
 	if err != nil {
-		return fmt.Errorf("list stranded executions: %w", err)
+		return 0, fmt.Errorf("list stranded executions: %w", err)
 	}
 	for _, row := range rows {
 		if err := s.requeue(ctx, notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.JobID, nil); err != nil {
-			return err
+			return brought, err
 		}
+		brought++
 	}
 	if len(rows) > 0 {
 		ids := make([]uuid.UUID, 0, 8)
@@ -162,5 +170,5 @@ func (s *Sweeper) reconcile(ctx context.Context) error {
 		}
 		r.log.Warn("stranded executions brought back", "count", len(rows), "first", ids)
 	}
-	return nil
+	return brought, nil
 }
