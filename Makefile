@@ -1,0 +1,79 @@
+# Each target is one thing that CONTRIBUTING.md tells you to do; the work itself
+# is in Go. ARGS are passed on: make dev ARGS="--addr 127.0.0.1:8081".
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+TOOLS     := internal/tools
+GO_TOOL   := go tool -modfile=$(TOOLS)/go.mod
+NODE_DONE := $(TOOLS)/node_modules/.package-lock.json
+PACKAGES  ?= ./...
+FUZZTIME  ?= 2s
+SEED      ?= on
+
+# A checkout that belongs to another user stops Go from asking git for a version.
+export GOFLAGS := $(GOFLAGS) -buildvcs=false
+
+# The race detector needs a C compiler, the service does not.
+RACE := $(if $(shell command -v $${CC:-gcc}),-race)
+export CGO_ENABLED := $(if $(RACE),1,0)
+
+.PHONY: help dev build test check unit fuzz soak bench generate tools go clean
+
+help:
+	@echo "make dev       build and run Weft on a private PostgreSQL"
+	@echo "make test      every check and test (the first time under 10 minutes)"
+	@echo "make soak      the long tests, up to an hour"
+	@echo "make bench     the figures, beside what the machine itself can do"
+	@echo "make generate  the Go code made from openapi.yaml and queries/"
+	@echo "make tools     the Node tools that tests use"
+
+go:
+	@command -v go >/dev/null || { echo "Weft is built with Go 1.26 or later, and there is no go on the PATH: https://go.dev/dl/" >&2; exit 1; }
+	@go list -m >/dev/null # says so if the Go that is there is too old
+
+build: export CGO_ENABLED := 0
+build: go
+	@go build -o bin/weft ./cmd/weft
+
+dev: build
+	@exec bin/weft dev $(ARGS)
+
+test: check unit fuzz
+
+check: go $(NODE_DONE)
+	@test -z "$$(gofmt -l cmd conformance gen internal | tee /dev/stderr)" || { echo "these files are not formatted: run gofmt -w" >&2; exit 1; }
+	$(TOOLS)/node_modules/.bin/redocly lint openapi.yaml
+	go vet $(PACKAGES)
+	$(GO_TOOL) staticcheck $(PACKAGES)
+
+unit: go $(NODE_DONE)
+	@test -n "$(RACE)" || echo "There is no C compiler: the tests run without the race detector." >&2
+	go test $(RACE) -shuffle=$(SEED) -timeout 9m $(PACKAGES)
+
+fuzz: export CGO_ENABLED := 0
+fuzz: go
+	@grep -rHoE '^func Fuzz\w+' --include='*_test.go' internal conformance | while IFS=: read -r file name; do \
+		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")"; \
+	done
+
+soak: go $(NODE_DONE)
+	WEFT_SOAK=1 go test -count=1 -timeout 60m -run 'Soak' -v $(PACKAGES)
+	$(MAKE) fuzz FUZZTIME=2m
+
+bench: build
+	@bin/weft bench $(ARGS)
+
+generate: go
+	go generate ./gen/...
+
+tools: $(NODE_DONE)
+
+$(NODE_DONE): $(TOOLS)/package-lock.json
+	@command -v npm >/dev/null || { echo "The tests use Node tools, and there is no npm on the PATH: install Node 20 or later." >&2; exit 1; }
+	cd $(TOOLS) && npm ci --no-audit --no-fund
+	@touch $@
+
+clean:
+	rm -rf bin
