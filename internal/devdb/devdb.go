@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -154,13 +153,7 @@ func settings(cfg Config) map[string]string {
 
 // DSN is the connection string of one of the server's databases, for the
 // superuser.
-func (s *Server) DSN(database string) string {
-	query := url.Values{"host": {s.socket}, "sslmode": {"disable"}}
-	return (&url.URL{
-		Scheme: "postgres", User: url.User(superuser), Host: "", Path: "/" + database,
-		RawQuery: query.Encode(),
-	}).String()
-}
+func (s *Server) DSN(database string) string { return dsnOf(s.socket, database) }
 
 // Done is closed when the server has ended, asked or unasked.
 func (s *Server) Done() <-chan struct{} { return s.proc.done }
