@@ -94,6 +94,7 @@ func ask(t *testing.T, dsn, sql string) string {
 }
 
 func TestARestartKeepsTheData(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(folderFor(t), "postgres")
 	first := start(t, Config{Dir: dir})
 	if err := first.CreateDatabase(t.Context(), "weft"); err != nil {
@@ -115,6 +116,7 @@ func TestARestartKeepsTheData(t *testing.T) {
 }
 
 func TestASecondStartOnTheSameFolderIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(folderFor(t), "postgres")
 	start(t, Config{Dir: dir, Volatile: true})
 	_, err := Start(t.Context(), Config{Dir: dir})
@@ -149,6 +151,7 @@ func TestSettings(t *testing.T) {
 }
 
 func TestALongPathGetsAShortSocket(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(folderFor(t), strings.Repeat("long-", 20), "postgres")
 	server := start(t, Config{Dir: dir, Volatile: true})
 	if got := ask(t, server.DSN("postgres"), "SELECT 'answers'"); got != "answers" {
@@ -161,6 +164,7 @@ func TestALongPathGetsAShortSocket(t *testing.T) {
 }
 
 func TestLeftoversOfADeathDoNotStopAStart(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(folderFor(t), "postgres")
 	stop(t, start(t, Config{Dir: dir, Volatile: true}))
 
@@ -182,6 +186,7 @@ func TestLeftoversOfADeathDoNotStopAStart(t *testing.T) {
 }
 
 func TestAHalfMadeFolderIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(folderFor(t), "postgres")
 	half := filepath.Join(dir, "init-dead", "base")
 	if err := os.MkdirAll(half, 0o700); err != nil {
@@ -194,6 +199,7 @@ func TestAHalfMadeFolderIsMadeAgain(t *testing.T) {
 }
 
 func TestAServerThatCannotStartSaysWhy(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(folderFor(t), "postgres")
 	cfg := Config{Dir: dir, Volatile: true, Settings: map[string]string{"shared_buffers": "nonsense"}}
 	if _, err := Start(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "nonsense") {
@@ -278,6 +284,7 @@ func awaitEmpty(t *testing.T, dir string) {
 }
 
 func TestAKilledOwnerLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(folderFor(t), "postgres")
 	victim := startOwner(t, dir, nil)
 	ask(t, victim.dsn, "CREATE TABLE kept AS SELECT 'here'::text AS word")
@@ -294,6 +301,7 @@ func TestAKilledOwnerLeavesNothingBehind(t *testing.T) {
 }
 
 func TestAStartRightAfterAKillWaitsForTheOldServer(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(folderFor(t), "postgres")
 	for range 3 {
 		victim := startOwner(t, dir, nil)
