@@ -83,15 +83,18 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]bool, err
 	}
 	r.moved.Store(time.Now().UnixNano())
 	crashpoint.Reached(crashpoint.AfterFinish)
-	keys := make([]notify.Key, len(done))
+	changes := make([]notify.Change, len(done))
 	won := make(map[notify.Key]bool, len(done))
 	for i, row := range done {
-		keys[i] = notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
-		won[keys[i]] = true
+		changes[i].Key = notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
+		if !row.HasCallback { // whose progress goes on changing the record
+			changes[i].Value = final(row)
+		}
+		won[changes[i].Key] = true
 		r.Metrics.Finished(row.Module, row.Status)
 	}
 	r.Metrics.Posted(len(done))
-	r.Hub.Publish(keys...)
+	r.Hub.Publish(changes...)
 	answers := make([]bool, len(items))
 	for i, f := range items {
 		answers[i] = won[f.key]

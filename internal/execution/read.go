@@ -77,19 +77,32 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 func (s *Service) Await(ctx context.Context, workspaceID, executionID uuid.UUID, window time.Duration) (api.ComponentExecution, error) {
 	changed := s.hub.Subscribe(notify.Key{WorkspaceID: workspaceID, ID: executionID})
 	defer changed.Close()
+	row, err := s.get(ctx, workspaceID, executionID)
+	if err != nil || row.Status.Terminal() {
+		return record.Execution(row), err
+	}
+	return s.await(ctx, changed, window)
+}
+
+// await is Await for an execution that was not final when it was subscribed to.
+func (s *Service) await(ctx context.Context, changed *notify.Subscription, window time.Duration) (api.ComponentExecution, error) {
+	key := changed.Key()
 	timer := time.NewTimer(window)
 	defer timer.Stop()
 	for {
-		row, err := s.get(ctx, workspaceID, executionID)
-		if err != nil || row.Status.Terminal() {
-			return record.Execution(row), err
-		}
 		select {
 		case <-changed.C():
 		case <-timer.C:
-			return s.Get(ctx, workspaceID, executionID)
+			return s.Get(ctx, key.WorkspaceID, key.ID)
 		case <-ctx.Done():
-			return record.Execution(row), ctx.Err()
+			return api.ComponentExecution{}, ctx.Err()
+		}
+		if row, ok := changed.Value().(db.ExecutionGetRow); ok {
+			return record.Execution(row), nil
+		}
+		row, err := s.get(ctx, key.WorkspaceID, key.ID)
+		if err != nil || row.Status.Terminal() {
+			return record.Execution(row), err
 		}
 	}
 }

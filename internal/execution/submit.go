@@ -18,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/crashpoint"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/idempotency"
+	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/record"
 	"github.com/weft-automation/weft/internal/status"
 )
@@ -31,7 +32,8 @@ type SubmitParams struct {
 	Attempts    int // 1..3
 	Callback    *CallbackParams
 	Idempotency *idempotency.Key
-	Traceparent string // W3C, passed on to the callback; may be empty
+	Traceparent string        // W3C, passed on to the callback; may be empty
+	WaitFor     time.Duration // how long to wait for the end before answering
 }
 
 // CallbackParams is where and how the result is to be delivered.
@@ -47,8 +49,8 @@ type Submitted struct {
 	Replayed bool // the Idempotency-Key had made this execution before
 }
 
-// Submit accepts an execution: when it returns without error, the row and its
-// job are committed. Errors: INVALID_INPUT for an unknown module (400) or an
+// Submit accepts an execution and waits up to WaitFor for its end: when it
+// returns without error, the row and its job are committed. Errors: INVALID_INPUT for an unknown module (400) or an
 // input that breaks the module's schema (422), IDEMPOTENCY_MISMATCH,
 // IDEMPOTENCY_IN_FLIGHT.
 func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error) {
@@ -73,7 +75,7 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 		s.local.release(a.worker)
 		return Submitted{}, fmt.Errorf("accept execution: %w", err)
 	}
-	return s.accepted(ctx, a, made), nil
+	return s.accepted(ctx, a, made)
 }
 
 // submitOnce is Submit under an Idempotency-Key: the key, the row and the job
@@ -107,10 +109,10 @@ func (s *Service) submitOnce(ctx context.Context, a accept) (Submitted, error) {
 	}
 	if found {
 		s.metrics.Replayed()
-		rec, err := s.Get(ctx, a.WorkspaceID, earlier)
+		rec, err := s.Await(ctx, a.WorkspaceID, earlier, a.WaitFor)
 		return Submitted{Record: rec, Replayed: true}, err
 	}
-	return s.accepted(ctx, a, made[0]), nil
+	return s.accepted(ctx, a, made[0])
 }
 
 // prepare checks the call and seals what is secret.
@@ -147,8 +149,8 @@ func (s *Service) prepareCallback(a *accept) error {
 }
 
 // accepted starts the execution when a slot was reserved for it, and renders
-// its record as it stands at acceptance.
-func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitted {
+// its record as it stands at acceptance, or after the wait.
+func (s *Service) accepted(ctx context.Context, a accept, made accepted) (Submitted, error) {
 	row := db.ExecutionGetRow{
 		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Status: status.ExecutionCreated,
 		CreatedAt: made.createdAt, UpdatedAt: made.createdAt,
@@ -161,6 +163,11 @@ func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitt
 	}
 	crashpoint.Reached(crashpoint.AfterAccept)
 	s.metrics.Submitted(a.Module)
+	var ended *notify.Subscription
+	if a.WaitFor > 0 {
+		ended = s.hub.Subscribe(notify.Key{WorkspaceID: a.WorkspaceID, ID: a.id})
+		defer ended.Close()
+	}
 	if a.worker != 0 {
 		s.metrics.Started(a.Module, 0)
 		s.local.start(context.WithoutCancel(ctx), db.ExecutionStartManyRow{
@@ -169,7 +176,15 @@ func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitt
 			Traceparent: traceparent(a.Traceparent),
 		})
 	}
-	return Submitted{Record: record.Execution(row)}
+	if ended == nil {
+		return Submitted{Record: record.Execution(row)}, nil
+	}
+	if a.worker == 0 { // another process may have run it before the subscription
+		final, err := s.Await(ctx, a.WorkspaceID, a.id, a.WaitFor)
+		return Submitted{Record: final}, err
+	}
+	final, err := s.await(ctx, ended, a.WaitFor)
+	return Submitted{Record: final}, err
 }
 
 func traceparent(text string) *string {

@@ -43,7 +43,7 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	if row == nil {
 		return r.notStarted(ctx, key, job.ID)
 	}
-	r.Hub.Publish(key)
+	r.Hub.Publish(notify.Change{Key: key})
 	again, err := r.turn(ctx, *row, false)
 	if err != nil {
 		return err

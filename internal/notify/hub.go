@@ -36,14 +36,25 @@ func NewHub() *Hub {
 
 // Subscription is one interest in one row.
 type Subscription struct {
-	hub *Hub
-	key Key
-	c   chan struct{}
+	hub   *Hub
+	key   Key
+	c     chan struct{}
+	value any // guarded by hub.mu
 }
+
+// Key is the row of interest.
+func (s *Subscription) Key() Key { return s.key }
 
 // C receives after the row may have changed; several changes may be one
 // receive.
 func (s *Subscription) C() <-chan struct{} { return s.c }
+
+// Value is what came with the news, nil if it must be read from the row.
+func (s *Subscription) Value() any {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	return s.value
+}
 
 // Close ends the interest. It may be called more than once.
 func (s *Subscription) Close() {
@@ -68,10 +79,26 @@ func (h *Hub) Subscribe(key Key) *Subscription {
 	return s
 }
 
+// Change is news of a row. Value, if there is one, is the row as it now stands
+// and will stand: it spares waiters of this process the read.
+type Change struct {
+	Key   Key
+	Value any
+}
+
 // Publish tells that rows have changed: at once to this process, soon to the
-// others. Call it after the commit.
-func (h *Hub) Publish(keys ...Key) {
-	h.wake(keys)
+// others, which get the keys alone. Call it after the commit.
+func (h *Hub) Publish(changes ...Change) {
+	keys := make([]Key, len(changes))
+	h.mu.Lock()
+	for i, change := range changes {
+		keys[i] = change.Key
+		for s := range h.waiting[change.Key] {
+			s.value = change.Value
+			s.poke()
+		}
+	}
+	h.mu.Unlock()
 	h.outMu.Lock()
 	// Bounded: what does not fit is found by the other processes' own checks.
 	if len(h.out) < 100_000 {
