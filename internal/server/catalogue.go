@@ -1,0 +1,29 @@
+package server
+
+import (
+	"context"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/contract"
+)
+
+// ListComponents is one page of the catalogue.
+func (s *Server) ListComponents(_ context.Context, request api.ListComponentsRequestObject) (api.ListComponentsResponseObject, error) {
+	page, err := s.catalogue.Page(limit(request.Params.Limit), value(request.Params.Cursor))
+	return api.ListComponents200JSONResponse(page), err
+}
+
+// GetComponent is one component of the catalogue.
+func (s *Server) GetComponent(_ context.Context, request api.GetComponentRequestObject) (api.GetComponentResponseObject, error) {
+	found, ok := s.catalogue.Get(request.Module)
+	if !ok {
+		return nil, contract.Missing("module")
+	}
+	return api.GetComponent200JSONResponse(found), nil
+}
+
+// ListSystemComponents is the whole catalogue in the dialect of code
+// generators.
+func (s *Server) ListSystemComponents(context.Context, api.ListSystemComponentsRequestObject) (api.ListSystemComponentsResponseObject, error) {
+	return api.ListSystemComponents200JSONResponse(s.catalogue.System()), nil
+}

@@ -1,0 +1,134 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/telemetry"
+)
+
+// defaultLimit is the length of a page when none is asked for (decisions 1.5).
+const defaultLimit = 20
+
+// ExecuteComponent accepts an execution and waits for its end if it is asked
+// to. Once it is accepted the answer is 200, whatever becomes of the wait.
+func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteComponentRequestObject) (api.ExecuteComponentResponseObject, error) {
+	call := callOf(ctx)
+	params, err := s.submitParams(ctx, request.Body)
+	if err != nil {
+		return nil, err
+	}
+	submitted, err := s.executions.Submit(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	answer := executed{record: submitted.Record, replayed: submitted.Replayed}
+	window := time.Duration(value(request.Body.WaitForMs)) * time.Millisecond
+	if window == 0 || answer.record.Status.Terminal() {
+		return answer, nil
+	}
+	defer s.streams.metrics.WaitOpened()()
+	record, err := s.executions.Await(ctx, call.principal.WorkspaceID, answer.record.ID, window)
+	if err == nil {
+		answer.record = record
+	} else if !errors.Is(err, context.Canceled) {
+		s.streams.log.WarnContext(ctx, "a wait ended early", "error", err)
+	}
+	return answer, nil
+}
+
+// submitParams translates the body and checks where the callback would go.
+func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentRequest) (execution.SubmitParams, error) {
+	call := callOf(ctx)
+	params := execution.SubmitParams{
+		WorkspaceID: call.principal.WorkspaceID,
+		Module:      body.Module,
+		Input:       body.Input,
+		Config:      body.Config,
+		Attempts:    max(1, int(value(body.Attempts))),
+		Idempotency: call.idempotency(),
+		Traceparent: telemetry.Traceparent(ctx),
+	}
+	if body.CallbackURL == nil {
+		return params, nil
+	}
+	if err := s.guard.CheckCallbackURL(*body.CallbackURL); err != nil {
+		return params, err
+	}
+	if err := egress.CheckCallbackHeaders(body.CallbackHeaders); err != nil {
+		return params, err
+	}
+	params.Callback = &execution.CallbackParams{
+		URL: *body.CallbackURL, Secret: body.CallbackSecret, Headers: body.CallbackHeaders,
+	}
+	return params, nil
+}
+
+// executed is a record, perhaps that of an earlier submit with the same
+// Idempotency-Key.
+type executed struct {
+	record   api.ComponentExecution
+	replayed bool
+}
+
+// VisitExecuteComponentResponse writes the record and marks a repeat.
+func (e executed) VisitExecuteComponentResponse(w http.ResponseWriter) error {
+	body, err := json.Marshal(e.record)
+	if err != nil {
+		return err
+	}
+	if e.replayed {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err = w.Write(append(body, '\n'))
+	return err
+}
+
+// ListComponentExecutions is one page of the workspace's executions.
+func (s *Server) ListComponentExecutions(ctx context.Context, request api.ListComponentExecutionsRequestObject) (api.ListComponentExecutionsResponseObject, error) {
+	page, err := s.executions.List(ctx, callOf(ctx).principal.WorkspaceID, execution.ListParams{
+		Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor),
+	})
+	return api.ListComponentExecutions200JSONResponse(page), err
+}
+
+// GetComponentExecution is the record as it stands.
+func (s *Server) GetComponentExecution(ctx context.Context, request api.GetComponentExecutionRequestObject) (api.GetComponentExecutionResponseObject, error) {
+	record, err := s.executions.Get(ctx, callOf(ctx).principal.WorkspaceID, request.ExecutionID)
+	return api.GetComponentExecution200JSONResponse(record), err
+}
+
+// StreamComponentExecution opens the stream of an execution. The first state is
+// read before the header leaves, so an unknown id is an ordinary 404.
+func (s *Server) StreamComponentExecution(ctx context.Context, request api.StreamComponentExecutionRequestObject) (api.StreamComponentExecutionResponseObject, error) {
+	principal := callOf(ctx).principal
+	ctx, stop := s.streams.open(ctx, principal)
+	events, err := s.executions.Watch(ctx, principal.WorkspaceID, request.ExecutionID)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return executionStream{ctx: ctx, stop: stop, events: events, streams: s.streams}, nil
+}
+
+// value is *p, or nothing.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+func limit(given *api.Limit) int {
+	if given == nil {
+		return defaultLimit
+	}
+	return int(*given)
+}

@@ -1,0 +1,187 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+func TestEveryOperationIsOnTheMux(t *testing.T) {
+	s := start(t)
+	if len(s.front.contract.Operations) < 13 {
+		t.Fatalf("%d operations", len(s.front.contract.Operations))
+	}
+	for _, operation := range s.front.contract.Operations {
+		target := strings.NewReplacer("{executionId}", executionID, "{module}", "RANDOM_UUID").Replace(operation.Path)
+		r, err := http.NewRequest(operation.Method, target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, pattern := s.front.mux.Handler(r); pattern != operation.Pattern() {
+			t.Errorf("%s is served by %q", operation.Pattern(), pattern)
+		}
+	}
+}
+
+func TestFaultCodesAreTheEnumOfTheContract(t *testing.T) {
+	document, err := loadOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(document.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var enum []fault.Code
+	for _, value := range doc.Components.Schemas["ErrorCode"].Value.Enum {
+		enum = append(enum, fault.Code(value.(string)))
+	}
+	if !slices.Equal(enum, fault.Codes()) {
+		t.Errorf("contract %v, fault %v", enum, fault.Codes())
+	}
+	for _, code := range fault.Codes() {
+		if answers[code].status == 0 {
+			t.Errorf("%s has no status", code)
+		}
+	}
+	if len(answers) != len(fault.Codes()) {
+		t.Errorf("the table has %d codes", len(answers))
+	}
+}
+
+func TestTheContractIsValid(t *testing.T) {
+	doc, err := openapi3.NewLoader().LoadFromData(api.SpecYAML())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context(), openapi3.IsOpenAPI31OrLater(), openapi3.DisableExamplesValidation()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every `examples` of a schema, and every example of a media type or a
+// parameter, must fit the schema beside it.
+func TestExamplesOfTheContractValidate(t *testing.T) {
+	document, err := loadOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root map[string]any
+	if err := json.Unmarshal(document.JSON, &root); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	walk(root, "", func(pointer string, node map[string]any) {
+		at, values := pointer, []any{}
+		switch examples := node["examples"].(type) {
+		case []any:
+			values = examples
+		case map[string]any:
+			at += "/schema"
+			for _, example := range examples {
+				values = append(values, resolve(root, example)["value"])
+			}
+		}
+		if example, ok := node["example"]; ok && node["schema"] != nil {
+			at, values = pointer+"/schema", append(values, example)
+		}
+		if len(values) == 0 || pointer == "/components" || strings.HasPrefix(pointer, "/components/examples") {
+			return
+		}
+		schema := schemaOf(t, at)
+		for _, value := range values {
+			checked++
+			if err := schema.Validate(normal(t, value)); err != nil {
+				t.Errorf("%s: %v", at, err)
+			}
+		}
+	})
+	if checked < 140 {
+		t.Errorf("only %d examples were found", checked)
+	}
+}
+
+// The example of the stream must be made of events of x-event-schema.
+func TestStreamExampleHoldsEvents(t *testing.T) {
+	document, err := loadOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(document.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	media := doc.Paths.Value("/v1/sdk/components/executions/{executionId}/stream").Get.Responses.Value("200").Value.Content["text/event-stream"]
+	event := schemaOf(t, "/components/schemas/ComponentExecutionEvent")
+	found := 0
+	for line := range strings.Lines(media.Examples["stream"].Value.Value.(string)) {
+		data, ok := strings.CutPrefix(line, "data: ")
+		if !ok {
+			continue
+		}
+		found++
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := event.Validate(value); err != nil {
+			t.Error(err)
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d events", found)
+	}
+}
+
+// walk visits every object of a document with its JSON pointer, fit for a URL.
+func walk(node any, pointer string, visit func(string, map[string]any)) {
+	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D", "$", "%24", "#", "%23")
+	switch node := node.(type) {
+	case map[string]any:
+		visit(pointer, node)
+		for key, child := range node {
+			if key != "examples" && key != "example" {
+				walk(child, pointer+"/"+escape.Replace(key), visit)
+			}
+		}
+	case []any:
+		for i, child := range node {
+			walk(child, pointer+"/"+string(rune('0'+i)), visit)
+		}
+	}
+}
+
+// resolve follows the $ref of an example.
+func resolve(root map[string]any, node any) map[string]any {
+	example := node.(map[string]any)
+	ref, ok := example["$ref"].(string)
+	if !ok {
+		return example
+	}
+	at := any(root)
+	for _, token := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
+		at = at.(map[string]any)[token]
+	}
+	return at.(map[string]any)
+}
+
+func normal(t *testing.T, value any) any {
+	t.Helper()
+	data, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err = jsonschema.UnmarshalJSON(strings.NewReader(string(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}

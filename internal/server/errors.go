@@ -1,0 +1,184 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/timestamp"
+)
+
+// answers is the one table from code to answer (decisions 3).
+var answers = map[fault.Code]struct {
+	status    int
+	title     string
+	retryable bool // the same request can succeed later
+}{
+	fault.InvalidInput:         {http.StatusBadRequest, "Invalid input", false},
+	fault.Unauthorized:         {http.StatusUnauthorized, "Unauthorized", false},
+	fault.InsufficientCredits:  {http.StatusPaymentRequired, "Insufficient credits", false},
+	fault.Forbidden:            {http.StatusForbidden, "Forbidden", false},
+	fault.NotFound:             {http.StatusNotFound, "Not found", false},
+	fault.MethodNotAllowed:     {http.StatusMethodNotAllowed, "Method not allowed", false},
+	fault.NotAcceptable:        {http.StatusNotAcceptable, "Not acceptable", false},
+	fault.PayloadTooLarge:      {http.StatusRequestEntityTooLarge, "Payload too large", false},
+	fault.URITooLong:           {http.StatusRequestURITooLong, "URI too long", false},
+	fault.UnsupportedMediaType: {http.StatusUnsupportedMediaType, "Unsupported media type", false},
+	fault.NoCallback:           {http.StatusConflict, "No callback", false},
+	fault.ExecutionNotFinished: {http.StatusConflict, "Execution not finished", true},
+	fault.IdempotencyMismatch:  {http.StatusConflict, "Idempotency key used with another body", false},
+	fault.IdempotencyInFlight:  {http.StatusConflict, "Idempotency key in flight", true},
+	fault.Conflict:             {http.StatusConflict, "Conflict", false},
+	fault.PreconditionFailed:   {http.StatusPreconditionFailed, "Precondition failed", false},
+	fault.RateLimited:          {http.StatusTooManyRequests, "Too many requests", true},
+	fault.Internal:             {http.StatusInternalServerError, "Internal error", true},
+	fault.Unavailable:          {http.StatusServiceUnavailable, "Unavailable", true},
+}
+
+const (
+	internalMessage    = "Something went wrong on our side; the request id helps to find out what."
+	unavailableMessage = "The service cannot do this right now; try again after the time in Retry-After."
+
+	// reasonHeaders marks the one PAYLOAD_TOO_LARGE that is about headers: 431.
+	reasonHeaders = "too_many_headers"
+)
+
+// fail writes the answer to a request that cannot be fulfilled. It is the only
+// writer of answers other than 200. What is not a *fault.Error never shows.
+func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
+	ctx := r.Context()
+	call := callOf(ctx)
+	answer, _ := w.(*answer)
+	if answer != nil && answer.status != 0 {
+		f.log.DebugContext(ctx, "an answer was cut off", "error", err)
+		return
+	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		call.failed = "CLIENT_GONE"
+		f.log.DebugContext(ctx, "the client went away", "error", err)
+		return
+	}
+	failure := public(err)
+	call.failed = failure.Code
+	f.note(ctx, failure, err)
+	status, body := render(failure, call.id)
+	header := w.Header()
+	for name, value := range failure.Header {
+		header.Set(name, value)
+	}
+	if wait := retryAfter(failure); wait > 0 {
+		header.Set("Retry-After", strconv.Itoa(wait))
+	}
+	header.Set("Content-Type", "application/problem+json")
+	header.Set("Cache-Control", "no-store")
+	header.Del("Preference-Applied")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client is gone if this fails
+}
+
+// note logs what is our own fault and counts what is the caller's.
+func (f *front) note(ctx context.Context, failure *fault.Error, err error) {
+	switch failure.Code {
+	case fault.Internal:
+		f.log.ErrorContext(ctx, "a request failed", "error", err)
+	case fault.Unavailable:
+		f.log.WarnContext(ctx, "a request could not be served", "error", err)
+	case fault.Unauthorized:
+		f.metrics.AuthFailed(failure.Reason)
+	case fault.RateLimited:
+		f.metrics.Refused(failure.Reason)
+	}
+}
+
+// public is what the caller may know of err.
+func public(err error) *fault.Error {
+	if failure, ok := errors.AsType[*fault.Error](err); ok {
+		return failure
+	}
+	if postgres.Unavailable(err) {
+		return fault.New(fault.Unavailable, "%s", unavailableMessage)
+	}
+	return fault.New(fault.Internal, "%s", internalMessage)
+}
+
+// retryAfter is the whole seconds to wait, never too few; 0 where waiting does
+// not help or nobody knows.
+func retryAfter(failure *fault.Error) int {
+	wait := int(math.Ceil(failure.RetryAfter.Seconds()))
+	if failure.Code == fault.RateLimited || failure.Code == fault.Unavailable {
+		wait = max(wait, 1)
+	}
+	return wait
+}
+
+// render makes the problem document (RFC 9457) of a failure.
+func render(failure *fault.Error, requestID string) (status int, body []byte) {
+	entry, ok := answers[failure.Code]
+	if !ok {
+		failure, entry = fault.New(fault.Internal, "%s", internalMessage), answers[fault.Internal]
+	}
+	switch {
+	case failure.Unprocessable:
+		entry.status = http.StatusUnprocessableEntity
+	case failure.Reason == reasonHeaders:
+		entry.status = http.StatusRequestHeaderFieldsTooLarge
+	}
+	problem := api.Problem{
+		Type: "urn:weft:problem:" + string(failure.Code), Title: entry.title, Status: int32(entry.status),
+		Detail: failure.Message, Instance: "urn:weft:request:" + requestID,
+		Code: failure.Code, Error: failure.Code, Message: failure.Message,
+		RequestID: requestID, Retryable: entry.retryable,
+	}
+	if failure.Reason != "" {
+		problem.Reason = &failure.Reason
+	}
+	for _, d := range failure.Details {
+		problem.Errors = append(problem.Errors, api.ProblemDetail{Code: d.Code, Message: d.Message, Pointer: d.Pointer})
+	}
+	return entry.status, append(encode(problem, failure.Extra), '\n')
+}
+
+// encode writes the problem with the further members after its own.
+func encode(problem api.Problem, extra map[string]any) []byte {
+	body := marshal(problem)
+	if len(extra) == 0 {
+		return body
+	}
+	extra = maps.Clone(extra)
+	for name, value := range extra {
+		if at, ok := value.(time.Time); ok {
+			extra[name] = timestamp.Of(at)
+		}
+	}
+	more := marshal(extra)
+	return append(append(body[:len(body)-1], ','), more[1:]...)
+}
+
+// marshal writes strings as they are: &, < and > mean nothing here.
+func marshal(value any) []byte {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return []byte("{}") // members of an Extra that are not JSON
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
+
+// refuseBinding answers for what the generated code could not bind. The checks
+// before it leave nothing that it could refuse, so it names no place.
+func (f *front) refuseBinding(w http.ResponseWriter, r *http.Request, err error) {
+	refusal := fault.New(fault.InvalidInput, "A value of the request does not have the type that the contract gives it.")
+	refusal.Err = err
+	f.fail(w, r, refusal)
+}

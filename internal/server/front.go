@@ -1,0 +1,227 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/contract"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/telemetry"
+)
+
+// front is everything before the handlers.
+type front struct {
+	contract *contract.Contract
+	only     []string // operations to mount; nil: all
+	verify   func(context.Context, auth.Request) (auth.Principal, error)
+	proxies  auth.Proxies
+	metrics  *telemetry.Metrics
+	log      *slog.Logger
+	timeouts timeouts
+	mux      *http.ServeMux
+}
+
+// timeouts bound one request; tests shorten them.
+type timeouts struct {
+	body    time.Duration // to receive the body
+	handler time.Duration // to answer, streams aside
+}
+
+var defaultTimeouts = timeouts{body: 10 * time.Second, handler: 30 * time.Second}
+
+// mount registers the operations behind the gates.
+func (f *front) mount(operations api.StrictServerInterface, docs http.Handler) {
+	f.mux = http.NewServeMux()
+	strict := api.NewStrictHandlerWithOptions(operations, nil, api.StrictHTTPServerOptions{
+		RequestErrorHandlerFunc:  f.refuseBinding,
+		ResponseErrorHandlerFunc: f.fail,
+	})
+	api.HandlerWithOptions(strict, api.StdHTTPServerOptions{
+		BaseRouter: operationMux{f.mux, f}, ErrorHandlerFunc: f.refuseBinding,
+	})
+	if docs != nil {
+		f.mux.Handle("GET /docs", docs)
+		f.mux.Handle("GET /docs/{file...}", docs)
+	}
+	f.mux.HandleFunc("/", f.unmatched)
+}
+
+// operationMux wraps each operation before the generated code binds its
+// parameters; the generated middlewares would run after it.
+type operationMux struct {
+	*http.ServeMux
+	front *front
+}
+
+// HandleFunc registers the operation with that pattern.
+func (m operationMux) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	i := slices.IndexFunc(m.front.contract.Operations, func(o *contract.Operation) bool { return o.Pattern() == pattern })
+	if i < 0 {
+		return // the test that every operation is on the mux would fail
+	}
+	operation := m.front.contract.Operations[i]
+	if m.front.only == nil || slices.Contains(m.front.only, operation.ID) {
+		m.ServeMux.HandleFunc(pattern, m.front.operation(operation, handler))
+	}
+}
+
+// ServeHTTP gives the request its id, lets canonical targets through to the
+// operations, and answers for whatever panics there.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	call := &call{id: requestID(r.Header)}
+	answer := &answer{ResponseWriter: w}
+	ctx := telemetry.WithRequest(telemetry.FromHeader(r.Context(), r.Header), call.id)
+	ctx, span := telemetry.StartSpan(ctx, r.Method)
+	r = r.WithContext(context.WithValue(ctx, callKey{}, call))
+	header := w.Header()
+	header.Set("X-Request-Id", call.id)
+	header.Set("X-Content-Type-Options", "nosniff")
+	defer func() {
+		if cause := recover(); cause != nil {
+			f.caught(answer, r, cause)
+		}
+		elapsed := time.Since(began)
+		status := answer.sent()
+		span.SetName(strings.TrimSpace(r.Method + " " + routeOf(r.Pattern)))
+		span.SetAttributes(attribute.Int("http.response.status_code", status))
+		telemetry.EndSpan(span, string(call.failed))
+		f.log.InfoContext(ctx, "request", "method", r.Method, "route", routeOf(r.Pattern), "status", status,
+			"duration", elapsed, "code", string(call.failed))
+		if call.operation != nil && call.operation.Stream() {
+			elapsed = 0
+		}
+		f.metrics.Request(r.Method, routeOf(r.Pattern), status, elapsed)
+		if answer.broken {
+			panic(http.ErrAbortHandler)
+		}
+	}()
+	if err := checkTarget(r); err != nil {
+		f.fail(answer, r, err)
+		return
+	}
+	f.mux.ServeHTTP(answer, r)
+}
+
+// routeOf is the path of a pattern, "" where only the catch-all matched.
+func routeOf(pattern string) string {
+	_, path, _ := strings.Cut(pattern, " ")
+	return path
+}
+
+// caught turns a panic into an answer 500, or into a cut connection when an
+// answer has begun.
+func (f *front) caught(w *answer, r *http.Request, cause any) {
+	if cause == http.ErrAbortHandler {
+		w.broken = true
+		return
+	}
+	f.log.ErrorContext(r.Context(), "a handler panicked", "panic", cause, "stack", telemetry.Stack(debug.Stack()))
+	w.broken = w.status != 0
+	f.fail(w, r, fault.New(fault.Internal, "%s", internalMessage))
+}
+
+// operation is the way of a request to one operation.
+func (f *front) operation(operation *contract.Operation, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		call := callOf(r.Context())
+		call.operation = operation
+		if r.Method == http.MethodHead && operation.Signed {
+			f.unmatched(w, r)
+			return
+		}
+		if !operation.Stream() {
+			ctx, cancel := context.WithTimeout(r.Context(), f.timeouts.handler)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		if err := f.admit(w, r, operation, call); err != nil {
+			f.fail(w, r, err)
+			return
+		}
+		next(w, r)
+	}
+}
+
+// admit passes the request through the gates of decisions 1.8 in their order.
+func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contract.Operation, call *call) error {
+	body, err := f.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	if operation.Signed {
+		w.Header().Set("Cache-Control", "no-store")
+		if err := f.authenticate(r, body, call); err != nil {
+			return err
+		}
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return fault.New(fault.NotFound, "There is nothing at this path.")
+	}
+	if !accepts(r.Header.Values("Accept"), operation.Media) {
+		return fault.New(fault.NotAcceptable, "This operation answers with %s only.", operation.Media)
+	}
+	object, err := jsonObject(r.Header, body)
+	if err != nil {
+		return err
+	}
+	strict := prefersStrict(r.Header.Values("Prefer"))
+	if strict {
+		w.Header().Set("Preference-Applied", "handling=strict")
+	}
+	if err := operation.CheckParameters(r.PathValue, query, r.Header, strict); err != nil {
+		return err
+	}
+	bindable, err := operation.CheckBody(object, strict)
+	if err != nil {
+		return err
+	}
+	call.keep(r, body)
+	setBody(r, bindable)
+	return nil
+}
+
+// unmatched answers 405 where the path has other methods, and 404 elsewhere.
+func (f *front) unmatched(w http.ResponseWriter, r *http.Request) {
+	if allowed := f.allowed(r); len(allowed) > 0 {
+		refusal := fault.New(fault.MethodNotAllowed, "This path does not have the method of the request; it has %s.", strings.Join(allowed, ", "))
+		refusal.Header = map[string]string{"Allow": strings.Join(allowed, ", ")}
+		f.fail(w, r, refusal)
+		return
+	}
+	f.fail(w, r, fault.New(fault.NotFound, "There is nothing at this path."))
+}
+
+// allowed lists the methods that the path of r has. HEAD goes with GET where no
+// signature is asked for.
+func (f *front) allowed(r *http.Request) []string {
+	var methods []string
+	probe := &http.Request{URL: r.URL, Host: r.Host}
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		probe.Method = method
+		_, pattern := f.mux.Handler(probe)
+		if pattern == "/" || pattern == "" {
+			continue
+		}
+		methods = append(methods, method)
+		if method == http.MethodGet && !f.signed(pattern) {
+			methods = append(methods, http.MethodHead)
+		}
+	}
+	return methods
+}
+
+func (f *front) signed(pattern string) bool {
+	return slices.ContainsFunc(f.contract.Operations, func(o *contract.Operation) bool { return o.Signed && o.Pattern() == pattern })
+}

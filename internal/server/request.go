@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/contract"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/idempotency"
+	"github.com/weft-automation/weft/internal/telemetry"
+)
+
+// call is what the gates learn about one request, for the handler and the log.
+type call struct {
+	id        string
+	operation *contract.Operation // nil where none matched
+	principal auth.Principal      // zero where the operation is open
+	failed    fault.Code
+
+	path           string
+	bodyHash       [sha256.Size]byte
+	idempotencyKey string // "" for none
+}
+
+type callKey struct{}
+
+// callOf is the call that ctx belongs to; there always is one behind the front.
+func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
+
+// keep notes what an Idempotency-Key needs, when there is one.
+func (c *call) keep(r *http.Request, body []byte) {
+	if c.idempotencyKey = r.Header.Get("Idempotency-Key"); c.idempotencyKey != "" {
+		c.path = r.URL.Path
+		c.bodyHash = sha256.Sum256(body)
+	}
+}
+
+// idempotency is the key of this request in its scope, nil when it has none.
+func (c *call) idempotency() *idempotency.Key {
+	if c.idempotencyKey == "" {
+		return nil
+	}
+	return &idempotency.Key{
+		WorkspaceID: c.principal.WorkspaceID, Operation: c.operation.ID, Path: c.path,
+		Key: c.idempotencyKey, BodyHash: c.bodyHash,
+	}
+}
+
+// requestID is the caller's own id for the request if it is a good one, and a
+// new one otherwise.
+func requestID(header http.Header) string {
+	if own := header.Values("X-Request-Id"); len(own) == 1 && goodRequestID(own[0]) {
+		return own[0]
+	}
+	return uuid.Must(uuid.NewV7()).String() // fails only without randomness, where nothing works
+}
+
+func goodRequestID(id string) bool {
+	return len(id) >= 1 && len(id) <= 128 && !strings.ContainsFunc(id, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r))
+	})
+}
+
+// authenticate proves who sends the request, over the bytes as received.
+func (f *front) authenticate(r *http.Request, body []byte, call *call) error {
+	principal, err := f.verify(r.Context(), auth.Request{
+		Method: r.Method, Target: r.RequestURI, Header: r.Header, Body: body,
+		Client: f.proxies.Client(r.RemoteAddr, r.Header),
+	})
+	if err != nil {
+		return err
+	}
+	call.principal = principal
+	telemetry.Identify(r.Context(), principal.WorkspaceID, principal.KeyID)
+	return nil
+}
+
+// answer notes what was answered.
+type answer struct {
+	http.ResponseWriter
+	status int
+	broken bool // the connection has to be cut
+}
+
+// WriteHeader notes the status.
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 && status >= 200 {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write notes that the answer has begun.
+func (a *answer) Write(data []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	return a.ResponseWriter.Write(data)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// sent is the status that the caller sees.
+func (a *answer) sent() int {
+	if a.status == 0 {
+		return http.StatusOK
+	}
+	return a.status
+}

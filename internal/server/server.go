@@ -1,0 +1,117 @@
+// Package server is Weft over HTTP: the gates that every request passes, in the
+// order of decisions 1.8, the operations of openapi.yaml, and the one writer of
+// error answers.
+//
+// It decides nothing about executions, keys or callbacks: handlers translate
+// and call. It holds no SQL and starts no work of its own. The one invariant:
+// a handler runs only for a request whose target is canonical, whose signature
+// was checked over the bytes as received, and whose form the contract allows.
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/catalog"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/contract"
+	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/telemetry"
+)
+
+// Deps is what the server is made of.
+type Deps struct {
+	Executions *execution.Service
+	Callbacks  *callback.Service
+	Modules    *component.Registry
+	Guard      *egress.Guard
+	Verifier   *auth.Verifier
+	Proxies    auth.Proxies                  // whose X-Forwarded-For is believed
+	ReadyFunc  func(context.Context) []Check // what /readyz looks at
+	Docs       http.Handler                  // GET /docs and what is below it; nil: nothing is there
+	Draining   <-chan struct{}               // once closed, open streams end; nil: never
+	Metrics    *telemetry.Metrics
+	Log        *slog.Logger
+}
+
+// New makes the handler of the API's address. An error means that the embedded
+// openapi.yaml cannot be used.
+func New(deps Deps) (http.Handler, error) {
+	document, err := contract.Load()
+	if err != nil {
+		return nil, err
+	}
+	catalogue, err := catalog.New(deps.Modules)
+	if err != nil {
+		return nil, fmt.Errorf("build the catalogue: %w", err)
+	}
+	f := &front{
+		contract: document, verify: deps.Verifier.Verify, proxies: deps.Proxies,
+		metrics: deps.Metrics, log: deps.Log, timeouts: defaultTimeouts,
+	}
+	f.mount(&Server{
+		executions: deps.Executions,
+		callbacks:  deps.Callbacks,
+		guard:      deps.Guard,
+		catalogue:  catalogue,
+		document:   document,
+		ready:      deps.ReadyFunc,
+		streams:    streams{verifier: deps.Verifier, draining: deps.Draining, metrics: deps.Metrics, log: deps.Log},
+	}, deps.Docs)
+	return f, nil
+}
+
+// Health makes a handler of /healthz and /readyz alone, for another listener.
+func Health(ready func(context.Context) []Check, metrics *telemetry.Metrics, log *slog.Logger) (http.Handler, error) {
+	document, err := contract.Load()
+	if err != nil {
+		return nil, err
+	}
+	f := &front{contract: document, metrics: metrics, log: log, timeouts: defaultTimeouts, only: []string{"getLiveness", "getReadiness"}}
+	f.mount(&Server{ready: ready}, nil)
+	return f, nil
+}
+
+// Server is the operations of the contract, one file for each tag.
+type Server struct {
+	executions *execution.Service
+	callbacks  *callback.Service
+	guard      *egress.Guard
+	catalogue  *catalog.Catalog
+	document   *contract.Contract
+	ready      func(context.Context) []Check
+	streams    streams
+}
+
+var _ api.StrictServerInterface = (*Server)(nil)
+
+// The sizes and times of HTTP itself (reliability AB-01 to AB-03). An answer
+// may take writeTimeout in all; streams set a deadline for each write instead.
+const (
+	readHeaderTimeout = 5 * time.Second
+	writeTimeout      = 45 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 12 << 10 // net/http adds 4 KiB
+)
+
+// HTTPServer makes the server for a handler of New, with its limits set. It is
+// not started.
+func HTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: readHeaderTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// Otherwise net/http answers `OPTIONS *` by itself.
+		DisableGeneralOptionsHandler: true,
+	}
+}
