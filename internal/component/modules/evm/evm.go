@@ -1,0 +1,94 @@
+// Package evm holds the modules of the category EVM: what reads, and later
+// writes, chains of the Ethereum kind through a node that the caller names.
+//
+// Nodes are hostile upstreams: every connection goes through the egress guard
+// and every answer is decoded strictly before it is passed on. Big integers
+// travel as decimal strings, bytes as 0x-hex, addresses in EIP-55 form. The
+// package keeps no state between calls; what a wait needs travels with it.
+package evm
+
+import (
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/egress"
+)
+
+const category = "EVM"
+
+// Modules is the table of the family.
+func Modules(guard *egress.Guard) []component.Module {
+	return []component.Module{
+		&accountBalance{guard: guard},
+		&readContract{guard: guard},
+		&waitForTransaction{guard: guard, now: time.Now, settle: settleAfter, drop: dropAfter},
+	}
+}
+
+var both = []component.Mode{component.ModeComponent, component.ModeWorkflow}
+
+// emptySchema is the schema of a config without fields.
+const emptySchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","description":"No fields.","properties":{},"examples":[{}]}`
+
+// jsonRPCURL is the property of the node's address. It is secret, because
+// providers of nodes put the customer's key in it.
+const jsonRPCURL = `"jsonRpcUrl": {"type": "string", "format": "uri", "pattern": "^https?://", "maxLength": 2048, "x-secret": true, "title": "JSON-RPC URL", "description": "The address of the chain's node. It is kept secret, because it often holds a key.", "examples": ["https://rpc.example.com/v1/mainnet"]}`
+
+// formats are the string formats that the family's schemas use.
+type formats struct{}
+
+func (formats) Formats() map[string]func(string) error {
+	return map[string]func(string) error{
+		"evm-address": func(text string) error { _, err := parseAddress(text); return err },
+		"evm-hash":    func(text string) error { _, err := parseHash(text); return err },
+		"hex-bytes":   func(text string) error { _, err := parseBytes(text); return err },
+		"evm-block":   func(text string) error { _, err := parseBlock([]byte(`"` + text + `"`)); return err },
+	}
+}
+
+// parseAddress reads an address in any case; one in mixed case must carry the
+// right EIP-55 checksum. Errors do not quote the text.
+func parseAddress(text string) (common.Address, error) {
+	digits, ok := strings.CutPrefix(text, "0x")
+	if !ok || len(digits) != 2*common.AddressLength {
+		return common.Address{}, errors.New("0x and 40 hexadecimal digits are needed")
+	}
+	data, err := hex.DecodeString(digits)
+	if err != nil {
+		return common.Address{}, errors.New("0x and 40 hexadecimal digits are needed")
+	}
+	address := common.BytesToAddress(data)
+	if digits != strings.ToLower(digits) && digits != strings.ToUpper(digits) && text != address.Hex() {
+		return common.Address{}, errors.New("the checksum of the mixed-case address is wrong (EIP-55); check for a typing error, or write it in lower case")
+	}
+	return address, nil
+}
+
+func parseHash(text string) (common.Hash, error) {
+	data, err := parseBytes(text)
+	if err != nil || len(data) != common.HashLength {
+		return common.Hash{}, errors.New("0x and 64 hexadecimal digits are needed")
+	}
+	return common.BytesToHash(data), nil
+}
+
+func parseBytes(text string) ([]byte, error) {
+	digits, ok := strings.CutPrefix(text, "0x")
+	if !ok {
+		return nil, errors.New("0x and pairs of hexadecimal digits are needed")
+	}
+	data, err := hex.DecodeString(digits)
+	if err != nil {
+		return nil, errors.New("0x and pairs of hexadecimal digits are needed")
+	}
+	return data, nil
+}
+
+func invalid(field string, err error) error {
+	return component.Permanent(component.CodeInvalidInput, "%s: %s", field, err)
+}

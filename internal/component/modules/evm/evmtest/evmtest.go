@@ -1,0 +1,213 @@
+// Package evmtest owns a real EVM node for tests (anvil) and a real ERC-20
+// token contract to deploy on it.
+//
+// It is imported by tests only, and knows nothing of the rest of the service.
+// The one invariant: a node started here listens on loopback alone and is gone
+// when its test ends. A missing anvil fails the test; it never skips it.
+package evmtest
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+const startTimeout = 60 * time.Second
+
+// Node is a running anvil, with ten unlocked accounts of 10,000 coins each.
+type Node struct {
+	URL      string
+	Accounts []string
+}
+
+// Contract is a compiled contract: see testdata/Token.json for how it was made.
+type Contract struct {
+	ABI      json.RawMessage `json:"abi"`
+	Bytecode string          `json:"bytecode"`
+}
+
+//go:embed testdata/Token.json
+var token []byte
+
+// Token is the ERC-20 token of testdata/Token.sol. Its constructor takes the
+// supply, which the creator gets.
+func Token(t testing.TB) Contract {
+	t.Helper()
+	var contract Contract
+	if err := json.Unmarshal(token, &contract); err != nil {
+		t.Fatal(err)
+	}
+	return contract
+}
+
+// Start runs anvil on a free port of loopback until the test ends. Further
+// arguments go to anvil; without any it mines each transaction at once.
+func Start(t testing.TB, arguments ...string) *Node {
+	t.Helper()
+	command := exec.Command(find(t), append([]string{"--host", "127.0.0.1", "--port", "0"}, arguments...)...)
+	command.SysProcAttr = bound()
+	output, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var complaints bytes.Buffer
+	command.Stderr = &complaints
+	if err := command.Start(); err != nil {
+		t.Fatalf("start anvil: %v", err)
+	}
+	address, drained := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(drained)
+		listen(output, address)
+	}()
+	t.Cleanup(func() {
+		command.Process.Kill()
+		<-drained
+		command.Wait()
+	})
+	patience := time.NewTimer(startTimeout)
+	defer patience.Stop()
+	node := &Node{}
+	select {
+	case node.URL = <-address:
+	case <-patience.C:
+		t.Fatalf("anvil does not listen after %s", startTimeout)
+	}
+	if node.URL == "" {
+		<-drained
+		command.Wait()
+		t.Fatalf("anvil ended at once: %s", complaints.String())
+	}
+	node.Call(t, &node.Accounts, "eth_accounts")
+	return node
+}
+
+// listen finds the address in what anvil prints, and drains the rest. It sends
+// "" when anvil ends first.
+func listen(output io.Reader, address chan<- string) {
+	lines, sent := bufio.NewScanner(output), false
+	for lines.Scan() {
+		if at, ok := strings.CutPrefix(lines.Text(), "Listening on "); ok && !sent {
+			address <- "http://" + strings.TrimSpace(at)
+			sent = true
+		}
+	}
+	if !sent {
+		address <- ""
+	}
+}
+
+// find is the path of anvil: $ANVIL_BIN, or the one pinned in internal/tools.
+func find(t testing.TB) string {
+	t.Helper()
+	if path := os.Getenv("ANVIL_BIN"); path != "" {
+		if _, err := os.Stat(path); err != nil {
+			t.Fatalf("ANVIL_BIN: %v", err)
+		}
+		return path
+	}
+	architecture := map[string]string{"amd64": "amd64", "arm64": "arm64"}[runtime.GOARCH]
+	inside := filepath.Join("internal", "tools", "node_modules", "@foundry-rs", "anvil-"+runtime.GOOS+"-"+architecture, "bin", "anvil")
+	folder, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			break
+		}
+		if folder == filepath.Dir(folder) {
+			t.Fatal("no go.mod above the working folder")
+		}
+		folder = filepath.Dir(folder)
+	}
+	path := filepath.Join(folder, inside)
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("the EVM node of the tests is missing (%s): run `make tools`, or set ANVIL_BIN to an anvil 1.7", inside)
+	}
+	return path
+}
+
+// Call asks one JSON-RPC method and decodes its result into out, which may be
+// nil.
+func (n *Node) Call(t testing.TB, out any, method string, params ...any) {
+	t.Helper()
+	if params == nil {
+		params = []any{}
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: startTimeout}
+	response, err := client.Post(n.URL, "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatalf("%s: %v", method, err)
+	}
+	defer response.Body.Close()
+	var answer struct {
+		Result json.RawMessage
+		Error  json.RawMessage
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Error != nil {
+		t.Fatalf("%s: %s %v", method, answer.Error, err)
+	}
+	if out == nil {
+		return
+	}
+	if err := json.Unmarshal(answer.Result, out); err != nil {
+		t.Fatalf("%s: %s: %v", method, answer.Result, err)
+	}
+}
+
+// Send sends a transaction from an unlocked account and gives its hash. The
+// fields are those of eth_sendTransaction.
+func (n *Node) Send(t testing.TB, fields map[string]string) string {
+	t.Helper()
+	var hash string
+	n.Call(t, &hash, "eth_sendTransaction", fields)
+	return hash
+}
+
+// Mine mines one block.
+func (n *Node) Mine(t testing.TB) {
+	t.Helper()
+	n.Call(t, nil, "evm_mine")
+}
+
+// DeployToken deploys the token from the first account, which gets the whole
+// supply, and gives its address. The node must mine at once.
+func (n *Node) DeployToken(t testing.TB, supply uint64) string {
+	t.Helper()
+	hash := n.Send(t, map[string]string{"from": n.Accounts[0], "data": Token(t).Bytecode + Word(supply)})
+	var receipt *struct {
+		ContractAddress string `json:"contractAddress"`
+		Status          string `json:"status"`
+	}
+	for deadline := time.Now().Add(startTimeout); receipt == nil && time.Now().Before(deadline); {
+		n.Call(t, &receipt, "eth_getTransactionReceipt", hash)
+	}
+	if receipt == nil || receipt.Status != "0x1" {
+		t.Fatalf("the token was not deployed: %+v", receipt)
+	}
+	return receipt.ContractAddress
+}
+
+// Word is a number as one word of calldata, 64 digits.
+func Word(number uint64) string { return fmt.Sprintf("%064x", number) }
+
+// AddressWord is an address as one word of calldata, 64 digits.
+func AddressWord(address string) string {
+	return strings.Repeat("0", 24) + strings.ToLower(strings.TrimPrefix(address, "0x"))
+}

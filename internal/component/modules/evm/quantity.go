@@ -1,0 +1,77 @@
+package evm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// quantity is a whole number of JSON-RPC, 0x and at most 64 hexadecimal
+// digits, which goes out as a decimal string.
+type quantity struct{ big.Int }
+
+func (q *quantity) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return errors.New("a quantity is not a string")
+	}
+	digits, ok := strings.CutPrefix(text, "0x")
+	if !ok || digits == "" || len(digits) > 64 || strings.Trim(digits, "0123456789abcdefABCDEF") != "" {
+		return errors.New("a quantity is not 0x and 1 to 64 hexadecimal digits")
+	}
+	q.SetString(digits, 16)
+	return nil
+}
+
+func (q quantity) MarshalJSON() ([]byte, error) { return []byte(`"` + q.String() + `"`), nil }
+
+// ordinal is a small whole number of JSON-RPC, such as an index or a block
+// number, which fits 63 bits.
+type ordinal uint64
+
+func (o *ordinal) UnmarshalJSON(data []byte) error {
+	var q quantity
+	if err := q.UnmarshalJSON(data); err != nil {
+		return err
+	}
+	if !q.IsInt64() {
+		return errors.New("a quantity is larger than 63 bits")
+	}
+	*o = ordinal(q.Uint64())
+	return nil
+}
+
+// hex is the ordinal as JSON-RPC wants it.
+func (o ordinal) hex() string { return "0x" + strconv.FormatUint(uint64(o), 16) }
+
+func (o ordinal) String() string { return strconv.FormatUint(uint64(o), 10) }
+
+// parseBlock reads which block a call is about: a tag, a number (decimal, 0x or
+// a JSON number) or a block hash. It gives the parameter of JSON-RPC; nothing
+// means the latest.
+func parseBlock(raw json.RawMessage) (any, error) {
+	if len(raw) == 0 {
+		return "latest", nil
+	}
+	text := string(bytes.Trim(raw, `"`))
+	switch text {
+	case "latest", "pending", "safe", "finalized", "earliest":
+		return text, nil
+	}
+	if hash, err := parseHash(text); err == nil {
+		return map[string]string{"blockHash": hash.Hex()}, nil
+	}
+	base := 10
+	digits, isHex := strings.CutPrefix(text, "0x")
+	if isHex {
+		base = 16
+	}
+	number, err := strconv.ParseUint(digits, base, 63)
+	if err != nil {
+		return nil, errors.New("a block is latest, pending, safe, finalized, earliest, a number or a block hash")
+	}
+	return ordinal(number).hex(), nil
+}

@@ -1,0 +1,272 @@
+package evm
+
+import (
+	"encoding/json"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/componenttest"
+	"github.com/weft-automation/weft/internal/component/modules/evm/evmtest"
+)
+
+const waitModule = "WAIT_FOR_EVM_TRANSACTION"
+
+// waiter looks at one transaction as the engine does, look by look.
+type waiter struct {
+	bench *componenttest.Bench
+	call  component.Call
+}
+
+func newWaiter(t *testing.T, input object) *waiter {
+	t.Helper()
+	w := &waiter{bench: componenttest.New(t, modules(t)...)}
+	w.call = component.Call{ExecutionID: uuid.Must(uuid.NewV7()), Attempt: 1, Input: json.RawMessage(text(t, input)), Config: json.RawMessage(`{}`)}
+	if err := w.bench.Registry.Check(waitModule, w.call.Input, w.call.Config); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// look makes one look; the state is kept for the next one.
+func (w *waiter) look(t *testing.T) (component.Result, *component.Error) {
+	t.Helper()
+	began := time.Now()
+	result, failed := w.bench.Look(t, waitModule, w.call)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("a look took %s: a wait holds no worker", took)
+	}
+	if result.Wait != nil {
+		if result.Wait.After > component.MaxWait || strings.Contains(string(result.Wait.State), "http") {
+			t.Errorf("wait %s with state %s", result.Wait.After, result.Wait.State)
+		}
+		w.call.State = result.Wait.State
+	}
+	return result, failed
+}
+
+func (w *waiter) mustWait(t *testing.T, why string) {
+	t.Helper()
+	if result, failed := w.look(t); failed != nil || result.Wait == nil {
+		t.Fatalf("%s: got %s, %v; want a wait", why, result.Output, failed)
+	}
+}
+
+func (w *waiter) finish(t *testing.T) waitOutput {
+	t.Helper()
+	result, failed := w.look(t)
+	if failed != nil || result.Wait != nil {
+		t.Fatalf("got %+v, %v; want an output", result.Wait, failed)
+	}
+	var out waitOutput
+	if err := json.Unmarshal(result.Output, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+type waitOutput struct {
+	Status        string
+	BlockNumber   string
+	Confirmations int
+	Receipt       struct {
+		TransactionHash, From, To, GasUsed string
+		Status                             int
+		Logs                               []struct{ Address, Data string }
+	}
+}
+
+func pay(node *evmtest.Node, extra map[string]string) map[string]string {
+	fields := map[string]string{"from": node.Accounts[0], "to": node.Accounts[1], "value": "0x1", "gas": "0x5208"}
+	for name, value := range extra {
+		fields[name] = value
+	}
+	return fields
+}
+
+func TestATransactionThatIsMinedLaterIsWaitedFor(t *testing.T) {
+	node := evmtest.Start(t, "--no-mining")
+	hash := node.Send(t, pay(node, nil))
+	w := newWaiter(t, object{"jsonRpcUrl": node.URL, "transactionHash": hash, "confirmations": 3})
+	w.mustWait(t, "pending")
+	w.mustWait(t, "still pending")
+	node.Mine(t)
+	w.mustWait(t, "one confirmation")
+	node.Mine(t)
+	w.mustWait(t, "two confirmations")
+	node.Mine(t)
+	out := w.finish(t)
+	if out.Status != "success" || out.BlockNumber != "1" || out.Confirmations != 3 || out.Receipt.TransactionHash != hash ||
+		out.Receipt.From != common.HexToAddress(node.Accounts[0]).Hex() || out.Receipt.GasUsed != "21000" || out.Receipt.Status != 1 {
+		t.Errorf("got %+v", out)
+	}
+}
+
+func TestATransactionTheNodeDoesNotKnowYetIsWaitedFor(t *testing.T) {
+	node := evmtest.Start(t)
+	// The hash of the first payment is the same on every fresh node.
+	hash := evmtest.Start(t).Send(t, pay(node, map[string]string{"nonce": "0x0", "gasPrice": "0x77359400"}))
+	w := newWaiter(t, object{"jsonRpcUrl": node.URL, "transactionHash": hash})
+	w.mustWait(t, "unknown")
+	if sent := node.Send(t, pay(node, map[string]string{"nonce": "0x0", "gasPrice": "0x77359400"})); sent != hash {
+		t.Fatalf("the hash is %s, not %s", sent, hash)
+	}
+	node.Mine(t)
+	if out := w.finish(t); out.Status != "success" {
+		t.Errorf("got %+v", out)
+	}
+}
+
+func TestARevertedTransactionIsAResult(t *testing.T) {
+	node := evmtest.Start(t)
+	token := node.DeployToken(t, 5)
+	hash := node.Send(t, map[string]string{"from": node.Accounts[0], "to": token, "gas": "0x30d40",
+		"data": calldata(t, "transfer", common.HexToAddress(node.Accounts[1]), big.NewInt(6))})
+	node.Mine(t)
+	w := newWaiter(t, object{"jsonRpcUrl": node.URL, "transactionHash": hash})
+	if out := w.finish(t); out.Status != "reverted" || out.Receipt.Status != 0 || len(out.Receipt.Logs) != 0 {
+		t.Errorf("got %+v", out)
+	}
+}
+
+func TestTheReceiptHoldsTheLogs(t *testing.T) {
+	node := evmtest.Start(t)
+	token := node.DeployToken(t, 5)
+	hash := node.Send(t, map[string]string{"from": node.Accounts[0], "to": token,
+		"data": calldata(t, "transfer", common.HexToAddress(node.Accounts[1]), big.NewInt(2))})
+	node.Mine(t)
+	out := newWaiter(t, object{"jsonRpcUrl": node.URL, "transactionHash": hash}).finish(t)
+	if len(out.Receipt.Logs) != 1 || out.Receipt.Logs[0].Address != common.HexToAddress(token).Hex() || out.Receipt.Logs[0].Data != "0x"+evmtest.Word(2) {
+		t.Errorf("got %+v", out)
+	}
+}
+
+// untilError looks, with the module's own pauses, until the wait fails.
+func (w *waiter) untilError(t *testing.T) *component.Error {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		if result, failed := w.look(t); failed != nil {
+			return failed
+		} else if result.Wait == nil {
+			t.Fatalf("got %s, want an error", result.Output)
+		}
+	}
+	t.Fatal("the wait does not end")
+	return nil
+}
+
+func TestAReplacedTransactionIsTold(t *testing.T) {
+	node := evmtest.Start(t, "--no-mining")
+	hash := node.Send(t, pay(node, map[string]string{"nonce": "0x0", "gasPrice": "0x77359400"}))
+	w := newWaiter(t, object{"jsonRpcUrl": node.URL, "transactionHash": hash})
+	w.mustWait(t, "pending")
+	by := node.Send(t, pay(node, map[string]string{"nonce": "0x0", "gasPrice": "0xee6b2800", "value": "0x2"}))
+	node.Mine(t)
+	failed := w.untilError(t)
+	want := `{"from":"` + common.HexToAddress(node.Accounts[0]).Hex() + `","nonce":"0","replacedBy":"` + by + `"}`
+	if failed.Code != "TRANSACTION_REPLACED" || failed.Retryable || string(failed.Details) != want {
+		t.Errorf("got %v %s, want details %s", failed, failed.Details, want)
+	}
+}
+
+func TestADroppedTransactionIsTold(t *testing.T) {
+	node := evmtest.Start(t, "--no-mining")
+	hash := node.Send(t, pay(node, nil))
+	w := newWaiter(t, object{"jsonRpcUrl": node.URL, "transactionHash": hash})
+	w.mustWait(t, "pending")
+	node.Call(t, nil, "anvil_dropTransaction", hash)
+	if failed := w.untilError(t); failed.Code != "TRANSACTION_DROPPED" || failed.Retryable {
+		t.Errorf("got %v", failed)
+	}
+}
+
+func TestAReorganisationIsNoticed(t *testing.T) {
+	node := evmtest.Start(t, "--no-mining")
+	fixed := map[string]string{"nonce": "0x0", "gasPrice": "0x77359400"} // sent again, it has the same hash
+	hash := node.Send(t, pay(node, fixed))
+	w := newWaiter(t, object{"jsonRpcUrl": node.URL, "transactionHash": hash, "confirmations": 2})
+	var snapshot string
+	node.Call(t, &snapshot, "evm_snapshot")
+	node.Mine(t)
+	w.mustWait(t, "one confirmation")
+	node.Call(t, nil, "evm_revert", snapshot)
+	w.mustWait(t, "the block is gone")
+	node.Send(t, pay(node, fixed))
+	node.Mine(t)
+	node.Mine(t)
+	if result, failed := w.look(t); failed != nil || result.Wait != nil {
+		t.Errorf("mined again: %+v, %v", result.Wait, failed)
+	}
+}
+
+func TestAWaitEndsAtItsTimeout(t *testing.T) {
+	node := evmtest.Start(t, "--no-mining")
+	hash := node.Send(t, pay(node, nil))
+	for _, c := range []struct{ hash, words string }{{hash, "it is pending"}, {"0x" + strings.Repeat("ab", 32), "the node never knew it"}} {
+		w := newWaiter(t, object{"jsonRpcUrl": node.URL, "transactionHash": c.hash, "timeoutMs": 100})
+		if failed := w.untilError(t); failed.Code != component.CodeTimeout || !failed.Retryable || !strings.Contains(failed.Message, c.words) {
+			t.Errorf("got %v, want TIMEOUT: %s", failed, c.words)
+		}
+	}
+}
+
+func TestOneBadAnswerDoesNotEndAWait(t *testing.T) {
+	var left atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if left.Add(-1) >= 0 {
+			w.WriteHeader(503)
+			return
+		}
+		answer(w, r, func(method string) string {
+			if method == "eth_blockNumber" {
+				return `"0x5"`
+			}
+			return `null`
+		})
+	}))
+	t.Cleanup(server.Close)
+	input := object{"jsonRpcUrl": server.URL, "transactionHash": "0x" + strings.Repeat("ab", 32)}
+	w := newWaiter(t, input)
+	left.Store(4)
+	for range 4 {
+		w.mustWait(t, "the node is down")
+	}
+	w.mustWait(t, "the node is back")
+	left.Store(100)
+	for range 4 {
+		w.mustWait(t, "the node is down again")
+	}
+	if _, failed := w.look(t); failed == nil || failed.Code != component.CodeUpstream || !failed.Retryable {
+		t.Errorf("after five failures: %v", failed)
+	}
+}
+
+func TestPausesGrowToTheirLimit(t *testing.T) {
+	m := &waitForTransaction{now: time.Now}
+	state := waitState{Since: time.Now()}
+	var pauses []time.Duration
+	for range 6 {
+		result, err := m.pause(state, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pauses = append(pauses, result.Wait.After)
+		if err := json.Unmarshal(result.Wait.State, &state); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second}
+	for i := range want {
+		if pauses[i] != want[i] {
+			t.Fatalf("pauses %v, want %v", pauses, want)
+		}
+	}
+}

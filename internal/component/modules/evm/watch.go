@@ -1,0 +1,183 @@
+package evm
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/weft-automation/weft/internal/component"
+)
+
+const maxScan = 16 // blocks searched for the transaction that replaced another
+
+// waitState is what one look at a transaction leaves for the next.
+type waitState struct {
+	Since    time.Time  `json:"since"`           // of the first look
+	Looks    int        `json:"looks"`           // so far
+	Failures int        `json:"failures"`        // of the node, in a row
+	From     string     `json:"from,omitempty"`  // the sender, once the node knew the transaction
+	Nonce    uint64     `json:"nonce,omitempty"` // its nonce, likewise
+	Head     uint64     `json:"head,omitempty"`  // the last block that cannot hold it or a replacement
+	Mined    bool       `json:"mined,omitempty"`
+	Missing  *time.Time `json:"missing,omitempty"` // since when the node does not know it any more
+	Used     *time.Time `json:"used,omitempty"`    // since when its nonce is used without it
+}
+
+// watch is one look at a transaction.
+type watch struct {
+	node          *node
+	asked         common.Hash
+	confirmations uint64
+	state         *waitState
+	now           time.Time
+	settle, drop  time.Duration
+}
+
+type waitResult struct {
+	Receipt       *receipt `json:"receipt"`
+	Status        string   `json:"status"`
+	BlockNumber   decimal  `json:"blockNumber"`
+	Confirmations uint64   `json:"confirmations"`
+}
+
+// look gives the result, or nil when there is more to wait for. The state is
+// brought up to date either way.
+func (w *watch) look(ctx context.Context) (*waitResult, error) {
+	var r *receipt
+	if err := w.node.call(ctx, &r, "eth_getTransactionReceipt", w.asked.Hex()); err != nil {
+		return nil, err
+	}
+	var head ordinal
+	if err := w.node.call(ctx, &head, "eth_blockNumber"); err != nil {
+		return nil, err
+	}
+	if r != nil {
+		if err := r.check(w.asked); err != nil {
+			return nil, w.node.malformed("eth_getTransactionReceipt", err)
+		}
+		return w.mined(ctx, r, uint64(head))
+	}
+	w.state.Mined = false
+	known, err := w.remember(ctx)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case known:
+		w.state.Head = uint64(head)
+		w.state.Missing, w.state.Used = nil, nil
+	case w.state.From != "":
+		err = w.lost(ctx, uint64(head))
+	}
+	if err == nil {
+		w.state.Failures = 0
+	}
+	return nil, err
+}
+
+// mined counts the confirmations. The receipt is read anew at every look, so a
+// block that a reorganisation drops is noticed.
+func (w *watch) mined(ctx context.Context, r *receipt, head uint64) (*waitResult, error) {
+	confirmations := uint64(1) // a node that lags its sibling may name an older head
+	if block := uint64(r.BlockNumber); head >= block {
+		confirmations = head - block + 1
+	}
+	if confirmations < w.confirmations {
+		w.state.Mined = true
+		w.state.Head = max(uint64(r.BlockNumber), 1) - 1
+		w.state.Missing, w.state.Used = nil, nil
+		if w.state.From == "" {
+			if _, err := w.remember(ctx); err != nil {
+				return nil, err
+			}
+		}
+		w.state.Failures = 0
+		return nil, nil
+	}
+	result := &waitResult{Receipt: r, Status: "success", BlockNumber: r.BlockNumber, Confirmations: confirmations}
+	if *r.Status == 0 {
+		result.Status = "reverted"
+	}
+	return result, nil
+}
+
+// remember keeps the sender and the nonce, by which a replacement is told
+// later, and says whether the node knows the transaction.
+func (w *watch) remember(ctx context.Context) (bool, error) {
+	var tx *transaction
+	if err := w.node.call(ctx, &tx, "eth_getTransactionByHash", w.asked.Hex()); err != nil || tx == nil {
+		return false, err
+	}
+	if common.Hash(tx.Hash) != w.asked {
+		return false, w.node.malformed("eth_getTransactionByHash", errors.New("the transaction is another one"))
+	}
+	w.state.From, w.state.Nonce = common.Address(tx.From).Hex(), uint64(tx.Nonce)
+	return true, nil
+}
+
+// lost decides about a transaction that the node knew and knows no more: was
+// its nonce used by another, or was it dropped? Neither is believed at once.
+func (w *watch) lost(ctx context.Context, head uint64) error {
+	var next ordinal
+	if err := w.node.call(ctx, &next, "eth_getTransactionCount", w.state.From, "latest"); err != nil {
+		return err
+	}
+	details := map[string]any{"from": w.state.From, "nonce": decimal(w.state.Nonce)}
+	if uint64(next) > w.state.Nonce {
+		w.state.Missing = nil
+		if !w.since(&w.state.Used, w.settle) {
+			return nil
+		}
+		message := "the transaction was replaced: another one used its nonce"
+		if by, ok := w.replacement(ctx, head); ok {
+			details["replacedBy"] = by
+			message = "the transaction was replaced by " + by.Hex()
+		}
+		return component.Permanent(codeReplaced, "%s", message).With(details)
+	}
+	w.state.Used = nil
+	if !w.since(&w.state.Missing, w.drop) {
+		return nil
+	}
+	return component.Permanent(codeDropped, "the node has dropped the transaction: it knew it and knows it no more, and its nonce is not used").With(details)
+}
+
+// since notes when something was first seen and says whether that is long ago.
+func (w *watch) since(first **time.Time, limit time.Duration) bool {
+	if *first == nil {
+		*first = new(w.now)
+	}
+	return w.now.Sub(**first) >= limit
+}
+
+// replacement searches the blocks since the transaction was last pending for
+// the one that used its nonce. It is a courtesy: no answer is no failure.
+func (w *watch) replacement(ctx context.Context, head uint64) (common.Hash, bool) {
+	for number := w.state.Head; number <= min(head, w.state.Head+maxScan); number++ {
+		var block *struct {
+			Transactions []transaction `json:"transactions"`
+		}
+		if err := w.node.call(ctx, &block, "eth_getBlockByNumber", ordinal(number).hex(), true); err != nil || block == nil {
+			return common.Hash{}, false
+		}
+		for _, tx := range block.Transactions {
+			if common.Address(tx.From).Hex() == w.state.From && uint64(tx.Nonce) == w.state.Nonce {
+				return common.Hash(tx.Hash), true
+			}
+		}
+	}
+	return common.Hash{}, false
+}
+
+// forgive says whether the wait goes on in spite of an error: one bad answer
+// of a node must not end a wait of an hour.
+func (w *watch) forgive(ctx context.Context, err error) bool {
+	failed, ok := errors.AsType[*component.Error](err)
+	if !ok || !failed.Retryable || ctx.Err() != nil {
+		return false
+	}
+	w.state.Failures++
+	return w.state.Failures < maxFailures
+}

@@ -1,0 +1,26 @@
+// Package modules owns the list of the component library: the one place where
+// the families are registered.
+//
+// It holds no module itself. A new module is a line in its family's table; a
+// new family is a line here.
+package modules
+
+import (
+	"slices"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules/apicall"
+	"github.com/weft-automation/weft/internal/component/modules/evm"
+	"github.com/weft-automation/weft/internal/component/modules/utility"
+	"github.com/weft-automation/weft/internal/egress"
+)
+
+// All is every module of the library. Those that go outside do so through the
+// guard alone.
+func All(guard *egress.Guard) []component.Module {
+	return slices.Concat(
+		utility.Modules(),
+		apicall.Modules(guard),
+		evm.Modules(guard),
+	)
+}

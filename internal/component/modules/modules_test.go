@@ -1,0 +1,189 @@
+package modules
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/componenttest"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+func registry(t *testing.T) *component.Registry {
+	t.Helper()
+	guard := egress.New(egress.Policy{})
+	t.Cleanup(guard.Close)
+	r, err := component.NewRegistry(All(guard)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestTheLibraryIsWhatItsFamiliesList(t *testing.T) {
+	var names []string
+	for _, d := range registry(t).List() {
+		names = append(names, d.Module)
+	}
+	want := []string{"API_CALL", "GET_EVM_ACCOUNT_BALANCE", "HASH", "RANDOM_HEX", "RANDOM_UUID", "READ_EVM_CONTRACT", "WAIT_FOR_EVM_TRANSACTION"}
+	if !slices.Equal(names, want) {
+		t.Errorf("got %v, want %v", names, want)
+	}
+}
+
+func TestPricesThatTheContractGives(t *testing.T) {
+	r := registry(t)
+	for module, want := range map[string]credit.Amount{"RANDOM_UUID": credit.Credits(1), "GET_EVM_ACCOUNT_BALANCE": credit.Credits(3)} {
+		if entry, _ := r.Lookup(module); entry.Price != want {
+			t.Errorf("%s costs %s, want %s", module, entry.Price, want)
+		}
+	}
+}
+
+func TestSecretFieldsOfTheLibrary(t *testing.T) {
+	r := registry(t)
+	for module, want := range map[string]string{
+		"API_CALL": "/headers/*", "GET_EVM_ACCOUNT_BALANCE": "/jsonRpcUrl", "READ_EVM_CONTRACT": "/jsonRpcUrl", "WAIT_FOR_EVM_TRANSACTION": "/jsonRpcUrl", "HASH": "",
+	} {
+		if entry, _ := r.Lookup(module); strings.Join(entry.SecretPaths.Input, " ") != want {
+			t.Errorf("%s has the secret fields %v, want %s", module, entry.SecretPaths.Input, want)
+		}
+	}
+}
+
+type schema struct {
+	Dialect     string                     `json:"$schema"`
+	Description string                     `json:"description"`
+	Properties  map[string]json.RawMessage `json:"properties"`
+	Examples    []json.RawMessage          `json:"examples"`
+}
+
+func read(t *testing.T, raw json.RawMessage) schema {
+	t.Helper()
+	var s schema
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestEverySchemaIsDocumentedAndItsExamplesAreValid(t *testing.T) {
+	r := registry(t)
+	for _, d := range r.List() {
+		for part, raw := range map[string]json.RawMessage{"input": d.Input, "config": d.Config, "output": d.Output} {
+			s := read(t, raw)
+			if s.Dialect != "https://json-schema.org/draft/2020-12/schema" || s.Description == "" || (part != "output" && len(s.Examples) == 0) {
+				t.Errorf("%s %s: dialect, description or examples are missing", d.Module, part)
+			}
+			for name, property := range s.Properties {
+				var words struct{ Title, Description string }
+				if err := json.Unmarshal(property, &words); err != nil || words.Title == "" || words.Description == "" {
+					t.Errorf("%s %s.%s: title or description is missing", d.Module, part, name)
+				}
+				compiled := componenttest.Compile(t, property)
+				for _, example := range read(t, property).Examples {
+					value, _ := decode(example)
+					if err := compiled.Validate(value); err != nil {
+						t.Errorf("%s %s.%s: example %s: %v", d.Module, part, name, example, err)
+					}
+				}
+			}
+		}
+		for _, input := range read(t, d.Input).Examples {
+			for _, config := range read(t, d.Config).Examples {
+				if err := r.Check(d.Module, input, config); err != nil {
+					t.Errorf("%s: the example %s with %s is refused: %v", d.Module, input, config, err)
+				}
+			}
+		}
+	}
+}
+
+func decode(data []byte) (any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var value any
+	err := decoder.Decode(&value)
+	return value, err
+}
+
+// TestAB05WhatPostgreSQLCannotHoldIsRefusedInEveryField puts each kind of it
+// into every field of every module.
+func TestAB05WhatPostgreSQLCannotHoldIsRefusedInEveryField(t *testing.T) {
+	r := registry(t)
+	for _, d := range r.List() {
+		for part, raw := range map[string]json.RawMessage{"input": d.Input, "config": d.Config} {
+			for name := range read(t, raw).Properties {
+				for _, bad := range []string{`"\u0000"`, `"\ud800"`, `1e131072`, "\"\xff\"", `{"a":1,"a":2}`, `{"\u0000":1}`, strings.Repeat("[", 70) + strings.Repeat("]", 70)} {
+					parts := map[string]json.RawMessage{"input": json.RawMessage(`{}`), "config": json.RawMessage(`{}`)}
+					parts[part] = json.RawMessage(fmt.Sprintf(`{%q:%s}`, name, bad))
+					f, ok := r.Check(d.Module, parts["input"], parts["config"]).(*fault.Error)
+					if !ok || f.Code != fault.InvalidInput || len(f.Details) == 0 || !strings.HasPrefix(f.Details[0].Pointer, "/"+part) {
+						t.Errorf("%s %s.%s with %.20q: %+v", d.Module, part, name, bad, f)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestMT05NoRefusalQuotesASecret puts a canary into every secret field, in
+// values that break every rule of the field.
+func TestMT05NoRefusalQuotesASecret(t *testing.T) {
+	r := registry(t)
+	const canary = "canary-7f3e9a51c2"
+	for _, d := range r.List() {
+		entry, _ := r.Lookup(d.Module)
+		for _, path := range entry.SecretPaths.Input {
+			steps := strings.Split(path[1:], "/")
+			for _, bad := range []any{canary, "\r\n" + canary, []any{canary}, map[string]any{"x": canary}, strings.Repeat(canary, 2000), "http://[" + canary} {
+				value := bad
+				for _, step := range slices.Backward(steps) {
+					value = map[string]any{strings.ReplaceAll(step, "*", "X"): value}
+				}
+				input, _ := json.Marshal(value)
+				err := r.Check(d.Module, input, json.RawMessage(`{}`))
+				if err == nil {
+					t.Fatalf("%s: %s was accepted", d.Module, input)
+				}
+				if text := fmt.Sprintf("%+v %v", err, err); strings.Contains(text, "canary") {
+					t.Errorf("%s: the secret is in %s", d.Module, text)
+				}
+				if redacted := entry.RedactInput(input); bytes.Contains(redacted, []byte("canary")) {
+					t.Errorf("%s: redaction leaves %s", d.Module, redacted)
+				}
+			}
+		}
+	}
+}
+
+// TestModulesReachTheOutsideThroughTheGuardOnly looks for the ways around it
+// in the sources.
+func TestModulesReachTheOutsideThroughTheGuardOnly(t *testing.T) {
+	around := regexp.MustCompile(`http\.(DefaultClient|DefaultTransport|Get|Post|PostForm|Head)\b|&?http\.(Client|Transport)\{|net\.(Dial|Listen|Lookup)|\bos/exec\b|ethclient|go-ethereum/rpc`)
+	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() && strings.HasSuffix(path, "test") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		source, err := os.ReadFile(path)
+		if found := around.Find(source); found != nil {
+			t.Errorf("%s uses %s", path, found)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
