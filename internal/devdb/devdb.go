@@ -12,11 +12,14 @@ package devdb
 
 import (
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -98,7 +101,7 @@ func (f *folder) start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	args := []string{"-D", f.data(), "-k", socket}
-	for name, value := range settings(cfg) {
+	for name, value := range settings(cfg, bin) {
 		args = append(args, "-c", name+"="+value)
 	}
 	proc, err := f.spawn(filepath.Join(bin, "postgres"), args, syscall.SIGINT)
@@ -117,7 +120,7 @@ func (f *folder) start(ctx context.Context, cfg Config) (*Server, error) {
 
 // settings are given on each start rather than kept in the folder, so that an
 // old folder runs like a new one.
-func settings(cfg Config) map[string]string {
+func settings(cfg Config, bin string) map[string]string {
 	all := map[string]string{
 		"listen_addresses":                    "",
 		"unix_socket_permissions":             "0700",
@@ -128,8 +131,8 @@ func settings(cfg Config) map[string]string {
 		"logging_collector":                   "off",
 		"max_connections":                     "200",
 		"shared_buffers":                      "256MB",
-		"max_wal_size":                        "2GB",
-		"wal_compression":                     "on",
+		"max_wal_size":                        "4GB",
+		"wal_compression":                     compression(bin),
 		"checkpoint_timeout":                  "15min",
 		"random_page_cost":                    "1.1",
 		"jit":                                 "off", // its compile time exceeds our queries' run time
@@ -149,6 +152,21 @@ func settings(cfg Config) map[string]string {
 		all[name] = value
 	}
 	return all
+}
+
+// compression is the quickest that the server was built with: an unknown one
+// would stop its start.
+func compression(bin string) string {
+	program, err := elf.Open(filepath.Join(bin, "postgres"))
+	if err != nil {
+		return "on"
+	}
+	defer program.Close()
+	libraries, err := program.ImportedLibraries()
+	if err == nil && slices.ContainsFunc(libraries, func(name string) bool { return strings.HasPrefix(name, "liblz4") }) {
+		return "lz4"
+	}
+	return "on"
 }
 
 // DSN is the connection string of one of the server's databases, for the
