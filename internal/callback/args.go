@@ -24,11 +24,17 @@ func (Args) Kind() string { return "callback_delivery" }
 // delays a component.
 const Queue = "callbacks"
 
+// maxRuns is how often the queue may run one job: far more than any schedule
+// needs, since our own count of attempts decides when a delivery ends.
+const maxRuns = 10_000
+
 // enqueueManyTx inserts delivery jobs and returns their ids, in order.
 func enqueueManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], deliveries []Args, due time.Time) ([]int64, error) {
 	params := make([]river.InsertManyParams, len(deliveries))
 	for i, args := range deliveries {
-		params[i] = river.InsertManyParams{Args: args, InsertOpts: &river.InsertOpts{Queue: Queue, ScheduledAt: due}}
+		params[i] = river.InsertManyParams{Args: args, InsertOpts: &river.InsertOpts{
+			Queue: Queue, ScheduledAt: due, MaxAttempts: maxRuns,
+		}}
 	}
 	inserted, err := jobs.InsertManyTx(ctx, tx, params)
 	if err != nil {

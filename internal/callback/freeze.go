@@ -23,10 +23,42 @@ type Final db.ExecutionGetRow
 // it stands at that moment, the callback's progress still at nought; every
 // attempt and replay sends these bytes (decisions 5.1).
 func FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], finals []Final) error {
+	_, err := freezeManyTx(ctx, tx, jobs, finals, nil)
+	return err
+}
+
+// FreezeManyTx is the function of this name, but keeps the deliveries that this
+// process has room for: the caller Starts them after the commit, or Drops them.
+// A nil Deliverer keeps none.
+func (d *Deliverer) FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], finals []Final) (*Ready, error) {
+	return freezeManyTx(ctx, tx, jobs, finals, d)
+}
+
+func freezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], finals []Final, d *Deliverer) (*Ready, error) {
 	if len(finals) == 0 {
-		return nil
+		return nil, nil
 	}
-	q := db.New()
+	deliveries, err := frozen(ctx, tx, finals)
+	if err != nil || len(deliveries) == 0 {
+		return nil, err
+	}
+	ready, rest := d.keep(deliveries)
+	err = queueTx(ctx, tx, jobs, ready.deliveries, time.Now().Add(d.safetyNet()))
+	if err == nil {
+		err = queueTx(ctx, tx, jobs, rest, time.Time{})
+	}
+	if err == nil {
+		err = bindTx(ctx, tx, ready.deliveries, rest)
+	}
+	if err != nil {
+		ready.Drop()
+		return nil, err
+	}
+	return ready, nil
+}
+
+// frozen renders the bodies.
+func frozen(ctx context.Context, tx pgx.Tx, finals []Final) ([]delivery, error) {
 	var p db.CallbackListForFreezeParams
 	rows := make(map[uuid.UUID]db.ExecutionGetRow, len(finals))
 	for _, final := range finals {
@@ -34,28 +66,85 @@ func FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], fi
 		p.ExecutionIds = append(p.ExecutionIds, final.ID)
 		rows[final.ID] = db.ExecutionGetRow(final)
 	}
-	callbacks, err := q.CallbackListForFreeze(ctx, tx, p)
+	callbacks, err := db.New().CallbackListForFreeze(ctx, tx, p)
 	if err != nil {
-		return fmt.Errorf("read callbacks to freeze: %w", err)
+		return nil, fmt.Errorf("read callbacks to freeze: %w", err)
 	}
-	var freeze db.CallbackFreezeManyParams
-	deliveries := make([]Args, 0, len(callbacks))
-	for _, c := range callbacks {
+	deliveries := make([]delivery, len(callbacks))
+	for i, c := range callbacks {
 		row := rows[c.ExecutionID]
 		row.CallbackURL, row.CallbackSigned, row.CallbackHeaderNames = &c.URL, &c.Signed, c.HeaderNames
 		body, err := json.Marshal(record.Execution(row))
 		if err != nil {
-			return fmt.Errorf("freeze callback: %w", err)
+			return nil, fmt.Errorf("freeze callback: %w", err)
 		}
-		freeze.WorkspaceIds = append(freeze.WorkspaceIds, c.WorkspaceID)
-		freeze.ExecutionIds = append(freeze.ExecutionIds, c.ExecutionID)
-		freeze.Bodies = append(freeze.Bodies, body)
-		deliveries = append(deliveries, Args{WorkspaceID: c.WorkspaceID, ExecutionID: c.ExecutionID})
+		deliveries[i] = delivery{
+			Args: Args{WorkspaceID: c.WorkspaceID, ExecutionID: c.ExecutionID}, url: c.URL, sealed: c.Sealed, body: body,
+		}
+		if c.Traceparent != nil {
+			deliveries[i].traceparent = *c.Traceparent
+		}
 	}
-	if freeze.JobIds, err = enqueueManyTx(ctx, tx, jobs, deliveries, time.Time{}); err != nil {
+	return deliveries, nil
+}
+
+// keep divides deliveries into those that this process has room for and the
+// rest.
+func (d *Deliverer) keep(deliveries []delivery) (*Ready, []delivery) {
+	if d == nil {
+		return &Ready{}, deliveries
+	}
+	ready := &Ready{deliverer: d, frozen: time.Now()}
+	var rest []delivery
+	for _, c := range deliveries {
+		if d.handoff.reserve(c.WorkspaceID, len(c.body)) {
+			ready.deliveries = append(ready.deliveries, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	return ready, rest
+}
+
+// safetyNet is when the queue brings a delivery that this process has kept.
+func (d *Deliverer) safetyNet() time.Duration {
+	if d == nil {
+		return 0
+	}
+	return startWithin + d.net()
+}
+
+// queueTx inserts the jobs of deliveries and notes their ids.
+func queueTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], deliveries []delivery, due time.Time) error {
+	if len(deliveries) == 0 {
+		return nil
+	}
+	args := make([]Args, len(deliveries))
+	for i, c := range deliveries {
+		args[i] = c.Args
+	}
+	ids, err := enqueueManyTx(ctx, tx, jobs, args, due)
+	if err != nil {
 		return err
 	}
-	if err := q.CallbackFreezeMany(ctx, tx, freeze); err != nil {
+	for i := range deliveries {
+		deliveries[i].jobID = ids[i]
+	}
+	return nil
+}
+
+// bindTx stores the bodies and the jobs with the callbacks.
+func bindTx(ctx context.Context, tx pgx.Tx, groups ...[]delivery) error {
+	var p db.CallbackFreezeManyParams
+	for _, deliveries := range groups {
+		for _, c := range deliveries {
+			p.WorkspaceIds = append(p.WorkspaceIds, c.WorkspaceID)
+			p.ExecutionIds = append(p.ExecutionIds, c.ExecutionID)
+			p.Bodies = append(p.Bodies, c.body)
+			p.JobIds = append(p.JobIds, c.jobID)
+		}
+	}
+	if err := db.New().CallbackFreezeMany(ctx, tx, p); err != nil {
 		return fmt.Errorf("freeze callbacks: %w", err)
 	}
 	return nil

@@ -1,0 +1,203 @@
+package callback
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	quickMean   = 250 * time.Millisecond // of an exchange with a receiver worth waiting for
+	quickOldest = 500 * time.Millisecond // age of the oldest exchange under way
+	maxPatience = 2 * time.Second
+	recheck     = 100 * time.Millisecond
+	maxWaiting  = 1024
+	minAway     = 50 * time.Millisecond
+	maxAway     = time.Minute
+	maxLanes    = 4096
+)
+
+// gate bounds how many exchanges are under way for each key (a workspace, a
+// host). Who finds it full waits only while the key is quick; otherwise it is
+// sent away with a time to come back, so that a slow receiver occupies its own
+// few places and no others.
+type gate struct {
+	limit int
+
+	mu    sync.Mutex
+	lanes map[string]*lane
+}
+
+// lane is the state of one key.
+type lane struct {
+	busy    []time.Time // when the exchanges under way began
+	waiting []*ticket
+	proven  bool          // an exchange has ended
+	mean    time.Duration // of the last ones, moving
+	turn    time.Time     // when the next one sent away should come back
+	used    time.Time
+}
+
+// ticket is a place in the line.
+type ticket struct {
+	ready chan struct{} // closed when admitted
+	since time.Time     // when admitted
+}
+
+// pass is the right to one exchange. Exactly one of leave and drop must follow.
+type pass struct {
+	gate  *gate
+	key   string
+	begun time.Time
+}
+
+func newGate(limit int) *gate {
+	return &gate{limit: limit, lanes: make(map[string]*lane)}
+}
+
+// enter admits one exchange, at once or after a short wait. When the key is
+// full and slow, or ctx ends, there is no pass but a time after which to come
+// again.
+func (g *gate) enter(ctx context.Context, key string) (*pass, time.Duration) {
+	begun := time.Now()
+	g.mu.Lock()
+	l := g.lane(key, begun)
+	if len(l.busy) < g.limit && len(l.waiting) == 0 {
+		l.busy = append(l.busy, begun)
+		g.mu.Unlock()
+		return &pass{gate: g, key: key, begun: begun}, 0
+	}
+	if !l.worthWaiting(begun, g.limit) {
+		defer g.mu.Unlock()
+		return nil, l.away(begun, g.limit)
+	}
+	t := &ticket{ready: make(chan struct{})}
+	l.waiting = append(l.waiting, t)
+	g.mu.Unlock()
+	return g.wait(ctx, key, t, begun)
+}
+
+func (g *gate) wait(ctx context.Context, key string, t *ticket, begun time.Time) (*pass, time.Duration) {
+	ticker := time.NewTicker(recheck)
+	defer ticker.Stop()
+	done := ctx.Done()
+	for {
+		select {
+		case <-t.ready:
+			return &pass{gate: g, key: key, begun: t.since}, 0
+		case <-done:
+		case <-ticker.C:
+		}
+		now := time.Now()
+		g.mu.Lock()
+		l := g.lane(key, now)
+		i := slices.Index(l.waiting, t)
+		admitted := i < 0
+		if !admitted && (ctx.Err() != nil || now.Sub(begun) > maxPatience || !l.quick(now)) {
+			l.waiting = slices.Delete(l.waiting, i, i+1)
+			again := l.away(now, g.limit)
+			g.mu.Unlock()
+			return nil, again
+		}
+		g.mu.Unlock()
+		if admitted {
+			done = nil // the place is ours: take it on the next round
+		}
+	}
+}
+
+// leave ends an exchange that took place and lets the next one in.
+func (p *pass) leave() { p.end(true) }
+
+// drop gives the right back unused.
+func (p *pass) drop() { p.end(false) }
+
+func (p *pass) end(used bool) {
+	now := time.Now()
+	g := p.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := g.lane(p.key, now)
+	if i := slices.Index(l.busy, p.begun); i >= 0 {
+		l.busy = slices.Delete(l.busy, i, i+1)
+	}
+	if used {
+		l.learn(now.Sub(p.begun))
+	}
+	for len(l.waiting) > 0 && len(l.busy) < g.limit {
+		t := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		t.since = now
+		l.busy = append(l.busy, now)
+		close(t.ready)
+	}
+}
+
+// lane finds or makes the state of a key. Too many of them, and those without
+// traffic go: what they had learnt is learnt again.
+func (g *gate) lane(key string, now time.Time) *lane {
+	l, ok := g.lanes[key]
+	if !ok {
+		if len(g.lanes) >= maxLanes {
+			for name, idle := range g.lanes {
+				if len(idle.busy) == 0 && len(idle.waiting) == 0 && now.Sub(idle.used) > maxAway {
+					delete(g.lanes, name)
+				}
+			}
+		}
+		l = &lane{}
+		g.lanes[key] = l
+	}
+	l.used = now
+	return l
+}
+
+func (l *lane) learn(took time.Duration) {
+	if !l.proven {
+		l.proven, l.mean = true, took
+		return
+	}
+	l.mean += (took - l.mean) / 8
+}
+
+// quick reports whether exchanges end fast at present. Of an unknown receiver
+// only the first moments are given the benefit of the doubt.
+func (l *lane) quick(now time.Time) bool {
+	oldest := now
+	for _, begun := range l.busy {
+		if begun.Before(oldest) {
+			oldest = begun
+		}
+	}
+	if !l.proven {
+		return now.Sub(oldest) <= quickMean
+	}
+	return l.mean <= quickMean && now.Sub(oldest) <= quickOldest
+}
+
+func (l *lane) worthWaiting(now time.Time, limit int) bool {
+	if !l.proven {
+		return len(l.waiting) < limit && l.quick(now)
+	}
+	return len(l.waiting) < maxWaiting && l.quick(now)
+}
+
+// away gives the time after which to come again: each one sent away gets a turn
+// of its own, at the pace at which the receiver has been answering.
+func (l *lane) away(now time.Time, limit int) time.Duration {
+	pace := l.mean
+	if !l.proven {
+		pace = time.Second
+	}
+	if l.turn.Before(now) {
+		l.turn = now
+	}
+	l.turn = l.turn.Add(max(pace/time.Duration(limit), time.Millisecond))
+	if latest := now.Add(maxAway); l.turn.After(latest) {
+		l.turn = latest
+	}
+	again := max(l.turn.Sub(now), minAway)
+	return again + time.Duration(rand.Float64()*float64(again)/5)
+}

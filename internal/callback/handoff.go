@@ -1,0 +1,148 @@
+package callback
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/db"
+)
+
+const (
+	maxHeld          = 512      // deliveries that wait or run in this process
+	maxHeldWorkspace = 128      // of them for one workspace
+	maxHeldBytes     = 64 << 20 // of their bodies
+
+	// startWithin is how long a delivery may wait here for its turn. Later the
+	// queue might bring it too.
+	startWithin = 5 * time.Second
+)
+
+// handoff counts the deliveries that this process makes right after the commit
+// that queued them. Their jobs in the queue are due later: the safety net.
+type handoff struct {
+	ctx  context.Context // ends when deliveries must stop
+	stop context.CancelFunc
+
+	mu      sync.Mutex
+	closed  bool
+	held    int
+	bytes   int
+	each    map[uuid.UUID]int
+	running sync.WaitGroup
+}
+
+func (h *handoff) init() {
+	h.ctx, h.stop = context.WithCancel(context.Background())
+	h.each = make(map[uuid.UUID]int)
+}
+
+// reserve makes room for one delivery, if there is any.
+func (h *handoff) reserve(workspaceID uuid.UUID, size int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed || h.held >= maxHeld || h.bytes+size > maxHeldBytes || h.each[workspaceID] >= maxHeldWorkspace {
+		return false
+	}
+	h.held++
+	h.bytes += size
+	h.each[workspaceID]++
+	h.running.Add(1)
+	return true
+}
+
+func (h *handoff) release(workspaceID uuid.UUID, size int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held--
+	h.bytes -= size
+	if h.each[workspaceID]--; h.each[workspaceID] == 0 {
+		delete(h.each, workspaceID)
+	}
+	h.running.Done()
+}
+
+func (h *handoff) drain(ctx context.Context) {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	drained := make(chan struct{})
+	go func() { h.running.Wait(); close(drained) }()
+	select {
+	case <-drained:
+	case <-ctx.Done():
+	}
+	h.stop()
+	<-drained
+}
+
+// Ready is a set of deliveries that a transaction has queued and this process
+// may make at once. After the commit Start it, without one Drop it; a nil Ready
+// is empty.
+type Ready struct {
+	deliverer  *Deliverer
+	deliveries []delivery
+	frozen     time.Time
+}
+
+// Start makes the deliveries. It does not wait for them.
+func (r *Ready) Start() {
+	if r == nil {
+		return
+	}
+	for _, c := range r.deliveries {
+		go r.deliverer.deliverHere(c, r.frozen.Add(startWithin))
+	}
+}
+
+// Drop gives back what was reserved.
+func (r *Ready) Drop() {
+	if r == nil {
+		return
+	}
+	for _, c := range r.deliveries {
+		r.deliverer.handoff.release(c.WorkspaceID, len(c.body))
+	}
+}
+
+// deliverHere makes one attempt without a trip through the queue. Whatever it
+// leaves open, the queue is told to bring.
+func (d *Deliverer) deliverHere(c delivery, latest time.Time) {
+	defer d.handoff.release(c.WorkspaceID, len(c.body))
+	ctx := d.handoff.ctx
+	if time.Now().After(latest) {
+		d.giveBack(ctx, c, time.Millisecond)
+		return
+	}
+	again, err := d.deliver(ctx, c)
+	for err == nil && again > 0 && again < time.Second && time.Now().Add(again).Before(latest) {
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-time.After(again):
+			again, err = d.deliver(ctx, c)
+		}
+	}
+	if err != nil {
+		again = time.Second
+		if !errors.Is(err, context.Canceled) {
+			d.Log.ErrorContext(ctx, "callback could not be attempted", "execution_id", c.ExecutionID, "error", err)
+		}
+	}
+	if again > 0 {
+		d.giveBack(ctx, c, again)
+	}
+}
+
+// giveBack makes the job of a delivery due that this process did not attempt. If
+// that fails, the job is due by itself a little later.
+func (d *Deliverer) giveBack(ctx context.Context, c delivery, again time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if err := db.New().RiverJobRearm(ctx, d.DB, db.RiverJobRearmParams{ID: c.jobID, Delay: again}); err != nil {
+		d.Log.WarnContext(ctx, "callback was left to its safety net", "execution_id", c.ExecutionID, "error", err)
+	}
+}

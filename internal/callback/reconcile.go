@@ -1,0 +1,119 @@
+package callback
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/db"
+)
+
+const (
+	reconcileEvery = 5 * time.Second
+	reconcileBatch = 500
+	eraseEvery     = time.Hour
+	eraseBatch     = 5000
+
+	// How long secrets are kept for replays.
+	secretsAfterDelivery = 72 * time.Hour
+	secretsAfterEnd      = 30 * 24 * time.Hour
+)
+
+// reconciler remembers when the rounds were last made.
+type reconciler struct {
+	stranded time.Time
+	erased   time.Time
+}
+
+// Sweep brings back deliveries that nothing would bring, and erases secrets that
+// no delivery needs any more. Call it about every second from one goroutine of
+// the one process that sweeps; it does nothing when it is not yet time.
+func (d *Deliverer) Sweep(ctx context.Context) {
+	now := time.Now()
+	if now.Sub(d.reconciler.stranded) >= reconcileEvery {
+		d.reconciler.stranded = now
+		if err := d.reconcile(ctx, d.net()); err != nil && ctx.Err() == nil {
+			d.Log.WarnContext(ctx, "callbacks were not reconciled", "error", err)
+		}
+	}
+	if now.Sub(d.reconciler.erased) >= eraseEvery {
+		d.reconciler.erased = now
+		if err := d.erase(ctx, now); err != nil && ctx.Err() == nil {
+			d.Log.WarnContext(ctx, "callback secrets were not erased", "error", err)
+		}
+	}
+}
+
+// reconcile queues stranded callbacks anew; grace is how long a process may hold
+// a job.
+func (d *Deliverer) reconcile(ctx context.Context, grace time.Duration) error {
+	rows, err := db.New().CallbackListStranded(ctx, d.DB, db.CallbackListStrandedParams{Grace: grace, MaxRows: reconcileBatch})
+	if err != nil {
+		return fmt.Errorf("list stranded callbacks: %w", err)
+	}
+	for _, row := range rows {
+		if err := d.requeue(ctx, row); err != nil {
+			return err
+		}
+	}
+	if len(rows) > 0 {
+		d.Log.WarnContext(ctx, "stranded callbacks brought back", "count", len(rows))
+	}
+	return nil
+}
+
+// requeue binds a callback to a new job, due when the next attempt is.
+func (d *Deliverer) requeue(ctx context.Context, row db.CallbackListStrandedRow) error {
+	var due time.Time
+	if row.DueAt != nil {
+		due = *row.DueAt
+	}
+	err := pgx.BeginFunc(ctx, d.DB, func(tx pgx.Tx) error {
+		ids, err := enqueueManyTx(ctx, tx, d.Jobs, []Args{{WorkspaceID: row.WorkspaceID, ExecutionID: row.ExecutionID}}, due)
+		if err != nil {
+			return err
+		}
+		won, err := db.New().CallbackRequeue(ctx, tx, db.CallbackRequeueParams{
+			WorkspaceID: row.WorkspaceID, ExecutionID: row.ExecutionID, NewJobID: &ids[0], OldJobID: row.JobID,
+		})
+		if err != nil {
+			return err
+		}
+		gone := ids[0]
+		if won > 0 {
+			gone = *row.JobID
+		}
+		return db.New().RiverJobDeleteMany(ctx, tx, []int64{gone})
+	})
+	if err != nil {
+		return fmt.Errorf("requeue callback: %w", err)
+	}
+	return nil
+}
+
+// erase removes secrets past their time.
+func (d *Deliverer) erase(ctx context.Context, now time.Time) error {
+	for {
+		n, err := db.New().CallbackEraseSecrets(ctx, d.DB, db.CallbackEraseSecretsParams{
+			Recent: idAt(now.Add(-secretsAfterDelivery)), Old: idAt(now.Add(-secretsAfterEnd)),
+			AfterDelivery: secretsAfterDelivery, MaxRows: eraseBatch,
+		})
+		if err != nil {
+			return fmt.Errorf("erase callback secrets: %w", err)
+		}
+		if n < eraseBatch {
+			return nil
+		}
+	}
+}
+
+// idAt is the least UUIDv7 of a moment.
+func idAt(at time.Time) uuid.UUID {
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16)
+	return id
+}

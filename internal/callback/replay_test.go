@@ -1,0 +1,176 @@
+package callback
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+func TestCB08AHundredReplaysAreOneDelivery(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, options{settings: Settings{Schedule: times(2)}})
+	r := b.receiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n <= 2 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	f := b.submit(t, wish{url: r.url})
+	b.await(t, 2)
+	replays := func() {
+		var running sync.WaitGroup
+		for range 100 {
+			running.Go(func() {
+				if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, false); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		running.Wait()
+	}
+	replays()
+	b.await(t, 1)
+	if row := b.row(t, f); row.State != "DELIVERED" || row.AttemptCount != 3 || row.Round != 2 || len(r.all()) != 3 {
+		t.Errorf("after the replays: state %s, %d attempts, %d requests", row.State, row.AttemptCount, len(r.all()))
+	}
+	replays()
+	if row := b.row(t, f); row.AttemptCount != 3 || row.Round != 2 || len(r.all()) != 3 || b.jobsLeft(t) != 0 {
+		t.Errorf("replays of a delivered callback: %d attempts, %d requests, %d jobs", row.AttemptCount, len(r.all()), b.jobsLeft(t))
+	}
+}
+
+func TestCB09ReplaysThatAreRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, options{settings: Settings{Schedule: times(1)}})
+	r := b.receiver(t, always(500))
+	secret := "s"
+	running := b.accept(t, wish{url: r.url})[0]
+	erased := b.submit(t, wish{url: r.url, secret: &secret})
+	b.await(t, 1)
+	if _, err := b.pool.Exec(t.Context(), "UPDATE callbacks SET sealed = NULL WHERE execution_id = $1", erased.ID); err != nil {
+		t.Fatal(err)
+	}
+	without := newID(t)
+	_, err := b.pool.Exec(t.Context(), `INSERT INTO component_executions
+		(workspace_id, id, module, status, call, attempts, attempt, job_id, created_at, updated_at)
+		VALUES ($1, $2, 'RANDOM_UUID', 'EXECUTING', '', 1, 1, 0, now(), now())`, b.workspace, without)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		workspace, execution uuid.UUID
+		code                 fault.Code
+	}{
+		"no callback":       {b.workspace, without, fault.NoCallback},
+		"another workspace": {newID(t), erased.ID, fault.NotFound},
+		"unknown":           {b.workspace, newID(t), fault.NotFound},
+		"not finished":      {b.workspace, running.ID, fault.ExecutionNotFinished},
+		"erased secret":     {b.workspace, erased.ID, fault.Conflict},
+	} {
+		for _, force := range []bool{false, true} {
+			if err := b.service.Replay(t.Context(), c.workspace, c.execution, force); fault.CodeOf(err) != c.code {
+				t.Errorf("%s, force %v: %v", name, force, err)
+			}
+		}
+	}
+	if n := len(r.all()); n != 1 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestForcedReplays(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, options{})
+	r := b.receiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n == 1 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	f := b.submit(t, wish{url: r.url})
+	b.await(t, 1)
+	waiting := b.row(t, f)
+	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if row := b.row(t, f); row.State != stateQueued || *row.DueAt != *waiting.DueAt || row.Round != 1 {
+		t.Errorf("a replay of a pending delivery changed it: %+v", row)
+	}
+	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, 1)
+	delivered := b.row(t, f)
+	if delivered.State != "DELIVERED" || delivered.AttemptCount != 2 || delivered.LastAttemptAt.Sub(*waiting.LastAttemptAt) > 4*time.Second {
+		t.Errorf("the next attempt was not hastened: state %s, %d attempts, %s later", delivered.State, delivered.AttemptCount, delivered.LastAttemptAt.Sub(*waiting.LastAttemptAt))
+	}
+	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, 1)
+	if row := b.row(t, f); row.State != "DELIVERED" || row.AttemptCount != 3 || *row.DeliveredAt != *delivered.DeliveredAt || len(r.all()) != 3 {
+		t.Errorf("a forced replay of a delivered callback: %+v", row)
+	}
+}
+
+func TestAFailedForcedReplayLeavesTheCallbackDelivered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, options{settings: Settings{Schedule: times(2)}})
+	r := b.receiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n > 1 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	f := b.submit(t, wish{url: r.url})
+	b.await(t, 1)
+	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, 2)
+	if row := b.row(t, f); row.State != "DELIVERED" || row.AttemptCount != 3 || row.DeliveredAt == nil || row.LastError == nil || b.jobsLeft(t) != 0 {
+		t.Errorf("%+v", row)
+	}
+}
+
+func TestAttemptsArePagedNewestFirst(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, options{settings: Settings{Schedule: times(5)}})
+	r := b.receiver(t, always(500))
+	f := b.submit(t, wish{url: r.url})
+	b.await(t, 5)
+	var numbers []int32
+	cursor := ""
+	for pages := 1; ; pages++ {
+		page, err := b.service.Attempts(t.Context(), f.WorkspaceID, f.ID, 2, cursor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range page.Data {
+			numbers = append(numbers, a.Attempt)
+			if class, code := failure(t, a.Error); class != "status" || code != 500 || a.Delivered || a.DurationMs < 0 || time.Time(a.StartedAt).IsZero() {
+				t.Errorf("%+v", a)
+			}
+		}
+		if !page.HasMore {
+			if page.NextCursor != nil || pages != 3 {
+				t.Errorf("page %d is the last, cursor %v", pages, page.NextCursor)
+			}
+			break
+		}
+		cursor = *page.NextCursor
+	}
+	if len(numbers) != 5 || numbers[0] != 5 || numbers[4] != 1 {
+		t.Errorf("attempts %v", numbers)
+	}
+	if _, err := b.service.Attempts(t.Context(), newID(t), f.ID, 2, ""); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("another workspace: %v", err)
+	}
+	for _, cursor := range []string{"x", "AAAA", "!"} {
+		if _, err := b.service.Attempts(t.Context(), f.WorkspaceID, f.ID, 2, cursor); fault.CodeOf(err) != fault.InvalidInput {
+			t.Errorf("cursor %q: %v", cursor, err)
+		}
+	}
+}
