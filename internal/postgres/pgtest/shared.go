@@ -91,8 +91,8 @@ func (p place) serverFolder() string {
 	return p.file("server")
 }
 
-// users is held for as long as this process lives.
-var users *os.File
+// held are the locks that end with this process.
+var held []*os.File
 
 // join returns the address of the shared server, which is started if need be.
 func join(ctx context.Context) (string, error) {
@@ -105,9 +105,11 @@ func join(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer door.Close()
-	if users, err = lock(p.file("users"), syscall.LOCK_SH); err != nil {
+	users, err := lock(p.file("users"), syscall.LOCK_SH)
+	if err != nil {
 		return "", err
 	}
+	held = append(held, users)
 	if dsn, err := os.ReadFile(p.file("dsn")); err == nil && answers(ctx, string(dsn)) {
 		return string(dsn), nil
 	}
