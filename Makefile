@@ -44,7 +44,7 @@ test: check unit fuzz
 
 check: go $(NODE_DONE)
 	@test -z "$$(gofmt -l cmd conformance gen internal | tee /dev/stderr)" || { echo "these files are not formatted: run gofmt -w" >&2; exit 1; }
-	$(TOOLS)/node_modules/.bin/redocly lint openapi.yaml
+	npm --prefix $(TOOLS) run --silent lint
 	go vet $(PACKAGES)
 	$(GO_TOOL) staticcheck $(PACKAGES)
 
