@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/devdb"
+	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/seal"
+)
+
+func (d *doctorCommand) lookAtMasterKey(_ context.Context, s *session) []finding {
+	const generate = "make one with: openssl rand -base64 32"
+	text, where := s.getenv("WEFT_MASTER_KEY"), "WEFT_MASTER_KEY"
+	if text == "" && d.DatabaseURL != "" {
+		return []finding{{wrong, "WEFT_MASTER_KEY is not set; serve and work need it", generate}}
+	}
+	if text == "" {
+		where = filepath.Join(d.DataDir, "master.key")
+		raw, err := os.ReadFile(where)
+		if errors.Is(err, fs.ErrNotExist) {
+			return []finding{{fine, "none yet; the first `weft dev` makes one", ""}}
+		}
+		if err != nil {
+			return []finding{{wrong, err.Error(), "run as the user who owns the data folder"}}
+		}
+		if text = strings.TrimSpace(string(raw)); readableByOthers(where) {
+			return []finding{{wrong, where + " can be read by other users", "chmod 600 " + where}}
+		}
+	}
+	if _, err := seal.ParseKey(text); err != nil {
+		return []finding{{wrong, where + ": " + err.Error(), generate}}
+	}
+	return []finding{{fine, where + " holds a good key", ""}}
+}
+
+func readableByOthers(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Perm()&0o077 != 0
+}
+
+func (d *doctorCommand) lookAtDataFolder(context.Context, *session) []finding {
+	info, err := os.Stat(d.DataDir)
+	switch {
+	case d.DatabaseURL != "":
+		return []finding{{fine, "not needed: the database is DATABASE_URL's", ""}}
+	case errors.Is(err, fs.ErrNotExist):
+		return []finding{{fine, d.DataDir + " is not there yet; the first `weft dev` makes it", ""}}
+	case err != nil:
+		return []finding{{wrong, err.Error(), "name another one with --data-dir"}}
+	case !info.IsDir():
+		return []finding{{wrong, d.DataDir + " is not a folder", "name another one with --data-dir"}}
+	}
+	probe, err := os.CreateTemp(d.DataDir, ".doctor-")
+	if err != nil {
+		return []finding{{wrong, "cannot write to " + d.DataDir, "run as the user who owns it, or name another one with --data-dir"}}
+	}
+	probe.Close()
+	os.Remove(probe.Name())
+	return []finding{{fine, d.DataDir + " is there and writable", ""}}
+}
+
+func (d *doctorCommand) lookAtPostgres(ctx context.Context, _ *session) []finding {
+	dsn := d.DatabaseURL
+	if dsn == "" {
+		running, ok := devdb.Running(d.privateFolder(), privateDatabase)
+		if !ok {
+			return lookForPrograms(ctx)
+		}
+		dsn = running
+	}
+	pool, err := postgres.Open(ctx, dsn, "doctor", 1)
+	if err != nil {
+		return []finding{{wrong, err.Error(), "DATABASE_URL has the form postgres://user:password@host:5432/name"}}
+	}
+	defer pool.Close()
+	var version int
+	var now time.Time
+	if err := pool.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, clock_timestamp()").Scan(&version, &now); err != nil {
+		return []finding{{wrong, "cannot connect: " + err.Error(), "start the server, and check host, user, password and name in DATABASE_URL"}}
+	}
+	all := []finding{{fine, fmt.Sprintf("answers, version %d.%d", version/10000, version%10000), ""}}
+	if version < 150000 {
+		all[0] = finding{wrong, fmt.Sprintf("version %d is too old", version/10000), "Weft needs PostgreSQL 15 or later"}
+	}
+	if off := time.Since(now).Abs(); off > time.Second {
+		all = append(all, finding{doubt, fmt.Sprintf("its clock is %v off this machine's", off.Round(time.Millisecond)), "synchronise both by NTP"})
+	}
+	if err := postgres.CheckSchema(ctx, pool); err != nil {
+		return append(all, finding{wrong, err.Error(), "weft migrate (weft dev does it by itself)"})
+	}
+	return append(all, finding{fine, "the schema is this binary's", ""})
+}
+
+func lookForPrograms(ctx context.Context) []finding {
+	if dir, version, ok := devdb.Installed(ctx); ok {
+		return []finding{{fine, fmt.Sprintf("not running; `weft dev` would start version %s from %s", version, dir), ""}}
+	}
+	return []finding{{
+		doubt, "not running, and its programs are not installed; `weft dev` will try to fetch them",
+		"apt-get install postgresql, or PG_BIN=<folder of postgres and initdb>, or DATABASE_URL",
+	}}
+}
+
+func (d *doctorCommand) lookAtPorts(ctx context.Context, _ *session) []finding {
+	var all []finding
+	for _, address := range []string{d.Addr, d.OpsAddr} {
+		listener, err := net.Listen("tcp", address)
+		switch {
+		case err == nil:
+			listener.Close()
+			all = append(all, finding{fine, address + " is free", ""})
+		case isWeft(ctx, address):
+			all = append(all, finding{fine, address + " is served by a Weft", ""})
+		default:
+			all = append(all, finding{wrong, err.Error(), "stop the program that has it, or choose another address with --addr and --ops-addr"})
+		}
+	}
+	return all
+}
+
+// isWeft says whether /healthz there answers as ours.
+func isWeft(ctx context.Context, address string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", nil)
+	if err != nil {
+		return false
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	defer answer.Body.Close()
+	var alive api.Liveness
+	return json.NewDecoder(io.LimitReader(answer.Body, 4<<10)).Decode(&alive) == nil && alive.Status.Valid()
+}
+
+func (d *doctorCommand) lookAtService(ctx context.Context, _ *session) []finding {
+	answer, err := d.get(ctx, "/readyz")
+	if err != nil {
+		return []finding{{doubt, "nothing answers at " + d.baseURL(), "start it: weft dev"}}
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusOK {
+		return []finding{{fine, "ready at " + d.baseURL(), ""}}
+	}
+	var problem api.Problem
+	_ = json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&problem) // not a Weft: the status is all there is
+	text := fmt.Sprintf("%s answers /readyz with %d: %s", d.baseURL(), answer.StatusCode, problem.Detail)
+	return []finding{{wrong, text, "its log says more; the checks above name what it needs"}}
+}
+
+// lookAtClock compares with the service's clock in whole seconds, as it will do
+// with a timestamp.
+func (d *doctorCommand) lookAtClock(ctx context.Context, _ *session) []finding {
+	answer, err := d.get(ctx, "/healthz")
+	if err != nil {
+		return []finding{{doubt, "not compared: the service does not answer", ""}}
+	}
+	answer.Body.Close()
+	date, err := http.ParseTime(answer.Header.Get("Date"))
+	if err != nil {
+		return []finding{{doubt, "not compared: the service's answer has no Date", ""}}
+	}
+	const cure = "synchronise this machine's clock by NTP; a signature holds for 30 s and not in the future"
+	ahead := time.Now().Unix() - date.Unix()
+	switch {
+	case ahead > 30 || ahead < -25:
+		return []finding{{wrong, fmt.Sprintf("this machine is %d s ahead of the service", ahead), cure}}
+	case ahead > 1 || ahead < -1:
+		return []finding{{doubt, fmt.Sprintf("this machine is %d s ahead of the service; weft call makes up for it, other clients do not", ahead), cure}}
+	}
+	return []finding{{fine, "agrees with the service's", ""}}
+}
+
+func (d *doctorCommand) lookAtCredentials(ctx context.Context, _ *session) []finding {
+	credentials, signer, err := d.signer()
+	if err != nil {
+		return []finding{{doubt, err.Error(), ""}}
+	}
+	var all []finding
+	if readableByOthers(d.Credentials) {
+		all = append(all, finding{wrong, d.Credentials + " can be read by other users", "chmod 600 " + d.Credentials})
+	}
+	weft, err := client.New(credentials.BaseURL, signer, nil)
+	if err != nil {
+		return append(all, finding{wrong, err.Error(), "name the right one with --base-url"})
+	}
+	_, err = weft.Call(ctx, http.MethodGet, "/v1/sdk/components?limit=1", nil, nil)
+	switch _, refused := errors.AsType[*client.Problem](err); {
+	case err == nil:
+		return append(all, finding{fine, "accepted: " + credentials.String(), ""})
+	case refused:
+		return append(all, finding{wrong, err.Error(), "make a new key: weft keys create (weft dev makes one at its next start)"})
+	}
+	return append(all, finding{doubt, "not tried: the service does not answer", ""})
+}
+
+// lookAtEgress tries the guarded way out that callbacks and components take.
+func (d *doctorCommand) lookAtEgress(ctx context.Context, s *session) []finding {
+	var all []finding
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {
+		if s.getenv(name) != "" {
+			all = append(all, finding{doubt, name + " is set; callbacks and components do not use it", "open a direct way out, or run where there is one"})
+		}
+	}
+	guard := egress.New(egress.Policy{})
+	defer guard.Close()
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, d.EgressURL, nil)
+	if err != nil {
+		return append(all, finding{wrong, err.Error(), "name a URL with --egress-url"})
+	}
+	answer, err := guard.Client(egress.ClientOptions{Timeout: 5 * time.Second}).Do(request)
+	if err != nil {
+		text := fmt.Sprintf("the public internet cannot be reached (%s)", egress.Class(err))
+		return append(all, finding{doubt, text, "fine if callbacks and components stay within WEFT_ALLOW_NETWORKS or --allow-network"})
+	}
+	answer.Body.Close()
+	return append(all, finding{fine, "the public internet can be reached", ""})
+}

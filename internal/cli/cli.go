@@ -1,0 +1,132 @@
+// Package cli is the command weft: one file a command, and the reading of
+// flags. What a command does beyond talking to a person lives in the packages
+// below.
+//
+// The invariant: results go to stdout, everything else to stderr, and the exit
+// code is 0 when what was asked for happened, 1 when it did not, 2 when it was
+// not understood.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// commands is the grammar: a line for each command, whose type has its flags
+// and a Run method.
+type commands struct {
+	Dev     devCommand     `cmd:"" help:"Run a whole Weft on a private PostgreSQL, for development."`
+	Serve   serveCommand   `cmd:"" help:"Run the API (any number of processes)."`
+	Work    workCommand    `cmd:"" help:"Run the workers (any number of processes)."`
+	Migrate migrateCommand `cmd:"" help:"Bring the database to this binary's schema."`
+
+	Call   callCommand   `cmd:"" help:"Run a component and print its record."`
+	Proxy  proxyCommand  `cmd:"" help:"Serve a local proxy that signs what goes through it."`
+	Keys   keysCommand   `cmd:"" help:"Make, list and revoke API keys (on the server's side)."`
+	Doctor doctorCommand `cmd:"" help:"Say what is wrong with a set-up, and the cure."`
+	Bench  benchCommand  `cmd:"" help:"Measure this Weft against what the machine can do."`
+
+	BenchProfiled profiledCommand `cmd:"" hidden:""`
+}
+
+// session is what a command gets: the context that Ctrl-C ends, the streams and
+// the environment.
+type session struct {
+	ctx            context.Context
+	environ        []string
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+// getenv is the value of an environment variable, "" if it is not set.
+func (s *session) getenv(name string) string {
+	for _, entry := range s.environ {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// note tells the person something that is not the result.
+func (s *session) note(format string, args ...any) {
+	fmt.Fprintf(s.stderr, format+"\n", args...)
+}
+
+// Process is what Run takes of the process it runs in.
+type Process struct {
+	Args           []string // without the program's name
+	Environ        []string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
+// errQuiet ends a command with exit code 1 when all has been said.
+var errQuiet = errors.New("said already")
+
+// exit is what --help and the like end the parsing with.
+type exit int
+
+// Run does what the arguments say and returns the exit code.
+func Run(ctx context.Context, p Process) (code int) {
+	s := &session{ctx: ctx, environ: p.Environ, stdin: p.Stdin, stdout: p.Stdout, stderr: p.Stderr}
+	defer func() {
+		switch cause := recover().(type) {
+		case nil:
+		case exit:
+			code = int(cause)
+		default:
+			panic(cause)
+		}
+	}()
+	parser, err := newParser(s)
+	if err != nil {
+		s.note("weft: %v", err)
+		return 2
+	}
+	command, err := parser.Parse(p.Args)
+	if err != nil {
+		s.note("weft: %v", err)
+		if parse, ok := errors.AsType[*kong.ParseError](err); ok {
+			s.note("Try: %s --help", strings.TrimSpace("weft "+parse.Context.Command()))
+		}
+		return 2
+	}
+	if err := command.Run(s); err != nil {
+		if !errors.Is(err, errQuiet) {
+			s.note("weft: %v", err)
+		}
+		return 1
+	}
+	return 0
+}
+
+func newParser(s *session) (*kong.Kong, error) {
+	dataDir := s.getenv("WEFT_DATA_DIR")
+	if dataDir == "" {
+		dataDir = ".weft"
+	}
+	credentials := s.getenv("WEFT_CREDENTIALS")
+	if credentials == "" {
+		credentials = filepath.Join(dataDir, "credentials.json")
+	}
+	return kong.New(&commands{},
+		kong.Name("weft"),
+		kong.Description("Runs components and workflows, durably."),
+		kong.Writers(s.stdout, s.stderr),
+		kong.Exit(func(code int) { panic(exit(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Vars{
+			"data_dir":     dataDir,
+			"credentials":  credentials,
+			"base_url":     s.getenv("WEFT_BASE_URL"),
+			"database_url": s.getenv("DATABASE_URL"),
+		},
+	)
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// doctorCommand looks at a set-up from the side of whoever runs it. It changes
+// nothing and starts nothing.
+type doctorCommand struct {
+	database
+	target
+	Addr      string `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address of the API (${default})."`
+	OpsAddr   string `name:"ops-addr" default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of health and metrics (${default})."`
+	EgressURL string `name:"egress-url" default:"https://example.com/" placeholder:"URL" help:"What the way out is tried with (${default})."`
+}
+
+// level is how bad a finding is.
+type level string
+
+const (
+	fine  level = "ok"
+	doubt level = "warning"
+	wrong level = "WRONG"
+)
+
+// finding is what one check saw, and what to do about it.
+type finding struct {
+	level level
+	text  string
+	cure  string
+}
+
+// checks in the order in which one thing needs the one before.
+func (d *doctorCommand) checks() []struct {
+	name string
+	look func(context.Context, *session) []finding
+} {
+	return []struct {
+		name string
+		look func(context.Context, *session) []finding
+	}{
+		{"master key", d.lookAtMasterKey},
+		{"data folder", d.lookAtDataFolder},
+		{"PostgreSQL", d.lookAtPostgres},
+		{"ports", d.lookAtPorts},
+		{"service", d.lookAtService},
+		{"clock", d.lookAtClock},
+		{"credentials", d.lookAtCredentials},
+		{"egress", d.lookAtEgress},
+	}
+}
+
+// checkTimeout bounds each check.
+const checkTimeout = 10 * time.Second
+
+func (d *doctorCommand) Run(s *session) error {
+	bad := 0
+	for _, check := range d.checks() {
+		ctx, cancel := context.WithTimeout(s.ctx, checkTimeout)
+		for _, f := range check.look(ctx, s) {
+			fmt.Fprintf(s.stdout, "%-8s %-12s %s\n", f.level, check.name, f.text)
+			if f.cure != "" {
+				fmt.Fprintf(s.stdout, "%-8s %-12s -> %s\n", "", "", f.cure)
+			}
+			if f.level == wrong {
+				bad++
+			}
+		}
+		cancel()
+	}
+	if bad > 0 {
+		s.note("%d of these must be put right.", bad)
+		return errQuiet
+	}
+	return nil
+}
+
+// get reads an open path of the service.
+func (d *doctorCommand) get(ctx context.Context, path string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.baseURL()+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return http.DefaultClient.Do(request)
+}
+
+// baseURL is the flag's, else that of the credentials, else the address's.
+func (d *doctorCommand) baseURL() string {
+	if c, err := d.read(); err == nil {
+		return c.BaseURL
+	}
+	return "http://" + d.Addr
+}

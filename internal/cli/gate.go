@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// gate keeps web pages away from the proxy. A page in this machine's browser can
+// send requests to any local port, and by a name that resolves to 127.0.0.1 even
+// read the answers; what gives it away is the Host it calls, the Origin it comes
+// from, and Sec-Fetch-Site.
+type gate struct {
+	names      []string // allowed in Host beside addresses and localhost
+	anyAddress bool     // Host may be any address, not a loopback one only
+	allowed    allowances
+	next       http.Handler
+}
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	origins := r.Header.Values("Origin")
+	site := r.Header.Get("Sec-Fetch-Site")
+	switch {
+	case r.URL.Host != "" || r.Method == http.MethodConnect:
+		refuse(w, http.StatusForbidden, "FORBIDDEN", "this proxy passes requests on to one service only")
+	case !g.knows(r.Host):
+		refuse(w, http.StatusForbidden, "FORBIDDEN", "the Host header names another machine; --host allows a name")
+	case slices.ContainsFunc(origins, func(origin string) bool { return !sameOrigin(origin, r.Host) }):
+		refuse(w, http.StatusForbidden, "FORBIDDEN", "the request comes from a page of another origin")
+	case site != "" && site != "same-origin" && site != "none":
+		refuse(w, http.StatusForbidden, "FORBIDDEN", "the request comes from another site")
+	case !g.allowed.pass(r):
+		refuse(w, http.StatusForbidden, "FORBIDDEN", "this proxy was started with --allow, which does not name this request")
+	default:
+		g.next.ServeHTTP(w, r)
+	}
+}
+
+// knows says whether host, as the Host header has it, is a name of this proxy.
+func (g *gate) knows(host string) bool {
+	name := host
+	if bare, _, err := net.SplitHostPort(host); err == nil {
+		name = bare
+	}
+	name = strings.ToLower(strings.Trim(name, "[]"))
+	if address, err := netip.ParseAddr(name); err == nil {
+		return g.anyAddress || address.IsLoopback()
+	}
+	return name == "localhost" || slices.ContainsFunc(g.names, func(own string) bool { return strings.EqualFold(own, name) })
+}
+
+func sameOrigin(origin, host string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, host)
+}
+
+// refuse answers in the form of the service's own problems.
+func refuse(w http.ResponseWriter, status int, code, message string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": message,
+		"code": code, "error": code, "message": message, "reason": "weft_proxy", "retryable": status == http.StatusBadGateway,
+	})
+}
+
+// allowances are the rules of --allow; none allows everything.
+type allowances []allowance
+
+// allowance is one rule. In the path * stands for anything within one segment.
+type allowance struct{ method, path string }
+
+var methodForm = regexp.MustCompile(`^(\*|[A-Z]+)$`)
+
+// Decode reads one --allow: METHOD and PATH as one argument or as two.
+func (a *allowances) Decode(ctx *kong.DecodeContext) error {
+	var rule string
+	if err := ctx.Scan.PopValueInto("METHOD PATH", &rule); err != nil {
+		return err
+	}
+	method, pattern, both := strings.Cut(rule, " ")
+	if !both {
+		if err := ctx.Scan.PopValueInto("PATH", &pattern); err != nil {
+			return fmt.Errorf("--allow takes a method and a path: %w", err)
+		}
+	}
+	pattern = strings.TrimSpace(pattern)
+	if _, err := path.Match(pattern, "/"); err != nil || !strings.HasPrefix(pattern, "/") || !methodForm.MatchString(method) {
+		return fmt.Errorf("--allow takes a method and a path, such as GET /v1/sdk/components/*, not %q %q", method, pattern)
+	}
+	*a = append(*a, allowance{method, pattern})
+	return nil
+}
+
+// pass judges the path as it will be sent, escapes included. A path that another
+// reader could take for a different one is let through by no rule.
+func (a allowances) pass(r *http.Request) bool {
+	if len(a) == 0 {
+		return true
+	}
+	return path.Clean(r.URL.Path) == r.URL.Path && slices.ContainsFunc(a, func(rule allowance) bool {
+		matches, _ := path.Match(rule.path, r.URL.EscapedPath())
+		return matches && (rule.method == "*" || rule.method == r.Method)
+	})
+}

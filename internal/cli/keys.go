@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+// keysCommand works on the database: whoever reaches that may make keys.
+type keysCommand struct {
+	Create keysCreate `cmd:"" help:"Make a key and print it, this once."`
+	List   keysList   `cmd:"" help:"List the keys of a workspace."`
+	Revoke keysRevoke `cmd:"" help:"Revoke a key, for good."`
+}
+
+// workspace is whose keys.
+type workspace struct {
+	database
+	Workspace string `default:"dev" placeholder:"NAME" help:"Name of the workspace (${default})."`
+}
+
+type keysCreate struct {
+	workspace
+	Label        string      `default:"weft keys create" placeholder:"TEXT" help:"What the key is for."`
+	Workflows    []uuid.UUID `name:"workflow" placeholder:"ID" help:"Restrict the key to this workflow; may be repeated."`
+	NewWorkspace bool        `help:"Make the workspace if there is none of that name."`
+	Plan         string      `default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
+	BaseURL      string      `name:"base-url" placeholder:"URL" default:"${base_url}" help:"Base URL of the service, for the credentials."`
+	Out          string      `placeholder:"FILE" help:"Write the credentials to a new file of mode 0600, instead of stdout."`
+}
+
+func (k *keysCreate) Run(s *session) error {
+	pool, done, err := k.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	workspaceID, err := k.find(s.ctx, pool)
+	if err != nil && postgres.NotFound(err) && k.NewWorkspace {
+		workspaceID, err = k.make(s.ctx, pool)
+	}
+	if err != nil {
+		return k.explain(err)
+	}
+	created, err := auth.NewKeys(pool).Create(s.ctx, auth.CreateParams{
+		WorkspaceID: workspaceID, Label: k.Label, AllowedWorkflowIDs: k.Workflows,
+	})
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(client.Credentials{
+		BaseURL: k.BaseURL, WorkspaceID: workspaceID, APIKey: created.APIKey, APISecret: created.APISecret,
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	s.note("Key %s of workspace %s. The secret is shown this once.", created.KeyID, k.Workspace)
+	if k.Out == "" {
+		_, err := s.stdout.Write(text)
+		return err
+	}
+	return writeNew(k.Out, text)
+}
+
+// writeNew makes a file that must not be there yet, for its owner alone.
+func writeNew(path string, text []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the credentials: %w", err)
+	}
+	if _, err := file.Write(text); err != nil {
+		file.Close()
+		return fmt.Errorf("write the credentials: %w", err)
+	}
+	return file.Close()
+}
+
+func (k *keysCreate) make(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("make workspace id: %w", err)
+	}
+	err = db.New().WorkspaceInsert(ctx, pool, db.WorkspaceInsertParams{ID: id, Name: k.Workspace, Plan: k.Plan})
+	return id, err
+}
+
+func (w workspace) find(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
+	row, err := db.New().WorkspaceGetByName(ctx, pool, w.Workspace)
+	return row.ID, err
+}
+
+// explain turns "no row" into words.
+func (w workspace) explain(err error) error {
+	if postgres.NotFound(err) {
+		return fmt.Errorf("there is no workspace %q: name one with --workspace (keys create --new-workspace makes it)", w.Workspace)
+	}
+	return fmt.Errorf("find workspace %q: %w", w.Workspace, err)
+}
+
+type keysList struct {
+	workspace
+}
+
+func (k *keysList) Run(s *session) error {
+	pool, done, err := k.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	workspaceID, err := k.find(s.ctx, pool)
+	if err != nil {
+		return k.explain(err)
+	}
+	keys, err := auth.NewKeys(pool).List(s.ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tKEY\tCREATED\tSTATE\tWORKFLOWS\tLABEL")
+	for _, key := range keys {
+		state := "active"
+		if key.RevokedAt != nil {
+			state = "revoked " + key.RevokedAt.UTC().Format(time.DateTime)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
+			key.ID, key.Hint, key.CreatedAt.UTC().Format(time.DateTime), state, workflows(key.AllowedWorkflowIDs), key.Label)
+	}
+	return table.Flush()
+}
+
+func workflows(ids []uuid.UUID) string {
+	if len(ids) == 0 {
+		return "all"
+	}
+	texts := make([]string, 0, len(ids))
+	for _, id := range ids {
+		texts = append(texts, id.String())
+	}
+	return strings.Join(texts, ",")
+}
+
+type keysRevoke struct {
+	workspace
+	KeyID uuid.UUID `arg:"" name:"key-id" help:"Id of the key, as keys list shows it."`
+}
+
+func (k *keysRevoke) Run(s *session) error {
+	pool, done, err := k.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	workspaceID, err := k.find(s.ctx, pool)
+	if err != nil {
+		return k.explain(err)
+	}
+	if err := auth.NewKeys(pool).Revoke(s.ctx, workspaceID, k.KeyID); err != nil {
+		return err
+	}
+	s.note("Key %s is revoked. It is refused everywhere within a second, and its streams end within five.", k.KeyID)
+	return nil
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"time"
+
+	"github.com/weft-automation/weft/internal/client"
+)
+
+// maxProxied bounds a request's body, which is read whole to be signed. The
+// service itself allows a mebibyte and says so better than we could.
+const maxProxied = 2 << 20
+
+// proxyCommand lends one key to the programs of this machine.
+type proxyCommand struct {
+	target
+	Listen string     `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Where to listen (${default})."`
+	Expose bool       `help:"Listen on an address that other machines reach. Whoever reaches it acts with your key."`
+	Host   []string   `placeholder:"NAME" help:"Names under which an exposed proxy may be called, beside its addresses."`
+	Allow  allowances `placeholder:"METHOD PATH" help:"Let only this through, such as GET /v1/sdk/components/*; may be repeated."`
+}
+
+func (c *proxyCommand) Run(s *session) error {
+	credentials, signer, err := c.signer()
+	if err != nil {
+		return err
+	}
+	base, err := client.ParseBase(credentials.BaseURL)
+	if err != nil {
+		return err
+	}
+	listener, err := c.listen(s.ctx)
+	if err != nil {
+		return err
+	}
+	door := &gate{names: c.Host, anyAddress: c.Expose, allowed: c.Allow, next: signingProxy(base, signer)}
+	server := &http.Server{
+		Handler:           door,
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          log.New(s.stderr, "weft proxy: ", 0),
+		BaseContext:       func(net.Listener) context.Context { return s.ctx }, // ends the streams
+	}
+	s.note("Signing for %s", credentials)
+	s.note("Listening on http://%s", listener.Addr())
+	if c.Expose {
+		s.note("EXPOSED: whoever reaches this address acts with your key.")
+	}
+	return serveUntil(s.ctx, server, listener)
+}
+
+// listen opens the address, which must be of this machine alone unless exposed.
+func (c *proxyCommand) listen(ctx context.Context) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", c.Listen, err)
+	}
+	if at, ok := listener.Addr().(*net.TCPAddr); !c.Expose && (!ok || !at.IP.IsLoopback()) {
+		listener.Close()
+		return nil, fmt.Errorf("%s can be reached from other machines, which could then act with your key: listen on 127.0.0.1, or say --expose", c.Listen)
+	}
+	return listener, nil
+}
+
+// serveUntil serves until ctx ends, then lets requests under way finish.
+func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
+	stopped := make(chan error, 1)
+	release := context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		stopped <- server.Shutdown(grace)
+	})
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		release()
+		return fmt.Errorf("serve the proxy: %w", err)
+	}
+	return <-stopped
+}
+
+// signingProxy passes requests on with the three headers. Answers are flushed
+// as they come: httputil does that for event streams by itself.
+func signingProxy(base *url.URL, signer *client.Signer) http.Handler {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DisableCompression = true // bodies pass as they are
+	proxy := &httputil.ReverseProxy{
+		Transport:     &client.Transport{Signer: signer, Base: transport},
+		FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = base.Scheme, base.Host, base.Host
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // as sent, also what httputil would drop
+			for _, own := range []string{"Cookie", "Origin", "Referer", "X-Forwarded-For"} {
+				r.Out.Header.Del(own) // they are this machine's business
+			}
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+				refuse(w, http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE",
+					fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
+				return
+			}
+			refuse(w, http.StatusBadGateway, "UNAVAILABLE", "the service cannot be reached: "+err.Error())
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxProxied)
+		proxy.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/weft-automation/weft/internal/app"
+	"github.com/weft-automation/weft/internal/telemetry"
+)
+
+type devCommand struct {
+	Addr         string   `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address of the API (${default})."`
+	OpsAddr      string   `name:"ops-addr" default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of health and metrics (${default})."`
+	DataDir      string   `name:"data-dir" default:"${data_dir}" placeholder:"DIR" help:"Where everything is kept (${default})."`
+	AllowNetwork []string `name:"allow-network" placeholder:"CIDR" help:"Let components and callbacks reach this network too, plain http included; may be repeated."`
+	Plan         string   `default:"enterprise" enum:"starter,growth,professional,enterprise" help:"Plan of the workspace (${default})."`
+	DatabaseURL  string   `name:"database-url" default:"${database_url}" placeholder:"URL" help:"Use this PostgreSQL instead of a private one ($$DATABASE_URL)."`
+	LogLevel     string   `name:"log-level" default:"warn" enum:"debug,info,warn,error" help:"How much to log to stderr (${default})."`
+}
+
+// Run runs a whole Weft until Ctrl-C.
+func (c *devCommand) Run(s *session) error {
+	networks, err := app.ParseNetworks(c.AllowNetwork)
+	if err != nil {
+		return fmt.Errorf("--allow-network: %w", err)
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return fmt.Errorf("--log-level: %w", err)
+	}
+	return app.Dev(s.ctx, app.DevConfig{
+		Addr: c.Addr, OpsAddr: c.OpsAddr, DataDir: c.DataDir, AllowNetworks: networks, Plan: c.Plan,
+		DatabaseURL: c.DatabaseURL, Log: telemetry.NewLogger(s.stderr, level), Stdout: s.stdout,
+	})
+}
+
+type serveCommand struct {
+	Addr    *string `placeholder:"ADDR" help:"Address of the API ($$WEFT_ADDR, 127.0.0.1:8080)."`
+	OpsAddr *string `name:"ops-addr" placeholder:"ADDR" help:"Address of health and metrics ($$WEFT_OPS_ADDR, 127.0.0.1:9090)."`
+}
+
+// Run runs the API alone.
+func (c *serveCommand) Run(s *session) error {
+	cfg, err := app.ConfigFromEnv(s.environ)
+	if err != nil {
+		return err
+	}
+	override(&cfg.Addr, c.Addr)
+	override(&cfg.OpsAddr, c.OpsAddr)
+	return app.Run(s.ctx, cfg, telemetry.NewLogger(s.stderr, cfg.LogLevel))
+}
+
+type workCommand struct {
+	OpsAddr *string `name:"ops-addr" placeholder:"ADDR" help:"Address of health and metrics; empty for none ($$WEFT_OPS_ADDR, 127.0.0.1:9091)."`
+}
+
+// Run runs the workers alone.
+func (c *workCommand) Run(s *session) error {
+	cfg, err := app.ConfigFromEnv(s.environ)
+	if err != nil {
+		return err
+	}
+	if s.getenv("WEFT_OPS_ADDR") == "" {
+		cfg.OpsAddr = "127.0.0.1:9091"
+	}
+	override(&cfg.OpsAddr, c.OpsAddr)
+	cfg.Addr, cfg.Work = "", true
+	return app.Run(s.ctx, cfg, telemetry.NewLogger(s.stderr, cfg.LogLevel))
+}
+
+func override(setting *string, flag *string) {
+	if flag != nil {
+		*setting = *flag
+	}
+}
+
+type migrateCommand struct {
+	DatabaseURL string `name:"database-url" default:"${database_url}" placeholder:"URL" help:"The PostgreSQL to migrate ($$DATABASE_URL)."`
+}
+
+// Run brings the database to this binary's schema.
+func (c *migrateCommand) Run(s *session) error {
+	if c.DatabaseURL == "" {
+		return fmt.Errorf("there is no database: set DATABASE_URL or give --database-url")
+	}
+	if err := app.Migrate(s.ctx, c.DatabaseURL); err != nil {
+		return err
+	}
+	s.note("The database is at this binary's schema.")
+	return nil
+}
