@@ -1,0 +1,126 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"go.uber.org/goleak"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/egress/egresstest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// closed is an address on which nothing listens.
+func closed(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return "http://" + listener.Addr().String()
+}
+
+func TestFailuresAreToldByTheirClass(t *testing.T) {
+	guard := egress.New(egress.Policy{
+		Allow:    []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Resolver: egresstest.Resolver(t, func(string) []netip.Addr { return nil }),
+	})
+	t.Cleanup(guard.Close)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/large":
+			w.Write(make([]byte, 2000))
+		case "/around":
+			http.Redirect(w, r, "/around", http.StatusFound)
+		case "/cut":
+			w.Header().Set("Content-Length", "10")
+			w.Write([]byte("a"))
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	t.Cleanup(server.Close)
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	for name, c := range map[string]struct {
+		url, code, class string
+		retryable        bool
+	}{
+		"refused":   {closed(t), component.CodeUpstream, "refused", true},
+		"no name":   {"https://nowhere.example", component.CodeUpstream, "dns", true},
+		"untrusted": {secure.URL, component.CodeUpstream, "tls", false},
+		"blocked":   {"https://10.0.0.1", component.CodeAddressBlocked, "blocked_address", false},
+		"large":     {server.URL + "/large", component.CodeUpstream, "too_large", false},
+		"redirects": {server.URL + "/around", component.CodeUpstream, "redirect", false},
+		"cut":       {server.URL + "/cut", component.CodeUpstream, "connection", true},
+	} {
+		client := guard.Client(egress.ClientOptions{Timeout: 10 * time.Second, Redirects: MaxRedirects, MaxBytes: 1000})
+		request, err := http.NewRequestWithContext(t.Context(), "GET", c.url+"?key=canary-in-the-url", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Do(client, request)
+		failed, ok := err.(*component.Error)
+		if !ok || failed.Code != c.code || failed.Retryable != c.retryable || string(failed.Details) != `{"class":"`+c.class+`"}` {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if strings.Contains(fmt.Sprintf("%v %v", failed, failed.Err), "canary") {
+			t.Errorf("%s: the URL is in %v", name, failed)
+		}
+	}
+}
+
+func TestACanceledExchangeIsNoFailureOfTheUpstream(t *testing.T) {
+	guard := egress.New(egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	t.Cleanup(guard.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	request, err := http.NewRequestWithContext(ctx, "GET", closed(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Do(guard.Client(egress.ClientOptions{}), request); err != context.Canceled {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestExcerptsAreText(t *testing.T) {
+	for name, c := range map[string]struct{ body, want string }{
+		"text":    {" no \r\n\x1b[1m way ", "no    [1m way"},
+		"binary":  {"\x89PNG\xff", ""},
+		"nothing": {"", ""},
+		"at cut":  {strings.Repeat("a", maxExcerpt-1) + "é tail", strings.Repeat("a", maxExcerpt-1)},
+	} {
+		if got := Excerpt([]byte(c.body)); got != c.want {
+			t.Errorf("%s: %.60q, want %.60q", name, got, c.want)
+		}
+	}
+}
+
+func FuzzExcerpt(f *testing.F) {
+	f.Add([]byte("é\x00\xff"), 1)
+	f.Add([]byte("🙂"), 1400)
+	f.Fuzz(func(t *testing.T, body []byte, times int) {
+		got := Excerpt(bytes.Repeat(body, min(max(times, 1), 2000)))
+		if !utf8.ValidString(got) || len(got) > maxExcerpt || strings.ContainsFunc(got, func(r rune) bool { return r < 32 }) {
+			t.Errorf("got %q", got)
+		}
+	})
+}
