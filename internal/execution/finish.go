@@ -74,11 +74,13 @@ func (r *Runner) settle(ctx context.Context, f finish) error {
 // waits for them. The answers tell which of them were still this worker's.
 func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]bool, error) {
 	var done []db.ExecutionFinishManyRow
+	var deliveries *callback.Ready
 	err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
-		done, err = r.finishTx(ctx, tx, items)
+		done, deliveries, err = r.finishTx(ctx, tx, items)
 		return err
 	})
 	if err != nil {
+		deliveries.Drop()
 		return nil, err
 	}
 	r.moved.Store(time.Now().UnixNano())
@@ -95,6 +97,7 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]bool, err
 	}
 	r.Metrics.Posted(len(done))
 	r.Hub.Publish(changes...)
+	deliveries.Start()
 	answers := make([]bool, len(items))
 	for i, f := range items {
 		answers[i] = won[f.key]
@@ -105,7 +108,7 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]bool, err
 // finishTx is the one place where an execution becomes final: state, posting,
 // frozen callback with its delivery job, and the end of its own job commit
 // together or not at all.
-func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]db.ExecutionFinishManyRow, error) {
+func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]db.ExecutionFinishManyRow, *callback.Ready, error) {
 	var p db.ExecutionFinishManyParams
 	for _, f := range items {
 		p.WorkspaceIds = append(p.WorkspaceIds, f.key.WorkspaceID)
@@ -118,7 +121,7 @@ func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]db.
 	}
 	done, err := db.New().ExecutionFinishMany(ctx, tx, p)
 	if err != nil {
-		return nil, fmt.Errorf("finish executions: %w", err)
+		return nil, nil, fmt.Errorf("finish executions: %w", err)
 	}
 	charges := make([]billing.Charge, len(done))
 	jobs := make([]int64, len(done))
@@ -131,19 +134,20 @@ func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]db.
 		}
 	}
 	if len(done) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err := billing.ChargeManyTx(ctx, tx, charges); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := callback.FreezeManyTx(ctx, tx, r.Jobs, frozen); err != nil {
-		return nil, err
+	deliveries, err := r.Deliverer.FreezeManyTx(ctx, tx, r.Jobs, frozen)
+	if err != nil {
+		return nil, nil, err
 	}
 	if err := db.New().RiverJobDeleteMany(ctx, tx, jobs); err != nil {
-		return nil, fmt.Errorf("take finished jobs from the queue: %w", err)
+		return nil, deliveries, fmt.Errorf("take finished jobs from the queue: %w", err)
 	}
 	crashpoint.Reached(crashpoint.InFinish)
-	return done, nil
+	return done, deliveries, nil
 }
 
 // final is the row as the callback's body shows it.

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/groupcommit"
 	"github.com/weft-automation/weft/internal/notify"
@@ -49,6 +50,10 @@ type Deps struct {
 	Keyring *seal.Keyring
 	Hub     *notify.Hub
 	Metrics *telemetry.Metrics // may be nil
+
+	// Deliverer delivers what this process finished, right after the commit; nil
+	// leaves every delivery to the queue.
+	Deliverer *callback.Deliverer
 }
 
 // NewService makes the accepting half. With local given, executions run in this

@@ -75,7 +75,7 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 		s.local.release(a.worker)
 		return Submitted{}, fmt.Errorf("accept execution: %w", err)
 	}
-	return s.accepted(ctx, a, made)
+	return s.accepted(ctx, a, made), nil
 }
 
 // submitOnce is Submit under an Idempotency-Key: the key, the row and the job
@@ -112,7 +112,7 @@ func (s *Service) submitOnce(ctx context.Context, a accept) (Submitted, error) {
 		rec, err := s.Await(ctx, a.WorkspaceID, earlier, a.WaitFor)
 		return Submitted{Record: rec, Replayed: true}, err
 	}
-	return s.accepted(ctx, a, made[0])
+	return s.accepted(ctx, a, made[0]), nil
 }
 
 // prepare checks the call and seals what is secret.
@@ -150,7 +150,7 @@ func (s *Service) prepareCallback(a *accept) error {
 
 // accepted starts the execution when a slot was reserved for it, and renders
 // its record as it stands at acceptance, or after the wait.
-func (s *Service) accepted(ctx context.Context, a accept, made accepted) (Submitted, error) {
+func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitted {
 	row := db.ExecutionGetRow{
 		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Status: status.ExecutionCreated,
 		CreatedAt: made.createdAt, UpdatedAt: made.createdAt,
@@ -176,15 +176,21 @@ func (s *Service) accepted(ctx context.Context, a accept, made accepted) (Submit
 			Traceparent: traceparent(a.Traceparent),
 		})
 	}
+	submitted := Submitted{Record: record.Execution(row)}
 	if ended == nil {
-		return Submitted{Record: record.Execution(row)}, nil
+		return submitted
 	}
+	var final api.ComponentExecution
+	var err error
 	if a.worker == 0 { // another process may have run it before the subscription
-		final, err := s.Await(ctx, a.WorkspaceID, a.id, a.WaitFor)
-		return Submitted{Record: final}, err
+		final, err = s.Await(ctx, a.WorkspaceID, a.id, a.WaitFor)
+	} else {
+		final, err = s.await(ctx, ended, a.WaitFor)
 	}
-	final, err := s.await(ctx, ended, a.WaitFor)
-	return Submitted{Record: final}, err
+	if err == nil { // else the caller went away or the database did: accepted it is all the same
+		submitted.Record = final
+	}
+	return submitted
 }
 
 func traceparent(text string) *string {

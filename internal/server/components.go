@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
@@ -19,28 +18,18 @@ const defaultLimit = 20
 // ExecuteComponent accepts an execution and waits for its end if it is asked
 // to. Once it is accepted the answer is 200, whatever becomes of the wait.
 func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteComponentRequestObject) (api.ExecuteComponentResponseObject, error) {
-	call := callOf(ctx)
 	params, err := s.submitParams(ctx, request.Body)
 	if err != nil {
 		return nil, err
+	}
+	if params.WaitFor > 0 {
+		defer s.streams.metrics.WaitOpened()()
 	}
 	submitted, err := s.executions.Submit(ctx, params)
 	if err != nil {
 		return nil, err
 	}
-	answer := executed{record: submitted.Record, replayed: submitted.Replayed}
-	window := time.Duration(value(request.Body.WaitForMs)) * time.Millisecond
-	if window == 0 || answer.record.Status.Terminal() {
-		return answer, nil
-	}
-	defer s.streams.metrics.WaitOpened()()
-	record, err := s.executions.Await(ctx, call.principal.WorkspaceID, answer.record.ID, window)
-	if err == nil {
-		answer.record = record
-	} else if !errors.Is(err, context.Canceled) {
-		s.streams.log.WarnContext(ctx, "a wait ended early", "error", err)
-	}
-	return answer, nil
+	return executed{record: submitted.Record, replayed: submitted.Replayed}, nil
 }
 
 // submitParams translates the body and checks where the callback would go.
@@ -54,6 +43,7 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 		Attempts:    max(1, int(value(body.Attempts))),
 		Idempotency: call.idempotency(),
 		Traceparent: telemetry.Traceparent(ctx),
+		WaitFor:     time.Duration(value(body.WaitForMs)) * time.Millisecond,
 	}
 	if body.CallbackURL == nil {
 		return params, nil

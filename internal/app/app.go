@@ -1,0 +1,221 @@
+// Package app is where it all meets: configuration, construction, and the order
+// of start and stop.
+//
+// It has no behaviour of its own. The one invariant: what is started is stopped,
+// in the reverse order, and nothing stops while something above it still needs
+// it.
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+
+	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules"
+	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/telemetry"
+)
+
+// App is one running process: API, workers, or both.
+type App struct {
+	cfg Config
+	log *slog.Logger
+
+	pools     *pools
+	hub       *notify.Hub
+	guard     *egress.Guard
+	service   *execution.Service
+	callbacks *callback.Service
+	verifier  *auth.Verifier
+	metrics   *telemetry.Metrics
+	half      *workingHalf // nil in a process that only serves
+
+	api, ops   door
+	draining   chan struct{} // closed: open streams end, which Shutdown would wait for
+	background context.CancelFunc
+	running    sync.WaitGroup
+	failed     chan error
+}
+
+// Start builds everything and returns once it works: the API answers and the
+// workers fetch. The schema must be up to date (Migrate). An error leaves
+// nothing running.
+func Start(ctx context.Context, cfg Config, log *slog.Logger) (*App, error) {
+	a := &App{cfg: cfg, log: log, draining: make(chan struct{}), failed: make(chan error, 4)}
+	if err := a.build(ctx); err != nil {
+		a.Stop(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	if err := a.start(ctx); err != nil {
+		a.Stop(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	return a, nil
+}
+
+// build constructs, from the bottom up, without starting anything.
+func (a *App) build(ctx context.Context) (err error) {
+	if a.pools, err = openPools(ctx, a.cfg); err != nil {
+		return err
+	}
+	if err := postgres.CheckSchema(ctx, a.pools.api); err != nil {
+		return err
+	}
+	a.guard = egress.New(egress.Policy{
+		Allow: a.cfg.AllowNetworks, AllowHosts: a.cfg.AllowHosts, Roots: a.cfg.EgressRoots,
+	})
+	if len(a.cfg.AllowNetworks) > 0 {
+		a.log.Warn("EGRESS IS OPEN beyond public addresses, plain http included: for development and tests",
+			"networks", fmt.Sprint(a.cfg.AllowNetworks))
+	}
+	registry, err := component.NewRegistry(modules.All(a.guard)...)
+	if err != nil {
+		return fmt.Errorf("register modules: %w", err)
+	}
+	inserter, err := newInserter(a.pools.api, a.log)
+	if err != nil {
+		return err
+	}
+	a.hub = notify.NewHub()
+	a.metrics = telemetry.NewMetrics(Version)
+	deps := execution.Deps{
+		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Hub: a.hub, Metrics: a.metrics,
+	}
+	var local *execution.Runner
+	if a.cfg.Work {
+		if a.half, err = newWorkingHalf(a, deps); err != nil {
+			return err
+		}
+		local = a.half.runner
+	}
+	a.service = execution.NewService(deps, local)
+	a.callbacks = callback.NewService(a.pools.api, inserter)
+	if a.verifier, err = auth.NewVerifier(a.pools.api, auth.Options{Leeway: a.cfg.TimestampLeeway}); err != nil {
+		return err
+	}
+	return a.buildDoors(registry)
+}
+
+// start brings things up from the bottom: wake-ups, workers, then the doors.
+func (a *App) start(ctx context.Context) error {
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	a.background = cancel
+	relay := &notify.Relay{Hub: a.hub, DSN: a.cfg.DatabaseURL, Log: a.log, Changed: execution.Changed(a.pools.api)}
+	a.running.Go(func() { relay.Run(background) })
+	if a.half != nil {
+		if err := a.half.start(ctx, background, &a.running); err != nil {
+			return err
+		}
+	}
+	return a.serve(ctx)
+}
+
+// URL is the base URL of the API; "" when this process serves none.
+func (a *App) URL() string { return a.api.url() }
+
+// OpsURL is the base URL of health and metrics; "" when there is none.
+func (a *App) OpsURL() string { return a.ops.url() }
+
+// Failed receives when a part stops working for good.
+func (a *App) Failed() <-chan error { return a.failed }
+
+// Stop ends everything in order: streams, the doors, the workers, the wake-ups,
+// the database. Executions under way are finished within 20 seconds or given
+// back. It may be called on a half-built App.
+func (a *App) Stop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 24*time.Second)
+	defer cancel()
+	close(a.draining)
+	a.api.close(ctx, a.log)
+	if a.service != nil {
+		a.service.Close()
+	}
+	if a.half != nil {
+		a.half.stop(ctx)
+	}
+	if a.background != nil {
+		a.background()
+	}
+	a.ops.close(ctx, a.log)
+	a.running.Wait()
+	if a.guard != nil {
+		a.guard.Close()
+	}
+	if a.pools != nil {
+		a.pools.close()
+	}
+}
+
+// Run is Start, then Stop when ctx ends or a part fails.
+func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	a, err := Start(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	log.Info("weft is running", "api", a.URL(), "ops", a.OpsURL(), "works", cfg.Work)
+	select {
+	case <-ctx.Done():
+		err = nil
+	case err = <-a.failed:
+	}
+	log.Info("weft is stopping")
+	a.Stop(context.WithoutCancel(ctx))
+	return err
+}
+
+// pools are the connections by purpose: none can starve another.
+type pools struct{ api, queue *pgxpool.Pool }
+
+func openPools(ctx context.Context, cfg Config) (*pools, error) {
+	api, err := postgres.Open(ctx, cfg.DatabaseURL, "api", 16)
+	if err != nil {
+		return nil, err
+	}
+	p := &pools{api: api}
+	if cfg.Work {
+		if p.queue, err = postgres.Open(ctx, cfg.DatabaseURL, "queue", 16); err != nil {
+			api.Close()
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *pools) close() {
+	p.api.Close()
+	if p.queue != nil {
+		p.queue.Close()
+	}
+}
+
+// Migrate brings the database to this binary's schema.
+func Migrate(ctx context.Context, dsn string) error {
+	pool, err := postgres.Open(ctx, dsn, "migrate", 4)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return postgres.Migrate(ctx, pool)
+}
+
+// newInserter makes the River client that inserts only: services hold this one,
+// so that no worker is needed to accept work.
+func newInserter(pool *pgxpool.Pool, log *slog.Logger) (*river.Client[pgx.Tx], error) {
+	client, err := river.NewClient(riverDriver(pool), &river.Config{Schema: postgres.RiverSchema, Logger: queueLogger(log)})
+	if err != nil {
+		return nil, fmt.Errorf("make the queue's inserter: %w", err)
+	}
+	return client, nil
+}

@@ -1,0 +1,205 @@
+package app
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/seal"
+)
+
+// Config is everything that an operator decides. Its zero value is not usable:
+// ConfigFromEnv, or the literal of weft dev.
+type Config struct {
+	DatabaseURL string
+	Keyring     *seal.Keyring
+
+	Addr    string // of the API; "" serves none
+	OpsAddr string // of health and metrics; "" serves none
+	Work    bool   // run components and deliver callbacks
+	Workers int    // executions at once, for each of the two ways in
+
+	AllowNetworks []netip.Prefix // that egress may reach beyond public addresses
+	AllowHosts    []string
+	EgressRoots   *x509.CertPool // nil: the system's
+
+	CallbackSchedule []time.Duration // delay before each attempt
+	TimestampLeeway  time.Duration   // how far in the future a signed timestamp may lie
+	TrustedProxies   []netip.Prefix  // whose X-Forwarded-For is believed
+
+	LogLevel      slog.Level
+	TraceEndpoint string // OTLP over HTTP; "" traces nothing
+
+	// beforeServing runs when all is built and the addresses are bound, before
+	// the first request is answered.
+	beforeServing func(ctx context.Context, a *App) error
+}
+
+// defaultWorkers is meant for components that mostly wait for upstreams.
+const defaultWorkers = 100
+
+// variable is one setting of the environment.
+type variable struct {
+	name string
+	read func(c *Config, value string) error
+}
+
+var variables = []variable{
+	{"WEFT_ADDR", func(c *Config, v string) error { c.Addr = v; return nil }},
+	{"WEFT_OPS_ADDR", func(c *Config, v string) error { c.OpsAddr = v; return nil }},
+	{"WEFT_WORKERS", func(c *Config, v string) (err error) {
+		if c.Workers, err = strconv.Atoi(v); err != nil || c.Workers < 1 || c.Workers > 10_000 {
+			return errors.New("must be a whole number from 1 to 10000")
+		}
+		return nil
+	}},
+	{"WEFT_ALLOW_NETWORKS", func(c *Config, v string) (err error) { c.AllowNetworks, err = ParseNetworks(split(v)); return err }},
+	{"WEFT_TRUSTED_PROXIES", func(c *Config, v string) (err error) { c.TrustedProxies, err = ParseNetworks(split(v)); return err }},
+	{"WEFT_EGRESS_CA_FILE", func(c *Config, v string) (err error) { c.EgressRoots, err = readRoots(v); return err }},
+	{"WEFT_CALLBACK_SCHEDULE", func(c *Config, v string) (err error) { c.CallbackSchedule, err = parseSchedule(split(v)); return err }},
+	{"WEFT_TIMESTAMP_LEEWAY", func(c *Config, v string) (err error) {
+		if c.TimestampLeeway, err = time.ParseDuration(v); err != nil || c.TimestampLeeway < 0 || c.TimestampLeeway > 2*time.Second {
+			return errors.New("must be a duration from 0s to 2s")
+		}
+		return nil
+	}},
+	{"WEFT_LOG_LEVEL", func(c *Config, v string) error { return c.LogLevel.UnmarshalText([]byte(v)) }},
+}
+
+// known are the variables that are read elsewhere: the master keys here below,
+// the rest by the tests and the command line.
+var known = []string{
+	"WEFT_MASTER_KEY", "WEFT_MASTER_KEYS_OLD", "WEFT_DATA_DIR", "WEFT_CREDENTIALS", "WEFT_BASE_URL",
+	"WEFT_CRASH_AT", "WEFT_TEST_DATABASE_URL", "WEFT_SOAK",
+}
+
+// ConfigFromEnv reads the environment of `weft serve` and `weft work`. All
+// faults come back in one error; no value of a secret is in it.
+func ConfigFromEnv(environ []string) (Config, error) {
+	c := Config{
+		Addr: "127.0.0.1:8080", OpsAddr: "127.0.0.1:9090", Workers: defaultWorkers,
+		CallbackSchedule: callback.DefaultSchedule(),
+	}
+	env := map[string]string{}
+	var faults []error
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		env[name] = value
+		if strings.HasPrefix(name, "WEFT_") && !isKnown(name) {
+			faults = append(faults, fmt.Errorf("%s: there is no such setting", name))
+		}
+	}
+	for _, v := range variables {
+		if value := env[v.name]; value != "" {
+			if err := v.read(&c, value); err != nil {
+				faults = append(faults, fmt.Errorf("%s: %w", v.name, err))
+			}
+		}
+	}
+	if c.DatabaseURL = env["DATABASE_URL"]; c.DatabaseURL == "" {
+		faults = append(faults, errors.New("DATABASE_URL: must be set to the address of a PostgreSQL database"))
+	}
+	c.TraceEndpoint = env["OTEL_EXPORTER_OTLP_ENDPOINT"]
+	var err error
+	if c.Keyring, err = keyring(env["WEFT_MASTER_KEY"], env["WEFT_MASTER_KEYS_OLD"]); err != nil {
+		faults = append(faults, err)
+	}
+	return c, errors.Join(faults...)
+}
+
+func isKnown(name string) bool {
+	return slices.Contains(known, name) ||
+		slices.ContainsFunc(variables, func(v variable) bool { return v.name == name })
+}
+
+// keyring makes the ring of master keys: the present one, and older ones that
+// still open what was sealed under them ("base64,base64").
+func keyring(primary, old string) (*seal.Keyring, error) {
+	if primary == "" {
+		return nil, errors.New("WEFT_MASTER_KEY: must be set to the base64 of 32 random bytes (openssl rand -base64 32)")
+	}
+	key, err := seal.ParseKey(primary)
+	if err != nil {
+		return nil, fmt.Errorf("WEFT_MASTER_KEY: %w", err)
+	}
+	var others []seal.Key
+	for _, text := range split(old) {
+		other, err := seal.ParseKey(text)
+		if err != nil {
+			return nil, fmt.Errorf("WEFT_MASTER_KEYS_OLD: %w", err)
+		}
+		others = append(others, other)
+	}
+	return seal.NewKeyring(key, others...)
+}
+
+// ParseNetworks reads networks in CIDR form; a lone address is the network of
+// itself.
+func ParseNetworks(texts []string) ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	for _, text := range texts {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			addr, addrErr := netip.ParseAddr(text)
+			if addrErr != nil {
+				return nil, fmt.Errorf("%q is neither a network like 10.0.0.0/8 nor an address", text)
+			}
+			prefix = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		list = append(list, prefix.Masked())
+	}
+	return list, nil
+}
+
+func readRoots(path string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no PEM certificate", path)
+	}
+	return roots, nil
+}
+
+func parseSchedule(texts []string) ([]time.Duration, error) {
+	list := make([]time.Duration, 0, len(texts))
+	for _, text := range texts {
+		delay, err := time.ParseDuration(text)
+		if err != nil || delay < 0 {
+			return nil, fmt.Errorf("%q is not a duration like 5s", text)
+		}
+		list = append(list, delay)
+	}
+	if len(list) == 0 || len(list) > 100 {
+		return nil, errors.New("must name 1 to 100 delays")
+	}
+	return list, nil
+}
+
+func split(text string) []string {
+	var parts []string
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// newMasterKey is the base64 of a fresh master key.
+func newMasterKey(random [32]byte) string { return base64.StdEncoding.EncodeToString(random[:]) }

@@ -1,0 +1,224 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/demo"
+	"github.com/weft-automation/weft/internal/devdb"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/seal"
+)
+
+// DevConfig is what `weft dev` can be told.
+type DevConfig struct {
+	Addr, OpsAddr string
+	DataDir       string
+	AllowNetworks []netip.Prefix
+	Plan          string
+	DatabaseURL   string // "" = a private PostgreSQL in DataDir
+	Log           *slog.Logger
+	Stdout        io.Writer
+}
+
+// Credentials is the file that `weft dev` leaves for clients: mode 0600, there
+// once /readyz answers 200.
+type Credentials struct {
+	BaseURL     string    `json:"baseUrl"`
+	WorkspaceID uuid.UUID `json:"workspaceId"`
+	APIKey      string    `json:"apiKey"`
+	APISecret   string    `json:"apiSecret"`
+}
+
+// CredentialsFile is its name in the data folder.
+const CredentialsFile = "credentials.json"
+
+// devWorkspace is the name of the one workspace of `weft dev`.
+const devWorkspace = "dev"
+
+// Dev runs a whole Weft in one process until ctx ends: a private PostgreSQL,
+// migrations, a workspace with a key, a demo upstream, API and workers.
+func Dev(ctx context.Context, dev DevConfig) error {
+	if err := os.MkdirAll(dev.DataDir, 0o755); err != nil {
+		return fmt.Errorf("make the data folder: %w", err)
+	}
+	cfg := Config{
+		Addr: dev.Addr, OpsAddr: dev.OpsAddr, Work: true, Workers: defaultWorkers,
+		AllowNetworks: dev.AllowNetworks, CallbackSchedule: callback.DefaultSchedule(),
+		DatabaseURL: dev.DatabaseURL,
+	}
+	var err error
+	if cfg.Keyring, err = keyringOfFile(filepath.Join(dev.DataDir, "master.key")); err != nil {
+		return err
+	}
+	if cfg.DatabaseURL == "" {
+		database, err := startPrivateDatabase(ctx, dev)
+		if err != nil {
+			return err
+		}
+		defer stopPrivateDatabase(database, dev.Log)
+		cfg.DatabaseURL = database.DSN("weft")
+	}
+	if err := Migrate(ctx, cfg.DatabaseURL); err != nil {
+		return err
+	}
+	upstream, err := startDemo()
+	if err != nil {
+		return err
+	}
+	defer upstream.Close()
+	cfg.AllowHosts = []string{upstream.Addr}
+	return dev.run(ctx, cfg, upstream.Addr)
+}
+
+// run starts the service behind an open door: the credentials are written
+// before anybody can be told that it is ready.
+func (dev DevConfig) run(ctx context.Context, cfg Config, demoAddr string) error {
+	cfg.beforeServing = func(ctx context.Context, a *App) error {
+		c, err := dev.credentials(ctx, a.pools.api, a.URL())
+		if err != nil {
+			return err
+		}
+		return writeCredentials(filepath.Join(dev.DataDir, CredentialsFile), c)
+	}
+	a, err := Start(ctx, cfg, dev.Log)
+	if err != nil {
+		return err
+	}
+	defer a.Stop(context.WithoutCancel(ctx))
+	dev.greet(a, demoAddr)
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(dev.Stdout, "\nStopping.")
+		return nil
+	case err := <-a.Failed():
+		return err
+	}
+}
+
+func startPrivateDatabase(ctx context.Context, dev DevConfig) (*devdb.Server, error) {
+	database, err := devdb.Start(ctx, devdb.Config{Dir: filepath.Join(dev.DataDir, "postgres"), Log: dev.Log})
+	if err != nil {
+		return nil, fmt.Errorf("start the private PostgreSQL: %w", err)
+	}
+	if err := database.CreateDatabase(ctx, "weft"); err != nil {
+		stopPrivateDatabase(database, dev.Log)
+		return nil, err
+	}
+	return database, nil
+}
+
+func stopPrivateDatabase(database *devdb.Server, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	if err := database.Stop(ctx); err != nil {
+		log.Warn("the private PostgreSQL did not stop in order", "error", err)
+	}
+}
+
+func startDemo() (*http.Server, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("start the demo upstream: %w", err)
+	}
+	s := &http.Server{Addr: listener.Addr().String(), Handler: demo.Handler(), ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = s.Serve(listener) }()
+	return s, nil
+}
+
+// credentials are those of the file when they still fit the database, with the
+// present address; else those of a new key.
+func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool, baseURL string) (Credentials, error) {
+	workspaceID, err := dev.workspace(ctx, pool)
+	if err != nil {
+		return Credentials{}, err
+	}
+	c, err := ReadCredentials(filepath.Join(dev.DataDir, CredentialsFile))
+	if err == nil && c.WorkspaceID == workspaceID && c.APISecret != "" && auth.Usable(ctx, pool, c.APIKey) {
+		c.BaseURL = baseURL
+		return c, nil
+	}
+	key, err := auth.NewKeys(pool).Create(ctx, auth.CreateParams{WorkspaceID: workspaceID, Label: "weft dev"})
+	if err != nil {
+		return Credentials{}, fmt.Errorf("make the key of weft dev: %w", err)
+	}
+	return Credentials{BaseURL: baseURL, WorkspaceID: workspaceID, APIKey: key.APIKey, APISecret: key.APISecret}, nil
+}
+
+func (dev DevConfig) workspace(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
+	q := db.New()
+	have, err := q.WorkspaceGetByName(ctx, pool, devWorkspace)
+	if err == nil {
+		return have.ID, q.WorkspaceSetPlan(ctx, pool, db.WorkspaceSetPlanParams{ID: have.ID, Plan: dev.Plan})
+	}
+	if !postgres.NotFound(err) {
+		return uuid.Nil, fmt.Errorf("read the workspace of weft dev: %w", err)
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return uuid.Nil, err
+	}
+	return id, q.WorkspaceInsert(ctx, pool, db.WorkspaceInsertParams{ID: id, Name: devWorkspace, Plan: dev.Plan})
+}
+
+// ReadCredentials reads a credentials file.
+func ReadCredentials(path string) (Credentials, error) {
+	var c Credentials
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, fmt.Errorf("read %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// writeCredentials replaces the file in one step: no reader sees half of it.
+func writeCredentials(path string, c Credentials) error {
+	data, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	next := path + ".new"
+	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(next, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write credentials: %w", err)
+	}
+	return os.Rename(next, path)
+}
+
+// keyringOfFile is the ring of the master key in the file, which is made at the
+// first start.
+func keyringOfFile(path string) (*seal.Keyring, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		var random [32]byte
+		rand.Read(random[:]) //nolint:errcheck // ends the program rather than fail
+		data = []byte(newMasterKey(random) + "\n")
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("master key: %w", err)
+	}
+	return keyring(string(data), "")
+}

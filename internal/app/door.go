@@ -1,0 +1,124 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/portal"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/server"
+)
+
+// door is a listener and what answers behind it. The zero value is no door.
+type door struct {
+	listener net.Listener
+	http     *http.Server
+}
+
+// open binds the address at once, so that a taken one is told before anything
+// starts.
+func open(addr string, handler http.Handler, log *slog.Logger) (door, error) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return door{}, fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	return door{listener: listener, http: server.HTTPServer(handler, log)}, nil
+}
+
+func (d door) url() string {
+	if d.listener == nil {
+		return ""
+	}
+	return "http://" + d.listener.Addr().String()
+}
+
+func (d door) close(ctx context.Context, log *slog.Logger) {
+	if d.listener == nil {
+		return
+	}
+	if err := d.http.Shutdown(ctx); err != nil {
+		log.Warn("requests were cut off", "error", err)
+		_ = d.http.Close()
+	}
+	_ = d.listener.Close() // bound, perhaps never served
+}
+
+// buildDoors makes the API's address and that of operations, bound but not yet
+// answering.
+func (a *App) buildDoors(registry *component.Registry) error {
+	if a.cfg.Addr != "" {
+		handler, err := server.New(server.Deps{
+			Executions: a.service, Callbacks: a.callbacks, Modules: registry, Guard: a.guard,
+			Verifier: a.verifier, Proxies: auth.Proxies(a.cfg.TrustedProxies), ReadyFunc: a.ready,
+			Docs: portal.Handler(), Draining: a.draining, Metrics: a.metrics, Log: a.log,
+		})
+		if err != nil {
+			return err
+		}
+		if a.api, err = open(a.cfg.Addr, handler, a.log); err != nil {
+			return err
+		}
+	}
+	if a.cfg.OpsAddr == "" {
+		return nil
+	}
+	health, err := server.Health(a.ready, a.metrics, a.log)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", health)
+	mux.Handle("GET /metrics", a.metrics.Handler())
+	a.ops, err = open(a.cfg.OpsAddr, mux, a.log)
+	return err
+}
+
+// serve opens the doors.
+func (a *App) serve(ctx context.Context) error {
+	if a.cfg.beforeServing != nil {
+		if err := a.cfg.beforeServing(ctx, a); err != nil {
+			return err
+		}
+	}
+	for _, d := range []door{a.ops, a.api} {
+		if d.listener == nil {
+			continue
+		}
+		a.running.Go(func() {
+			if err := d.http.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
+				a.failed <- fmt.Errorf("serve %s: %w", d.listener.Addr(), err)
+			}
+		})
+	}
+	return nil
+}
+
+// ready is what readiness looks at: the database answers within a second, its
+// schema is this binary's, the workers move, and the process is not stopping.
+func (a *App) ready(ctx context.Context) []server.Check {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	checks := []server.Check{
+		{Name: "database", Err: a.pools.api.Ping(ctx)},
+		{Name: "migrations", Err: postgres.CheckSchema(ctx, a.pools.api)},
+	}
+	if a.half != nil {
+		checks = append(checks, server.Check{Name: "workers", Err: a.half.runner.Moving(ctx)})
+	}
+	select {
+	case <-a.draining:
+		checks = append(checks, server.Check{Name: "process", Err: errors.New("it is stopping")})
+	default:
+	}
+	for _, check := range checks {
+		a.metrics.Ready(check.Name, check.Err == nil)
+	}
+	return checks
+}

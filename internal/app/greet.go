@@ -1,0 +1,44 @@
+package app
+
+import (
+	"fmt"
+	"path/filepath"
+	"text/template"
+)
+
+var greeting = template.Must(template.New("greeting").Parse(`
+Weft is running.
+
+  API          {{.URL}}
+  Docs         {{.URL}}/docs
+  Operations   {{.Ops}}
+  Demo         http://{{.Demo}} (an upstream to call)
+  Credentials  {{.Credentials}}
+{{- range .Open}}
+  WARNING      components and callbacks may reach {{.}}, plain http included
+{{- end}}
+
+Execute a component, signed:
+
+  weft call RANDOM_UUID --wait 15s --credentials {{.Credentials}}
+
+or with nothing of ours, in Node:
+
+  node -e 'const c=require("{{.Credentials}}"),k=require("crypto"),b=JSON.stringify({module:"RANDOM_UUID",input:{},config:{},waitForMs:15000}),t=""+Math.floor(Date.now()/1e3),s=k.sign(null,"POST|/v1/sdk/components|"+t+"|"+b,{key:Buffer.from(c.apiSecret,"base64"),format:"der",type:"pkcs8"}).toString("base64");fetch(c.baseUrl+"/v1/sdk/components",{method:"POST",body:b,headers:{"content-type":"application/json","x-api-key":c.apiKey,"x-sdk-timestamp":t,"x-sdk-signature":s}}).then(r=>r.json()).then(console.log)'
+
+Ctrl-C stops it.
+`))
+
+// greet tells the person where things are.
+func (dev DevConfig) greet(a *App, demoAddr string) {
+	credentials, err := filepath.Abs(filepath.Join(dev.DataDir, CredentialsFile))
+	if err != nil {
+		credentials = filepath.Join(dev.DataDir, CredentialsFile)
+	}
+	err = greeting.Execute(dev.Stdout, map[string]any{
+		"URL": a.URL(), "Ops": a.OpsURL(), "Demo": demoAddr, "Credentials": credentials, "Open": dev.AllowNetworks,
+	})
+	if err != nil {
+		fmt.Fprintln(dev.Stdout, "Weft is running at", a.URL())
+	}
+}

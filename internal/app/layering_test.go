@@ -1,0 +1,194 @@
+package app_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/weft-automation/weft/"
+
+// place is where a package stands and what it may know of.
+type place struct {
+	level   int      // imports go downwards only, never to the own level
+	inside  []string // prefixes of our packages that it may import
+	outside []string // prefixes of other modules' packages; std is free
+	why     string
+	// tests marks what only test files may import.
+	tests bool
+}
+
+// Prefixes of what many packages need.
+const (
+	ids    = "github.com/google/uuid"
+	pgx    = "github.com/jackc/pgx/v5"
+	river  = "github.com/riverqueue/river"
+	schema = "github.com/santhosh-tekuri/jsonschema/v6"
+	spec   = "github.com/getkin/kin-openapi"
+	traces = "go.opentelemetry.io/otel"
+)
+
+// places is the law of imports. A new package stands here before it compiles in
+// CI; who widens a line says why.
+var places = map[string]place{
+	// Leaves: words that every level shares.
+	"internal/status":     {level: 0, why: "state names, shared by rows and wire"},
+	"internal/credit":     {level: 0, why: "amounts, shared by rows and wire"},
+	"internal/timestamp":  {level: 0, why: "the wire form of times"},
+	"internal/fault":      {level: 0, why: "the one error with a meaning across packages"},
+	"internal/crashpoint": {level: 0, why: "named places where a test kills the process"},
+
+	// Pure tools: no database, no domain.
+	"internal/signature":         {level: 1, inside: []string{"internal/fault"}, why: "what bytes are signed"},
+	"internal/strictjson":        {level: 1, inside: []string{"internal/fault"}, why: "what JSON may be decoded"},
+	"internal/sse":               {level: 1, why: "framing of event streams"},
+	"internal/seal":              {level: 1, outside: []string{ids}, why: "envelope encryption"},
+	"internal/egress":            {level: 1, inside: []string{"internal/fault"}, outside: []string{"code.dny.dev/ssrf"}, why: "the one way out to the network"},
+	"internal/egress/egresstest": {level: 1, outside: []string{"golang.org/x/net/dns/dnsmessage"}, why: "hostile names and servers", tests: true},
+	"internal/groupcommit":       {level: 1, why: "many writes in one transaction"},
+
+	// Storage and wire: what is generated, and the server itself.
+	"gen": {level: 2, why: "only a test: what is generated is fresh"},
+	"gen/api": {
+		level: 2, inside: []string{"internal/status", "internal/credit", "internal/timestamp", "internal/fault"},
+		outside: []string{ids, "github.com/oapi-codegen/runtime", spec}, why: "wire types and routing",
+	},
+	"gen/db": {
+		level: 2, inside: []string{"internal/status", "internal/credit", "internal/fault"},
+		outside: []string{ids, pgx}, why: "queries and rows",
+	},
+	"internal/postgres":  {level: 2, outside: []string{pgx, river, "github.com/vgarvardt/pgx-google-uuid/v5"}, why: "pools and migrations, no word of the domain"},
+	"internal/devdb":     {level: 2, outside: []string{pgx}, why: "a private server, no word of the schema"},
+	"internal/telemetry": {level: 2, inside: []string{"internal/status"}, outside: []string{ids, pgx, traces, "github.com/prometheus/client_golang"}, why: "what Weft says about itself"},
+
+	// Parts: each knows one thing.
+	"internal/postgres/pgtest": {level: 3, inside: []string{"internal/postgres", "internal/devdb"}, outside: []string{pgx}, why: "test databases", tests: true},
+	"internal/record":          {level: 3, inside: []string{"gen/", "internal/timestamp", "internal/status"}, why: "row to record, the only place where shapes change"},
+	"internal/notify":          {level: 3, inside: []string{"internal/postgres", "internal/telemetry"}, outside: []string{ids, pgx}, why: "wake-ups that may be lost"},
+	"internal/idempotency":     {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{ids, pgx}, why: "keys of repeated requests"},
+	"internal/billing":         {level: 3, inside: []string{"gen/db", "internal/credit", "internal/fault"}, outside: []string{ids, pgx}, why: "every write to the ledger"},
+	"internal/auth": {
+		level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres", "internal/signature", "internal/strictjson", "internal/telemetry"},
+		outside: []string{ids, pgx, "golang.org/x/sync"}, why: "keys and principals, no route names",
+	},
+	"internal/contract": {
+		level: 3, inside: []string{"gen/api", "internal/fault", "internal/strictjson"},
+		outside: []string{spec, schema, "github.com/oasdiff/yaml"}, why: "the spec's rules, compiled once",
+	},
+	"internal/component": {
+		level: 3, inside: []string{"internal/credit", "internal/fault", "internal/strictjson"},
+		outside: []string{ids, schema}, why: "what a module is; no database, no queue, no HTTP server",
+	},
+	"internal/client": {level: 3, inside: []string{"gen/api", "internal/signature", "internal/sse"}, outside: []string{ids}, why: "the other end of the wire"},
+	"internal/demo":   {level: 3, why: "the upstream of weft dev's own"},
+
+	// Modules know the component package and the way out, and nothing of Weft's inside.
+	"internal/component/componenttest":       {level: 4, inside: []string{"internal/component", "internal/fault", "internal/egress"}, outside: []string{ids, schema}, why: "what every module must pass", tests: true},
+	"internal/component/modules/upstream":    {level: 4, inside: []string{"internal/component", "internal/egress", "internal/credit"}, why: "HTTP calls of modules"},
+	"internal/component/modules/utility":     {level: 5, inside: []string{"internal/component", "internal/credit"}, outside: []string{ids, "golang.org/x/crypto"}, why: "modules that touch nothing"},
+	"internal/component/modules/apicall":     {level: 5, inside: []string{"internal/component", "internal/credit", "internal/egress", "internal/strictjson"}, outside: []string{ids}, why: "API_CALL"},
+	"internal/component/modules/evm":         {level: 5, inside: []string{"internal/component", "internal/credit", "internal/egress", "internal/strictjson"}, outside: []string{ids, "github.com/ethereum/go-ethereum"}, why: "modules of EVM chains"},
+	"internal/component/modules/evm/evmtest": {level: 5, outside: []string{"github.com/ethereum/go-ethereum"}, why: "a real node for tests", tests: true},
+	"internal/component/modules":             {level: 6, inside: []string{"internal/component", "internal/egress"}, why: "the one list of modules"},
+
+	"internal/catalog": {level: 4, inside: []string{"gen/api", "internal/component", "internal/fault"}, why: "components described to callers"},
+
+	// The product.
+	"internal/callback": {
+		level:   4,
+		inside:  []string{"gen/", "internal/crashpoint", "internal/egress", "internal/fault", "internal/groupcommit", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/signature", "internal/status", "internal/telemetry", "internal/timestamp"},
+		outside: []string{ids, pgx, river, traces}, why: "delivery; knows nothing of how an execution runs",
+	},
+	"internal/execution": {
+		level:   5,
+		inside:  []string{"gen/", "internal/billing", "internal/callback", "internal/component", "internal/crashpoint", "internal/credit", "internal/fault", "internal/groupcommit", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
+		outside: []string{ids, pgx, river, traces, "golang.org/x/sync"}, why: "the life of one execution",
+	},
+	"internal/server": {
+		level:   6,
+		inside:  []string{"gen/api", "internal/auth", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/execution", "internal/fault", "internal/idempotency", "internal/portal", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres"},
+		outside: []string{ids, traces}, why: "HTTP only: no SQL, no queue; of postgres it knows when to say 503",
+	},
+	"internal/portal": {level: 5, inside: []string{"gen/api"}, why: "the docs, from the spec"},
+
+	// Everything meets.
+	"internal/app":      {level: 7, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces}, why: "construction, order of start and stop"},
+	"internal/bench":    {level: 8, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river}, why: "measures the whole"},
+	"conformance":       {level: 8, inside: []string{"gen/api", "conformance/"}, outside: []string{ids, spec}, why: "the contract from outside: its own signer, no internal package"},
+	"conformance/probe": {level: 7, inside: []string{"gen/api"}, outside: []string{spec, ids}, why: "requests and checks of the conformance cases"},
+	"internal/cli":      {level: 9, inside: []string{"internal/", "gen/", "conformance"}, outside: []string{ids, pgx, "github.com/alecthomas/kong"}, why: "one file a command"},
+	"cmd/weft":          {level: 10, inside: []string{"internal/app", "internal/cli"}, why: "flags, signals, exit code"},
+}
+
+// listed is what go list says of a package.
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports", "./...")
+	cmd.Dir = root(t)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []listed
+	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
+		var p listed
+		if err := decoder.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		p.ImportPath = strings.TrimPrefix(p.ImportPath, module)
+		all = append(all, p)
+	}
+	return all
+}
+
+func hasPrefix(path string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool {
+		return path == prefix || strings.HasPrefix(path, strings.TrimSuffix(prefix, "/")+"/")
+	})
+}
+
+func TestImportsGoDownwards(t *testing.T) {
+	for _, p := range packages(t) {
+		here, known := places[p.ImportPath]
+		if !known {
+			t.Errorf("%s has no place in the table", p.ImportPath)
+			continue
+		}
+		for _, path := range p.Imports {
+			target, ours := strings.CutPrefix(path, module)
+			switch there := places[target]; {
+			case !ours && strings.Contains(strings.SplitN(path, "/", 2)[0], "."):
+				if !hasPrefix(path, here.outside) {
+					t.Errorf("%s (%s) imports %s, which is not in its line", p.ImportPath, here.why, path)
+				}
+			case !ours: // the standard library
+			case there.tests && !here.tests:
+				t.Errorf("%s imports %s, which is for test files", p.ImportPath, target)
+			case there.level >= here.level:
+				t.Errorf("%s (level %d) imports %s (level %d)", p.ImportPath, here.level, target, there.level)
+			case !hasPrefix(target, here.inside):
+				t.Errorf("%s (%s) imports %s, which is not in its line", p.ImportPath, here.why, target)
+			}
+		}
+	}
+}
+
+func TestTheTableHasNoStalePlaces(t *testing.T) {
+	var present []string
+	for _, p := range packages(t) {
+		present = append(present, p.ImportPath)
+	}
+	for path := range places {
+		if !slices.Contains(present, path) {
+			t.Errorf("%s stands in the table and is not there", path)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+// workingHalf runs components and delivers callbacks.
+type workingHalf struct {
+	identity *execution.Identity
+	runner   *execution.Runner
+	delivers *callback.Deliverer
+	sweeper  *execution.Sweeper
+	queue    *river.Client[pgx.Tx]
+	log      *slog.Logger
+}
+
+func riverDriver(pool *pgxpool.Pool) *riverpgxv5.Driver { return riverpgxv5.New(pool) }
+
+// queueLogger keeps the queue's own chatter out of the log, not its warnings.
+func queueLogger(log *slog.Logger) *slog.Logger {
+	return slog.New(atLeast{log.Handler(), slog.LevelWarn})
+}
+
+// atLeast is a handler that drops what is below a level.
+type atLeast struct {
+	slog.Handler
+	level slog.Level
+}
+
+func (h atLeast) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= h.level && h.Handler.Enabled(ctx, level)
+}
+
+func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return atLeast{h.Handler.WithAttrs(attrs), h.level}
+}
+
+func (h atLeast) WithGroup(name string) slog.Handler {
+	return atLeast{h.Handler.WithGroup(name), h.level}
+}
+
+func newWorkingHalf(a *App, deps execution.Deps) (*workingHalf, error) {
+	h := &workingHalf{log: a.log}
+	h.identity = execution.NewIdentity(a.cfg.DatabaseURL, a.log)
+	h.delivers = callback.NewDeliverer(callback.Deps{
+		DB: deps.DB, Jobs: deps.Jobs, Keyring: deps.Keyring, Guard: a.guard, Log: a.log,
+		Attempted: a.metrics.CallbackAttempted,
+	}, callback.Settings{Schedule: a.cfg.CallbackSchedule})
+	deps.Deliverer = h.delivers
+	h.runner = execution.NewRunner(deps, h.identity, a.cfg.Workers, a.log)
+	h.sweeper = execution.NewSweeper(h.runner)
+	workers := river.NewWorkers()
+	river.AddWorker(workers, &execution.Worker{Runner: h.runner})
+	river.AddWorker(workers, &callback.Worker{Deliverer: h.delivers})
+	var err error
+	h.queue, err = river.NewClient(riverDriver(a.pools.queue), &river.Config{
+		Schema:  postgres.RiverSchema,
+		Logger:  queueLogger(a.log),
+		Workers: workers,
+		Queues: map[string]river.QueueConfig{
+			execution.Queue: {MaxWorkers: a.cfg.Workers, FetchPollInterval: 250 * time.Millisecond, FetchCooldown: time.Millisecond},
+			callback.Queue:  {MaxWorkers: a.cfg.Workers, FetchPollInterval: 2 * time.Second, FetchCooldown: time.Millisecond},
+		},
+		FetchOnlyKnownKinds:         true,
+		JobTimeout:                  -1, // the deadline of work is our own
+		CompletedJobRetentionPeriod: time.Hour,
+		// A backstop only: the sweep frees what lost processes held long before.
+		RescueStuckJobsAfter: 4 * time.Hour,
+		SoftStopTimeout:      20 * time.Second,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the queue's workers: %w", err)
+	}
+	return h, nil
+}
+
+func (h *workingHalf) start(ctx, background context.Context, running *sync.WaitGroup) error {
+	running.Go(func() {
+		h.identity.Run(background, func(ctx context.Context) {
+			h.sweeper.Sweep(ctx)
+			h.delivers.Sweep(ctx)
+		})
+	})
+	select {
+	case <-h.identity.Ready():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := h.queue.Start(background); err != nil {
+		return fmt.Errorf("start the queue's workers: %w", err)
+	}
+	return nil
+}
+
+// stop lets work under way finish, then interrupts it. The identity lives on
+// until the end: what is being settled is still this worker's.
+func (h *workingHalf) stop(ctx context.Context) {
+	soft, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var both sync.WaitGroup
+	both.Go(func() {
+		if err := h.queue.Stop(ctx); err != nil {
+			h.log.Warn("the queue's workers did not stop in time", "error", err)
+		}
+	})
+	both.Go(func() { h.runner.Drain(soft) })
+	both.Wait()
+	h.delivers.Drain(soft)
+}
