@@ -42,6 +42,7 @@ func (d *doctorCommand) checks() []struct {
 		name string
 		look func(context.Context, *session) []finding
 	}{
+		{"settings", d.lookAtSettings},
 		{"master key", d.lookAtMasterKey},
 		{"data folder", d.lookAtDataFolder},
 		{"PostgreSQL", d.lookAtPostgres},

@@ -93,6 +93,8 @@ func TestDoctorSaysWhatIsWrongAndTheCure(t *testing.T) {
 		want    []string
 	}{
 		{"master key missing", []string{"DATABASE_URL=postgres://127.0.0.1:1/x"}, nil, []string{"WEFT_MASTER_KEY is not set", "openssl rand"}},
+		{"unknown setting", []string{"WEFT_ADRR=127.0.0.1:1"}, nil, []string{"WEFT_ADRR: there is no such setting", "unset"}},
+		{"setting out of range", []string{"WEFT_TIMESTAMP_LEEWAY=1h"}, nil, []string{"WEFT_TIMESTAMP_LEEWAY: must be"}},
 		{"database gone", []string{"DATABASE_URL=postgres://127.0.0.1:1/x"}, nil, []string{"cannot connect", "check host"}},
 		{"database address", []string{"DATABASE_URL=mysql://x"}, nil, []string{"DATABASE_URL has the form"}},
 		{"schema", []string{"DATABASE_URL=" + pgtest.ServerDSN(t)}, nil, []string{"schema version 0", "weft migrate"}},
