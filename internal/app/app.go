@@ -41,6 +41,7 @@ type App struct {
 	verifier  *auth.Verifier
 	metrics   *telemetry.Metrics
 	half      *workingHalf // nil in a process that only serves
+	untrace   func(context.Context) error
 
 	api, ops   door
 	draining   chan struct{} // closed: open streams end, which Shutdown would wait for
@@ -67,6 +68,9 @@ func Start(ctx context.Context, cfg Config, log *slog.Logger) (*App, error) {
 
 // build constructs, from the bottom up, without starting anything.
 func (a *App) build(ctx context.Context) (err error) {
+	if a.untrace, err = telemetry.StartTracing(ctx, a.cfg.TraceEndpoint, Version, a.log); err != nil {
+		return err
+	}
 	if a.pools, err = openPools(ctx, a.cfg); err != nil {
 		return err
 	}
@@ -89,7 +93,7 @@ func (a *App) build(ctx context.Context) (err error) {
 		return err
 	}
 	a.hub = notify.NewHub()
-	a.metrics = telemetry.NewMetrics(Version)
+	a.observe(registry)
 	deps := execution.Deps{
 		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Hub: a.hub, Metrics: a.metrics,
 	}
@@ -106,6 +110,17 @@ func (a *App) build(ctx context.Context) (err error) {
 		return err
 	}
 	return a.buildDoors(registry)
+}
+
+// observe makes the metrics and what they watch by themselves.
+func (a *App) observe(registry *component.Registry) {
+	a.metrics = telemetry.NewMetrics(Version)
+	a.metrics.WatchPool("api", a.pools.api)
+	if a.pools.queue != nil {
+		a.metrics.WatchPool("queue", a.pools.queue)
+	}
+	a.metrics.WatchDatabase(a.pools.api)
+	a.metrics.WatchStuck(registry.Stuck)
 }
 
 // start brings things up from the bottom: wake-ups, workers, then the doors.
@@ -155,6 +170,11 @@ func (a *App) Stop(ctx context.Context) {
 	}
 	if a.pools != nil {
 		a.pools.close()
+	}
+	if a.untrace != nil {
+		if err := a.untrace(ctx); err != nil {
+			a.log.Warn("the last traces were not sent", "error", err)
+		}
 	}
 }
 

@@ -32,6 +32,7 @@ var errQuarantined = &component.Error{
 type Sweeper struct {
 	runner     *Runner
 	reconciled time.Time
+	tidied     time.Time
 }
 
 // NewSweeper makes a sweeper that acts through the runner.
@@ -50,12 +51,38 @@ func (s *Sweeper) Sweep(ctx context.Context) {
 		return
 	}
 	brought, err := s.reconcile(ctx)
+	if err == nil {
+		err = s.backlog(ctx)
+	}
 	s.runner.Metrics.Swept("stranded", brought, err)
 	if err != nil && ctx.Err() == nil {
 		s.runner.log.Warn("reconciliation failed", "error", err)
 		return
 	}
 	s.reconciled = time.Now()
+	if time.Since(s.tidied) >= time.Hour {
+		s.tidy(ctx)
+	}
+}
+
+// tidy forgets idempotency keys that no longer count.
+func (s *Sweeper) tidy(ctx context.Context) {
+	gone, err := db.New().IdempotencyDeleteExpired(ctx, s.runner.DB)
+	s.runner.Metrics.Swept("idempotency_keys", int(gone), err)
+	if err == nil {
+		s.tidied = time.Now()
+	}
+}
+
+// backlog shows how much is unfinished.
+func (s *Sweeper) backlog(ctx context.Context) error {
+	live, err := db.New().ExecutionCountLive(ctx, s.runner.DB)
+	if err != nil {
+		return fmt.Errorf("count live executions: %w", err)
+	}
+	oldest := time.Duration(live.OldestSeconds * float64(time.Second))
+	s.runner.Metrics.Backlog("executions", live.Created+live.Executing, oldest)
+	return nil
 }
 
 func (s *Sweeper) sweepDead(ctx context.Context) (freed int, err error) {

@@ -290,6 +290,15 @@ func (m *Metrics) ListenLost() {
 	}
 }
 
+// WatchStuck shows how many calls were given up and still run.
+func (m *Metrics) WatchStuck(stuck func() int) {
+	if m != nil {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "weft_stuck_calls", Help: "Component calls that were given up at their deadline and still run.",
+		}, func() float64 { return float64(stuck()) }))
+	}
+}
+
 // WatchPool shows the connections of a pool.
 func (m *Metrics) WatchPool(name string, pool *pgxpool.Pool) {
 	if m != nil {
