@@ -156,7 +156,7 @@ func conclude(s *session, record api.ComponentExecution, took time.Duration) err
 	took = took.Round(time.Millisecond)
 	switch record.Status {
 	case status.ExecutionCompleted:
-		s.note("COMPLETED in %v, %v credits", took, record.TotalUsage)
+		s.note("COMPLETED in %v, usage %v", took, record.TotalUsage)
 		return nil
 	case status.ExecutionFailed:
 		var failure struct{ Code, Message string }
@@ -182,7 +182,7 @@ func explain(err error, credentials client.Credentials) error {
 
 func printJSON(w io.Writer, raw []byte) error {
 	var out bytes.Buffer
-	if err := json.Indent(&out, raw, "", "  "); err != nil {
+	if err := json.Indent(&out, bytes.TrimSpace(raw), "", "  "); err != nil {
 		return fmt.Errorf("the answer is not JSON: %w", err)
 	}
 	out.WriteByte('\n')

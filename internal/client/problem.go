@@ -33,6 +33,9 @@ func (p *Problem) Error() string {
 	}
 	fmt.Fprintf(&text, ": %s", p.Detail)
 	for _, one := range p.Errors {
+		if strings.Contains(p.Detail, one.Message) {
+			continue // a fault that stands alone is the detail too
+		}
 		fmt.Fprintf(&text, "\n  %s: %s", one.Pointer, one.Message)
 	}
 	if p.RetryAfter > 0 {

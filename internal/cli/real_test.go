@@ -1,0 +1,122 @@
+package cli_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/postgres/pgtest"
+)
+
+// startWeft runs weft dev on a database of the test's and gives the environment
+// in which the other commands find it.
+func startWeft(t *testing.T) (environ []string, baseURL string) {
+	t.Helper()
+	dir, dsn := t.TempDir(), pgtest.DSN(t)
+	lines, stop := background(t, nil, "dev", "--addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--data-dir="+dir, "--database-url="+dsn)
+	credentials := filepath.Join(dir, "credentials.json")
+	tick, late := time.NewTicker(20*time.Millisecond), time.After(30*time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case line, running := <-lines:
+			if !running {
+				t.Fatalf("weft dev ended: %+v", stop())
+			}
+			t.Log(line)
+		case <-late:
+			t.Fatal("weft dev is not ready after 30 s")
+		case <-tick.C:
+			c, err := client.ReadCredentials(credentials)
+			if err != nil {
+				continue
+			}
+			if answer, err := http.Get(c.BaseURL + "/readyz"); err == nil {
+				answer.Body.Close()
+				if answer.StatusCode == http.StatusOK {
+					return []string{"WEFT_CREDENTIALS=" + credentials, "DATABASE_URL=" + dsn}, c.BaseURL
+				}
+			}
+		}
+	}
+}
+
+func TestCallProxyAndKeysOnTheRealService(t *testing.T) {
+	environ, baseURL := startWeft(t)
+
+	for _, how := range []string{"--wait=15s", "--stream"} {
+		run(t, environ, "", "call", "RANDOM_UUID", how).check(t, 0, `"uuid": "`, "COMPLETED in")
+	}
+	run(t, environ, "", "call", "HASH").check(t, 1, "", "/input/data")
+	run(t, environ, "", "call", "NO_SUCH_MODULE").check(t, 1, "", "400 INVALID_INPUT")
+
+	// A key of its own, for the proxy, which is then revoked.
+	own := filepath.Join(t.TempDir(), "own.json")
+	made := run(t, environ, "", "keys", "create", "--out="+own, "--base-url="+baseURL)
+	made.check(t, 0, "", "Key ")
+	_, after, _ := strings.Cut(made.stderr, "Key ")
+	keyID, _, _ := strings.Cut(after, " ")
+	address, _ := startProxy(t, &service{credentials: own})
+	answer, err := http.Post("http://"+address+"/v1/sdk/components", "application/json",
+		strings.NewReader(`{"module": "RANDOM_HEX", "input": {"bytes": 2}, "config": {}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var record struct{ ID, Status string }
+	err = json.NewDecoder(answer.Body).Decode(&record)
+	answer.Body.Close()
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("through the proxy: %d, %v", answer.StatusCode, err)
+	}
+	stream, err := http.Get("http://" + address + "/v1/sdk/components/executions/" + record.ID + "/stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	var last string
+	for scanner := bufio.NewScanner(stream.Body); scanner.Scan(); {
+		if data, ok := strings.CutPrefix(scanner.Text(), "data: "); ok {
+			last = data
+		}
+	}
+	if !strings.Contains(last, `"status":"COMPLETED"`) {
+		t.Errorf("the last event through the proxy is %q", last)
+	}
+
+	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "is revoked")
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for start := time.Now(); ; <-tick.C {
+		answer, err := http.Get("http://" + address + "/v1/sdk/components")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode == http.StatusUnauthorized {
+			break
+		}
+		if time.Since(start) > time.Second {
+			t.Fatal("a revoked key is accepted after a second")
+		}
+	}
+}
+
+func TestDoctorOnTheRealService(t *testing.T) {
+	environ, baseURL := startWeft(t)
+	key := "WEFT_MASTER_KEY=5tM3cJtqCxq1yKq2n0Hn1cP0D6bV4o8oUu0cVw7wQ2A="
+	address := strings.TrimPrefix(baseURL, "http://")
+	got := doctor(t, append(environ, key), "--addr="+address, "--ops-addr=127.0.0.1:0")
+	for _, want := range []string{"is served by a Weft", "ready at", "accepted: workspace", "agrees with"} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("it does not say %q", want)
+		}
+	}
+	if got.code != 0 {
+		t.Error(got.stdout, got.stderr)
+	}
+}
