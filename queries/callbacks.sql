@@ -43,8 +43,8 @@ WHERE c.state = 'QUEUED';
 -- name: CallbackRecordMany :many
 -- Records attempts: their rows, the counters, the state that follows, and what
 -- becomes of the delivery jobs, in one statement. again_us is the delay before
--- the next attempt in microseconds, negative for none. rearm says that the job
--- is to be made due by this statement, not by the worker that holds it.
+-- the next attempt in microseconds, negative for none; job_us is the delay of
+-- the job, negative when the worker that holds it sees to that.
 -- Survives an attempt made twice at once (each is counted), and the late attempt
 -- of a job that was replaced: its success counts, its failure decides nothing.
 WITH i AS (
@@ -57,7 +57,7 @@ WITH i AS (
            unnest(@errors::text[])            AS error,
            unnest(@delivered::boolean[])      AS delivered,
            unnest(@agains_us::bigint[])       AS again_us,
-           unnest(@rearms::boolean[])         AS rearm
+           unnest(@jobs_us::bigint[])         AS job_us
 ), changed AS (
     UPDATE callbacks c SET
         attempt_count   = c.attempt_count + 1,
@@ -75,7 +75,7 @@ WITH i AS (
     FROM i
     WHERE c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
     RETURNING c.workspace_id, c.execution_id, c.attempt_count, c.state, c.job_id = i.job_id AS owned, i.job_id,
-              i.started_at, i.duration_ms, i.http_status, i.error, i.delivered, i.again_us, i.rearm
+              i.started_at, i.duration_ms, i.http_status, i.error, i.delivered, i.again_us, i.job_us
 ), logged AS (
     INSERT INTO callback_attempts
         (workspace_id, execution_id, attempt, started_at, duration_ms, http_status, error, delivered)
@@ -86,9 +86,9 @@ WITH i AS (
     DELETE FROM river.river_job j USING changed
     WHERE j.id = changed.job_id AND (changed.state <> 'QUEUED' OR NOT changed.owned)
 ), rearmed AS (
-    UPDATE river.river_job j SET state = 'available', scheduled_at = now() + changed.again_us * interval '1 microsecond'
+    UPDATE river.river_job j SET state = 'available', scheduled_at = now() + changed.job_us * interval '1 microsecond'
     FROM changed
-    WHERE j.id = changed.job_id AND changed.state = 'QUEUED' AND changed.owned AND changed.rearm AND changed.again_us >= 0
+    WHERE j.id = changed.job_id AND changed.state = 'QUEUED' AND changed.owned AND changed.job_us >= 0
       AND j.state IN ('running', 'scheduled', 'available')
 )
 SELECT workspace_id, execution_id, (state = 'QUEUED' AND owned)::boolean AS pending FROM changed;
@@ -104,6 +104,11 @@ SELECT * FROM callbacks WHERE workspace_id = @workspace_id AND execution_id = @e
 -- Begins another round of attempts. The caller holds the row's lock.
 UPDATE callbacks SET state = 'QUEUED', round = round + 1, tries = 0, due_at = NULL, job_id = @job_id
 WHERE workspace_id = @workspace_id AND execution_id = @execution_id;
+
+-- name: CallbackRearm :exec
+-- Makes the job of a delivery due that no worker of the queue holds.
+UPDATE river.river_job SET state = 'available', scheduled_at = now() + @delay::interval
+WHERE id = @job_id AND state IN ('scheduled', 'available');
 
 -- name: CallbackHasten :execrows
 -- Makes the next attempt of a callback that waits between two of them due now.

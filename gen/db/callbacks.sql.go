@@ -364,6 +364,22 @@ func (q *Queries) CallbackLock(ctx context.Context, db DBTX, arg CallbackLockPar
 	return i, err
 }
 
+const callbackRearm = `-- name: CallbackRearm :exec
+UPDATE river.river_job SET state = 'available', scheduled_at = now() + $1::interval
+WHERE id = $2 AND state IN ('scheduled', 'available')
+`
+
+type CallbackRearmParams struct {
+	Delay time.Duration
+	JobID int64
+}
+
+// Makes the job of a delivery due that no worker of the queue holds.
+func (q *Queries) CallbackRearm(ctx context.Context, db DBTX, arg CallbackRearmParams) error {
+	_, err := db.Exec(ctx, callbackRearm, arg.Delay, arg.JobID)
+	return err
+}
+
 const callbackRecordMany = `-- name: CallbackRecordMany :many
 WITH i AS (
     SELECT unnest($1::uuid[])     AS workspace_id,
@@ -375,7 +391,7 @@ WITH i AS (
            unnest($7::text[])            AS error,
            unnest($8::boolean[])      AS delivered,
            unnest($9::bigint[])       AS again_us,
-           unnest($10::boolean[])         AS rearm
+           unnest($10::bigint[])         AS job_us
 ), changed AS (
     UPDATE callbacks c SET
         attempt_count   = c.attempt_count + 1,
@@ -393,7 +409,7 @@ WITH i AS (
     FROM i
     WHERE c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
     RETURNING c.workspace_id, c.execution_id, c.attempt_count, c.state, c.job_id = i.job_id AS owned, i.job_id,
-              i.started_at, i.duration_ms, i.http_status, i.error, i.delivered, i.again_us, i.rearm
+              i.started_at, i.duration_ms, i.http_status, i.error, i.delivered, i.again_us, i.job_us
 ), logged AS (
     INSERT INTO callback_attempts
         (workspace_id, execution_id, attempt, started_at, duration_ms, http_status, error, delivered)
@@ -404,9 +420,9 @@ WITH i AS (
     DELETE FROM river.river_job j USING changed
     WHERE j.id = changed.job_id AND (changed.state <> 'QUEUED' OR NOT changed.owned)
 ), rearmed AS (
-    UPDATE river.river_job j SET state = 'available', scheduled_at = now() + changed.again_us * interval '1 microsecond'
+    UPDATE river.river_job j SET state = 'available', scheduled_at = now() + changed.job_us * interval '1 microsecond'
     FROM changed
-    WHERE j.id = changed.job_id AND changed.state = 'QUEUED' AND changed.owned AND changed.rearm AND changed.again_us >= 0
+    WHERE j.id = changed.job_id AND changed.state = 'QUEUED' AND changed.owned AND changed.job_us >= 0
       AND j.state IN ('running', 'scheduled', 'available')
 )
 SELECT workspace_id, execution_id, (state = 'QUEUED' AND owned)::boolean AS pending FROM changed
@@ -422,7 +438,7 @@ type CallbackRecordManyParams struct {
 	Errors       []string
 	Delivered    []bool
 	AgainsUs     []int64
-	Rearms       []bool
+	JobsUs       []int64
 }
 
 type CallbackRecordManyRow struct {
@@ -433,8 +449,8 @@ type CallbackRecordManyRow struct {
 
 // Records attempts: their rows, the counters, the state that follows, and what
 // becomes of the delivery jobs, in one statement. again_us is the delay before
-// the next attempt in microseconds, negative for none. rearm says that the job
-// is to be made due by this statement, not by the worker that holds it.
+// the next attempt in microseconds, negative for none; job_us is the delay of
+// the job, negative when the worker that holds it sees to that.
 // Survives an attempt made twice at once (each is counted), and the late attempt
 // of a job that was replaced: its success counts, its failure decides nothing.
 func (q *Queries) CallbackRecordMany(ctx context.Context, db DBTX, arg CallbackRecordManyParams) ([]CallbackRecordManyRow, error) {
@@ -448,7 +464,7 @@ func (q *Queries) CallbackRecordMany(ctx context.Context, db DBTX, arg CallbackR
 		arg.Errors,
 		arg.Delivered,
 		arg.AgainsUs,
-		arg.Rearms,
+		arg.JobsUs,
 	)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ type attempt struct {
 	delivery
 	outcome
 	again time.Duration // before the next attempt; negative: there is none
-	rearm bool          // the record makes the job due
+	job   time.Duration // before the job is due; negative: its holder sees to that
 }
 
 // recordPatience is how long the record of an attempt is tried while the
@@ -55,10 +55,6 @@ func (d *Deliverer) flushRecords(ctx context.Context, items []attempt) ([]bool, 
 		if err != nil {
 			return nil, err
 		}
-		again := int64(-1)
-		if a.again >= 0 {
-			again = a.again.Microseconds()
-		}
 		p.WorkspaceIds = append(p.WorkspaceIds, a.WorkspaceID)
 		p.ExecutionIds = append(p.ExecutionIds, a.ExecutionID)
 		p.JobIds = append(p.JobIds, a.jobID)
@@ -67,8 +63,8 @@ func (d *Deliverer) flushRecords(ctx context.Context, items []attempt) ([]bool, 
 		p.HTTPStatuses = append(p.HTTPStatuses, int16(a.status))
 		p.Errors = append(p.Errors, string(failure))
 		p.Delivered = append(p.Delivered, a.delivered())
-		p.AgainsUs = append(p.AgainsUs, again)
-		p.Rearms = append(p.Rearms, a.rearm)
+		p.AgainsUs = append(p.AgainsUs, max(a.again.Microseconds(), -1))
+		p.JobsUs = append(p.JobsUs, max(a.job.Microseconds(), -1))
 	}
 	rows, err := db.New().CallbackRecordMany(ctx, d.DB, p)
 	if err != nil {

@@ -72,19 +72,40 @@ func TestCB02AReceiverThatIsDownUsesUpTheSchedule(t *testing.T) {
 
 func TestCB02TheSecondAttemptWaitsInTheQueueAsPlanned(t *testing.T) {
 	t.Parallel()
-	for name, here := range map[string]bool{"through the queue": false, "in the finishing process": true} {
-		b := newBench(t, options{})
+	for name, way := range ways {
+		b := newBench(t, options{full: way.full})
 		r := b.receiver(t, always(500))
 		f := b.accept(t, wish{url: r.url})[0]
-		b.finish(t, here, f)
+		b.finish(t, way.here, f)
 		b.await(t, 1)
 		row := b.row(t, f)
 		var wait, due float64
 		err := b.pool.QueryRow(t.Context(), `SELECT extract(epoch FROM scheduled_at - $2), extract(epoch FROM $3::timestamptz - $2)
 			FROM river.river_job WHERE id = $1 AND state IN ('available', 'scheduled', 'running')`, *row.JobID, *row.LastAttemptAt, *row.DueAt).Scan(&wait, &due)
-		if err != nil || row.State != stateQueued || due < 4 || due > 6 {
-			t.Errorf("%s: state %s, due after %.2f s, %v", name, row.State, due, err)
+		if err != nil || row.State != stateQueued || due < 4 || due > 6 || wait < due-0.01 || way.full && wait > due+0.01 {
+			t.Errorf("%s: state %s, due after %.2f s, job after %.2f s, %v", name, row.State, due, wait, err)
 		}
+	}
+}
+
+func TestCB02AShortDelayIsKeptToTheMoment(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, options{idle: true, settings: Settings{Schedule: []time.Duration{0, time.Second, 100 * time.Millisecond, 20 * time.Second}}})
+	r := b.receiver(t, always(500))
+	f := b.accept(t, wish{url: r.url})[0]
+	b.finish(t, true, f)
+	b.await(t, 3)
+	got := r.all()
+	for i, planned := range []time.Duration{time.Second, 100 * time.Millisecond} {
+		if gap := got[i+1].at.Sub(got[i].at); gap < planned*8/10 || gap > planned*12/10+200*time.Millisecond {
+			t.Errorf("attempt %d came %s after the one before", i+2, gap)
+		}
+	}
+	b.deliverer.Drain(t.Context()) // does not wait for what is kept
+	row := b.row(t, f)
+	var in float64
+	if err := b.pool.QueryRow(t.Context(), "SELECT extract(epoch FROM scheduled_at - now()) FROM river.river_job WHERE id = $1", *row.JobID).Scan(&in); err != nil || in < 14 || in > 24 {
+		t.Errorf("given back with %.1f s to go, %v", in, err)
 	}
 }
 
@@ -102,8 +123,8 @@ func TestCB04GoneStopsTheDelivery(t *testing.T) {
 func TestCB05EveryAttemptSendsTheSameBytesAndSignature(t *testing.T) {
 	t.Parallel()
 	secret := "s3cret-ключ"
-	for name, here := range map[string]bool{"through the queue": false, "in the finishing process": true} {
-		b := newBench(t, options{settings: Settings{Schedule: times(5)}})
+	for name, way := range ways {
+		b := newBench(t, options{settings: Settings{Schedule: times(5)}, full: way.full})
 		r := b.receiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 			if n < 5 {
 				w.WriteHeader(http.StatusBadGateway)
@@ -113,7 +134,7 @@ func TestCB05EveryAttemptSendsTheSameBytesAndSignature(t *testing.T) {
 			url: r.url, secret: &secret, headers: map[string]string{"authorization": "Bearer abc", "X-Order": "42"},
 			traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		})[0]
-		b.finish(t, here, f)
+		b.finish(t, way.here, f)
 		b.await(t, 5)
 		got := r.all()
 		if len(got) != 5 {

@@ -126,21 +126,39 @@ func (d *Deliverer) deliver(ctx context.Context, c delivery) (again time.Duratio
 	if !d.begin(c.ExecutionID) {
 		return d.net(), nil
 	}
-	defer d.end(c.ExecutionID)
+	v, err := func() (verdict, error) {
+		defer d.end(c.ExecutionID)
+		return d.attempt(ctx, c)
+	}()
+	if v.kept {
+		c.tries, c.held = c.tries+1, false
+		go d.deliverHere(c, v.again)
+		return 0, nil
+	}
+	return v.again, err
+}
+
+// verdict is what follows an attempt, or its omission.
+type verdict struct {
+	again time.Duration // 0: nothing that the holder of the job has to see to
+	kept  bool          // this process makes the next attempt after again
+}
+
+func (d *Deliverer) attempt(ctx context.Context, c delivery) (verdict, error) {
 	secrets, err := unseal(d.Keyring, c.WorkspaceID, c.ExecutionID, c.sealed)
 	if err != nil {
-		return 0, err
+		return verdict{}, err
 	}
 	leave, again := d.enter(ctx, c)
 	if leave == nil {
-		return again, nil
+		return verdict{again: again}, nil
 	}
 	out, err := d.sender.send(ctx, Message{
 		ExecutionID: c.ExecutionID, URL: c.url, Body: c.body, Secrets: secrets, Traceparent: c.traceparent,
 	})
 	leave()
 	if err != nil {
-		return 0, err
+		return verdict{}, err
 	}
 	if out.delivered() {
 		crashpoint.Reached(crashpoint.AfterDelivery)
@@ -148,32 +166,53 @@ func (d *Deliverer) deliver(ctx context.Context, c delivery) (again time.Duratio
 	return d.settle(ctx, c, out)
 }
 
-// settle records the attempt and says what the holder of the job has to do.
-func (d *Deliverer) settle(ctx context.Context, c delivery, out outcome) (time.Duration, error) {
+// settle records the attempt and decides who makes the next one.
+func (d *Deliverer) settle(ctx context.Context, c delivery, out outcome) (verdict, error) {
+	a := attempt{delivery: c, outcome: out, again: none, job: none}
 	delay, more := next(d.schedule, c.tries+1, out, rand.Float64())
-	a := attempt{delivery: c, outcome: out, again: -1}
+	kept := false
 	if more {
-		// A long delay is written into the job by the record itself, exact to the
-		// moment. A short one is left to the holder of the job: the job could come
-		// again before its present run is closed.
-		a.again, a.rearm = delay, !c.held || delay >= longDelay
+		a.again = delay
+		kept = delay <= maxKept && d.handoff.reserve(c.WorkspaceID, len(c.body))
+		switch {
+		case kept:
+			a.job = delay + d.safetyNet()
+		case !c.held || delay >= longDelay:
+			a.job = delay
+		}
 	}
 	pending, err := d.record(ctx, a)
+	if kept && !pending {
+		d.handoff.release(c.WorkspaceID, len(c.body))
+	}
 	if err != nil {
-		return 0, err
+		return verdict{}, err
 	}
 	crashpoint.Reached(crashpoint.AfterRecording)
 	if d.Attempted != nil {
 		d.Attempted(out.class, out.took)
 	}
-	if !pending || !more || a.rearm {
-		return 0, nil
+	switch {
+	case pending && kept:
+		return verdict{again: delay, kept: true}, nil
+	case pending && a.job == none:
+		return verdict{again: max(delay, time.Millisecond)}, nil
 	}
-	return max(delay, time.Millisecond), nil
+	return verdict{}, nil
 }
 
-// longDelay is more than the queue takes to close a run.
-const longDelay = time.Second
+const (
+	none = time.Duration(-time.Microsecond) // no time at all: nothing follows
+
+	// maxKept is the longest delay for which this process keeps the next attempt
+	// itself, exact to the moment.
+	maxKept = 30 * time.Second
+
+	// longDelay is more than the queue takes to close a run. A shorter delay is
+	// left to the worker that holds the job: written into the job, it could bring
+	// the job again before that run is closed.
+	longDelay = time.Second
+)
 
 // enter passes the gates of the workspace and of the host. Without a pass it
 // says when to come again.

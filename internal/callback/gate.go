@@ -11,6 +11,7 @@ import (
 const (
 	quickMean   = 250 * time.Millisecond // of an exchange with a receiver worth waiting for
 	quickOldest = 500 * time.Millisecond // age of the oldest exchange under way
+	benefit     = 500 * time.Millisecond // of the doubt, for a receiver not yet known
 	maxPatience = 2 * time.Second
 	recheck     = 100 * time.Millisecond
 	maxWaiting  = 1024
@@ -69,7 +70,7 @@ func (g *gate) enter(ctx context.Context, key string) (*pass, time.Duration) {
 		g.mu.Unlock()
 		return &pass{gate: g, key: key, begun: begun}, 0
 	}
-	if !l.worthWaiting(begun, g.limit) {
+	if len(l.waiting) >= maxWaiting || !l.quick(begun) {
 		defer g.mu.Unlock()
 		return nil, l.away(begun, g.limit)
 	}
@@ -157,13 +158,16 @@ func (g *gate) lane(key string, now time.Time) *lane {
 func (l *lane) learn(took time.Duration) {
 	if !l.proven {
 		l.proven, l.mean = true, took
-		return
+	} else {
+		l.mean += (took - l.mean) / 8
 	}
-	l.mean += (took - l.mean) / 8
+	if l.mean <= quickMean {
+		l.turn = time.Time{}
+	}
 }
 
 // quick reports whether exchanges end fast at present. Of an unknown receiver
-// only the first moments are given the benefit of the doubt.
+// only the first moments count.
 func (l *lane) quick(now time.Time) bool {
 	oldest := now
 	for _, begun := range l.busy {
@@ -172,16 +176,9 @@ func (l *lane) quick(now time.Time) bool {
 		}
 	}
 	if !l.proven {
-		return now.Sub(oldest) <= quickMean
+		return now.Sub(oldest) <= benefit
 	}
 	return l.mean <= quickMean && now.Sub(oldest) <= quickOldest
-}
-
-func (l *lane) worthWaiting(now time.Time, limit int) bool {
-	if !l.proven {
-		return len(l.waiting) < limit && l.quick(now)
-	}
-	return len(l.waiting) < maxWaiting && l.quick(now)
 }
 
 // away gives the time after which to come again: each one sent away gets a turn
@@ -189,7 +186,7 @@ func (l *lane) worthWaiting(now time.Time, limit int) bool {
 func (l *lane) away(now time.Time, limit int) time.Duration {
 	pace := l.mean
 	if !l.proven {
-		pace = time.Second
+		pace = benefit
 	}
 	if l.turn.Before(now) {
 		l.turn = now

@@ -24,8 +24,9 @@ const (
 // handoff counts the deliveries that this process makes right after the commit
 // that queued them. Their jobs in the queue are due later: the safety net.
 type handoff struct {
-	ctx  context.Context // ends when deliveries must stop
-	stop context.CancelFunc
+	ctx     context.Context // ends when deliveries must stop
+	stop    context.CancelFunc
+	closing chan struct{} // closed when none must begin any more
 
 	mu      sync.Mutex
 	closed  bool
@@ -37,6 +38,7 @@ type handoff struct {
 
 func (h *handoff) init() {
 	h.ctx, h.stop = context.WithCancel(context.Background())
+	h.closing = make(chan struct{})
 	h.each = make(map[uuid.UUID]int)
 }
 
@@ -67,7 +69,10 @@ func (h *handoff) release(workspaceID uuid.UUID, size int) {
 
 func (h *handoff) drain(ctx context.Context) {
 	h.mu.Lock()
-	h.closed = true
+	if !h.closed {
+		h.closed = true
+		close(h.closing)
+	}
 	h.mu.Unlock()
 	drained := make(chan struct{})
 	go func() { h.running.Wait(); close(drained) }()
@@ -94,7 +99,14 @@ func (r *Ready) Start() {
 		return
 	}
 	for _, c := range r.deliveries {
-		go r.deliverer.deliverHere(c, r.frozen.Add(startWithin))
+		go func() {
+			defer r.deliverer.handoff.release(c.WorkspaceID, len(c.body))
+			if time.Since(r.frozen) > startWithin {
+				r.deliverer.giveBack(r.deliverer.handoff.ctx, c, 0)
+				return
+			}
+			r.deliverer.attemptHere(r.deliverer.handoff.ctx, c, r.frozen.Add(startWithin))
+		}()
 	}
 }
 
@@ -108,15 +120,26 @@ func (r *Ready) Drop() {
 	}
 }
 
-// deliverHere makes one attempt without a trip through the queue. Whatever it
-// leaves open, the queue is told to bring.
-func (d *Deliverer) deliverHere(c delivery, latest time.Time) {
+// deliverHere makes the next attempt after a delay, without a trip through the
+// queue.
+func (d *Deliverer) deliverHere(c delivery, delay time.Duration) {
 	defer d.handoff.release(c.WorkspaceID, len(c.body))
 	ctx := d.handoff.ctx
-	if time.Now().After(latest) {
-		d.giveBack(ctx, c, time.Millisecond)
+	begin := time.Now().Add(delay)
+	select {
+	case <-d.handoff.closing:
+		d.giveBack(ctx, c, max(time.Until(begin), 0))
 		return
+	case <-time.After(delay):
 	}
+	if d.stillDue(ctx, c) {
+		d.attemptHere(ctx, c, begin.Add(startWithin))
+	}
+}
+
+// attemptHere makes one attempt, waiting for its turn until latest. Whatever it
+// leaves open, the queue is told to bring.
+func (d *Deliverer) attemptHere(ctx context.Context, c delivery, latest time.Time) {
 	again, err := d.deliver(ctx, c)
 	for err == nil && again > 0 && again < time.Second && time.Now().Add(again).Before(latest) {
 		select {
@@ -137,12 +160,20 @@ func (d *Deliverer) deliverHere(c delivery, latest time.Time) {
 	}
 }
 
+// stillDue reports whether the attempt that was kept is still this process's to
+// make: meanwhile it may have been hastened, or made by another. If that cannot
+// be told, the queue brings it.
+func (d *Deliverer) stillDue(ctx context.Context, c delivery) bool {
+	row, err := d.loads.Do(ctx, c.Args)
+	return err == nil && row != nil && row.JobID != nil && *row.JobID == c.jobID && int(row.Tries) == c.tries
+}
+
 // giveBack makes the job of a delivery due that this process did not attempt. If
 // that fails, the job is due by itself a little later.
 func (d *Deliverer) giveBack(ctx context.Context, c delivery, again time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if err := db.New().RiverJobRearm(ctx, d.DB, db.RiverJobRearmParams{ID: c.jobID, Delay: again}); err != nil {
+	if err := db.New().CallbackRearm(ctx, d.DB, db.CallbackRearmParams{JobID: c.jobID, Delay: again}); err != nil {
 		d.Log.WarnContext(ctx, "callback was left to its safety net", "execution_id", c.ExecutionID, "error", err)
 	}
 }

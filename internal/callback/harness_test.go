@@ -45,6 +45,7 @@ type options struct {
 	settings Settings
 	policy   egress.Policy
 	idle     bool // no worker takes from the queue
+	full     bool // this process has no room to deliver on its own
 }
 
 // bench is a database with a deliverer, a queue and a certificate authority.
@@ -105,6 +106,9 @@ func newBench(t testing.TB, o options) *bench {
 		DB: b.pool, Jobs: b.jobs, Keyring: b.keyring, Guard: guard, Log: log,
 		Attempted: func(class string, _ time.Duration) { b.attempts <- class },
 	}, o.settings)
+	if o.full {
+		b.deliverer.handoff.held = maxHeld
+	}
 	worker.Deliverer = b.deliverer
 	b.service = NewService(b.pool, b.jobs)
 	t.Cleanup(func() {
@@ -160,6 +164,17 @@ func newID(t testing.TB) uuid.UUID {
 		t.Fatal(err)
 	}
 	return id
+}
+
+// ways are those on which deliveries and their retries travel.
+var ways = map[string]struct {
+	here bool // the finishing process begins
+	full bool
+}{
+	"in the finishing process":   {true, false},
+	"begun by the queue":         {false, false},
+	"by the queue alone":         {false, true},
+	"refused, then by the queue": {true, true},
 }
 
 // wish is a callback as a caller asks for it.
@@ -218,13 +233,14 @@ func (b *bench) finish(t testing.TB, here bool, finals ...Final) {
 	t.Helper()
 	var ready *Ready
 	err := pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
-		for _, f := range finals {
-			_, err := tx.Exec(t.Context(), "UPDATE component_executions SET status = 'COMPLETED', output = '{}', finished_at = now() WHERE id = $1", f.ID)
-			if err != nil {
-				return err
-			}
+		ids := make([]uuid.UUID, len(finals))
+		for i, f := range finals {
+			ids[i] = f.ID
 		}
-		var err error
+		_, err := tx.Exec(t.Context(), "UPDATE component_executions SET status = 'COMPLETED', output = '{}', finished_at = now() WHERE id = ANY($1) AND finished_at IS NULL", ids)
+		if err != nil {
+			return err
+		}
 		if !here {
 			return FreezeManyTx(t.Context(), tx, b.jobs, finals)
 		}

@@ -42,12 +42,12 @@ func flood(conn net.Conn, head, filler string, count *atomic.Int64) {
 	}
 }
 
+// Not parallel: it measures time and memory.
 func TestCB06HostileAnswersEndInTimeAndMemory(t *testing.T) {
-	t.Parallel()
 	ca := egresstest.NewCA(t)
 	guard := egress.New(egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Roots: ca.Pool})
 	t.Cleanup(guard.Close)
-	sender := NewSender(guard, 700*time.Millisecond)
+	sender := NewSender(guard, 2*time.Second)
 	for name, c := range map[string]struct {
 		serve func(net.Conn, *atomic.Int64)
 		class string
@@ -92,7 +92,7 @@ func TestCB06HostileAnswersEndInTimeAndMemory(t *testing.T) {
 				if err != nil || out.class != c.class {
 					t.Errorf("%s: class %q, %v", name, out.class, err)
 				}
-				if took := time.Since(begun); took > 3*time.Second {
+				if took := time.Since(begun); took > 3*time.Second+drainTime {
 					t.Errorf("%s: the attempt took %s", name, took)
 				}
 			})
@@ -217,9 +217,9 @@ func TestCB17WhatTheReceiverSaysIsNowhere(t *testing.T) {
 }
 
 // TestCB19 has 2,000 callbacks to a host that accepts connections and never
-// answers, and at the same time a healthy receiver of another workspace.
+// answers, and at the same time a healthy receiver of another workspace. Not
+// parallel: it measures time.
 func TestCB19ADeadHostDoesNotDelayAnotherWorkspace(t *testing.T) {
-	t.Parallel()
 	for name, here := range map[string]bool{"through the queue": false, "in the finishing process": true} {
 		b := newBench(t, options{})
 		dead := b.ca.Raw(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
