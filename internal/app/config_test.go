@@ -1,0 +1,68 @@
+package app
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+const goodKey = "kFVXAOMxpTgbKrnUEDHQd0sJaltyyGTuDF2vW5y2x9M="
+
+func TestOP08AConfigurationThatIsNotSafeIsRefused(t *testing.T) {
+	good := []string{"DATABASE_URL=postgres://x", "WEFT_MASTER_KEY=" + goodKey}
+	for name, tc := range map[string]struct {
+		environ []string
+		want    string // part of the error; "" = accepted
+	}{
+		"complete":           {good, ""},
+		"no database":        {good[1:], "DATABASE_URL"},
+		"no master key":      {good[:1], "WEFT_MASTER_KEY"},
+		"short master key":   {[]string{good[0], "WEFT_MASTER_KEY=c2hvcnQ="}, "32"},
+		"regular master key": {[]string{good[0], "WEFT_MASTER_KEY=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}, "random"},
+		"unknown option":     {append(good[:2:2], "WEFT_ADRESS=x"), "WEFT_ADRESS"},
+		"bad network":        {append(good[:2:2], "WEFT_ALLOW_NETWORKS=10.0.0.0/99"), "WEFT_ALLOW_NETWORKS"},
+		"leeway too long":    {append(good[:2:2], "WEFT_TIMESTAMP_LEEWAY=3s"), "WEFT_TIMESTAMP_LEEWAY"},
+		"no workers":         {append(good[:2:2], "WEFT_WORKERS=0"), "WEFT_WORKERS"},
+		"bad schedule":       {append(good[:2:2], "WEFT_CALLBACK_SCHEDULE=5s,soon"), "WEFT_CALLBACK_SCHEDULE"},
+		"missing CA file":    {append(good[:2:2], "WEFT_EGRESS_CA_FILE=/nowhere"), "WEFT_EGRESS_CA_FILE"},
+	} {
+		_, err := ConfigFromEnv(tc.environ)
+		if tc.want == "" && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: the error is %v, want one that names %s", name, err, tc.want)
+		}
+	}
+}
+
+func TestAllFaultsOfAConfigurationComeAtOnceWithoutSecrets(t *testing.T) {
+	_, err := ConfigFromEnv([]string{"WEFT_MASTER_KEY=not-a-key", "WEFT_NONSENSE=1", "WEFT_WORKERS=many"})
+	if err == nil {
+		t.Fatal("it was accepted")
+	}
+	for _, name := range []string{"DATABASE_URL", "WEFT_MASTER_KEY", "WEFT_NONSENSE", "WEFT_WORKERS"} {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is not named in %v", name, err)
+		}
+	}
+	if strings.Contains(err.Error(), "not-a-key") {
+		t.Errorf("the error shows the key: %v", err)
+	}
+}
+
+func TestSettingsOfTheEnvironmentAreRead(t *testing.T) {
+	cfg, err := ConfigFromEnv([]string{
+		"DATABASE_URL=postgres://x", "WEFT_MASTER_KEY=" + goodKey, "WEFT_WORKERS=7", "WEFT_TIMESTAMP_LEEWAY=1s",
+		"WEFT_CALLBACK_SCHEDULE=0s, 1s,2m", "WEFT_ALLOW_NETWORKS=127.0.0.0/8,10.1.2.3", "HOME=/x",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Workers != 7 || cfg.TimestampLeeway != time.Second || len(cfg.CallbackSchedule) != 3 || cfg.CallbackSchedule[2] != 2*time.Minute {
+		t.Errorf("read %+v", cfg)
+	}
+	if len(cfg.AllowNetworks) != 2 || cfg.AllowNetworks[1].String() != "10.1.2.3/32" {
+		t.Errorf("networks %v", cfg.AllowNetworks)
+	}
+}
