@@ -1,0 +1,247 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// upstream stands for what components act upon. It counts its effects: one for
+// each request that arrives, by the reference that the request names.
+type upstream struct {
+	*httptest.Server
+	mu      sync.Mutex
+	effects map[string]int
+	holding int           // requests that wait
+	gate    chan struct{} // open when closed
+}
+
+func newUpstream(t testing.TB) *upstream {
+	u := &upstream{effects: map[string]int{}, gate: make(chan struct{})}
+	close(u.gate)
+	u.Server = httptest.NewServer(u)
+	t.Cleanup(func() { u.release(); u.CloseClientConnections(); u.Close() })
+	return u
+}
+
+// ServeHTTP takes effect, waits for the gate and for `ms`, and answers.
+func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ref := r.URL.Query().Get("ref")
+	u.mu.Lock()
+	u.effects[ref]++
+	u.holding++
+	gate := u.gate
+	u.mu.Unlock()
+	defer func() { u.mu.Lock(); u.holding--; u.mu.Unlock() }()
+	select {
+	case <-gate:
+	case <-r.Context().Done():
+		return
+	}
+	if ms, _ := strconv.Atoi(r.URL.Query().Get("ms")); ms > 0 {
+		select {
+		case <-time.After(time.Duration(ms) * time.Millisecond):
+		case <-r.Context().Done():
+			return
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"ref":%q}`, ref)
+}
+
+// hold makes every request wait from now on.
+func (u *upstream) hold() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.gate = make(chan struct{})
+}
+
+// release lets them go on.
+func (u *upstream) release() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	select {
+	case <-u.gate:
+	default:
+		close(u.gate)
+	}
+}
+
+// running is how many requests wait.
+func (u *upstream) running() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.holding
+}
+
+func (u *upstream) count(ref string) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.effects[ref]
+}
+
+// repeats is how many effects there were beyond one for each reference.
+func (u *upstream) repeats() (n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, times := range u.effects {
+		n += times - 1
+	}
+	return n
+}
+
+// callbackSecret signs every callback of the scenarios; it must be in no log.
+const callbackSecret = "canary-of-the-callbacks"
+
+// copies is what the receiver got for one execution.
+type copies struct {
+	body     []byte // of the first
+	count    int
+	after2xx int  // that came after one was answered with 2xx
+	answered bool // with 2xx
+	differ   bool // from the first, in body or signature
+	forged   bool // the signature does not fit the body
+	first    time.Time
+}
+
+// receiver takes callbacks and keeps what it got.
+type receiver struct {
+	*httptest.Server
+	mu     sync.Mutex
+	seen   map[string]*copies
+	answer func(w http.ResponseWriter, r *http.Request, id string) // nil: 204
+}
+
+func newReceiver(t testing.TB) *receiver {
+	v := &receiver{seen: map[string]*copies{}}
+	v.Server = httptest.NewServer(v)
+	t.Cleanup(func() { v.CloseClientConnections(); v.Close() })
+	return v
+}
+
+// ServeHTTP keeps a delivery, then answers it.
+func (v *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // cut off: nobody may count on it
+	}
+	id := r.Header.Get("X-Svc-Execution-Id")
+	v.keep(id, body, r.Header.Get("X-Svc-Signature"))
+	recorder := &statusOf{ResponseWriter: w, status: http.StatusNoContent}
+	if v.answer != nil {
+		v.answer(recorder, r, id)
+	} else {
+		recorder.WriteHeader(http.StatusNoContent)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.seen[id].answered = v.seen[id].answered || recorder.status < 300
+}
+
+type statusOf struct {
+	http.ResponseWriter
+	status int
+}
+
+func (s *statusOf) WriteHeader(code int) {
+	s.status = code
+	s.ResponseWriter.WriteHeader(code)
+}
+
+func (v *receiver) keep(id string, body []byte, signature string) {
+	mac := hmac.New(sha256.New, []byte(callbackSecret))
+	mac.Write(body)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c := v.seen[id]
+	if c == nil {
+		c = &copies{body: body, first: time.Now()}
+		v.seen[id] = c
+	}
+	c.count++
+	if c.answered {
+		c.after2xx++
+	}
+	c.differ = c.differ || !bytes.Equal(c.body, body)
+	c.forged = c.forged || signature != "hmac-sha256-v1="+hex.EncodeToString(mac.Sum(nil))
+}
+
+// of is a copy of what came for one execution; nil when nothing did.
+func (v *receiver) of(id string) *copies {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if c, ok := v.seen[id]; ok {
+		return new(*c)
+	}
+	return nil
+}
+
+// delivered is for how many executions a callback was accepted.
+func (v *receiver) delivered() (n int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, c := range v.seen {
+		if c.answered {
+			n++
+		}
+	}
+	return n
+}
+
+// doubled is how many callbacks came again after they had been accepted.
+func (v *receiver) doubled() (n int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, c := range v.seen {
+		n += c.after2xx
+	}
+	return n
+}
+
+// blackHole accepts connections at the address and answers nothing, ever.
+func blackHole(t testing.TB) (url string, connections func() int) {
+	var mu sync.Mutex
+	count := 0
+	release := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		count++
+		mu.Unlock()
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(func() { close(release); s.CloseClientConnections(); s.Close() })
+	return s.URL, func() int { mu.Lock(); defer mu.Unlock(); return count }
+}
+
+// secretsIn names the secrets of the scenarios that a text holds.
+func secretsIn(text string, secrets ...string) (found []string) {
+	for _, secret := range append(secrets, callbackSecret) {
+		if secret != "" && strings.Contains(text, secret) {
+			found = append(found, secret[:min(8, len(secret))]+"...")
+		}
+	}
+	return found
+}
+
+// workers runs n goroutines until each has returned or ctx ends.
+func workers(ctx context.Context, n int, work func(ctx context.Context, worker int)) {
+	var all sync.WaitGroup
+	for worker := range n {
+		all.Go(func() { work(ctx, worker) })
+	}
+	all.Wait()
+}
