@@ -143,7 +143,7 @@ func (s *Service) Attempts(ctx context.Context, workspaceID, executionID uuid.UU
 	if cursor != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(cursor)
 		if err != nil || len(raw) != 4 {
-			return page, fault.Invalid("/cursor", "The cursor is not one that a page of this list gave out.")
+			return page, fault.Invalid("/query/cursor", "The cursor is not one that a page of this list gave out.")
 		}
 		before = int32(binary.BigEndian.Uint32(raw))
 	}

@@ -121,7 +121,7 @@ func TestStrictHandlingRefusesWhatTheContractDoesNotKnow(t *testing.T) {
 	}
 	none := func(string) string { return "" }
 	err = operations["listComponents"].CheckParameters(none, url.Values{"nonce": {"1"}, "limit": {"5"}}, nil, true)
-	if got, want := faults(t, err), "/nonce is not a known query parameter"; got != want {
+	if got, want := faults(t, err), "/query/nonce is not a known query parameter"; got != want {
 		t.Errorf("got %s", got)
 	}
 }
@@ -136,24 +136,24 @@ func TestCheckParameters(t *testing.T) {
 	}{
 		{name: "nothing", operation: "listComponentExecutions"},
 		{name: "right", operation: "listComponentExecutions", query: "limit=100&cursor=QUJD&nonce=7"},
-		{name: "zero", operation: "listComponentExecutions", query: "limit=0", want: "/limit must be at least 1"},
-		{name: "many", operation: "listComponentExecutions", query: "limit=101", want: "/limit must be at most 100"},
-		{name: "no number", operation: "listComponentExecutions", query: "limit=ten", want: "/limit must be of type integer"},
-		{name: "huge", operation: "listComponentExecutions", query: "limit=" + strings.Repeat("9", 5000), want: "/limit must be of type integer"},
-		{name: "leading zero", operation: "listComponentExecutions", query: "limit=020", want: "/limit must be of type integer"},
-		{name: "twice", operation: "listComponentExecutions", query: "limit=1&limit=2", want: "/limit must be given only once"},
-		{name: "cursor", operation: "listComponentExecutions", query: "cursor=%20", want: "/cursor must match ^[A-Za-z0-9_-]+$"},
+		{name: "zero", operation: "listComponentExecutions", query: "limit=0", want: "/query/limit must be at least 1"},
+		{name: "many", operation: "listComponentExecutions", query: "limit=101", want: "/query/limit must be at most 100"},
+		{name: "no number", operation: "listComponentExecutions", query: "limit=ten", want: "/query/limit must be of type integer"},
+		{name: "huge", operation: "listComponentExecutions", query: "limit=" + strings.Repeat("9", 5000), want: "/query/limit must be of type integer"},
+		{name: "leading zero", operation: "listComponentExecutions", query: "limit=020", want: "/query/limit must be of type integer"},
+		{name: "twice", operation: "listComponentExecutions", query: "limit=1&limit=2", want: "/query/limit must be given only once"},
+		{name: "cursor", operation: "listComponentExecutions", query: "cursor=%20", want: "/query/cursor must match ^[A-Za-z0-9_-]+$"},
 		{name: "id", operation: "getComponentExecution", path: id},
 		{name: "upper case id", operation: "getComponentExecution", path: strings.ToUpper(id), want: "404"},
 		{name: "braced id", operation: "getComponentExecution", path: "{" + id + "}", want: "404"},
 		{name: "no id", operation: "getComponentExecution", path: "nope", want: "404"},
 		{name: "module", operation: "getComponent", path: "random_uuid", want: "404"},
 		{name: "force", operation: "replayComponentCallback", path: id, query: "force=true"},
-		{name: "forced", operation: "replayComponentCallback", path: id, query: "force=yes", want: "/force must be of type boolean"},
+		{name: "forced", operation: "replayComponentCallback", path: id, query: "force=yes", want: "/query/force must be of type boolean"},
 		{name: "key", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"order 4711, first"}}},
-		{name: "long key", operation: "executeComponent", header: http.Header{"Idempotency-Key": {strings.Repeat("k", 256)}}, want: `/Idempotency-Key must have at most 255 characters; /Idempotency-Key must match ^[\x20-\x7E]{1,255}$`},
-		{name: "two keys", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"a", "b"}}, want: "/Idempotency-Key must be given only once"},
-		{name: "key not ASCII", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"clé"}}, want: `/Idempotency-Key must match ^[\x20-\x7E]{1,255}$`},
+		{name: "long key", operation: "executeComponent", header: http.Header{"Idempotency-Key": {strings.Repeat("k", 256)}}, want: `/header/Idempotency-Key must have at most 255 characters; /header/Idempotency-Key must match ^[\x20-\x7E]{1,255}$`},
+		{name: "two keys", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"a", "b"}}, want: "/header/Idempotency-Key must be given only once"},
+		{name: "key not ASCII", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"clé"}}, want: `/header/Idempotency-Key must match ^[\x20-\x7E]{1,255}$`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			query, err := url.ParseQuery(c.query)

@@ -66,7 +66,7 @@ func Missing(parameter string) *fault.Error {
 
 // CheckParameters checks the parameters of a request. A path parameter that
 // breaks its schema is NOT_FOUND; all others together are one INVALID_INPUT,
-// each at /NAME. With strict, unknown query parameters are faults too.
+// each at /query/NAME or /header/NAME. With strict, unknown query parameters are faults too.
 func (o *Operation) CheckParameters(path func(name string) string, query url.Values, header http.Header, strict bool) error {
 	var details []fault.Detail
 	for _, p := range o.parameters {
@@ -84,7 +84,7 @@ func (o *Operation) CheckParameters(path func(name string) string, query url.Val
 	if strict {
 		for name := range query {
 			if !slices.Contains(o.known, name) {
-				details = append(details, detail([]string{name}, "is not a known query parameter"))
+				details = append(details, detail([]string{openapi3.ParameterInQuery, name}, "is not a known query parameter"))
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func (p parameter) checkAll(values []string) []fault.Detail {
 	case 1:
 		return p.check(values[0])
 	}
-	return []fault.Detail{detail([]string{p.name}, "must be given only once")}
+	return []fault.Detail{detail([]string{p.in, p.name}, "must be given only once")}
 }
 
 func (p parameter) check(text string) []fault.Detail {
@@ -110,7 +110,7 @@ func (p parameter) check(text string) []fault.Detail {
 	case p.kind == "boolean" && (text == "true" || text == "false"):
 		value = text == "true"
 	}
-	return explain(p.schema.Validate(value), p.name)
+	return explain(p.schema.Validate(value), p.in, p.name)
 }
 
 // digits reports whether text is a JSON integer of a sensible length.

@@ -50,7 +50,7 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	if p.Cursor != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(p.Cursor)
 		if err != nil || len(raw) != len(before) {
-			return api.ComponentExecutionPage{}, fault.Invalid("/cursor", "The cursor is not one that a page of this list gave out.")
+			return api.ComponentExecutionPage{}, fault.Invalid("/query/cursor", "The cursor is not one that a page of this list gave out.")
 		}
 		before = uuid.UUID(raw)
 	}
