@@ -48,6 +48,7 @@ type App struct {
 	background context.CancelFunc
 	running    sync.WaitGroup
 	failed     chan error
+	stopped    sync.Once
 }
 
 // Start builds everything and returns once it works: the API answers and the
@@ -148,8 +149,10 @@ func (a *App) Failed() <-chan error { return a.failed }
 
 // Stop ends everything in order: streams, the doors, the workers, the wake-ups,
 // the database. Executions under way are finished within 20 seconds or given
-// back. It may be called on a half-built App.
-func (a *App) Stop(ctx context.Context) {
+// back. It may be called on a half-built App, and more than once.
+func (a *App) Stop(ctx context.Context) { a.stopped.Do(func() { a.stop(ctx) }) }
+
+func (a *App) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 24*time.Second)
 	defer cancel()
 	close(a.draining)

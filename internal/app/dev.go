@@ -21,6 +21,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/demo"
 	"github.com/weft-automation/weft/internal/devdb"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -38,16 +39,8 @@ type DevConfig struct {
 	Stdout        io.Writer
 }
 
-// Credentials is the file that `weft dev` leaves for clients: mode 0600, there
-// once /readyz answers 200.
-type Credentials struct {
-	BaseURL     string    `json:"baseUrl"`
-	WorkspaceID uuid.UUID `json:"workspaceId"`
-	APIKey      string    `json:"apiKey"`
-	APISecret   string    `json:"apiSecret"`
-}
-
-// CredentialsFile is its name in the data folder.
+// CredentialsFile is what `weft dev` leaves for clients in the data folder: mode
+// 0600, there once /readyz answers 200.
 const CredentialsFile = "credentials.json"
 
 // devWorkspace is the name of the one workspace of `weft dev`.
@@ -145,21 +138,21 @@ func startDemo() (*http.Server, error) {
 
 // credentials are those of the file when they still fit the database, with the
 // present address; else those of a new key.
-func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool, baseURL string) (Credentials, error) {
+func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool, baseURL string) (client.Credentials, error) {
 	workspaceID, err := dev.workspace(ctx, pool)
 	if err != nil {
-		return Credentials{}, err
+		return client.Credentials{}, err
 	}
-	c, err := ReadCredentials(filepath.Join(dev.DataDir, CredentialsFile))
+	c, err := client.ReadCredentials(filepath.Join(dev.DataDir, CredentialsFile))
 	if err == nil && c.WorkspaceID == workspaceID && c.APISecret != "" && auth.Usable(ctx, pool, c.APIKey) {
 		c.BaseURL = baseURL
 		return c, nil
 	}
 	key, err := auth.NewKeys(pool).Create(ctx, auth.CreateParams{WorkspaceID: workspaceID, Label: "weft dev"})
 	if err != nil {
-		return Credentials{}, fmt.Errorf("make the key of weft dev: %w", err)
+		return client.Credentials{}, fmt.Errorf("make the key of weft dev: %w", err)
 	}
-	return Credentials{BaseURL: baseURL, WorkspaceID: workspaceID, APIKey: key.APIKey, APISecret: key.APISecret}, nil
+	return client.Credentials{BaseURL: baseURL, WorkspaceID: workspaceID, APIKey: key.APIKey, APISecret: key.APISecret}, nil
 }
 
 func (dev DevConfig) workspace(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
@@ -178,21 +171,8 @@ func (dev DevConfig) workspace(ctx context.Context, pool *pgxpool.Pool) (uuid.UU
 	return id, q.WorkspaceInsert(ctx, pool, db.WorkspaceInsertParams{ID: id, Name: devWorkspace, Plan: dev.Plan})
 }
 
-// ReadCredentials reads a credentials file.
-func ReadCredentials(path string) (Credentials, error) {
-	var c Credentials
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return c, err
-	}
-	if err := json.Unmarshal(data, &c); err != nil {
-		return c, fmt.Errorf("read %s: %w", path, err)
-	}
-	return c, nil
-}
-
 // writeCredentials replaces the file in one step: no reader sees half of it.
-func writeCredentials(path string, c Credentials) error {
+func writeCredentials(path string, c client.Credentials) error {
 	data, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return err
