@@ -97,6 +97,9 @@ func (s *search) find(ctx context.Context, want int, runner account) (string, er
 		if err == nil {
 			return runner.readable(dir, s.cache)
 		}
+		if ctx.Err() != nil {
+			return "", fmt.Errorf("look for PostgreSQL: %w", ctx.Err())
+		}
 		problems = append(problems, err)
 	}
 	if s.install {
