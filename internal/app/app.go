@@ -236,7 +236,12 @@ func Migrate(ctx context.Context, dsn string) error {
 // newInserter makes the River client that inserts only: services hold this one,
 // so that no worker is needed to accept work.
 func newInserter(pool *pgxpool.Pool, log *slog.Logger) (*river.Client[pgx.Tx], error) {
-	client, err := river.NewClient(riverDriver(pool), &river.Config{Schema: postgres.RiverSchema, Logger: queueLogger(log)})
+	client, err := river.NewClient(riverDriver(pool), &river.Config{
+		Schema: postgres.RiverSchema, Logger: queueLogger(log),
+		// The queue wakes fetchers at most once in this time; what comes sooner
+		// after would wait for their next poll.
+		FetchCooldown: time.Millisecond,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make the queue's inserter: %w", err)
 	}
