@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/telemetry"
@@ -45,13 +46,18 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 		Traceparent: telemetry.Traceparent(ctx),
 		WaitFor:     time.Duration(value(body.WaitForMs)) * time.Millisecond,
 	}
+	if err := egress.CheckCallbackHeaders(body.CallbackHeaders); err != nil {
+		return params, err
+	}
+	if body.CallbackSecret != nil {
+		if err := callback.CheckSecret(*body.CallbackSecret); err != nil {
+			return params, err
+		}
+	}
 	if body.CallbackURL == nil {
 		return params, nil
 	}
 	if err := s.guard.CheckCallbackURL(*body.CallbackURL); err != nil {
-		return params, err
-	}
-	if err := egress.CheckCallbackHeaders(body.CallbackHeaders); err != nil {
 		return params, err
 	}
 	params.Callback = &execution.CallbackParams{

@@ -180,6 +180,7 @@ type reply struct {
 	status int
 	header http.Header
 	body   string
+	closed bool // the connection ends with it
 }
 
 func (r reply) problem(t testing.TB) api.Problem {
@@ -217,7 +218,7 @@ func (s *service) do(t testing.TB, method, target, body string, header ...string
 	if err != nil {
 		t.Fatal(err)
 	}
-	return reply{answer.StatusCode, answer.Header, string(data)}
+	return reply{answer.StatusCode, answer.Header, string(data), answer.Close}
 }
 
 // dial opens a raw connection.
@@ -257,7 +258,7 @@ func answersOf(conn io.Reader) []reply {
 			return replies
 		}
 		data, _ := io.ReadAll(answer.Body)
-		replies = append(replies, reply{answer.StatusCode, answer.Header, string(data)})
+		replies = append(replies, reply{answer.StatusCode, answer.Header, string(data), answer.Close})
 	}
 }
 

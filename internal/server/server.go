@@ -63,7 +63,10 @@ func New(deps Deps) (http.Handler, error) {
 		catalogue:  catalogue,
 		document:   document,
 		ready:      deps.ReadyFunc,
-		streams:    streams{verifier: deps.Verifier, draining: deps.Draining, metrics: deps.Metrics, log: deps.Log},
+		streams: streams{
+			verifier: deps.Verifier, draining: deps.Draining, spread: drainSpread,
+			metrics: deps.Metrics, log: deps.Log,
+		},
 	}, deps.Docs)
 	return f, nil
 }

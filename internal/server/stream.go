@@ -26,6 +26,7 @@ var errDraining = errors.New("the process is stopping")
 type streams struct {
 	verifier *auth.Verifier
 	draining <-chan struct{}
+	spread   time.Duration // drainSpread; tests shorten it
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
 }
@@ -44,7 +45,7 @@ func (s streams) open(ctx context.Context, principal auth.Principal) (context.Co
 			}
 			select {
 			case <-revocable.Done():
-			case <-time.After(rand.N(drainSpread)):
+			case <-time.After(rand.N(s.spread)):
 				cancel(errDraining)
 			}
 		}()
