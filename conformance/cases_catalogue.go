@@ -1,0 +1,156 @@
+package conformance
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/gen/api"
+)
+
+var catalogueCases = []Case{
+	{Part: "D9.1.catalogue, D1.4", Name: "catalogue/200 every component with its schemas", Run: catalogueAll},
+	{Part: "D9.1.catalogue, D1.5.cursor", Name: "catalogue/200 by pages", Run: cataloguePages},
+	{Part: "D9.1.catalogue", Name: "catalogue/404 unknown modules", Run: catalogueUnknown},
+	{Part: "D9.1.system, D1.8.open", Name: "catalogue/200 in the dialect of generators", Run: catalogueSystem},
+	{Part: "D9.3, D1.8.open", Name: "health/200", Run: health},
+	{Part: "D9.4, D1.8.open", Name: "spec/200 in both forms, and equal", Run: specification},
+}
+
+// modules are those of the first part.
+var modules = []string{
+	"API_CALL", "GET_EVM_ACCOUNT_BALANCE", "HASH", "RANDOM_HEX", "RANDOM_UUID", "READ_EVM_CONTRACT", "WAIT_FOR_EVM_TRANSACTION",
+}
+
+func catalogueAll(t *probe.Trial) {
+	page := probe.Decode[api.ComponentPage](t, t.Get(probe.Components+"?limit=100"))
+	t.Check(!page.HasMore && page.NextCursor == nil, "one page of 100 does not hold all")
+	var names []string
+	for _, c := range page.Data {
+		names = append(names, c.Module)
+		one := probe.Decode[api.Component](t, t.Get(probe.Components+"/"+c.Module))
+		t.Equal(c.Module, string(t.JSON(one)), string(t.JSON(c)))
+		for name, raw := range map[string]json.RawMessage{"input": c.Input, "config": c.Config, "output": c.Output} {
+			var schema struct {
+				Type       string
+				Properties map[string]any
+			}
+			t.NoError(c.Module+" "+name, json.Unmarshal(raw, &schema))
+			t.Equal(c.Module+" "+name+" type", schema.Type, "object")
+		}
+		t.Check(len(c.ExecutionModes) > 0 && c.TimeoutMs > 0 && c.Title != "" && c.Description != "", "%s is not described", c.Module)
+		t.Check(c.Module != "API_CALL" || slices.ContainsFunc(c.SecretFields, func(field string) bool {
+			return strings.HasPrefix(field, "/input/headers")
+		}), "API_CALL: secret fields %v", c.SecretFields)
+	}
+	t.Check(slices.IsSorted(names), "not ordered by module: %v", names)
+	for _, module := range modules {
+		t.Check(slices.Contains(names, module), "%s is missing", module)
+	}
+	uuid := page.Data[slices.Index(names, "RANDOM_UUID")]
+	t.Equal("price", string(t.JSON(uuid.Price)), "1")
+	t.Check(strings.Contains(string(uuid.Output), `"uuid"`), "the output of RANDOM_UUID: %s", uuid.Output)
+	hash := page.Data[slices.Index(names, "HASH")]
+	t.Check(strings.Contains(string(hash.Input), `"data"`), "the input of HASH: %s", hash.Input)
+	call := page.Data[slices.Index(names, "API_CALL")]
+	t.Check(strings.Contains(string(call.Config), `"apiUrl"`), "the config of API_CALL: %s", call.Config)
+}
+
+func cataloguePages(t *probe.Trial) {
+	var names []string
+	for query := "?limit=2"; query != ""; {
+		page := probe.Decode[api.ComponentPage](t, t.Get(probe.Components+query))
+		t.Check(len(page.Data) > 0 && len(page.Data) <= 2, "a page of %d", len(page.Data))
+		for _, c := range page.Data {
+			names = append(names, c.Module)
+		}
+		t.Equal("hasMore", page.HasMore, page.NextCursor != nil)
+		if query = ""; page.NextCursor != nil {
+			query = "?limit=2&cursor=" + *page.NextCursor
+		}
+	}
+	t.Check(slices.IsSorted(names) && len(slices.Compact(slices.Clone(names))) == len(names) && len(names) >= len(modules), "pages: %v", names)
+	for _, query := range []string{"?limit=0", "?limit=101", "?cursor=%20"} {
+		t.Problem(t.Get(probe.Components+query), http.StatusBadRequest, "INVALID_INPUT")
+	}
+}
+
+func catalogueUnknown(t *probe.Trial) {
+	for _, module := range []string{"NO_SUCH_MODULE", "random_uuid", "x", "-", strings.Repeat("A", 65)} {
+		t.Problem(t.Get(probe.Components+"/"+module), http.StatusNotFound, "NOT_FOUND")
+	}
+}
+
+func catalogueSystem(t *probe.Trial) {
+	open := probe.Request{Path: "/v1/system/components", Sign: probe.Signing{Alter: func(h http.Header) {
+		without("X-Api-Key")(h)
+		without("X-Sdk-Timestamp")(h)
+		without("X-Sdk-Signature")(h)
+	}}}
+	all := probe.Decode[[]api.SystemComponent](t, t.Do(open))
+	byModule := map[string]api.SystemComponent{}
+	for _, c := range all {
+		byModule[c.Module] = c
+	}
+	uuid := byModule["RANDOM_UUID"]
+	t.Check(uuid.Name != "" && uuid.Type == "UTILITY" && len(uuid.ExecutionModes) > 0, "RANDOM_UUID: %s", t.JSON(uuid))
+	t.Check(len(uuid.Outputs.Response) == 1 && uuid.Outputs.Response[0].Name == "uuid" && typeOf(uuid.Outputs.Response[0].Schema) == "string",
+		"the outputs of RANDOM_UUID: %s", t.JSON(uuid.Outputs))
+	balance := byModule["GET_EVM_ACCOUNT_BALANCE"]
+	for _, name := range []string{"jsonRpcUrl", "tokenAddress", "account"} {
+		i := slices.IndexFunc(balance.Inputs.Parameters, func(p api.SystemComponentParameter) bool { return p.Name == name })
+		t.Check(i >= 0 && balance.Inputs.Parameters[i].Required && typeOf(balance.Inputs.Parameters[i].Schema) == "string",
+			"the input %s of GET_EVM_ACCOUNT_BALANCE: %s", name, t.JSON(balance.Inputs))
+	}
+	call := byModule["API_CALL"]
+	t.Check(string(call.Configs.Type) == "object" && slices.Contains(call.Configs.Required, "apiUrl"), "configs: %s", t.JSON(call.Configs))
+	method := call.Configs.Properties["method"]
+	t.Check(typeOf(method) == "string" && slices.Contains(method.Enum, any("GET")), "method: %s", t.JSON(method))
+	for _, module := range modules {
+		t.Check(byModule[module].Module == module, "%s is missing", module)
+	}
+	t.Equal("as many as in the catalogue", len(all), len(probe.Decode[api.ComponentPage](t, t.Get(probe.Components+"?limit=100")).Data))
+}
+
+func typeOf(schema api.DialectSchema) string {
+	if schema.Type == nil {
+		return ""
+	}
+	return string(*schema.Type)
+}
+
+func health(t *probe.Trial) {
+	alive := probe.Decode[api.Liveness](t, t.Get("/healthz"))
+	t.Equal("status", string(alive.Status), "alive")
+	ready := probe.Decode[api.Readiness](t, t.Get("/readyz"))
+	t.Equal("status", string(ready.Status), "ready")
+	var names []string
+	for _, check := range ready.Checks {
+		t.Equal(check.Name, string(check.Status), "ok")
+		names = append(names, check.Name)
+	}
+	t.Check(len(names) > 0 && slices.Contains(names, "database"), "checks: %v", names)
+	head := t.Do(probe.Request{Method: http.MethodHead, Path: "/healthz"})
+	t.Check(head.Status == http.StatusOK || head.Status == http.StatusMethodNotAllowed, "HEAD: %d", head.Status)
+}
+
+func specification(t *probe.Trial) {
+	asJSON, asYAML := t.Get("/openapi.json"), t.Get("/openapi.yaml")
+	t.Equal("status", asJSON.Status, http.StatusOK)
+	t.Equal("status", asYAML.Status, http.StatusOK)
+	var texts []string
+	for _, data := range [][]byte{asJSON.Body, asYAML.Body, api.SpecYAML()} {
+		document, err := openapi3.NewLoader().LoadFromData(data)
+		t.NoError("load", err)
+		text, err := document.MarshalJSON()
+		t.NoError("encode", err)
+		texts = append(texts, string(text))
+	}
+	t.Check(texts[0] == texts[1], "openapi.json and openapi.yaml differ")
+	t.Check(texts[0] == texts[2], "the document served is another one than these tests know")
+	t.Check(strings.Contains(string(asYAML.Body), "openapi: 3.1.0") && strings.HasPrefix(string(asJSON.Body), "{"), "the forms are mixed up")
+}

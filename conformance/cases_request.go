@@ -1,0 +1,224 @@
+package conformance
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/gen/api"
+)
+
+var requestCases = []Case{
+	{Part: "D1.6.id, D1.6.own, D3.form", Name: "request/X-Request-Id of one's own and of bad form", Run: requestID},
+	{Part: "D3.405, D3.table", Name: "AB07 405 with Allow for every other method of every path", Run: methods},
+	{Part: "D3.table, D1.8.target", Name: "request/404 paths that do not exist", Run: unknownPaths},
+	{Part: "D3.406, D3.table", Name: "AB07 406 what is not acceptable", Run: acceptable},
+	{Part: "D1.1.type, D3.table", Name: "AB07 415 another content type", Run: contentTypes},
+	{Part: "D3.414, D3.table", Name: "AB03 414 a target of 9 KiB, 431 too many headers", Run: longTarget},
+	{Part: "D1.8.order", Name: "request/the order of checks", Run: checkOrder},
+	{Part: "D1.8.target, 5.2.path", Name: "AU04 targets that are not in canonical form", Run: targets},
+	{Part: "D3.inside, D3.form", Name: "AB12 failures show nothing of the inside", Run: failuresAreClosed},
+}
+
+func requestID(t *probe.Trial) {
+	get := func(id string) string {
+		answer := t.Do(probe.Request{Path: "/v1/sdk/nothing", Header: http.Header{"X-Request-Id": {id}}})
+		t.Problem(answer, http.StatusNotFound, "NOT_FOUND")
+		return answer.Header.Get("X-Request-Id")
+	}
+	for _, id := range []string{"a", "checkout-7f3a", "A.b_c-1", strings.Repeat("x", 128)} {
+		t.Equal("X-Request-Id", get(id), id)
+	}
+	for _, id := range []string{"", "a b", "ä", "a/b", strings.Repeat("x", 129), "<script>"} {
+		own := get(id)
+		t.Check(own != "" && own != id, "X-Request-Id %q for %q", own, id)
+	}
+	first, second := t.Get("/healthz").Header.Get("X-Request-Id"), t.Get("/healthz").Header.Get("X-Request-Id")
+	t.Check(first != second, "two requests have the id %q", first)
+}
+
+// concrete is the path of an operation with values in the place of parameters.
+func concrete(template string) string {
+	return strings.NewReplacer("{executionId}", "0193f1c0-0000-7000-8000-000000000000", "{module}", "RANDOM_UUID").Replace(template)
+}
+
+func methods(t *probe.Trial) {
+	have := map[string]map[string]bool{}
+	for _, operation := range t.Target().Spec.Operations() {
+		path := concrete(operation.Template)
+		if have[path] == nil {
+			have[path] = map[string]bool{}
+		}
+		have[path][operation.Method] = true
+	}
+	for path, operations := range have {
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW", "get"} {
+			if operations[method] {
+				continue
+			}
+			body := []byte("method-canary")
+			if method == http.MethodTrace {
+				body = nil
+			}
+			answer := t.Do(probe.Request{Method: method, Path: path, Body: body})
+			t.Problem(answer, http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED")
+			allow := strings.Split(strings.ReplaceAll(answer.Header.Get("Allow"), " ", ""), ",")
+			for _, allowed := range allow {
+				t.Check(operations[allowed] || allowed == http.MethodHead && operations[http.MethodGet],
+					"%s: Allow: %s", path, answer.Header.Get("Allow"))
+			}
+			t.Check(len(allow) >= len(operations), "%s: Allow: %s leaves one out", path, answer.Header.Get("Allow"))
+			t.Check(!strings.Contains(string(answer.Body), "canary"), "the body is echoed")
+		}
+	}
+}
+
+func unknownPaths(t *probe.Trial) {
+	for _, path := range []string{"/", "/v1", "/v2/sdk/components", "/v1/sdk", "/v1/sdk/component", "/v1/sdk/components/executions/x/y/z", "/favicon.ico", "/metrics"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			t.Problem(t.Do(probe.Request{Method: method, Path: path}), http.StatusNotFound, "NOT_FOUND")
+		}
+	}
+}
+
+func acceptable(t *probe.Trial) {
+	media := map[string]string{"/openapi.yaml": "application/yaml"}
+	for _, request := range append(signed(t), probe.Request{Path: "/v1/system/components"},
+		probe.Request{Path: "/openapi.json"}, probe.Request{Path: "/openapi.yaml"}) {
+		own := "application/json"
+		if strings.HasSuffix(request.Path, "/stream") {
+			own = "text/event-stream"
+		}
+		if m := media[request.Path]; m != "" {
+			own = m
+		}
+		for _, accept := range []string{"text/html", "image/*;q=0.9", own + ";q=0, */*;q=0"} {
+			request.Header = http.Header{"Accept": {accept}}
+			t.Problem(t.Do(request), http.StatusNotAcceptable, "NOT_ACCEPTABLE")
+		}
+		for _, accept := range []string{own, "*/*", "text/html, */*;q=0.1", strings.Split(own, "/")[0] + "/*"} {
+			request.Header = http.Header{"Accept": {accept}}
+			status := t.Do(request).Status
+			t.Check(status == http.StatusOK || status == http.StatusConflict, "%s: %d for Accept: %s", request.Path, status, accept)
+		}
+	}
+}
+
+func contentTypes(t *probe.Trial) {
+	send := func(header http.Header) probe.Answer {
+		return t.Do(probe.Request{Method: http.MethodPost, Path: probe.Components, Body: t.JSON(probe.RandomUUID()), Header: header})
+	}
+	for _, kind := range []string{
+		"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/xml", "application/jsonx",
+		"application/json; charset=utf-16", "application/json; charset=latin1", "json", "application/problem+json",
+	} {
+		t.Problem(send(http.Header{"Content-Type": {kind}}), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE")
+	}
+	t.Problem(send(http.Header{"Content-Type": nil}), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE")
+	for _, encoding := range []string{"gzip", "br", "deflate", "x"} {
+		t.Problem(send(http.Header{"Content-Encoding": {encoding}}), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE")
+	}
+	for _, kind := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON;charset=UTF-8"} {
+		t.Equal(kind, send(http.Header{"Content-Type": {kind}}).Status, http.StatusOK)
+	}
+}
+
+func longTarget(t *probe.Trial) {
+	for _, path := range []string{"/" + strings.Repeat("x", 9<<10), probe.Executions + "?nonce=" + strings.Repeat("x", 9<<10)} {
+		t.Problem(t.Get(path), http.StatusRequestURITooLong, "URI_TOO_LONG")
+	}
+	many := http.Header{}
+	for i := range 200 {
+		many.Set(fmt.Sprint("X-Many-", i), "1")
+	}
+	answer := t.Do(probe.Request{Path: probe.Executions, Header: many})
+	t.Problem(answer, http.StatusRequestHeaderFieldsTooLarge, "PAYLOAD_TOO_LARGE")
+	answers := t.Raw(t.Head(http.MethodGet, probe.Executions, nil) + "X-Large: " + strings.Repeat("x", 17<<10) + "\r\n\r\n")
+	t.Check(len(answers) == 1 && answers[0].Status == http.StatusRequestHeaderFieldsTooLarge, "17 KiB of headers: %v", answers)
+}
+
+// checkOrder breaks two rules at a time: the one that comes first answers
+// (decisions 1.8).
+func checkOrder(t *probe.Trial) {
+	wrong := probe.Signing{Method: "PUT"}
+	large := []byte(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)
+	post := func(body string, sign probe.Signing, header http.Header) probe.Answer {
+		return t.Do(probe.Request{Method: http.MethodPost, Path: probe.Components, Body: []byte(body), Sign: sign, Header: header})
+	}
+	t.Problem(t.Do(probe.Request{Path: "/v1/sdk//components", Sign: wrong}), http.StatusNotFound, "NOT_FOUND")
+	t.Problem(t.Do(probe.Request{Method: http.MethodPost, Path: probe.Components, Body: large, Sign: wrong}), http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE")
+	header := probe.Signing{Method: "PUT", Alter: without("X-Sdk-Signature")}
+	refuse(t, probe.Request{Path: probe.Executions, Sign: header}, "missing_signature")
+	unknown := t.Target().Credentials
+	unknown.APIKey = "ws_unknown"
+	refuse(t, probe.Request{Path: probe.Executions, Sign: probe.Signing{As: &unknown, Timestamp: "0"}}, "invalid_credentials")
+	refuse(t, probe.Request{Path: probe.Executions, Sign: probe.Signing{Method: "PUT", Timestamp: "0"}}, "invalid_credentials")
+	stale := probe.Signing{Timestamp: "5"}
+	refuse(t, probe.Request{Method: http.MethodPost, Path: probe.Components, Body: []byte("not json"), Sign: stale}, "timestamp_expired")
+	t.Problem(post("not json", wrong, nil), http.StatusUnauthorized, "UNAUTHORIZED")
+	t.Problem(post("not json", probe.Signing{}, http.Header{"Content-Type": {"text/plain"}}), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE")
+	t.Problem(post(`{"module":1,"module":2}`, probe.Signing{}, nil), http.StatusBadRequest, "INVALID_INPUT")
+	// An id that does not exist is found out after authentication, and before its state.
+	refuse(t, probe.Request{Path: probe.Execution("nope"), Sign: wrong}, "invalid_credentials")
+	t.Problem(t.Do(probe.Request{Path: "/v1/sdk/nothing", Sign: wrong}), http.StatusNotFound, "NOT_FOUND")
+	// The envelope comes before the module's own schema.
+	invalid(t, `{"module":"HASH","input":{"data":7},"config":{},"attempts":9}`, "/attempts")
+}
+
+func targets(t *probe.Trial) {
+	host := strings.TrimPrefix(strings.TrimPrefix(t.Target().BaseURL, "http://"), "https://")
+	for _, target := range []string{
+		"//v1/sdk/components/executions", "/v1//sdk/components/executions", "/v1/./sdk/components/executions",
+		"/v1/x/../sdk/components/executions", "/v1/sdk/components/executions/", "/v1/sdk/components/%65xecutions",
+		"/v1/sdk%2Fcomponents/executions", "/v1/sdk/components/executions%2e", "/V1/SDK/components/executions",
+		"/v1/sdk/components/executions|x", "/v1/sdk/components/executions?a|b", "/v1/sdk/components/executions;x=1",
+		"/v1/sdk/components/executions?", "/v1/sdk/components/ex\xc3\xa4cutions", "/v1/sdk/components/executions?\xc3\xa4",
+		"/v1/sdk/components/executions?a=%zz", "/v1/sdk/components/executions?a=%4", `/v1\sdk\components\executions`,
+		"/v1/sdk/components/executions#x", "/v1/sdk/components/executions?a#b", "http://" + host + "/v1/sdk/components/executions",
+	} {
+		answers := t.Raw(t.Head(http.MethodGet, target, nil) + "Connection: close\r\n\r\n")
+		t.Check(len(answers) == 1, "%q: %d answers", target, len(answers))
+		answer := answers[0]
+		if answer.Status == http.StatusBadRequest && answer.Header.Get("X-Request-Id") == "" {
+			continue // net/http itself refuses a target that is no URL
+		}
+		t.JudgeFailure(answer)
+		t.Check(answer.Status == http.StatusNotFound && answer.Header.Get("Location") == "", "%q: %d", target, answer.Status)
+	}
+	answers := t.Raw(t.Head(http.MethodGet, probe.Executions+"?limit=3&a=%7C", nil) + "Connection: close\r\n\r\n")
+	t.Check(len(answers) == 1 && answers[0].Status == http.StatusOK, "a canonical target: %v", answers)
+}
+
+func failuresAreClosed(t *probe.Trial) {
+	// Each answer is held against traces of the inside as it comes; this is a
+	// set of those that come from different depths.
+	id := t.Execute(probe.RandomUUID().Waiting(15000)).ID.String()
+	for _, request := range []probe.Request{
+		{Path: "/v1/nothing"},
+		{Method: http.MethodDelete, Path: probe.Components},
+		{Path: probe.Executions, Sign: probe.Signing{Method: "PUT"}},
+		{Path: probe.Executions + "?cursor=AAAA"},
+		{Path: probe.Executions + "?limit=9999999999999999999999"},
+		{Path: probe.Execution(strings.Repeat("f", 36))},
+		{Method: http.MethodPost, Path: probe.Components, Body: []byte(`{`)},
+		{Method: http.MethodPost, Path: probe.Components, Body: []byte(`{"module":"HASH","input":{"data":{}},"config":{}}`)},
+		{Method: http.MethodPost, Path: probe.Execution(id) + "/replay-callback"},
+	} {
+		answer := t.Do(request)
+		t.Check(answer.Status >= 400 && answer.Status < 500, "%s: %d", request.Path, answer.Status)
+		for _, name := range []string{"Server", "X-Powered-By"} {
+			t.Equal(name, answer.Header.Get(name), "")
+		}
+		var p api.Problem = t.Problem(answer, answer.Status, statusCode(answer.Status))
+		t.Check(strings.HasPrefix(p.Instance, "urn:") || strings.HasPrefix(p.Instance, "/"), "instance %q", p.Instance)
+		t.Check(answer.Took < 10*time.Second, "a failure took %v", answer.Took)
+	}
+}
+
+func statusCode(status int) string {
+	return map[int]string{
+		400: "INVALID_INPUT", 401: "UNAUTHORIZED", 404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED", 409: "NO_CALLBACK", 422: "INVALID_INPUT",
+	}[status]
+}

@@ -1,0 +1,204 @@
+package conformance
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/gen/api"
+)
+
+var streamCases = []Case{
+	{
+		Part: "4.3, 4.3.close, 4.3.single, 6.2.fields, 6.2.close, D4.5.fields, D4.5.connect, D4.5.order, D4.5.names",
+		Name: "SS01 a stream from EXECUTING to COMPLETED", Run: streamProgress, Needs: near,
+	},
+	{Part: "3.1.completed, 4.3.close", Name: "SS01 a stream of what is COMPLETED already", Run: streamCompleted},
+	{Part: "3.1.failed, 6.2.close", Name: "SS01 a stream of what is FAILED", Run: streamFailed, Needs: near},
+	{Part: "D4.5.order", Name: "SS01 a stream opened at once", Run: streamAtOnce},
+	{Part: "4.3, D1.2.404", Name: "SS01 404 is JSON, not a stream", Run: streamUnknown},
+	{Part: "D4.5.connect", Name: "SS01 the present state within 200 ms", Run: streamPrompt, Needs: near},
+	{Part: "D4.5.order", Name: "SS04 readers of one execution see the same end", Run: streamMany, Needs: near},
+	{Part: "6.2.fields", Name: "SS11 an output with line ends stays on one line", Run: streamHostileOutput, Needs: near},
+	{Part: "8.6.heartbeat", Name: "SS02 the heartbeat in real time", Run: streamHeartbeat, Needs: near, Soak: true},
+}
+
+func streamProgress(t *probe.Trial) {
+	url, letGo, asked := held(t)
+	id := t.Execute(probe.Fetch(url)).ID.String()
+	t.Until("the upstream is asked", 20*time.Second, asked)
+	stream := t.Stream(id)
+	t.Equal("Cache-Control", stream.Header.Get("Cache-Control"), "no-store, no-transform")
+	t.Equal("X-Accel-Buffering", stream.Header.Get("X-Accel-Buffering"), "no")
+	first, ok := stream.Next()
+	t.Check(ok, "the stream ended before the execution")
+	progress(t, id, first)
+	letGo()
+	events := append([]probe.Event{first}, stream.Rest()...)
+	last := ordered(t, id, events)
+	t.Equal("status", string(last.Status), "COMPLETED")
+	t.Equal("onmessage events", count(events, func(e probe.Event) bool { return e.Name == "" }), 1)
+	agrees(t, last, t.Record(id))
+}
+
+// progress is an event before the end.
+func progress(t *probe.Trial, id string, e probe.Event) {
+	t.Equal("event", e.Name, "progress")
+	t.Equal("id", e.ID.String(), id)
+	t.Check(!e.Status.Terminal() && isNull(e.Output) && isNull(e.Error), "a progress event: %s", e.Data)
+	t.Equal("totalUsage", string(t.JSON(e.TotalUsage)), "0")
+}
+
+// ordered checks the events of a whole stream and gives the terminal one.
+func ordered(t *probe.Trial, id string, events []probe.Event) probe.Event {
+	t.Check(len(events) > 0, "a stream without events")
+	last := events[len(events)-1]
+	seen := map[string]bool{}
+	for _, e := range events[:len(events)-1] {
+		progress(t, id, e)
+		t.Check(!seen[string(e.Status)], "%s twice", e.Status)
+		t.Check(e.Status != "CREATED" || !seen["EXECUTING"], "CREATED after EXECUTING")
+		seen[string(e.Status)] = true
+	}
+	t.Check(last.Status.Terminal(), "the last event is %s", last.Status)
+	t.Equal("event of the terminal one", last.Name, "")
+	t.Equal("id", last.ID.String(), id)
+	return last
+}
+
+// agrees compares a terminal event with the record.
+func agrees(t *probe.Trial, e probe.Event, record api.ComponentExecution) {
+	t.Equal("module", e.Module, record.Module)
+	t.Equal("status", e.Status, record.Status)
+	t.Equal("output", string(e.Output), string(record.Output))
+	t.Equal("error", string(e.Error), string(record.Error))
+	t.Equal("totalUsage", e.TotalUsage, record.TotalUsage)
+	t.Equal("timestamp", e.Timestamp, record.UpdatedAt)
+}
+
+func count(events []probe.Event, yes func(probe.Event) bool) int {
+	n := 0
+	for _, e := range events {
+		if yes(e) {
+			n++
+		}
+	}
+	return n
+}
+
+func streamCompleted(t *probe.Trial) {
+	e := t.Execute(probe.RandomUUID().Waiting(15000))
+	events := t.Stream(e.ID.String()).Rest()
+	t.Equal("events", len(events), 1)
+	last := ordered(t, e.ID.String(), events)
+	randomUUID(t, last.Output)
+	agrees(t, last, t.Record(e.ID.String()))
+}
+
+func streamFailed(t *probe.Trial) {
+	e := t.Execute(probe.Fetch(t.Upstream(answering(503))).Waiting(15000))
+	events := t.Stream(e.ID.String()).Rest()
+	t.Equal("events", len(events), 1)
+	last := ordered(t, e.ID.String(), events)
+	t.Equal("status", string(last.Status), "FAILED")
+	agrees(t, last, t.Record(e.ID.String()))
+	record := e
+	record.Status, record.Error = last.Status, last.Error
+	upstreamFailure(t, record, 1)
+}
+
+func streamAtOnce(t *probe.Trial) {
+	t.Parallel(8, func(int) {
+		e := t.Execute(probe.RandomUUID())
+		last := ordered(t, e.ID.String(), t.Stream(e.ID.String()).Rest())
+		t.Equal("status", string(last.Status), "COMPLETED")
+	})
+}
+
+func streamUnknown(t *probe.Trial) {
+	answer := t.Do(probe.Request{
+		Path:   probe.Execution("0193f1c0-0000-7000-8000-000000000000") + "/stream",
+		Header: http.Header{"Accept": {"text/event-stream"}},
+	})
+	t.Problem(answer, http.StatusNotFound, "NOT_FOUND")
+	t.Equal("Content-Type", answer.Header.Get("Content-Type"), "application/problem+json")
+}
+
+func streamPrompt(t *probe.Trial) {
+	url, _, asked := held(t)
+	id := t.Execute(probe.Fetch(url)).ID.String()
+	t.Until("the upstream is asked", 20*time.Second, asked)
+	best := time.Minute
+	for range 10 {
+		start := time.Now()
+		stream := t.Stream(id)
+		_, ok := stream.Next()
+		t.Check(ok, "the stream ended before the execution")
+		best = min(best, time.Since(start))
+		stream.Close()
+	}
+	t.Check(best <= 200*time.Millisecond, "the first event took %v at best", best)
+}
+
+func streamMany(t *probe.Trial) {
+	url, letGo, asked := held(t)
+	id := t.Execute(probe.Fetch(url)).ID.String()
+	t.Until("the upstream is asked", 20*time.Second, asked)
+	opened := make(chan struct{}, 20)
+	t.Parallel(21, func(i int) {
+		if i == 20 {
+			defer letGo()
+			for range 20 {
+				select {
+				case <-opened:
+				case <-t.Context().Done():
+					t.Fatalf("not every stream opened")
+				}
+			}
+			return
+		}
+		stream := t.Stream(id)
+		first, ok := stream.Next()
+		t.Check(ok, "the stream ended before the execution")
+		opened <- struct{}{}
+		last := ordered(t, id, append([]probe.Event{first}, stream.Rest()...))
+		t.Equal("status", string(last.Status), "COMPLETED")
+	})
+}
+
+func streamHostileOutput(t *probe.Trial) {
+	hostile := "a\nb\r\nc\rd\u2028e\u2029f\ndata: x\n\nevent: y\n\n" + strings.Repeat("\n\r", 1000)
+	body, err := json.Marshal(map[string]string{"text": hostile})
+	t.NoError("encode", err)
+	upstream := t.Upstream(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body)
+	})
+	e := t.Execute(probe.Fetch(upstream).Waiting(15000))
+	t.Equal("status", string(e.Status), "COMPLETED")
+	events := t.Stream(e.ID.String()).Rest() // refuses an event of two data lines and a bare CR
+	t.Equal("events", len(events), 1)
+	var output struct{ Body struct{ Text string } }
+	t.NoError("output", json.Unmarshal(events[0].Output, &output))
+	t.Equal("text", output.Body.Text, hostile)
+}
+
+func streamHeartbeat(t *probe.Trial) {
+	url, letGo, asked := held(t)
+	call := probe.Fetch(url)
+	call.Config["timeoutMs"] = 60000
+	id := t.Execute(call).ID.String()
+	t.Until("the upstream is asked", 20*time.Second, asked)
+	start := time.Now()
+	stream := t.Stream(id)
+	timer := time.AfterFunc(50*time.Second, letGo)
+	defer timer.Stop()
+	stream.Rest()
+	t.Equal("pings in 50 s", len(stream.Pings), 3)
+	for i, ping := range stream.Pings {
+		after := ping.Sub(start) - time.Duration(i+1)*15*time.Second
+		t.Check(after.Abs() <= time.Second, "ping %d came %v off", i+1, after)
+	}
+}

@@ -1,0 +1,95 @@
+// Package conformance is the contract, seen from outside: cases that talk HTTP
+// to a deployment and prove, each, named parts of the contract and of the
+// decisions beyond it.
+//
+// The cases are a table in ordinary files, so that `go test ./conformance` and
+// `weft conform` run the same ones. They know nothing of the service but its
+// document. The invariant: every part that is owed has a case, and no case
+// claims a part that does not exist.
+package conformance
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/weft-automation/weft/conformance/probe"
+)
+
+// Case is one proof.
+type Case struct {
+	Part string // the parts that it proves, by their ids in Parts, separated by ", "
+	Name string // what is proven; it begins with a row of the reliability bar where it is one
+	Run  func(*probe.Trial)
+
+	Needs []probe.Need // what not every deployment offers
+	Soak  bool         // takes long: run on demand only
+}
+
+// Cases lists every case.
+func Cases() []Case {
+	return slices.Concat(
+		executeCases, attemptCases, waitCases, statusCases, streamCases,
+		callbackCases, replayCases, callbackRuleCases,
+		signingCases, refusalCases, keyCases,
+		requestCases, gateCases, abuseCases, idempotencyCases, listCases, catalogueCases,
+	)
+}
+
+// Parts lists the parts that a case proves.
+func (c Case) Parts() []string { return strings.Split(c.Part, ", ") }
+
+// Missing is what the case needs and the target does not offer.
+func (c Case) Missing(target *probe.Target) []probe.Need {
+	var missing []probe.Need
+	for _, need := range c.Needs {
+		if !target.Offers(need) {
+			missing = append(missing, need)
+		}
+	}
+	return missing
+}
+
+// Result is what became of a case.
+type Result struct {
+	Case    Case
+	Err     error        // nil if it passed
+	Missing []probe.Need // not run: the target does not offer this
+}
+
+// RunAll runs the cases against a target, several at once, and hands each
+// result over as it comes. Cases that take long are run only with soak.
+func RunAll(ctx context.Context, target *probe.Target, soak bool, report func(Result)) {
+	slots := make(chan struct{}, 16)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for _, c := range Cases() {
+		if c.Soak && !soak {
+			continue
+		}
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			result := Result{Case: c, Missing: c.Missing(target)}
+			if len(result.Missing) == 0 {
+				result.Err = probe.Run(ctx, target, c.Run)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			report(result)
+		})
+	}
+	all.Wait()
+}
+
+// Unproven lists the parts that none of the given cases proves.
+func Unproven(cases []Case) []Part {
+	proven := map[string]bool{}
+	for _, c := range cases {
+		for _, part := range c.Parts() {
+			proven[part] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(Parts), func(p Part) bool { return proven[p.ID] })
+}

@@ -1,0 +1,176 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/app"
+	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/postgres/pgtest"
+)
+
+// TestMain stops what the tests booted.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if deployment.stop != nil {
+		deployment.stop()
+	}
+	os.Exit(code)
+}
+
+// deployment is the one under test: that of CONFORMANCE_URL, or one that the
+// first test boots for all of them.
+var deployment struct {
+	once   sync.Once
+	target *probe.Target
+	pool   *pgxpool.Pool // nil if it was not booted here
+	stop   func()
+}
+
+// target is the deployment under test.
+func target(t *testing.T) *probe.Target {
+	t.Helper()
+	deployment.once.Do(func() {
+		if address := os.Getenv("CONFORMANCE_URL"); address != "" {
+			deployment.target = reach(t, address)
+			return
+		}
+		deployment.target = boot(t)
+	})
+	if deployment.target == nil {
+		t.Fatal("there is no deployment to test")
+	}
+	return deployment.target
+}
+
+// reach is a deployment that runs already.
+func reach(t *testing.T, address string) *probe.Target {
+	t.Helper()
+	credentials, err := probe.ReadCredentials(os.Getenv("CONFORMANCE_CREDENTIALS"))
+	if err != nil {
+		t.Fatalf("CONFORMANCE_CREDENTIALS: %v", err)
+	}
+	credentials.BaseURL = address
+	target, err := probe.NewTarget(credentials)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if base, err := url.Parse(address); err == nil {
+		ip := net.ParseIP(base.Hostname())
+		target.Near = base.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	}
+	return target
+}
+
+// lasting is a test's TB whose clean-ups wait for the end of the process.
+type lasting struct {
+	testing.TB
+	cleanups []func()
+}
+
+func (l *lasting) Cleanup(cleanup func())   { l.cleanups = append(l.cleanups, cleanup) }
+func (l *lasting) Context() context.Context { return context.Background() }
+
+func (l *lasting) end() {
+	for i := len(l.cleanups) - 1; i >= 0; i-- {
+		l.cleanups[i]()
+	}
+}
+
+// schedule is that of the booted deployment: short, so that a case sees its end.
+var schedule = []time.Duration{0, 300 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond}
+
+// boot starts a whole service on a database of its own.
+func boot(t *testing.T) *probe.Target {
+	t.Helper()
+	ctx := context.Background()
+	life := &lasting{TB: t}
+	deployment.stop = life.end
+	dsn := pgtest.DSN(life)
+	authority, err := probe.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := app.ConfigFromEnv([]string{
+		"DATABASE_URL=" + dsn,
+		"WEFT_MASTER_KEY=3lbbMEpWSSOAvTGlSBeSRb1l9hAFgRtPBTOFsSwsmw8=",
+		"WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0",
+		"WEFT_ALLOW_NETWORKS=127.0.0.1/32", "WEFT_TRUSTED_PROXIES=127.0.0.1/32",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Work, cfg.EgressRoots, cfg.CallbackSchedule = true, authority.Pool, schedule
+	running, err := app.Start(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	life.Cleanup(func() { running.Stop(ctx) })
+	pool, err := postgres.Open(ctx, dsn, "conformance", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	life.Cleanup(pool.Close)
+	deployment.pool = pool
+
+	own, _ := makeKey(t, ctx, pool, running.URL(), makeWorkspace(t, ctx, pool, "conformance"))
+	foreign, _ := makeKey(t, ctx, pool, running.URL(), makeWorkspace(t, ctx, pool, "foreign"))
+	target, err := probe.NewTarget(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Foreign, target.Authority, target.Near, target.Forwarded, target.Schedule = &foreign, authority, true, true, schedule
+	target.NewKey = func(ctx context.Context) (probe.Credentials, func(context.Context) error, error) {
+		return newKey(ctx, pool, own)
+	}
+	return target
+}
+
+func makeWorkspace(t *testing.T, ctx context.Context, pool *pgxpool.Pool, name string) uuid.UUID {
+	t.Helper()
+	id, err := uuid.NewV7()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.New().WorkspaceInsert(ctx, pool, db.WorkspaceInsertParams{ID: id, Name: name, Plan: "enterprise"}); err != nil {
+		t.Fatalf("make workspace %s: %v", name, err)
+	}
+	return id
+}
+
+func makeKey(t *testing.T, ctx context.Context, pool *pgxpool.Pool, baseURL string, workspaceID uuid.UUID) (probe.Credentials, uuid.UUID) {
+	t.Helper()
+	key, err := auth.NewKeys(pool).Create(ctx, auth.CreateParams{WorkspaceID: workspaceID, Label: "conformance"})
+	if err != nil {
+		t.Fatalf("make key: %v", err)
+	}
+	return probe.Credentials{BaseURL: baseURL, WorkspaceID: workspaceID.String(), APIKey: key.APIKey, APISecret: key.APISecret}, key.KeyID
+}
+
+// newKey makes another key of a workspace, that can be revoked.
+func newKey(ctx context.Context, pool *pgxpool.Pool, own probe.Credentials) (probe.Credentials, func(context.Context) error, error) {
+	workspaceID, err := uuid.Parse(own.WorkspaceID)
+	if err != nil {
+		return own, nil, err
+	}
+	keys := auth.NewKeys(pool)
+	key, err := keys.Create(ctx, auth.CreateParams{WorkspaceID: workspaceID, Label: "revoked"})
+	if err != nil {
+		return own, nil, fmt.Errorf("make key: %w", err)
+	}
+	own.APIKey, own.APISecret = key.APIKey, key.APISecret
+	return own, func(ctx context.Context) error { return keys.Revoke(ctx, workspaceID, key.KeyID) }, nil
+}

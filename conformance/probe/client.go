@@ -1,0 +1,196 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Request is a request that is signed as the contract says, but for the
+// departures of Sign.
+type Request struct {
+	Method string // GET
+	Path   string // what follows the host, query included
+	Header http.Header
+	Body   []byte // sent as application/json unless Header says otherwise
+	Sign   Signing
+
+	// Unchecked leaves the comparison with the document out, for floods.
+	Unchecked bool
+}
+
+// Signing says how a signature departs from the honest one; zero is honest.
+type Signing struct {
+	As        *Credentials // instead of the target's
+	Method    string
+	Path      string
+	Timestamp string
+	Body      []byte
+	Alter     func(http.Header) // the last touch on the headers
+}
+
+// Answer is what came back.
+type Answer struct {
+	Operation string
+	Status    int
+	Header    http.Header
+	Body      []byte
+	Took      time.Duration
+
+	bodiless bool // an answer to HEAD
+}
+
+// Do sends a request and judges the answer against the document.
+func (t *Trial) Do(r Request) Answer {
+	answer, err := t.Try(t.ctx, r)
+	t.NoError(r.name(), err)
+	return answer
+}
+
+// Try is Do with its own context and without ending the case.
+func (t *Trial) Try(ctx context.Context, r Request) (Answer, error) {
+	start := time.Now()
+	operation, response, err := t.send(ctx, r)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return Answer{}, fmt.Errorf("read the answer: %w", err)
+	}
+	answer := answered(operation, response, body)
+	answer.Took = time.Since(start)
+	if r.Unchecked {
+		return answer, nil
+	}
+	return answer, t.judge(operation, r, answer)
+}
+
+// judge holds an answer against the document, and against what every answer
+// must be (decisions 1.6, 3).
+func (t *Trial) judge(operation *Operation, r Request, answer Answer) error {
+	if err := t.target.Spec.check(operation, answer); err != nil {
+		return fmt.Errorf("%d: %w", answer.Status, err)
+	}
+	id := answer.Header.Get("X-Request-Id")
+	if id == "" {
+		return errors.New("the header X-Request-Id is missing")
+	}
+	if own := r.Header.Get("X-Request-Id"); requestIDForm.MatchString(own) && own != id {
+		return fmt.Errorf("X-Request-Id is %q, not our own %q", id, own)
+	}
+	if answer.Status >= http.StatusBadRequest && !answer.bodiless {
+		return checkProblem(answer)
+	}
+	return nil
+}
+
+// send signs and sends; the answer's body is still to be read.
+func (t *Trial) send(ctx context.Context, r Request) (*Operation, *http.Response, error) {
+	request, err := t.sign(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	response, err := t.target.HTTP.Do(request)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t.target.Spec.Find(request.Method, request.URL.RequestURI()), response, nil
+}
+
+func (t *Trial) sign(ctx context.Context, r Request) (*http.Request, error) {
+	var body io.Reader
+	if r.Body != nil {
+		body = bytes.NewReader(r.Body)
+	}
+	if r.Method == "" {
+		r.Method = http.MethodGet
+	}
+	request, err := http.NewRequestWithContext(ctx, r.Method, strings.TrimSuffix(t.target.BaseURL, "/")+r.Path, body)
+	if err != nil {
+		return nil, err
+	}
+	if r.Body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if t.target.Forwarded {
+		request.Header.Set("X-Forwarded-For", t.address)
+	}
+	request.Header.Set("User-Agent", "weft-conformance")
+	maps.Copy(request.Header, r.Header)
+	as := t.target.Credentials
+	if r.Sign.As != nil {
+		as = *r.Sign.As
+	}
+	method, path, timestamp, signed := r.Method, request.URL.RequestURI(), Timestamp(time.Now()), r.Body
+	override(&method, r.Sign.Method)
+	override(&path, r.Sign.Path)
+	override(&timestamp, r.Sign.Timestamp)
+	if r.Sign.Body != nil {
+		signed = r.Sign.Body
+	}
+	signature, err := Sign(as.APISecret, Message(method, path, timestamp, signed))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("X-Api-Key", as.APIKey)
+	request.Header.Set("X-Sdk-Timestamp", timestamp)
+	request.Header.Set("X-Sdk-Signature", signature)
+	if r.Sign.Alter != nil {
+		r.Sign.Alter(request.Header)
+	}
+	return request, nil
+}
+
+func override(value *string, with string) {
+	if with != "" {
+		*value = with
+	}
+}
+
+func answered(operation *Operation, response *http.Response, body []byte) Answer {
+	answer := Answer{Status: response.StatusCode, Header: response.Header, Body: body}
+	if operation != nil {
+		answer.Operation = operation.ID
+	}
+	answer.bodiless = response.Request != nil && response.Request.Method == http.MethodHead
+	return answer
+}
+
+func (r Request) name() string {
+	if r.Method == "" {
+		return "GET " + r.Path
+	}
+	return r.Method + " " + r.Path
+}
+
+// Get asks for a path.
+func (t *Trial) Get(path string) Answer { return t.Do(Request{Path: path}) }
+
+// Post sends a value as compact JSON.
+func (t *Trial) Post(path string, body any) Answer {
+	return t.Do(Request{Method: http.MethodPost, Path: path, Body: t.JSON(body)})
+}
+
+// JSON is a value as compact JSON.
+func (t *Trial) JSON(value any) []byte {
+	data, err := json.Marshal(value)
+	t.NoError("encode", err)
+	return data
+}
+
+// Decode reads the body of a 200; any other status ends the case.
+func Decode[T any](t *Trial, answer Answer) T {
+	var value T
+	t.Check(answer.Status == http.StatusOK, "%s: got %d, want 200: %s", answer.Operation, answer.Status, answer.Body)
+	t.NoError(answer.Operation, json.Unmarshal(answer.Body, &value))
+	return value
+}

@@ -1,0 +1,127 @@
+// Package probe is how the conformance cases look at a deployment: a client
+// that signs and checks every answer against openapi.yaml, a reader of event
+// streams, receivers of callbacks, and the trial that a case runs in.
+//
+// It knows the contract and nothing of the service's code: signing, checking of
+// callbacks and stream parsing are its own, so that no mistake is shared. The
+// one invariant: no answer reaches a case before it was found to be as the
+// document describes it.
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+)
+
+// Credentials are what a client needs, in the form of credentials.json.
+type Credentials struct {
+	BaseURL     string `json:"baseUrl"`
+	WorkspaceID string `json:"workspaceId"`
+	APIKey      string `json:"apiKey"`
+	APISecret   string `json:"apiSecret"`
+}
+
+// ReadCredentials reads a credentials.json.
+func ReadCredentials(path string) (Credentials, error) {
+	var c Credentials
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return c, fmt.Errorf("read credentials: %w", err)
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, fmt.Errorf("read credentials %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Target is a deployment under test. What a deployment does not offer stays
+// zero, and the cases that need it are not run.
+type Target struct {
+	Credentials
+	Spec *Spec
+	HTTP *http.Client // shared by all trials; redirects are not followed
+
+	Foreign *Credentials // of another workspace
+
+	// Authority issues the certificates of callback receivers; the deployment
+	// trusts it. Without one receivers speak plain http.
+	Authority *Authority
+
+	// Near says that the deployment can reach this machine's loopback, and is
+	// set to be allowed to.
+	Near bool
+
+	// Forwarded says that the deployment believes X-Forwarded-For from here, so
+	// that every trial can have an address of its own.
+	Forwarded bool
+
+	// Schedule is the delay before each callback attempt.
+	Schedule []time.Duration
+
+	// NewKey makes a key of the workspace and says how to revoke it.
+	NewKey func(context.Context) (Credentials, func(context.Context) error, error)
+
+	// Tamper changes what receivers of callbacks get before they look at it.
+	Tamper func(*Delivery)
+}
+
+// NewTarget is a deployment reached with the given credentials, with the
+// default settings and nothing beyond.
+func NewTarget(c Credentials) (*Target, error) {
+	spec, err := LoadSpec()
+	if err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = nil
+	transport.MaxIdleConnsPerHost = 64
+	return &Target{
+		Credentials: c,
+		Spec:        spec,
+		HTTP: &http.Client{
+			Transport:     transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		Schedule: []time.Duration{
+			0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour,
+			14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+		},
+	}, nil
+}
+
+// Need is something that not every deployment offers.
+type Need string
+
+// What cases may need.
+const (
+	NeedNear      Need = "a deployment that may reach this machine"
+	NeedForeign   Need = "credentials of a second workspace"
+	NeedForwarded Need = "a deployment that believes X-Forwarded-For from here"
+	NeedNewKey    Need = "a way to make and revoke keys"
+	NeedSchedule  Need = "a callback schedule of at most ten seconds"
+)
+
+// Offers says whether the deployment has what a case needs.
+func (t *Target) Offers(need Need) bool {
+	switch need {
+	case NeedNear:
+		return t.Near
+	case NeedForeign:
+		return t.Foreign != nil
+	case NeedForwarded:
+		return t.Forwarded
+	case NeedNewKey:
+		return t.NewKey != nil
+	case NeedSchedule:
+		var whole time.Duration
+		for _, delay := range t.Schedule {
+			whole += delay
+		}
+		return whole <= 10*time.Second
+	}
+	return false
+}

@@ -1,0 +1,148 @@
+package probe
+
+import (
+	"bytes"
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"encoding/json"
+
+	"github.com/weft-automation/weft/gen/api"
+)
+
+// Reply is how a receiver answers one delivery.
+type Reply struct {
+	Status int
+	Header map[string]string
+	Body   string
+	Hold   <-chan struct{} // answered once this is closed
+}
+
+// Delivery is a callback as it came.
+type Delivery struct {
+	Method string
+	Header http.Header
+	Body   []byte
+	Record api.ComponentExecution
+}
+
+// Receiver takes callbacks and verifies each.
+type Receiver struct {
+	URL string
+
+	t       *Trial
+	secret  string
+	replies []Reply
+	count   atomic.Int64
+	came    chan Delivery
+}
+
+// Receiver starts a receiver. The first delivery gets the first reply, and so
+// on; the last reply is repeated, and without any it is 204. secret is the
+// callbackSecret, "" for none.
+func (t *Trial) Receiver(secret string, replies ...Reply) *Receiver {
+	if len(replies) == 0 {
+		replies = []Reply{{Status: http.StatusNoContent}}
+	}
+	r := &Receiver{t: t, secret: secret, replies: replies, came: make(chan Delivery, 256)}
+	base := t.serve(http.HandlerFunc(r.receive), t.target.Authority)
+	r.URL = base + "/callback?from=conformance"
+	return r
+}
+
+// Upstream starts a plain http server for components to call, and gives its
+// base URL.
+func (t *Trial) Upstream(handler http.HandlerFunc) string { return t.serve(handler, nil) }
+
+func (t *Trial) serve(handler http.Handler, authority *Authority) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	t.NoError("listen", err)
+	base := "http://" + listener.Addr().String()
+	if authority != nil {
+		base = "https://" + listener.Addr().String()
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{authority.certificate}})
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return base
+}
+
+func (r *Receiver) receive(w http.ResponseWriter, request *http.Request) {
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return
+	}
+	reply := r.replies[min(int(r.count.Add(1)), len(r.replies))-1]
+	header := request.Header.Clone()
+	header.Set("Host", request.Host)
+	header.Set("Target", request.RequestURI)
+	r.came <- Delivery{Method: request.Method, Header: header, Body: body}
+	if reply.Hold != nil {
+		select {
+		case <-reply.Hold:
+		case <-r.t.ctx.Done():
+		}
+	}
+	for name, value := range reply.Header {
+		w.Header().Set(name, value)
+	}
+	w.WriteHeader(reply.Status)
+	_, _ = io.WriteString(w, reply.Body)
+}
+
+// Received counts the deliveries so far.
+func (r *Receiver) Received() int { return int(r.count.Load()) }
+
+// Next waits for the next delivery and verifies it: the form against the
+// document, the signature over the raw bytes.
+func (r *Receiver) Next() Delivery {
+	var d Delivery
+	select {
+	case d = <-r.came:
+	case <-time.After(30 * time.Second):
+		r.t.Fatalf("no callback within 30 s")
+	case <-r.t.ctx.Done():
+		r.t.Fatalf("no callback within the case's time")
+	}
+	r.tamper(&d)
+	r.t.Equal("callback method", d.Method, http.MethodPost)
+	r.t.Equal("callback target", d.Header.Get("Target"), "/callback?from=conformance")
+	r.t.NoError("callback", r.t.target.Spec.checkCallback(d))
+	r.t.NoError("callback", json.Unmarshal(d.Body, &d.Record))
+	r.t.Equal("X-Svc-Execution-Id", d.Header.Get("X-Svc-Execution-Id"), d.Record.ID.String())
+	r.verify(d)
+	return d
+}
+
+func (r *Receiver) tamper(d *Delivery) {
+	if r.t.target.Tamper == nil {
+		return
+	}
+	before := d.Body
+	r.t.target.Tamper(d)
+	// A change of the body shall be found by what it says, not by its signature.
+	if r.secret != "" && !bytes.Equal(before, d.Body) {
+		d.Header.Set("X-Svc-Signature", callbackSignature(r.secret, d.Body))
+		d.Header.Set("Webhook-Signature", webhookSignature(r.secret, d.Header.Get("Webhook-Id"), d.Header.Get("Webhook-Timestamp"), d.Body))
+	}
+}
+
+// verify checks both signatures, or that there is none without a secret.
+func (r *Receiver) verify(d Delivery) {
+	id, timestamp := d.Header.Get("Webhook-Id"), d.Header.Get("Webhook-Timestamp")
+	if r.secret == "" {
+		for _, name := range []string{"X-Svc-Signature", "Webhook-Signature", "Webhook-Id", "Webhook-Timestamp"} {
+			r.t.Check(d.Header.Get(name) == "", "%s without a secret", name)
+		}
+		return
+	}
+	r.t.Equal("X-Svc-Signature", d.Header.Get("X-Svc-Signature"), callbackSignature(r.secret, d.Body))
+	r.t.Equal("webhook-id", id, d.Record.ID.String())
+	r.t.Equal("webhook-signature", d.Header.Get("Webhook-Signature"), webhookSignature(r.secret, id, timestamp, d.Body))
+}

@@ -1,0 +1,316 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/oasdiff/yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/weft-automation/weft/gen/api"
+)
+
+// Spec is openapi.yaml as a judge of answers, and the memory of what was seen.
+type Spec struct {
+	operations []*Operation
+	root       any // the document, decoded
+	compiler   *jsonschema.Compiler
+
+	mu      sync.Mutex
+	schemas map[string]*jsonschema.Schema // by pointer
+	seen    map[string]bool               // "OPERATION STATUS"
+}
+
+// Operation is one operation of the document.
+type Operation struct {
+	ID       string
+	Method   string
+	Template string // its path, with {parameters}
+	spec     *openapi3.Operation
+}
+
+// location is the document's address in the compiler. Nothing is fetched.
+const location = "mem:///openapi.json"
+
+// LoadSpec reads the document.
+func LoadSpec() (*Spec, error) {
+	data, err := yaml.YAMLToJSON(api.SpecYAML())
+	if err != nil {
+		return nil, fmt.Errorf("read openapi.yaml: %w", err)
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(data)
+	if err != nil {
+		return nil, fmt.Errorf("load openapi.yaml: %w", err)
+	}
+	s := &Spec{compiler: jsonschema.NewCompiler(), schemas: make(map[string]*jsonschema.Schema), seen: make(map[string]bool)}
+	if s.root, err = jsonschema.UnmarshalJSON(bytes.NewReader(data)); err != nil {
+		return nil, err
+	}
+	s.compiler.DefaultDraft(jsonschema.Draft2020)
+	s.compiler.AssertFormat()
+	if err := s.compiler.AddResource(location, s.root); err != nil {
+		return nil, err
+	}
+	for template, item := range doc.Paths.Map() {
+		for method, operation := range item.Operations() {
+			s.operations = append(s.operations, &Operation{operation.OperationID, method, template, operation})
+		}
+	}
+	slices.SortFunc(s.operations, func(a, b *Operation) int { return strings.Compare(a.ID, b.ID) })
+	return s, nil
+}
+
+// Operations lists the operations by name.
+func (s *Spec) Operations() []*Operation { return s.operations }
+
+// Statuses are the statuses that the document names for an operation.
+func (o *Operation) Statuses() []string {
+	return slices.Sorted(maps.Keys(o.spec.Responses.Map()))
+}
+
+// Find is the operation of a request, nil if the document has none. HEAD is
+// what GET would answer.
+func (s *Spec) Find(method, target string) *Operation {
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	path, _, _ := strings.Cut(target, "?")
+	var best *Operation
+	most := -1
+	for _, operation := range s.operations {
+		if operation.Method != method {
+			continue
+		}
+		if literal := match(operation.Template, path); literal > most {
+			best, most = operation, literal
+		}
+	}
+	return best
+}
+
+// match counts the segments of a path that are literally those of the template;
+// -1 if it does not fit.
+func match(template, path string) int {
+	want, have := strings.Split(template, "/"), strings.Split(path, "/")
+	if len(want) != len(have) {
+		return -1
+	}
+	literal := 0
+	for i, segment := range want {
+		switch {
+		case segment == have[i]:
+			literal++
+		case !strings.HasPrefix(segment, "{") || have[i] == "":
+			return -1
+		}
+	}
+	return literal
+}
+
+// Seen says whether an operation was seen to answer with a status.
+func (s *Spec) Seen(operation, status string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[operation+" "+status]
+}
+
+// check finds what an answer has that the document does not describe. The body
+// of a stream is left to checkEvent.
+func (s *Spec) check(operation *Operation, answer Answer) error {
+	at, err := s.response(operation, answer.Status)
+	if err != nil {
+		return err
+	}
+	headers, _ := s.at(append(at, "headers"))
+	for name := range members(headers) {
+		place := append(slices.Clone(at), "headers", name)
+		required, _ := s.at(append(place, "required"))
+		if err := s.checkHeader(answer.Header, name, required == true, append(place, "schema")); err != nil {
+			return err
+		}
+	}
+	if answer.Header.Get("Date") == "" {
+		return errors.New("the header Date is missing")
+	}
+	return s.checkContent(append(at, "content"), answer)
+}
+
+func (s *Spec) checkHeader(header http.Header, name string, required bool, schema []string) error {
+	values := header.Values(name)
+	switch {
+	case len(values) > 1:
+		return fmt.Errorf("the header %s is there %d times", name, len(values))
+	case len(values) == 1:
+		if err := s.visit(schema, values[0]); err != nil {
+			return fmt.Errorf("header %s: %w", name, err)
+		}
+	case required:
+		return fmt.Errorf("the header %s is missing", name)
+	}
+	return nil
+}
+
+// response is where the document describes an answer.
+func (s *Spec) response(operation *Operation, status int) ([]string, error) {
+	if operation == nil {
+		if status < http.StatusBadRequest {
+			return nil, fmt.Errorf("%d for a request that the document does not have", status)
+		}
+		return []string{"components", "responses", "Failure"}, nil
+	}
+	key := fmt.Sprint(status)
+	if operation.spec.Responses.Value(key) == nil {
+		key = "default"
+	}
+	if key == "default" && (status < http.StatusBadRequest || operation.spec.Responses.Default() == nil) {
+		return nil, fmt.Errorf("%s has no answer %d in the document", operation.ID, status)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen[operation.ID+" "+key] = true
+	return append(operation.place(), "responses", key), nil
+}
+
+// place is where the document describes the operation.
+func (o *Operation) place() []string {
+	return []string{"paths", o.Template, strings.ToLower(o.Method)}
+}
+
+func (s *Spec) checkContent(at []string, answer Answer) error {
+	kind, parameters, err := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	if err != nil {
+		return fmt.Errorf("content type %q: %w", answer.Header.Get("Content-Type"), err)
+	}
+	if charset := parameters["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return fmt.Errorf("charset %q", charset)
+	}
+	at = append(at, kind, "schema")
+	if _, ok := s.at(at); !ok {
+		return fmt.Errorf("content type %q is not one of the document's: %.300s", kind, answer.Body)
+	}
+	switch {
+	case kind == "text/event-stream", answer.bodiless:
+		return nil
+	case kind == "application/json", strings.HasSuffix(kind, "+json"):
+		return s.visitJSON(at, answer.Body)
+	default:
+		return s.visit(at, string(answer.Body))
+	}
+}
+
+// checkEvent judges the data of one event of a stream.
+func (s *Spec) checkEvent(operation *Operation, data []byte) error {
+	return s.visitJSON(append(operation.place(), "responses", "200", "content", "text/event-stream", "schema", "x-event-schema"), data)
+}
+
+// callback is where the document describes the completion callback.
+func (s *Spec) callback() ([]string, error) {
+	for _, operation := range s.operations {
+		for name, callback := range operation.spec.Callbacks {
+			for expression := range callback.Value.Map() {
+				return append(operation.place(), "callbacks", name, expression, "post"), nil
+			}
+		}
+	}
+	return nil, errors.New("the document has no callback")
+}
+
+// checkCallback judges a delivered callback.
+func (s *Spec) checkCallback(d Delivery) error {
+	at, err := s.callback()
+	if err != nil {
+		return err
+	}
+	parameters, _ := s.at(append(at, "parameters"))
+	list, _ := parameters.([]any)
+	for i := range list {
+		place := append(slices.Clone(at), "parameters", fmt.Sprint(i))
+		name, _ := s.at(append(place, "name"))
+		required, _ := s.at(append(place, "required"))
+		if err := s.checkHeader(d.Header, fmt.Sprint(name), required == true, append(place, "schema")); err != nil {
+			return err
+		}
+	}
+	at = append(at, "requestBody", "content", d.Header.Get("Content-Type"), "schema")
+	if _, ok := s.at(at); !ok {
+		return fmt.Errorf("content type %q is not one of the document's", d.Header.Get("Content-Type"))
+	}
+	return s.visitJSON(at, d.Body)
+}
+
+// at is the part of the document at a path, references on the way followed.
+func (s *Spec) at(path []string) (any, bool) {
+	node, _ := s.follow(path)
+	return node, node != nil
+}
+
+// follow is at, with the JSON pointer that leads there without a reference.
+func (s *Spec) follow(path []string) (node any, pointer string) {
+	node = s.root
+	for _, token := range path {
+		for {
+			reference, ok := members(node)["$ref"].(string)
+			if !ok {
+				break
+			}
+			pointer = strings.TrimPrefix(reference, "#")
+			node, _ = s.follow(strings.Split(strings.TrimPrefix(reference, "#/"), "/"))
+		}
+		pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D", "$", "%24", "#", "%23").Replace(token)
+		switch inner := node.(type) {
+		case map[string]any:
+			node = inner[token]
+		case []any:
+			index, err := strconv.Atoi(token)
+			if err != nil || index >= len(inner) {
+				return nil, pointer
+			}
+			node = inner[index]
+		default:
+			return nil, pointer
+		}
+	}
+	return node, pointer
+}
+
+func members(node any) map[string]any {
+	object, _ := node.(map[string]any)
+	return object
+}
+
+// visitJSON holds JSON against the schema at a path.
+func (s *Spec) visitJSON(path []string, data []byte) error {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("not one JSON value: %w in %.500s", err, data)
+	}
+	if err := s.visit(path, value); err != nil {
+		return fmt.Errorf("%w in %.700s", err, data)
+	}
+	return nil
+}
+
+func (s *Spec) visit(path []string, value any) error {
+	_, pointer := s.follow(path)
+	s.mu.Lock()
+	schema, ok := s.schemas[pointer]
+	if !ok {
+		var err error
+		if schema, err = s.compiler.Compile(location + "#" + pointer); err != nil {
+			s.mu.Unlock()
+			return fmt.Errorf("compile the schema at %s: %w", pointer, err)
+		}
+		s.schemas[pointer] = schema
+	}
+	s.mu.Unlock()
+	return schema.Validate(value)
+}

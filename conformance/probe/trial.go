@@ -1,0 +1,129 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Trial is one run of a case against a target. Its methods end the case when
+// something is not as it should be; they are called from the case's goroutine,
+// or from those of Parallel.
+type Trial struct {
+	ctx     context.Context
+	target  *Target
+	address string // that this trial's requests come from, as far as the target believes it
+
+	mu       sync.Mutex
+	cleanups []func()
+}
+
+// failure is what ends a case.
+type failure struct{ text string }
+
+// Run runs a case and says how it failed, if it did. A case gets a minute.
+func Run(ctx context.Context, target *Target, run func(*Trial)) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	// 198.18.0.0/15 is set aside for tests.
+	address := fmt.Sprintf("198.%d.%d.%d", 18+rand.IntN(2), rand.IntN(256), rand.IntN(256))
+	t := &Trial{ctx: ctx, target: target, address: address}
+	defer t.end()
+	return caught(func() { run(t) })
+}
+
+// caught turns the end of a case into an error.
+func caught(run func()) (err error) {
+	defer func() {
+		switch cause := recover().(type) {
+		case nil:
+		case failure:
+			err = errors.New(cause.text)
+		default:
+			panic(cause)
+		}
+	}()
+	run()
+	return nil
+}
+
+func (t *Trial) end() {
+	for _, cleanup := range slices.Backward(t.cleanups) {
+		cleanup()
+	}
+}
+
+// Context ends with the trial's time.
+func (t *Trial) Context() context.Context { return t.ctx }
+
+// Target is the deployment under test.
+func (t *Trial) Target() *Target { return t.target }
+
+// Cleanup runs a function when the trial is over, the last one first.
+func (t *Trial) Cleanup(cleanup func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cleanups = append(t.cleanups, cleanup)
+}
+
+// Fatalf ends the case.
+func (t *Trial) Fatalf(format string, args ...any) {
+	panic(failure{fmt.Sprintf(format, args...)})
+}
+
+// Check ends the case unless ok.
+func (t *Trial) Check(ok bool, format string, args ...any) {
+	if !ok {
+		t.Fatalf(format, args...)
+	}
+}
+
+// Equal ends the case unless both are deeply equal.
+func (t *Trial) Equal(what string, got, want any) {
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// NoError ends the case on an error.
+func (t *Trial) NoError(what string, err error) {
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// Parallel runs n copies of a function at once and waits for them.
+func (t *Trial) Parallel(n int, run func(i int)) {
+	var all sync.WaitGroup
+	faults := make([]error, n)
+	for i := range n {
+		all.Go(func() { faults[i] = caught(func() { run(i) }) })
+	}
+	all.Wait()
+	for i, err := range faults {
+		if err != nil {
+			t.Fatalf("%d of %d: %v", i+1, n, err)
+		}
+	}
+}
+
+// Until asks again, ever more slowly, until the answer is yes; the case ends
+// when that takes longer than within.
+func (t *Trial) Until(what string, within time.Duration, yes func() bool) {
+	deadline := time.Now().Add(within)
+	for pause := 5 * time.Millisecond; !yes(); pause = min(pause*3/2, 200*time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v", what, within)
+		}
+		select {
+		case <-t.ctx.Done():
+			t.Fatalf("%s: the case's time is up", what)
+		case <-time.After(pause):
+		}
+	}
+}
