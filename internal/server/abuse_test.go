@@ -1,8 +1,6 @@
 package server
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/fault"
 )
 
@@ -313,173 +310,5 @@ func TestAB05WhatPostgreSQLCannotHoldIsRefused(t *testing.T) {
 	}
 	if ran := s.operations.taken(); len(ran) != 0 {
 		t.Errorf("ran %v", ran)
-	}
-}
-
-func TestAB07MethodsTypesAndAcceptAreAsDeclared(t *testing.T) {
-	s := start(t)
-	allow := map[string]string{
-		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/openapi.json": "GET, HEAD", "/openapi.yaml": "GET, HEAD",
-		"/v1/system/components":        "GET, HEAD",
-		executePath:                    "GET, POST",
-		executePath + "/RANDOM_UUID":   "GET",
-		executePath + "/executions":    "GET",
-		getPath:                        "GET",
-		getPath + "/stream":            "GET",
-		getPath + "/replay-callback":   "POST",
-		getPath + "/callback-attempts": "GET",
-	}
-	for target, want := range allow {
-		for _, method := range []string{"TRACE", "CONNECT", "PUT", "OPTIONS", "DELETE", "PATCH", "BREW"} {
-			got := s.raw(t, method+" "+target+" HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Canary: canary-4711\r\n\r\n")
-			if len(got) != 1 || got[0].status != 405 || got[0].header.Get("Allow") != want || strings.Contains(got[0].body, "canary") {
-				t.Errorf("%s %s: %+v", method, target, got)
-			}
-		}
-	}
-	for _, c := range []struct {
-		name, method, target, body string
-		header                     []string
-		status                     int
-	}{
-		{"no type", "POST", executePath, envelope("1"), []string{"Content-Type: "}, 415},
-		{"another type", "POST", executePath, envelope("1"), []string{"Content-Type: text/plain"}, 415},
-		{"a type with a charset", "POST", executePath, envelope("1"), []string{"Content-Type: application/json; charset=UTF-8"}, 200},
-		{"UTF-16", "POST", executePath, envelope("1"), []string{"Content-Type: application/json; charset=utf-16"}, 415},
-		{"gzip", "POST", executePath, envelope("1"), []string{"Content-Encoding: gzip"}, 415},
-		{"form", "POST", executePath, "module=HASH", []string{"Content-Type: application/x-www-form-urlencoded"}, 415},
-		{"no type and no body", "POST", getPath + "/replay-callback", "", nil, 200},
-		{"accept everything", "GET", getPath, "", []string{"Accept: */*"}, 200},
-		{"accept text", "GET", getPath, "", []string{"Accept: text/html"}, 406},
-		{"accept as browsers do", "GET", getPath, "", []string{"Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}, 200},
-		{"accept all but JSON", "GET", getPath, "", []string{"Accept: */*, application/json;q=0"}, 406},
-		{"accept application/*", "GET", getPath, "", []string{"Accept: application/*"}, 200},
-		{"a stream is no JSON", "GET", getPath + "/stream", "", []string{"Accept: application/json"}, 406},
-		{"HEAD of what is signed", "HEAD", getPath, "", nil, 405},
-		{"HEAD of what is open", "HEAD", "/healthz", "", nil, 200},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := s.do(t, c.method, c.target, c.body, c.header...); got.status != c.status {
-				t.Errorf("got %d %s", got.status, got.body)
-			}
-		})
-	}
-}
-
-// Whatever the framing says, one set of bytes is never two requests.
-func TestAB08FramingCannotSmuggleARequest(t *testing.T) {
-	smuggled := "GET /v1/sdk/components/executions HTTP/1.1\r\nHost: a\r\nX-Api-Key: ws_smuggled\r\n\r\n"
-	head := "POST " + executePath + " HTTP/1.1\r\nHost: a\r\nX-Api-Key: ws_test\r\nContent-Type: application/json\r\n"
-	for _, c := range []struct {
-		name, text string
-		status     int // of the first answer; 0 = as net/http reads it
-	}{
-		{"two lengths", head + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n", 400},
-		{"a list of lengths", head + "Content-Length: 5, 6\r\n\r\n", 400},
-		{"negative length", head + "Content-Length: -1\r\n\r\n", 400},
-		{"signed length", head + "Content-Length: +5\r\n\r\n12345", 400},
-		{"unknown coding", head + "Transfer-Encoding: xchunked\r\n\r\n", 501},
-		{"two codings", head + "Transfer-Encoding: chunked, identity\r\n\r\n", 501},
-		{"coding twice", head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 0},
-		{"length and coding", head + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 0},
-		{"coding with a tab", head + "Transfer-Encoding:\tchunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 0},
-		{"coding with a vertical tab", head + "Transfer-Encoding: \x0bchunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 0},
-		{"space before the colon", head + "Content-Length : 5\r\n\r\n12345", 400},
-		{"bare LF", strings.ReplaceAll(head, "\r\n", "\n") + "Content-Length: 5\n\n12345", 0},
-		{"obs-fold", head + "X-A: b\r\n Content-Length: 0\r\nContent-Length: 5\r\n\r\n12345", 0},
-		{"bad chunk size", head + "Transfer-Encoding: chunked\r\n\r\n0x5\r\n12345\r\n0\r\n\r\n", 0},
-		{"chunk extension with LF", head + "Transfer-Encoding: chunked\r\n\r\n5;a\nb\r\n12345\r\n0\r\n\r\n", 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := start(t)
-			// The smuggled request stands where a lenient reader might find one.
-			body := fmt.Sprintf("%s%s", c.text, smuggled)
-			got := s.raw(t, body)
-			if c.status != 0 && (len(got) == 0 || got[0].status != c.status) {
-				t.Errorf("got %+v", got)
-			}
-			// Behind a request that was read whole, the rest is an ordinary
-			// pipelined one; inside a refused one it must not run.
-			ran := s.operations.taken()
-			if len(got) > 0 && got[0].closed && len(ran) > 0 {
-				t.Errorf("ran %v after a refusal", ran)
-			}
-			if slices.Contains(ran, "executeComponent") {
-				t.Errorf("a broken request was executed: %v", ran)
-			}
-			if len(ran) > 1 {
-				t.Errorf("one set of bytes was several requests: %v", ran)
-			}
-		})
-	}
-}
-
-// Every failure has the one shape, carries code and request id, and shows
-// nothing of the inside.
-func TestAB12FailuresHaveOneShapeAndShowNothing(t *testing.T) {
-	s := start(t)
-	problem := schemaOf(t, "/components/schemas/Problem")
-	inside := "pq: relation secret_table at /srv/weft/internal/x.go:17 SELECT 1"
-	s.operations.get = func(ctx context.Context) (api.ComponentExecution, error) {
-		switch {
-		case strings.Contains(callOf(ctx).id, "panic"):
-			panic(inside)
-		case strings.Contains(callOf(ctx).id, "nil"):
-			var broken *api.Problem
-			_ = broken.Detail
-		case strings.Contains(callOf(ctx).id, "late"):
-			return api.ComponentExecution{}, fmt.Errorf("read %s: %w", inside, context.DeadlineExceeded)
-		case strings.Contains(callOf(ctx).id, "busy"):
-			return api.ComponentExecution{}, &fault.Error{Code: fault.RateLimited, Message: "Too many.", RetryAfter: 1100 * time.Millisecond, Err: errors.New(inside)}
-		}
-		return api.ComponentExecution{}, errors.New(inside)
-	}
-	for _, c := range []struct {
-		name, method, target, body string
-		header                     []string
-		status                     int
-		code                       fault.Code
-	}{
-		{"error", "GET", getPath, "", nil, 500, fault.Internal},
-		{"panic", "GET", getPath, "", []string{"X-Request-Id: panic"}, 500, fault.Internal},
-		{"nil", "GET", getPath, "", []string{"X-Request-Id: nil"}, 500, fault.Internal},
-		{"late", "GET", getPath, "", []string{"X-Request-Id: late"}, 503, fault.Unavailable},
-		{"busy", "GET", getPath, "", []string{"X-Request-Id: busy"}, 429, fault.RateLimited},
-		{"unknown route", "GET", "/secret_table", "", nil, 404, fault.NotFound},
-		{"malformed id", "GET", "/v1/sdk/components/executions/nope", "", nil, 404, fault.NotFound},
-		{"method", "DELETE", getPath, "", nil, 405, fault.MethodNotAllowed},
-		{"accept", "GET", getPath, "", []string{"Accept: image/png"}, 406, fault.NotAcceptable},
-		{"no key", "GET", getPath, "", []string{"X-Api-Key: "}, 401, fault.Unauthorized},
-		{"broken JSON", "POST", executePath, `{"module":`, nil, 400, fault.InvalidInput},
-		{"wrong type", "POST", executePath, `{"module":1}`, nil, 400, fault.InvalidInput},
-		{"large", "POST", executePath, sized(maxBody + 1), nil, 413, fault.PayloadTooLarge},
-		{"media type", "POST", executePath, "<a/>", []string{"Content-Type: text/xml"}, 415, fault.UnsupportedMediaType},
-		{"long target", "GET", "/" + strings.Repeat("a", maxTarget), "", nil, 414, fault.URITooLong},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got := s.do(t, c.method, c.target, c.body, c.header...)
-			if got.status != c.status || got.header.Get("Content-Type") != "application/problem+json" || got.header.Get("Date") == "" {
-				t.Fatalf("%d %v %s", got.status, got.header, got.body)
-			}
-			p := got.problem(t)
-			if p.Code != c.code || p.Error != c.code || p.Message != p.Detail || int(p.Status) != got.status || p.RequestID != got.header.Get("X-Request-Id") || p.RequestID == "" {
-				t.Errorf("%s", got.body)
-			}
-			if err := problem.Validate(normal(t, jsonOf(t, got.body))); err != nil {
-				t.Error(err)
-			}
-			for _, marker := range []string{"secret_table", "SELECT", ".go:", "goroutine", "pq:", "/srv", "runtime", "go1."} {
-				if strings.Contains(got.body, marker) {
-					t.Errorf("%q shows in %s", marker, got.body)
-				}
-			}
-			wait := got.header.Get("Retry-After")
-			if want := map[fault.Code]string{fault.RateLimited: "2", fault.Unavailable: "1"}[c.code]; wait != want {
-				t.Errorf("Retry-After %q", wait)
-			}
-		})
-	}
-	if !strings.Contains(s.logs.String(), "secret_table") {
-		t.Error("the cause is not in the log")
 	}
 }

@@ -1,0 +1,138 @@
+package catalog_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/catalog"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+// module is a component with the given schemas.
+type module struct{ name, input, config, output string }
+
+func (m module) Describe() component.Descriptor {
+	return component.Descriptor{
+		Module: m.name, Title: "Title", Description: "Description.", Category: "UTILITY",
+		Input: json.RawMessage(m.input), Config: json.RawMessage(m.config), Output: json.RawMessage(m.output),
+		Price: credit.Credits(3), Timeout: 1500 * time.Millisecond, Effect: component.EffectRead,
+		Repeat: component.RepeatIdempotent, Modes: []component.Mode{component.ModeComponent},
+	}
+}
+
+func (module) Run(context.Context, component.Call) (component.Result, error) {
+	return component.Result{}, nil
+}
+
+const none = `{"type":"object","properties":{}}`
+
+func load(t *testing.T, modules ...component.Module) *catalog.Catalog {
+	t.Helper()
+	registry, err := component.NewRegistry(modules...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := catalog.New(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestGetDescribesTheWholeComponent(t *testing.T) {
+	c := load(t, module{
+		name: "A", config: none, output: none,
+		input: `{"type": "object", "properties": {"token": {"type": "string", "x-secret": true}, "list": {"type": "array", "items": {"type": "string", "x-secret": true}}}}`,
+	})
+	got, ok := c.Get("A")
+	if _, other := c.Get("a"); !ok || other {
+		t.Fatal("names are exact")
+	}
+	if !slices.Equal(got.SecretFields, []string{"/input/list/*", "/input/token"}) {
+		t.Errorf("secret fields %v", got.SecretFields)
+	}
+	if got.Price != credit.Credits(3) || got.TimeoutMs != 1500 || got.Effect != api.ComponentEffectRead || got.Repeat != api.ComponentRepeatIdempotent ||
+		!slices.Equal(got.ExecutionModes, []api.ExecutionMode{api.ExecutionModeCOMPONENT}) || string(got.Config) != none {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestPagesFollowEachOther(t *testing.T) {
+	c := load(t, module{"C", none, none, none}, module{"A", none, none, none}, module{"B", none, none, none})
+	for _, limit := range []int{1, 2, 3, 100} {
+		var names []string
+		for cursor := ""; ; {
+			page, err := c.Page(limit, cursor)
+			if err != nil || len(page.Data) > limit || page.HasMore != (page.NextCursor != nil) {
+				t.Fatalf("%+v, %v", page, err)
+			}
+			for _, one := range page.Data {
+				names = append(names, one.Module)
+			}
+			if !page.HasMore {
+				break
+			}
+			cursor = *page.NextCursor
+		}
+		if !slices.Equal(names, []string{"A", "B", "C"}) {
+			t.Errorf("limit %d: %v", limit, names)
+		}
+	}
+	if _, err := c.Page(1, "!"); fault.CodeOf(err) != fault.InvalidInput {
+		t.Errorf("a foreign cursor: %v", err)
+	}
+}
+
+func TestTheDialectTellsTypes(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"type":"string"}`:                                                       `{"type":"string"}`,
+		`{"type":"integer","minimum":1}`:                                          `{"type":"number"}`,
+		`{"type":"number"}`:                                                       `{"type":"number"}`,
+		`{"type":"boolean"}`:                                                      `{"type":"boolean"}`,
+		`{"type":["string","null"]}`:                                              `{"type":"string"}`,
+		`{"type":"string","pattern":"^(0|[1-9][0-9]*)$"}`:                         `{"type":"bigint"}`,
+		`{"type":"string","pattern":"^-?[0-9]+$"}`:                                `{"type":"bigint"}`,
+		`{"type":"string","pattern":"^0x[0-9a-f]*$"}`:                             `{"type":"string"}`,
+		`{"type":"string","pattern":"^[0-9]{2}$"}`:                                `{"type":"string"}`,
+		`{"type":"string","enum":["GET","POST"]}`:                                 `{"enum":["GET","POST"],"type":"string"}`,
+		`{"const":"x"}`:                                                           `{"enum":["x"]}`,
+		`{"type":"array","items":{"type":"integer"}}`:                             `{"items":{"type":"number"},"type":"array"}`,
+		`{"type":"array","items":true}`:                                           `{"items":{},"type":"array"}`,
+		`{"type":"object","additionalProperties":true}`:                           `{"type":"object"}`,
+		`{"anyOf":[{"type":"string"},{"type":"null"}]}`:                           `{"type":"string"}`,
+		`{"oneOf":[{"type":"string"},{"type":"integer"}]}`:                        `{}`,
+		`{"oneOf":[{"type":"number"},{"type":"integer"}]}`:                        `{"type":"number"}`,
+		`{"type":["string","integer"]}`:                                           `{}`,
+		`{"description":"any value"}`:                                             `{}`,
+		`true`:                                                                    `{}`,
+		`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`: `{"properties":{"a":{"type":"string"}},"required":["a"],"type":"object"}`,
+	} {
+		c := load(t, module{name: "A", input: `{"type":"object","properties":{"x":` + schema + `},"required":["x"]}`, config: none, output: none})
+		parameter := c.System()[0].Inputs.Parameters[0]
+		got, err := json.Marshal(parameter.Schema)
+		if err != nil || string(got) != want || parameter.Name != "x" || !parameter.Required {
+			t.Errorf("%s:\ngot  %s\nwant %s", schema, got, want)
+		}
+	}
+}
+
+func TestTheDialectListsMembersInOrder(t *testing.T) {
+	c := load(t, module{
+		name: "A", input: `{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"string"}}}`,
+		config: `{"type":"object","properties":{"method":{"type":"string"}},"required":["method"]}`,
+		output: `{"type":"object","properties":{"balance":{"type":"string","pattern":"^[0-9]+$"}}}`,
+	})
+	got, err := json.Marshal(c.System())
+	const want = `[{"configs":{"properties":{"method":{"type":"string"}},"required":["method"],"type":"object"},"executionModes":["COMPONENT"],` +
+		`"inputs":{"parameters":[{"name":"a","required":false,"schema":{"type":"string"}},{"name":"b","required":false,"schema":{"type":"string"}}]},` +
+		`"module":"A","name":"Title","outputs":{"response":[{"name":"balance","schema":{"type":"bigint"}}]},"type":"UTILITY"}]`
+	if err != nil || string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
