@@ -19,12 +19,13 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 RACE := $(if $(shell command -v $${CC:-gcc}),-race)
 export CGO_ENABLED := $(if $(RACE),1,0)
 
-.PHONY: help dev build test check unit fuzz soak bench generate tools go clean
+.PHONY: help dev build test check unit fuzz soak chaos bench generate tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
 	@echo "make test      every check and test (the first time under 10 minutes)"
 	@echo "make soak      the long tests, up to an hour"
+	@echo "make chaos     kills and restarts under load at full size, checked by SQL"
 	@echo "make bench     the figures, beside what the machine itself can do"
 	@echo "make generate  the Go code made from openapi.yaml and queries/"
 	@echo "make tools     the Node tools that tests use"
@@ -59,8 +60,11 @@ fuzz: go
 	done
 
 soak: go $(NODE_DONE)
-	WEFT_SOAK=1 go test -count=1 -timeout 60m -run 'Soak' -v $(PACKAGES)
-	$(MAKE) fuzz FUZZTIME=2m
+	WEFT_SOAK=1 go test -count=1 -p 1 -timeout 40m $(PACKAGES)
+	$(MAKE) fuzz FUZZTIME=1m
+
+chaos: go
+	WEFT_SOAK=1 go test -count=1 -timeout 20m -v -run 'TestEX(01|02|03|06|08|20)' ./internal/chaos
 
 bench: build
 	@bin/weft bench $(ARGS)

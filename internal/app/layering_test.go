@@ -118,7 +118,7 @@ var places = map[string]place{
 	"internal/app":      {level: 7, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces}, why: "construction, order of start and stop"},
 	"internal/bench":    {level: 8, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river}, why: "measures the whole"},
 	"conformance":       {level: 8, inside: []string{"gen/api", "conformance/"}, outside: []string{ids, spec}, why: "the contract from outside: its own signer, no internal package"},
-	"conformance/probe": {level: 7, inside: []string{"gen/api"}, outside: []string{spec, ids}, why: "requests and checks of the conformance cases"},
+	"conformance/probe": {level: 7, inside: []string{"gen/api"}, outside: []string{spec, schema, ids, "github.com/oasdiff/yaml"}, why: "requests and checks of the conformance cases"},
 	"internal/chaos":    {level: 8, why: "only tests: processes killed under load"},
 	"internal/cli":      {level: 9, inside: []string{"internal/", "gen/", "conformance"}, outside: []string{ids, pgx, "github.com/alecthomas/kong"}, why: "one file a command"},
 	"cmd/weft":          {level: 10, inside: []string{"internal/app", "internal/cli"}, why: "flags, signals, exit code"},
