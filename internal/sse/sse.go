@@ -8,8 +8,11 @@ package sse
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -21,16 +24,29 @@ type Event struct {
 	Data     []byte
 }
 
-// Options are the times of a stream; a zero means the default.
+// Source is where a stream's events come from: values over a channel, and how
+// each is written. An error of EncodeFunc ends the stream.
+type Source[T any] struct {
+	Events     <-chan T
+	EncodeFunc func(T) (Event, error)
+}
+
+// Options of a stream; a zero time means the default.
 type Options struct {
 	Heartbeat    time.Duration // between two :ping comments; 15 s (contract 8.6)
 	WriteTimeout time.Duration // for one frame to a client that does not read; 10 s
+
+	// Drain, when closed, ends the stream with ErrDraining, at a random moment
+	// within DrainSpread, so that the clients do not all come back at once.
+	Drain       <-chan struct{}
+	DrainSpread time.Duration
 }
 
-const (
-	defaultHeartbeat    = 15 * time.Second
-	defaultWriteTimeout = 10 * time.Second
-)
+// ErrDraining is why a stream ends because of Options.Drain.
+var ErrDraining = errors.New("the process is stopping")
+
+func (o Options) heartbeat() time.Duration    { return cmp.Or(o.Heartbeat, 15*time.Second) }
+func (o Options) writeTimeout() time.Duration { return cmp.Or(o.WriteTimeout, 10*time.Second) }
 
 // heartbeat is the comment of contract 6.1.
 var heartbeat = []byte(":ping\n\n")
@@ -43,56 +59,82 @@ var heartbeat = []byte(":ping\n\n")
 //
 // w is reached through http.ResponseController: a wrapping writer needs Unwrap.
 func Serve(ctx context.Context, w http.ResponseWriter, events <-chan Event, opts Options) error {
-	out := stream{w: w, control: http.NewResponseController(w), timeout: opts.WriteTimeout}
-	if out.timeout == 0 {
-		out.timeout = defaultWriteTimeout
-	}
-	if opts.Heartbeat == 0 {
-		opts.Heartbeat = defaultHeartbeat
-	}
-	if err := out.begin(); err != nil {
+	asItIs := func(event Event) (Event, error) { return event, nil }
+	setHeader(w.Header())
+	return serve(ctx, w, Source[Event]{events, asItIs}, opts)
+}
+
+func serve[T any](ctx context.Context, w http.ResponseWriter, source Source[T], opts Options) error {
+	out := &attached{w: w, control: http.NewResponseController(w), timeout: opts.writeTimeout()}
+	w.WriteHeader(http.StatusOK)
+	if err := out.write(nil); err != nil {
 		return err
 	}
-	// A ticker is some 200 bytes, of the tens of thousands that net/http keeps
-	// for an open request: sharing one among the streams would save nothing.
-	beat := time.NewTicker(opts.Heartbeat)
+	err := loop(ctx, out, source, opts, nil)
+	if errors.Is(err, errFinished) {
+		return nil
+	}
+	return err
+}
+
+// sink takes whole frames.
+type sink interface {
+	write(text []byte) error
+}
+
+// errFinished is the end of a stream whose events are all sent.
+var errFinished = errors.New("finished")
+
+// loop writes events and heartbeats until one of the ends that Serve names, or
+// until gone is closed.
+func loop[T any](ctx context.Context, out sink, source Source[T], opts Options, gone <-chan struct{}) error {
+	// A ticker is some 200 bytes, of the thousands that an open connection takes:
+	// sharing one among the streams would save little.
+	beat := time.NewTicker(opts.heartbeat())
 	defer beat.Stop()
+	drain, drained := opts.Drain, (<-chan time.Time)(nil)
 	for {
+		var err error
 		select {
-		case event, open := <-events:
-			if !open {
-				return nil
-			}
-			if err := out.send(event); err != nil {
-				return err
-			}
+		case item, open := <-source.Events:
+			err = forward(out, source, item, open)
 		case <-beat.C:
-			if err := out.write(heartbeat); err != nil {
-				return err
-			}
+			err = out.write(heartbeat)
+		case <-drain:
+			drain, drained = nil, time.After(rand.N(opts.DrainSpread+1))
+		case <-drained:
+			err = ErrDraining
+		case <-gone:
+			err = ErrGone
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
 
-// stream is the answer being written.
-type stream struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	timeout time.Duration
+// forward writes what came over the channel: an event, or its end.
+func forward[T any](out sink, source Source[T], item T, open bool) error {
+	if !open {
+		return errFinished
+	}
+	event, err := source.EncodeFunc(item)
+	if err != nil {
+		return fmt.Errorf("encode event: %w", err)
+	}
+	return send(out, event)
 }
 
-// begin sends the header. Connection: close makes the contract's "the connection
-// then closes" true also where a client would keep the connection.
-func (s *stream) begin() error {
-	header := s.w.Header()
+// setHeader sets the fields of an event stream. Connection: close makes the
+// contract's "the connection then closes" true also where a client would keep
+// the connection.
+func setHeader(header http.Header) {
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store, no-transform")
 	header.Set("X-Accel-Buffering", "no")
 	header.Set("Connection", "close")
-	s.w.WriteHeader(http.StatusOK)
-	return s.write(nil)
 }
 
 // frames lends the buffer in which a frame is put together, so that an idle
@@ -102,27 +144,34 @@ var frames = sync.Pool{New: func() any { return new([]byte) }}
 // keepFrame is the largest buffer that is kept for the next frame.
 const keepFrame = 16 << 10
 
-func (s *stream) send(event Event) error {
+func send(out sink, event Event) error {
 	frame := frames.Get().(*[]byte)
 	*frame = AppendFrame((*frame)[:0], event)
-	err := s.write(*frame)
+	err := out.write(*frame)
 	if cap(*frame) <= keepFrame {
 		frames.Put(frame)
 	}
 	return err
 }
 
+// attached is an answer that the HTTP server still looks after.
+type attached struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+}
+
 // write sends text and flushes it, both within the time for one write.
-func (s *stream) write(text []byte) error {
-	if err := s.control.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil {
+func (a *attached) write(text []byte) error {
+	if err := a.control.SetWriteDeadline(time.Now().Add(a.timeout)); err != nil {
 		return fmt.Errorf("set write deadline of event stream: %w", err)
 	}
 	if len(text) > 0 {
-		if _, err := s.w.Write(text); err != nil {
+		if _, err := a.w.Write(text); err != nil {
 			return fmt.Errorf("write event stream: %w", err)
 		}
 	}
-	if err := s.control.Flush(); err != nil {
+	if err := a.control.Flush(); err != nil {
 		return fmt.Errorf("flush event stream: %w", err)
 	}
 	return nil

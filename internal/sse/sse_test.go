@@ -17,8 +17,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/weft-automation/weft/internal/sse"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // recorder is a ResponseRecorder that takes write deadlines and notes each flush.
 type recorder struct {
@@ -128,6 +132,21 @@ func TestHeaderLeavesBeforeTheFirstEventAndTheConnectionCloses(t *testing.T) {
 }
 
 func TestSS05StalledReaderIsCutAtTheWriteTimeout(t *testing.T) {
+	asItIs := func(event sse.Event) (sse.Event, error) { return event, nil }
+	ways := map[string]func(context.Context, http.ResponseWriter, <-chan sse.Event, sse.Options, func(error)){
+		"serve": func(ctx context.Context, w http.ResponseWriter, events <-chan sse.Event, opts sse.Options, ended func(error)) {
+			ended(sse.Serve(ctx, w, events, opts))
+		},
+		"detach": func(_ context.Context, w http.ResponseWriter, events <-chan sse.Event, opts sse.Options, ended func(error)) {
+			sse.Detach(context.Background(), w, sse.Source[sse.Event]{Events: events, EncodeFunc: asItIs}, opts, ended)
+		},
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) { stall(t, way) })
+	}
+}
+
+func stall(t *testing.T, way func(context.Context, http.ResponseWriter, <-chan sse.Event, sse.Options, func(error))) {
 	const timeout = 300 * time.Millisecond
 	type outcome struct {
 		err   error
@@ -138,7 +157,6 @@ func TestSS05StalledReaderIsCutAtTheWriteTimeout(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		events, stop := make(chan sse.Event), make(chan struct{})
 		var taken atomic.Pointer[time.Time]
-		defer close(stop)
 		go func() {
 			for {
 				select {
@@ -149,8 +167,10 @@ func TestSS05StalledReaderIsCutAtTheWriteTimeout(t *testing.T) {
 				}
 			}
 		}()
-		err := sse.Serve(r.Context(), w, events, sse.Options{WriteTimeout: timeout})
-		ended <- outcome{err, time.Since(*taken.Load())}
+		way(r.Context(), w, events, sse.Options{WriteTimeout: timeout}, func(err error) {
+			close(stop)
+			ended <- outcome{err, time.Since(*taken.Load())}
+		})
 	}))
 	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(4 << 10)
@@ -173,7 +193,7 @@ func TestSS05StalledReaderIsCutAtTheWriteTimeout(t *testing.T) {
 	select {
 	case got := <-ended:
 		if !errors.Is(got.err, os.ErrDeadlineExceeded) {
-			t.Errorf("Serve: %v, want a deadline", got.err)
+			t.Errorf("ended with %v, want a deadline", got.err)
 		}
 		// The frame at hand is all that a stream holds, so the blocked write began
 		// right after the last event was taken.
