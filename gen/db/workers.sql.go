@@ -59,3 +59,32 @@ func (q *Queries) WorkerListDead(ctx context.Context, db DBTX, lockClass int32) 
 	}
 	return items, nil
 }
+
+const workerListForgotten = `-- name: WorkerListForgotten :many
+SELECT DISTINCT e.worker_id::integer FROM component_executions e
+WHERE e.finished_at IS NULL AND e.worker_id IS NOT NULL
+  AND NOT EXISTS (SELECT FROM workers w WHERE w.id = e.worker_id)
+`
+
+// Numbers that live executions name and no worker has: a process that had lost
+// its session without knowing it yet began work under a number that the sweep
+// had already forgotten.
+func (q *Queries) WorkerListForgotten(ctx context.Context, db DBTX) ([]int32, error) {
+	rows, err := db.Query(ctx, workerListForgotten)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []int32{}
+	for rows.Next() {
+		var e_worker_id int32
+		if err := rows.Scan(&e_worker_id); err != nil {
+			return nil, err
+		}
+		items = append(items, e_worker_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

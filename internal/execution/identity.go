@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +22,11 @@ const workerLockClass = 0x7765 // "we"
 
 // sweepLock is held by the one worker that sweeps.
 const sweepLock = 0x77656674_73776570 // "weftswep"
+
+// silentAfter is how long a worker may be without a beat, which it has every
+// second, before its session is cut: the process is frozen or out of reach, and
+// the session with the lock would live on for as long as it is.
+const silentAfter = 10 * time.Second
 
 // Identity is this process as a worker: a number, alive for as long as a
 // session of its own holds the number's advisory lock. When the session breaks
@@ -82,15 +89,37 @@ func (i *Identity) hold(ctx context.Context, lead func(context.Context)) error {
 	default:
 		close(i.ready)
 	}
+	return i.live(ctx, conn, lead)
+}
+
+// live beats every second, beside whatever the leader does: a sweep may take
+// longer than others would wait for a beat.
+func (i *Identity) live(ctx context.Context, conn *pgx.Conn, lead func(context.Context)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var leading sync.WaitGroup
+	defer leading.Wait()
+	defer cancel()
+	idle := make(chan struct{}, 1)
+	idle <- struct{}{}
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	for {
+	var silent []int32
+	for round := 0; ; round++ {
 		leads, err := beat(ctx, conn)
 		if err != nil {
 			return err
 		}
 		if leads {
-			lead(ctx)
+			select {
+			case <-idle:
+				leading.Go(func() { lead(ctx); idle <- struct{}{} })
+			default:
+			}
+		}
+		if round%3 == 2 {
+			if silent, err = i.cutSilent(ctx, conn, silent); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -131,4 +160,37 @@ func beat(ctx context.Context, conn *pgx.Conn) (leads bool, err error) {
 			  AND (classid::bigint << 32 | objid::bigint) = $1)
 		OR pg_try_advisory_lock($1)`, int64(sweepLock)).Scan(&leads)
 	return leads, err
+}
+
+// cutSilent ends the sessions of workers that have not beaten for long. Every
+// worker does it, because the silent one may be the one that sweeps. It takes
+// two looks, so that a machine that slept as a whole finds time to beat first;
+// before is what the last look found.
+func (i *Identity) cutSilent(ctx context.Context, conn *pgx.Conn, before []int32) (silent []int32, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	rows, err := conn.Query(ctx, `SELECT l.objid::bigint::integer, a.pid
+		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+		WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid::bigint = $1 AND l.granted
+		  AND a.datname = current_database() AND a.state_change < clock_timestamp() - $2::interval`,
+		int64(workerLockClass), silentAfter)
+	if err != nil {
+		return nil, err
+	}
+	type session struct{ Worker, PID int32 }
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[session])
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range found {
+		silent = append(silent, s.Worker)
+		if !slices.Contains(before, s.Worker) {
+			continue
+		}
+		i.log.Warn("the session of a silent worker is cut", "worker", s.Worker)
+		if _, err := conn.Exec(ctx, "SELECT pg_terminate_backend($1)", s.PID); err != nil {
+			return nil, err
+		}
+	}
+	return silent, nil
 }

@@ -173,3 +173,20 @@ func TestASecondNodeSeesTheEndOfAnExecutionOfTheFirst(t *testing.T) {
 		t.Errorf("the last event is %s", last)
 	}
 }
+
+// A process that does not know yet that its session is gone may begin work
+// under a number that the sweep has forgotten already.
+func TestAnExecutionOfAForgottenWorkerIsBroughtBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	accepts := b.start(t, options{idle: true}, echo())
+	id := b.submit(t, accepts, execution.SubmitParams{Module: "ECHO"}).ID
+	if _, err := b.pool.Exec(t.Context(), `UPDATE component_executions
+		SET status = 'EXECUTING', worker_id = 4711, attempt = 1, epoch = 1, attempt_started_at = now()`); err != nil {
+		t.Fatal(err)
+	}
+	b.start(t, options{workers: 2}, echo())
+	if got := b.await(t, accepts, id); got.Status != status.ExecutionCompleted {
+		t.Errorf("ended %s", got.Status)
+	}
+}

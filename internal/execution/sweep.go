@@ -91,6 +91,15 @@ func (s *Sweeper) sweepDead(ctx context.Context) (freed int, err error) {
 	if err != nil || len(dead) == 0 {
 		return 0, err
 	}
+	if freed, err = s.freeOf(ctx, dead); err != nil {
+		return freed, err
+	}
+	return freed, q.WorkerDelete(ctx, r.DB, dead)
+}
+
+// freeOf frees all executions that the workers held.
+func (s *Sweeper) freeOf(ctx context.Context, dead []int32) (freed int, err error) {
+	r, q := s.runner, db.New()
 	for {
 		rows, err := q.ExecutionListOrphaned(ctx, r.DB, db.ExecutionListOrphanedParams{DeadWorkers: dead, MaxRows: sweepBatch})
 		if err != nil {
@@ -106,10 +115,9 @@ func (s *Sweeper) sweepDead(ctx context.Context) (freed int, err error) {
 			r.log.Info("executions of lost workers freed", "count", len(rows), "workers", dead)
 		}
 		if len(rows) < sweepBatch {
-			break
+			return freed, nil
 		}
 	}
-	return freed, q.WorkerDelete(ctx, r.DB, dead)
 }
 
 // free decides about one execution of a dead worker by the repeat rule of its
@@ -180,6 +188,15 @@ func (s *Sweeper) requeue(ctx context.Context, key notify.Key, oldJob int64, wor
 // that died before the start.
 func (s *Sweeper) reconcile(ctx context.Context) (brought int, err error) {
 	r := s.runner
+	forgotten, err := db.New().WorkerListForgotten(ctx, r.DB)
+	if err != nil {
+		return 0, fmt.Errorf("list forgotten workers: %w", err)
+	}
+	if len(forgotten) > 0 {
+		if brought, err = s.freeOf(ctx, forgotten); err != nil {
+			return brought, err
+		}
+	}
 	rows, err := db.New().ExecutionListStranded(ctx, r.DB, db.ExecutionListStrandedParams{Grace: strandedAfter, MaxRows: sweepBatch})
 	if err != nil {
 		return 0, fmt.Errorf("list stranded executions: %w", err)

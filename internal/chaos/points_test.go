@@ -1,0 +1,94 @@
+package chaos
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// EX-04: a process kills itself at each crash point, and the invariants hold
+// (P8 and P9 belong to workflows and credits).
+func TestEX04EveryCrashPoint(t *testing.T) {
+	t.Parallel()
+	points := []struct{ point, command, what string }{
+		{"P1", "serve", "after the commit of the acceptance, before the answer"},
+		{"P2", "work", "after the queue gave the job, before the start"},
+		{"P3", "work", "after the effect, before the end"},
+		{"P4", "work", "inside the transaction of the end"},
+		{"P5", "work", "after its commit, before anybody is told"},
+		{"P6", "work", "after the receiver's 2xx, before it is recorded"},
+		{"P7", "work", "after that record, before the job is closed"},
+	}
+	for _, c := range points {
+		t.Run(c.point, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, shared)
+			s.expect.again = 1
+			var slowest time.Duration
+			times := size(1, 20)
+			for i := range times {
+				slowest = max(slowest, s.crashAt(fmt.Sprintf("%s:%d", c.point, 1+i*7%20), c.command))
+			}
+			figures.note(t, "%d x %s: all final at most %.1f s later; %s", times, c.what, slowest.Seconds(), s.summary())
+		})
+	}
+}
+
+// crashAt lets one process die at the point under a small load, starts another
+// in its place and checks. It returns the time until all was final.
+func (s *scene) crashAt(setting, command string) time.Duration {
+	s.t.Helper()
+	other := map[string]string{"serve": "work", "work": "serve"}[command]
+	stays := s.start(other)
+	dies := s.start(command, "WEFT_CRASH_AT="+setting)
+	watching := s.watch()
+	loaded := make(chan struct{})
+	go func() {
+		defer close(loaded)
+		s.load(30, func(i int) order {
+			return order{tenant: i % 2, millis: i % 7 * 20, unsafe: i%5 == 0, attempts: 1 + i%3, callback: true}
+		})
+	}()
+	eventually(s.t, 20*time.Second, "the crash at "+setting, func() (bool, string) { return dies.ended(), "the process lives on" })
+	if dies.cmd.ProcessState.ExitCode() != -1 {
+		s.t.Errorf("the process was to die by a signal: %v", dies.err)
+	}
+	successor := s.start(command)
+	<-loaded
+	took := s.finish(30 * time.Second)
+	watching.end()
+	for _, p := range []*process{stays, successor} {
+		s.leave(p)
+		p.kill()
+	}
+	return took
+}
+
+// CB-07: kill -9 between the receiver's 200 and the record of it. The callback
+// comes once more with the same bytes, deliveredAt is set once, and there is no
+// third copy.
+func TestCB07ACallbackWhoseDeliveryWasNotRecorded(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, shared)
+	s.expect.again = 1
+	s.start("serve")
+	dies := s.start("work", "WEFT_CRASH_AT=P6")
+	record, _, err := s.insist(t.Context(), order{module: "RANDOM_UUID", callback: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, "the crash", func() (bool, string) { return dies.ended(), "the process lives on" })
+	if got := s.receiver.of(record.ID.String()); got == nil || !got.answered {
+		t.Fatalf("the receiver was to have accepted one copy: %+v", got)
+	}
+	s.start("work")
+	s.finish(30 * time.Second)
+	s.start("work") // neither of two workers sends a third
+	hold(t, size(500*time.Millisecond, 10*time.Second))
+	if got := s.receiver.of(record.ID.String()); got.count != 2 || got.differ {
+		t.Errorf("%d copies, differing: %v", got.count, got.differ)
+	}
+	if n := s.number("SELECT count(*) FROM callback_attempts WHERE delivered"); n != 1 {
+		t.Errorf("%d deliveries are on record", n)
+	}
+}
