@@ -80,6 +80,18 @@ func (g *gate) enter(ctx context.Context, key string) (*pass, time.Duration) {
 	return g.wait(ctx, key, t, begun)
 }
 
+// full says whether enter would send away at once, and if so for how long.
+func (g *gate) full(key string) (again time.Duration, yes bool) {
+	now := time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l, ok := g.lanes[key]
+	if !ok || len(l.busy) < g.limit || len(l.waiting) < maxWaiting && l.quick(now) {
+		return 0, false
+	}
+	return l.away(now, g.limit), true
+}
+
 func (g *gate) wait(ctx context.Context, key string, t *ticket, begun time.Time) (*pass, time.Duration) {
 	ticker := time.NewTicker(recheck)
 	defer ticker.Stop()

@@ -46,6 +46,7 @@ type options struct {
 	policy   egress.Policy
 	idle     bool // no worker takes from the queue
 	full     bool // this process has no room to deliver on its own
+	chatty   bool // everything is logged
 }
 
 // bench is a database with a deliverer, a queue and a certificate authority.
@@ -95,7 +96,11 @@ func newBench(t testing.TB, o options) *bench {
 	b.keyring = testKeyring()
 	guard := egress.New(o.policy)
 	t.Cleanup(guard.Close)
-	log := slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	level := slog.LevelWarn
+	if o.chatty {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: level}))
 	workers := river.NewWorkers()
 	worker := &Worker{}
 	river.AddWorker(workers, worker)

@@ -42,6 +42,10 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 }
 
 func (d *Deliverer) work(ctx context.Context, job *river.Job[Args]) (time.Duration, error) {
+	// Behind a dead host stand thousands of jobs: most are sent away unread.
+	if again, yes := d.workspaces.full(job.Args.WorkspaceID.String()); yes {
+		return again, nil
+	}
 	row, err := d.loads.Do(ctx, job.Args)
 	if err != nil {
 		return 0, fmt.Errorf("load callback: %w", err)
