@@ -80,17 +80,18 @@ func systemComponent(d component.Descriptor) (api.SystemComponent, error) {
 // out, which means "any value".
 func (s schema) dialect() api.DialectSchema {
 	var out api.DialectSchema
-	if kind, ok := s.kind(); ok {
+	kind, ok := s.kind()
+	if ok {
 		out.Type = &kind
 	}
 	out.Enum = s.Enum
 	if s.Const != nil {
 		out.Enum = []any{s.Const}
 	}
-	if s.Items != nil {
+	if s.Items != nil && kind == api.DialectTypeArray {
 		out.Items = new(s.Items.dialect())
 	}
-	if len(s.Properties) > 0 {
+	if len(s.Properties) > 0 && kind == api.DialectTypeObject {
 		out.Properties = s.members()
 		out.Required = s.required()
 	}
