@@ -1,0 +1,138 @@
+// Package bench owns the measuring of Weft: what the machine can do (the
+// floors), what Weft does on the same machine in the same minutes, and the
+// ratio of the two, which alone means something on a shared machine.
+//
+// It measures the real service in processes of its own, over HTTP, from the
+// outside; it reads the database only for what cannot be seen from there
+// (commit times, commits made). It reports and never judges a build. The one
+// invariant: floor and ours are measured in turns, by the same load generator,
+// against the same PostgreSQL.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options say what to measure and for how long. The zero value is not usable:
+// Program and Out must be set.
+type Options struct {
+	Program []string // the command line that runs weft; its own processes are started by it
+
+	Only    []string      // ids such as P1; empty measures all
+	Runs    int           // of floor and ours each
+	Seconds time.Duration // of one run under load
+
+	DatabaseURL string // of a PostgreSQL that may make databases; "" starts a private one
+	Rows        int    // finished executions in the database for P11
+	Profile     string // folder for CPU profiles of the service; "" makes none
+
+	Out      io.Writer // the table
+	Progress io.Writer // what is being done
+}
+
+// figures are measured in this order, so that neighbours can share processes.
+var figures = []struct {
+	id      string
+	measure func(*rig, context.Context) ([]Result, error)
+}{
+	{"P1", (*rig).inlineLatency},
+	{"P2", (*rig).inlineRate},
+	{"P15", (*rig).inlineCommits},
+	{"P3", (*rig).submitRate},
+	{"P10", (*rig).readRate},
+	{"P9", (*rig).eventDelay},
+	{"P16", (*rig).callbackDelay},
+	{"P4", (*rig).drainRate},
+	{"P5", (*rig).callbackRate},
+	{"P13", (*rig).twoWorkers},
+	{"P8", (*rig).streamMemory},
+	{"P11", (*rig).history},
+	{"P12", (*rig).idle},
+}
+
+// later are the figures of performance.md that this version of Weft has nothing
+// for yet, and what they come with.
+var later = []struct{ id, with string }{
+	{"P6", "workflows"}, {"P7", "workflows"}, {"P14", "the limiter and the ledger"},
+}
+
+// Check says whether the options can be measured.
+func (o Options) Check() error {
+	if o.Runs < 1 || o.Runs > 100 {
+		return errors.New("--runs must be from 1 to 100")
+	}
+	if o.Seconds <= 0 || o.Seconds > 20*time.Second {
+		return errors.New("--seconds must be above 0 and at most 20") // signed requests are reused for a second, held calls end after 120
+	}
+	if o.Rows < 1000 {
+		return errors.New("--rows must be at least 1000")
+	}
+	for _, id := range o.Only {
+		if !known(id) {
+			return fmt.Errorf("there is no figure %s", id)
+		}
+	}
+	return nil
+}
+
+func known(id string) bool {
+	for _, figure := range figures {
+		if figure.id == id {
+			return true
+		}
+	}
+	return slices.ContainsFunc(later, func(l struct{ id, with string }) bool { return l.id == id })
+}
+
+func (o Options) wants(id string) bool { return len(o.Only) == 0 || slices.Contains(o.Only, id) }
+
+// Run measures and prints the table. A figure that cannot be measured is in the
+// report with its error; Run itself fails only when nothing can be.
+func Run(ctx context.Context, o Options) (Report, error) {
+	if err := o.Check(); err != nil {
+		return Report{}, err
+	}
+	r, err := newRig(ctx, o)
+	if err != nil {
+		return Report{}, err
+	}
+	defer r.close()
+	report := newReport(o)
+	report.PostgreSQL = r.version
+	if len(o.Only) == 0 {
+		if report.Floors, err = r.floors(ctx); err != nil {
+			return report, err
+		}
+	}
+	for _, figure := range figures {
+		if !o.wants(figure.id) {
+			continue
+		}
+		r.say("%s ...", figure.id)
+		began := time.Now()
+		results, err := figure.measure(r, ctx)
+		if ctx.Err() != nil {
+			return report, context.Cause(ctx)
+		}
+		if err != nil {
+			r.say("%s: %v", figure.id, err)
+			results = append(results, Result{Figure: Figure{ID: figure.id}, Error: err.Error()})
+		}
+		r.say("%s took %s", figure.id, time.Since(began).Round(time.Second))
+		report.Figures = append(report.Figures, results...)
+	}
+	report.finish(time.Now())
+	report.Print(o.Out)
+	return report, nil
+}
+
+// say tells what is being done.
+func (r *rig) say(format string, args ...any) {
+	fmt.Fprintln(r.Progress, strings.TrimRight(fmt.Sprintf(format, args...), "\n"))
+}

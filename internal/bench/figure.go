@@ -1,0 +1,84 @@
+package bench
+
+import "math"
+
+// Better says which way a figure improves.
+type Better string
+
+const (
+	Lower  Better = "lower"
+	Higher Better = "higher"
+)
+
+// Verdicts on a figure.
+const (
+	MeetsGoal  = "goal"
+	MeetsFirst = "first"
+	Misses     = "misses first"
+)
+
+// noisy is the spread of the floor beyond which a figure cannot be judged.
+const noisy = 0.15
+
+// Figure is what performance.md part 4 asks for: a value, and what it must be.
+type Figure struct {
+	ID     string  `json:"id"`
+	Name   string  `json:"name"`
+	Unit   string  `json:"unit"`            // of floor and ours
+	Floor  string  `json:"floor,omitempty"` // what ours is divided by; "" judges ours itself
+	Better Better  `json:"better"`
+	First  float64 `json:"first"`
+	Goal   float64 `json:"goal"`
+}
+
+// Result is a measured figure: the raw runs and what follows from them.
+type Result struct {
+	Figure
+	FloorRuns []float64 `json:"floorRuns,omitempty"`
+	OurRuns   []float64 `json:"ourRuns"`
+	Value     *float64  `json:"value"` // the ratio, or ours where there is no floor
+	Spread    float64   `json:"spread"`
+	Noisy     bool      `json:"noisy"`
+	Verdict   string    `json:"verdict"`
+	Note      string    `json:"note,omitempty"`
+	Error     string    `json:"error,omitempty"`
+}
+
+// result judges the runs of a figure.
+func (f Figure) result(floor, ours []float64) Result {
+	r := Result{Figure: f, FloorRuns: floor, OurRuns: ours}
+	value := median(ours)
+	if f.Floor != "" {
+		value = ratio(floor, ours)
+		r.Spread = spread(floor)
+	}
+	r.Noisy = r.Spread > noisy
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		r.Error = "nothing was measured"
+		return r
+	}
+	r.Value = &value
+	r.Verdict = f.verdict(value)
+	return r
+}
+
+func (f Figure) verdict(value float64) string {
+	meets := func(bound float64) bool {
+		if f.Better == Lower {
+			return value <= bound
+		}
+		return value >= bound
+	}
+	switch {
+	case meets(f.Goal):
+		return MeetsGoal
+	case meets(f.First):
+		return MeetsFirst
+	}
+	return Misses
+}
+
+func (r Result) with(note string) Result {
+	r.Note = note
+	return r
+}

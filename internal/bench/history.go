@@ -1,0 +1,122 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// history compares a database with millions of finished executions with one
+// that has next to none.
+func (r *rig) history(ctx context.Context) ([]Result, error) {
+	empty, err := r.together(ctx)
+	if err != nil {
+		return nil, err
+	}
+	full, err := r.startTogether(ctx, "full")
+	if err != nil {
+		return nil, err
+	}
+	defer full.stop()
+	if err := r.fill(ctx, full); err != nil {
+		return nil, err
+	}
+	readEmpty, readFull := r.reading(ctx, empty), r.reading(ctx, full)
+	cases := []struct {
+		id, name     string
+		without, now func() (sample, error)
+	}{
+		{"P11a", "P1's rate", r.inlineAt(ctx, empty, 1), r.inlineAt(ctx, full, 1)},
+		{"P11b", "P2's rate", r.inlineAt(ctx, empty, 64), r.inlineAt(ctx, full, 64)},
+		{"P11c", "P10's rate", readEmpty, readFull},
+	}
+	var results []Result
+	for _, c := range cases {
+		without, with, err := turns(r.Runs, rateOf(c.without), rateOf(c.now))
+		if err != nil {
+			return results, err
+		}
+		results = append(results, Figure{
+			ID: c.id, Name: fmt.Sprintf("%s with %d finished executions", c.name, r.Rows), Unit: "/s", Floor: "the same with none",
+			Better: Higher, First: 0.80, Goal: 0.95,
+		}.result(without, with))
+	}
+	return results, nil
+}
+
+func (r *rig) inlineAt(ctx context.Context, d *deployment, clients int) func() (sample, error) {
+	return func() (sample, error) { return r.inlineLoad(ctx, d, clients) }
+}
+
+// fillRows copies one finished execution, with ids and times that spread over
+// the last 25 days as if they had come one after the other.
+const fillRows = `INSERT INTO component_executions
+	(workspace_id, id, module, status, call, attempts, attempt, attempt_started_at, epoch, job_id, output, usage, created_at, updated_at, finished_at)
+SELECT e.workspace_id,
+	(lpad(to_hex((extract(epoch FROM t.at) * 1000)::bigint), 12, '0') || '7' || substr(t.random, 1, 3) || '8' || substr(t.random, 4, 15))::uuid,
+	e.module, e.status, e.call, e.attempts, e.attempt, t.at, e.epoch, e.job_id, e.output, e.usage, t.at, t.at, t.at
+FROM component_executions e, LATERAL (
+	SELECT now() - interval '25 days' * (1 - n::float8 / $4) AS at, md5(n::text) AS random FROM generate_series($2::integer, $3::integer) AS n
+) AS t
+WHERE e.id = $1`
+
+const fillPostings = `INSERT INTO usage_postings (workspace_id, kind, reference_id, amount, created_at)
+SELECT e.workspace_id, 'execution', e.id, e.usage, e.finished_at FROM component_executions e
+ON CONFLICT DO NOTHING`
+
+// fill writes finished executions and their postings past the service, and
+// leaves the tables as a quiet hour would.
+func (r *rig) fill(ctx context.Context, d *deployment) error {
+	const batch = 250_000
+	model, err := d.model(ctx)
+	if err != nil {
+		return err
+	}
+	conn, err := d.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(ctx, "SET statement_timeout = 0; SET synchronous_commit = off"); err != nil {
+		return fmt.Errorf("prepare to fill: %w", err)
+	}
+	began := time.Now()
+	for first := 1; first <= r.Rows; first += batch {
+		last := min(first+batch-1, r.Rows)
+		if _, err := conn.Exec(ctx, fillRows, model, first, last, float64(r.Rows)); err != nil {
+			return fmt.Errorf("fill the database: %w", err)
+		}
+		r.say("P11: %d of %d finished executions after %s", last, r.Rows, time.Since(began).Round(time.Second))
+	}
+	for _, statement := range []string{
+		fillPostings, "VACUUM (ANALYZE) component_executions", "VACUUM (ANALYZE) usage_postings", "RESET statement_timeout", "RESET synchronous_commit",
+	} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("fill the database: %w", err)
+		}
+	}
+	if _, err := conn.Exec(ctx, "CHECKPOINT"); err != nil {
+		r.say("P11: no checkpoint before the runs: %v", err) // not everybody's role may
+	}
+	r.say("P11: filled in %s", time.Since(began).Round(time.Second))
+	return nil
+}
+
+// model is the execution that the others are copied from.
+func (d *deployment) model(ctx context.Context) (string, error) {
+	wires, err := dialAll(ctx, d.addr, 1)
+	if err != nil {
+		return "", err
+	}
+	defer hangUp(wires)
+	answer, err := wires[0].do(d.inline().request())
+	if err != nil {
+		return "", err
+	}
+	var made record
+	if err := json.Unmarshal(answer, &made); err != nil {
+		return "", fmt.Errorf("read a record: %w", err)
+	}
+	return made.ID, completed(answer)
+}

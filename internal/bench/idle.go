@@ -1,0 +1,110 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// idle starts weft dev as a newcomer does, on its own private PostgreSQL, and
+// lets it be. The server's log counts the statements.
+func (r *rig) idle(ctx context.Context) ([]Result, error) {
+	r.quiet()
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(r.dir, "idle")
+	p, _, err := r.startIdle(ctx, addr, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { p.stop() }()
+	p.stop()
+	if err := logStatements(dir); err != nil {
+		return nil, err
+	}
+	var memory, statements, restart []float64
+	for range min(r.Runs, 3) {
+		p.stop()
+		var took time.Duration
+		if p, took, err = r.startIdle(ctx, addr, dir); err != nil {
+			return nil, err
+		}
+		restart = append(restart, took.Seconds())
+		count, bytes, err := r.letBe(ctx, p, dir)
+		if err != nil {
+			return nil, err
+		}
+		memory, statements = append(memory, bytes/(1<<20)), append(statements, count)
+	}
+	return []Result{
+		Figure{ID: "P12a", Name: "weft dev idle: resident, without PostgreSQL", Unit: "MiB", Better: Lower, First: 80, Goal: 40}.result(nil, memory),
+		Figure{ID: "P12b", Name: "weft dev idle: statements a minute", Unit: "/min", Better: Lower, First: 1200, Goal: 400}.result(nil, statements),
+		Figure{ID: "P12c", Name: "weft dev: ready again after a restart, PostgreSQL included", Unit: "s", Better: Lower, First: 3, Goal: 1}.result(nil, restart),
+	}, nil
+}
+
+// startIdle gives a weft dev that is ready, and how long that took.
+func (r *rig) startIdle(ctx context.Context, addr, dir string) (*process, time.Duration, error) {
+	ops, err := freeAddr()
+	if err != nil {
+		return nil, 0, err
+	}
+	began := time.Now()
+	p, err := r.spawn("idle", nil, "dev", "--addr", addr, "--ops-addr", ops, "--data-dir", dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := p.ready(ctx, "http://"+addr+"/readyz", startTime); err != nil {
+		p.stop()
+		return nil, 0, err
+	}
+	return p, time.Since(began), nil
+}
+
+// letBe waits and gives the statements a minute, and the resident bytes at the
+// end.
+func (r *rig) letBe(ctx context.Context, p *process, dir string) (statements, resident float64, err error) {
+	const settle, watch = 5 * time.Second, 15 * time.Second
+	if err := pause(ctx, settle); err != nil {
+		return 0, 0, err
+	}
+	before, err := countStatements(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := pause(ctx, watch); err != nil {
+		return 0, 0, err
+	}
+	after, err := countStatements(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	resident, err = p.resident()
+	return float64(after-before) / watch.Minutes(), resident, err
+}
+
+// logStatements has the private server of a data folder log every statement
+// from its next start on.
+func logStatements(dir string) error {
+	settings, err := os.OpenFile(filepath.Join(dir, "postgres", "data", "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("have statements logged: %w", err)
+	}
+	defer settings.Close()
+	_, err = settings.WriteString("\nlog_statement = 'all'\n")
+	return err
+}
+
+// countStatements counts what the server's log says was executed.
+func countStatements(dir string) (int, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "postgres", "server.log"))
+	if err != nil {
+		return 0, fmt.Errorf("count statements: %w", err)
+	}
+	return bytes.Count(text, []byte("LOG:  execute ")) + bytes.Count(text, []byte("LOG:  statement: ")), nil
+}

@@ -1,0 +1,134 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is one child of the benchmark: a part of Weft, or the floor's server.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{} // closed when it has ended
+}
+
+// spawn starts weft with these arguments, in an environment that holds no
+// setting but env.
+func (r *rig) spawn(name string, env []string, args ...string) (*process, error) {
+	r.spawned++
+	p := &process{name: name, log: filepath.Join(r.dir, fmt.Sprintf("%s-%d.log", name, r.spawned)), done: make(chan struct{})}
+	out, err := os.Create(p.log)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	command := slices.Clone(r.Program)
+	if r.Profile != "" {
+		// Ends with the process, so the name tells the processes apart.
+		command = append(command, "bench-profiled", filepath.Join(r.Profile, fmt.Sprintf("%s-%d.pprof", name, r.spawned)))
+	}
+	command = append(command, args...)
+	p.cmd = exec.Command(command[0], command[1:]...)
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.Env = append(plainEnvironment(), env...)
+	return p, p.launch()
+}
+
+// plainEnvironment is this process's own without any setting of Weft's.
+func plainEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		return strings.HasPrefix(entry, "WEFT_") || strings.HasPrefix(entry, "DATABASE_URL=") || strings.HasPrefix(entry, "OTEL_")
+	})
+}
+
+// stop ends the process in order, or by force after half a minute.
+func (p *process) stop() {
+	if p == nil {
+		return
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return
+	case <-time.After(30 * time.Second):
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// ready waits until url answers 200.
+func (p *process) ready(ctx context.Context, url string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if answers(ctx, url) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-p.done:
+			return fmt.Errorf("%s ended; the end of its log:\n%s", p.name, tail(p.log))
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready at %s; the end of its log:\n%s", p.name, url, tail(p.log))
+		}
+	}
+}
+
+func answers(ctx context.Context, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	answer.Body.Close()
+	return answer.StatusCode == http.StatusOK
+}
+
+// resident is the process's resident memory in bytes.
+func (p *process) resident() (float64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("read the memory of %s: %w", p.name, err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kilobytes, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 64)
+			return kilobytes * 1024, err
+		}
+	}
+	return 0, errors.New("this system does not say how much memory is resident")
+}
+
+func tail(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(data[max(0, len(data)-2000):]))
+}
+
+// freeAddr is a loopback address that nobody listens on.
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}

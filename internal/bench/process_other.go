@@ -1,0 +1,19 @@
+//go:build !linux
+
+package bench
+
+// launch starts the process.
+func (p *process) launch() error {
+	if err := p.cmd.Start(); err != nil {
+		close(p.done)
+		return err
+	}
+	go func() {
+		_ = p.cmd.Wait() // how it ended shows in its log
+		close(p.done)
+	}()
+	return nil
+}
+
+// openFiles is how many files this process, and a child of it, may have open.
+func openFiles() int { return 10_500 }

@@ -1,0 +1,207 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Report is everything that a run of the benchmark found out.
+type Report struct {
+	StartedAt  time.Time `json:"startedAt"`
+	TookS      float64   `json:"tookSeconds"`
+	Weft       string    `json:"weft"`
+	Go         string    `json:"go"`
+	PostgreSQL string    `json:"postgresql"`
+	OS         string    `json:"os"`
+	CPU        string    `json:"cpu"`
+	Cores      int       `json:"cores"`
+	LoadBefore string    `json:"loadAverageBefore"`
+	Settings   Settings  `json:"settings"`
+	Floors     []Floor   `json:"floors,omitempty"`
+	Figures    []Result  `json:"figures"`
+	Later      []string  `json:"later"`
+	Noisy      bool      `json:"noisy"`
+}
+
+// Settings are the options that change what is measured.
+type Settings struct {
+	Only     []string `json:"only,omitempty"`
+	Runs     int      `json:"runs"`
+	Seconds  float64  `json:"seconds"`
+	Rows     int      `json:"rows"`
+	Private  bool     `json:"privateDatabase"`
+	Profiled bool     `json:"profiled"`
+}
+
+// Floor is a thing that the machine can do, at a number of clients.
+type Floor struct {
+	Name    string  `json:"name"`
+	Clients int     `json:"clients"`
+	Rate    float64 `json:"rate"`
+	P50ms   float64 `json:"p50Ms"`
+}
+
+func newReport(o Options) Report {
+	r := Report{
+		StartedAt: time.Now().UTC(), Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH,
+		CPU: cpuModel(), Cores: runtime.NumCPU(), LoadBefore: loadAverage(),
+		Settings: Settings{
+			Only: o.Only, Runs: o.Runs, Seconds: o.Seconds.Seconds(), Rows: o.Rows,
+			Private: o.DatabaseURL == "", Profiled: o.Profile != "",
+		},
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		r.Weft = info.Main.Version
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				r.Weft += " " + setting.Value
+			}
+		}
+	}
+	for _, l := range later {
+		if o.wants(l.id) {
+			r.Later = append(r.Later, l.id+" comes with "+l.with)
+		}
+	}
+	return r
+}
+
+func (r *Report) finish(now time.Time) {
+	r.TookS = now.Sub(r.StartedAt).Seconds()
+	for _, result := range r.Figures {
+		r.Noisy = r.Noisy || result.Noisy
+	}
+}
+
+// WriteJSON writes the report to a file.
+func (r Report) WriteJSON(path string) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the report: %w", err)
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o644)
+}
+
+// Print writes the report for people.
+func (r Report) Print(w io.Writer) {
+	fmt.Fprintf(w, "\nWeft %s, %s, PostgreSQL %s, %s, %d cores (%s), load before: %s\n",
+		r.Weft, r.Go, r.PostgreSQL, r.OS, r.Cores, r.CPU, r.LoadBefore)
+	fmt.Fprintf(w, "%d runs of %gs each, floor and ours in turns\n", r.Settings.Runs, r.Settings.Seconds)
+	if len(r.Floors) > 0 {
+		r.printFloors(w)
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "FIGURE\tWHAT\tFLOOR\tOURS\tRATIO\tFIRST\tGOAL\tVERDICT")
+	for _, result := range r.Figures {
+		fmt.Fprintln(t, strings.Join(result.cells(), "\t"))
+	}
+	t.Flush()
+	r.printNotes(w)
+}
+
+func (r Report) printFloors(w io.Writer) {
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "FLOOR\tCLIENTS\tRATE\tP50")
+	for _, floor := range r.Floors {
+		p50 := ""
+		if floor.P50ms > 0 {
+			p50 = number(floor.P50ms) + " ms"
+		}
+		fmt.Fprintf(t, "%s\t%d\t%s/s\t%s\n", floor.Name, floor.Clients, number(floor.Rate), p50)
+	}
+	t.Flush()
+}
+
+func (r Report) printNotes(w io.Writer) {
+	fmt.Fprintln(w)
+	fmt.Fprintln(w, "Ratios are the median over pairs of neighbouring runs; floor and ours are each the median of their runs.")
+	for _, result := range r.Figures {
+		if result.Note != "" {
+			fmt.Fprintf(w, "%s: %s\n", result.ID, result.Note)
+		}
+	}
+	for _, text := range r.Later {
+		fmt.Fprintln(w, text)
+	}
+	if r.Noisy {
+		fmt.Fprintf(w, "The machine was too noisy to judge the figures marked so: their floor was spread over more than %.0f %%.\n", 100*noisy)
+	}
+}
+
+// cells are the columns of one line of the table.
+func (r Result) cells() []string {
+	if r.Error != "" {
+		return []string{r.ID, r.Name, "", "", "", "", "", "not measured: " + firstLine(r.Error)}
+	}
+	sign := ">= "
+	if r.Better == Lower {
+		sign = "<= "
+	}
+	floor, quotient, unit := "", "", ""
+	if r.Floor != "" {
+		floor, quotient = number(median(r.FloorRuns))+" "+r.Unit, number(*r.Value)
+	} else {
+		unit = " " + r.Unit
+	}
+	verdict := r.Verdict
+	if r.Noisy {
+		verdict += fmt.Sprintf(" (noisy: floor spread %.0f %%)", 100*r.Spread)
+	}
+	return []string{
+		r.ID, r.Name, floor, number(median(r.OurRuns)) + " " + r.Unit, quotient,
+		sign + number(r.First) + unit, sign + number(r.Goal) + unit, verdict,
+	}
+}
+
+// number prints three figures that matter, and never an exponent.
+func number(v float64) string {
+	if v >= 100 || v <= -100 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(threeDigits(v), 'f', -1, 64)
+}
+
+// threeDigits keeps three significant digits.
+func threeDigits(v float64) float64 {
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
+	if err != nil {
+		return v
+	}
+	return rounded
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+func cpuModel() string {
+	data, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "unknown"
+	}
+	for line := range strings.Lines(string(data)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown"
+}
+
+func loadAverage() string {
+	data, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.Join(strings.Fields(string(data))[:3], " ")
+}

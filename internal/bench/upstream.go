@@ -1,0 +1,57 @@
+package bench
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// upstream is what API_CALL calls here: one address that answers after 100 ms,
+// and gates that answer once they are opened.
+type upstream struct {
+	server *http.Server
+	addr   string
+
+	mu    sync.Mutex
+	gates map[string]chan struct{}
+}
+
+const slowAnswer = 100 * time.Millisecond
+
+func newUpstream() (*upstream, error) {
+	u := &upstream{gates: map[string]chan struct{}{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, q *http.Request) {
+		if pause(q.Context(), slowAnswer) == nil {
+			w.WriteHeader(http.StatusNoContent)
+		}
+	})
+	mux.HandleFunc("/gate/{key}", func(w http.ResponseWriter, q *http.Request) {
+		select {
+		case <-u.gate(q.PathValue("key")):
+			w.WriteHeader(http.StatusNoContent)
+		case <-q.Context().Done():
+		}
+	})
+	var err error
+	u.server, u.addr, err = serve(mux)
+	return u, err
+}
+
+func (u *upstream) close() { _ = u.server.Close() }
+
+func (u *upstream) slowURL() string { return "http://" + u.addr + "/slow" }
+
+func (u *upstream) gateURL(key string) string { return "http://" + u.addr + "/gate/" + key }
+
+// open lets everybody through a gate, present and future.
+func (u *upstream) open(key string) { close(u.gate(key)) }
+
+func (u *upstream) gate(key string) chan struct{} {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.gates[key] == nil {
+		u.gates[key] = make(chan struct{})
+	}
+	return u.gates[key]
+}
