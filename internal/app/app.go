@@ -44,7 +44,8 @@ type App struct {
 	untrace   func(context.Context) error
 
 	api, ops   door
-	draining   chan struct{} // closed: open streams end, which Shutdown would wait for
+	draining   chan struct{}  // closed: open streams end, which Shutdown would wait for
+	streams    sync.WaitGroup // the open ones
 	background context.CancelFunc
 	running    sync.WaitGroup
 	failed     chan error
@@ -157,6 +158,7 @@ func (a *App) stop(ctx context.Context) {
 	defer cancel()
 	close(a.draining)
 	a.api.close(ctx, a.log)
+	a.streams.Wait()
 	if a.service != nil {
 		a.service.Close()
 	}

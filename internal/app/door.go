@@ -57,7 +57,7 @@ func (a *App) buildDoors(registry *component.Registry) error {
 		handler, err := server.New(server.Deps{
 			Executions: a.service, Callbacks: a.callbacks, Modules: registry, Guard: a.guard,
 			Verifier: a.verifier, Proxies: auth.Proxies(a.cfg.TrustedProxies), ReadyFunc: a.ready,
-			Docs: portal.Handler(), Draining: a.draining, Metrics: a.metrics, Log: a.log,
+			Docs: portal.Handler(), Draining: a.draining, Streams: &a.streams, Metrics: a.metrics, Log: a.log,
 		})
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/weft-automation/weft/gen/api"
@@ -37,6 +38,7 @@ type Deps struct {
 	ReadyFunc  func(context.Context) []Check // what /readyz looks at
 	Docs       http.Handler                  // GET /docs and what is below it; nil: nothing is there
 	Draining   <-chan struct{}               // once closed, open streams end; nil: never
+	Streams    *sync.WaitGroup               // counts open streams, which http.Server.Shutdown does not know of
 	Metrics    *telemetry.Metrics
 	Log        *slog.Logger
 }
@@ -65,7 +67,7 @@ func New(deps Deps) (http.Handler, error) {
 		ready:      deps.ReadyFunc,
 		streams: streams{
 			verifier: deps.Verifier, draining: deps.Draining, spread: drainSpread,
-			metrics: deps.Metrics, log: deps.Log,
+			running: deps.Streams, metrics: deps.Metrics, log: deps.Log,
 		},
 	}, deps.Docs)
 	return f, nil

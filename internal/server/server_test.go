@@ -104,7 +104,7 @@ func TestSS13StreamsAreExemptFromTheWriteTimeout(t *testing.T) {
 	}
 	events := make(chan api.ComponentExecutionEvent)
 	s.operations.stream = func(ctx context.Context) (api.StreamComponentExecutionResponseObject, error) {
-		return executionStream{ctx: ctx, stop: func() {}, events: events, streams: streams{log: s.front.log}}, nil
+		return executionStream{ctx: context.WithoutCancel(ctx), stop: func() {}, events: events, streams: streams{log: s.front.log}}, nil
 	}
 	began := time.Now()
 	answer := s.open(t, getPath+"/stream")
