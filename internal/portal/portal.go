@@ -30,7 +30,7 @@ const policy = "default-src 'none'; script-src 'self' 'unsafe-eval'; style-src '
 	"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Handler serves GET /docs and what the page loads.
-func Handler() http.Handler {
+func Handler() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Security-Policy", policy)

@@ -40,7 +40,7 @@ type timeouts struct {
 var defaultTimeouts = timeouts{body: 10 * time.Second, handler: 30 * time.Second}
 
 // mount registers the operations behind the gates.
-func (f *front) mount(operations api.StrictServerInterface, docs http.Handler) {
+func (f *front) mount(operations api.StrictServerInterface, docs *http.ServeMux) {
 	f.mux = http.NewServeMux()
 	strict := api.NewStrictHandlerWithOptions(operations, nil, api.StrictHTTPServerOptions{
 		RequestErrorHandlerFunc:  f.refuseBinding,
@@ -50,10 +50,21 @@ func (f *front) mount(operations api.StrictServerInterface, docs http.Handler) {
 		BaseRouter: operationMux{f.mux, f}, ErrorHandlerFunc: f.refuseBinding,
 	})
 	if docs != nil {
-		f.mux.Handle("GET /docs", docs)
-		f.mux.Handle("GET /docs/{file...}", docs)
+		f.mux.HandleFunc("GET /docs", f.known(docs))
+		f.mux.HandleFunc("GET /docs/{file...}", f.known(docs))
 	}
 	f.mux.HandleFunc("/", f.unmatched)
+}
+
+// known passes on what docs has and answers 404 in our own form for the rest.
+func (f *front) known(docs *http.ServeMux) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := docs.Handler(r); pattern == "" {
+			f.fail(w, r, fault.New(fault.NotFound, "There is nothing at this path."))
+			return
+		}
+		docs.ServeHTTP(w, r)
+	}
 }
 
 // operationMux wraps each operation before the generated code binds its

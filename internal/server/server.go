@@ -36,7 +36,7 @@ type Deps struct {
 	Verifier   *auth.Verifier
 	Proxies    auth.Proxies                  // whose X-Forwarded-For is believed
 	ReadyFunc  func(context.Context) []Check // what /readyz looks at
-	Docs       http.Handler                  // GET /docs and what is below it; nil: nothing is there
+	Docs       *http.ServeMux                // GET /docs and what is below it; nil: nothing is there
 	Draining   <-chan struct{}               // once closed, open streams end; nil: never
 	Streams    *sync.WaitGroup               // counts open streams, which http.Server.Shutdown does not know of
 	Metrics    *telemetry.Metrics
