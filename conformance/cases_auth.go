@@ -94,11 +94,6 @@ func refuse(t *probe.Trial, r probe.Request, reason string) api.Problem {
 }
 
 func signQuery(t *probe.Trial) {
-	path := probe.Executions + "?limit=1&cursor="
-	page := probe.Decode[api.ComponentExecutionPage](t, t.Get(probe.Executions+"?limit=1"))
-	if page.NextCursor != nil {
-		t.Equal("status", t.Get(path+*page.NextCursor).Status, http.StatusOK)
-	}
 	for _, query := range []string{"limit=5", "limit=5&nonce=1", "nonce=%41%2f%C3%A4&limit=5", "nonce=a+b|&limit=5"} {
 		answer := t.Get(probe.Executions + "?" + strings.ReplaceAll(query, "|", "%7C"))
 		t.Equal(query, answer.Status, http.StatusOK)
@@ -371,12 +366,11 @@ func keyRevoked(t *probe.Trial) {
 	call := probe.Request{Method: http.MethodPost, Path: probe.Components, Body: t.JSON(probe.Fetch(url)), Sign: probe.Signing{As: &key}}
 	id := probe.Decode[api.ComponentExecution](t, t.Do(call)).ID.String()
 	t.Until("the upstream is asked", 20*time.Second, asked)
-	streams := []*probe.Stream{}
-	for range 2 {
-		stream := t.StreamOf(probe.Request{Path: probe.Execution(id) + "/stream", Sign: probe.Signing{As: &key}})
-		_, ok := stream.Next()
+	var streams [2]*probe.Stream
+	for i := range streams {
+		streams[i] = t.StreamOf(probe.Request{Path: probe.Execution(id) + "/stream", Sign: probe.Signing{As: &key}})
+		_, ok := streams[i].Next()
 		t.Check(ok, "the stream ended before the execution")
-		streams = append(streams, stream)
 	}
 	read := probe.Request{Path: probe.Execution(id), Sign: probe.Signing{As: &key}}
 	t.Equal("status before", t.Do(read).Status, http.StatusOK)

@@ -110,6 +110,17 @@ func catalogueSystem(t *probe.Trial) {
 	t.Check(string(call.Configs.Type) == "object" && slices.Contains(call.Configs.Required, "apiUrl"), "configs: %s", t.JSON(call.Configs))
 	method := call.Configs.Properties["method"]
 	t.Check(typeOf(method) == "string" && slices.Contains(method.Enum, any("GET")), "method: %s", t.JSON(method))
+	algorithm := byModule["HASH"].Inputs.Parameters[0]
+	t.Check(algorithm.Name == "algorithm" && slices.Contains(algorithm.Schema.Enum, any("sha256")), "algorithm: %s", t.JSON(algorithm))
+	for _, response := range byModule["WAIT_FOR_EVM_TRANSACTION"].Outputs.Response {
+		schema := response.Schema
+		switch response.Name {
+		case "status":
+			t.Check(slices.Contains(schema.Enum, any("success")), "status: %s", t.JSON(schema))
+		case "receipt":
+			t.Check(typeOf(schema.Properties["blockHash"]) == "string" && slices.Contains(schema.Required, "blockHash"), "receipt: %s", t.JSON(schema))
+		}
+	}
 	for _, module := range modules {
 		t.Check(byModule[module].Module == module, "%s is missing", module)
 	}

@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,6 +58,7 @@ func (t *Trial) Do(r Request) Answer {
 // Try is Do with its own context and without ending the case.
 func (t *Trial) Try(ctx context.Context, r Request) (Answer, error) {
 	start := time.Now()
+	r = r.identified()
 	operation, response, err := t.send(ctx, r)
 	if err != nil {
 		return Answer{}, err
@@ -72,6 +74,19 @@ func (t *Trial) Try(ctx context.Context, r Request) (Answer, error) {
 		return answer, nil
 	}
 	return answer, t.judge(operation, r, answer)
+}
+
+// identified is the request with an id of its own, so that the answer's can be
+// compared.
+func (r Request) identified() Request {
+	if _, given := r.Header["X-Request-Id"]; !given {
+		r.Header = maps.Clone(r.Header)
+		if r.Header == nil {
+			r.Header = http.Header{}
+		}
+		r.Header.Set("X-Request-Id", rand.Text())
+	}
+	return r
 }
 
 // judge holds an answer against the document, and against what every answer

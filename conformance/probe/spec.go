@@ -263,7 +263,7 @@ func (s *Spec) follow(path []string) (node any, pointer string) {
 				break
 			}
 			pointer = strings.TrimPrefix(reference, "#")
-			node, _ = s.follow(strings.Split(strings.TrimPrefix(reference, "#/"), "/"))
+			node, _ = s.follow(pathOf(reference))
 		}
 		pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D", "$", "%24", "#", "%23").Replace(token)
 		switch inner := node.(type) {
@@ -280,6 +280,11 @@ func (s *Spec) follow(path []string) (node any, pointer string) {
 		}
 	}
 	return node, pointer
+}
+
+// pathOf is the path of a reference into the document.
+func pathOf(reference string) []string {
+	return strings.Split(strings.TrimPrefix(reference, "#/"), "/")
 }
 
 func members(node any) map[string]any {

@@ -35,6 +35,7 @@ func (t *Trial) Stream(executionID string) *Stream {
 
 // StreamOf opens any stream. Anything but a stream ends the case.
 func (t *Trial) StreamOf(r Request) *Stream {
+	r = r.identified()
 	operation, response, err := t.send(t.ctx, r)
 	t.NoError(r.name(), err)
 	t.Cleanup(func() { response.Body.Close() })

@@ -1,0 +1,130 @@
+package probe
+
+import (
+	"maps"
+	"slices"
+)
+
+// Field is one member that the document describes, somewhere in an answer.
+type Field struct {
+	Path  []string // names of members; "*" stands for each item of an array
+	Types []string // the JSON types that it may have; none: any
+}
+
+// Answers lists the operations that answer 200 with JSON, with the fields of
+// their answers.
+func (s *Spec) Answers() map[string][]Field {
+	all := map[string][]Field{}
+	for _, operation := range s.operations {
+		if fields := s.fields(append(operation.place(), "responses", "200", "content", "application/json", "schema")); len(fields) > 0 {
+			all[operation.ID] = fields
+		}
+	}
+	return all
+}
+
+// Events lists the streams, with the fields of their events.
+func (s *Spec) Events() map[string][]Field {
+	all := map[string][]Field{}
+	for _, operation := range s.operations {
+		at := append(operation.place(), "responses", "200", "content", "text/event-stream", "schema", "x-event-schema")
+		if fields := s.fields(at); len(fields) > 0 {
+			all[operation.ID] = fields
+		}
+	}
+	return all
+}
+
+// Failures lists the fields of every failure.
+func (s *Spec) Failures() []Field { return s.fields([]string{"components", "schemas", "Problem"}) }
+
+// Callback lists the fields of the completion callback and its headers.
+func (s *Spec) Callback() (fields []Field, headers []string) {
+	at, err := s.callback()
+	if err != nil {
+		return nil, nil
+	}
+	list, _ := s.at(append(at, "parameters"))
+	parameters, _ := list.([]any)
+	for _, parameter := range parameters {
+		headers = append(headers, members(s.resolve(parameter))["name"].(string))
+	}
+	return s.fields(append(at, "requestBody", "content", "application/json", "schema")), headers
+}
+
+// Headers lists the headers that each operation's answer 200 may carry.
+func (s *Spec) Headers() map[string][]string {
+	all := map[string][]string{}
+	for _, operation := range s.operations {
+		headers, _ := s.at(append(operation.place(), "responses", "200", "headers"))
+		all[operation.ID] = slices.Sorted(maps.Keys(members(headers)))
+	}
+	return all
+}
+
+func (s *Spec) fields(path []string) []Field {
+	node, ok := s.at(path)
+	if !ok {
+		return nil
+	}
+	return s.within(node, nil, nil)
+}
+
+// within lists the fields inside a schema. A schema that is inside itself is
+// looked into once.
+func (s *Spec) within(node any, path []string, outer []any) []Field {
+	schema := members(s.resolve(node))
+	if name, ok := members(node)["$ref"]; ok {
+		if slices.Contains(outer, name) {
+			return nil
+		}
+		outer = append(slices.Clone(outer), name)
+	}
+	var all []Field
+	for _, name := range slices.Sorted(maps.Keys(members(schema["properties"]))) {
+		inner := members(schema["properties"])[name]
+		at := append(slices.Clone(path), name)
+		all = append(all, Field{Path: at, Types: s.types(inner)})
+		all = append(all, s.within(inner, at, outer)...)
+	}
+	if items, ok := schema["items"]; ok {
+		all = append(all, s.within(items, append(slices.Clone(path), "*"), outer)...)
+	}
+	branches, _ := schema["oneOf"].([]any)
+	for _, branch := range branches {
+		all = append(all, s.within(branch, path, outer)...)
+	}
+	return all
+}
+
+// types lists the JSON types that a schema allows; none means any.
+func (s *Spec) types(node any) []string {
+	schema := members(s.resolve(node))
+	switch kind := schema["type"].(type) {
+	case string:
+		return []string{kind}
+	case []any:
+		var list []string
+		for _, one := range kind {
+			list = append(list, one.(string))
+		}
+		return list
+	}
+	var list []string
+	branches, _ := schema["oneOf"].([]any)
+	for _, branch := range branches {
+		list = append(list, s.types(branch)...)
+	}
+	return list
+}
+
+// resolve follows a reference, if the node is one.
+func (s *Spec) resolve(node any) any {
+	for {
+		reference, ok := members(node)["$ref"].(string)
+		if !ok {
+			return node
+		}
+		node, _ = s.at(pathOf(reference))
+	}
+}
