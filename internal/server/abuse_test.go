@@ -125,6 +125,10 @@ func TestAB02SlowClientsAreCut(t *testing.T) {
 		config.ReadHeaderTimeout = readHeaderTimeout / factor
 		s.front.timeouts.body = defaultTimeouts.body / factor
 	})
+	var alone []time.Duration // so that a busy machine is not taken for a fault
+	for range 100 {
+		alone = append(alone, s.healthy(t))
+	}
 	began := time.Now()
 	var slow sync.WaitGroup
 	var longest atomic.Int64
@@ -148,20 +152,30 @@ func TestAB02SlowClientsAreCut(t *testing.T) {
 		case <-cut:
 			open = false
 		default:
-			sent := time.Now()
-			if got := s.do(t, "GET", "/healthz", ""); got.status != 200 {
-				t.Fatalf("a good client got %d", got.status)
-			}
-			times = append(times, time.Since(sent))
+			times = append(times, s.healthy(t))
 		}
 	}
-	slices.Sort(times)
-	if p99 := times[len(times)*99/100]; p99 > 200*time.Millisecond {
-		t.Errorf("a good client's p99 was %s", p99)
+	if p99, before := p99(times), p99(alone); p99 > max(200*time.Millisecond, 5*before) {
+		t.Errorf("a good client's p99 was %s, alone it was %s", p99, before)
 	}
 	if d := time.Duration(longest.Load()); d > (defaultTimeouts.body+5*time.Second)/factor+2*time.Second {
 		t.Errorf("the last one was cut after %s", d)
 	}
+}
+
+// healthy is how long a good client waits for its answer.
+func (s *service) healthy(t *testing.T) time.Duration {
+	t.Helper()
+	sent := time.Now()
+	if got := s.do(t, "GET", "/healthz", ""); got.status != 200 {
+		t.Fatalf("a good client got %d", got.status)
+	}
+	return time.Since(sent)
+}
+
+func p99(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)*99/100]
 }
 
 // drip sends a byte at every interval until the connection is cut.
