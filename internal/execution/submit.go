@@ -115,6 +115,14 @@ func (s *Service) submitOnce(ctx context.Context, a accept) (Submitted, error) {
 	return s.accepted(ctx, a, made[0]), nil
 }
 
+// CheckRepeat refuses a request whose Idempotency-Key was used for another body
+// (IDEMPOTENCY_MISMATCH). It is for requests that are refused anyway: that
+// refusal comes first (decisions 1.8).
+func (s *Service) CheckRepeat(ctx context.Context, key idempotency.Key) error {
+	_, _, err := key.Find(ctx, s.db)
+	return err
+}
+
 // prepare checks the call and seals what is secret.
 func (s *Service) prepare(a *accept) error {
 	if err := s.modules.Check(a.Module, a.Input, a.Config); err != nil {

@@ -34,8 +34,7 @@ type Key struct {
 // Another body is IDEMPOTENCY_MISMATCH; a first request that has not committed
 // yet is IDEMPOTENCY_IN_FLIGHT with a second to wait.
 func (k Key) ClaimTx(ctx context.Context, tx pgx.Tx) (made uuid.UUID, found bool, err error) {
-	q := db.New()
-	locked, err := q.IdempotencyLock(ctx, tx, k.lock())
+	locked, err := db.New().IdempotencyLock(ctx, tx, k.lock())
 	if err != nil {
 		return uuid.Nil, false, fmt.Errorf("lock idempotency key: %w", err)
 	}
@@ -44,7 +43,13 @@ func (k Key) ClaimTx(ctx context.Context, tx pgx.Tx) (made uuid.UUID, found bool
 		inFlight.RetryAfter = time.Second
 		return uuid.Nil, false, inFlight
 	}
-	row, err := q.IdempotencyGet(ctx, tx, db.IdempotencyGetParams{
+	return k.Find(ctx, tx)
+}
+
+// Find is ClaimTx without the claim: it tells what the key made, or that it was
+// used for another body, and holds nothing.
+func (k Key) Find(ctx context.Context, conn postgres.DB) (made uuid.UUID, found bool, err error) {
+	row, err := db.New().IdempotencyGet(ctx, conn, db.IdempotencyGetParams{
 		WorkspaceID: k.WorkspaceID, Operation: k.Operation, Path: k.Path, Key: k.Key,
 	})
 	if postgres.NotFound(err) {

@@ -21,7 +21,7 @@ const defaultLimit = 20
 func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteComponentRequestObject) (api.ExecuteComponentResponseObject, error) {
 	params, err := s.submitParams(ctx, request.Body)
 	if err != nil {
-		return nil, err
+		return nil, mismatchFirst(ctx, s.executions.CheckRepeat, callOf(ctx), err)
 	}
 	if params.WaitFor > 0 {
 		defer s.streams.metrics.WaitOpened()()

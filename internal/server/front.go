@@ -24,6 +24,7 @@ type front struct {
 	contract *contract.Contract
 	only     []string // operations to mount; nil: all
 	verify   func(context.Context, auth.Request) (auth.Principal, error)
+	repeat   repeatCheck
 	proxies  auth.Proxies
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
@@ -187,18 +188,18 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	if err != nil {
 		return err
 	}
+	call.keep(r, body)
 	strict := prefersStrict(r.Header.Values("Prefer"))
 	if strict {
 		w.Header().Set("Preference-Applied", "handling=strict")
 	}
 	if err := operation.CheckParameters(r.PathValue, query, r.Header, strict); err != nil {
-		return err
+		return mismatchFirst(r.Context(), f.repeat, call, err)
 	}
 	bindable, err := operation.CheckBody(object, strict)
 	if err != nil {
-		return err
+		return mismatchFirst(r.Context(), f.repeat, call, err)
 	}
-	call.keep(r, body)
 	setBody(r, bindable)
 	return nil
 }

@@ -51,6 +51,22 @@ func (c *call) idempotency() *idempotency.Key {
 	}
 }
 
+// repeatCheck refuses a key that was used for another body.
+type repeatCheck func(context.Context, idempotency.Key) error
+
+// mismatchFirst is the refusal of an input, or that of its Idempotency-Key,
+// which comes before it (decisions 1.8), when the key was used for another body.
+func mismatchFirst(ctx context.Context, check repeatCheck, call *call, refusal error) error {
+	key := call.idempotency()
+	if key == nil || check == nil {
+		return refusal
+	}
+	if err := check(ctx, *key); err != nil && fault.CodeOf(err) == fault.IdempotencyMismatch {
+		return err
+	}
+	return refusal
+}
+
 // requestID is the caller's own id for the request if it is a good one, and a
 // new one otherwise.
 func requestID(header http.Header) string {

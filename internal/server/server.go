@@ -55,7 +55,7 @@ func New(deps Deps) (http.Handler, error) {
 		return nil, fmt.Errorf("build the catalogue: %w", err)
 	}
 	f := &front{
-		contract: document, verify: deps.Verifier.Verify, proxies: deps.Proxies,
+		contract: document, verify: deps.Verifier.Verify, repeat: deps.Executions.CheckRepeat, proxies: deps.Proxies,
 		metrics: deps.Metrics, log: deps.Log, timeouts: defaultTimeouts,
 	}
 	f.mount(&Server{
