@@ -104,20 +104,7 @@ func boot(t *testing.T) *probe.Target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := app.ConfigFromEnv([]string{
-		"DATABASE_URL=" + dsn,
-		"WEFT_MASTER_KEY=3lbbMEpWSSOAvTGlSBeSRb1l9hAFgRtPBTOFsSwsmw8=",
-		"WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0",
-		"WEFT_ALLOW_NETWORKS=127.0.0.1/32", "WEFT_TRUSTED_PROXIES=127.0.0.1/32",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Work, cfg.EgressRoots, cfg.CallbackSchedule = true, authority.Pool, schedule
-	running, err := app.Start(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	running := node(t, dsn, authority)
 	life.Cleanup(func() { running.Stop(ctx) })
 	pool, err := postgres.Open(ctx, dsn, "conformance", 4)
 	if err != nil {
@@ -137,6 +124,27 @@ func boot(t *testing.T) *probe.Target {
 		return newKey(ctx, pool, own)
 	}
 	return target
+}
+
+// node starts one process's worth of a service, on a database.
+func node(t *testing.T, dsn string, authority *probe.Authority) *app.App {
+	t.Helper()
+	cfg, err := app.ConfigFromEnv([]string{
+		"DATABASE_URL=" + dsn,
+		"WEFT_MASTER_KEY=3lbbMEpWSSOAvTGlSBeSRb1l9hAFgRtPBTOFsSwsmw8=",
+		"WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0",
+		"WEFT_ALLOW_NETWORKS=127.0.0.1/32", "WEFT_TRUSTED_PROXIES=127.0.0.1/32",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Work, cfg.EgressRoots, cfg.CallbackSchedule = true, authority.Pool, schedule
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	running, err := app.Start(context.Background(), cfg, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return running
 }
 
 func makeWorkspace(t *testing.T, ctx context.Context, pool *pgxpool.Pool, name string) uuid.UUID {
