@@ -118,5 +118,6 @@ func (h *workingHalf) stop(ctx context.Context) {
 	})
 	both.Go(func() { h.runner.Drain(soft) })
 	both.Wait()
+	h.runner.Close()
 	h.delivers.Drain(soft)
 }

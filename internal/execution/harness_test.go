@@ -153,6 +153,7 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 		soft, done := context.WithTimeout(context.Background(), 5*time.Second)
 		defer done()
 		n.runner.Drain(soft)
+		n.runner.Close()
 		cancel()
 		<-relayed
 		<-held

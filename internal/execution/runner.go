@@ -86,16 +86,23 @@ func (r *Runner) start(ctx context.Context, row db.ExecutionStartManyRow) {
 }
 
 // Drain waits until ctx ends for local runs to finish, interrupts the rest, and
-// returns when none is left. Call it after the queue has stopped.
+// returns when none is left. Nothing may be accepted any more.
 func (r *Runner) Drain(ctx context.Context) {
 	drained := make(chan struct{})
 	go func() { r.running.Wait(); close(drained) }()
 	select {
 	case <-drained:
+		return
 	case <-ctx.Done():
 	}
 	r.stop()
 	<-drained
+}
+
+// Close ends the writing. Call it when neither a local run nor the queue works
+// any more: what they still had to write would be lost.
+func (r *Runner) Close() {
+	r.stop()
 	r.starts.Close()
 	r.finishes.Close()
 }

@@ -20,6 +20,7 @@ const (
 	// 170 keys of 43 characters and a comma.
 	perNotification = 170
 	recheckEvery    = 2 * time.Second
+	probeWait       = 2 * time.Second
 )
 
 // Relay carries wake-ups between processes over LISTEN/NOTIFY, and checks what
@@ -72,6 +73,9 @@ func (r *Relay) listen(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	r.Hub.wakeAll() // whatever was told while nobody listened
+	if err := r.probe(ctx, conn); err != nil {
+		return err
+	}
 	for {
 		notification, err := conn.WaitForNotification(ctx)
 		if err != nil {
@@ -79,6 +83,26 @@ func (r *Relay) listen(ctx context.Context, conn *pgx.Conn) error {
 		}
 		r.Hub.wake(decode(notification.Payload))
 	}
+}
+
+// probe sends one empty notification to itself. A pooler in transaction mode
+// swallows it, as it would all others.
+func (r *Relay) probe(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, "SELECT pg_notify($1, '')", channel); err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	notification, err := conn.WaitForNotification(wait)
+	switch {
+	case err == nil:
+		r.Hub.wake(decode(notification.Payload)) // perhaps a real one came first
+	case ctx.Err() == nil && wait.Err() != nil && !conn.IsClosed():
+		r.Log.Warn("notifications do not arrive, so changes are looked for every two seconds: is there a pooler before the database?")
+	default:
+		return err
+	}
+	return nil
 }
 
 // tell sends what was published, all that has gathered in one notification, so
