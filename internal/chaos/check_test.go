@@ -181,7 +181,7 @@ func (s *scene) judge(id uuid.UUID, a ack, raw json.RawMessage) (problems []stri
 	if raw == nil || json.Unmarshal(raw, &record) != nil {
 		return []string{fmt.Sprintf("I1: was acknowledged and is not there: %.100s", raw)}
 	}
-	s.ledger.observe(id, record.Status, raw, "the checker")
+	s.ledger.observe(id, record.Status, raw, "the checker", time.Now())
 	if record.Completed != (record.Status == status.ExecutionCompleted) {
 		blame("completed is %v while %s", record.Completed, record.Status)
 	}

@@ -19,8 +19,7 @@ import (
 // ack is an execution that the service answered 200 for.
 type ack struct {
 	order
-	ref string
-	at  time.Time
+	at time.Time
 }
 
 // ledger is what clients know: what was acknowledged, and every state they saw.
@@ -32,9 +31,11 @@ type ledger struct {
 	reads int
 }
 
-// sight is the furthest state seen of one execution, and its final record.
+// sight is what was seen of one execution: when each rank of state first was,
+// and the final record.
 type sight struct {
-	state status.Execution
+	state status.Execution // the furthest
+	first [4]time.Time     // by rank
 	final string
 }
 
@@ -69,25 +70,38 @@ var rank = map[status.Execution]int{
 	status.ExecutionCreated: 1, status.ExecutionExecuting: 2, status.ExecutionCompleted: 3, status.ExecutionFailed: 3,
 }
 
-// observe notes a state that somebody saw. States only move forward, and a
-// final one stays as it is (I5, I9).
-func (l *ledger) observe(id uuid.UUID, state status.Execution, raw []byte, by string) {
+// observe notes a state that somebody saw in an answer to what was asked at the
+// given time. States only move forward: nobody who asks after another has seen a
+// state sees an earlier one, and a final one stays as it is (I5, I9).
+func (l *ledger) observe(id uuid.UUID, state status.Execution, raw []byte, by string, asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reads++
-	before := l.seen[id]
-	switch {
-	case rank[state] == 0:
+	now := l.seen[id]
+	if rank[state] == 0 {
 		l.blame("%s saw %s in the unknown state %q", by, id, state)
-	case rank[state] < rank[before.state], rank[before.state] == 3 && state != before.state:
-		l.blame("%s saw %s go from %s to %s", by, id, before.state, state)
+		return
 	}
-	now := sight{state: state, final: before.final}
-	if state.Terminal() && raw != nil {
-		now.final = finality(raw)
-		if before.final != "" && before.final != now.final {
-			l.blame("%s saw the final record of %s change from %s to %s", by, id, before.final, now.final)
+	for _, further := range now.first[rank[state]+1:] {
+		if !further.IsZero() && further.Before(asked) {
+			l.blame("%s saw %s as %s after it was %s", by, id, state, now.state)
 		}
+	}
+	if now.state.Terminal() && state.Terminal() && state != now.state {
+		l.blame("%s saw %s go from %s to %s", by, id, now.state, state)
+	}
+	if now.first[rank[state]].IsZero() {
+		now.first[rank[state]] = time.Now()
+	}
+	if rank[state] >= rank[now.state] {
+		now.state = state
+	}
+	if state.Terminal() && raw != nil {
+		final := finality(raw)
+		if now.final != "" && now.final != final {
+			l.blame("%s saw the final record of %s change from %s to %s", by, id, now.final, final)
+		}
+		now.final = final
 	}
 	l.seen[id] = now
 }
@@ -161,6 +175,7 @@ func (s *scene) read(ctx context.Context, id uuid.UUID, of int) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	asked := time.Now()
 	record, raw, err := s.client(p, s.tenants[of]).Get(ctx, id)
 	if err != nil {
 		if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusNotFound {
@@ -170,7 +185,7 @@ func (s *scene) read(ctx context.Context, id uuid.UUID, of int) error {
 		}
 		return err
 	}
-	s.ledger.observe(id, record.Status, raw, "poll")
+	s.ledger.observe(id, record.Status, raw, "a poll", asked)
 	if record.TotalUsage != 0 && !record.Status.Terminal() {
 		s.ledger.mu.Lock()
 		s.ledger.blame("%s has usage %v while %s", id, record.TotalUsage, record.Status)
@@ -188,14 +203,33 @@ func (s *scene) follow(ctx context.Context) {
 			during(ctx, 50*time.Millisecond, 50*time.Millisecond, func() {})
 			continue
 		}
-		for event, err := range s.client(p, s.tenants[of[0]]).Stream(ctx, ids[0]) {
-			if err != nil {
-				during(ctx, 50*time.Millisecond, 50*time.Millisecond, func() {})
-				break
-			}
-			s.ledger.observe(ids[0], event.Status, nil, "stream")
+		if _, err := s.stream(ctx, p, ids[0], of[0]); err != nil {
+			during(ctx, 50*time.Millisecond, 50*time.Millisecond, func() {})
 		}
 	}
+}
+
+// stream follows one execution to the end of its stream and notes what it saw.
+// opened, if given, is called at the first event.
+func (s *scene) stream(ctx context.Context, p *process, id uuid.UUID, of int, opened ...func()) (last status.Execution, err error) {
+	asked := time.Now()
+	for event, err := range s.client(p, s.tenants[of]).Stream(ctx, id) {
+		if err != nil {
+			return last, err
+		}
+		for _, call := range opened {
+			call()
+		}
+		opened = nil
+		if rank[event.Status] < rank[last] {
+			s.ledger.mu.Lock()
+			s.ledger.blame("a stream of %s went from %s to %s", id, last, event.Status)
+			s.ledger.mu.Unlock()
+		}
+		last = event.Status
+		s.ledger.observe(id, last, nil, "a stream", asked)
+	}
+	return last, nil
 }
 
 // percentile is the p-th of times; 0 of none.
@@ -225,9 +259,9 @@ func TestStatesThatGoBackAreSeen(t *testing.T) {
 			var l ledger
 			l.init()
 			id := uuid.New()
-			l.observe(id, status.ExecutionExecuting, []byte(executing), "test")
-			l.observe(id, status.ExecutionCompleted, fmt.Appendf(nil, final, 0), "test")
-			l.observe(id, c.then, []byte(c.raw), "test")
+			l.observe(id, status.ExecutionExecuting, []byte(executing), "test", time.Now())
+			l.observe(id, status.ExecutionCompleted, fmt.Appendf(nil, final, 0), "test", time.Now())
+			l.observe(id, c.then, []byte(c.raw), "test", time.Now())
 			if len(l.wrong) != c.wrong {
 				t.Errorf("%d complaints: %v", len(l.wrong), l.wrong)
 			}

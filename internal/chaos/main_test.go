@@ -25,8 +25,8 @@ func size[T any](quick, whole T) T {
 	return quick
 }
 
-// binary is the program under test, built once for each run.
-var binary string
+// program is the weft under test, built once for each run.
+var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -53,8 +53,8 @@ func run(m *testing.M) (code int, err error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL runs as another user
 		return 1, err
 	}
-	binary = filepath.Join(dir, "weft")
-	build := exec.Command("go", "build", "-o", binary, "github.com/weft-automation/weft/cmd/weft")
+	program = filepath.Join(dir, "weft")
+	build := exec.Command("go", "build", "-o", program, "github.com/weft-automation/weft/cmd/weft")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
 	if out, err := build.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("build weft: %w\n%s", err, out)

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -25,11 +26,13 @@ type upstream struct {
 	effects map[string]int
 	holding int           // requests that wait
 	gate    chan struct{} // open when closed
+	slow    atomic.Bool   // takes the time that it is asked for
 }
 
 func newUpstream(t testing.TB) *upstream {
 	u := &upstream{effects: map[string]int{}, gate: make(chan struct{})}
 	close(u.gate)
+	u.slow.Store(true)
 	u.Server = httptest.NewServer(u)
 	t.Cleanup(func() { u.release(); u.CloseClientConnections(); u.Close() })
 	return u
@@ -49,7 +52,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	if ms, _ := strconv.Atoi(r.URL.Query().Get("ms")); ms > 0 {
+	if ms, _ := strconv.Atoi(r.URL.Query().Get("ms")); ms > 0 && u.slow.Load() {
 		select {
 		case <-time.After(time.Duration(ms) * time.Millisecond):
 		case <-r.Context().Done():

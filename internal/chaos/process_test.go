@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,7 +33,7 @@ type process struct {
 // launch starts a weft without waiting for it. It dies with the tests.
 func launch(t testing.TB, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{name: strings.Join(args, " "), cmd: exec.Command(binary, args...), done: make(chan struct{})}
+	p := &process{name: strings.Join(args, " "), cmd: exec.Command(program, args...), done: make(chan struct{})}
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TZ=UTC", "HOME=" + os.TempDir()}, env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	reader, writer := io.Pipe()
@@ -79,15 +80,20 @@ func (p *process) read(r io.Reader) {
 	_, _ = io.Copy(io.Discard, r)
 }
 
-// tail is the end of the log.
+// tail is the end of the log without the lines of requests.
 func (p *process) tail(n int) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return strings.Join(p.lines[max(0, len(p.lines)-n):], "\n")
+	lines := slices.DeleteFunc(slices.Clone(p.lines), func(line string) bool { return strings.Contains(line, `"msg":"request"`) })
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // logged is the whole log.
-func (p *process) logged() string { return p.tail(1 << 30) }
+func (p *process) logged() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.lines, "\n")
+}
 
 // addresses are the base URLs of the API and of operations.
 func (p *process) addresses() (api, ops string) {

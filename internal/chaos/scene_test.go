@@ -164,10 +164,11 @@ type order struct {
 	module   string // "" = API_CALL on the upstream
 	to       string // callback URL, "" = the scene's receiver
 	once     string // Idempotency-Key
+	ref      string // names the effect to the upstream; set at the first submission
 }
 
-// request makes the body of an order; ref names it to the upstream.
-func (s *scene) request(o order, ref string) api.ExecuteComponentRequest {
+// request makes the body of an order.
+func (s *scene) request(o order) api.ExecuteComponentRequest {
 	body := api.ExecuteComponentRequest{Module: "RANDOM_UUID", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`)}
 	if o.module != "" {
 		body.Module = o.module
@@ -178,7 +179,7 @@ func (s *scene) request(o order, ref string) api.ExecuteComponentRequest {
 		}
 		body.Module = "API_CALL"
 		body.Config = fmt.Appendf(nil, `{"apiUrl":%q,"method":%q,"timeoutMs":60000}`, s.upstream.URL+"/effect", method)
-		body.Input = fmt.Appendf(nil, `{"query":{"ref":%q,"ms":%d},"headers":{}}`, ref, o.millis)
+		body.Input = fmt.Appendf(nil, `{"query":{"ref":%q,"ms":%d},"headers":{}}`, o.ref, o.millis)
 	}
 	if o.attempts > 0 {
 		body.Attempts = new(int32(o.attempts))
@@ -201,17 +202,20 @@ func (s *scene) submit(ctx context.Context, p *process, o order) (api.ComponentE
 	if p == nil {
 		return api.ComponentExecution{}, errNoNode
 	}
-	ref := fmt.Sprint("r", s.refs.Add(1))
+	if o.ref == "" {
+		o.ref = fmt.Sprint("r", s.refs.Add(1))
+	}
 	header := http.Header{}
 	if o.once != "" {
 		header.Set("Idempotency-Key", o.once)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	record, raw, err := s.client(p, s.tenants[o.tenant]).Execute(ctx, s.request(o, ref), header)
+	asked := time.Now()
+	record, raw, err := s.client(p, s.tenants[o.tenant]).Execute(ctx, s.request(o), header)
 	if err == nil {
-		s.ledger.acknowledge(record.ID, ack{order: o, ref: ref, at: time.Now()})
-		s.ledger.observe(record.ID, record.Status, raw, "submit")
+		s.ledger.acknowledge(record.ID, ack{order: o, at: time.Now()})
+		s.ledger.observe(record.ID, record.Status, raw, "a submission", asked)
 	}
 	return record, err
 }
@@ -220,6 +224,7 @@ func (s *scene) submit(ctx context.Context, p *process, o order) (api.ComponentE
 // says, and returns how many tries failed.
 func (s *scene) insist(ctx context.Context, o order) (record api.ComponentExecution, refused int, err error) {
 	deadline := time.Now().Add(60 * time.Second)
+	o.ref = fmt.Sprint("r", s.refs.Add(1)) // a repeat is the same request
 	for {
 		if record, err = s.submit(ctx, s.node(), o); err == nil || time.Now().After(deadline) {
 			return record, refused, err

@@ -1,0 +1,162 @@
+package chaos
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// faultProxy stands between a process and PostgreSQL and knows enough of its
+// protocol to fail at the worst moments.
+type faultProxy struct {
+	listener net.Listener
+	socket   string // of the server
+	database string
+
+	dropAfterCommit atomic.Int64 // every n-th commit is carried out and its answer lost; 0: none
+	deaf            atomic.Bool  // notifications are lost
+	delay           atomic.Int64 // of every answer, nanoseconds
+	commits, drops  atomic.Int64
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+// newFaultProxy stands in front of a database.
+func newFaultProxy(t testing.TB, dsn string) *faultProxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &faultProxy{
+		listener: listener, socket: place.Query().Get("host") + "/.s.PGSQL.5432",
+		database: strings.TrimPrefix(place.Path, "/"), conns: map[net.Conn]struct{}{},
+	}
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			accepting.Go(func() { p.serve(conn) })
+		}
+	})
+	t.Cleanup(func() { listener.Close(); p.cut(); accepting.Wait() })
+	return p
+}
+
+// dsn is the way to the database through the proxy.
+func (p *faultProxy) dsn() string {
+	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", p.listener.Addr(), p.database)
+}
+
+// cut closes every connection.
+func (p *faultProxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn := range p.conns {
+		conn.Close()
+	}
+}
+
+func (p *faultProxy) keep(conn net.Conn) (forget func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns[conn] = struct{}{}
+	return func() {
+		conn.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.conns, conn)
+	}
+}
+
+func (p *faultProxy) serve(client net.Conn) {
+	defer p.keep(client)()
+	backend, err := net.Dial("unix", p.socket)
+	if err != nil {
+		return
+	}
+	defer p.keep(backend)()
+	var doomed atomic.Bool // the answer to a commit under way is to be lost
+	var both sync.WaitGroup
+	both.Go(func() { defer backend.Close(); p.forward(client, backend, &doomed) })
+	both.Go(func() { defer client.Close(); defer backend.Close(); p.back(backend, client, &doomed) })
+	both.Wait()
+}
+
+// forward passes what the client says. The first message has no type.
+func (p *faultProxy) forward(client io.Reader, backend io.Writer, doomed *atomic.Bool) {
+	for first := true; ; first = false {
+		message, err := readMessage(client, first)
+		if err != nil {
+			return
+		}
+		if message[0] == 'Q' && bytes.EqualFold(bytes.TrimRight(message[5:], ";\x00 "), []byte("commit")) {
+			n := p.dropAfterCommit.Load()
+			if count := p.commits.Add(1); n > 0 && count%n == 0 {
+				doomed.Store(true)
+			}
+		}
+		if _, err := backend.Write(message); err != nil {
+			return
+		}
+	}
+}
+
+// back passes what the server says, unless it is to be lost.
+func (p *faultProxy) back(backend io.Reader, client io.Writer, doomed *atomic.Bool) {
+	for {
+		message, err := readMessage(backend, false)
+		if err != nil {
+			return
+		}
+		if message[0] == 'C' && bytes.HasPrefix(message[5:], []byte("COMMIT")) && doomed.Load() {
+			p.drops.Add(1)
+			return
+		}
+		if message[0] == 'A' && p.deaf.Load() {
+			continue
+		}
+		if delay := p.delay.Load(); delay > 0 {
+			<-time.After(time.Duration(delay))
+		}
+		if _, err := client.Write(message); err != nil {
+			return
+		}
+	}
+}
+
+// readMessage reads one message whole: a type, a length that counts itself, and
+// the rest.
+func readMessage(r io.Reader, untyped bool) ([]byte, error) {
+	head := make([]byte, 5)
+	if untyped {
+		head = head[:4]
+	}
+	if _, err := io.ReadFull(r, head); err != nil {
+		return nil, err
+	}
+	length := binary.BigEndian.Uint32(head[len(head)-4:])
+	if length < 4 || length > 64<<20 {
+		return nil, fmt.Errorf("a message of %d bytes", length)
+	}
+	message := make([]byte, len(head)+int(length)-4)
+	copy(message, head)
+	_, err := io.ReadFull(r, message[len(head):])
+	return message, err
+}
