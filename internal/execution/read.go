@@ -14,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/record"
+	"github.com/weft-automation/weft/internal/status"
 )
 
 // Get is the present record of an execution. NOT_FOUND for an unknown id and
@@ -125,19 +126,20 @@ func (s *Service) Watch(ctx context.Context, workspaceID, executionID uuid.UUID)
 		close(events)
 		return events, nil
 	}
-	go s.follow(ctx, row, changed, events)
+	go s.follow(ctx, row.Status, changed, events)
 	return events, nil
 }
 
 // rereadAfter is when a read that failed is tried again: its wake-up is spent.
 const rereadAfter = 500 * time.Millisecond
 
-// follow sends the changes of an execution after the given state.
-func (s *Service) follow(ctx context.Context, row db.ExecutionGetRow, changed *notify.Subscription, events chan<- api.ComponentExecutionEvent) {
+// follow sends the changes of an execution after the given state. Its frame is
+// small, and so is the stack of a stream that waits.
+func (s *Service) follow(ctx context.Context, seen status.Execution, changed *notify.Subscription, events chan<- api.ComponentExecutionEvent) {
 	defer close(events)
 	defer changed.Close()
 	var retry <-chan time.Time
-	for seen := row.Status; !seen.Terminal(); {
+	for !seen.Terminal() {
 		select {
 		case <-ctx.Done():
 			return
@@ -145,20 +147,27 @@ func (s *Service) follow(ctx context.Context, row db.ExecutionGetRow, changed *n
 		case <-retry:
 		}
 		retry = nil
-		now, err := s.get(ctx, row.WorkspaceID, row.ID)
+		now, err := s.tell(ctx, seen, changed.Key(), events)
 		if err != nil {
 			retry = time.After(rereadAfter)
-			continue
 		}
-		if now.Status == seen {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case events <- record.ExecutionEvent(now):
-			seen = now.Status
-		}
+		seen = now
+	}
+}
+
+// tell sends the present state if it is another than seen, and returns it.
+//
+//go:noinline
+func (s *Service) tell(ctx context.Context, seen status.Execution, key notify.Key, events chan<- api.ComponentExecutionEvent) (status.Execution, error) {
+	row, err := s.get(ctx, key.WorkspaceID, key.ID)
+	if err != nil || row.Status == seen {
+		return seen, err
+	}
+	select {
+	case <-ctx.Done():
+		return seen, nil
+	case events <- record.ExecutionEvent(row):
+		return row.Status, nil
 	}
 }
 
