@@ -79,7 +79,11 @@ func repeatSame(t *probe.Trial) {
 func repeatOther(t *probe.Trial) {
 	key := unique()
 	t.Equal("status", t.Do(keyed(t, key, probe.RandomUUID())).Status, http.StatusOK)
-	for _, call := range []probe.Call{probe.RandomUUID().Waiting(5), {Module: "HASH", Input: map[string]any{"data": ""}, Config: map[string]any{}}} {
+	invalid, elsewhere := probe.RandomUUID(), probe.RandomUUID()
+	invalid.Attempts, elsewhere.CallbackURL = 9, "ftp://example.com/"
+	for _, call := range []probe.Call{
+		probe.RandomUUID().Waiting(5), {Module: "HASH", Input: map[string]any{"data": ""}, Config: map[string]any{}}, invalid, elsewhere,
+	} {
 		p := t.Problem(t.Do(keyed(t, key, call)), http.StatusConflict, "IDEMPOTENCY_MISMATCH")
 		t.Equal("retryable", p.Retryable, false)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/url"
 	"os"
 	"sync"
 	"testing"
@@ -64,13 +62,9 @@ func reach(t *testing.T, address string) *probe.Target {
 		t.Fatalf("CONFORMANCE_CREDENTIALS: %v", err)
 	}
 	credentials.BaseURL = address
-	target, err := probe.NewTarget(credentials)
+	target, err := probe.Reach(credentials)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if base, err := url.Parse(address); err == nil {
-		ip := net.ParseIP(base.Hostname())
-		target.Near = base.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 	}
 	return target
 }

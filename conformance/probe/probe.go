@@ -12,7 +12,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 )
@@ -91,6 +93,22 @@ func NewTarget(c Credentials) (*Target, error) {
 			14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 		},
 	}, nil
+}
+
+// Reach is NewTarget for a deployment that runs already. One on this machine is
+// taken to be allowed to reach it.
+func Reach(c Credentials) (*Target, error) {
+	base, err := url.Parse(c.BaseURL)
+	if err != nil || base.Host == "" {
+		return nil, fmt.Errorf("%q is not the address of a deployment", c.BaseURL)
+	}
+	target, err := NewTarget(c)
+	if err != nil {
+		return nil, err
+	}
+	ip := net.ParseIP(base.Hostname())
+	target.Near = base.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	return target, nil
 }
 
 // Need is something that not every deployment offers.
