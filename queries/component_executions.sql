@@ -90,7 +90,7 @@ UPDATE component_executions SET
     updated_at         = now()
 WHERE workspace_id = @workspace_id AND id = @id AND epoch = @epoch
   AND worker_id IS NOT NULL AND finished_at IS NULL
-RETURNING job_id;
+RETURNING job_id, not_before;
 
 -- name: ExecutionFinishMany :many
 -- Moves executions to their final state; a row that another worker has taken

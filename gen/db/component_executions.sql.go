@@ -506,7 +506,7 @@ UPDATE component_executions SET
     updated_at         = now()
 WHERE workspace_id = $5 AND id = $6 AND epoch = $7
   AND worker_id IS NOT NULL AND finished_at IS NULL
-RETURNING job_id
+RETURNING job_id, not_before
 `
 
 type ExecutionPauseParams struct {
@@ -519,10 +519,15 @@ type ExecutionPauseParams struct {
 	Epoch       int32
 }
 
+type ExecutionPauseRow struct {
+	JobID     int64
+	NotBefore *time.Time
+}
+
 // Gives the execution back between attempts (continuing = false) or while it
 // waits (continuing = true); restart gives the attempt its whole time again.
 // Fenced by the epoch.
-func (q *Queries) ExecutionPause(ctx context.Context, db DBTX, arg ExecutionPauseParams) (int64, error) {
+func (q *Queries) ExecutionPause(ctx context.Context, db DBTX, arg ExecutionPauseParams) (ExecutionPauseRow, error) {
 	row := db.QueryRow(ctx, executionPause,
 		arg.Continuing,
 		arg.Restart,
@@ -532,9 +537,9 @@ func (q *Queries) ExecutionPause(ctx context.Context, db DBTX, arg ExecutionPaus
 		arg.ID,
 		arg.Epoch,
 	)
-	var job_id int64
-	err := row.Scan(&job_id)
-	return job_id, err
+	var i ExecutionPauseRow
+	err := row.Scan(&i.JobID, &i.NotBefore)
+	return i, err
 }
 
 const executionRequeue = `-- name: ExecutionRequeue :one

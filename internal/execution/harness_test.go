@@ -106,6 +106,8 @@ type options struct {
 	slots   int  // for local runs; 0: everything goes through the queue
 	workers int  // of the queue; 0: none
 	idle    bool // no identity: accepts only
+
+	skew time.Duration // of the node's clock
 }
 
 // start brings up a node; it is stopped when the test ends, or by node.stop.
@@ -122,7 +124,7 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 		t.Fatal(err)
 	}
 	hub := notify.NewHub()
-	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Hub: hub}
+	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Hub: hub, Now: skewed(o.skew).Now}
 	ctx, cancel := context.WithCancel(context.Background())
 	relayed := make(chan struct{})
 	relay := &notify.Relay{Hub: hub, DSN: b.dsn, Log: log, Changed: execution.Changed(n.pool)}
@@ -140,7 +142,7 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 	sweeper := execution.NewSweeper(n.runner)
 	go func() { defer close(held); n.identity.Run(ctx, sweeper.Sweep) }()
 	<-n.identity.Ready()
-	queue := b.work(t, n, o.workers, log)
+	queue := b.work(t, n, o, log)
 	stopped := false
 	n.stop = func() {
 		if stopped {
@@ -162,9 +164,15 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 	return n
 }
 
-func (b *bench) work(t *testing.T, n *node, workers int, log *slog.Logger) *river.Client[pgx.Tx] {
+// skewed is a node's clock. The queue still asks the database where it would.
+type skewed time.Duration
+
+func (s skewed) Now() time.Time       { return time.Now().Add(time.Duration(s)) }
+func (s skewed) NowOrNil() *time.Time { return nil }
+
+func (b *bench) work(t *testing.T, n *node, o options, log *slog.Logger) *river.Client[pgx.Tx] {
 	t.Helper()
-	if workers == 0 {
+	if o.workers == 0 {
 		return nil
 	}
 	set := river.NewWorkers()
@@ -172,8 +180,9 @@ func (b *bench) work(t *testing.T, n *node, workers int, log *slog.Logger) *rive
 	queue, err := river.NewClient(riverpgxv5.New(n.pool), &river.Config{
 		Schema: postgres.RiverSchema, Logger: log, Workers: set, JobTimeout: -1,
 		Queues: map[string]river.QueueConfig{execution.Queue: {
-			MaxWorkers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
+			MaxWorkers: o.workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
 		}},
+		Test: river.TestConfig{Time: skewed(o.skew)},
 	})
 	if err != nil {
 		t.Fatal(err)

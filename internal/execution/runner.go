@@ -227,18 +227,20 @@ type pause struct {
 
 // pause gives the execution back. A job that the queue fetched is snoozed by
 // its worker, with the delay returned; one that it did not fetch is made due.
+// The moment is the database's: the delay makes up for this node's clock.
 func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p pause) (time.Duration, error) {
 	q := db.New()
+	var paused db.ExecutionPauseRow
 	write := func(ctx context.Context) error {
-		return pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) error {
-			jobID, err := q.ExecutionPause(ctx, tx, db.ExecutionPauseParams{
+		return pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
+			paused, err = q.ExecutionPause(ctx, tx, db.ExecutionPauseParams{
 				WorkspaceID: row.WorkspaceID, ID: row.ID, Epoch: row.Epoch,
 				Continuing: p.continuing, Restart: p.restart, WaitState: p.state, Delay: p.delay,
 			})
 			if err != nil || !p.local {
 				return err
 			}
-			return q.RiverJobRearm(ctx, tx, db.RiverJobRearmParams{ID: jobID, Delay: p.delay})
+			return q.RiverJobRearm(ctx, tx, db.RiverJobRearmParams{ID: paused.JobID, Delay: p.delay})
 		})
 	}
 	err := r.persist(ctx, write)
@@ -248,7 +250,14 @@ func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p paus
 	if err != nil {
 		return 0, fmt.Errorf("pause execution: %w", err)
 	}
-	return p.delay, nil
+	return max(paused.NotBefore.Sub(r.now()), time.Millisecond), nil
+}
+
+func (r *Runner) now() time.Time {
+	if r.Now != nil {
+		return r.Now()
+	}
+	return time.Now()
 }
 
 // persist repeats a write for as long as the database cannot serve: a result

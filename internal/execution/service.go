@@ -54,6 +54,8 @@ type Deps struct {
 	// Deliverer delivers what this process finished, right after the commit; nil
 	// leaves every delivery to the queue.
 	Deliverer *callback.Deliverer
+
+	Now func() time.Time // this node's clock; nil: time.Now
 }
 
 // NewService makes the accepting half. With local given, executions run in this

@@ -1,0 +1,90 @@
+package execution_test
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// turns notes when the turns of each execution began.
+type turns struct {
+	mu   sync.Mutex
+	busy map[uuid.UUID]bool
+	at   map[uuid.UUID][]time.Time
+	both int
+}
+
+func (s *turns) begin(id uuid.UUID) (turn int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[id] {
+		s.both++
+	}
+	s.busy[id] = true
+	s.at[id] = append(s.at[id], time.Now())
+	return len(s.at[id])
+}
+
+func (s *turns) end(id uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy[id] = false
+}
+
+// Two nodes whose clocks are 5 s slow and 5 s fast share the work: nothing runs
+// in two places, nothing comes before its time, which is the database's, and
+// nothing later than by what a fast clock adds.
+func TestEX18ClocksThatAreOff(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	seen := &turns{busy: map[uuid.UUID]bool{}, at: map[uuid.UUID][]time.Time{}}
+	moody := module{name: "MOODY", price: 1, repeat: component.RepeatUnsafe,
+		run: func(_ context.Context, call component.Call) (component.Result, error) {
+			defer seen.end(call.ExecutionID)
+			switch seen.begin(call.ExecutionID) {
+			case 1:
+				return component.Result{}, &component.Error{Code: "MOODY", Retryable: true}
+			case 2:
+				return component.Result{Wait: &component.Wait{After: time.Second, State: json.RawMessage(`1`)}}, nil
+			}
+			return component.Result{Output: json.RawMessage(`{}`)}, nil
+		}}
+	slow := b.start(t, options{workers: 10, skew: -5 * time.Second}, moody)
+	fast := b.start(t, options{workers: 10, slots: 3, skew: 5 * time.Second}, moody)
+	var ids []uuid.UUID
+	for i := range 20 {
+		ids = append(ids, b.submit(t, []*node{slow, fast}[i%2], execution.SubmitParams{Module: "MOODY", Attempts: 2}).ID)
+	}
+	for _, id := range ids {
+		if got := b.await(t, slow, id); got.Status != status.ExecutionCompleted {
+			t.Errorf("ended %s with %s", got.Status, got.Error)
+		}
+	}
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	if seen.both > 0 {
+		t.Errorf("%d turns began while another was under way", seen.both)
+	}
+	for id, at := range seen.at {
+		if len(at) != 3 {
+			t.Errorf("%s had %d turns", id, len(at))
+			continue
+		}
+		for i := range 2 {
+			if gap := at[i+1].Sub(at[i]); gap < 790*time.Millisecond || gap > 12*time.Second {
+				t.Errorf("turn %d came after %v", i+2, gap)
+			}
+		}
+	}
+	if count, _ := b.postings(t); count != int64(len(ids)) {
+		t.Errorf("%d postings", count)
+	}
+}
