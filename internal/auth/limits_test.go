@@ -51,7 +51,7 @@ func TestAU14FailedAuthenticationsAreLimitedByAddress(t *testing.T) {
 	bad.Header.Set("X-Sdk-Signature", signature.Format(make([]byte, 64)))
 	refused, limited := 0, 0
 	var wait time.Duration
-	for range 5000 {
+	for i := range 5000 {
 		_, err := b.verifier.Verify(t.Context(), bad)
 		switch f, _ := errors.AsType[*fault.Error](err); f.Code {
 		case fault.Unauthorized:
@@ -60,7 +60,7 @@ func TestAU14FailedAuthenticationsAreLimitedByAddress(t *testing.T) {
 			limited++
 			wait = f.RetryAfter
 		}
-		if verify(t, b.verifier, from(b.key.get(b.clock), "198.51.100.7")) != "" {
+		if i%50 == 0 && verify(t, b.verifier, from(b.key.get(b.clock), "198.51.100.7")) != "" {
 			t.Fatal("a client at another address is refused")
 		}
 	}
