@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ type crowd struct {
 	authority *probe.Authority
 	pool      *pgxpool.Pool
 	node      *app.App
+	target    *probe.Target // of its first workspace
 }
 
 func newCrowd(t *testing.T) *crowd {
@@ -54,12 +56,16 @@ func newCrowd(t *testing.T) *crowd {
 func (c *crowd) as(t *testing.T, name string) *probe.Target {
 	t.Helper()
 	credentials, _ := makeKey(t, t.Context(), c.pool, c.node.URL(), makeWorkspace(t, t.Context(), c.pool, name))
-	target, err := probe.NewTarget(credentials)
-	if err != nil {
-		t.Fatal(err)
+	if c.target == nil {
+		var err error
+		if c.target, err = probe.Reach(credentials); err != nil {
+			t.Fatal(err)
+		}
+		c.target.Authority = c.authority
 	}
-	target.Near, target.Authority = true, c.authority
-	return target
+	target := *c.target
+	target.Credentials = credentials
+	return &target
 }
 
 // open opens a stream on a bare connection, so that a client costs next to
@@ -101,35 +107,73 @@ func passes(t *testing.T, target *probe.Target, run func(*probe.Trial)) {
 
 func TestSS06IdleStreamsCostLittle(t *testing.T) {
 	c := newCrowd(t)
-	count := 300
+	workspaces, each := 50, 6
 	if soak() {
-		count = 1000
+		workspaces, each = 500, 2
 	}
-	passes(t, c.as(t, "crowd"), func(p *probe.Trial) {
-		id, _ := waiting(p)
+	targets := make([]*probe.Target, workspaces)
+	for i := range targets {
+		targets[i] = c.as(t, fmt.Sprint("crowd", i))
+	}
+	passes(t, targets[0], func(p *probe.Trial) {
+		url, _, asked := held(p)
+		call := probe.Fetch(url)
+		call.Config["timeoutMs"] = 120_000
+		first := p.Execute(call).ID.String()
+		p.Until("the upstream is asked", 20*time.Second, asked)
 		// As many at once as ever below: the pools are as large as they get.
-		p.Parallel(16, func(int) { open(p, id); open(p, id) })
+		p.Parallel(16, func(int) { open(p, first); p.Execute(call) })
 		connections, memory := c.connections(t), resident(t)
-		readers := make([]*bufio.Reader, count)
-		p.Parallel(16, func(i int) {
-			for ; i < count; i += 16 {
-				_, readers[i] = open(p, id)
+
+		turns := make(chan struct{}, 16) // to open streams
+		var opened sync.WaitGroup
+		opened.Add(workspaces)
+		measured := make(chan struct{})
+		var began time.Time
+		var spent time.Duration
+		p.Parallel(workspaces+1, func(i int) {
+			if i < workspaces {
+				p.NoError(fmt.Sprint("workspace ", i), probe.Run(p.Context(), targets[i], func(w *probe.Trial) {
+					idle(w, call, each, turns, &opened, measured)
+				}))
+				return
 			}
+			opened.Wait()
+			defer close(measured)
+			more := resident(t) - memory
+			p.Check(more <= 64<<20, "the streams take %d MiB", more>>20)
+			p.Check(c.connections(t) <= connections, "%d connections to the database, %d before", c.connections(t), connections)
+			began, spent = time.Now(), processor(t)
 		})
-		p.Check(resident(t)-memory <= 64<<20, "%d streams take %d MiB", count, (resident(t)-memory)>>20)
-		p.Check(c.connections(t) <= connections, "%d connections to the database, %d before", c.connections(t), connections)
-		if !soak() {
-			return
-		}
-		began, spent := time.Now(), processor(t)
-		for _, reader := range readers {
-			line, err := reader.ReadString(':')
-			p.Check(err == nil, "no ping: %q %v", line, err)
-		}
-		took := time.Since(began)
-		p.Check(took < 17*time.Second, "the last ping came after %v", took)
-		p.Check(processor(t)-spent < took/10, "%v of a processor in %v", processor(t)-spent, took)
+		took, computed := time.Since(began), processor(t)-spent
+		p.Check(!soak() || computed < took/10, "%v of a processor in %v", computed, took)
 	})
+}
+
+// idle holds streams open until they are measured, and in the soak until each
+// has had its heartbeat.
+func idle(t *probe.Trial, call probe.Call, streams int, turns chan struct{}, opened *sync.WaitGroup, measured <-chan struct{}) {
+	readers := make([]*bufio.Reader, streams)
+	turns <- struct{}{}
+	err := probe.Caught(func() {
+		id := t.Execute(call).ID.String()
+		for i := range readers {
+			_, readers[i] = open(t, id)
+		}
+	})
+	<-turns
+	opened.Done()
+	t.NoError("open the streams", err)
+	began := time.Now()
+	<-measured
+	if !soak() {
+		return
+	}
+	for _, reader := range readers {
+		line, err := reader.ReadString(':')
+		t.Check(err == nil, "no ping: %q %v", line, err)
+	}
+	t.Check(time.Since(began) < 17*time.Second, "the last ping came after %v", time.Since(began))
 }
 
 // connections counts the service's connections to its database.
@@ -145,7 +189,7 @@ func (c *crowd) connections(t *testing.T) (n int) {
 // resident is the memory of this process, the service's and the clients'.
 func resident(t *testing.T) int {
 	t.Helper()
-	runtime.GC()
+	debug.FreeOSMemory()
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		t.Fatal(err)
@@ -236,4 +280,55 @@ func TestSS08AStoppingNodeHandsItsStreamsOver(t *testing.T) {
 		p.Equal("terminal events", fmt.Sprint(finals.Load()), fmt.Sprint(clients))
 		p.Check(time.Duration(stopped.Load()) < 25*time.Second, "the node stopped after %v", time.Duration(stopped.Load()))
 	})
+}
+
+func TestAU11ARevokedKeyEndsOnEveryNode(t *testing.T) {
+	c := newCrowd(t)
+	other := node(t, c.dsn, c.authority)
+	t.Cleanup(func() { other.Stop(context.Background()) })
+	here := c.as(t, "crowd")
+	there := *here
+	there.BaseURL = other.URL()
+	var id string
+	passes(t, here, func(p *probe.Trial) {
+		var letGo func()
+		id, letGo = waiting(p)
+		defer letGo()
+		key, revoke, err := newKey(p.Context(), c.pool, here.Credentials)
+		p.NoError("make a key", err)
+		var revoked atomic.Int64
+		var streaming sync.WaitGroup
+		streaming.Add(2)
+		nodes := []*probe.Target{here, &there}
+		p.Parallel(3, func(i int) {
+			if i == 2 {
+				streaming.Wait()
+				p.NoError("revoke", revoke(p.Context()))
+				revoked.Store(time.Now().UnixNano())
+				return
+			}
+			p.NoError("node", probe.Run(p.Context(), nodes[i], func(n *probe.Trial) { untilRevoked(n, key, id, &streaming, &revoked) }))
+		})
+	})
+}
+
+// untilRevoked holds a stream open and sends requests until the key is revoked,
+// and for a second beyond the first that is refused.
+func untilRevoked(t *probe.Trial, key probe.Credentials, id string, streaming *sync.WaitGroup, revoked *atomic.Int64) {
+	signed := probe.Signing{As: &key}
+	stream := t.StreamOf(probe.Request{Path: probe.Execution(id) + "/stream", Sign: signed})
+	_, ok := stream.Next()
+	streaming.Done()
+	t.Check(ok, "the stream ended before the revocation")
+	since := func() time.Duration { return time.Since(time.Unix(0, revoked.Load())) }
+	for refused := 0; refused < 100; {
+		asked := revoked.Load() != 0 && since() > time.Second
+		answer := t.Do(probe.Request{Path: probe.Execution(id), Sign: signed})
+		t.Check(answer.Status == http.StatusUnauthorized || !asked, "%d more than a second after the revocation", answer.Status)
+		if answer.Status == http.StatusUnauthorized {
+			refused++
+		}
+	}
+	stream.Rest()
+	t.Check(since() <= 5*time.Second, "the stream ended %v after the revocation", since())
 }

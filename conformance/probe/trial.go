@@ -34,11 +34,11 @@ func Run(ctx context.Context, target *Target, run func(*Trial)) error {
 	address := fmt.Sprintf("198.%d.%d.%d", 18+rand.IntN(2), rand.IntN(256), rand.IntN(256))
 	t := &Trial{ctx: ctx, target: target, address: address}
 	defer t.end()
-	return caught(func() { run(t) })
+	return Caught(func() { run(t) })
 }
 
-// caught turns the end of a case into an error.
-func caught(run func()) (err error) {
+// Caught turns the end of a case inside a function into an error.
+func Caught(run func()) (err error) {
 	defer func() {
 		switch cause := recover().(type) {
 		case nil:
@@ -102,7 +102,7 @@ func (t *Trial) Parallel(n int, run func(i int)) {
 	var all sync.WaitGroup
 	faults := make([]error, n)
 	for i := range n {
-		all.Go(func() { faults[i] = caught(func() { run(i) }) })
+		all.Go(func() { faults[i] = Caught(func() { run(i) }) })
 	}
 	all.Wait()
 	for i, err := range faults {
