@@ -8,16 +8,20 @@ SHELL       := /bin/bash
 TOOLS     := internal/tools
 GO_TOOL   := go tool -modfile=$(TOOLS)/go.mod
 NODE_DONE := $(TOOLS)/node_modules/.package-lock.json
-PACKAGES  ?= ./...
 FUZZTIME  ?= 2s
 SEED      ?= on
+
+# These run without the race detector: they drive whole processes or a whole
+# deployment, where it would cost minutes and see nothing that the packages'
+# own tests do not.
+PLAIN := /(gen|conformance|internal/(bench|chaos|cli|devdb))(/|$$)
 
 # A checkout that belongs to another user stops Go from asking git for a version.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
 
-# The race detector needs a C compiler, the service does not.
+# The service needs no C compiler; the race detector does.
+export CGO_ENABLED := 0
 RACE := $(if $(shell command -v $${CC:-gcc}),-race)
-export CGO_ENABLED := $(if $(RACE),1,0)
 
 .PHONY: help dev build test check unit fuzz soak chaos bench generate tools go clean
 
@@ -34,7 +38,6 @@ go:
 	@command -v go >/dev/null || { echo "Weft is built with Go 1.26 or later, and there is no go on the PATH: https://go.dev/dl/" >&2; exit 1; }
 	@go list -m >/dev/null # says so if the Go that is there is too old
 
-build: export CGO_ENABLED := 0
 build: go
 	@go build -o bin/weft ./cmd/weft
 
@@ -46,21 +49,21 @@ test: check unit fuzz
 check: go $(NODE_DONE)
 	@test -z "$$(gofmt -l cmd conformance gen internal | tee /dev/stderr)" || { echo "these files are not formatted: run gofmt -w" >&2; exit 1; }
 	npm --prefix $(TOOLS) run --silent lint
-	go vet $(PACKAGES)
-	$(GO_TOOL) staticcheck $(PACKAGES)
+	go vet ./...
+	$(GO_TOOL) staticcheck ./...
 
 unit: go $(NODE_DONE)
 	@test -n "$(RACE)" || echo "There is no C compiler: the tests run without the race detector." >&2
-	go test $(RACE) -shuffle=$(SEED) -timeout 9m $(PACKAGES)
+	CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -shuffle=$(SEED) -timeout 9m $$(go list ./... | grep -vE '$(PLAIN)')
+	go test -shuffle=$(SEED) -timeout 9m $$(go list ./... | grep -E '$(PLAIN)')
 
-fuzz: export CGO_ENABLED := 0
 fuzz: go
 	@grep -rHoE '^func Fuzz\w+' --include='*_test.go' internal conformance | while IFS=: read -r file name; do \
 		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")"; \
 	done
 
 soak: go $(NODE_DONE)
-	WEFT_SOAK=1 go test -count=1 -p 1 -timeout 40m $(PACKAGES)
+	WEFT_SOAK=1 go test -count=1 -p 1 -timeout 40m ./...
 	$(MAKE) fuzz FUZZTIME=1m
 
 chaos: go
