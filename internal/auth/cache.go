@@ -69,7 +69,7 @@ func (c *keyCache) find(ctx context.Context, hash keyHash) (cachedKey, error) {
 			if done.Err != nil {
 				return cachedKey{}, done.Err
 			}
-			if key = done.Val.(cachedKey); !asked.After(key.until) {
+			if key, _ = done.Val.(cachedKey); !asked.After(key.until) {
 				return key, nil // else: a slow query that was on its way long before we asked
 			}
 		case <-ctx.Done():

@@ -53,7 +53,7 @@ type Created struct {
 func (c Created) LogValue() slog.Value { return slog.StringValue(c.KeyID.String()) }
 
 // Format keeps them out of everything else that prints values.
-func (c Created) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "API key %s", c.KeyID) }
+func (c Created) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "API key %s", c.KeyID) }
 
 // Key is what is known of a key afterwards. Hint is its first and last letters.
 type Key struct {

@@ -17,7 +17,7 @@ const maxProblem = 256 << 10
 
 // Problem is a refusal by the service, or by something in between, which then
 // has no more than a status.
-type Problem struct {
+type Problem struct { //nolint:errname // what the contract calls it
 	api.Problem
 	RetryAfter time.Duration // 0 when the answer names none
 }

@@ -97,7 +97,7 @@ func (d *detached) read() {
 		total += n
 	}
 	close(d.gone)
-	d.conn.Close()
+	_ = d.conn.Close()
 }
 
 // end closes the connection in a way that fits the cause, and tells.
@@ -111,7 +111,7 @@ func (d *detached) end(err error, ended func(error)) {
 		_ = tcp.SetLinger(0) // drop what the client does not read
 	}
 	if stalled || !ok || half.CloseWrite() != nil {
-		d.conn.Close()
+		_ = d.conn.Close()
 	} else {
 		_ = d.conn.SetReadDeadline(time.Now().Add(linger)) // then read closes
 	}

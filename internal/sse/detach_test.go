@@ -134,9 +134,11 @@ func TestDetachedStreamEnds(t *testing.T) {
 			}
 			defer conn.Close()
 			fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-			if _, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
+			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
 				t.Fatal(err)
 			}
+			defer answer.Body.Close()
 			c.do(cancel, drain, conn)
 			if err := await(t, ended); !errors.Is(err, c.want) {
 				t.Errorf("ended with %v, want %v", err, c.want)

@@ -101,7 +101,7 @@ func loop[T any](ctx context.Context, out sink, source Source[T], opts Options, 
 		case <-beat.C:
 			err = out.write(heartbeat)
 		case <-drain:
-			drain, drained = nil, time.After(rand.N(opts.DrainSpread+1))
+			drain, drained = nil, time.After(rand.N(opts.DrainSpread+1)) //nolint:gosec // it spreads load
 		case <-drained:
 			err = ErrDraining
 		case <-gone:
@@ -145,7 +145,7 @@ var frames = sync.Pool{New: func() any { return new([]byte) }}
 const keepFrame = 16 << 10
 
 func send(out sink, event Event) error {
-	frame := frames.Get().(*[]byte)
+	frame, _ := frames.Get().(*[]byte)
 	*frame = AppendFrame((*frame)[:0], event)
 	err := out.write(*frame)
 	if cap(*frame) <= keepFrame {
