@@ -123,3 +123,28 @@ func TestEX05AnUnsafeCallIsNotRepeated(t *testing.T) {
 	}
 	figures.note(t, "%d effects before the kill, none repeated; %s", effects, s.summary())
 }
+
+// EX-02 for the whole in one process, as weft dev runs it, where executions
+// begin without a trip through the queue: it is killed and started again.
+func TestEX02TheWholeInOneProcessIsKilled(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, shared)
+	s.expect.again = 1
+	command := "dev --addr 127.0.0.1:0 --ops-addr 127.0.0.1:0 --allow-network 127.0.0.0/8 --data-dir " + t.TempDir()
+	lost := s.start(command)
+	s.upstream.hold()
+	watching := s.watch()
+	s.load(size(130, 1000), func(i int) order {
+		o := mixed(i)
+		o.unsafe = i%4 == 0
+		return o
+	})
+	s.awaitRunning(size(100, 190))
+	running := s.upstream.running()
+	lost.kill()
+	s.upstream.release()
+	s.start(command)
+	took := s.finish(30 * time.Second)
+	watching.end()
+	figures.note(t, "%d running at the kill; all final %.1f s after the restart; %s", running, took.Seconds(), s.summary())
+}

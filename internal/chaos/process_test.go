@@ -75,6 +75,12 @@ func (p *process) read(r io.Reader) {
 		if line.Msg == "weft is running" {
 			p.api, p.ops = line.API, line.Ops
 		}
+		// weft dev tells a person.
+		if words := strings.Fields(scanner.Text()); len(words) == 2 && words[0] == "API" {
+			p.api = words[1]
+		} else if len(words) == 2 && words[0] == "Operations" {
+			p.ops = words[1]
+		}
 		p.mu.Unlock()
 	}
 	_, _ = io.Copy(io.Discard, r)

@@ -93,7 +93,7 @@ func (n tenant) withKey(s *scene) tenant {
 func (s *scene) start(command string, settings ...string) *process {
 	s.t.Helper()
 	p := s.launch(command, settings...).await(s.t)
-	if command == "serve" {
+	if api, _ := p.addresses(); api != "" {
 		s.mu.Lock()
 		s.nodes = append(s.nodes, p)
 		s.mu.Unlock()
@@ -157,6 +157,7 @@ var errNoNode = errors.New("no process serves")
 type order struct {
 	tenant   int
 	unsafe   bool // a POST that may not be repeated
+	refuse   bool // the upstream answers 503
 	millis   int  // that the upstream takes
 	attempts int
 	callback bool
@@ -179,7 +180,7 @@ func (s *scene) request(o order) api.ExecuteComponentRequest {
 		}
 		body.Module = "API_CALL"
 		body.Config = fmt.Appendf(nil, `{"apiUrl":%q,"method":%q,"timeoutMs":60000}`, s.upstream.URL+"/effect", method)
-		body.Input = fmt.Appendf(nil, `{"query":{"ref":%q,"ms":%d},"headers":{}}`, o.ref, o.millis)
+		body.Input = fmt.Appendf(nil, `{"query":{"ref":%q,"ms":%d,"refuse":%v},"headers":{}}`, o.ref, o.millis, o.refuse)
 	}
 	if o.attempts > 0 {
 		body.Attempts = new(int32(o.attempts))

@@ -2,8 +2,8 @@
 // hurts most (reliability: crash points P1 to P9).
 //
 // Nothing is armed unless the environment says so: WEFT_CRASH_AT=P3 or P3:20
-// (the twentieth time). The one invariant: an unarmed point costs one load and
-// does nothing.
+// (the twentieth time); P2:stall makes everything that comes there stand still
+// instead. The one invariant: an unarmed point costs one load and does nothing.
 package crashpoint
 
 import (
@@ -28,7 +28,10 @@ const (
 	AfterRecording Point = "P7" // after that record, before the job is closed
 )
 
-var armed, countdown = arm(os.Getenv("WEFT_CRASH_AT"))
+var (
+	armed, countdown = arm(os.Getenv("WEFT_CRASH_AT"))
+	stalls           = strings.HasSuffix(os.Getenv("WEFT_CRASH_AT"), ":stall")
+)
 
 func arm(setting string) (Point, *atomic.Int64) {
 	point, nth, _ := strings.Cut(setting, ":")
@@ -43,7 +46,13 @@ func arm(setting string) (Point, *atomic.Int64) {
 // Reached kills the process, as kill -9 would, if the point is armed and this
 // is the time.
 func Reached(point Point) {
-	if point != armed || countdown.Add(-1) != 0 {
+	if point != armed {
+		return
+	}
+	if stalls {
+		select {}
+	}
+	if countdown.Add(-1) != 0 {
 		return
 	}
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGKILL)

@@ -230,9 +230,13 @@ func (m *Metrics) Posted(n int) {
 	}
 }
 
-// CallbackAttempted counts an attempt: class is delivered or the kind of failure.
+// CallbackAttempted counts an attempt: class is the kind of failure, "" when it
+// delivered.
 func (m *Metrics) CallbackAttempted(class string, elapsed time.Duration) {
 	if m != nil {
+		if class == "" {
+			class = "delivered"
+		}
 		m.callbacks.WithLabelValues(class).Inc()
 		m.callbackTime.Observe(elapsed.Seconds())
 	}
