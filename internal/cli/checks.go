@@ -69,7 +69,7 @@ func (d *doctorCommand) lookAtDataFolder(context.Context, *session) []finding {
 		return []finding{{wrong, "cannot write to " + d.DataDir, "run as the user who owns it, or name another one with --data-dir"}}
 	}
 	probe.Close()
-	os.Remove(probe.Name())
+	_ = os.Remove(probe.Name())
 	return []finding{{fine, d.DataDir + " is there and writable", ""}}
 }
 
@@ -118,10 +118,10 @@ func lookForPrograms(ctx context.Context) []finding {
 func (d *doctorCommand) lookAtPorts(ctx context.Context, _ *session) []finding {
 	var all []finding
 	for _, address := range []string{d.Addr, d.OpsAddr} {
-		listener, err := net.Listen("tcp", address)
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		switch {
 		case err == nil:
-			listener.Close()
+			_ = listener.Close()
 			all = append(all, finding{fine, address + " is free", ""})
 		case isWeft(ctx, address):
 			all = append(all, finding{fine, address + " is served by a Weft", ""})

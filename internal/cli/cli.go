@@ -56,7 +56,7 @@ func (s *session) getenv(name string) string {
 
 // note tells the person something that is not the result.
 func (s *session) note(format string, args ...any) {
-	fmt.Fprintf(s.stderr, format+"\n", args...)
+	_, _ = fmt.Fprintf(s.stderr, format+"\n", args...)
 }
 
 // Process is what Run takes of the process it runs in.

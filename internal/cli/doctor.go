@@ -62,9 +62,9 @@ func (d *doctorCommand) Run(s *session) error {
 	for _, check := range d.checks() {
 		ctx, cancel := context.WithTimeout(s.ctx, checkTimeout)
 		for _, f := range check.look(ctx, s) {
-			fmt.Fprintf(s.stdout, "%-8s %-12s %s\n", f.level, check.name, f.text)
+			_, _ = fmt.Fprintf(s.stdout, "%-8s %-12s %s\n", f.level, check.name, f.text)
 			if f.cure != "" {
-				fmt.Fprintf(s.stdout, "%-8s %-12s -> %s\n", "", "", f.cure)
+				_, _ = fmt.Fprintf(s.stdout, "%-8s %-12s -> %s\n", "", "", f.cure)
 			}
 			if f.level == wrong {
 				bad++

@@ -60,7 +60,7 @@ func (k *keysCreate) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(client.Credentials{
+	text, err := json.MarshalIndent(client.Credentials{ //nolint:gosec // showing the secret, this once, is what the command is for
 		BaseURL: k.BaseURL, WorkspaceID: workspaceID, APIKey: created.APIKey, APISecret: created.APISecret,
 	}, "", "  ")
 	if err != nil {
@@ -129,13 +129,13 @@ func (k *keysList) Run(s *session) error {
 		return err
 	}
 	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tKEY\tCREATED\tSTATE\tWORKFLOWS\tLABEL")
+	_, _ = fmt.Fprintln(table, "ID\tKEY\tCREATED\tSTATE\tWORKFLOWS\tLABEL")
 	for _, key := range keys {
 		state := "active"
 		if key.RevokedAt != nil {
 			state = "revoked " + key.RevokedAt.UTC().Format(time.DateTime)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
 			key.ID, key.Hint, key.CreatedAt.UTC().Format(time.DateTime), state, workflows(key.AllowedWorkflowIDs), key.Label)
 	}
 	return table.Flush()

@@ -64,7 +64,7 @@ func (c *proxyCommand) listen(ctx context.Context) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %s: %w", c.Listen, err)
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); !c.Expose && (!ok || !at.IP.IsLoopback()) {
-		listener.Close()
+		_ = listener.Close()
 		return nil, fmt.Errorf("%s can be reached from other machines, which could then act with your key: listen on 127.0.0.1, or say --expose", c.Listen)
 	}
 	return listener, nil
@@ -88,8 +88,10 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener)
 // signingProxy passes requests on with the three headers. Answers are flushed
 // as they come: httputil does that for event streams by itself.
 func signingProxy(base *url.URL, signer *client.Signer) http.Handler {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DisableCompression = true // bodies pass as they are
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+		DisableCompression: true, // bodies pass as they are
+	}
 	proxy := &httputil.ReverseProxy{
 		Transport:     &client.Transport{Signer: signer, Base: transport},
 		FlushInterval: -1,
