@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // history compares a database with millions of finished executions with one
@@ -49,17 +52,32 @@ func (r *rig) inlineAt(ctx context.Context, d *deployment, clients int) func() (
 	return func() (sample, error) { return r.inlineLoad(ctx, d, clients) }
 }
 
-// fillRows copies one finished execution, with ids and times that spread over
-// the last 25 days as if they had come one after the other.
-const fillRows = `INSERT INTO component_executions
-	(workspace_id, id, module, status, call, attempts, attempt, attempt_started_at, epoch, job_id, output, usage, created_at, updated_at, finished_at)
-SELECT e.workspace_id,
-	(lpad(to_hex((extract(epoch FROM t.at) * 1000)::bigint), 12, '0') || '7' || substr(t.random, 1, 3) || '8' || substr(t.random, 4, 15))::uuid,
-	e.module, e.status, e.call, e.attempts, e.attempt, t.at, e.epoch, e.job_id, e.output, e.usage, t.at, t.at, t.at
+// copied says what is not simply copied when one finished execution is made
+// into many: ids and times, which spread over the last 25 days as if they had
+// come one after the other.
+var copied = map[string]string{
+	"id": "(lpad(to_hex((extract(epoch FROM t.at) * 1000)::bigint), 12, '0') || '7' || substr(t.random, 1, 3) || '8' || substr(t.random, 4, 15))::uuid",
+	"attempt_started_at": "t.at", "created_at": "t.at", "updated_at": "t.at", "finished_at": "t.at",
+}
+
+// fillRows is the statement that makes the copies, of whatever columns there
+// are. It takes the model's id, the first and the last number, and the number of
+// all.
+func fillRows(columns []string) string {
+	names, values := make([]string, len(columns)), make([]string, len(columns))
+	for i, column := range columns {
+		names[i] = pgx.Identifier{column}.Sanitize()
+		values[i] = "e." + names[i]
+		if value, other := copied[column]; other {
+			values[i] = value
+		}
+	}
+	return "INSERT INTO component_executions (" + strings.Join(names, ", ") + ") SELECT " + strings.Join(values, ", ") + `
 FROM component_executions e, LATERAL (
 	SELECT now() - interval '25 days' * (1 - n::float8 / $4) AS at, md5(n::text) AS random FROM generate_series($2::integer, $3::integer) AS n
 ) AS t
 WHERE e.id = $1`
+}
 
 const fillPostings = `INSERT INTO usage_postings (workspace_id, kind, reference_id, amount, created_at)
 SELECT e.workspace_id, 'execution', e.id, e.usage, e.finished_at FROM component_executions e
@@ -81,10 +99,19 @@ func (r *rig) fill(ctx context.Context, d *deployment) error {
 	if _, err := conn.Exec(ctx, "SET statement_timeout = 0; SET synchronous_commit = off"); err != nil {
 		return fmt.Errorf("prepare to fill: %w", err)
 	}
+	rows, err := conn.Query(ctx, "SELECT column_name::text FROM information_schema.columns WHERE table_schema = 'public' AND table_name = 'component_executions'")
+	if err != nil {
+		return fmt.Errorf("prepare to fill: %w", err)
+	}
+	columns, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("prepare to fill: %w", err)
+	}
+	statement := fillRows(columns)
 	began := time.Now()
 	for first := 1; first <= r.Rows; first += batch {
 		last := min(first+batch-1, r.Rows)
-		if _, err := conn.Exec(ctx, fillRows, model, first, last, float64(r.Rows)); err != nil {
+		if _, err := conn.Exec(ctx, statement, model, first, last, float64(r.Rows)); err != nil {
 			return fmt.Errorf("fill the database: %w", err)
 		}
 		r.say("P11: %d of %d finished executions after %s", last, r.Rows, time.Since(began).Round(time.Second))
