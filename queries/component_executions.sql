@@ -3,10 +3,10 @@
 -- worker_id is not 0 is inserted as started by that worker (its slot is
 -- reserved before the commit, so the intent to run commits with the row).
 INSERT INTO component_executions
-    (workspace_id, id, module, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
+    (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
      job_id, has_callback, traceparent, created_at, updated_at)
 SELECT
-    i.workspace_id, i.id, i.module,
+    i.workspace_id, i.id, i.module, i.repeat_rule,
     CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
     i.call, i.attempts,
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
@@ -17,6 +17,7 @@ FROM (SELECT
     unnest(@workspace_ids::uuid[])   AS workspace_id,
     unnest(@ids::uuid[])             AS id,
     unnest(@modules::text[])         AS module,
+    unnest(@repeats::text[])         AS repeat_rule,
     unnest(@calls::bytea[])          AS call,
     unnest(@attempts::smallint[])    AS attempts,
     unnest(@worker_ids::integer[])   AS worker_id,
@@ -27,8 +28,7 @@ RETURNING id, created_at;
 
 -- name: ExecutionGet :one
 -- The record of an execution with the progress of its callback.
-SELECT e.workspace_id, e.id, e.module, e.status, e.attempt, e.epoch, e.output, e.error, e.usage, e.created_at,
-       e.updated_at, e.finished_at,
+SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
        c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
@@ -38,17 +38,29 @@ WHERE e.workspace_id = @workspace_id AND e.id = @id;
 
 -- name: ExecutionList :many
 -- Newest first, after the cursor; UUIDv7 ids order by time, so the primary key
--- serves it and inserts do not disturb a page.
-SELECT e.workspace_id, e.id, e.module, e.status, e.attempt, e.epoch, e.output, e.error, e.usage, e.created_at,
-       e.updated_at, e.finished_at,
+-- serves it and inserts do not disturb a page. A page ends early, but not before
+-- its first row, when its outputs grow beyond max_bytes; found counts the rows
+-- that there were.
+WITH page AS (
+    SELECT l.id, octet_length(COALESCE(l.output::text, '')) AS size
+    FROM component_executions l
+    WHERE l.workspace_id = @workspace_id AND l.id < @before
+    ORDER BY l.id DESC
+    LIMIT @max_rows
+), measured AS (
+    SELECT page.id, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
+    FROM page WINDOW newest AS (ORDER BY page.id DESC)
+)
+SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
-       c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
-FROM component_executions e
+       c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error,
+       measured.found::bigint AS found
+FROM measured
+JOIN component_executions e ON e.workspace_id = @workspace_id AND e.id = measured.id
 LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND c.execution_id = e.id
-WHERE e.workspace_id = @workspace_id AND e.id < @before
-ORDER BY e.id DESC
-LIMIT @max_rows;
+WHERE measured.place = 1 OR measured.bytes <= @max_bytes::bigint
+ORDER BY e.id DESC;
 
 -- name: ExecutionStartMany :many
 -- Starts or goes on with attempts: compare-and-set on "nobody works on it".
@@ -62,7 +74,7 @@ UPDATE component_executions e SET
     not_before         = NULL,
     epoch              = e.epoch + 1,
     worker_id          = @worker_id::integer,
-    updated_at         = now()
+    updated_at         = GREATEST(e.updated_at, now())
 FROM (SELECT
     unnest(@workspace_ids::uuid[]) AS workspace_id,
     unnest(@ids::uuid[])           AS id,
@@ -74,7 +86,7 @@ RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_
 
 -- name: ExecutionState :one
 -- What a worker needs to know when ExecutionStart gave no row.
-SELECT job_id, worker_id, finished_at FROM component_executions
+SELECT job_id, finished_at FROM component_executions
 WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: ExecutionPause :one
@@ -87,7 +99,7 @@ UPDATE component_executions SET
     attempt_started_at = CASE WHEN @restart::boolean THEN NULL ELSE attempt_started_at END,
     wait_state         = @wait_state,
     not_before         = now() + @delay::interval,
-    updated_at         = now()
+    updated_at         = GREATEST(updated_at, now())
 WHERE workspace_id = @workspace_id AND id = @id AND epoch = @epoch
   AND worker_id IS NOT NULL AND finished_at IS NULL
 RETURNING job_id, not_before;
@@ -95,6 +107,7 @@ RETURNING job_id, not_before;
 -- name: ExecutionFinishMany :many
 -- Moves executions to their final state; a row that another worker has taken
 -- over (other epoch) or that is final already is left alone and not returned.
+-- Outputs are not sent back: the caller has them.
 UPDATE component_executions e SET
     status      = i.status,
     output      = i.output::json,
@@ -103,7 +116,7 @@ UPDATE component_executions e SET
     worker_id   = NULL,
     wait_state  = NULL,
     not_before  = NULL,
-    updated_at  = now(),
+    updated_at  = GREATEST(e.updated_at, now()),
     finished_at = now()
 FROM (SELECT
     unnest(@workspace_ids::uuid[]) AS workspace_id,
@@ -115,22 +128,25 @@ FROM (SELECT
     unnest(@usages::bigint[])      AS usage) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
   AND e.status = 'EXECUTING' AND e.finished_at IS NULL
-RETURNING e.workspace_id, e.id, e.module, e.status, e.attempt, e.output, e.error, e.usage, e.job_id,
-          e.has_callback, e.created_at, e.updated_at, e.finished_at;
+RETURNING e.workspace_id, e.id, e.module, e.status, e.usage, e.job_id,
+          e.has_callback, e.created_at, e.updated_at;
 
 -- name: ExecutionChangedSince :many
--- Of the watched executions those that changed lately: the net under lost
--- wake-ups.
+-- Of the watched executions those that ended or changed lately: the net under
+-- lost wake-ups. An end is told whenever it was: a row's time is that of the
+-- beginning of its transaction, which may have been long before the commit.
 SELECT e.workspace_id, e.id FROM component_executions e
 JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id) AS i
   ON e.workspace_id = i.workspace_id AND e.id = i.id
-WHERE e.updated_at > now() - @since::interval;
+WHERE e.finished_at IS NOT NULL OR e.updated_at > now() - @since::interval;
 
--- name: ExecutionListOrphaned :many
--- Executions whose worker no longer holds its lock. Walks the live index only.
-SELECT e.workspace_id, e.id, e.module, e.call, e.epoch, e.crashes, e.attempt, e.job_id, e.worker_id
+-- name: ExecutionListOfWorkers :many
+-- Executions that a worker began or was given and has had for a while, in the
+-- order of their ids. Walks the live index only.
+SELECT e.workspace_id, e.id, e.repeat_rule, e.epoch, e.crashes, e.attempt, e.job_id, e.worker_id
 FROM component_executions e
-WHERE e.finished_at IS NULL AND e.worker_id = ANY(@dead_workers::integer[])
+WHERE e.finished_at IS NULL AND e.worker_id = ANY(@workers::integer[]) AND e.updated_at < now() - @grace::interval
+  AND e.id > @after
 ORDER BY e.id
 LIMIT @max_rows;
 
@@ -158,10 +174,10 @@ UPDATE component_executions SET
     worker_id  = NULL,
     continuing = continuing OR (worker_id IS NOT NULL),
     attempt_started_at = CASE WHEN worker_id IS NOT NULL AND wait_state IS NULL THEN NULL ELSE attempt_started_at END,
-    crashes    = crashes + CASE WHEN worker_id IS NOT NULL THEN 1 ELSE 0 END,
+    crashes    = crashes + CASE WHEN @crashed::boolean THEN 1 ELSE 0 END,
     epoch      = epoch + 1,
     job_id     = @new_job_id,
-    updated_at = now()
+    updated_at = GREATEST(updated_at, now())
 WHERE workspace_id = @workspace_id AND id = @id AND job_id = @old_job_id AND finished_at IS NULL
   AND worker_id IS NOT DISTINCT FROM sqlc.narg('worker_id')::integer
 RETURNING epoch;

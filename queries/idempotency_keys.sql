@@ -15,4 +15,6 @@ ON CONFLICT (workspace_id, operation, path, key) DO UPDATE
 SET body_hash = excluded.body_hash, resource_id = excluded.resource_id, created_at = now();
 
 -- name: IdempotencyDeleteExpired :execrows
-DELETE FROM idempotency_keys WHERE created_at < now() - interval '24 hours';
+DELETE FROM idempotency_keys WHERE (workspace_id, operation, path, key) IN (
+    SELECT k.workspace_id, k.operation, k.path, k.key FROM idempotency_keys k
+    WHERE k.created_at < now() - interval '24 hours' LIMIT 5000);

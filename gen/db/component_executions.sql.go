@@ -18,7 +18,7 @@ const executionChangedSince = `-- name: ExecutionChangedSince :many
 SELECT e.workspace_id, e.id FROM component_executions e
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id) AS i
   ON e.workspace_id = i.workspace_id AND e.id = i.id
-WHERE e.updated_at > now() - $3::interval
+WHERE e.finished_at IS NOT NULL OR e.updated_at > now() - $3::interval
 `
 
 type ExecutionChangedSinceParams struct {
@@ -32,8 +32,9 @@ type ExecutionChangedSinceRow struct {
 	ID          uuid.UUID
 }
 
-// Of the watched executions those that changed lately: the net under lost
-// wake-ups.
+// Of the watched executions those that ended or changed lately: the net under
+// lost wake-ups. An end is told whenever it was: a row's time is that of the
+// beginning of its transaction, which may have been long before the commit.
 func (q *Queries) ExecutionChangedSince(ctx context.Context, db DBTX, arg ExecutionChangedSinceParams) ([]ExecutionChangedSinceRow, error) {
 	rows, err := db.Query(ctx, executionChangedSince, arg.WorkspaceIds, arg.Ids, arg.Since)
 	if err != nil {
@@ -83,7 +84,7 @@ UPDATE component_executions e SET
     worker_id   = NULL,
     wait_state  = NULL,
     not_before  = NULL,
-    updated_at  = now(),
+    updated_at  = GREATEST(e.updated_at, now()),
     finished_at = now()
 FROM (SELECT
     unnest($1::uuid[]) AS workspace_id,
@@ -95,8 +96,8 @@ FROM (SELECT
     unnest($7::bigint[])      AS usage) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
   AND e.status = 'EXECUTING' AND e.finished_at IS NULL
-RETURNING e.workspace_id, e.id, e.module, e.status, e.attempt, e.output, e.error, e.usage, e.job_id,
-          e.has_callback, e.created_at, e.updated_at, e.finished_at
+RETURNING e.workspace_id, e.id, e.module, e.status, e.usage, e.job_id,
+          e.has_callback, e.created_at, e.updated_at
 `
 
 type ExecutionFinishManyParams struct {
@@ -114,19 +115,16 @@ type ExecutionFinishManyRow struct {
 	ID          uuid.UUID
 	Module      string
 	Status      status.Execution
-	Attempt     int16
-	Output      []byte
-	Error       []byte
 	Usage       credit.Amount
 	JobID       int64
 	HasCallback bool
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
-	FinishedAt  *time.Time
 }
 
 // Moves executions to their final state; a row that another worker has taken
 // over (other epoch) or that is final already is left alone and not returned.
+// Outputs are not sent back: the caller has them.
 func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg ExecutionFinishManyParams) ([]ExecutionFinishManyRow, error) {
 	rows, err := db.Query(ctx, executionFinishMany,
 		arg.WorkspaceIds,
@@ -149,15 +147,11 @@ func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg Executio
 			&i.ID,
 			&i.Module,
 			&i.Status,
-			&i.Attempt,
-			&i.Output,
-			&i.Error,
 			&i.Usage,
 			&i.JobID,
 			&i.HasCallback,
 			&i.CreatedAt,
 			&i.UpdatedAt,
-			&i.FinishedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -170,8 +164,7 @@ func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg Executio
 }
 
 const executionGet = `-- name: ExecutionGet :one
-SELECT e.workspace_id, e.id, e.module, e.status, e.attempt, e.epoch, e.output, e.error, e.usage, e.created_at,
-       e.updated_at, e.finished_at,
+SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
        c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
@@ -190,14 +183,11 @@ type ExecutionGetRow struct {
 	ID                    uuid.UUID
 	Module                string
 	Status                status.Execution
-	Attempt               int16
-	Epoch                 int32
 	Output                []byte
 	Error                 []byte
 	Usage                 credit.Amount
 	CreatedAt             time.Time
 	UpdatedAt             time.Time
-	FinishedAt            *time.Time
 	CallbackURL           *string
 	CallbackSigned        *bool
 	CallbackHeaderNames   []string
@@ -216,14 +206,11 @@ func (q *Queries) ExecutionGet(ctx context.Context, db DBTX, arg ExecutionGetPar
 		&i.ID,
 		&i.Module,
 		&i.Status,
-		&i.Attempt,
-		&i.Epoch,
 		&i.Output,
 		&i.Error,
 		&i.Usage,
 		&i.CreatedAt,
 		&i.UpdatedAt,
-		&i.FinishedAt,
 		&i.CallbackURL,
 		&i.CallbackSigned,
 		&i.CallbackHeaderNames,
@@ -237,10 +224,10 @@ func (q *Queries) ExecutionGet(ctx context.Context, db DBTX, arg ExecutionGetPar
 
 const executionInsertMany = `-- name: ExecutionInsertMany :many
 INSERT INTO component_executions
-    (workspace_id, id, module, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
+    (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
      job_id, has_callback, traceparent, created_at, updated_at)
 SELECT
-    i.workspace_id, i.id, i.module,
+    i.workspace_id, i.id, i.module, i.repeat_rule,
     CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
     i.call, i.attempts,
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
@@ -251,12 +238,13 @@ FROM (SELECT
     unnest($1::uuid[])   AS workspace_id,
     unnest($2::uuid[])             AS id,
     unnest($3::text[])         AS module,
-    unnest($4::bytea[])          AS call,
-    unnest($5::smallint[])    AS attempts,
-    unnest($6::integer[])   AS worker_id,
-    unnest($7::bigint[])       AS job_id,
-    unnest($8::boolean[]) AS has_callback,
-    unnest($9::text[])    AS traceparent) AS i
+    unnest($4::text[])         AS repeat_rule,
+    unnest($5::bytea[])          AS call,
+    unnest($6::smallint[])    AS attempts,
+    unnest($7::integer[])   AS worker_id,
+    unnest($8::bigint[])       AS job_id,
+    unnest($9::boolean[]) AS has_callback,
+    unnest($10::text[])    AS traceparent) AS i
 RETURNING id, created_at
 `
 
@@ -264,6 +252,7 @@ type ExecutionInsertManyParams struct {
 	WorkspaceIds []uuid.UUID
 	Ids          []uuid.UUID
 	Modules      []string
+	Repeats      []string
 	Calls        [][]byte
 	Attempts     []int16
 	WorkerIds    []int32
@@ -285,6 +274,7 @@ func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg Executio
 		arg.WorkspaceIds,
 		arg.Ids,
 		arg.Modules,
+		arg.Repeats,
 		arg.Calls,
 		arg.Attempts,
 		arg.WorkerIds,
@@ -311,20 +301,31 @@ func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg Executio
 }
 
 const executionList = `-- name: ExecutionList :many
-SELECT e.workspace_id, e.id, e.module, e.status, e.attempt, e.epoch, e.output, e.error, e.usage, e.created_at,
-       e.updated_at, e.finished_at,
+WITH page AS (
+    SELECT l.id, octet_length(COALESCE(l.output::text, '')) AS size
+    FROM component_executions l
+    WHERE l.workspace_id = $1 AND l.id < $3
+    ORDER BY l.id DESC
+    LIMIT $4
+), measured AS (
+    SELECT page.id, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
+    FROM page WINDOW newest AS (ORDER BY page.id DESC)
+)
+SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
-       c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
-FROM component_executions e
+       c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error,
+       measured.found::bigint AS found
+FROM measured
+JOIN component_executions e ON e.workspace_id = $1 AND e.id = measured.id
 LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND c.execution_id = e.id
-WHERE e.workspace_id = $1 AND e.id < $2
+WHERE measured.place = 1 OR measured.bytes <= $2::bigint
 ORDER BY e.id DESC
-LIMIT $3
 `
 
 type ExecutionListParams struct {
 	WorkspaceID uuid.UUID
+	MaxBytes    int64
 	Before      uuid.UUID
 	MaxRows     int32
 }
@@ -334,14 +335,11 @@ type ExecutionListRow struct {
 	ID                    uuid.UUID
 	Module                string
 	Status                status.Execution
-	Attempt               int16
-	Epoch                 int32
 	Output                []byte
 	Error                 []byte
 	Usage                 credit.Amount
 	CreatedAt             time.Time
 	UpdatedAt             time.Time
-	FinishedAt            *time.Time
 	CallbackURL           *string
 	CallbackSigned        *bool
 	CallbackHeaderNames   []string
@@ -349,12 +347,20 @@ type ExecutionListRow struct {
 	CallbackLastAttemptAt *time.Time
 	CallbackDeliveredAt   *time.Time
 	CallbackLastError     []byte
+	Found                 int64
 }
 
 // Newest first, after the cursor; UUIDv7 ids order by time, so the primary key
-// serves it and inserts do not disturb a page.
+// serves it and inserts do not disturb a page. A page ends early, but not before
+// its first row, when its outputs grow beyond max_bytes; found counts the rows
+// that there were.
 func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListParams) ([]ExecutionListRow, error) {
-	rows, err := db.Query(ctx, executionList, arg.WorkspaceID, arg.Before, arg.MaxRows)
+	rows, err := db.Query(ctx, executionList,
+		arg.WorkspaceID,
+		arg.MaxBytes,
+		arg.Before,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -367,14 +373,11 @@ func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListP
 			&i.ID,
 			&i.Module,
 			&i.Status,
-			&i.Attempt,
-			&i.Epoch,
 			&i.Output,
 			&i.Error,
 			&i.Usage,
 			&i.CreatedAt,
 			&i.UpdatedAt,
-			&i.FinishedAt,
 			&i.CallbackURL,
 			&i.CallbackSigned,
 			&i.CallbackHeaderNames,
@@ -382,6 +385,7 @@ func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListP
 			&i.CallbackLastAttemptAt,
 			&i.CallbackDeliveredAt,
 			&i.CallbackLastError,
+			&i.Found,
 		); err != nil {
 			return nil, err
 		}
@@ -393,24 +397,26 @@ func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListP
 	return items, nil
 }
 
-const executionListOrphaned = `-- name: ExecutionListOrphaned :many
-SELECT e.workspace_id, e.id, e.module, e.call, e.epoch, e.crashes, e.attempt, e.job_id, e.worker_id
+const executionListOfWorkers = `-- name: ExecutionListOfWorkers :many
+SELECT e.workspace_id, e.id, e.repeat_rule, e.epoch, e.crashes, e.attempt, e.job_id, e.worker_id
 FROM component_executions e
-WHERE e.finished_at IS NULL AND e.worker_id = ANY($1::integer[])
+WHERE e.finished_at IS NULL AND e.worker_id = ANY($1::integer[]) AND e.updated_at < now() - $2::interval
+  AND e.id > $3
 ORDER BY e.id
-LIMIT $2
+LIMIT $4
 `
 
-type ExecutionListOrphanedParams struct {
-	DeadWorkers []int32
-	MaxRows     int32
+type ExecutionListOfWorkersParams struct {
+	Workers []int32
+	Grace   time.Duration
+	After   uuid.UUID
+	MaxRows int32
 }
 
-type ExecutionListOrphanedRow struct {
+type ExecutionListOfWorkersRow struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
-	Module      string
-	Call        []byte
+	RepeatRule  string
 	Epoch       int32
 	Crashes     int16
 	Attempt     int16
@@ -418,21 +424,26 @@ type ExecutionListOrphanedRow struct {
 	WorkerID    *int32
 }
 
-// Executions whose worker no longer holds its lock. Walks the live index only.
-func (q *Queries) ExecutionListOrphaned(ctx context.Context, db DBTX, arg ExecutionListOrphanedParams) ([]ExecutionListOrphanedRow, error) {
-	rows, err := db.Query(ctx, executionListOrphaned, arg.DeadWorkers, arg.MaxRows)
+// Executions that a worker began or was given and has had for a while, in the
+// order of their ids. Walks the live index only.
+func (q *Queries) ExecutionListOfWorkers(ctx context.Context, db DBTX, arg ExecutionListOfWorkersParams) ([]ExecutionListOfWorkersRow, error) {
+	rows, err := db.Query(ctx, executionListOfWorkers,
+		arg.Workers,
+		arg.Grace,
+		arg.After,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []ExecutionListOrphanedRow{}
+	items := []ExecutionListOfWorkersRow{}
 	for rows.Next() {
-		var i ExecutionListOrphanedRow
+		var i ExecutionListOfWorkersRow
 		if err := rows.Scan(
 			&i.WorkspaceID,
 			&i.ID,
-			&i.Module,
-			&i.Call,
+			&i.RepeatRule,
 			&i.Epoch,
 			&i.Crashes,
 			&i.Attempt,
@@ -503,7 +514,7 @@ UPDATE component_executions SET
     attempt_started_at = CASE WHEN $2::boolean THEN NULL ELSE attempt_started_at END,
     wait_state         = $3,
     not_before         = now() + $4::interval,
-    updated_at         = now()
+    updated_at         = GREATEST(updated_at, now())
 WHERE workspace_id = $5 AND id = $6 AND epoch = $7
   AND worker_id IS NOT NULL AND finished_at IS NULL
 RETURNING job_id, not_before
@@ -547,16 +558,17 @@ UPDATE component_executions SET
     worker_id  = NULL,
     continuing = continuing OR (worker_id IS NOT NULL),
     attempt_started_at = CASE WHEN worker_id IS NOT NULL AND wait_state IS NULL THEN NULL ELSE attempt_started_at END,
-    crashes    = crashes + CASE WHEN worker_id IS NOT NULL THEN 1 ELSE 0 END,
+    crashes    = crashes + CASE WHEN $1::boolean THEN 1 ELSE 0 END,
     epoch      = epoch + 1,
-    job_id     = $1,
-    updated_at = now()
-WHERE workspace_id = $2 AND id = $3 AND job_id = $4 AND finished_at IS NULL
-  AND worker_id IS NOT DISTINCT FROM $5::integer
+    job_id     = $2,
+    updated_at = GREATEST(updated_at, now())
+WHERE workspace_id = $3 AND id = $4 AND job_id = $5 AND finished_at IS NULL
+  AND worker_id IS NOT DISTINCT FROM $6::integer
 RETURNING epoch
 `
 
 type ExecutionRequeueParams struct {
+	Crashed     bool
 	NewJobID    int64
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
@@ -570,6 +582,7 @@ type ExecutionRequeueParams struct {
 // its whole time unless it was waiting.
 func (q *Queries) ExecutionRequeue(ctx context.Context, db DBTX, arg ExecutionRequeueParams) (int32, error) {
 	row := db.QueryRow(ctx, executionRequeue,
+		arg.Crashed,
 		arg.NewJobID,
 		arg.WorkspaceID,
 		arg.ID,
@@ -590,7 +603,7 @@ UPDATE component_executions e SET
     not_before         = NULL,
     epoch              = e.epoch + 1,
     worker_id          = $1::integer,
-    updated_at         = now()
+    updated_at         = GREATEST(e.updated_at, now())
 FROM (SELECT
     unnest($2::uuid[]) AS workspace_id,
     unnest($3::uuid[])           AS id,
@@ -663,7 +676,7 @@ func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg Execution
 }
 
 const executionState = `-- name: ExecutionState :one
-SELECT job_id, worker_id, finished_at FROM component_executions
+SELECT job_id, finished_at FROM component_executions
 WHERE workspace_id = $1 AND id = $2
 `
 
@@ -674,7 +687,6 @@ type ExecutionStateParams struct {
 
 type ExecutionStateRow struct {
 	JobID      int64
-	WorkerID   *int32
 	FinishedAt *time.Time
 }
 
@@ -682,6 +694,6 @@ type ExecutionStateRow struct {
 func (q *Queries) ExecutionState(ctx context.Context, db DBTX, arg ExecutionStateParams) (ExecutionStateRow, error) {
 	row := db.QueryRow(ctx, executionState, arg.WorkspaceID, arg.ID)
 	var i ExecutionStateRow
-	err := row.Scan(&i.JobID, &i.WorkerID, &i.FinishedAt)
+	err := row.Scan(&i.JobID, &i.FinishedAt)
 	return i, err
 }

@@ -12,7 +12,9 @@ import (
 )
 
 const idempotencyDeleteExpired = `-- name: IdempotencyDeleteExpired :execrows
-DELETE FROM idempotency_keys WHERE created_at < now() - interval '24 hours'
+DELETE FROM idempotency_keys WHERE (workspace_id, operation, path, key) IN (
+    SELECT k.workspace_id, k.operation, k.path, k.key FROM idempotency_keys k
+    WHERE k.created_at < now() - interval '24 hours' LIMIT 5000)
 `
 
 func (q *Queries) IdempotencyDeleteExpired(ctx context.Context, db DBTX) (int64, error) {

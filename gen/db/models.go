@@ -59,6 +59,7 @@ type ComponentExecution struct {
 	WorkspaceID      uuid.UUID
 	ID               uuid.UUID
 	Module           string
+	RepeatRule       string
 	Status           status.Execution
 	Call             []byte
 	Attempts         int16

@@ -12,54 +12,17 @@ import (
 )
 
 const riverJobDeleteMany = `-- name: RiverJobDeleteMany :exec
-DELETE FROM river.river_job WHERE id = ANY($1::bigint[])
+DELETE FROM river.river_job WHERE id IN (
+    SELECT j.id FROM river.river_job j WHERE j.id = ANY($1::bigint[]) FOR UPDATE SKIP LOCKED)
 `
 
 // Takes finished work out of the queue in the transaction that finished it.
 // River's own completion of a running job then finds no row, which it allows.
+// A job that the queue's own upkeep has locked just now is left to its worker,
+// which finds nothing to do: waiting here could deadlock.
 func (q *Queries) RiverJobDeleteMany(ctx context.Context, db DBTX, ids []int64) error {
 	_, err := db.Exec(ctx, riverJobDeleteMany, ids)
 	return err
-}
-
-const riverJobListOrphaned = `-- name: RiverJobListOrphaned :many
-SELECT id, kind, args FROM river.river_job
-WHERE state = 'running' AND queue = $1
-  AND NOT (attempted_by[array_upper(attempted_by, 1)] = ANY($2::text[]))
-LIMIT $3
-`
-
-type RiverJobListOrphanedParams struct {
-	Queue       string
-	LiveClients []string
-	MaxRows     int32
-}
-
-type RiverJobListOrphanedRow struct {
-	ID   int64
-	Kind string
-	Args []byte
-}
-
-// Jobs of a queue that a vanished client has fetched and not finished.
-func (q *Queries) RiverJobListOrphaned(ctx context.Context, db DBTX, arg RiverJobListOrphanedParams) ([]RiverJobListOrphanedRow, error) {
-	rows, err := db.Query(ctx, riverJobListOrphaned, arg.Queue, arg.LiveClients, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []RiverJobListOrphanedRow{}
-	for rows.Next() {
-		var i RiverJobListOrphanedRow
-		if err := rows.Scan(&i.ID, &i.Kind, &i.Args); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const riverJobOldestDue = `-- name: RiverJobOldestDue :one
@@ -78,7 +41,7 @@ func (q *Queries) RiverJobOldestDue(ctx context.Context, db DBTX, queue string) 
 
 const riverJobRearm = `-- name: RiverJobRearm :exec
 UPDATE river.river_job SET state = 'available', scheduled_at = now() + $1::interval
-WHERE id = $2 AND state = 'scheduled'
+WHERE id = $2 AND state IN ('scheduled', 'available')
 `
 
 type RiverJobRearmParams struct {

@@ -97,7 +97,8 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.hub = notify.NewHub()
 	a.observe(registry)
 	deps := execution.Deps{
-		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Hub: a.hub, Metrics: a.metrics,
+		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Hub: a.hub,
+		Draining: a.draining, Metrics: a.metrics,
 	}
 	var local *execution.Runner
 	if a.cfg.Work {
@@ -118,7 +119,8 @@ func (a *App) build(ctx context.Context) (err error) {
 func (a *App) observe(registry *component.Registry) {
 	a.metrics = telemetry.NewMetrics(Version)
 	a.metrics.WatchPool("api", a.pools.api)
-	if a.pools.queue != nil {
+	if a.cfg.Work {
+		a.metrics.WatchPool("work", a.pools.work)
 		a.metrics.WatchPool("queue", a.pools.queue)
 	}
 	a.metrics.WatchDatabase(a.pools.api)
@@ -148,15 +150,18 @@ func (a *App) OpsURL() string { return a.ops.url() }
 // Failed receives when a part stops working for good.
 func (a *App) Failed() <-chan error { return a.failed }
 
-// Stop ends everything in order: streams, the doors, the workers, the wake-ups,
-// the database. Executions under way are finished within 20 seconds or given
-// back. It may be called on a half-built App, and more than once.
+// Stop ends everything in order: the fetching of work, inline waits and streams,
+// the doors, the workers, the wake-ups, the database. Executions under way are
+// finished within 20 seconds or given back. It may be called on a half-built App, and more than once.
 func (a *App) Stop(ctx context.Context) { a.stopped.Do(func() { a.stop(ctx) }) }
 
 func (a *App) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 24*time.Second)
 	defer cancel()
 	close(a.draining)
+	if a.half != nil {
+		a.half.stopFetching(ctx)
+	}
 	a.api.close(ctx, a.log)
 	a.streams.Wait()
 	if a.service != nil {
@@ -201,33 +206,46 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 }
 
 // pools are the connections by purpose: none can starve another.
-type pools struct{ api, queue *pgxpool.Pool }
-
-func openPools(ctx context.Context, cfg Config) (*pools, error) {
-	api, err := postgres.Open(ctx, cfg.DatabaseURL, "api", 16)
-	if err != nil {
-		return nil, err
-	}
-	p := &pools{api: api}
-	if cfg.Work {
-		if p.queue, err = postgres.Open(ctx, cfg.DatabaseURL, "queue", 16); err != nil {
-			api.Close()
-			return nil, err
-		}
-	}
-	return p, nil
+type pools struct {
+	api   *pgxpool.Pool // requests
+	work  *pgxpool.Pool // what executions and deliveries write; nil where none run
+	queue *pgxpool.Pool // the queue's own; likewise
 }
 
+func openPools(ctx context.Context, cfg Config) (p *pools, err error) {
+	p = &pools{}
+	if p.api, err = postgres.Open(ctx, cfg.DatabaseURL, "api", 16); err != nil || !cfg.Work {
+		return p, err
+	}
+	if p.work, err = postgres.Open(ctx, cfg.DatabaseURL, "work", 12); err != nil {
+		return p, err
+	}
+	p.queue, err = postgres.OpenUnhurried(ctx, cfg.DatabaseURL, "queue", 16)
+	return p, err
+}
+
+// closePatience is how long a connection that is not given back is waited for.
+const closePatience = 2 * time.Second
+
 func (p *pools) close() {
-	p.api.Close()
-	if p.queue != nil {
-		p.queue.Close()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		for _, pool := range []*pgxpool.Pool{p.api, p.work, p.queue} {
+			if pool != nil {
+				pool.Close()
+			}
+		}
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closePatience):
 	}
 }
 
 // Migrate brings the database to this binary's schema.
 func Migrate(ctx context.Context, dsn string) error {
-	pool, err := postgres.Open(ctx, dsn, "migrate", 4)
+	pool, err := postgres.OpenUnhurried(ctx, dsn, "migrate", 4)
 	if err != nil {
 		return err
 	}

@@ -100,14 +100,18 @@ func (a *App) serve(ctx context.Context) error {
 	return nil
 }
 
-// ready is what readiness looks at: the database answers within a second, its
-// schema is this binary's, the workers move, and the process is not stopping.
+// ready is what readiness looks at: the database answers within a second and
+// takes writes, its schema is this binary's, the workers move, and the process
+// is not stopping.
 func (a *App) ready(ctx context.Context) []server.Check {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	checks := []server.Check{
-		{Name: "database", Err: a.pools.api.Ping(ctx)},
+		{Name: "database", Err: postgres.CheckWritable(ctx, a.pools.api)},
 		{Name: "migrations", Err: postgres.CheckSchema(ctx, a.pools.api)},
+	}
+	if a.cfg.Addr != "" {
+		checks = append(checks, server.Check{Name: "acceptance", Err: a.service.Accepts()})
 	}
 	if a.half != nil {
 		checks = append(checks, server.Check{Name: "workers", Err: a.half.runner.Moving(ctx)})

@@ -25,6 +25,8 @@ type workingHalf struct {
 	sweeper  *execution.Sweeper
 	queue    *river.Client[pgx.Tx]
 	log      *slog.Logger
+	deadline time.Time     // of the soft stop
+	stopped  chan struct{} // closed once the queue's workers have ended
 }
 
 func riverDriver(pool *pgxpool.Pool) *riverpgxv5.Driver { return riverpgxv5.New(pool) }
@@ -53,7 +55,8 @@ func (h atLeast) WithGroup(name string) slog.Handler {
 }
 
 func newWorkingHalf(a *App, deps execution.Deps) (*workingHalf, error) {
-	h := &workingHalf{log: a.log}
+	h := &workingHalf{log: a.log, stopped: make(chan struct{})}
+	deps.DB = a.pools.work
 	h.identity = execution.NewIdentity(a.cfg.DatabaseURL, a.log)
 	h.delivers = callback.NewDeliverer(callback.Deps{
 		DB: deps.DB, Jobs: deps.Jobs, Keyring: deps.Keyring, Guard: a.guard, Log: a.log,
@@ -77,9 +80,7 @@ func newWorkingHalf(a *App, deps execution.Deps) (*workingHalf, error) {
 		FetchOnlyKnownKinds:         true,
 		JobTimeout:                  -1, // the deadline of work is our own
 		CompletedJobRetentionPeriod: time.Hour,
-		// A backstop only: the sweep frees what lost processes held long before.
-		RescueStuckJobsAfter: 4 * time.Hour,
-		SoftStopTimeout:      20 * time.Second,
+		SoftStopTimeout:             softStop,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the queue's workers: %w", err)
@@ -94,6 +95,7 @@ func (h *workingHalf) start(ctx, background context.Context, running *sync.WaitG
 			h.delivers.Sweep(ctx)
 		})
 	})
+	running.Go(func() { h.runner.Reclaim(background) })
 	select {
 	case <-h.identity.Ready():
 	case <-ctx.Done():
@@ -105,19 +107,28 @@ func (h *workingHalf) start(ctx, background context.Context, running *sync.WaitG
 	return nil
 }
 
-// stop lets work under way finish, then interrupts it. The identity lives on
-// until the end: what is being settled is still this worker's.
-func (h *workingHalf) stop(ctx context.Context) {
-	soft, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	var both sync.WaitGroup
-	both.Go(func() {
+// softStop is how long work under way may go on after the stop began.
+const softStop = 20 * time.Second
+
+// stopFetching begins the stop: no work is fetched from now on, and what the
+// queue brought is interrupted after softStop. It does not wait.
+func (h *workingHalf) stopFetching(ctx context.Context) {
+	h.deadline = time.Now().Add(softStop)
+	go func() {
+		defer close(h.stopped)
 		if err := h.queue.Stop(ctx); err != nil {
 			h.log.Warn("the queue's workers did not stop in time", "error", err)
 		}
-	})
-	both.Go(func() { h.runner.Drain(soft) })
-	both.Wait()
+	}()
+}
+
+// stop lets work under way finish, then interrupts it. The identity lives on
+// until the end: what is being settled is still this worker's.
+func (h *workingHalf) stop(ctx context.Context) {
+	soft, cancel := context.WithDeadline(ctx, h.deadline)
+	defer cancel()
+	h.runner.Drain(soft)
+	<-h.stopped
 	h.runner.Close()
 	h.delivers.Drain(soft)
 }

@@ -30,7 +30,7 @@ func (d *Deliverer) record(ctx context.Context, a attempt) (pending bool, err er
 	deadline := time.Now().Add(recordPatience)
 	delay := 50 * time.Millisecond
 	for {
-		pending, err = d.records.Do(ctx, a)
+		pending, err = d.records.Do(context.WithoutCancel(ctx), a) // it was made: that must be known
 		if !postgres.Unavailable(err) || time.Now().After(deadline) {
 			break
 		}

@@ -105,8 +105,8 @@ func NewDeliverer(deps Deps, settings Settings) *Deliverer {
 		under:      make(map[uuid.UUID]struct{}),
 	}
 	d.handoff.init()
-	d.loads = groupcommit.New(groupcommit.Options{}, postgres.Unavailable, d.flushLoads)
-	d.records = groupcommit.New(groupcommit.Options{}, postgres.Unavailable, d.flushRecords)
+	d.loads = groupcommit.New(groupcommit.Options[Args]{}, postgres.Unavailable, d.flushLoads)
+	d.records = groupcommit.New(groupcommit.Options[attempt]{}, postgres.Unavailable, d.flushRecords)
 	return d
 }
 

@@ -2,7 +2,6 @@ package callback
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -74,7 +73,7 @@ func frozen(ctx context.Context, tx pgx.Tx, finals []Final) ([]delivery, error) 
 	for i, c := range callbacks {
 		row := rows[c.ExecutionID]
 		row.CallbackURL, row.CallbackSigned, row.CallbackHeaderNames = &c.URL, &c.Signed, c.HeaderNames
-		body, err := json.Marshal(record.Execution(row))
+		body, err := record.Encode(record.Execution(row))
 		if err != nil {
 			return nil, fmt.Errorf("freeze callback: %w", err)
 		}

@@ -202,8 +202,8 @@ func (b *bench) accept(t testing.TB, wishes ...wish) []Final {
 		}
 		now := time.Now().UTC()
 		finals[i] = Final{
-			WorkspaceID: w.workspace, ID: newID(t), Module: "RANDOM_UUID", Status: status.ExecutionCompleted, Attempt: 1,
-			Output: json.RawMessage(`{"uuid":"x","n":1.50}`), CreatedAt: now, UpdatedAt: now, FinishedAt: &now,
+			WorkspaceID: w.workspace, ID: newID(t), Module: "RANDOM_UUID", Status: status.ExecutionCompleted,
+			Output: json.RawMessage(`{"uuid":"x","n":1.50}`), CreatedAt: now, UpdatedAt: now,
 		}
 		sealed, err := Seal(b.keyring, w.workspace, finals[i].ID, Secrets{Secret: w.secret, Headers: w.headers})
 		if err != nil {

@@ -30,6 +30,8 @@ type finish struct {
 	usage  credit.Amount
 }
 
+func (f finish) weight() int { return len(f.output) + len(f.err) }
+
 func (r *Runner) complete(ctx context.Context, row db.ExecutionStartManyRow, entry *component.Entry, output json.RawMessage) error {
 	return r.settle(ctx, finish{
 		key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch,
@@ -71,9 +73,10 @@ func (r *Runner) settle(ctx context.Context, f finish) error {
 }
 
 // flushFinishes makes executions final in one transaction and wakes whoever
-// waits for them. The answers tell which of them were still this worker's.
-func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]bool, error) {
-	var done []db.ExecutionFinishManyRow
+// waits for them. All are told, also those that were final before: the answer
+// to their commit may have been lost.
+func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{}, error) {
+	var done []finished
 	var deliveries *callback.Ready
 	err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
 		done, deliveries, err = r.finishTx(ctx, tx, items)
@@ -85,32 +88,33 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]bool, err
 	}
 	r.moved.Store(time.Now().UnixNano())
 	crashpoint.Reached(crashpoint.AfterFinish)
-	changes := make([]notify.Change, len(done))
-	won := make(map[notify.Key]bool, len(done))
-	for i, row := range done {
-		changes[i].Key = notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
-		if !row.HasCallback { // whose progress goes on changing the record
-			changes[i].Value = final(row)
+	won := make(map[notify.Key]finished, len(done))
+	for _, f := range done {
+		won[notify.Key{WorkspaceID: f.row.WorkspaceID, ID: f.row.ID}] = f
+		r.Metrics.Finished(f.row.Module, f.row.Status)
+	}
+	changes := make([]notify.Change, len(items))
+	for i, f := range items {
+		changes[i].Key = f.key
+		// The progress of a callback goes on changing the record.
+		if end, ok := won[f.key]; ok && !end.callback {
+			changes[i].Value = end.row
 		}
-		won[changes[i].Key] = true
-		r.Metrics.Finished(row.Module, row.Status)
 	}
 	r.Metrics.Posted(len(done))
 	r.Hub.Publish(changes...)
 	deliveries.Start()
-	answers := make([]bool, len(items))
-	for i, f := range items {
-		answers[i] = won[f.key]
-	}
-	return answers, nil
+	return make([]struct{}, len(items)), nil
 }
 
 // finishTx is the one place where an execution becomes final: state, posting,
 // frozen callback with its delivery job, and the end of its own job commit
 // together or not at all.
-func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]db.ExecutionFinishManyRow, *callback.Ready, error) {
+func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]finished, *callback.Ready, error) {
 	var p db.ExecutionFinishManyParams
+	byKey := make(map[notify.Key]finish, len(items))
 	for _, f := range items {
+		byKey[f.key] = f
 		p.WorkspaceIds = append(p.WorkspaceIds, f.key.WorkspaceID)
 		p.Ids = append(p.Ids, f.key.ID)
 		p.Epochs = append(p.Epochs, f.epoch)
@@ -119,22 +123,24 @@ func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]db.
 		p.Errors = append(p.Errors, string(f.err))
 		p.Usages = append(p.Usages, int64(f.usage))
 	}
-	done, err := db.New().ExecutionFinishMany(ctx, tx, p)
+	rows, err := db.New().ExecutionFinishMany(ctx, tx, p)
 	if err != nil {
 		return nil, nil, fmt.Errorf("finish executions: %w", err)
 	}
-	charges := make([]billing.Charge, len(done))
-	jobs := make([]int64, len(done))
+	if len(rows) == 0 {
+		return nil, nil, nil
+	}
+	charges := make([]billing.Charge, len(rows))
+	jobs := make([]int64, len(rows))
+	done := make([]finished, len(rows))
 	var frozen []callback.Final
-	for i, row := range done {
+	for i, row := range rows {
 		charges[i] = billing.Charge{WorkspaceID: row.WorkspaceID, ExecutionID: row.ID, Amount: row.Usage}
 		jobs[i] = row.JobID
+		done[i] = finished{row: final(row, byKey[notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}]), callback: row.HasCallback}
 		if row.HasCallback {
-			frozen = append(frozen, callback.Final(final(row)))
+			frozen = append(frozen, callback.Final(done[i].row))
 		}
-	}
-	if len(done) == 0 {
-		return nil, nil, nil
 	}
 	if err := billing.ChargeManyTx(ctx, tx, charges); err != nil {
 		return nil, nil, err
@@ -150,11 +156,16 @@ func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]db.
 	return done, deliveries, nil
 }
 
-// final is the row as the callback's body shows it.
-func final(row db.ExecutionFinishManyRow) db.ExecutionGetRow {
+// finished is an execution that has become final.
+type finished struct {
+	row      db.ExecutionGetRow // without its callback
+	callback bool               // it has one
+}
+
+// final is the row as it stands after the finish, without its callback.
+func final(row db.ExecutionFinishManyRow, f finish) db.ExecutionGetRow {
 	return db.ExecutionGetRow{
-		WorkspaceID: row.WorkspaceID, ID: row.ID, Module: row.Module, Status: row.Status, Attempt: row.Attempt,
-		Output: row.Output, Error: row.Error, Usage: row.Usage,
-		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, FinishedAt: row.FinishedAt,
+		WorkspaceID: row.WorkspaceID, ID: row.ID, Module: row.Module, Status: row.Status,
+		Output: f.output, Error: f.err, Usage: row.Usage, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 }

@@ -99,6 +99,7 @@ func (i *Identity) live(ctx context.Context, conn *pgx.Conn, lead func(context.C
 	var leading sync.WaitGroup
 	defer leading.Wait()
 	defer cancel()
+	defer i.current.Store(0) // first: no work begins while the sweep winds up
 	idle := make(chan struct{}, 1)
 	idle <- struct{}{}
 	ticker := time.NewTicker(time.Second)

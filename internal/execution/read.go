@@ -56,21 +56,36 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 		before = uuid.UUID(raw)
 	}
 	rows, err := db.New().ExecutionList(ctx, s.db, db.ExecutionListParams{
-		WorkspaceID: workspaceID, Before: before, MaxRows: int32(p.Limit) + 1,
+		WorkspaceID: workspaceID, Before: before, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
 	})
 	if err != nil {
 		return api.ComponentExecutionPage{}, fmt.Errorf("list executions: %w", err)
 	}
 	page := api.ComponentExecutionPage{Data: make([]api.ComponentExecution, 0, len(rows))}
-	if len(rows) > p.Limit {
-		rows = rows[:p.Limit]
-		page.HasMore = true
-		page.NextCursor = new(base64.RawURLEncoding.EncodeToString(rows[p.Limit-1].ID[:]))
+	for _, row := range rows[:min(len(rows), p.Limit)] {
+		page.Data = append(page.Data, record.Execution(listed(row)))
 	}
-	for _, row := range rows {
-		page.Data = append(page.Data, record.Execution(db.ExecutionGetRow(row)))
+	if len(rows) > 0 && rows[0].Found > int64(len(page.Data)) {
+		page.HasMore = true
+		last := page.Data[len(page.Data)-1].ID
+		page.NextCursor = new(base64.RawURLEncoding.EncodeToString(last[:]))
 	}
 	return page, nil
+}
+
+// maxPageBytes is how much output one page holds, a single execution's aside: a
+// page then ends before its limit.
+const maxPageBytes = 8 << 20
+
+// listed is a row of the list without what is the list's own.
+func listed(row db.ExecutionListRow) db.ExecutionGetRow {
+	return db.ExecutionGetRow{
+		WorkspaceID: row.WorkspaceID, ID: row.ID, Module: row.Module, Status: row.Status,
+		Output: row.Output, Error: row.Error, Usage: row.Usage, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		CallbackURL: row.CallbackURL, CallbackSigned: row.CallbackSigned, CallbackHeaderNames: row.CallbackHeaderNames,
+		CallbackAttemptCount: row.CallbackAttemptCount, CallbackLastAttemptAt: row.CallbackLastAttemptAt,
+		CallbackDeliveredAt: row.CallbackDeliveredAt, CallbackLastError: row.CallbackLastError,
+	}
 }
 
 // Await is Get after the execution ended, or after the window, whichever comes
@@ -94,6 +109,8 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 		select {
 		case <-changed.C():
 		case <-timer.C:
+			return s.Get(ctx, key.WorkspaceID, key.ID)
+		case <-s.draining:
 			return s.Get(ctx, key.WorkspaceID, key.ID)
 		case <-ctx.Done():
 			return api.ComponentExecution{}, ctx.Err()
@@ -171,8 +188,8 @@ func (s *Service) tell(ctx context.Context, seen status.Execution, key notify.Ke
 	}
 }
 
-// Changed is the notify.Relay's check: which of the keys changed within the
-// given time.
+// Changed is the notify.Relay's check: which of the keys ended, or changed within
+// the given time.
 func Changed(conn postgres.DB) func(context.Context, []notify.Key, time.Duration) ([]notify.Key, error) {
 	return func(ctx context.Context, keys []notify.Key, within time.Duration) ([]notify.Key, error) {
 		p := db.ExecutionChangedSinceParams{Since: within}

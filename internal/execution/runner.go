@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
@@ -27,10 +28,12 @@ type Runner struct {
 	Deps
 	log      *slog.Logger
 	identity *Identity
+	hand     *hand
 	starts   *groupcommit.Group[begin, *db.ExecutionStartManyRow]
-	finishes *groupcommit.Group[finish, bool]
+	finishes *groupcommit.Group[finish, struct{}]
 
 	moved   atomic.Int64  // when an attempt last began or ended, Unix nanoseconds
+	inside  atomic.Int64  // components that run, each within its deadline
 	slots   chan struct{} // of local runs
 	running sync.WaitGroup
 	ctx     context.Context // of the work: ends when interrupted work must stop
@@ -40,9 +43,11 @@ type Runner struct {
 // NewRunner makes the executing half with so many slots for executions that
 // this process accepted itself. What the queue brings has slots of its own.
 func NewRunner(deps Deps, identity *Identity, slots int, log *slog.Logger) *Runner {
-	r := &Runner{Deps: deps, log: log, identity: identity, slots: make(chan struct{}, slots)}
-	r.starts = groupcommit.New(groupcommit.Options{}, postgres.Unavailable, r.flushStarts)
-	r.finishes = groupcommit.New(groupcommit.Options{}, postgres.Unavailable, r.flushFinishes)
+	r := &Runner{Deps: deps, log: log, identity: identity, hand: newHand(), slots: make(chan struct{}, slots)}
+	r.starts = groupcommit.New(groupcommit.Options[begin]{}, postgres.Unavailable, r.flushStarts)
+	r.finishes = groupcommit.New(groupcommit.Options[finish]{
+		Weigh: finish.weight, MaxQueue: 1 << 30, // bounded by what may run at once
+	}, postgres.Unavailable, r.flushFinishes)
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
 }
@@ -63,12 +68,15 @@ func (r *Runner) reserve() int32 {
 	}
 }
 
-// release gives back a slot that was reserved for nothing.
-func (r *Runner) release(worker int32) {
-	if worker != 0 {
-		<-r.slots
-		r.running.Done()
+// giveUp gives back a slot that was reserved for an execution which was not
+// accepted; err says why, and that the database may have accepted it after all.
+func (r *Runner) giveUp(worker int32, id uuid.UUID, err error) {
+	if worker == 0 {
+		return
 	}
+	r.hand.put(id, false, err)
+	<-r.slots
+	r.running.Done()
 }
 
 // start runs a local execution in its reserved slot.
@@ -79,7 +87,9 @@ func (r *Runner) start(ctx context.Context, row db.ExecutionStartManyRow) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(r.ctx, cancel)()
-		if _, err := r.turn(ctx, row, true); err != nil {
+		_, err := r.turn(ctx, row, true)
+		r.hand.put(row.ID, true, err)
+		if err != nil {
 			r.log.ErrorContext(ctx, "execution could not be settled", "execution_id", row.ID, "error", err)
 		}
 	}()
@@ -150,7 +160,9 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	}
 	runCtx, cancel := context.WithTimeout(ctx, entry.Timeout-row.Elapsed)
 	defer cancel()
+	r.inside.Add(1)
 	result, err := r.Modules.Run(runCtx, row.Module, c)
+	r.inside.Add(-1)
 	crashpoint.Reached(crashpoint.AfterEffect)
 	switch {
 	case err == nil && result.Wait != nil:
@@ -173,8 +185,6 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 // interrupted settles an execution that this process stopped in the middle of
 // an attempt, because it shuts down.
 func (r *Runner) interrupted(ctx context.Context, row db.ExecutionStartManyRow, rule component.Repeat, local bool) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
 	if rule == component.RepeatUnsafe {
 		return 0, r.fail(ctx, row, errWorkerLost)
 	}
@@ -260,12 +270,29 @@ func (r *Runner) now() time.Time {
 	return time.Now()
 }
 
+// One try of a write is bounded: a connection may be half dead. While the
+// process stops, the bound is what the stop allows.
+const (
+	writeTimeout     = 15 * time.Second
+	lastWriteTimeout = 3 * time.Second
+)
+
+func within(ctx context.Context, timeout time.Duration, work func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return work(ctx)
+}
+
 // persist repeats a write for as long as the database cannot serve: a result
 // that exists in memory only is not given up while this process lives.
 func (r *Runner) persist(ctx context.Context, write func(context.Context) error) error {
 	delay := 50 * time.Millisecond
 	for {
-		err := write(context.WithoutCancel(ctx))
+		timeout := writeTimeout
+		if r.ctx.Err() != nil {
+			timeout = lastWriteTimeout
+		}
+		err := within(context.WithoutCancel(ctx), timeout, write)
 		if !postgres.Unavailable(err) {
 			return err
 		}

@@ -10,6 +10,7 @@ package execution
 
 import (
 	"encoding/json"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,13 +30,15 @@ import (
 // Service is the accepting and reading half of executions. Runner is the other
 // half; a process may have either or both.
 type Service struct {
-	db      *pgxpool.Pool
-	jobs    *river.Client[pgx.Tx]
-	modules *component.Registry
-	keyring *seal.Keyring
-	hub     *notify.Hub
-	metrics *telemetry.Metrics
-	accepts *groupcommit.Group[accept, accepted]
+	db       *pgxpool.Pool
+	jobs     *river.Client[pgx.Tx]
+	modules  *component.Registry
+	keyring  *seal.Keyring
+	hub      *notify.Hub
+	draining <-chan struct{}
+	metrics  *telemetry.Metrics
+	accepts  *groupcommit.Group[accept, accepted]
+	refused  atomic.Int64 // when the database last took no acceptance, Unix nanoseconds; 0: it took the last
 
 	// local runs what this process accepted, without a trip through the queue;
 	// nil in a process that only serves.
@@ -49,7 +52,10 @@ type Deps struct {
 	Modules *component.Registry
 	Keyring *seal.Keyring
 	Hub     *notify.Hub
-	Metrics *telemetry.Metrics // may be nil
+	// Draining, once closed, ends inline waits: what is accepted by then is
+	// answered as it stands. Nil: never.
+	Draining <-chan struct{}
+	Metrics  *telemetry.Metrics // may be nil
 
 	// Deliverer delivers what this process finished, right after the commit; nil
 	// leaves every delivery to the queue.
@@ -64,9 +70,9 @@ type Deps struct {
 func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
 		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,
-		keyring: deps.Keyring, hub: deps.Hub, metrics: deps.Metrics, local: local,
+		keyring: deps.Keyring, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, local: local,
 	}
-	s.accepts = groupcommit.New(groupcommit.Options{}, postgres.Unavailable, s.flushAccepts)
+	s.accepts = groupcommit.New(groupcommit.Options[accept]{Weigh: accept.weight}, postgres.Unavailable, s.flushAccepts)
 	return s
 }
 

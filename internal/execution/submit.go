@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,8 +16,10 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/crashpoint"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/groupcommit"
 	"github.com/weft-automation/weft/internal/idempotency"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/record"
@@ -50,69 +53,86 @@ type Submitted struct {
 }
 
 // Submit accepts an execution and waits up to WaitFor for its end: when it
-// returns without error, the row and its job are committed. Errors: INVALID_INPUT for an unknown module (400) or an
-// input that breaks the module's schema (422), IDEMPOTENCY_MISMATCH,
-// IDEMPOTENCY_IN_FLIGHT.
+// returns without error, the row and its job are committed. Errors:
+// INVALID_INPUT for an unknown module (400) or an input that breaks the module's
+// schema (422), IDEMPOTENCY_MISMATCH, IDEMPOTENCY_IN_FLIGHT, UNAVAILABLE when too
+// much waits to be accepted.
 func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error) {
+	// With a key the repeat comes first: what was accepted once is answered
+	// again even if its module has gone since.
+	if p.Idempotency != nil {
+		earlier, found, err := p.Idempotency.Find(ctx, s.db)
+		if err != nil {
+			return Submitted{}, err
+		}
+		if found {
+			return s.repeat(ctx, p, earlier)
+		}
+	}
 	a := accept{SubmitParams: p}
 	var err error
 	if a.id, err = uuid.NewV7(); err != nil {
 		return Submitted{}, fmt.Errorf("make execution id: %w", err)
 	}
-	// With a key the repeat comes first: what was accepted once is answered
-	// again even if its module has gone since.
-	if p.Idempotency != nil {
-		return s.submitOnce(ctx, a)
-	}
 	if err := s.prepare(&a); err != nil {
 		return Submitted{}, err
 	}
 	if s.local != nil {
-		a.worker = s.local.reserve()
+		if a.worker = s.local.reserve(); a.worker != 0 {
+			s.local.hand.take(a.id)
+		}
 	}
-	made, err := s.accepts.Do(ctx, a)
-	if err != nil {
-		s.local.release(a.worker)
+	var made accepted
+	var earlier uuid.UUID
+	if p.Idempotency != nil {
+		made, earlier, err = s.acceptOnce(ctx, a)
+	} else {
+		made, err = s.accepts.Do(ctx, a)
+	}
+	if err != nil || earlier != uuid.Nil {
+		s.local.giveUp(a.worker, a.id, err)
+	}
+	switch {
+	case errors.Is(err, groupcommit.ErrFull), errors.Is(err, groupcommit.ErrClosed):
+		return Submitted{}, &fault.Error{
+			Code: fault.Unavailable, Message: "Too much waits to be accepted just now; try again in a second.",
+			RetryAfter: time.Second, Err: err,
+		}
+	case err != nil:
 		return Submitted{}, fmt.Errorf("accept execution: %w", err)
+	case earlier != uuid.Nil:
+		return s.repeat(ctx, p, earlier)
 	}
 	return s.accepted(ctx, a, made), nil
 }
 
-// submitOnce is Submit under an Idempotency-Key: the key, the row and the job
-// commit together.
-func (s *Service) submitOnce(ctx context.Context, a accept) (Submitted, error) {
-	var made []accepted
-	var earlier uuid.UUID
-	var found bool
-	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		var err error
-		if earlier, found, err = a.Idempotency.ClaimTx(ctx, tx); err != nil || found {
-			return err
-		}
-		if err := s.prepare(&a); err != nil {
-			return err
-		}
-		if s.local != nil {
-			a.worker = s.local.reserve()
-		}
-		if made, err = s.acceptTx(ctx, tx, []accept{a}); err != nil {
-			return err
-		}
-		return a.Idempotency.KeepTx(ctx, tx, a.id)
+// repeat answers with what an earlier request made under the same key.
+func (s *Service) repeat(ctx context.Context, p SubmitParams, earlier uuid.UUID) (Submitted, error) {
+	s.metrics.Replayed()
+	rec, err := s.Await(ctx, p.WorkspaceID, earlier, p.WaitFor)
+	return Submitted{Record: rec, Replayed: true}, err
+}
+
+// acceptOnce accepts under an Idempotency-Key: the key, the row and the job
+// commit together, or an earlier request's execution is found. A caller that
+// goes away does not cut the commit off.
+func (s *Service) acceptOnce(ctx context.Context, a accept) (made accepted, earlier uuid.UUID, err error) {
+	err = within(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+			id, found, err := a.Idempotency.ClaimTx(ctx, tx)
+			if err != nil || found {
+				earlier = id
+				return err
+			}
+			all, err := s.acceptTx(ctx, tx, []accept{a})
+			if err != nil {
+				return err
+			}
+			made = all[0]
+			return a.Idempotency.KeepTx(ctx, tx, a.id)
+		})
 	})
-	if err != nil {
-		s.local.release(a.worker)
-		if fault.CodeOf(err) != fault.Internal {
-			return Submitted{}, err
-		}
-		return Submitted{}, fmt.Errorf("accept execution once: %w", err)
-	}
-	if found {
-		s.metrics.Replayed()
-		rec, err := s.Await(ctx, a.WorkspaceID, earlier, a.WaitFor)
-		return Submitted{Record: rec, Replayed: true}, err
-	}
-	return s.accepted(ctx, a, made[0]), nil
+	return made, earlier, err
 }
 
 // CheckRepeat refuses a request whose Idempotency-Key was used for another body
@@ -128,10 +148,12 @@ func (s *Service) prepare(a *accept) error {
 	if err := s.modules.Check(a.Module, a.Input, a.Config); err != nil {
 		return err
 	}
-	plain, err := json.Marshal(call{Input: a.Input, Config: a.Config})
+	plain, err := record.Encode(call{Input: a.Input, Config: a.Config})
 	if err != nil {
 		return fmt.Errorf("encode call: %w", err)
 	}
+	entry, _ := s.modules.Lookup(a.Module)
+	a.repeat = entry.RepeatFor(component.Call{ExecutionID: a.id, Input: a.Input, Config: a.Config})
 	if a.call, err = s.keyring.Seal(plain, place(a.WorkspaceID, a.id)); err != nil {
 		return fmt.Errorf("seal call: %w", err)
 	}
@@ -171,31 +193,30 @@ func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitt
 	}
 	crashpoint.Reached(crashpoint.AfterAccept)
 	s.metrics.Submitted(a.Module)
-	var ended *notify.Subscription
-	if a.WaitFor > 0 {
-		ended = s.hub.Subscribe(notify.Key{WorkspaceID: a.WorkspaceID, ID: a.id})
-		defer ended.Close()
-	}
-	if a.worker != 0 {
-		s.metrics.Started(a.Module, 0)
-		s.local.start(context.WithoutCancel(ctx), db.ExecutionStartManyRow{
-			WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Call: a.call,
-			Attempts: int16(a.Attempts), Attempt: 1, Epoch: 1, JobID: made.jobID,
-			Traceparent: traceparent(a.Traceparent),
-		})
-	}
 	submitted := Submitted{Record: record.Execution(row)}
-	if ended == nil {
+	if a.worker == 0 {
+		if a.WaitFor > 0 {
+			if final, err := s.Await(ctx, a.WorkspaceID, a.id, a.WaitFor); err == nil {
+				submitted.Record = final
+			}
+		}
 		return submitted
 	}
-	var final api.ComponentExecution
-	var err error
-	if a.worker == 0 { // another process may have run it before the subscription
-		final, err = s.Await(ctx, a.WorkspaceID, a.id, a.WaitFor)
-	} else {
-		final, err = s.await(ctx, ended, a.WaitFor)
+	// Nobody can finish it before start: one subscription and no read will do.
+	ended := s.hub.Subscribe(notify.Key{WorkspaceID: a.WorkspaceID, ID: a.id})
+	defer ended.Close()
+	s.metrics.Started(a.Module, 0)
+	s.local.start(context.WithoutCancel(ctx), db.ExecutionStartManyRow{
+		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Call: a.call,
+		Attempts: int16(a.Attempts), Attempt: 1, Epoch: 1, JobID: made.jobID,
+		Traceparent: traceparent(a.Traceparent),
+	})
+	if a.WaitFor == 0 {
+		return submitted
 	}
-	if err == nil { // else the caller went away or the database did: accepted it is all the same
+	// An error says that the caller went away or the database did: accepted it
+	// is all the same.
+	if final, err := s.await(ctx, ended, a.WaitFor); err == nil {
 		submitted.Record = final
 	}
 	return submitted
@@ -213,10 +234,13 @@ type accept struct {
 	SubmitParams
 	id              uuid.UUID
 	call            []byte
+	repeat          component.Repeat
 	callbackSealed  []byte
 	callbackHeaders []string
 	worker          int32 // that holds a slot for it; 0 = the queue brings it
 }
+
+func (a accept) weight() int { return len(a.call) + len(a.callbackSealed) }
 
 type accepted struct {
 	jobID     int64
@@ -234,7 +258,8 @@ func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted,
 
 // acceptTx writes jobs, rows and callbacks of submissions. The jobs come first:
 // a row names its job.
-func (s *Service) acceptTx(ctx context.Context, tx pgx.Tx, items []accept) ([]accepted, error) {
+func (s *Service) acceptTx(ctx context.Context, tx pgx.Tx, items []accept) (made []accepted, err error) {
+	defer func() { s.note(err) }()
 	jobs := make([]river.InsertManyParams, len(items))
 	now := time.Now()
 	for i, a := range items {
@@ -252,7 +277,7 @@ func (s *Service) acceptTx(ctx context.Context, tx pgx.Tx, items []accept) ([]ac
 	}
 	var rows db.ExecutionInsertManyParams
 	var callbacks db.CallbackInsertManyParams
-	made := make([]accepted, len(items))
+	made = make([]accepted, len(items))
 	for i, a := range items {
 		made[i].jobID = inserted[i].Job.ID
 		appendExecution(&rows, a, made[i].jobID)
@@ -279,6 +304,7 @@ func appendExecution(p *db.ExecutionInsertManyParams, a accept, jobID int64) {
 	p.WorkspaceIds = append(p.WorkspaceIds, a.WorkspaceID)
 	p.Ids = append(p.Ids, a.id)
 	p.Modules = append(p.Modules, a.Module)
+	p.Repeats = append(p.Repeats, string(a.repeat))
 	p.Calls = append(p.Calls, a.call)
 	p.Attempts = append(p.Attempts, int16(a.Attempts))
 	p.WorkerIds = append(p.WorkerIds, a.worker)

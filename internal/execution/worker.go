@@ -36,7 +36,11 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	}
 	key := notify.Key{WorkspaceID: job.Args.WorkspaceID, ID: job.Args.ExecutionID}
 	crashpoint.Reached(crashpoint.AfterClaim)
+	r.hand.take(key.ID)
 	row, err := r.starts.Do(ctx, begin{key: key, jobID: job.ID, worker: worker})
+	if err != nil || row == nil {
+		r.hand.put(key.ID, false, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -45,6 +49,7 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	}
 	r.Hub.Publish(notify.Change{Key: key})
 	again, err := r.turn(ctx, *row, false)
+	r.hand.put(key.ID, true, err)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func never(error) bool { return false }
 func TestItemsThatQueueDuringACommitShareTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sizes []int
-		g := New(Options{Flushers: 1}, never, func(_ context.Context, items []int) ([]int, error) {
+		g := New(Options[int]{Flushers: 1}, never, func(_ context.Context, items []int) ([]int, error) {
 			sizes = append(sizes, len(items))
 			time.Sleep(time.Millisecond) // virtual: the commit on its way
 			return items, nil
@@ -39,7 +39,7 @@ func TestItemsThatQueueDuringACommitShareTheNextOne(t *testing.T) {
 
 func TestOneBadItemDoesNotFailTheOthers(t *testing.T) {
 	bad := errors.New("bad")
-	g := New(Options{Flushers: 1, Max: 8}, never, func(_ context.Context, items []int) ([]int, error) {
+	g := New(Options[int]{Flushers: 1, Max: 8}, never, func(_ context.Context, items []int) ([]int, error) {
 		for _, i := range items {
 			if i == 7 {
 				return nil, bad
@@ -62,7 +62,7 @@ func TestATransientFailureIsNotTriedItemByItem(t *testing.T) {
 	down := errors.New("down")
 	var calls atomic.Int32
 	synctest.Test(t, func(t *testing.T) {
-		g := New(Options{Flushers: 1}, func(err error) bool { return errors.Is(err, down) },
+		g := New(Options[int]{Flushers: 1}, func(err error) bool { return errors.Is(err, down) },
 			func(_ context.Context, _ []int) ([]int, error) {
 				calls.Add(1)
 				time.Sleep(time.Millisecond) // virtual: the commit on its way
@@ -86,7 +86,7 @@ func TestATransientFailureIsNotTriedItemByItem(t *testing.T) {
 }
 
 func TestCloseAnswersWhatWasAcceptedAndRefusesTheRest(t *testing.T) {
-	g := New(Options{}, never, func(_ context.Context, items []int) ([]int, error) { return items, nil })
+	g := New(Options[int]{}, never, func(_ context.Context, items []int) ([]int, error) { return items, nil })
 	if got, err := g.Do(t.Context(), 3); got != 3 || err != nil {
 		t.Fatalf("answered %d, %v", got, err)
 	}
@@ -94,4 +94,55 @@ func TestCloseAnswersWhatWasAcceptedAndRefusesTheRest(t *testing.T) {
 	if _, err := g.Do(t.Context(), 4); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
+}
+
+func TestAnItemWhoseCallerLeavesBeforeItsCommitIsNotWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var written []int
+		g := New(Options[int]{Flushers: 1}, never, func(_ context.Context, items []int) ([]int, error) {
+			written = append(written, items...)
+			time.Sleep(time.Second) // virtual: the commit on its way
+			return items, nil
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = g.Do(t.Context(), 1) })
+		synctest.Wait()
+		ctx, leave := context.WithCancel(t.Context())
+		wg.Go(func() {
+			if _, err := g.Do(ctx, 2); !errors.Is(err, context.Canceled) {
+				t.Errorf("the caller who left was told %v", err)
+			}
+		})
+		wg.Go(func() { _, _ = g.Do(t.Context(), 3) })
+		synctest.Wait()
+		leave()
+		wg.Wait()
+		if len(written) != 2 || written[0] != 1 || written[1] != 3 {
+			t.Errorf("written were %v, want 1 and 3", written)
+		}
+	})
+}
+
+func TestBatchesAndTheQueueAreBoundedByBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var batches [][]int
+		g := New(Options[int]{Flushers: 1, Weigh: func(n int) int { return n }, MaxBytes: 10, MaxQueue: 25}, never,
+			func(_ context.Context, items []int) ([]int, error) {
+				batches = append(batches, items)
+				time.Sleep(time.Second) // virtual: the commit on its way
+				return items, nil
+			})
+		var wg sync.WaitGroup
+		for _, weight := range []int{1, 6, 4, 5, 10} {
+			wg.Go(func() { _, _ = g.Do(t.Context(), weight) })
+			synctest.Wait()
+		}
+		if _, err := g.Do(t.Context(), 1); !errors.Is(err, ErrFull) {
+			t.Errorf("an item beyond the bound was told %v", err)
+		}
+		wg.Wait()
+		if len(batches) != 4 || len(batches[1]) != 2 {
+			t.Errorf("batches were %v", batches)
+		}
+	})
 }

@@ -20,6 +20,7 @@ const (
 	// 170 keys of 43 characters and a comma.
 	perNotification = 170
 	recheckEvery    = 2 * time.Second
+	recheckPatience = 5 * time.Second
 	probeWait       = 2 * time.Second
 )
 
@@ -30,7 +31,8 @@ type Relay struct {
 	DSN string
 	Log *slog.Logger
 
-	// Changed returns those of the keys whose rows changed within the given time.
+	// Changed returns those of the keys whose rows are final or changed within the
+	// given time.
 	Changed func(ctx context.Context, keys []Key, within time.Duration) ([]Key, error)
 }
 
@@ -141,7 +143,9 @@ func (r *Relay) recheck(ctx context.Context) {
 			continue
 		}
 		// Overlaps the round before, and reaches back over rounds that failed.
-		changed, err := r.Changed(ctx, keys, time.Since(last)+recheckEvery)
+		checkCtx, cancel := context.WithTimeout(ctx, recheckPatience)
+		changed, err := r.Changed(checkCtx, keys, time.Since(last)+recheckEvery)
+		cancel()
 		if err != nil {
 			continue
 		}

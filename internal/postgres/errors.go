@@ -14,13 +14,6 @@ import (
 // NotFound reports whether a query that must return a row returned none.
 func NotFound(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
-// UniqueViolation reports whether err is a broken unique constraint; with a
-// name given, that one.
-func UniqueViolation(err error, constraint string) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && e.Code == "23505" && (constraint == "" || e.ConstraintName == constraint)
-}
-
 // Unavailable reports whether err says that the database cannot serve for now:
 // it is down, starting, stopping, read-only, full, out of connections, or too
 // slow. The same call may succeed later.
@@ -32,8 +25,10 @@ func Unavailable(err error) bool {
 		switch {
 		case strings.HasPrefix(e.Code, "08"), strings.HasPrefix(e.Code, "53"), strings.HasPrefix(e.Code, "57P"):
 			return true // connection, resources, operator intervention
-		case e.Code == "25006", e.Code == "55P03", e.Code == "57014", e.Code == "58030", e.Code == "40001", e.Code == "40P01":
-			return true // read-only, lock or statement timeout, I/O, serialisation, deadlock
+		case e.Code == "25006", e.Code == "55P03", e.Code == "57014", e.Code == "58030", e.Code == "40001", e.Code == "40P01", e.Code == "0A000":
+			// read-only, lock or statement timeout, I/O, serialisation, deadlock, and a
+			// cached plan that a migration has outdated
+			return true
 		}
 		return false
 	}

@@ -9,8 +9,10 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
@@ -33,22 +35,20 @@ type migration struct {
 
 // Migrate brings the schema to what this binary expects: Weft's own migrations
 // first, then River's. Many processes may call it at once; one works, the
-// others wait. A schema newer than the binary is an error and is left alone.
+// others wait. A schema newer than the binary is an error and is left alone. The
+// pool must be one of OpenUnhurried.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("connect for migration: %w", err)
 	}
 	defer conn.Release()
-	if _, err := conn.Exec(ctx, "SET lock_timeout = 0; SET statement_timeout = 0"); err != nil {
-		return fmt.Errorf("prepare migration: %w", err)
-	}
 	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", migrationLock); err != nil {
 		return fmt.Errorf("lock for migration: %w", err)
 	}
 	defer func() {
-		// The session goes back to the pool only without the lock and the settings.
-		if _, err := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock_all(); RESET lock_timeout; RESET statement_timeout"); err != nil {
+		// The session goes back to the pool only without the lock.
+		if _, err := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock_all()"); err != nil {
 			_ = conn.Conn().Close(context.WithoutCancel(ctx))
 		}
 	}()
@@ -76,18 +76,36 @@ func migrateOwn(ctx context.Context, conn *pgx.Conn) error {
 		return newerSchema(have, len(want))
 	}
 	for _, m := range want[have:] {
+		if err := m.apply(ctx, conn); err != nil {
+			return fmt.Errorf("apply migration %s: %w", m.name, err)
+		}
+	}
+	return nil
+}
+
+// apply makes one migration. It waits two seconds at most for a table that is in
+// use, because whoever comes after would wait behind it, and tries again later.
+func (m migration) apply(ctx context.Context, conn *pgx.Conn) error {
+	for tries := 1; ; tries++ {
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '2s'"); err != nil {
+				return err
+			}
 			if _, err := tx.Exec(ctx, m.sql); err != nil {
 				return err
 			}
 			_, err := tx.Exec(ctx, "INSERT INTO schema_migrations (number, name) VALUES ($1, $2)", m.number, m.name)
 			return err
 		})
-		if err != nil {
-			return fmt.Errorf("apply migration %s: %w", m.name, err)
+		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "55P03" || tries == 30 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
 		}
 	}
-	return nil
 }
 
 func migrateRiver(ctx context.Context, pool *pgxpool.Pool) error {

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -37,6 +38,16 @@ var (
 // whose sessions are named for the part of the service that uses them. It does
 // not connect yet.
 func Open(ctx context.Context, dsn, name string, maxConns int32) (*pgxpool.Pool, error) {
+	return open(ctx, dsn, name, maxConns, nil)
+}
+
+// OpenUnhurried is Open for those whose statements may take long, each of which
+// they bound themselves: migrations and the queue's own upkeep.
+func OpenUnhurried(ctx context.Context, dsn, name string, maxConns int32) (*pgxpool.Pool, error) {
+	return open(ctx, dsn, name, maxConns, map[string]string{"statement_timeout": "0", "lock_timeout": "0"})
+}
+
+func open(ctx context.Context, dsn, name string, maxConns int32, settings map[string]string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("read the database address: %w", hideDSN(err))
@@ -47,6 +58,7 @@ func Open(ctx context.Context, dsn, name string, maxConns int32) (*pgxpool.Pool,
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.HealthCheckPeriod = 30 * time.Second
 	Session(config.ConnConfig, name)
+	maps.Copy(config.ConnConfig.RuntimeParams, settings)
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		conn.TypeMap().RegisterType(&pgtype.Type{
 			Name: "timestamptz", OID: pgtype.TimestamptzOID,

@@ -63,7 +63,7 @@ func ExecutionEvent(row db.ExecutionGetRow) api.ComponentExecutionEvent {
 
 // ExecutionError encodes the `error` of a failed execution (decisions 3).
 func ExecutionError(code, message string, retryable bool, attempt int, details json.RawMessage) (json.RawMessage, error) {
-	encoded, err := json.Marshal(api.ExecutionError{
+	encoded, err := Encode(api.ExecutionError{
 		Code: code, Message: message, Retryable: retryable, Attempt: int32(attempt), Details: details,
 	})
 	if err != nil {

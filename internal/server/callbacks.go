@@ -14,7 +14,7 @@ func (s *Server) ReplayComponentCallback(ctx context.Context, request api.Replay
 		return nil, err
 	}
 	record, err := s.executions.Get(ctx, workspaceID, request.ExecutionID)
-	return api.ReplayComponentCallback200JSONResponse(record), err
+	return executionAnswer(record), err
 }
 
 // ListCallbackAttempts is one page of the attempts to deliver a callback.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/record"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
 
@@ -75,16 +75,43 @@ type executed struct {
 
 // VisitExecuteComponentResponse writes the record and marks a repeat.
 func (e executed) VisitExecuteComponentResponse(w http.ResponseWriter) error {
-	body, err := json.Marshal(e.record)
-	if err != nil {
-		return err
-	}
 	if e.replayed {
 		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	return writeJSON(w, e.record)
+}
+
+// writeJSON answers 200. The generated answers would escape what stands in an
+// output.
+func writeJSON(w http.ResponseWriter, value any) error {
+	body, err := record.Encode(value)
+	if err != nil {
+		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, err = w.Write(append(body, '\n'))
 	return err
+}
+
+// executionAnswer is a record as an answer.
+type executionAnswer api.ComponentExecution
+
+// VisitGetComponentExecutionResponse writes the record.
+func (a executionAnswer) VisitGetComponentExecutionResponse(w http.ResponseWriter) error {
+	return writeJSON(w, api.ComponentExecution(a))
+}
+
+// VisitReplayComponentCallbackResponse writes the record.
+func (a executionAnswer) VisitReplayComponentCallbackResponse(w http.ResponseWriter) error {
+	return writeJSON(w, api.ComponentExecution(a))
+}
+
+// executionsAnswer is a page of records as an answer.
+type executionsAnswer api.ComponentExecutionPage
+
+// VisitListComponentExecutionsResponse writes the page.
+func (a executionsAnswer) VisitListComponentExecutionsResponse(w http.ResponseWriter) error {
+	return writeJSON(w, api.ComponentExecutionPage(a))
 }
 
 // ListComponentExecutions is one page of the workspace's executions.
@@ -92,13 +119,13 @@ func (s *Server) ListComponentExecutions(ctx context.Context, request api.ListCo
 	page, err := s.executions.List(ctx, callOf(ctx).principal.WorkspaceID, execution.ListParams{
 		Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor),
 	})
-	return api.ListComponentExecutions200JSONResponse(page), err
+	return executionsAnswer(page), err
 }
 
 // GetComponentExecution is the record as it stands.
 func (s *Server) GetComponentExecution(ctx context.Context, request api.GetComponentExecutionRequestObject) (api.GetComponentExecutionResponseObject, error) {
 	record, err := s.executions.Get(ctx, callOf(ctx).principal.WorkspaceID, request.ExecutionID)
-	return api.GetComponentExecution200JSONResponse(record), err
+	return executionAnswer(record), err
 }
 
 // StreamComponentExecution opens the stream of an execution. The first state is

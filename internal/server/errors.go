@@ -1,9 +1,7 @@
 package server
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"math"
@@ -14,6 +12,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/record"
 	"github.com/weft-automation/weft/internal/timestamp"
 )
 
@@ -164,15 +163,13 @@ func encode(problem api.Problem, extra map[string]any) []byte {
 	return append(append(body[:len(body)-1], ','), more[1:]...)
 }
 
-// marshal writes strings as they are: &, < and > mean nothing here.
+// marshal is record.Encode for what this package makes itself.
 func marshal(value any) []byte {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
+	body, err := record.Encode(value)
+	if err != nil {
 		return []byte("{}") // members of an Extra that are not JSON
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+	return body
 }
 
 // refuseBinding answers for what the generated code could not bind. The checks

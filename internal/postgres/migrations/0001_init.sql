@@ -38,6 +38,8 @@ CREATE TABLE component_executions (
     workspace_id       uuid        NOT NULL,
     id                 uuid        NOT NULL,
     module             text        NOT NULL,
+    -- What may happen after a crash: the rule of this very call.
+    repeat_rule        text        NOT NULL DEFAULT 'unsafe' CHECK (repeat_rule IN ('pure', 'idempotent', 'unsafe')),
     status             text        NOT NULL CHECK (status IN ('CREATED', 'EXECUTING', 'COMPLETED', 'FAILED')),
     call               bytea       NOT NULL,
     attempts           smallint    NOT NULL CHECK (attempts BETWEEN 1 AND 3),

@@ -202,7 +202,7 @@ func migrate(ctx context.Context, server, database string) error {
 	if err != nil {
 		return err
 	}
-	pool, err := postgres.Open(ctx, dsn, "test", 0)
+	pool, err := postgres.OpenUnhurried(ctx, dsn, "test", 0)
 	if err != nil {
 		return err
 	}
