@@ -8,7 +8,7 @@ SHELL       := /bin/bash
 TOOLS     := internal/tools
 GO_TOOL   := go tool -modfile=$(TOOLS)/go.mod
 NODE_DONE := $(TOOLS)/node_modules/.package-lock.json
-FUZZTIME  ?= 2s
+FUZZTIME  ?= 5000x
 SEED      ?= on
 
 # These run without the race detector: they drive whole processes or a whole
@@ -59,7 +59,7 @@ unit: go $(NODE_DONE)
 
 fuzz: go
 	@grep -rHoE '^func Fuzz\w+' --include='*_test.go' internal conformance | while IFS=: read -r file name; do \
-		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")"; \
+		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" </dev/null; \
 	done
 
 soak: go $(NODE_DONE)
