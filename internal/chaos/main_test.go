@@ -32,7 +32,11 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	// Scenarios wait more than they work, so more of them run side by side than
 	// there are cores; whole ones measure times and are left more room.
-	_ = flag.Set("test.parallel", size("6", "2"))
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if !asked {
+		_ = flag.Set("test.parallel", size("8", "4"))
+	}
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
