@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -140,7 +141,13 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 	n.service = execution.NewService(deps, n.runner)
 	held := make(chan struct{})
 	sweeper := execution.NewSweeper(n.runner)
-	go func() { defer close(held); n.identity.Run(ctx, sweeper.Sweep) }()
+	go func() {
+		defer close(held)
+		var both sync.WaitGroup
+		both.Go(func() { n.runner.Reclaim(ctx) })
+		n.identity.Run(ctx, sweeper.Sweep)
+		both.Wait()
+	}()
 	<-n.identity.Ready()
 	queue := b.work(t, n, o, log)
 	stopped := false

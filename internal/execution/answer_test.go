@@ -1,0 +1,288 @@
+package execution_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/idempotency"
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// cutter stands between a node and PostgreSQL. Armed, it passes a statement on
+// and cuts the connection instead of passing back the answer that holds all the
+// marks: the statement took effect, and the node does not know.
+type cutter struct {
+	dsn   string
+	marks atomic.Pointer[[]string]
+}
+
+func newCutter(t *testing.T, dsn string) *cutter {
+	t.Helper()
+	address, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, target := "tcp", address.Host
+	query := address.Query()
+	if folder := query.Get("host"); filepath.IsAbs(folder) {
+		network, target = "unix", filepath.Join(folder, ".s.PGSQL.5432")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	query.Del("host")
+	address.Host, address.RawQuery = listener.Addr().String(), query.Encode()
+	c := &cutter{dsn: address.String()}
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go c.carry(client, network, target)
+		}
+	}()
+	return c
+}
+
+func (c *cutter) carry(client net.Conn, network, target string) {
+	defer client.Close()
+	server, err := net.Dial(network, target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	go func() {
+		_, _ = io.Copy(server, client)
+		_ = server.Close()
+	}()
+	answer := make([]byte, 1<<20)
+	for {
+		n, err := server.Read(answer)
+		if c.cuts(answer[:n]) {
+			return
+		}
+		if _, writeErr := client.Write(answer[:n]); writeErr != nil || err != nil {
+			return
+		}
+	}
+}
+
+func (c *cutter) cuts(answer []byte) bool {
+	marks := c.marks.Load()
+	if marks == nil {
+		return false
+	}
+	for _, mark := range *marks {
+		if !bytes.Contains(answer, []byte(mark)) {
+			return false
+		}
+	}
+	return c.marks.CompareAndSwap(marks, nil)
+}
+
+// behind starts a node whose connections go through the cutter.
+func (b *bench) behind(t *testing.T, c *cutter, o options, modules ...component.Module) *node {
+	t.Helper()
+	direct := b.dsn
+	b.dsn = c.dsn
+	defer func() { b.dsn = direct }()
+	return b.start(t, o, modules...)
+}
+
+// settled waits until no execution is live, for as long as a lost answer may
+// take to be noticed.
+func (b *bench) settled(t *testing.T) {
+	t.Helper()
+	deadline := time.After(25 * time.Second)
+	for {
+		var live int
+		if err := b.pool.QueryRow(t.Context(), "SELECT count(*) FROM component_executions WHERE finished_at IS NULL").Scan(&live); err != nil {
+			t.Fatal(err)
+		}
+		if live == 0 {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("%d executions are still live", live)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func TestEX14AStartWhoseAnswerIsLostIsNotStuck(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	accepts := b.start(t, options{idle: true}, echo())
+	c := newCutter(t, b.dsn)
+	b.behind(t, c, options{workers: 2}, echo())
+	c.marks.Store(&[]string{"ECHO", "UPDATE 1\x00"})
+	id := b.submit(t, accepts, execution.SubmitParams{Module: "ECHO"}).ID
+	b.settled(t)
+	if c.marks.Load() != nil {
+		t.Fatal("no answer was cut")
+	}
+	if got := b.await(t, accepts, id); got.Status != status.ExecutionCompleted {
+		t.Errorf("ended %s", got.Status)
+	}
+}
+
+func TestEX14AnAcceptanceWhoseAnswerIsLostRunsOnce(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		keyed  bool
+		repeat component.Repeat
+	}{
+		"without a key":        {false, component.RepeatPure},
+		"with a key":           {true, component.RepeatPure},
+		"of a call that sends": {false, component.RepeatUnsafe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			c := newCutter(t, b.dsn)
+			m := echo()
+			m.repeat = tc.repeat
+			n := b.behind(t, c, options{slots: 4, workers: 2}, m)
+			params := execution.SubmitParams{
+				WorkspaceID: b.workspace, Module: "ECHO", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`), Attempts: 1,
+			}
+			// The queue's own upkeep commits too: until the cut meets the acceptance.
+			made := 0
+			for err := error(nil); err == nil; made++ {
+				if made == 50 {
+					t.Fatal("no acceptance lost its answer")
+				}
+				if tc.keyed {
+					params.Idempotency = &idempotency.Key{WorkspaceID: b.workspace, Operation: "x", Path: "/x", Key: uuid.NewString()}
+				}
+				c.marks.Store(&[]string{"COMMIT\x00"})
+				_, err = n.service.Submit(t.Context(), params)
+			}
+			b.settled(t)
+			if count, sum := b.postings(t); count != int64(made) || sum != count*1_000_000 {
+				t.Errorf("%d acceptances, %d postings of %d micro-credits", made, count, sum)
+			}
+			if !tc.keyed {
+				return
+			}
+			again, err := n.service.Submit(t.Context(), params)
+			if err != nil || !again.Replayed || again.Record.Status != status.ExecutionCompleted {
+				t.Errorf("the repeat gave %+v, %v", again, err)
+			}
+		})
+	}
+}
+
+func TestEX14AFinishWhoseAnswerIsLostIsToldAndPostedOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := newCutter(t, b.dsn)
+	s := newSlow("SLOW", component.RepeatUnsafe)
+	n := b.behind(t, c, options{slots: 2}, s)
+	id := b.submit(t, n, execution.SubmitParams{Module: "SLOW"}).ID
+	told := make(chan api.ComponentExecution, 1)
+	go func() {
+		got, err := n.service.Await(t.Context(), b.workspace, id, 20*time.Second)
+		if err != nil {
+			t.Error(err)
+		}
+		told <- got
+	}()
+	<-s.begun
+	c.marks.Store(&[]string{"COMMIT\x00"})
+	close(s.release)
+	if got := <-told; got.Status != status.ExecutionCompleted {
+		t.Errorf("the waiter was told %s", got.Status)
+	}
+	if count, _ := b.postings(t); count != 1 || s.attempts.Load() != 1 {
+		t.Errorf("%d postings after %d runs", count, s.attempts.Load())
+	}
+}
+
+func TestACommitThatTakesLongIsStillTold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{idle: true}, echo())
+	id := b.submit(t, n, execution.SubmitParams{Module: "ECHO"}).ID
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The row's time is the beginning of a transaction that ended long after.
+	_, err = tx.Exec(t.Context(), `UPDATE component_executions SET status = 'COMPLETED', output = '1', epoch = 1, attempt = 1,
+		finished_at = now() - interval '1 minute', updated_at = now() - interval '1 minute'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan status.Execution, 1)
+	go func() {
+		got, _ := n.service.Await(t.Context(), b.workspace, id, 15*time.Second)
+		told <- got.Status
+	}()
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case got := <-told:
+		if got != status.ExecutionCompleted {
+			t.Errorf("told %s", got)
+		}
+	case <-time.After(6 * time.Second):
+		t.Error("not told within 6 s")
+	}
+}
+
+func TestAPageOfLargeOutputsEndsEarly(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	big := json.RawMessage(`"` + string(bytes.Repeat([]byte("x"), 1<<20-16)) + `"`)
+	n := b.start(t, options{slots: 32}, module{name: "BIG", repeat: component.RepeatPure, run: bigOutput(big)})
+	const count = 20
+	seen := map[uuid.UUID]bool{}
+	for range count {
+		b.submit(t, n, execution.SubmitParams{Module: "BIG", WaitFor: 15 * time.Second})
+	}
+	cursor := ""
+	for range count {
+		page, err := n.service.List(t.Context(), b.workspace, execution.ListParams{Limit: 100, Cursor: cursor})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Data) == 0 || len(page.Data) > 8 {
+			t.Fatalf("a page of 1 MiB outputs holds %d", len(page.Data))
+		}
+		for _, e := range page.Data {
+			seen[e.ID] = true
+		}
+		if !page.HasMore {
+			break
+		}
+		cursor = *page.NextCursor
+	}
+	if len(seen) != count {
+		t.Errorf("the pages held %d of %d executions", len(seen), count)
+	}
+}
+
+func bigOutput(output json.RawMessage) func(context.Context, component.Call) (component.Result, error) {
+	return func(context.Context, component.Call) (component.Result, error) {
+		return component.Result{Output: output}, nil
+	}
+}
