@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"crypto/x509"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -200,6 +199,3 @@ func split(text string) []string {
 	}
 	return parts
 }
-
-// newMasterKey is the base64 of a fresh master key.
-func newMasterKey(random [32]byte) string { return base64.StdEncoding.EncodeToString(random[:]) }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +24,6 @@ import (
 	"github.com/weft-automation/weft/internal/demo"
 	"github.com/weft-automation/weft/internal/devdb"
 	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/seal"
 )
 
 // DevConfig is what `weft dev` can be told.
@@ -58,7 +56,7 @@ func Dev(ctx context.Context, dev DevConfig) error {
 		DatabaseURL: dev.DatabaseURL,
 	}
 	var err error
-	if cfg.Keyring, err = keyringOfFile(filepath.Join(dev.DataDir, "master.key")); err != nil {
+	if cfg.Keyring, err = keyringOfFolder(dev.DataDir); err != nil {
 		return err
 	}
 	if cfg.DatabaseURL == "" {
@@ -185,20 +183,4 @@ func writeCredentials(path string, c client.Credentials) error {
 		return fmt.Errorf("write credentials: %w", err)
 	}
 	return os.Rename(next, path)
-}
-
-// keyringOfFile is the ring of the master key in the file, which is made at the
-// first start.
-func keyringOfFile(path string) (*seal.Keyring, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		var random [32]byte
-		rand.Read(random[:]) //nolint:errcheck // ends the program rather than fail
-		data = []byte(newMasterKey(random) + "\n")
-		err = os.WriteFile(path, data, 0o600)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("master key: %w", err)
-	}
-	return keyring(string(data), "")
 }
