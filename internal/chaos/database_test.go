@@ -179,11 +179,12 @@ func TestEX10AnOutsiderTakesTheConnections(t *testing.T) {
 	eventually(t, 20*time.Second, "the connections to be taken", func() (bool, string) {
 		return taken.Load() >= 180, fmt.Sprint(taken.Load())
 	})
-	eventually(t, 10*time.Second, "the service to be without one", func() (bool, string) {
-		s.number(`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+	eventually(t, 20*time.Second, "the service to be without one", func() (bool, string) {
+		own := s.number(`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 			WHERE application_name LIKE 'weft-%' AND application_name <> 'weft-chaos'`)
+		all := s.number("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
 		code, body := node.status("/readyz")
-		return code == http.StatusServiceUnavailable, body
+		return own == 0 && all == 200 && code == http.StatusServiceUnavailable, fmt.Sprintf("%d of %d are its own, %s", own, all, body)
 	})
 	refusals := s.refusals(size(time.Second, 5*time.Second))
 	if code, body := node.status("/healthz"); code != http.StatusOK {

@@ -210,17 +210,21 @@ func (s *scene) follow(ctx context.Context) {
 }
 
 // stream follows one execution to the end of its stream and notes what it saw.
-// opened, if given, is called at the first event.
+// opened, if given, is called at the first event, or when none comes.
 func (s *scene) stream(ctx context.Context, p *process, id uuid.UUID, of int, opened ...func()) (last status.Execution, err error) {
 	asked := time.Now()
-	for event, err := range s.client(p, s.tenants[of]).Stream(ctx, id) {
-		if err != nil {
-			return last, err
-		}
+	tell := func() {
 		for _, call := range opened {
 			call()
 		}
 		opened = nil
+	}
+	defer tell()
+	for event, err := range s.client(p, s.tenants[of]).Stream(ctx, id) {
+		if err != nil {
+			return last, err
+		}
+		tell()
 		if rank[event.Status] < rank[last] {
 			s.ledger.mu.Lock()
 			s.ledger.blame("a stream of %s went from %s to %s", id, last, event.Status)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/devdb"
 	"github.com/weft-automation/weft/internal/postgres"
 )
@@ -61,7 +61,11 @@ func (s *server) makeTemplate(ctx context.Context) error {
 	if err := s.CreateDatabase(ctx, template); err != nil {
 		return err
 	}
-	return app.Migrate(ctx, s.DSN(template))
+	migrate := exec.CommandContext(ctx, program, "migrate", "--database-url", s.DSN(template))
+	if out, err := migrate.CombinedOutput(); err != nil {
+		return fmt.Errorf("weft migrate: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // database makes a migrated database of a name nobody has, and drops it when

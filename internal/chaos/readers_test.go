@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -52,7 +53,9 @@ func TestEX20ReadersSeeStatesMoveForward(t *testing.T) {
 // CB-19: one receiver is a black hole with many callbacks queued. Those of
 // another tenant arrive within 2 s, and executions go on as fast as before.
 func TestCB19ABlackHoleDelaysNobodyElse(t *testing.T) {
-	t.Parallel()
+	if !soak {
+		t.Parallel()
+	}
 	s := newScene(t, shared)
 	s.start("serve")
 	s.start("work")
@@ -71,6 +74,7 @@ func TestCB19ABlackHoleDelaysNobodyElse(t *testing.T) {
 	s.load(size(200, 2000), func(int) order {
 		return order{module: "RANDOM_UUID", callback: true, to: hole + "/hole"}
 	})
+	filled := time.Now()
 	var meanwhile time.Duration
 	rounds := size(1, 5)
 	for range rounds {
@@ -82,7 +86,7 @@ func TestCB19ABlackHoleDelaysNobodyElse(t *testing.T) {
 	})
 	var late []time.Duration
 	for id, a := range s.ledger.acknowledged() {
-		if a.to == "" {
+		if a.to == "" && a.at.After(filled) {
 			var finished time.Time
 			if err := s.pool.QueryRow(t.Context(), "SELECT finished_at FROM component_executions WHERE id = $1", id).Scan(&finished); err != nil {
 				t.Fatal(err)
@@ -90,10 +94,12 @@ func TestCB19ABlackHoleDelaysNobodyElse(t *testing.T) {
 			late = append(late, s.receiver.of(id.String()).first.Sub(finished))
 		}
 	}
+	slices.Sort(late)
+	t.Logf("p50 %v, p90 %v, p95 %v, max %v", percentile(late, .5), percentile(late, .9), percentile(late, .95), percentile(late, 1))
 	if p95 := percentile(late, .95); p95 > 2*time.Second {
 		t.Errorf("the healthy tenant's callbacks took %v (p95)", p95)
 	}
-	if soak && meanwhile > before*11/10+100*time.Millisecond {
+	if soak && meanwhile > before*11/10+250*time.Millisecond {
 		t.Errorf("%d executions took %v, %v before", n, meanwhile, before)
 	}
 	if connections() == 0 {

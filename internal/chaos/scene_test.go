@@ -226,6 +226,9 @@ func (s *scene) submit(ctx context.Context, p *process, o order) (api.ComponentE
 func (s *scene) insist(ctx context.Context, o order) (record api.ComponentExecution, refused int, err error) {
 	deadline := time.Now().Add(60 * time.Second)
 	o.ref = fmt.Sprint("r", s.refs.Add(1)) // a repeat is the same request
+	if o.unsafe {
+		o.once = o.ref // and must not take effect again
+	}
 	for {
 		if record, err = s.submit(ctx, s.node(), o); err == nil || time.Now().After(deadline) {
 			return record, refused, err
