@@ -67,7 +67,7 @@ soak: go $(NODE_DONE)
 	$(MAKE) fuzz FUZZTIME=1m
 
 chaos: go
-	WEFT_SOAK=1 go test -count=1 -timeout 20m -v -run 'TestEX(01|02|03|06|08|20)' ./internal/chaos
+	WEFT_SOAK=1 go test -count=1 -timeout 20m -v -parallel 2 -run 'TestEX(01|02|03|06|08|20)' ./internal/chaos | grep -v '^=== '
 
 bench: build
 	@bin/weft bench $(ARGS)

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
 	if !asked {
-		_ = flag.Set("test.parallel", size("8", "4"))
+		_ = flag.Set("test.parallel", size("8", "6"))
 	}
 	code, err := run(m)
 	if err != nil {
