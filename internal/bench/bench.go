@@ -121,8 +121,10 @@ func Run(ctx context.Context, o Options) (Report, error) {
 			return report, context.Cause(ctx)
 		}
 		if err != nil {
-			r.say("%s: %v", figure.id, err)
 			results = append(results, Result{Figure: Figure{ID: figure.id}, Error: err.Error()})
+		}
+		for _, result := range results {
+			r.say("  %s", strings.Join(result.cells(), "  "))
 		}
 		r.say("%s took %s", figure.id, time.Since(began).Round(time.Second))
 		report.Figures = append(report.Figures, results...)

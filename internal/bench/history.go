@@ -56,7 +56,7 @@ func (r *rig) inlineAt(ctx context.Context, d *deployment, clients int) func() (
 // into many: ids and times, which spread over the last 25 days as if they had
 // come one after the other.
 var copied = map[string]string{
-	"id": "(lpad(to_hex((extract(epoch FROM t.at) * 1000)::bigint), 12, '0') || '7' || substr(t.random, 1, 3) || '8' || substr(t.random, 4, 15))::uuid",
+	"id":                 "(lpad(to_hex((extract(epoch FROM t.at) * 1000)::bigint), 12, '0') || '7' || substr(t.random, 1, 3) || '8' || substr(t.random, 4, 15))::uuid",
 	"attempt_started_at": "t.at", "created_at": "t.at", "updated_at": "t.at", "finished_at": "t.at",
 }
 

@@ -168,22 +168,28 @@ func (r *rig) eventDelay(ctx context.Context) ([]Result, error) {
 		return nil, err
 	}
 	defer u.close()
-	var p99 []float64
+	var p99, calm []float64
 	samples := 0
 	for run := range r.Runs + 1 {
+		// How long the same machine makes one commit wait says what a p99 is worth.
+		floor, err := r.commits(ctx, 1, false)
+		if err != nil {
+			return nil, err
+		}
 		delays, err := r.eventDelays(ctx, d, u, strconv.Itoa(run))
 		if err != nil {
 			return nil, err
 		}
 		if run > 0 {
 			p99 = append(p99, milliseconds(percentile(delays, 0.99)))
+			calm = append(calm, milliseconds(percentile(floor.sorted, 0.99)))
 			samples += len(delays)
 		}
 	}
 	return []Result{Figure{
 		ID: "P9", Name: "commit of the final state to the event, 1,000 streams open: p99", Unit: "ms",
 		Better: Lower, First: 50, Goal: 10,
-	}.result(nil, p99).with(fmt.Sprintf("%d events", samples))}, nil
+	}.result(nil, p99).with(fmt.Sprintf("%d events; p99 of one commit in the same minutes: %s ms", samples, number(median(calm))))}, nil
 }
 
 func (r *rig) eventDelays(ctx context.Context, d *deployment, u *upstream, run string) ([]time.Duration, error) {
