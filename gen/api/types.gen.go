@@ -814,7 +814,7 @@ type ProblemDetail struct {
 	// Examples: must be at most 3
 	Message string `json:"message"`
 
-	// Pointer Where: a JSON pointer (RFC 6901) into the body, or `/NAME` for a query parameter or a header. The empty text
+	// Pointer Where: a JSON pointer (RFC 6901) into the body, or `/query/NAME` or `/header/NAME`. The empty text
 	// is the whole body.
 	//
 	//

@@ -200,9 +200,10 @@ func TestOP03ASchemaThatIsNotTheBinarysIsRefusedWithAClearText(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct{ change, want string }{
-		"older":          {"DELETE FROM schema_migrations", "weft migrate"},
-		"newer":          {"INSERT INTO schema_migrations (number, name) VALUES (999, 'later')", "newer binary"},
-		"queue is older": {"DELETE FROM river.river_migration WHERE version = (SELECT max(version) FROM river.river_migration)", "weft migrate"},
+		"older":            {"DELETE FROM schema_migrations", "weft migrate"},
+		"newer":            {"INSERT INTO schema_migrations (number, name, checksum) VALUES (999, 'later', '')", "newer binary"},
+		"of another build": {"UPDATE schema_migrations SET checksum = 'other'", "another build"},
+		"queue is older":   {"DELETE FROM river.river_migration WHERE version = (SELECT max(version) FROM river.river_migration)", "weft migrate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

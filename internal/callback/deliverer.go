@@ -29,6 +29,7 @@ import (
 	"github.com/weft-automation/weft/internal/groupcommit"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/seal"
+	"github.com/weft-automation/weft/internal/telemetry"
 )
 
 // Deps is what a Deliverer is made of.
@@ -153,9 +154,11 @@ func (d *Deliverer) attempt(ctx context.Context, c delivery) (verdict, error) {
 	if leave == nil {
 		return verdict{again: again}, nil
 	}
-	out, err := d.sender.send(ctx, Message{
+	sendCtx, span := telemetry.StartSpan(telemetry.FromTraceparent(ctx, c.traceparent), "deliver callback")
+	out, err := d.sender.send(sendCtx, Message{
 		ExecutionID: c.ExecutionID, URL: c.url, Body: c.body, Secrets: secrets, Traceparent: c.traceparent,
 	})
+	telemetry.EndSpan(span, out.class)
 	leave()
 	if err != nil {
 		return verdict{}, err

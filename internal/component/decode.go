@@ -23,13 +23,22 @@ func Decode[T any](data json.RawMessage) (T, error) {
 // would escape stay as they are: escaped, a page of text grows sixfold and
 // past the limit.
 func Encode(v any) (Result, error) {
+	output, err := verbatim(v)
+	if err != nil {
+		return Result{}, fmt.Errorf("encode output: %w", err)
+	}
+	return Result{Output: output}, nil
+}
+
+// verbatim is v as JSON whose strings stay as they are.
+func verbatim(v any) (json.RawMessage, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
-		return Result{}, fmt.Errorf("encode output: %w", err)
+		return nil, err
 	}
-	return Result{Output: bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))}, nil
+	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n")), nil
 }
 
 // Integer is a whole number as JSON Schema sees it: 1, 1.0 and 1e0 are one.

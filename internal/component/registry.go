@@ -121,7 +121,7 @@ func (s shape) prune(data json.RawMessage) json.RawMessage {
 	if len(members) == before && members != nil {
 		return data
 	}
-	out, err := json.Marshal(members)
+	out, err := verbatim(members)
 	if err != nil || members == nil {
 		return json.RawMessage(`{}`)
 	}

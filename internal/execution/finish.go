@@ -92,6 +92,8 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 	for _, f := range done {
 		won[notify.Key{WorkspaceID: f.row.WorkspaceID, ID: f.row.ID}] = f
 		r.Metrics.Finished(f.row.Module, f.row.Status)
+		r.log.InfoContext(ctx, "execution finished", "workspace_id", f.row.WorkspaceID.String(), "execution_id", f.row.ID.String(),
+			"module", f.row.Module, "status", string(f.row.Status))
 	}
 	changes := make([]notify.Change, len(items))
 	for i, f := range items {

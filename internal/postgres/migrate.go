@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -60,20 +62,18 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 
 func migrateOwn(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_migrations (
-		number integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`)
+		number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL,
+		applied_at timestamptz NOT NULL DEFAULT now())`)
 	if err != nil {
 		return fmt.Errorf("make the table of migrations: %w", err)
-	}
-	have, err := applied(ctx, conn)
-	if err != nil {
-		return err
 	}
 	want, err := embedded()
 	if err != nil {
 		return err
 	}
-	if have > len(want) {
-		return newerSchema(have, len(want))
+	have, err := applied(ctx, conn, want)
+	if err != nil {
+		return err
 	}
 	for _, m := range want[have:] {
 		if err := m.apply(ctx, conn); err != nil {
@@ -94,7 +94,7 @@ func (m migration) apply(ctx context.Context, conn *pgx.Conn) error {
 			if _, err := tx.Exec(ctx, m.sql); err != nil {
 				return err
 			}
-			_, err := tx.Exec(ctx, "INSERT INTO schema_migrations (number, name) VALUES ($1, $2)", m.number, m.name)
+			_, err := tx.Exec(ctx, "INSERT INTO schema_migrations (number, name, checksum) VALUES ($1, $2, $3)", m.number, m.name, m.checksum())
 			return err
 		})
 		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "55P03" || tries == 30 {
@@ -136,12 +136,9 @@ func CheckSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 	have := 0
 	if exists {
-		if have, err = applied(ctx, pool); err != nil {
+		if have, err = applied(ctx, pool, want); err != nil {
 			return err
 		}
-	}
-	if have > len(want) {
-		return newerSchema(have, len(want))
 	}
 	if have < len(want) {
 		return fmt.Errorf("the database is at schema version %d, this binary needs %d: run `weft migrate`", have, len(want))
@@ -174,15 +171,38 @@ func riverMigrator(pool *pgxpool.Pool) (*rivermigrate.Migrator[pgx.Tx], error) {
 	return migrator, nil
 }
 
+// applied counts the migrations that the database has, and refuses a database
+// that is not on this binary's way: newer, or made from other texts.
 func applied(ctx context.Context, conn interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) (int, error) {
-	var number int
-	err := conn.QueryRow(ctx, "SELECT COALESCE(max(number), 0) FROM schema_migrations").Scan(&number)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, want []migration) (int, error) {
+	rows, err := conn.Query(ctx, "SELECT number, checksum FROM schema_migrations ORDER BY number")
 	if err != nil {
 		return 0, fmt.Errorf("read the schema's version: %w", err)
 	}
-	return number, nil
+	type done struct {
+		Number   int
+		Checksum string
+	}
+	have, err := pgx.CollectRows(rows, pgx.RowToStructByPos[done])
+	if err != nil {
+		return 0, fmt.Errorf("read the schema's version: %w", err)
+	}
+	if n := len(have); n > 0 && have[n-1].Number > len(want) {
+		return 0, newerSchema(have[n-1].Number, len(want))
+	}
+	for i, m := range have {
+		if m.Number != i+1 || m.Checksum != want[i].checksum() {
+			return 0, fmt.Errorf("the database was made by another build of Weft: its migration %d is not this binary's; use that build, or a new database", i+1)
+		}
+	}
+	return len(have), nil
+}
+
+// checksum tells one text of a migration from another.
+func (m migration) checksum() string {
+	sum := sha256.Sum256([]byte(m.sql))
+	return hex.EncodeToString(sum[:8])
 }
 
 // embedded lists the migrations in order; their numbers are 1, 2, 3 ... without

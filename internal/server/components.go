@@ -30,6 +30,7 @@ func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteCompon
 	if err != nil {
 		return nil, err
 	}
+	telemetry.Concerns(ctx, submitted.Record.ID)
 	return executed{record: submitted.Record, replayed: submitted.Replayed}, nil
 }
 
@@ -124,6 +125,7 @@ func (s *Server) ListComponentExecutions(ctx context.Context, request api.ListCo
 
 // GetComponentExecution is the record as it stands.
 func (s *Server) GetComponentExecution(ctx context.Context, request api.GetComponentExecutionRequestObject) (api.GetComponentExecutionResponseObject, error) {
+	telemetry.Concerns(ctx, request.ExecutionID)
 	record, err := s.executions.Get(ctx, callOf(ctx).principal.WorkspaceID, request.ExecutionID)
 	return executionAnswer(record), err
 }
@@ -131,6 +133,7 @@ func (s *Server) GetComponentExecution(ctx context.Context, request api.GetCompo
 // StreamComponentExecution opens the stream of an execution. The first state is
 // read before the header leaves, so an unknown id is an ordinary 404.
 func (s *Server) StreamComponentExecution(ctx context.Context, request api.StreamComponentExecutionRequestObject) (api.StreamComponentExecutionResponseObject, error) {
+	telemetry.Concerns(ctx, request.ExecutionID)
 	principal := callOf(ctx).principal
 	ctx, stop := s.streams.open(ctx, principal)
 	events, err := s.executions.Watch(ctx, principal.WorkspaceID, request.ExecutionID)

@@ -17,6 +17,7 @@ type request struct {
 	mu          sync.Mutex
 	workspaceID uuid.UUID
 	keyID       uuid.UUID
+	executionID uuid.UUID
 }
 
 // execution is what is known of the execution at work.
@@ -55,6 +56,15 @@ func Identify(ctx context.Context, workspaceID, keyID uuid.UUID) {
 	}
 }
 
+// Concerns notes which execution the request is about.
+func Concerns(ctx context.Context, executionID uuid.UUID) {
+	if r, ok := ctx.Value(requestKey{}).(*request); ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.executionID = executionID
+	}
+}
+
 // WithExecution marks everything below ctx as work on one execution. Attempt 0
 // is left out of the lines.
 func WithExecution(ctx context.Context, workspaceID, executionID uuid.UUID, module string, attempt int) context.Context {
@@ -64,10 +74,10 @@ func WithExecution(ctx context.Context, workspaceID, executionID uuid.UUID, modu
 // contextAttrs are the attributes of the request and of the execution.
 func contextAttrs(ctx context.Context) []slog.Attr {
 	var attrs []slog.Attr
-	var workspaceID uuid.UUID
+	var workspaceID, executionID uuid.UUID
 	if r, ok := ctx.Value(requestKey{}).(*request); ok {
 		r.mu.Lock()
-		workspaceID = r.workspaceID
+		workspaceID, executionID = r.workspaceID, r.executionID
 		keyID := r.keyID
 		r.mu.Unlock()
 		attrs = append(attrs, slog.String("request_id", r.id))
@@ -77,13 +87,15 @@ func contextAttrs(ctx context.Context) []slog.Attr {
 	}
 	e, running := ctx.Value(executionKey{}).(execution)
 	if running {
-		workspaceID = e.workspaceID
+		workspaceID, executionID = e.workspaceID, e.executionID
 	}
 	if workspaceID != uuid.Nil {
 		attrs = append(attrs, slog.String("workspace_id", workspaceID.String()))
 	}
+	if executionID != uuid.Nil {
+		attrs = append(attrs, slog.String("execution_id", executionID.String()))
+	}
 	if running {
-		attrs = append(attrs, slog.String("execution_id", e.executionID.String()))
 		if e.module != "" {
 			attrs = append(attrs, slog.String("module", e.module))
 		}

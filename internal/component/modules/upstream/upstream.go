@@ -118,7 +118,7 @@ func word(host, class string, err error) *component.Error {
 		if blocked, ok := errors.AsType[*egress.BlockedError](err); ok {
 			reason = blocked.Reason
 		}
-		return component.Permanent(component.CodeAddressBlocked, "%s may not be called: %s", host, reason)
+		return component.Permanent(component.CodeAddressBlocked, "%s, or what it redirects to, may not be called: %s", host, reason)
 	case egress.ClassTimeout:
 		return component.Temporary(component.CodeTimeout, "%s did not answer in time", host)
 	case egress.ClassTooLarge:
