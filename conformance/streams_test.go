@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"sync"
@@ -232,7 +233,12 @@ func TestSS07StreamsThatComeAndGoLeaveNothing(t *testing.T) {
 				conn.Close()
 			}
 		})
-		p.Until("the goroutines are back to what they were", 15*time.Second, func() bool {
+		defer func() {
+			if now := runtime.NumGoroutine(); now > before+10 {
+				_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
+			}
+		}()
+		p.Until("the goroutines are back to what they were", 30*time.Second, func() bool {
 			return runtime.NumGoroutine() <= before+10
 		})
 	})
