@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 func own(dir string) {
-	server, err := Start(context.Background(), Config{Dir: dir})
+	server, err := Start(context.Background(), Config{Dir: dir, Volatile: true}) // a kill loses no page that the kernel has
 	if err != nil {
 		fmt.Println("error:", err)
 		os.Exit(1)
@@ -294,7 +294,7 @@ func TestAKilledOwnerLeavesNothingBehind(t *testing.T) {
 	_ = victim.cmd.Wait()
 	awaitEmpty(t, filepath.Join(dir, "data"))
 
-	server := start(t, Config{Dir: dir})
+	server := start(t, Config{Dir: dir, Volatile: true})
 	if got := ask(t, server.DSN("postgres"), "SELECT word FROM kept"); got != "here" {
 		t.Errorf("word = %q after the kill", got)
 	}
@@ -310,7 +310,7 @@ func TestAStartRightAfterAKillWaitsForTheOldServer(t *testing.T) {
 		}
 		_ = victim.cmd.Wait()
 	}
-	server := start(t, Config{Dir: dir})
+	server := start(t, Config{Dir: dir, Volatile: true})
 	if got := ask(t, server.DSN("postgres"), "SELECT 'answers'"); got != "answers" {
 		t.Errorf("got %q", got)
 	}
