@@ -70,7 +70,7 @@ func TestBalancesAreReadFromARealNode(t *testing.T) {
 	token := node.DeployToken(t, 1_000_000)
 	bench := componenttest.New(t, modules(t)...)
 	holder, other := node.Accounts[0], node.Accounts[1]
-	node.Send(t, map[string]string{"from": holder, "to": token, "data": calldata(t, "transfer", common.HexToAddress(other), big.NewInt(1234))})
+	node.Mined(t, node.Send(t, map[string]string{"from": holder, "to": token, "data": calldata(t, "transfer", common.HexToAddress(other), big.NewInt(1234))}))
 	for name, c := range map[string]struct{ token, account, want string }{
 		"native":              {zeroAddress, other, "10000000000000000000000"},
 		"native, lower case":  {zeroAddress, strings.ToLower(other), "10000000000000000000000"},

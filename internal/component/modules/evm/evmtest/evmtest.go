@@ -180,6 +180,26 @@ func (n *Node) Send(t testing.TB, fields map[string]string) string {
 	return hash
 }
 
+// Receipt is what matters here of a receipt.
+type Receipt struct {
+	ContractAddress string `json:"contractAddress"`
+	Status          string `json:"status"`
+}
+
+// Mined waits until a node that mines at once has mined the transaction: it
+// answers a moment before.
+func (n *Node) Mined(t testing.TB, hash string) Receipt {
+	t.Helper()
+	var receipt *Receipt
+	for deadline := time.Now().Add(startTimeout); receipt == nil && time.Now().Before(deadline); {
+		n.Call(t, &receipt, "eth_getTransactionReceipt", hash)
+	}
+	if receipt == nil {
+		t.Fatalf("transaction %s was not mined", hash)
+	}
+	return *receipt
+}
+
 // Mine mines one block.
 func (n *Node) Mine(t testing.TB) {
 	t.Helper()
@@ -191,14 +211,8 @@ func (n *Node) Mine(t testing.TB) {
 func (n *Node) DeployToken(t testing.TB, supply uint64) string {
 	t.Helper()
 	hash := n.Send(t, map[string]string{"from": n.Accounts[0], "data": Token(t).Bytecode + Word(supply)})
-	var receipt *struct {
-		ContractAddress string `json:"contractAddress"`
-		Status          string `json:"status"`
-	}
-	for deadline := time.Now().Add(startTimeout); receipt == nil && time.Now().Before(deadline); {
-		n.Call(t, &receipt, "eth_getTransactionReceipt", hash)
-	}
-	if receipt == nil || receipt.Status != "0x1" {
+	receipt := n.Mined(t, hash)
+	if receipt.Status != "0x1" {
 		t.Fatalf("the token was not deployed: %+v", receipt)
 	}
 	return receipt.ContractAddress
