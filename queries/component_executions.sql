@@ -65,7 +65,8 @@ ORDER BY e.id DESC;
 -- name: ExecutionStartMany :many
 -- Starts or goes on with attempts: compare-and-set on "nobody works on it".
 -- Survives two workers at once (one gets no row) and a job that the sweep has
--- replaced (its id no longer matches).
+-- replaced (its id no longer matches). Naming finished_at would make the planner
+-- walk the live index instead of the key.
 UPDATE component_executions e SET
     status             = 'EXECUTING',
     attempt            = CASE WHEN e.continuing THEN e.attempt ELSE e.attempt + 1 END,
@@ -80,7 +81,7 @@ FROM (SELECT
     unnest(@ids::uuid[])           AS id,
     unnest(@job_ids::bigint[])     AS job_id) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
-  AND e.worker_id IS NULL AND e.finished_at IS NULL
+  AND e.worker_id IS NULL AND e.status IN ('CREATED', 'EXECUTING')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
           (now() - e.attempt_started_at)::interval AS elapsed;
 
@@ -107,7 +108,7 @@ RETURNING job_id, not_before;
 -- name: ExecutionFinishMany :many
 -- Moves executions to their final state; a row that another worker has taken
 -- over (other epoch) or that is final already is left alone and not returned.
--- Outputs are not sent back: the caller has them.
+-- Outputs are not sent back: the caller has them. By the key, as the start is.
 UPDATE component_executions e SET
     status      = i.status,
     output      = i.output::json,
@@ -127,7 +128,7 @@ FROM (SELECT
     NULLIF(unnest(@errors::text[]), '')  AS error,
     unnest(@usages::bigint[])      AS usage) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
-  AND e.status = 'EXECUTING' AND e.finished_at IS NULL
+  AND e.status = 'EXECUTING'
 RETURNING e.workspace_id, e.id, e.module, e.status, e.usage, e.job_id,
           e.has_callback, e.created_at, e.updated_at;
 

@@ -95,7 +95,7 @@ FROM (SELECT
     NULLIF(unnest($6::text[]), '')  AS error,
     unnest($7::bigint[])      AS usage) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
-  AND e.status = 'EXECUTING' AND e.finished_at IS NULL
+  AND e.status = 'EXECUTING'
 RETURNING e.workspace_id, e.id, e.module, e.status, e.usage, e.job_id,
           e.has_callback, e.created_at, e.updated_at
 `
@@ -124,7 +124,7 @@ type ExecutionFinishManyRow struct {
 
 // Moves executions to their final state; a row that another worker has taken
 // over (other epoch) or that is final already is left alone and not returned.
-// Outputs are not sent back: the caller has them.
+// Outputs are not sent back: the caller has them. By the key, as the start is.
 func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg ExecutionFinishManyParams) ([]ExecutionFinishManyRow, error) {
 	rows, err := db.Query(ctx, executionFinishMany,
 		arg.WorkspaceIds,
@@ -609,7 +609,7 @@ FROM (SELECT
     unnest($3::uuid[])           AS id,
     unnest($4::bigint[])     AS job_id) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
-  AND e.worker_id IS NULL AND e.finished_at IS NULL
+  AND e.worker_id IS NULL AND e.status IN ('CREATED', 'EXECUTING')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
           (now() - e.attempt_started_at)::interval AS elapsed
 `
@@ -637,7 +637,8 @@ type ExecutionStartManyRow struct {
 
 // Starts or goes on with attempts: compare-and-set on "nobody works on it".
 // Survives two workers at once (one gets no row) and a job that the sweep has
-// replaced (its id no longer matches).
+// replaced (its id no longer matches). Naming finished_at would make the planner
+// walk the live index instead of the key.
 func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg ExecutionStartManyParams) ([]ExecutionStartManyRow, error) {
 	rows, err := db.Query(ctx, executionStartMany,
 		arg.WorkerID,

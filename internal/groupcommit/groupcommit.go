@@ -46,9 +46,9 @@ type item[In, Out any] struct {
 
 // Options bound a Group. Zero fields mean the defaults.
 type Options[In any] struct {
-	Flushers int           // commits under way at once: 2
+	Flushers int           // commits under way at once: 1, which makes for the largest batches
 	Max      int           // items in one commit: 128
-	Timeout  time.Duration // for one commit: 15 s
+	Timeout  time.Duration // for one commit: 10 s
 	Weigh    func(In) int  // bytes of an item; nil: items weigh nothing
 	MaxBytes int           // in one commit, a single item aside: 8 MiB
 	MaxQueue int           // bytes that may wait: 64 MiB
@@ -59,13 +59,13 @@ func (o Options[In]) withDefaults() Options[In] {
 	if o.Weigh == nil {
 		o.Weigh = func(In) int { return 0 }
 	}
-	for value, otherwise := range map[*int]int{&o.Flushers: 2, &o.Max: 128, &o.MaxBytes: 8 << 20, &o.MaxQueue: 64 << 20, &o.MaxWait: 10_000} {
+	for value, otherwise := range map[*int]int{&o.Flushers: 1, &o.Max: 128, &o.MaxBytes: 8 << 20, &o.MaxQueue: 64 << 20, &o.MaxWait: 10_000} {
 		if *value <= 0 {
 			*value = otherwise
 		}
 	}
 	if o.Timeout <= 0 {
-		o.Timeout = 15 * time.Second
+		o.Timeout = 10 * time.Second
 	}
 	return o
 }

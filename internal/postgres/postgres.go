@@ -80,6 +80,9 @@ func Session(config *pgx.ConnConfig, name string) {
 	config.ConnectTimeout = 5 * time.Second
 	config.RuntimeParams["application_name"] = "weft-" + name
 	config.RuntimeParams["timezone"] = "UTC"
+	// Every query of ours has its index. A plan that is made and kept while the
+	// tables are new and small would walk them whole when they are not.
+	config.RuntimeParams["enable_seqscan"] = "off"
 	config.RuntimeParams["idle_in_transaction_session_timeout"] = "30s"
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["statement_timeout"] = "30s"
