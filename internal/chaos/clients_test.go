@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -226,6 +227,7 @@ func (f *flood) run(ctx context.Context, perSecond int) {
 			if err != nil {
 				return // the end of the test
 			}
+			_, _ = io.Copy(io.Discard, answer.Body)
 			answer.Body.Close()
 			f.mu.Lock()
 			defer f.mu.Unlock()
