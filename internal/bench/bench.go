@@ -24,9 +24,9 @@ import (
 type Options struct {
 	Program []string // the command line that runs weft; its own processes are started by it
 
-	Only    []string      // ids such as P1; empty measures all
-	Runs    int           // of floor and ours each
-	Seconds time.Duration // of one run under load
+	Only   []string      // ids such as P1; empty measures all
+	Runs   int           // of floor and ours each
+	Length time.Duration // of one run under load
 
 	DatabaseURL string // of a PostgreSQL that may make databases; "" starts a private one
 	Rows        int    // finished executions in the database for P11
@@ -67,7 +67,7 @@ func (o Options) Check() error {
 	if o.Runs < 1 || o.Runs > 100 {
 		return errors.New("--runs must be from 1 to 100")
 	}
-	if o.Seconds <= 0 || o.Seconds > 20*time.Second {
+	if o.Length <= 0 || o.Length > 20*time.Second {
 		return errors.New("--seconds must be above 0 and at most 20") // signed requests are reused for a second, held calls end after 120
 	}
 	if o.Rows < 1000 {

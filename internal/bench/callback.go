@@ -103,7 +103,7 @@ func (r *rig) posts(ctx context.Context) (sample, error) {
 		`"output":{"uuid":"3b241101-e2bb-4255-8caf-4136c566a962"},"error":null,"totalUsage":1,"callback":{"url":"http://` + v.addr + `/callback",` +
 		`"signed":true,"signatureAlgorithm":"hmac-sha256-v1","headerNames":[],"lastAttemptAt":null,"deliveredAt":null,"attemptCount":0,"lastError":null},` +
 		`"createdAt":"2026-01-01T00:00:00.000Z","updatedAt":"2026-01-01T00:00:00.000Z"}`)
-	return closedLoop(ctx, clients, r.Seconds, func(ctx context.Context, _ int) error {
+	return closedLoop(ctx, clients, r.Length, func(ctx context.Context, _ int) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+v.addr+"/callback", bytes.NewReader(body))
 		if err != nil {
 			return err
@@ -135,7 +135,7 @@ func (r *rig) callbackDelay(ctx context.Context) ([]Result, error) {
 	request := d.withCallback(v)
 	floor, ours, err := turns(r.Runs, p50Of(func() (sample, error) { return r.commits(ctx, 1, false) }), func() (float64, error) {
 		var ids []string
-		_, err := closedLoop(ctx, 1, r.Seconds, func(ctx context.Context, _ int) error {
+		_, err := closedLoop(ctx, 1, r.Length, func(ctx context.Context, _ int) error {
 			arrived := v.expect(1)
 			made, err := d.submit(ctx, 1, request)
 			if err != nil {

@@ -52,7 +52,7 @@ func (r *rig) commits(ctx context.Context, clients int, two bool) (sample, error
 		}
 		defer conns[i].Release()
 	}
-	return closedLoop(ctx, clients, r.Seconds, func(ctx context.Context, client int) error {
+	return closedLoop(ctx, clients, r.Length, func(ctx context.Context, client int) error {
 		id, err := uuid.NewV7()
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ func (r *rig) riverDrains(ctx context.Context) (float64, error) {
 		select {
 		case <-ended:
 		case <-time.After(time.Minute):
-			return 0, fmt.Errorf("River did not drain %d no-op jobs", drained)
+			return 0, fmt.Errorf("the queue did not drain %d no-op jobs", drained)
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}

@@ -147,7 +147,7 @@ func (r *rig) load(ctx context.Context, addr string, clients int, each func(n in
 	}
 	defer hangUp(wires)
 	counts := make([]int, clients)
-	return closedLoop(ctx, clients, r.Seconds, func(_ context.Context, client int) error {
+	return closedLoop(ctx, clients, r.Length, func(_ context.Context, client int) error {
 		n := counts[client]*clients + client
 		counts[client]++
 		answer, err := wires[client].do(each(n).request())

@@ -54,7 +54,7 @@ func newReport(o Options) Report {
 		StartedAt: time.Now().UTC(), Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH,
 		CPU: cpuModel(), Cores: runtime.NumCPU(), LoadBefore: loadAverage(),
 		Settings: Settings{
-			Only: o.Only, Runs: o.Runs, Seconds: o.Seconds.Seconds(), Rows: o.Rows,
+			Only: o.Only, Runs: o.Runs, Seconds: o.Length.Seconds(), Rows: o.Rows,
 			Private: o.DatabaseURL == "", Profiled: o.Profile != "",
 		},
 	}

@@ -65,7 +65,7 @@ func TestNumbersKeepThreeFiguresAndNoExponent(t *testing.T) {
 }
 
 func TestTheTableSaysEverythingOfAFigure(t *testing.T) {
-	r := newReport(Options{Runs: 2, Seconds: time.Second, Rows: 1000})
+	r := newReport(Options{Runs: 2, Length: time.Second, Rows: 1000})
 	r.PostgreSQL = "15.1"
 	r.Floors = []Floor{{Name: "one commit", Clients: 64, Rate: 18837, P50ms: 3}}
 	r.Figures = []Result{
@@ -91,7 +91,7 @@ func TestTheTableSaysEverythingOfAFigure(t *testing.T) {
 }
 
 func TestTheReportIsWrittenWithItsRuns(t *testing.T) {
-	r := newReport(Options{Runs: 2, Seconds: time.Second, Rows: 1000})
+	r := newReport(Options{Runs: 2, Length: time.Second, Rows: 1000})
 	r.Figures = []Result{Figure{ID: "P1", Floor: "x", Better: Lower}.result([]float64{1, 2}, []float64{3, 4})}
 	path := filepath.Join(t.TempDir(), "report.json")
 	if err := r.WriteJSON(path); err != nil {
@@ -111,14 +111,14 @@ func TestTheReportIsWrittenWithItsRuns(t *testing.T) {
 }
 
 func TestOptionsThatCannotBeMeasuredAreRefused(t *testing.T) {
-	good := Options{Runs: 1, Seconds: time.Second, Rows: 1000}
+	good := Options{Runs: 1, Length: time.Second, Rows: 1000}
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*Options){
 		"no runs":        func(o *Options) { o.Runs = 0 },
-		"no time":        func(o *Options) { o.Seconds = 0 },
-		"too long":       func(o *Options) { o.Seconds = time.Minute },
+		"no time":        func(o *Options) { o.Length = 0 },
+		"too long":       func(o *Options) { o.Length = time.Minute },
 		"few rows":       func(o *Options) { o.Rows = 10 },
 		"unknown figure": func(o *Options) { o.Only = []string{"P99"} },
 	} {

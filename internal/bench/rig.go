@@ -93,7 +93,7 @@ func (r *rig) admin(ctx context.Context) (*pgx.Conn, error) {
 func (r *rig) database(ctx context.Context, purpose string) (string, error) {
 	address, err := url.Parse(r.base)
 	if err != nil || address.Scheme == "" {
-		return "", errors.New("the address of the database must be of the form postgres://...")
+		return "", errors.New("the address of the database must be of the form postgres://HOST/NAME")
 	}
 	conn, err := r.admin(ctx)
 	if err != nil {

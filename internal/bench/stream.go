@@ -208,7 +208,7 @@ func (r *rig) eventDelays(ctx context.Context, d *deployment, u *upstream, run s
 	arrived := map[string]time.Time{}
 	const clients = 4
 	counts := make([]int, clients)
-	_, err = closedLoop(ctx, clients, r.Seconds, func(ctx context.Context, client int) error {
+	_, err = closedLoop(ctx, clients, r.Length, func(ctx context.Context, client int) error {
 		counts[client]++
 		key := fmt.Sprintf("%s-%d-%d", run, client, counts[client])
 		made, err := d.submit(ctx, 1, d.gated(u, key))

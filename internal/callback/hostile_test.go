@@ -206,7 +206,7 @@ func TestCB17WhatTheReceiverSaysIsNowhere(t *testing.T) {
 		f := b.submit(t, wish{url: url, secret: &secret, headers: headers})
 		b.await(t, 2)
 		page, err := b.service.Attempts(t.Context(), f.WorkspaceID, f.ID, 10, "")
-		if err != nil || strings.Contains(fmt.Sprintf("%s", page.Data[0].Error), canary) {
+		if err != nil || strings.Contains(string(page.Data[0].Error), canary) {
 			t.Errorf("log of attempts: %s, %v", page.Data[0].Error, err)
 		}
 	}

@@ -32,7 +32,7 @@ func (c *benchCommand) Run(s *session) error {
 		return fmt.Errorf("find this program: %w", err)
 	}
 	report, err := bench.Run(s.ctx, bench.Options{
-		Program: []string{program}, Only: c.Only, Runs: c.Runs, Seconds: time.Duration(c.Seconds * float64(time.Second)),
+		Program: []string{program}, Only: c.Only, Runs: c.Runs, Length: time.Duration(c.Seconds * float64(time.Second)),
 		DatabaseURL: c.DatabaseURL, Rows: c.Rows, Profile: c.Profile, Out: s.stdout, Progress: s.stderr,
 	})
 	if err != nil {
