@@ -36,7 +36,7 @@ func TestFiguresComeOut(t *testing.T) {
 	}
 	var table, progress bytes.Buffer
 	report, err := bench.Run(t.Context(), bench.Options{
-		Program: []string{program}, Only: []string{"P1", "P10", "P6"}, Runs: 1, Seconds: 100 * time.Millisecond, Rows: 1000,
+		Program: []string{program}, Only: []string{"P1", "P10", "P6"}, Runs: 1, Length: 100 * time.Millisecond, Rows: 1000,
 		Out: &table, Progress: &progress,
 	})
 	if err != nil {

@@ -2,7 +2,6 @@ package callback
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
