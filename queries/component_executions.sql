@@ -129,7 +129,7 @@ FROM (SELECT
     unnest(@usages::bigint[])      AS usage) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
   AND e.status = 'EXECUTING'
-RETURNING e.workspace_id, e.id, e.module, e.status, e.usage, e.job_id,
+RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.job_id,
           e.has_callback, e.created_at, e.updated_at;
 
 -- name: ExecutionChangedSince :many

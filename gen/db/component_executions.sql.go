@@ -96,7 +96,7 @@ FROM (SELECT
     unnest($7::bigint[])      AS usage) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
   AND e.status = 'EXECUTING'
-RETURNING e.workspace_id, e.id, e.module, e.status, e.usage, e.job_id,
+RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.job_id,
           e.has_callback, e.created_at, e.updated_at
 `
 
@@ -113,6 +113,7 @@ type ExecutionFinishManyParams struct {
 type ExecutionFinishManyRow struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
+	Epoch       int32
 	Module      string
 	Status      status.Execution
 	Usage       credit.Amount
@@ -145,6 +146,7 @@ func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg Executio
 		if err := rows.Scan(
 			&i.WorkspaceID,
 			&i.ID,
+			&i.Epoch,
 			&i.Module,
 			&i.Status,
 			&i.Usage,

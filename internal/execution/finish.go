@@ -114,9 +114,19 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 // together or not at all.
 func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]finished, *callback.Ready, error) {
 	var p db.ExecutionFinishManyParams
-	byKey := make(map[notify.Key]finish, len(items))
+	// One execution may end twice in one batch: its run and the sweep that took
+	// this worker for lost, or a run that was taken over. The first counts, if
+	// its epoch is the row's.
+	type turn struct {
+		key   notify.Key
+		epoch int32
+	}
+	first := make(map[turn]finish, len(items))
 	for _, f := range items {
-		byKey[f.key] = f
+		if _, twice := first[turn{f.key, f.epoch}]; twice {
+			continue
+		}
+		first[turn{f.key, f.epoch}] = f
 		p.WorkspaceIds = append(p.WorkspaceIds, f.key.WorkspaceID)
 		p.Ids = append(p.Ids, f.key.ID)
 		p.Epochs = append(p.Epochs, f.epoch)
@@ -139,7 +149,7 @@ func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]fin
 	for i, row := range rows {
 		charges[i] = billing.Charge{WorkspaceID: row.WorkspaceID, ExecutionID: row.ID, Amount: row.Usage}
 		jobs[i] = row.JobID
-		done[i] = finished{row: final(row, byKey[notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}]), callback: row.HasCallback}
+		done[i] = finished{row: final(row, first[turn{notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.Epoch}]), callback: row.HasCallback}
 		if row.HasCallback {
 			frozen = append(frozen, callback.Final(done[i].row))
 		}

@@ -1,0 +1,62 @@
+package execution
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// A run and the sweep, or a run that was taken over and the one that took over,
+// may end one execution in one batch. What waiters and callbacks are told is
+// what the row says.
+func TestTwoEndsInOneBatchTellWhatTheRowSays(t *testing.T) {
+	tx := pgtest.Tx(t)
+	key := notify.Key{WorkspaceID: uuid.New(), ID: uuid.New()}
+	if err := db.New().WorkspaceInsert(t.Context(), tx, db.WorkspaceInsertParams{ID: key.WorkspaceID, Name: key.ID.String(), Plan: "enterprise"}); err != nil {
+		t.Fatal(err)
+	}
+	end := func(epoch int32, n int) finish {
+		if n%2 == 0 {
+			return finish{key: key, epoch: epoch, status: status.ExecutionCompleted, output: fmt.Appendf(nil, `{"n":%d}`, n), usage: 1}
+		}
+		return finish{key: key, epoch: epoch, status: status.ExecutionFailed, err: fmt.Appendf(nil, `{"n":%d}`, n)}
+	}
+	for name, items := range map[string][]finish{
+		"an end of an older turn comes last":  {end(2, 2), end(1, 1)},
+		"an end of an older turn comes first": {end(1, 0), end(2, 1)},
+		"the run before the sweep":            {end(2, 2), end(2, 1)},
+		"the sweep before the run":            {end(2, 1), end(2, 2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inner, err := tx.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = inner.Rollback(t.Context()) }()
+			_, err = inner.Exec(t.Context(), `INSERT INTO component_executions
+				(workspace_id, id, module, status, call, attempts, attempt, epoch, job_id, created_at, updated_at)
+				VALUES ($1, $2, 'M', 'EXECUTING', '', 1, 1, 2, 1, now(), now())`, key.WorkspaceID, key.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			done, _, err := new(Runner).finishTx(t.Context(), inner, items)
+			if err != nil || len(done) != 1 {
+				t.Fatalf("%d ends, %v", len(done), err)
+			}
+			row, err := db.New().ExecutionGet(t.Context(), inner, db.ExecutionGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := done[0].row
+			if told.Status != row.Status || string(told.Output) != string(row.Output) || string(told.Error) != string(row.Error) || told.Usage != row.Usage {
+				t.Errorf("told %s %s %s, the row says %s %s %s", told.Status, told.Output, told.Error, row.Status, row.Output, row.Error)
+			}
+		})
+	}
+}
