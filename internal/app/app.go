@@ -131,7 +131,7 @@ func (a *App) observe(registry *component.Registry) {
 func (a *App) start(ctx context.Context) error {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.background = cancel
-	relay := &notify.Relay{Hub: a.hub, DSN: a.cfg.DatabaseURL, Log: a.log, Changed: execution.Changed(a.pools.api)}
+	relay := &notify.Relay{Hub: a.hub, DSN: a.cfg.DatabaseURL, Log: a.log, Changed: execution.Changed(a.pools.api), Lost: a.metrics.ListenLost}
 	a.running.Go(func() { relay.Run(background) })
 	if a.half != nil {
 		if err := a.half.start(ctx, background, &a.running); err != nil {

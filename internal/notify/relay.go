@@ -31,6 +31,9 @@ type Relay struct {
 	DSN string
 	Log *slog.Logger
 
+	// Lost, if set, is told of each loss of a connection.
+	Lost func()
+
 	// Changed returns those of the keys whose rows are final or changed within the
 	// given time.
 	Changed func(ctx context.Context, keys []Key, within time.Duration) ([]Key, error)
@@ -54,6 +57,9 @@ func (r *Relay) keep(ctx context.Context, name string, loop func(context.Context
 			return
 		}
 		r.Log.Warn("wake-up connection lost", "side", name, "error", err)
+		if r.Lost != nil {
+			r.Lost()
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(250 * time.Millisecond):

@@ -41,8 +41,6 @@ type Metrics struct {
 	postings       prometheus.Counter
 	callbacks      *prometheus.CounterVec
 	callbackTime   prometheus.Histogram
-	callbackEnds   *prometheus.CounterVec
-	egressDenials  *prometheus.CounterVec
 	sweeps         *prometheus.CounterVec
 	repaired       *prometheus.CounterVec
 	progress       *prometheus.GaugeVec
@@ -88,8 +86,6 @@ func (m *Metrics) registerExecutions(r *prometheus.Registry) {
 	m.postings = counter(r, "weft_usage_postings_total", "Usage postings written.")
 	m.callbacks = counterVec(r, "weft_callback_attempts_total", "Callback attempts; class is delivered or the kind of failure.", "class")
 	m.callbackTime = histogram(r, "weft_callback_attempt_duration_seconds", "Length of callback attempts.", quick)
-	m.callbackEnds = counterVec(r, "weft_callbacks_ended_total", "Callbacks that need no further attempt.", "result")
-	m.egressDenials = counterVec(r, "weft_egress_denials_total", "Outgoing connections that the guard refused.", "rule")
 }
 
 func (m *Metrics) registerUpkeep(r *prometheus.Registry) {
@@ -239,21 +235,6 @@ func (m *Metrics) CallbackAttempted(class string, elapsed time.Duration) {
 		}
 		m.callbacks.WithLabelValues(class).Inc()
 		m.callbackTime.Observe(elapsed.Seconds())
-	}
-}
-
-// CallbackEnded counts a callback that needs no further attempt: delivered, gone
-// or exhausted.
-func (m *Metrics) CallbackEnded(result string) {
-	if m != nil {
-		m.callbackEnds.WithLabelValues(result).Inc()
-	}
-}
-
-// EgressDenied counts a connection that the guard refused.
-func (m *Metrics) EgressDenied(rule string) {
-	if m != nil {
-		m.egressDenials.WithLabelValues(rule).Inc()
 	}
 }
 

@@ -32,8 +32,6 @@ func touch(m *Metrics) {
 	m.Rescued("again")
 	m.Posted(2)
 	m.CallbackAttempted("delivered", time.Second)
-	m.CallbackEnded("delivered")
-	m.EgressDenied("private")
 	m.Swept("liveness", 3, nil)
 	m.Progressed("fetch")
 	m.Backlog("executions", 4, time.Minute)
