@@ -277,7 +277,7 @@ FROM callbacks c
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS execution_id) AS i
   ON c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
 JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
-WHERE c.state = 'QUEUED'
+WHERE c.state NOT IN ('PENDING', 'DELIVERED', 'EXHAUSTED')
 `
 
 type CallbackLoadManyParams struct {
@@ -298,7 +298,8 @@ type CallbackLoadManyRow struct {
 }
 
 // What the deliveries under way need, for those that are still to be made. wait
-// is the time until the next attempt is due; negative when it is.
+// is the time until the next attempt is due; negative when it is. Naming QUEUED
+// would make the planner walk the index of queued callbacks instead of the key.
 func (q *Queries) CallbackLoadMany(ctx context.Context, db DBTX, arg CallbackLoadManyParams) ([]CallbackLoadManyRow, error) {
 	rows, err := db.Query(ctx, callbackLoadMany, arg.WorkspaceIds, arg.ExecutionIds)
 	if err != nil {
