@@ -66,7 +66,7 @@ var places = map[string]place{
 
 	// Parts: each knows one thing.
 	"internal/postgres/pgtest": {level: 3, inside: []string{"internal/postgres", "internal/devdb"}, outside: []string{pgx}, why: "test databases", tests: true},
-	"internal/record":          {level: 3, inside: []string{"gen/", "internal/timestamp", "internal/status"}, why: "row to record, the only place where shapes change"},
+	"internal/record":          {level: 3, inside: []string{"gen/", "internal/timestamp", "internal/status", "internal/strictjson"}, why: "row to record, the only place where shapes change"},
 	"internal/notify":          {level: 3, inside: []string{"internal/postgres", "internal/telemetry"}, outside: []string{ids, pgx}, why: "wake-ups that may be lost"},
 	"internal/idempotency":     {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{ids, pgx}, why: "keys of repeated requests"},
 	"internal/billing":         {level: 3, inside: []string{"gen/db", "internal/credit", "internal/fault"}, outside: []string{ids, pgx}, why: "every write to the ledger"},
@@ -82,7 +82,7 @@ var places = map[string]place{
 		level: 3, inside: []string{"internal/credit", "internal/fault", "internal/strictjson"},
 		outside: []string{ids, schema}, why: "what a module is; no database, no queue, no HTTP server",
 	},
-	"internal/client": {level: 3, inside: []string{"gen/api", "internal/signature", "internal/sse"}, outside: []string{ids}, why: "the other end of the wire"},
+	"internal/client": {level: 3, inside: []string{"gen/api", "internal/signature", "internal/sse", "internal/strictjson"}, outside: []string{ids}, why: "the other end of the wire"},
 	"internal/demo":   {level: 3, why: "the upstream of weft dev's own"},
 
 	// Modules know the component package and the way out, and nothing of Weft's inside.
@@ -99,7 +99,7 @@ var places = map[string]place{
 	// The product.
 	"internal/callback": {
 		level:   4,
-		inside:  []string{"gen/", "internal/crashpoint", "internal/egress", "internal/fault", "internal/groupcommit", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/signature", "internal/status", "internal/telemetry", "internal/timestamp"},
+		inside:  []string{"gen/", "internal/crashpoint", "internal/egress", "internal/fault", "internal/groupcommit", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/signature", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
 		outside: []string{ids, pgx, river, traces}, why: "delivery; knows nothing of how an execution runs",
 	},
 	"internal/execution": {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/record"
+	"github.com/weft-automation/weft/internal/strictjson"
 )
 
 // Final is an execution that becomes final in the caller's transaction, without
@@ -73,7 +74,7 @@ func frozen(ctx context.Context, tx pgx.Tx, finals []Final) ([]delivery, error) 
 	for i, c := range callbacks {
 		row := rows[c.ExecutionID]
 		row.CallbackURL, row.CallbackSigned, row.CallbackHeaderNames = &c.URL, &c.Signed, c.HeaderNames
-		body, err := record.Encode(record.Execution(row))
+		body, err := strictjson.Encode(record.Execution(row))
 		if err != nil {
 			return nil, fmt.Errorf("freeze callback: %w", err)
 		}

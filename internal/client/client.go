@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/strictjson"
 )
 
 // maxAnswer bounds what is read of an answer: an output of a mebibyte and the
@@ -58,7 +59,7 @@ func ParseBase(baseURL string) (*url.URL, error) {
 
 // Execute submits a component. The record comes with the bytes it was read from.
 func (c *Client) Execute(ctx context.Context, request api.ExecuteComponentRequest, header http.Header) (api.ComponentExecution, json.RawMessage, error) {
-	body, err := encode(request)
+	body, err := strictjson.Encode(request)
 	if err != nil {
 		return api.ComponentExecution{}, nil, fmt.Errorf("encode the request: %w", err)
 	}
@@ -122,15 +123,4 @@ func (c *Client) do(ctx context.Context, method, target string, body []byte, hea
 		return nil, readProblem(answer)
 	}
 	return answer, nil
-}
-
-// encode writes JSON as a person would: without the escapes that are for HTML.
-func encode(value any) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }

@@ -1,12 +1,13 @@
 package component
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/weft-automation/weft/internal/strictjson"
 )
 
 // Decode reads an input or config that passed the module's schema into a
@@ -23,22 +24,11 @@ func Decode[T any](data json.RawMessage) (T, error) {
 // would escape stay as they are: escaped, a page of text grows sixfold and
 // past the limit.
 func Encode(v any) (Result, error) {
-	output, err := verbatim(v)
+	output, err := strictjson.Encode(v)
 	if err != nil {
 		return Result{}, fmt.Errorf("encode output: %w", err)
 	}
 	return Result{Output: output}, nil
-}
-
-// verbatim is v as JSON whose strings stay as they are.
-func verbatim(v any) (json.RawMessage, error) {
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n")), nil
 }
 
 // Integer is a whole number as JSON Schema sees it: 1, 1.0 and 1e0 are one.

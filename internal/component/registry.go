@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/weft-automation/weft/internal/strictjson"
 )
 
 // Registry is the table of the modules that this process can run. It is safe
@@ -121,7 +123,7 @@ func (s shape) prune(data json.RawMessage) json.RawMessage {
 	if len(members) == before && members != nil {
 		return data
 	}
-	out, err := verbatim(members)
+	out, err := strictjson.Encode(members)
 	if err != nil || members == nil {
 		return json.RawMessage(`{}`)
 	}

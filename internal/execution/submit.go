@@ -24,6 +24,7 @@ import (
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/record"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/strictjson"
 )
 
 // SubmitParams is a request to execute a component (contract 4.1).
@@ -148,7 +149,7 @@ func (s *Service) prepare(a *accept) error {
 	if err := s.modules.Check(a.Module, a.Input, a.Config); err != nil {
 		return err
 	}
-	plain, err := record.Encode(call{Input: a.Input, Config: a.Config})
+	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config})
 	if err != nil {
 		return fmt.Errorf("encode call: %w", err)
 	}

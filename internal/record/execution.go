@@ -11,6 +11,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/timestamp"
 )
 
@@ -63,7 +64,7 @@ func ExecutionEvent(row db.ExecutionGetRow) api.ComponentExecutionEvent {
 
 // ExecutionError encodes the `error` of a failed execution (decisions 3).
 func ExecutionError(code, message string, retryable bool, attempt int, details json.RawMessage) (json.RawMessage, error) {
-	encoded, err := Encode(api.ExecutionError{
+	encoded, err := strictjson.Encode(api.ExecutionError{
 		Code: code, Message: message, Retryable: retryable, Attempt: int32(attempt), Details: details,
 	})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/execution"
-	"github.com/weft-automation/weft/internal/record"
+	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
 
@@ -85,7 +85,7 @@ func (e executed) VisitExecuteComponentResponse(w http.ResponseWriter) error {
 // writeJSON answers 200. The generated answers would escape what stands in an
 // output.
 func writeJSON(w http.ResponseWriter, value any) error {
-	body, err := record.Encode(value)
+	body, err := strictjson.Encode(value)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/record"
+	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/timestamp"
 )
 
@@ -163,9 +163,9 @@ func encode(problem api.Problem, extra map[string]any) []byte {
 	return append(append(body[:len(body)-1], ','), more[1:]...)
 }
 
-// marshal is record.Encode for what this package makes itself.
+// marshal is strictjson.Encode for what this package makes itself.
 func marshal(value any) []byte {
-	body, err := record.Encode(value)
+	body, err := strictjson.Encode(value)
 	if err != nil {
 		return []byte("{}") // members of an Extra that are not JSON
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/auth"
-	"github.com/weft-automation/weft/internal/record"
 	"github.com/weft-automation/weft/internal/sse"
+	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
 
@@ -73,7 +73,7 @@ func (s executionStream) VisitStreamComponentExecutionResponse(w http.ResponseWr
 // encodeEvent makes the frame of an event. The final one has no name, so that a
 // plain onmessage listener hears it alone (decisions 4.5).
 func encodeEvent(event api.ComponentExecutionEvent) (sse.Event, error) {
-	data, err := record.Encode(event)
+	data, err := strictjson.Encode(event)
 	if err != nil || event.Status.Terminal() {
 		return sse.Event{Data: data}, err
 	}

@@ -1,13 +1,13 @@
-package record
+package strictjson
 
 import (
 	"bytes"
 	"encoding/json"
 )
 
-// Encode writes a record, page, event or error as JSON without a line end.
-// Strings stay as they are: `<`, `>` and `&` mean nothing in JSON, and a record's
-// output is never altered (decisions 8.14).
+// Encode writes a value as JSON without a line end. Strings stay as they are:
+// `<`, `>` and `&` mean nothing in JSON, and a value that passes through Weft is
+// never altered (decisions 8.14).
 func Encode(value any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
