@@ -9,6 +9,9 @@ TOOLS     := internal/tools
 GO_TOOL   := go tool -modfile=$(TOOLS)/go.mod
 NODE_DONE := $(TOOLS)/node_modules/.package-lock.json
 FUZZTIME  ?= 5000x
+# Fuzzing compiles all that a package stands on once more. The pure gates stand on
+# little; the soak fuzzes every target.
+FUZZED    ?= internal/signature internal/strictjson internal/gate internal/egress internal/sse
 SEED      ?= on
 
 # These run without the race detector: they drive whole processes or a whole
@@ -58,13 +61,13 @@ unit: go $(NODE_DONE)
 	go test -shuffle=$(SEED) -timeout 9m $$(go list ./... | grep -E '$(PLAIN)')
 
 fuzz: go
-	@grep -rHoE '^func Fuzz\w+' --include='*_test.go' internal conformance | while IFS=: read -r file name; do \
+	@grep -rHoE '^func Fuzz\w+' --include='*_test.go' $(FUZZED) | while IFS=: read -r file name; do \
 		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" </dev/null; \
 	done
 
 soak: go $(NODE_DONE)
 	WEFT_SOAK=1 go test -count=1 -p 1 -timeout 40m ./...
-	$(MAKE) fuzz FUZZTIME=1m
+	$(MAKE) fuzz FUZZTIME=1m FUZZED="internal conformance"
 
 chaos: go
 	WEFT_SOAK=1 go test -count=1 -timeout 20m -v -parallel 2 -run 'TestEX(01|02|03|06|08|20)' ./internal/chaos | grep -v '^=== '

@@ -50,6 +50,11 @@ var places = map[string]place{
 	"internal/egress/egresstest": {level: 1, outside: []string{"golang.org/x/net/dns/dnsmessage"}, why: "hostile names and servers", tests: true},
 	"internal/groupcommit":       {level: 1, why: "many writes in one transaction"},
 
+	"internal/gate": {
+		level: 2, inside: []string{"internal/fault", "internal/strictjson"}, outside: []string{ids},
+		why: "the form of a request, before anything reads it",
+	},
+
 	// Storage and wire: what is generated, and the server itself.
 	"gen": {level: 2, why: "only a test: what is generated is fresh"},
 	"gen/api": {

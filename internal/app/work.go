@@ -54,6 +54,10 @@ func (h atLeast) WithGroup(name string) slog.Handler {
 	return atLeast{h.Handler.WithGroup(name), h.level}
 }
 
+// deliveriesPerSlot is how many callbacks a process has in hand for each slot:
+// nearly all of them wait, for a receiver or for their turn at one.
+const deliveriesPerSlot = 4
+
 func newWorkingHalf(a *App, deps execution.Deps) (*workingHalf, error) {
 	h := &workingHalf{log: a.log, stopped: make(chan struct{})}
 	deps.DB = a.pools.work
@@ -75,7 +79,7 @@ func newWorkingHalf(a *App, deps execution.Deps) (*workingHalf, error) {
 		Workers: workers,
 		Queues: map[string]river.QueueConfig{
 			execution.Queue: {MaxWorkers: a.cfg.Workers, FetchPollInterval: 250 * time.Millisecond, FetchCooldown: time.Millisecond},
-			callback.Queue:  {MaxWorkers: a.cfg.Workers, FetchPollInterval: 2 * time.Second, FetchCooldown: time.Millisecond},
+			callback.Queue:  {MaxWorkers: deliveriesPerSlot * a.cfg.Workers, FetchPollInterval: 2 * time.Second, FetchCooldown: time.Millisecond},
 		},
 		FetchOnlyKnownKinds:         true,
 		JobTimeout:                  -1, // the deadline of work is our own

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/gate"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/timestamp"
@@ -46,9 +47,6 @@ var answers = map[fault.Code]struct {
 const (
 	internalMessage    = "Something went wrong on our side; the request id helps to find out what."
 	unavailableMessage = "The service cannot do this right now; try again after the time in Retry-After."
-
-	// reasonHeaders marks the one PAYLOAD_TOO_LARGE that is about headers: 431.
-	reasonHeaders = "too_many_headers"
 )
 
 // fail writes the answer to a request that cannot be fulfilled. It is the only
@@ -129,7 +127,7 @@ func render(failure *fault.Error, requestID string) (status int, body []byte) {
 	switch {
 	case failure.Unprocessable:
 		entry.status = http.StatusUnprocessableEntity
-	case failure.Reason == reasonHeaders:
+	case failure.Reason == gate.ReasonHeaders:
 		entry.status = http.StatusRequestHeaderFieldsTooLarge
 	}
 	problem := api.Problem{

@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/gate"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
 
@@ -91,7 +92,7 @@ func (m operationMux) HandleFunc(pattern string, handler func(http.ResponseWrite
 // operations, and answers for whatever panics there.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	call := &call{id: requestID(r.Header)}
+	call := &call{id: gate.RequestID(r.Header)}
 	answer := &answer{ResponseWriter: w}
 	ctx := telemetry.WithRequest(telemetry.FromHeader(r.Context(), r.Header), call.id)
 	ctx, span := telemetry.StartSpan(ctx, r.Method)
@@ -118,7 +119,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler)
 		}
 	}()
-	if err := checkTarget(r); err != nil {
+	if err := gate.Target(r); err != nil {
 		f.fail(answer, r, err)
 		return
 	}
@@ -181,15 +182,15 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	if err != nil {
 		return fault.New(fault.NotFound, "There is nothing at this path.")
 	}
-	if !accepts(r.Header.Values("Accept"), operation.Media) {
+	if !gate.Accepts(r.Header.Values("Accept"), operation.Media) {
 		return fault.New(fault.NotAcceptable, "This operation answers with %s only.", operation.Media)
 	}
-	object, err := jsonObject(r.Header, body)
+	object, err := gate.JSONObject(r.Header, body)
 	if err != nil {
 		return err
 	}
 	call.keep(r, body)
-	strict := prefersStrict(r.Header.Values("Prefer"))
+	strict := gate.PrefersStrict(r.Header.Values("Prefer"))
 	if strict {
 		w.Header().Set("Preference-Applied", "handling=strict")
 	}

@@ -4,9 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"net/http"
-	"strings"
-
-	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/contract"
@@ -65,21 +62,6 @@ func mismatchFirst(ctx context.Context, check repeatCheck, call *call, refusal e
 		return err
 	}
 	return refusal
-}
-
-// requestID is the caller's own id for the request if it is a good one, and a
-// new one otherwise.
-func requestID(header http.Header) string {
-	if own := header.Values("X-Request-Id"); len(own) == 1 && goodRequestID(own[0]) {
-		return own[0]
-	}
-	return uuid.Must(uuid.NewV7()).String() // fails only without randomness, where nothing works
-}
-
-func goodRequestID(id string) bool {
-	return len(id) >= 1 && len(id) <= 128 && !strings.ContainsFunc(id, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r))
-	})
 }
 
 // authenticate proves who sends the request, over the bytes as received.

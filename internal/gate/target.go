@@ -1,4 +1,10 @@
-package server
+// Package gate judges the form of a request before anything reads it: the
+// target, the headers that say how to read and to answer, and the JSON of the
+// body.
+//
+// It knows no operation, key or workspace. The one invariant: what it lets
+// through, the router, the binder and the database read in one way only.
+package gate
 
 import (
 	"net/http"
@@ -10,12 +16,15 @@ import (
 const (
 	maxTarget  = 8 << 10
 	maxHeaders = 100 // values
+
+	// ReasonHeaders marks the one PAYLOAD_TOO_LARGE that is about headers: 431.
+	ReasonHeaders = "too_many_headers"
 )
 
-// checkTarget lets canonical targets pass and nothing else (decisions 1.8): the
+// Target lets canonical targets pass and nothing else (decisions 1.8): the
 // bytes that were signed are then the very ones that the router matches, and it
 // never has a reason to clean, decode or redirect.
-func checkTarget(r *http.Request) error {
+func Target(r *http.Request) error {
 	if len(r.RequestURI) > maxTarget {
 		return fault.New(fault.URITooLong, "The target of the request is longer than %d bytes.", maxTarget)
 	}
@@ -28,7 +37,7 @@ func checkTarget(r *http.Request) error {
 	}
 	if count > maxHeaders {
 		return &fault.Error{
-			Code: fault.PayloadTooLarge, Reason: reasonHeaders,
+			Code: fault.PayloadTooLarge, Reason: ReasonHeaders,
 			Message: "The request has too many header fields.",
 		}
 	}

@@ -1,0 +1,101 @@
+package gate
+
+import (
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/strictjson"
+)
+
+// JSONObject is the body as a JSON object that passed the JSON gate; an empty
+// one is {}.
+func JSONObject(header http.Header, body []byte) ([]byte, error) {
+	if len(body) == 0 {
+		return []byte("{}"), nil
+	}
+	if encoding := header.Values("Content-Encoding"); len(encoding) > 1 || len(encoding) == 1 && !strings.EqualFold(encoding[0], "identity") {
+		return nil, fault.New(fault.UnsupportedMediaType, "Send the body without a Content-Encoding.")
+	}
+	types := header.Values("Content-Type")
+	if len(types) != 1 || !isJSON(types[0]) {
+		return nil, fault.New(fault.UnsupportedMediaType, "Send the body as application/json in UTF-8.")
+	}
+	return body, strictjson.CheckObject(body)
+}
+
+func isJSON(contentType string) bool {
+	media, parameters, err := mime.ParseMediaType(contentType)
+	charset, given := parameters["charset"]
+	return err == nil && media == "application/json" && (!given || strings.EqualFold(charset, "utf-8"))
+}
+
+// Accepts reports whether an Accept header allows the media type. The most
+// specific range that fits decides (RFC 9110, 12.5.1); no header allows all.
+func Accepts(header []string, media string) bool {
+	if len(header) == 0 {
+		return true
+	}
+	kind, _, _ := strings.Cut(media, "/")
+	best, allowed := 0, false
+	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
+		name, rest, _ := strings.Cut(entry, ";")
+		specific := 0
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case media:
+			specific = 3
+		case kind + "/*":
+			specific = 2
+		case "*/*":
+			specific = 1
+		}
+		if specific > best {
+			best, allowed = specific, wanted(rest)
+		}
+	}
+	return allowed || strings.TrimSpace(strings.Join(header, "")) == ""
+}
+
+// wanted reports whether the parameters of a media range leave it a weight.
+func wanted(parameters string) bool {
+	for parameter := range strings.SplitSeq(parameters, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
+		if strings.EqualFold(strings.TrimSpace(name), "q") {
+			weight, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return err == nil && weight > 0
+		}
+	}
+	return true
+}
+
+// PrefersStrict reports whether a Prefer header asks for handling=strict
+// (RFC 7240).
+func PrefersStrict(header []string) bool {
+	for preference := range strings.SplitSeq(strings.Join(header, ","), ",") {
+		preference, _, _ = strings.Cut(preference, ";")
+		name, value, _ := strings.Cut(preference, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "handling") {
+			return strings.EqualFold(strings.Trim(strings.TrimSpace(value), `"`), "strict")
+		}
+	}
+	return false
+}
+
+// RequestID is the caller's own id for the request if it is a good one, and a
+// new one otherwise.
+func RequestID(header http.Header) string {
+	if own := header.Values("X-Request-Id"); len(own) == 1 && goodRequestID(own[0]) {
+		return own[0]
+	}
+	return uuid.Must(uuid.NewV7()).String() // fails only without randomness, where nothing works
+}
+
+func goodRequestID(id string) bool {
+	return len(id) >= 1 && len(id) <= 128 && !strings.ContainsFunc(id, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r))
+	})
+}
