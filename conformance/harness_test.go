@@ -13,11 +13,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/conformance/probe"
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/workspace"
 )
 
 // TestMain stops what the tests booted.
@@ -100,7 +102,7 @@ func boot(t *testing.T) *probe.Target {
 	}
 	running := node(t, dsn, authority)
 	life.Cleanup(func() { running.Stop(ctx) })
-	pool, err := postgres.Open(ctx, dsn, "conformance", 4)
+	pool, err := postgres.Open(ctx, dsn, "conformance", postgres.Owner, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +149,7 @@ func makeWorkspace(t *testing.T, ctx context.Context, pool *pgxpool.Pool, name s
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.New().WorkspaceInsert(ctx, pool, db.WorkspaceInsertParams{ID: id, Name: name, Plan: "enterprise"}); err != nil {
+	if _, err := workspace.Create(ctx, pool, workspace.CreateParams{ID: id, Name: name, Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)}); err != nil {
 		t.Fatalf("make workspace %s: %v", name, err)
 	}
 	return id

@@ -52,7 +52,7 @@ func newCrowd(t *testing.T) *crowd {
 	c := &crowd{dsn: pgtest.DSN(t), authority: authority}
 	c.node = node(t, c.dsn, authority)
 	t.Cleanup(func() { c.node.Stop(context.Background()) })
-	if c.pool, err = postgres.Open(t.Context(), c.dsn, "conformance", 4); err != nil {
+	if c.pool, err = postgres.Open(t.Context(), c.dsn, "conformance", postgres.Owner, 4); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.pool.Close)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/status"
 )
@@ -22,6 +23,23 @@ type APIKey struct {
 	AllowedWorkflowIds []uuid.UUID
 	CreatedAt          time.Time
 	RevokedAt          *time.Time
+	ExpiresAt          *time.Time
+	ReplacedBy         *uuid.UUID
+	CreatedBy          *uuid.UUID
+}
+
+type AuditEvent struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Action      string
+	ActorKind   string
+	ActorID     *uuid.UUID
+	ActorName   *string
+	SubjectKind *string
+	SubjectID   *string
+	Details     []byte
+	RequestID   *string
+	CreatedAt   time.Time
 }
 
 type Callback struct {
@@ -55,6 +73,37 @@ type CallbackAttempt struct {
 	Delivered   bool
 }
 
+type CallbackAttemptsDefault struct {
+	WorkspaceID uuid.UUID
+	ExecutionID uuid.UUID
+	Attempt     int32
+	StartedAt   time.Time
+	DurationMs  int32
+	HTTPStatus  *int16
+	Error       []byte
+	Delivered   bool
+}
+
+type CallbacksDefault struct {
+	WorkspaceID   uuid.UUID
+	ExecutionID   uuid.UUID
+	URL           string
+	Sealed        []byte
+	Signed        bool
+	HeaderNames   []string
+	Body          []byte
+	State         string
+	Round         int32
+	Tries         int32
+	AttemptCount  int32
+	JobID         *int64
+	DueAt         *time.Time
+	LastAttemptAt *time.Time
+	DeliveredAt   *time.Time
+	LastError     []byte
+	CreatedAt     time.Time
+}
+
 type ComponentExecution struct {
 	WorkspaceID      uuid.UUID
 	ID               uuid.UUID
@@ -72,14 +121,77 @@ type ComponentExecution struct {
 	Epoch            int32
 	WorkerID         *int32
 	JobID            int64
+	Parked           bool
 	HasCallback      bool
 	Traceparent      *string
 	Output           []byte
 	Error            []byte
+	Reserved         credit.Amount
 	Usage            credit.Amount
 	CreatedAt        time.Time
 	UpdatedAt        time.Time
 	FinishedAt       *time.Time
+}
+
+type ComponentExecutionsDefault struct {
+	WorkspaceID      uuid.UUID
+	ID               uuid.UUID
+	Module           string
+	RepeatRule       string
+	Status           string
+	Call             []byte
+	Attempts         int16
+	Attempt          int16
+	AttemptStartedAt *time.Time
+	Continuing       bool
+	WaitState        []byte
+	NotBefore        *time.Time
+	Crashes          int16
+	Epoch            int32
+	WorkerID         *int32
+	JobID            int64
+	Parked           bool
+	HasCallback      bool
+	Traceparent      *string
+	Output           []byte
+	Error            []byte
+	Reserved         int64
+	Usage            int64
+	CreatedAt        time.Time
+	UpdatedAt        time.Time
+	FinishedAt       *time.Time
+}
+
+type CreditAccount struct {
+	WorkspaceID   uuid.UUID
+	Monthly       credit.Amount
+	UsageLimit    credit.Amount
+	Plan          credit.Amount
+	Paid          credit.Amount
+	Reserved      credit.Amount
+	PlanUsed      credit.Amount
+	AllowanceUsed credit.Amount
+	Month         pgtype.Date
+	Week          pgtype.Date
+	ValidUntil    time.Time
+	Live          int32
+	Parked        int32
+}
+
+type CreditPosting struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Kind        string
+	Reference   string
+	Plan        credit.Amount
+	Paid        credit.Amount
+	Allowance   credit.Amount
+	Usage       credit.Amount
+	Granted     credit.Amount
+	Released    credit.Amount
+	Expired     credit.Amount
+	Note        *string
+	CreatedAt   time.Time
 }
 
 type IdempotencyKey struct {
@@ -90,6 +202,40 @@ type IdempotencyKey struct {
 	BodyHash    []byte
 	ResourceID  uuid.UUID
 	CreatedAt   time.Time
+}
+
+type Invitation struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Email       string
+	Role        string
+	TokenHash   []byte
+	InvitedBy   *uuid.UUID
+	CreatedAt   time.Time
+	ExpiresAt   time.Time
+	AcceptedAt  *time.Time
+	RevokedAt   *time.Time
+}
+
+type Member struct {
+	WorkspaceID uuid.UUID
+	UserID      uuid.UUID
+	Role        string
+	CreatedAt   time.Time
+}
+
+type OpenCall struct {
+	WorkspaceID uuid.UUID
+	Node        uuid.UUID
+	Waits       int32
+	Streams     int32
+	ExpiresAt   time.Time
+}
+
+type RateLimit struct {
+	WorkspaceID uuid.UUID
+	State       []byte
+	UpdatedAt   time.Time
 }
 
 type RiverRiverJob struct {
@@ -107,23 +253,38 @@ type RiverRiverJob struct {
 	Queue       string
 }
 
-type UsagePosting struct {
-	WorkspaceID uuid.UUID
-	Kind        string
-	ReferenceID uuid.UUID
-	Amount      credit.Amount
-	CreatedAt   time.Time
+type Session struct {
+	TokenHash []byte
+	UserID    uuid.UUID
+	CreatedAt time.Time
+	SeenAt    time.Time
+	ExpiresAt time.Time
+}
+
+type User struct {
+	ID           uuid.UUID
+	Email        string
+	Name         string
+	PasswordHash string
+	CreatedAt    time.Time
+	DisabledAt   *time.Time
 }
 
 type Worker struct {
 	ID        int32
 	Host      string
 	StartedAt time.Time
+	Slots     int32
 }
 
 type Workspace struct {
-	ID        uuid.UUID
-	Name      string
-	Plan      string
-	CreatedAt time.Time
+	ID               uuid.UUID
+	Name             string
+	Plan             string
+	CreatedAt        time.Time
+	CustomRps        *int32
+	CustomRph        *int32
+	CustomCredits    *credit.Amount
+	CustomUsageLimit *credit.Amount
+	BillingStoppedAt *time.Time
 }

@@ -7,17 +7,26 @@ package db
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/weft-automation/weft/internal/credit"
 )
 
 const workspaceGetByName = `-- name: WorkspaceGetByName :one
 SELECT id, name, plan, created_at FROM workspaces WHERE name = $1
 `
 
-func (q *Queries) WorkspaceGetByName(ctx context.Context, db DBTX, name string) (Workspace, error) {
+type WorkspaceGetByNameRow struct {
+	ID        uuid.UUID
+	Name      string
+	Plan      string
+	CreatedAt time.Time
+}
+
+func (q *Queries) WorkspaceGetByName(ctx context.Context, db DBTX, name string) (WorkspaceGetByNameRow, error) {
 	row := db.QueryRow(ctx, workspaceGetByName, name)
-	var i Workspace
+	var i WorkspaceGetByNameRow
 	err := row.Scan(
 		&i.ID,
 		&i.Name,
@@ -28,17 +37,39 @@ func (q *Queries) WorkspaceGetByName(ctx context.Context, db DBTX, name string) 
 }
 
 const workspaceInsert = `-- name: WorkspaceInsert :exec
-INSERT INTO workspaces (id, name, plan) VALUES ($1, $2, $3)
+WITH made AS (
+    INSERT INTO workspaces (id, name, plan) VALUES ($2, $3, $4) RETURNING id
+), opened AS (
+    INSERT INTO credit_accounts (workspace_id, monthly, usage_limit, paid, month, week, valid_until)
+    SELECT made.id, $5, $6, $7, '1970-01-01', '1970-01-01', 'epoch' FROM made
+    RETURNING workspace_id, paid
+)
+INSERT INTO credit_postings (workspace_id, id, kind, reference, paid, granted)
+SELECT opened.workspace_id, $1, 'GRANT', 'opening', opened.paid, -opened.paid FROM opened WHERE opened.paid > 0
 `
 
 type WorkspaceInsertParams struct {
-	ID   uuid.UUID
-	Name string
-	Plan string
+	PostingID  uuid.UUID
+	ID         uuid.UUID
+	Name       string
+	Plan       string
+	Monthly    credit.Amount
+	UsageLimit credit.Amount
+	Paid       credit.Amount
 }
 
+// A workspace with its books: an account on the plan's terms, whose first release
+// is due at once, and the posting of the paid credits that it begins with.
 func (q *Queries) WorkspaceInsert(ctx context.Context, db DBTX, arg WorkspaceInsertParams) error {
-	_, err := db.Exec(ctx, workspaceInsert, arg.ID, arg.Name, arg.Plan)
+	_, err := db.Exec(ctx, workspaceInsert,
+		arg.PostingID,
+		arg.ID,
+		arg.Name,
+		arg.Plan,
+		arg.Monthly,
+		arg.UsageLimit,
+		arg.Paid,
+	)
 	return err
 }
 

@@ -40,8 +40,8 @@ func TestAB10EveryParserOfForeignTextIsFuzzed(t *testing.T) {
 	fuzzed := map[string]string{
 		"the signed message":  `internal/signature/.*Fuzz`,
 		"the JSON gate":       `internal/strictjson/.*Fuzz`,
-		"the URL gate":        `internal/server/.*FuzzURLGate`,
-		"the header gate":     `internal/(server|auth)/.*Fuzz\w*(Header|Proof)`,
+		"the URL gate":        `internal/gate/.*FuzzURLGate`,
+		"the header gate":     `internal/gate/.*Fuzz\w*Header`,
 		"the stream's frames": `internal/sse/.*Fuzz`,
 		"callback addresses":  `internal/egress/.*Fuzz\w*URL`,
 		"callback headers":    `internal/egress/.*Fuzz\w*Header`,

@@ -73,10 +73,10 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.untrace, err = telemetry.StartTracing(ctx, a.cfg.TraceEndpoint, Version, a.log); err != nil {
 		return err
 	}
-	if a.pools, err = openPools(ctx, a.cfg); err != nil {
+	if err := checkSchema(ctx, a.cfg.DatabaseURL); err != nil {
 		return err
 	}
-	if err := postgres.CheckSchema(ctx, a.pools.api); err != nil {
+	if a.pools, err = openPools(ctx, a.cfg); err != nil {
 		return err
 	}
 	a.guard = egress.New(egress.Policy{
@@ -109,7 +109,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	}
 	a.service = execution.NewService(deps, local)
 	a.callbacks = callback.NewService(a.pools.api, inserter)
-	if a.verifier, err = auth.NewVerifier(a.pools.api, auth.Options{Leeway: a.cfg.TimestampLeeway}); err != nil {
+	if a.verifier, err = auth.NewVerifier(a.pools.system, auth.Options{Leeway: a.cfg.TimestampLeeway}); err != nil {
 		return err
 	}
 	return a.buildDoors(registry)
@@ -119,11 +119,12 @@ func (a *App) build(ctx context.Context) (err error) {
 func (a *App) observe(registry *component.Registry) {
 	a.metrics = telemetry.NewMetrics(Version)
 	a.metrics.WatchPool("api", a.pools.api)
+	a.metrics.WatchPool("system", a.pools.system)
 	if a.cfg.Work {
 		a.metrics.WatchPool("work", a.pools.work)
 		a.metrics.WatchPool("queue", a.pools.queue)
 	}
-	a.metrics.WatchDatabase(a.pools.api)
+	a.metrics.WatchDatabase(a.pools.system)
 	a.metrics.WatchStuck(registry.Stuck)
 }
 
@@ -131,7 +132,7 @@ func (a *App) observe(registry *component.Registry) {
 func (a *App) start(ctx context.Context) error {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.background = cancel
-	relay := &notify.Relay{Hub: a.hub, DSN: a.cfg.DatabaseURL, Log: a.log, Changed: execution.Changed(a.pools.api), Lost: a.metrics.ListenLost}
+	relay := &notify.Relay{Hub: a.hub, DSN: a.cfg.DatabaseURL, Log: a.log, Changed: execution.Changed(a.pools.system), Lost: a.metrics.ListenLost}
 	a.running.Go(func() { relay.Run(background) })
 	if a.half != nil {
 		if err := a.half.start(ctx, background, &a.running); err != nil {
@@ -207,20 +208,24 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 
 // pools are the connections by purpose: none can starve another.
 type pools struct {
-	api   *pgxpool.Pool // requests
-	work  *pgxpool.Pool // what executions and deliveries write; nil where none run
-	queue *pgxpool.Pool // the queue's own; likewise
+	api    *pgxpool.Pool // requests, each within its workspace
+	system *pgxpool.Pool // who calls, and upkeep: what looks across workspaces
+	work   *pgxpool.Pool // what executions and deliveries write; nil where none run
+	queue  *pgxpool.Pool // the queue's own; likewise
 }
 
 func openPools(ctx context.Context, cfg Config) (p *pools, err error) {
 	p = &pools{}
-	if p.api, err = postgres.Open(ctx, cfg.DatabaseURL, "api", 16); err != nil || !cfg.Work {
+	if p.api, err = postgres.Open(ctx, cfg.DatabaseURL, "api", postgres.API, 16); err != nil {
 		return p, err
 	}
-	if p.work, err = postgres.Open(ctx, cfg.DatabaseURL, "work", 12); err != nil {
+	if p.system, err = postgres.Open(ctx, cfg.DatabaseURL, "system", postgres.System, 6); err != nil || !cfg.Work {
 		return p, err
 	}
-	p.queue, err = postgres.OpenUnhurried(ctx, cfg.DatabaseURL, "queue", 16)
+	if p.work, err = postgres.Open(ctx, cfg.DatabaseURL, "work", postgres.System, 12); err != nil {
+		return p, err
+	}
+	p.queue, err = postgres.OpenUnhurried(ctx, cfg.DatabaseURL, "queue", postgres.System, 16)
 	return p, err
 }
 
@@ -231,7 +236,7 @@ func (p *pools) close() {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		for _, pool := range []*pgxpool.Pool{p.api, p.work, p.queue} {
+		for _, pool := range []*pgxpool.Pool{p.api, p.system, p.work, p.queue} {
 			if pool != nil {
 				pool.Close()
 			}
@@ -243,9 +248,20 @@ func (p *pools) close() {
 	}
 }
 
+// checkSchema says whether the database is at this binary's schema. It asks under
+// no role: in a schema that is too old there is none yet.
+func checkSchema(ctx context.Context, dsn string) error {
+	pool, err := postgres.Open(ctx, dsn, "check", postgres.Owner, 1)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return postgres.CheckSchema(ctx, pool)
+}
+
 // Migrate brings the database to this binary's schema.
 func Migrate(ctx context.Context, dsn string) error {
-	pool, err := postgres.OpenUnhurried(ctx, dsn, "migrate", 4)
+	pool, err := postgres.OpenUnhurried(ctx, dsn, "migrate", postgres.Owner, 4)
 	if err != nil {
 		return err
 	}

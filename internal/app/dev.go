@@ -21,9 +21,12 @@ import (
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/demo"
 	"github.com/weft-automation/weft/internal/devdb"
+	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/workspace"
 )
 
 // DevConfig is what `weft dev` can be told.
@@ -83,7 +86,7 @@ func Dev(ctx context.Context, dev DevConfig) error {
 // before anybody can be told that it is ready.
 func (dev DevConfig) run(ctx context.Context, cfg Config, demoAddr string) error {
 	cfg.beforeServing = func(ctx context.Context, a *App) error {
-		c, err := dev.credentials(ctx, a.pools.api, a.URL())
+		c, err := dev.credentials(ctx, a.pools.system, a.URL())
 		if err != nil {
 			return err
 		}
@@ -162,11 +165,7 @@ func (dev DevConfig) workspace(ctx context.Context, pool *pgxpool.Pool) (uuid.UU
 	if !postgres.NotFound(err) {
 		return uuid.Nil, fmt.Errorf("read the workspace of weft dev: %w", err)
 	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return uuid.Nil, err
-	}
-	return id, q.WorkspaceInsert(ctx, pool, db.WorkspaceInsertParams{ID: id, Name: devWorkspace, Plan: dev.Plan})
+	return workspace.Create(ctx, pool, workspace.CreateParams{Name: devWorkspace, Plan: plan.Name(dev.Plan), Paid: credit.Credits(1_000_000)})
 }
 
 // writeCredentials replaces the file in one step: no reader sees half of it.

@@ -41,6 +41,8 @@ var places = map[string]place{
 	"internal/fault":      {level: 0, why: "the one error with a meaning across packages"},
 	"internal/crashpoint": {level: 0, why: "named places where a test kills the process"},
 
+	"internal/plan": {level: 1, inside: []string{"internal/credit"}, why: "what the plans give"},
+
 	// Pure tools: no database, no domain.
 	"internal/signature":         {level: 1, inside: []string{"internal/fault"}, why: "what bytes are signed"},
 	"internal/strictjson":        {level: 1, inside: []string{"internal/fault"}, why: "what JSON may be decoded"},
@@ -65,7 +67,7 @@ var places = map[string]place{
 		level: 2, inside: []string{"internal/status", "internal/credit", "internal/fault"},
 		outside: []string{ids, pgx}, why: "queries and rows",
 	},
-	"internal/postgres":  {level: 2, outside: []string{pgx, river, "github.com/vgarvardt/pgx-google-uuid/v5"}, why: "pools and migrations, no word of the domain"},
+	"internal/postgres":  {level: 2, outside: []string{ids, pgx, river, "github.com/vgarvardt/pgx-google-uuid/v5"}, why: "pools and migrations, no word of the domain"},
 	"internal/devdb":     {level: 2, outside: []string{pgx}, why: "a private server, no word of the schema"},
 	"internal/telemetry": {level: 2, inside: []string{"internal/status"}, outside: []string{ids, pgx, traces, "github.com/prometheus/client_golang"}, why: "what Weft says about itself"},
 
@@ -86,6 +88,10 @@ var places = map[string]place{
 	"internal/component": {
 		level: 3, inside: []string{"internal/credit", "internal/fault", "internal/strictjson"},
 		outside: []string{ids, schema}, why: "what a module is; no database, no queue, no HTTP server",
+	},
+	"internal/workspace": {
+		level: 3, inside: []string{"gen/db", "internal/credit", "internal/plan", "internal/postgres"}, outside: []string{ids},
+		why: "workspaces and who belongs to them",
 	},
 	"internal/client": {level: 3, inside: []string{"gen/api", "internal/signature", "internal/sse", "internal/strictjson"}, outside: []string{ids}, why: "the other end of the wire"},
 	"internal/demo":   {level: 3, why: "the upstream of weft dev's own"},
@@ -114,7 +120,7 @@ var places = map[string]place{
 	},
 	"internal/server": {
 		level:   6,
-		inside:  []string{"gen/api", "internal/auth", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/execution", "internal/fault", "internal/idempotency", "internal/portal", "internal/record", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres"},
+		inside:  []string{"gen/api", "internal/auth", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/execution", "internal/fault", "internal/gate", "internal/idempotency", "internal/portal", "internal/record", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres"},
 		outside: []string{ids, traces}, why: "HTTP only: no SQL, no queue; of postgres it knows when to say 503",
 	},
 	"internal/portal": {level: 5, inside: []string{"gen/api"}, why: "the docs, from the spec"},

@@ -18,13 +18,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/workspace"
 )
 
 // logBook collects what a process logs.
@@ -77,10 +79,10 @@ func startWhole(t *testing.T, change func(*Config)) *whole {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.New().WorkspaceInsert(t.Context(), w.app.pools.api, db.WorkspaceInsertParams{ID: workspaceID, Name: "whole", Plan: "enterprise"}); err != nil {
+	if _, err := workspace.Create(t.Context(), w.app.pools.system, workspace.CreateParams{ID: workspaceID, Name: "whole", Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)}); err != nil {
 		t.Fatal(err)
 	}
-	if w.key, err = auth.NewKeys(w.app.pools.api).Create(t.Context(), auth.CreateParams{WorkspaceID: workspaceID, Label: "whole"}); err != nil {
+	if w.key, err = auth.NewKeys(w.app.pools.system).Create(t.Context(), auth.CreateParams{WorkspaceID: workspaceID, Label: "whole"}); err != nil {
 		t.Fatal(err)
 	}
 	signer, err := client.NewSigner(w.key.APIKey, w.key.APISecret)
@@ -172,8 +174,8 @@ func dump(t *testing.T, dsn string) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
-	rows, err := conn.Query(t.Context(), `SELECT format('%I.%I', table_schema, table_name) FROM information_schema.tables
-		WHERE table_schema IN ('public', 'river') AND table_type = 'BASE TABLE'`)
+	rows, err := conn.Query(t.Context(), `SELECT oid::regclass::text FROM pg_class
+		WHERE relnamespace IN ('public'::regnamespace, 'river'::regnamespace) AND relkind IN ('r', 'p') AND NOT relispartition`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +188,7 @@ func dump(t *testing.T, dsn string) string {
 	}
 	var all bytes.Buffer
 	for _, table := range tables {
-		if _, err := conn.PgConn().CopyTo(t.Context(), &all, "COPY "+table+" TO STDOUT"); err != nil {
+		if _, err := conn.PgConn().CopyTo(t.Context(), &all, "COPY (SELECT * FROM "+table+") TO STDOUT"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,11 +14,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/signature"
+	"github.com/weft-automation/weft/internal/workspace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -65,7 +67,7 @@ func setup(t *testing.T, opts auth.Options) *bundle {
 func (b *bundle) newWorkspace(t *testing.T) uuid.UUID {
 	t.Helper()
 	id := uuid.Must(uuid.NewV7())
-	err := db.New().WorkspaceInsert(t.Context(), b.pool, db.WorkspaceInsertParams{ID: id, Name: id.String(), Plan: "enterprise"})
+	_, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{ID: id, Name: id.String(), Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)})
 	if err != nil {
 		t.Fatal(err)
 	}

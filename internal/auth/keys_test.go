@@ -96,7 +96,7 @@ func dumpAll(t *testing.T, b *bundle) string {
 	defer conn.Release()
 	var dump bytes.Buffer
 	for _, table := range tables {
-		if _, err := conn.Conn().PgConn().CopyTo(t.Context(), &dump, "COPY "+table+" TO STDOUT"); err != nil {
+		if _, err := conn.Conn().PgConn().CopyTo(t.Context(), &dump, "COPY (SELECT * FROM "+table+") TO STDOUT"); err != nil {
 			t.Fatal(err)
 		}
 	}

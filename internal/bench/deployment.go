@@ -14,11 +14,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/workspace"
 )
 
 // deployment is a running Weft and a key to it.
@@ -85,7 +87,7 @@ func (d *deployment) open(ctx context.Context, dsn string) (err error) {
 	if err := d.api.ready(ctx, "http://"+d.addr+"/readyz", startTime); err != nil {
 		return err
 	}
-	d.pool, err = postgres.Open(ctx, dsn, "bench", 4)
+	d.pool, err = postgres.Open(ctx, dsn, "bench", postgres.Owner, 4)
 	return err
 }
 
@@ -141,7 +143,7 @@ func (d *deployment) prepare(ctx context.Context, dsn string) error {
 	if err := app.Migrate(ctx, dsn); err != nil {
 		return err
 	}
-	pool, err := postgres.Open(ctx, dsn, "bench", 1)
+	pool, err := postgres.Open(ctx, dsn, "bench", postgres.Owner, 1)
 	if err != nil {
 		return err
 	}
@@ -149,7 +151,7 @@ func (d *deployment) prepare(ctx context.Context, dsn string) error {
 	if d.workspaceID, err = uuid.NewV7(); err != nil {
 		return err
 	}
-	err = db.New().WorkspaceInsert(ctx, pool, db.WorkspaceInsertParams{ID: d.workspaceID, Name: "bench", Plan: "enterprise"})
+	_, err = workspace.Create(ctx, pool, workspace.CreateParams{ID: d.workspaceID, Name: "bench", Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)})
 	if err != nil {
 		return fmt.Errorf("make the workspace: %w", err)
 	}

@@ -24,7 +24,7 @@ func (r *rig) floorPool(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := postgres.Open(ctx, dsn, "bench", 80)
+	pool, err := postgres.Open(ctx, dsn, "bench", postgres.Owner, 80)
 	if err != nil {
 		return nil, err
 	}

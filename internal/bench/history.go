@@ -79,8 +79,8 @@ FROM component_executions e, LATERAL (
 WHERE e.id = $1`
 }
 
-const fillPostings = `INSERT INTO usage_postings (workspace_id, kind, reference_id, amount, created_at)
-SELECT e.workspace_id, 'execution', e.id, e.usage, e.finished_at FROM component_executions e
+const fillPostings = `INSERT INTO credit_postings (workspace_id, id, kind, reference, allowance, usage, created_at)
+SELECT e.workspace_id, e.id, 'EXECUTION', e.id::text, -e.usage, e.usage, e.finished_at FROM component_executions e
 ON CONFLICT DO NOTHING`
 
 // fill writes finished executions and their postings past the service, and
@@ -117,7 +117,7 @@ func (r *rig) fill(ctx context.Context, d *deployment) error {
 		r.say("P11: %d of %d finished executions after %s", last, r.Rows, time.Since(began).Round(time.Second))
 	}
 	for _, statement := range []string{
-		fillPostings, "VACUUM (ANALYZE) component_executions", "VACUUM (ANALYZE) usage_postings", "RESET statement_timeout", "RESET synchronous_commit",
+		fillPostings, "VACUUM (ANALYZE) component_executions", "VACUUM (ANALYZE) credit_postings", "RESET statement_timeout", "RESET synchronous_commit",
 	} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("fill the database: %w", err)

@@ -26,13 +26,18 @@ type Charge struct {
 // ChargeManyTx posts the usage of executions that become final in tx. An amount
 // of zero is posted too: every final execution has exactly one posting.
 func ChargeManyTx(ctx context.Context, tx pgx.Tx, charges []Charge) error {
-	var p db.UsagePostManyParams
+	var p db.PostingInsertExecutionsParams
 	for _, c := range charges {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return fmt.Errorf("make posting id: %w", err)
+		}
+		p.Ids = append(p.Ids, id)
 		p.WorkspaceIds = append(p.WorkspaceIds, c.WorkspaceID)
-		p.ReferenceIds = append(p.ReferenceIds, c.ExecutionID)
+		p.ExecutionIds = append(p.ExecutionIds, c.ExecutionID)
 		p.Amounts = append(p.Amounts, int64(c.Amount))
 	}
-	if err := db.New().UsagePostMany(ctx, tx, p); err != nil {
+	if err := db.New().PostingInsertExecutions(ctx, tx, p); err != nil {
 		return fmt.Errorf("post usage: %w", err)
 	}
 	return nil

@@ -20,7 +20,7 @@ const childDSN = "CALLBACK_TEST_CHILD_DSN"
 // runChild delivers what the queue brings until the process is killed.
 func runChild(dsn string) {
 	ctx := context.Background()
-	pool, err := postgres.Open(ctx, dsn, "child", 4)
+	pool, err := postgres.Open(ctx, dsn, "child", postgres.Owner, 4)
 	if err != nil {
 		panic(err)
 	}

@@ -30,20 +30,20 @@ var rules = []struct{ name, query string }{
 		SELECT id || ' is ' || status || ', worker ' || COALESCE(worker_id::text, 'none') || ', job ' || job_id
 		FROM component_executions WHERE finished_at IS NULL`},
 	{"I3 every final execution has one posting of its usage", `
-		SELECT e.id || ' used ' || e.usage || ', posted ' || COALESCE(p.amount::text, 'nothing')
+		SELECT e.id || ' used ' || e.usage || ', posted ' || COALESCE(p.usage::text, 'nothing')
 		FROM component_executions e
-		LEFT JOIN usage_postings p ON p.workspace_id = e.workspace_id AND p.reference_id = e.id AND p.kind = 'execution'
-		WHERE e.finished_at IS NOT NULL AND p.amount IS DISTINCT FROM e.usage`},
+		LEFT JOIN credit_postings p ON p.workspace_id = e.workspace_id AND p.reference = e.id::text AND p.kind = 'EXECUTION'
+		WHERE e.finished_at IS NOT NULL AND p.usage IS DISTINCT FROM e.usage`},
 	{"I3 no posting without a final execution, none twice", `
-		SELECT p.reference_id || ' posted ' || count(*) || ' times'
-		FROM usage_postings p
-		LEFT JOIN component_executions e ON p.workspace_id = e.workspace_id AND p.reference_id = e.id AND e.finished_at IS NOT NULL
-		GROUP BY p.reference_id HAVING count(*) <> 1 OR count(e.id) <> 1`},
+		SELECT p.reference || ' posted ' || count(*) || ' times'
+		FROM credit_postings p
+		LEFT JOIN component_executions e ON p.workspace_id = e.workspace_id AND p.reference = e.id::text AND e.finished_at IS NOT NULL
+		WHERE p.kind = 'EXECUTION' GROUP BY p.reference HAVING count(*) <> 1 OR count(e.id) <> 1`},
 	{"I3 what is completed is charged, what failed is not", `
 		SELECT id || ' is ' || status || ' and used ' || usage
 		FROM component_executions WHERE (status = 'COMPLETED') <> (usage > 0)`},
 	{"I5 the database refuses to change final rows", `
-		SELECT 'the trigger of ' || name || ' is off' FROM unnest(ARRAY['component_executions_final', 'usage_postings_append_only']) AS name
+		SELECT 'the trigger of ' || name || ' is off' FROM unnest(ARRAY['component_executions_final', 'credit_postings_append_only']) AS name
 		WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgname = name AND t.tgenabled = 'O')`},
 	{"I6 every callback is settled", `
 		SELECT execution_id || ' is ' || state || ' after ' || attempt_count || ' attempts' FROM callbacks WHERE state IN ('PENDING', 'QUEUED')`},
@@ -64,8 +64,8 @@ var rules = []struct{ name, query string }{
 			LEFT JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id WHERE e.id IS NULL
 		UNION ALL SELECT 'attempt ' || a.execution_id FROM callback_attempts a
 			LEFT JOIN callbacks c ON c.workspace_id = a.workspace_id AND c.execution_id = a.execution_id WHERE c.execution_id IS NULL
-		UNION ALL SELECT 'posting ' || p.reference_id FROM usage_postings p
-			LEFT JOIN component_executions e ON e.workspace_id = p.workspace_id AND e.id = p.reference_id WHERE e.id IS NULL
+		UNION ALL SELECT 'posting ' || p.reference FROM credit_postings p
+			LEFT JOIN component_executions e ON e.workspace_id = p.workspace_id AND e.id::text = p.reference WHERE p.kind = 'EXECUTION' AND e.id IS NULL
 		UNION ALL SELECT 'execution ' || e.id FROM component_executions e
 			LEFT JOIN workspaces w ON w.id = e.workspace_id WHERE w.id IS NULL
 		UNION ALL SELECT 'key ' || k.resource_id FROM idempotency_keys k
@@ -314,7 +314,7 @@ func (s *scene) checkLogs() {
 func (s *scene) summary() string {
 	return fmt.Sprintf("%d executions, %d repeated effects, %d callbacks (%d sent again after a 2xx), %d postings, %d states read",
 		s.ledger.count(), s.upstream.repeats(), s.receiver.delivered(), s.receiver.doubled(),
-		s.number("SELECT count(*) FROM usage_postings"), s.ledger.reads)
+		s.number("SELECT count(*) FROM credit_postings WHERE kind = 'EXECUTION'"), s.ledger.reads)
 }
 
 // TestTheCheckerSees breaks each rule that SQL can see once.
@@ -329,7 +329,7 @@ func TestTheCheckerSees(t *testing.T) {
 		return fmt.Sprintf(` VALUES ('%s', '%s', 'M', '', 1, 1, now(), now(), %s)`, id, id, more)
 	}
 	final := row("status, finished_at, usage") + values("'COMPLETED', now(), 2") + ";"
-	post := fmt.Sprintf("INSERT INTO usage_postings (workspace_id, kind, reference_id, amount) VALUES ('%s', 'execution', '%s', %%d);", id, id)
+	post := fmt.Sprintf("INSERT INTO credit_postings (workspace_id, id, kind, reference, allowance, usage) VALUES ('%s', '%s', 'EXECUTION', '%s', -%%[1]d, %%[1]d);", id, id, id)
 	callback := fmt.Sprintf("INSERT INTO callbacks (workspace_id, execution_id, url, signed, body, created_at, state, attempt_count) VALUES ('%s', '%s', '', false, '', now(), '%%s', 1);", id, id)
 	cases := []struct{ rule, breach string }{
 		{"I2 every execution is final", row("status") + values("'CREATED'")},

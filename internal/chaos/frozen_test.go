@@ -78,7 +78,7 @@ func (s *scene) fingerprint() print {
 func (s *scene) fingerprintOf(ids []string) print {
 	s.t.Helper()
 	lines, err := s.breaches(s.t.Context(), fmt.Sprintf(`SELECT md5(string_agg(e::text || p::text, '' ORDER BY e.id))
-		FROM component_executions e JOIN usage_postings p ON p.workspace_id = e.workspace_id AND p.reference_id = e.id
+		FROM component_executions e JOIN credit_postings p ON p.workspace_id = e.workspace_id AND p.reference = e.id::text
 		WHERE e.id = ANY('{%s}')`, strings.Join(ids, ",")))
 	if err != nil || len(lines) != 1 {
 		s.t.Fatalf("fingerprint: %v, %v", lines, err)

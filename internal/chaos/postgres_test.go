@@ -122,7 +122,7 @@ func ownServer(t *testing.T, settings map[string]string) *server {
 // from those of the service.
 func openPool(t testing.TB, dsn string) *pgxpool.Pool {
 	t.Helper()
-	pool, err := postgres.Open(context.Background(), dsn, "chaos", 4)
+	pool, err := postgres.Open(context.Background(), dsn, "chaos", postgres.Owner, 4)
 	if err != nil {
 		t.Fatal(err)
 	}

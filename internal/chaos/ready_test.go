@@ -194,7 +194,7 @@ func TestOP07MetricsAgreeWithTheDatabase(t *testing.T) {
 		{"weft_executions_finished_total", []string{`state="COMPLETED"`}, "SELECT count(*) FROM component_executions WHERE status = 'COMPLETED'"},
 		{"weft_executions_finished_total", []string{`state="FAILED"`}, "SELECT count(*) FROM component_executions WHERE status = 'FAILED'"},
 		{"weft_execution_attempts_total", nil, "SELECT sum(attempt) FROM component_executions"},
-		{"weft_usage_postings_total", nil, "SELECT count(*) FROM usage_postings"},
+		{"weft_usage_postings_total", nil, "SELECT count(*) FROM credit_postings WHERE kind = 'EXECUTION'"},
 		{"weft_callback_attempts_total", nil, "SELECT count(*) FROM callback_attempts"},
 		{"weft_callback_attempts_total", []string{`class="delivered"`}, "SELECT count(*) FROM callbacks WHERE delivered_at IS NOT NULL"},
 	} {

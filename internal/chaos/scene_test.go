@@ -16,9 +16,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/workspace"
 )
 
 const masterKey = "Q3n3G9tZVBAr4+yvjYzP13mgUDWGORA53uyZgpLfBTM="
@@ -70,7 +72,7 @@ func (s *scene) newTenant(name string) tenant {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if err := db.New().WorkspaceInsert(s.t.Context(), s.pool, db.WorkspaceInsertParams{ID: id, Name: name, Plan: "enterprise"}); err != nil {
+	if _, err := workspace.Create(s.t.Context(), s.pool, workspace.CreateParams{ID: id, Name: name, Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)}); err != nil {
 		s.t.Fatal(err)
 	}
 	return tenant{id: id}.withKey(s)

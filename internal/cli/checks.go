@@ -82,7 +82,7 @@ func (d *doctorCommand) lookAtPostgres(ctx context.Context, _ *session) []findin
 		}
 		dsn = running
 	}
-	pool, err := postgres.Open(ctx, dsn, "doctor", 1)
+	pool, err := postgres.Open(ctx, dsn, "doctor", postgres.Owner, 1)
 	if err != nil {
 		return []finding{{wrong, err.Error(), "DATABASE_URL has the form postgres://user:password@host:5432/name"}}
 	}

@@ -33,7 +33,7 @@ func (d database) open(ctx context.Context) (pool *pgxpool.Pool, done func(), er
 	if err != nil {
 		return nil, nil, err
 	}
-	pool, err = postgres.Open(ctx, dsn, "cli", 2)
+	pool, err = postgres.Open(ctx, dsn, "cli", postgres.Owner, 2)
 	if err != nil {
 		stop()
 		return nil, nil, err

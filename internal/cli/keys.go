@@ -15,7 +15,9 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/workspace"
 )
 
 // keysCommand works on the database: whoever reaches that may make keys.
@@ -26,13 +28,13 @@ type keysCommand struct {
 }
 
 // workspace is whose keys.
-type workspace struct {
+type inWorkspace struct {
 	database
 	Workspace string `default:"dev" placeholder:"NAME" help:"Name of the workspace (${default})."`
 }
 
 type keysCreate struct {
-	workspace
+	inWorkspace
 	Label        string      `default:"weft keys create" placeholder:"TEXT" help:"What the key is for."`
 	Workflows    []uuid.UUID `name:"workflow" placeholder:"ID" help:"Restrict the key to this workflow; may be repeated."`
 	NewWorkspace bool        `help:"Make the workspace if there is none of that name."`
@@ -89,21 +91,16 @@ func writeNew(path string, text []byte) error {
 }
 
 func (k *keysCreate) make(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return uuid.Nil, fmt.Errorf("make workspace id: %w", err)
-	}
-	err = db.New().WorkspaceInsert(ctx, pool, db.WorkspaceInsertParams{ID: id, Name: k.Workspace, Plan: k.Plan})
-	return id, err
+	return workspace.Create(ctx, pool, workspace.CreateParams{Name: k.Workspace, Plan: plan.Name(k.Plan)})
 }
 
-func (w workspace) find(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
+func (w inWorkspace) find(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
 	row, err := db.New().WorkspaceGetByName(ctx, pool, w.Workspace)
 	return row.ID, err
 }
 
 // explain turns "no row" into words.
-func (w workspace) explain(err error) error {
+func (w inWorkspace) explain(err error) error {
 	if postgres.NotFound(err) {
 		return fmt.Errorf("there is no workspace %q: name one with --workspace (keys create --new-workspace makes it)", w.Workspace)
 	}
@@ -111,7 +108,7 @@ func (w workspace) explain(err error) error {
 }
 
 type keysList struct {
-	workspace
+	inWorkspace
 }
 
 func (k *keysList) Run(s *session) error {
@@ -153,7 +150,7 @@ func workflows(ids []uuid.UUID) string {
 }
 
 type keysRevoke struct {
-	workspace
+	inWorkspace
 	KeyID uuid.UUID `arg:"" name:"key-id" help:"Id of the key, as keys list shows it."`
 }
 

@@ -258,7 +258,7 @@ func TestLE02AnExecutionFinishedManyTimesIsPostedOnce(t *testing.T) {
 	if err == nil {
 		t.Error("a final row could be changed")
 	}
-	if _, err := b.pool.Exec(t.Context(), "DELETE FROM usage_postings"); err == nil {
+	if _, err := b.pool.Exec(t.Context(), "DELETE FROM credit_postings"); err == nil {
 		t.Error("a posting could be deleted")
 	}
 }

@@ -16,14 +16,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/seal"
+	"github.com/weft-automation/weft/internal/workspace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -79,7 +80,7 @@ func newBench(t *testing.T) *bench {
 	if b.workspace, err = uuid.NewV7(); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.New().WorkspaceInsert(t.Context(), b.pool, db.WorkspaceInsertParams{ID: b.workspace, Name: "test", Plan: "enterprise"}); err != nil {
+	if _, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{ID: b.workspace, Name: "test", Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)}); err != nil {
 		t.Fatal(err)
 	}
 	key, err := seal.ParseKey("q83vASNFZ4mrze8BI0VniavN7wEjRWeJq83vASNFZ4k=")
@@ -94,7 +95,7 @@ func newBench(t *testing.T) *bench {
 
 func open(t *testing.T, dsn string) *pgxpool.Pool {
 	t.Helper()
-	pool, err := postgres.Open(context.Background(), dsn, "test", 10)
+	pool, err := postgres.Open(context.Background(), dsn, "test", postgres.Owner, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +232,7 @@ func (b *bench) await(t *testing.T, n *node, id uuid.UUID) api.ComponentExecutio
 
 func (b *bench) postings(t *testing.T) (count, sum int64) {
 	t.Helper()
-	err := b.pool.QueryRow(t.Context(), "SELECT count(*), COALESCE(sum(amount), 0)::bigint FROM usage_postings").Scan(&count, &sum)
+	err := b.pool.QueryRow(t.Context(), "SELECT count(*), COALESCE(sum(usage), 0)::bigint FROM credit_postings WHERE kind = 'EXECUTION'").Scan(&count, &sum)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/weft-automation/weft/internal/groupcommit"
 	"github.com/weft-automation/weft/internal/idempotency"
 	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/record"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/strictjson"
@@ -249,8 +250,12 @@ type accepted struct {
 }
 
 func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted, error) {
+	workspaces := make([]uuid.UUID, len(items))
+	for i, a := range items {
+		workspaces[i] = a.WorkspaceID
+	}
 	var made []accepted
-	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) (err error) {
+	err := pgx.BeginFunc(postgres.Scope(ctx, workspaces...), s.db, func(tx pgx.Tx) (err error) {
 		made, err = s.acceptTx(ctx, tx, items)
 		return err
 	})

@@ -7,9 +7,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/workspace"
 )
 
 // A run and the sweep, or a run that was taken over and the one that took over,
@@ -18,7 +21,7 @@ import (
 func TestTwoEndsInOneBatchTellWhatTheRowSays(t *testing.T) {
 	tx := pgtest.Tx(t)
 	key := notify.Key{WorkspaceID: uuid.New(), ID: uuid.New()}
-	if err := db.New().WorkspaceInsert(t.Context(), tx, db.WorkspaceInsertParams{ID: key.WorkspaceID, Name: key.ID.String(), Plan: "enterprise"}); err != nil {
+	if _, err := workspace.Create(t.Context(), tx, workspace.CreateParams{ID: key.WorkspaceID, Name: key.ID.String(), Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)}); err != nil {
 		t.Fatal(err)
 	}
 	end := func(epoch int32, n int) finish {

@@ -34,20 +34,30 @@ var (
 	_ DB = (pgx.Tx)(nil)
 )
 
+// Role is under whose rights the sessions of a pool work. What the roles may do
+// is in the migrations.
+type Role string
+
+const (
+	Owner  Role = ""            // of the tables: migrations, tests
+	API    Role = "weft_api"    // requests: only the rows of the workspaces in Scope
+	System Role = "weft_system" // the engine and the upkeep: rows of all workspaces
+)
+
 // Open makes a pool of at most maxConns connections (0: pgxpool's own default)
-// whose sessions are named for the part of the service that uses them. It does
-// not connect yet.
-func Open(ctx context.Context, dsn, name string, maxConns int32) (*pgxpool.Pool, error) {
-	return open(ctx, dsn, name, maxConns, nil)
+// whose sessions are named for the part of the service that uses them, and have
+// the rights of role. It does not connect yet.
+func Open(ctx context.Context, dsn, name string, role Role, maxConns int32) (*pgxpool.Pool, error) {
+	return open(ctx, dsn, name, role, maxConns, nil)
 }
 
 // OpenUnhurried is Open for those whose statements may take long, each of which
 // they bound themselves: migrations and the queue's own upkeep.
-func OpenUnhurried(ctx context.Context, dsn, name string, maxConns int32) (*pgxpool.Pool, error) {
-	return open(ctx, dsn, name, maxConns, map[string]string{"statement_timeout": "0", "lock_timeout": "0"})
+func OpenUnhurried(ctx context.Context, dsn, name string, role Role, maxConns int32) (*pgxpool.Pool, error) {
+	return open(ctx, dsn, name, role, maxConns, map[string]string{"statement_timeout": "0", "lock_timeout": "0"})
 }
 
-func open(ctx context.Context, dsn, name string, maxConns int32, settings map[string]string) (*pgxpool.Pool, error) {
+func open(ctx context.Context, dsn, name string, role Role, maxConns int32, settings map[string]string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("read the database address: %w", hideDSN(err))
@@ -59,6 +69,13 @@ func open(ctx context.Context, dsn, name string, maxConns int32, settings map[st
 	config.HealthCheckPeriod = 30 * time.Second
 	Session(config.ConnConfig, name)
 	maps.Copy(config.ConnConfig.RuntimeParams, settings)
+	if role != Owner {
+		// As a setting of the session's start: a RESET comes back to it.
+		config.ConnConfig.RuntimeParams["role"] = string(role)
+	}
+	if role == API {
+		config.PrepareConn = enterScope
+	}
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		conn.TypeMap().RegisterType(&pgtype.Type{
 			Name: "timestamptz", OID: pgtype.TimestamptzOID,

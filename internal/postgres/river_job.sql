@@ -1,6 +1,6 @@
 -- For sqlc only: the part of River's table that our queries name. River's own
 -- migrations make the table.
-CREATE SCHEMA river;
+CREATE SCHEMA IF NOT EXISTS river;
 CREATE TABLE river.river_job (
     id           bigserial   PRIMARY KEY,
     state        text        NOT NULL,

@@ -17,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/gate"
+	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
 
@@ -177,6 +178,8 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 		if err := f.authenticate(r, body, call); err != nil {
 			return err
 		}
+		// From here on the database shows this request its own workspace only.
+		*r = *r.WithContext(postgres.Scope(r.Context(), call.principal.WorkspaceID))
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

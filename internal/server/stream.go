@@ -9,6 +9,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/sse"
 	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/telemetry"
@@ -32,7 +33,7 @@ type streams struct {
 // keeps nothing of the request but its id; it ends when the key is revoked, and
 // by stop.
 func (s streams) open(ctx context.Context, principal auth.Principal) (_ context.Context, stop context.CancelFunc) {
-	own := telemetry.WithRequest(context.Background(), telemetry.RequestID(ctx))
+	own := postgres.Scope(telemetry.WithRequest(context.Background(), telemetry.RequestID(ctx)), principal.WorkspaceID)
 	telemetry.Identify(own, principal.WorkspaceID, principal.KeyID)
 	return s.verifier.UntilRevoked(own, principal)
 }

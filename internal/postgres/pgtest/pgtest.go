@@ -73,7 +73,7 @@ func DSN(t testing.TB) string {
 // back by then fails it.
 func DB(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool, err := postgres.Open(context.Background(), DSN(t), "test", 0)
+	pool, err := postgres.Open(context.Background(), DSN(t), "test", postgres.Owner, 0)
 	if err != nil {
 		t.Fatalf("test database: %v", err)
 	}
@@ -202,7 +202,7 @@ func migrate(ctx context.Context, server, database string) error {
 	if err != nil {
 		return err
 	}
-	pool, err := postgres.OpenUnhurried(ctx, dsn, "test", 0)
+	pool, err := postgres.OpenUnhurried(ctx, dsn, "test", postgres.Owner, 0)
 	if err != nil {
 		return err
 	}

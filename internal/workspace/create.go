@@ -1,0 +1,50 @@
+// Package workspace owns workspaces: how they begin, who belongs to them and on
+// what terms they run.
+//
+// It signs nobody in and moves no credits. The one invariant: a workspace has an
+// account from its first moment.
+package workspace
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+// CreateParams says what workspace to make. Paid are the paid credits that it
+// begins with.
+type CreateParams struct {
+	ID   uuid.UUID // zero: a new one
+	Name string    // unique in the deployment
+	Plan plan.Name
+	Paid credit.Amount
+}
+
+// Create makes a workspace with its account and gives its id. A name that is
+// taken, or not 1 to 200 characters, is an error of the database.
+func Create(ctx context.Context, conn postgres.DB, p CreateParams) (uuid.UUID, error) {
+	posting, err := uuid.NewV7()
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("make posting id: %w", err)
+	}
+	if p.ID == uuid.Nil {
+		if p.ID, err = uuid.NewV7(); err != nil {
+			return uuid.Nil, fmt.Errorf("make workspace id: %w", err)
+		}
+	}
+	terms := p.Plan.Terms()
+	err = db.New().WorkspaceInsert(ctx, conn, db.WorkspaceInsertParams{
+		ID: p.ID, Name: p.Name, Plan: string(p.Plan),
+		Monthly: terms.Monthly, UsageLimit: terms.UsageLimit, Paid: p.Paid, PostingID: posting,
+	})
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("insert workspace: %w", err)
+	}
+	return p.ID, nil
+}
