@@ -118,6 +118,30 @@ func (e LivenessStatus) Valid() bool {
 	}
 }
 
+// Defines values for Plan.
+const (
+	PlanEnterprise   Plan = "enterprise"
+	PlanGrowth       Plan = "growth"
+	PlanProfessional Plan = "professional"
+	PlanStarter      Plan = "starter"
+)
+
+// Valid indicates whether the value is a known member of the Plan enum.
+func (e Plan) Valid() bool {
+	switch e {
+	case PlanEnterprise:
+		return true
+	case PlanGrowth:
+		return true
+	case PlanProfessional:
+		return true
+	case PlanStarter:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReadinessStatus.
 const (
 	ReadinessStatusReady ReadinessStatus = "ready"
@@ -681,6 +705,11 @@ type ModuleName = string
 // OpenapiDocument An OpenAPI 3.1 document.
 type OpenapiDocument = json.RawMessage
 
+// Plan What a workspace pays for. It sets the limits and the monthly credits.
+//
+// Examples: growth
+type Plan string
+
 // Problem A failure, as RFC 9457 has it. More members may come with it.
 type Problem struct {
 	// Code What went wrong, for programs. Stable.
@@ -745,9 +774,9 @@ type Problem struct {
 	// Errors Each single fault, where there are several or where it has a place.
 	Errors []ProblemDetail `json:"errors,omitempty"`
 
-	// ExpectedMessageSha256 With `invalid_credentials`: the SHA-256 of the message that the server built from the request, in
-	// hexadecimal. If it is that of your own message, the key or the secret is wrong; if not, other bytes were
-	// signed than sent.
+	// ExpectedMessageSha256 With `invalid_credentials` of a signed request: the SHA-256 of the message that the server built from it,
+	// in hexadecimal. If it is that of your own message, the key or the secret is wrong; if not, other bytes
+	// were signed than sent.
 	//
 	//
 	// Examples: 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
@@ -763,9 +792,17 @@ type Problem struct {
 	// Examples: There is no execution with this id.
 	Message string `json:"message"`
 
-	// Reason A finer cause, where there is one. With `UNAUTHORIZED`: `missing_api_key`, `missing_timestamp`,
-	// `missing_signature`, `malformed_timestamp`, `malformed_signature`, `invalid_credentials`,
-	// `timestamp_expired`, `timestamp_in_future`.
+	// Reason A finer cause, where there is one. More may be added.
+	//
+	// - `UNAUTHORIZED`, signed requests: `missing_api_key`, `missing_timestamp`, `missing_signature`,
+	//   `malformed_timestamp`, `malformed_signature`, `invalid_credentials`, `timestamp_expired`,
+	//   `timestamp_in_future`.
+	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
+	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`.
+	// - `FORBIDDEN`: `workflow_not_allowed`, `role_not_allowed`, `cross_origin`.
+	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `key_not_active`.
+	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `inline_waits`, `streams`,
+	//   `failed_authentications`, `sign_in_attempts`.
 	//
 	//
 	// Examples: invalid_credentials
@@ -984,6 +1021,11 @@ type RequestID = string
 
 // Traceparent defines model for Traceparent.
 type Traceparent = string
+
+// WorkspaceID A UUIDv7 in lower case.
+//
+// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+type WorkspaceID = ID
 
 // ListComponentsParams defines parameters for ListComponents.
 type ListComponentsParams struct {

@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,10 +34,11 @@ type Contract struct {
 type Operation struct {
 	ID     string // operationId
 	Method string
-	Path   string // with {parameters}
-	Signed bool   // takes the three signing headers
-	Cost   int    // against the rate limit; 0 when it is not signed
-	Media  string // type of the answer 200
+	Path   string   // with {parameters}
+	Signed bool     // takes the three signing headers
+	Person bool     // takes a session
+	Cost   int      // against the rate limit; 0 when it is not signed
+	Media  []string // types of the answer 200, the usual one first
 
 	parameters []parameter
 	known      []string // names of the query parameters
@@ -48,7 +50,7 @@ func (o *Operation) Pattern() string { return o.Method + " " + o.Path }
 
 // Stream reports whether the answer is an event stream, which has no end that
 // a deadline could know.
-func (o *Operation) Stream() bool { return o.Media == "text/event-stream" }
+func (o *Operation) Stream() bool { return o.Media[0] == "text/event-stream" }
 
 // location is the document's address in the schema compiler. Nothing is ever
 // fetched from there.
@@ -95,7 +97,14 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 	if source.Security != nil {
 		security = source.Security
 	}
-	o.Signed = len(*security) > 0
+	for _, requirement := range *security {
+		_, signed := requirement["ApiKey"]
+		_, token := requirement["SessionToken"]
+		o.Signed, o.Person = o.Signed || signed, o.Person || token
+	}
+	if len(*security) > 0 && o.Signed == o.Person {
+		return nil, fmt.Errorf("its security is neither that of a key nor that of a person")
+	}
 	if cost, ok := source.Extensions["x-rate-limit-cost"].(float64); ok {
 		o.Cost = int(cost)
 	}
@@ -103,12 +112,10 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 		return nil, fmt.Errorf("signed is %t, but x-rate-limit-cost is %d", o.Signed, o.Cost)
 	}
 	success := source.Responses.Value("200")
-	if success == nil || success.Value == nil || len(success.Value.Content) != 1 {
-		return nil, fmt.Errorf("it needs an answer 200 with one media type")
+	if success == nil || success.Value == nil || len(success.Value.Content) == 0 {
+		return nil, fmt.Errorf("it needs an answer 200 with a media type")
 	}
-	for media := range success.Value.Content {
-		o.Media = media
-	}
+	o.Media = slices.Sorted(maps.Keys(success.Value.Content)) // application/json is before all others that there are
 	for _, ref := range source.Parameters {
 		p, err := newParameter(compiler, ref)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,19 +29,19 @@ func load(t *testing.T) map[string]*contract.Operation {
 func TestLoadReadsSecurityCostAndMedia(t *testing.T) {
 	operations := load(t)
 	for id, want := range map[string]contract.Operation{
-		"executeComponent":         {Method: "POST", Path: "/v1/sdk/components", Signed: true, Cost: 2, Media: "application/json"},
-		"getComponentExecution":    {Method: "GET", Path: "/v1/sdk/components/executions/{executionId}", Signed: true, Cost: 1, Media: "application/json"},
-		"streamComponentExecution": {Method: "GET", Path: "/v1/sdk/components/executions/{executionId}/stream", Signed: true, Cost: 1, Media: "text/event-stream"},
-		"listSystemComponents":     {Method: "GET", Path: "/v1/system/components", Media: "application/json"},
-		"getOpenapiYaml":           {Method: "GET", Path: "/openapi.yaml", Media: "application/yaml"},
-		"getLiveness":              {Method: "GET", Path: "/healthz", Media: "application/json"},
+		"executeComponent":         {Method: "POST", Path: "/v1/sdk/components", Signed: true, Cost: 2, Media: []string{"application/json"}},
+		"getComponentExecution":    {Method: "GET", Path: "/v1/sdk/components/executions/{executionId}", Signed: true, Cost: 1, Media: []string{"application/json"}},
+		"streamComponentExecution": {Method: "GET", Path: "/v1/sdk/components/executions/{executionId}/stream", Signed: true, Cost: 1, Media: []string{"text/event-stream"}},
+		"listSystemComponents":     {Method: "GET", Path: "/v1/system/components", Media: []string{"application/json"}},
+		"getOpenapiYaml":           {Method: "GET", Path: "/openapi.yaml", Media: []string{"application/yaml"}},
+		"getLiveness":              {Method: "GET", Path: "/healthz", Media: []string{"application/json"}},
 	} {
 		got := operations[id]
 		if got == nil {
 			t.Errorf("%s is missing", id)
 			continue
 		}
-		if got.Method != want.Method || got.Path != want.Path || got.Signed != want.Signed || got.Cost != want.Cost || got.Media != want.Media {
+		if got.Method != want.Method || got.Path != want.Path || got.Signed != want.Signed || got.Person != want.Person || got.Cost != want.Cost || !slices.Equal(got.Media, want.Media) {
 			t.Errorf("%s: %+v", id, got)
 		}
 	}

@@ -51,8 +51,12 @@ func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (pa
 // missing says what is not there when a path parameter is malformed: the very
 // text that an unknown one gets, so that the two cannot be told apart.
 var missing = map[string]string{
-	"executionId": "There is no execution with this id.",
-	"module":      "There is no component with this name.",
+	"executionId":  "There is no execution with this id.",
+	"module":       "There is no component with this name.",
+	"workspaceId":  "There is no workspace with this id.",
+	"userId":       "There is no member with this id.",
+	"invitationId": "There is no invitation with this id.",
+	"keyId":        "There is no API key with this id.",
 }
 
 // Missing is the NOT_FOUND for a path parameter that names nothing.

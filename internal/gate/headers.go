@@ -34,14 +34,26 @@ func isJSON(contentType string) bool {
 	return err == nil && media == "application/json" && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
-// Accepts reports whether an Accept header allows the media type. The most
-// specific range that fits decides (RFC 9110, 12.5.1); no header allows all.
-func Accepts(header []string, media string) bool {
-	if len(header) == 0 {
-		return true
+// Choose is the offer that an Accept header likes best, the first one among
+// equals; "" if it allows none. The most specific range that fits an offer
+// decides its weight (RFC 9110, 12.5.1); no header allows all.
+func Choose(header, offers []string) string {
+	if strings.TrimSpace(strings.Join(header, "")) == "" {
+		return offers[0]
 	}
+	chosen, best := "", 0.0
+	for _, offer := range offers {
+		if weight := weigh(header, offer); weight > best {
+			chosen, best = offer, weight
+		}
+	}
+	return chosen
+}
+
+// weigh is the weight of a media type, 0 if it is not allowed.
+func weigh(header []string, media string) float64 {
 	kind, _, _ := strings.Cut(media, "/")
-	best, allowed := 0, false
+	best, weight := 0, 0.0
 	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		name, rest, _ := strings.Cut(entry, ";")
 		specific := 0
@@ -54,22 +66,26 @@ func Accepts(header []string, media string) bool {
 			specific = 1
 		}
 		if specific > best {
-			best, allowed = specific, wanted(rest)
+			best, weight = specific, quality(rest)
 		}
 	}
-	return allowed || strings.TrimSpace(strings.Join(header, "")) == ""
+	return weight
 }
 
-// wanted reports whether the parameters of a media range leave it a weight.
-func wanted(parameters string) bool {
+// quality is the weight among the parameters of a media range; a malformed one
+// is none.
+func quality(parameters string) float64 {
 	for parameter := range strings.SplitSeq(parameters, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
 		if strings.EqualFold(strings.TrimSpace(name), "q") {
 			weight, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			return err == nil && weight > 0
+			if err != nil || !(weight > 0) {
+				return 0
+			}
+			return min(weight, 1)
 		}
 	}
-	return true
+	return 1
 }
 
 // PrefersStrict reports whether a Prefer header asks for handling=strict

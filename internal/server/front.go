@@ -185,8 +185,8 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	if err != nil {
 		return fault.New(fault.NotFound, "There is nothing at this path.")
 	}
-	if !gate.Accepts(r.Header.Values("Accept"), operation.Media) {
-		return fault.New(fault.NotAcceptable, "This operation answers with %s only.", operation.Media)
+	if call.media = gate.Choose(r.Header.Values("Accept"), operation.Media); call.media == "" {
+		return fault.New(fault.NotAcceptable, "This operation answers with %s only.", strings.Join(operation.Media, " or "))
 	}
 	object, err := gate.JSONObject(r.Header, body)
 	if err != nil {

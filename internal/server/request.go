@@ -18,6 +18,7 @@ type call struct {
 	operation *contract.Operation // nil where none matched
 	principal auth.Principal      // zero where the operation is open
 	failed    fault.Code
+	media     string // of the answer 200, as the caller likes it best
 
 	path           string
 	bodyHash       [sha256.Size]byte
