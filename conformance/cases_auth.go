@@ -349,11 +349,15 @@ func refuseFlood(t *probe.Trial) {
 
 func refuseEverywhere(t *probe.Trial) {
 	for _, operation := range t.Target().Spec.Operations() {
-		path := strings.NewReplacer("{executionId}", "0193f1c0-0000-7000-8000-000000000000", "{module}", "RANDOM_UUID").Replace(operation.Template)
-		answer := t.Do(probe.Request{Method: operation.Method, Path: path, Sign: probe.Signing{Alter: without("X-Api-Key")}})
-		if strings.HasPrefix(operation.Template, "/v1/sdk/") {
+		answer := t.Do(probe.Request{Method: operation.Method, Path: concrete(operation.Template), Sign: probe.Signing{Alter: without("X-Api-Key")}})
+		switch {
+		case strings.HasPrefix(operation.Template, "/v1/sdk/"):
 			t.Equal("reason", probe.Reason(t.Problem(answer, http.StatusUnauthorized, "UNAUTHORIZED")), "missing_api_key")
-		} else {
+		case operation.Person():
+			t.Equal("reason", probe.Reason(t.Problem(answer, http.StatusUnauthorized, "UNAUTHORIZED")), "missing_session")
+		case operation.SignsIn():
+			t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT") // open, but for nobody in particular
+		default:
 			t.Equal(operation.Template, answer.Status, http.StatusOK)
 		}
 	}

@@ -42,7 +42,9 @@ func requestID(t *probe.Trial) {
 
 // concrete is the path of an operation with values in the place of parameters.
 func concrete(template string) string {
-	return strings.NewReplacer("{executionId}", "0193f1c0-0000-7000-8000-000000000000", "{module}", "RANDOM_UUID").Replace(template)
+	return strings.NewReplacer("{executionId}", "0193f1c0-0000-7000-8000-000000000000", "{module}", "RANDOM_UUID",
+		"{workspaceId}", "0193f1c0-0000-7000-8000-000000000001", "{userId}", "0193f1c0-0000-7000-8000-000000000002",
+		"{invitationId}", "0193f1c0-0000-7000-8000-000000000003", "{keyId}", "0193f1c0-0000-7000-8000-000000000004").Replace(template)
 }
 
 func methods(t *probe.Trial) {

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
@@ -111,6 +113,8 @@ func boot(t *testing.T) *probe.Target {
 
 	own, _ := makeKey(t, ctx, pool, running.URL(), makeWorkspace(t, ctx, pool, "conformance"))
 	foreign, _ := makeKey(t, ctx, pool, running.URL(), makeWorkspace(t, ctx, pool, "foreign"))
+	makeOwner(t, ctx, pool, &own, "owner@conformance.example")
+	makeOwner(t, ctx, pool, &foreign, "owner@foreign.example")
 	target, err := probe.NewTarget(own)
 	if err != nil {
 		t.Fatal(err)
@@ -162,6 +166,16 @@ func makeKey(t *testing.T, ctx context.Context, pool *pgxpool.Pool, baseURL stri
 		t.Fatalf("make key: %v", err)
 	}
 	return probe.Credentials{BaseURL: baseURL, WorkspaceID: workspaceID.String(), APIKey: key.APIKey, APISecret: key.APISecret}, key.KeyID
+}
+
+// makeOwner makes somebody the owner of the workspace of the credentials.
+func makeOwner(t *testing.T, ctx context.Context, pool *pgxpool.Pool, c *probe.Credentials, email string) {
+	t.Helper()
+	c.AdminEmail, c.AdminPassword = email, rand.Text()
+	_, err := person.CreateOwner(ctx, pool, uuid.MustParse(c.WorkspaceID), person.Account{Email: email, Name: "Owner", Password: c.AdminPassword})
+	if err != nil {
+		t.Fatalf("make the owner: %v", err)
+	}
 }
 
 // newKey makes another key of a workspace, that can be revoked.

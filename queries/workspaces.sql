@@ -16,3 +16,12 @@ SELECT id, name, plan, created_at FROM workspaces WHERE name = @name;
 
 -- name: WorkspaceSetPlan :exec
 UPDATE workspaces SET plan = @plan WHERE id = @id;
+
+-- name: WorkspaceGet :one
+SELECT id, name, plan, custom_rps, custom_rph, custom_credits, custom_usage_limit, created_at FROM workspaces WHERE id = @id;
+
+-- name: WorkspaceListOfUser :many
+-- The workspaces of a member, newest first.
+SELECT w.id, w.name, w.plan, w.custom_rps, w.custom_rph, w.custom_credits, w.custom_usage_limit, w.created_at, m.role
+FROM members m JOIN workspaces w ON w.id = m.workspace_id
+WHERE m.user_id = @user_id AND w.id < @before ORDER BY w.id DESC LIMIT @max_rows;

@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/weft-automation/weft/gen/api"
 )
 
 // Request is a request that is signed as the contract says, but for the
@@ -22,6 +24,11 @@ type Request struct {
 	Header http.Header
 	Body   []byte // sent as application/json unless Header says otherwise
 	Sign   Signing
+
+	// Bearer is the token of a session, in the place of a signature.
+	Bearer string
+	// Unsigned leaves the signature out.
+	Unsigned bool
 
 	// Unchecked leaves the comparison with the document out, for floods.
 	Unchecked bool
@@ -141,6 +148,12 @@ func (t *Trial) sign(ctx context.Context, r Request) (*http.Request, error) {
 	}
 	request.Header.Set("User-Agent", "weft-conformance")
 	maps.Copy(request.Header, r.Header)
+	if r.Bearer != "" {
+		request.Header.Set("Authorization", "Bearer "+r.Bearer)
+	}
+	if r.Bearer != "" || r.Unsigned {
+		return request, nil
+	}
 	as := t.target.Credentials
 	if r.Sign.As != nil {
 		as = *r.Sign.As
@@ -208,4 +221,30 @@ func Decode[T any](t *Trial, answer Answer) T {
 	t.Check(answer.Status == http.StatusOK, "%s: got %d, want 200: %s", answer.Operation, answer.Status, answer.Body)
 	t.NoError(answer.Operation, json.Unmarshal(answer.Body, &value))
 	return value
+}
+
+// Sessions is the path to sign in on, Workspaces that of all workspaces.
+const (
+	Sessions   = "/v1/sessions"
+	Current    = Sessions + "/current"
+	Workspaces = "/v1/workspaces"
+)
+
+// Workspace is the path of one workspace.
+func Workspace(id string) string { return Workspaces + "/" + id }
+
+// Entry is a request to sign in.
+func (t *Trial) Entry(email, password string) Request {
+	return Request{
+		Method: http.MethodPost, Path: Sessions, Unsigned: true,
+		Body: t.JSON(map[string]string{"email": email, "password": password}),
+	}
+}
+
+// SignIn begins a session of the owner, and gives its token.
+func (t *Trial) SignIn() string { return t.SignInAs(t.target.Credentials) }
+
+// SignInAs begins a session of the owner that the credentials name.
+func (t *Trial) SignInAs(c Credentials) string {
+	return Decode[api.Session](t, t.Do(t.Entry(c.AdminEmail, c.AdminPassword))).Token
 }

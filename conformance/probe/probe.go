@@ -25,6 +25,10 @@ type Credentials struct {
 	WorkspaceID string `json:"workspaceId"`
 	APIKey      string `json:"apiKey"`
 	APISecret   string `json:"apiSecret"`
+
+	// An owner of the workspace; empty where none is known.
+	AdminEmail    string `json:"adminEmail"`
+	AdminPassword string `json:"adminPassword"`
 }
 
 // ReadCredentials reads a credentials.json.
@@ -119,6 +123,7 @@ const (
 	NeedNear      Need = "a deployment that may reach this machine"
 	NeedForeign   Need = "credentials of a second workspace"
 	NeedForwarded Need = "a deployment that believes X-Forwarded-For from here"
+	NeedOwner     Need = "an owner's e-mail address and password"
 	NeedNewKey    Need = "a way to make and revoke keys"
 	NeedSchedule  Need = "a callback schedule of at most ten seconds"
 )
@@ -132,6 +137,8 @@ func (t *Target) Offers(need Need) bool {
 		return t.Foreign != nil
 	case NeedForwarded:
 		return t.Forwarded
+	case NeedOwner:
+		return t.AdminPassword != ""
 	case NeedNewKey:
 		return t.NewKey != nil
 	case NeedSchedule:

@@ -77,6 +77,31 @@ func (o *Operation) Statuses() []string {
 	return slices.Sorted(maps.Keys(o.spec.Responses.Map()))
 }
 
+// Named says whether the document names a status for the operation.
+func (o *Operation) Named(status int) bool { return o.spec.Responses.Status(status) != nil }
+
+// Person says whether the operation takes a person's session.
+func (o *Operation) Person() bool {
+	if o.spec.Security == nil {
+		return false
+	}
+	for _, requirement := range *o.spec.Security {
+		if _, ok := requirement["SessionToken"]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// SignsIn says whether the operation is open and begins a session.
+func (o *Operation) SignsIn() bool { return o.spec.Extensions["x-sign-in"] == true }
+
+// Role is the least role of a member who may; "" where no workspace is named.
+func (o *Operation) Role() string {
+	role, _ := o.spec.Extensions["x-role"].(string)
+	return role
+}
+
 // Find is the operation of a request, nil if the document has none. HEAD is
 // what GET would answer.
 func (s *Spec) Find(method, target string) *Operation {

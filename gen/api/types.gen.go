@@ -172,6 +172,30 @@ func (e ReadinessCheckStatus) Valid() bool {
 	}
 }
 
+// Defines values for Role.
+const (
+	RoleAdmin  Role = "admin"
+	RoleEditor Role = "editor"
+	RoleOwner  Role = "owner"
+	RoleViewer Role = "viewer"
+)
+
+// Valid indicates whether the value is a known member of the Role enum.
+func (e Role) Valid() bool {
+	switch e {
+	case RoleAdmin:
+		return true
+	case RoleEditor:
+		return true
+	case RoleOwner:
+		return true
+	case RoleViewer:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SignatureAlgorithm.
 const (
 	SignatureAlgorithmHmacSha256V1 SignatureAlgorithm = "hmac-sha256-v1"
@@ -200,6 +224,82 @@ func (e SystemComponentConfigsType) Valid() bool {
 	default:
 		return false
 	}
+}
+
+// AcceptInvitationRequest The token of an invitation and who accepts it.
+type AcceptInvitationRequest struct {
+	// Name What the person is called.
+	//
+	// Examples: Ada Lovelace
+	Name string `json:"name"`
+
+	// Password The password to sign in with from now on, at least 12 characters; or that of the account that there is.
+	//
+	//
+	// Examples: correct horse battery staple
+	Password *string `json:"password,omitempty"`
+
+	// Token The token of the invitation, as in its link.
+	//
+	// Examples: Zt3n0qV5b1x8aJ2kR7mP4sW9yC6dF0hL
+	Token *string `json:"token,omitempty"`
+}
+
+// APIKey A key, without what it signs with.
+type APIKey struct {
+	// AllowedWorkflowIds The workflows that the key may use. Empty: all of the workspace.
+	//
+	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
+	AllowedWorkflowIds []ID `json:"allowedWorkflowIds"`
+
+	// CreatedAt When it was made.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	CreatedAt timestamp.Time `json:"createdAt"`
+
+	// ExpiresAt When it ends after a rotation. Null when it does not.
+	//
+	// Examples: 2026-11-22T10:15:30.120Z
+	ExpiresAt *timestamp.Time `json:"expiresAt"`
+
+	// Hint Its first and last letters, to tell it from others.
+	//
+	// Examples: ws_5f...8a11
+	Hint string `json:"hint"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// Label What it is for.
+	//
+	// Examples: Checkout
+	Label string `json:"label"`
+
+	// ReplacedBy The key that took its place by rotation. Null when none did.
+	ReplacedBy *ID `json:"replacedBy"`
+
+	// RevokedAt When it was revoked. Null when it was not.
+	//
+	// Examples: 2026-11-22T10:15:30.120Z
+	RevokedAt *timestamp.Time `json:"revokedAt"`
+}
+
+// APIKeyPage One page of keys, newest first.
+type APIKeyPage struct {
+	// Data The keys of this page.
+	Data []APIKey `json:"data"`
+
+	// HasMore Whether there is a next page.
+	//
+	// Examples: false
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor The `cursor` of the next page. Null on the last one.
+	//
+	// Examples: null
+	NextCursor *string `json:"nextCursor"`
 }
 
 // CallbackAttempt One attempt to deliver a callback.
@@ -523,6 +623,141 @@ type ComponentPage struct {
 // Examples: pure
 type ComponentRepeat string
 
+// CreateAPIKeyRequest What a new key is for.
+type CreateAPIKeyRequest struct {
+	// AllowedWorkflowIds The workflows that the key may use. An empty array: all of the workspace.
+	//
+	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
+	AllowedWorkflowIds []ID `json:"allowedWorkflowIds"`
+
+	// Label What it is for, in your words.
+	//
+	// Examples: Checkout
+	Label string `json:"label"`
+}
+
+// CreateInvitationRequest Whom to invite, and as what.
+type CreateInvitationRequest struct {
+	// Email The e-mail address of the person. Case does not matter.
+	//
+	// Examples: ada@example.org
+	Email string `json:"email"`
+
+	// Role What a member may do, from most to least.
+	//
+	// Examples: editor
+	Role Role `json:"role"`
+}
+
+// CreateSessionRequest Who signs in.
+type CreateSessionRequest struct {
+	// Email The e-mail address. Case does not matter.
+	//
+	// Examples: ada@example.org
+	Email string `json:"email"`
+
+	// Password The password.
+	//
+	// Examples: correct horse battery staple
+	Password *string `json:"password,omitempty"`
+}
+
+// CreatedAPIKey A key that was just made, with what is never shown again.
+type CreatedAPIKey struct {
+	// AllowedWorkflowIds The workflows that the key may use. Empty: all of the workspace.
+	//
+	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
+	AllowedWorkflowIds []ID `json:"allowedWorkflowIds"`
+
+	// APIKey The key, for `X-Api-Key`. Shown in this answer and never again.
+	//
+	// Examples: ws_5f0c6f2e54e44c5a9a536f6f6a3c8a11
+	APIKey string `json:"apiKey"`
+
+	// APISecret The Ed25519 private key to sign with: PKCS#8 DER in base64. Shown in this answer and never again.
+	//
+	//
+	// Examples: MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC
+	APISecret string `json:"apiSecret"`
+
+	// CreatedAt When it was made.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	CreatedAt timestamp.Time `json:"createdAt"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// Label What it is for.
+	//
+	// Examples: Checkout
+	Label string `json:"label"`
+}
+
+// CreatedInvitation An invitation that was just made, with what is never shown again.
+type CreatedInvitation struct {
+	// AcceptedAt When it was accepted. Null until then.
+	//
+	// Examples: 2026-11-22T07:30:00.000Z
+	AcceptedAt *timestamp.Time `json:"acceptedAt"`
+
+	// CreatedAt When it was made.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	CreatedAt timestamp.Time `json:"createdAt"`
+
+	// Email Whom it is for.
+	//
+	// Examples: ada@example.org
+	Email string `json:"email"`
+
+	// ExpiresAt When its link stops working.
+	//
+	// Examples: 2026-11-28T10:15:30.120Z
+	ExpiresAt timestamp.Time `json:"expiresAt"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// RevokedAt When it was revoked. Null until then.
+	//
+	// Examples: 2026-11-22T07:30:00.000Z
+	RevokedAt *timestamp.Time `json:"revokedAt"`
+
+	// Role What a member may do, from most to least.
+	//
+	// Examples: editor
+	Role Role `json:"role"`
+
+	// Token The token that `POST /v1/invitations/accept` takes. Shown in this answer and never again.
+	//
+	// Examples: Zt3n0qV5b1x8aJ2kR7mP4sW9yC6dF0hL
+	Token string `json:"token"`
+
+	// URL The link to send to the person. It holds the token.
+	//
+	// Examples: https://weft.example.org/settings/invitations#token=Zt3n0qV5b1x8aJ2kR7mP4sW9yC6dF0hL
+	URL string `json:"url"`
+}
+
+// CurrentSession The session of a request.
+type CurrentSession struct {
+	// ExpiresAt When the session ends by itself.
+	//
+	// Examples: 2026-12-05T10:15:30.120Z
+	ExpiresAt timestamp.Time `json:"expiresAt"`
+
+	// User A person.
+	User User `json:"user"`
+
+	// Workspaces The workspaces that the person belongs to.
+	Workspaces []Membership `json:"workspaces"`
+}
+
 // DialectSchema A schema in the small dialect. Without `type` any JSON value is meant.
 //
 // Examples: {"enum":["GET","POST"],"type":"string"}
@@ -679,6 +914,60 @@ type ExecutionStatus = status.Execution
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type ID = uuid.UUID
 
+// Invitation An invitation to a workspace.
+type Invitation struct {
+	// AcceptedAt When it was accepted. Null until then.
+	//
+	// Examples: 2026-11-22T07:30:00.000Z
+	AcceptedAt *timestamp.Time `json:"acceptedAt"`
+
+	// CreatedAt When it was made.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	CreatedAt timestamp.Time `json:"createdAt"`
+
+	// Email Whom it is for.
+	//
+	// Examples: ada@example.org
+	Email string `json:"email"`
+
+	// ExpiresAt When its link stops working.
+	//
+	// Examples: 2026-11-28T10:15:30.120Z
+	ExpiresAt timestamp.Time `json:"expiresAt"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// RevokedAt When it was revoked. Null until then.
+	//
+	// Examples: 2026-11-22T07:30:00.000Z
+	RevokedAt *timestamp.Time `json:"revokedAt"`
+
+	// Role What a member may do, from most to least.
+	//
+	// Examples: editor
+	Role Role `json:"role"`
+}
+
+// InvitationPage One page of invitations, newest first.
+type InvitationPage struct {
+	// Data The invitations of this page.
+	Data []Invitation `json:"data"`
+
+	// HasMore Whether there is a next page.
+	//
+	// Examples: false
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor The `cursor` of the next page. Null on the last one.
+	//
+	// Examples: null
+	NextCursor *string `json:"nextCursor"`
+}
+
 // JSONSchema A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs.
 //
 // Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
@@ -696,6 +985,68 @@ type Liveness struct {
 //
 // Examples: alive
 type LivenessStatus string
+
+// Member A person in a workspace.
+type Member struct {
+	// CreatedAt When the person became a member.
+	//
+	// Examples: 2026-11-01T09:00:00.000Z
+	CreatedAt timestamp.Time `json:"createdAt"`
+
+	// Email The e-mail address.
+	//
+	// Examples: ada@example.org
+	Email string `json:"email"`
+
+	// Name What the person is called.
+	//
+	// Examples: Ada Lovelace
+	Name string `json:"name"`
+
+	// Role What a member may do, from most to least.
+	//
+	// Examples: editor
+	Role Role `json:"role"`
+
+	// UserID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	UserID ID `json:"userId"`
+}
+
+// MemberPage One page of members, newest first.
+type MemberPage struct {
+	// Data The members of this page.
+	Data []Member `json:"data"`
+
+	// HasMore Whether there is a next page.
+	//
+	// Examples: false
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor The `cursor` of the next page. Null on the last one.
+	//
+	// Examples: null
+	NextCursor *string `json:"nextCursor"`
+}
+
+// Membership A workspace that the person belongs to.
+type Membership struct {
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// Name Its name.
+	//
+	// Examples: Acme
+	Name string `json:"name"`
+
+	// Role What a member may do, from most to least.
+	//
+	// Examples: editor
+	Role Role `json:"role"`
+}
 
 // ModuleName The name of a component.
 //
@@ -893,6 +1244,38 @@ type ReadinessCheck struct {
 // Examples: ok
 type ReadinessCheckStatus string
 
+// Role What a member may do, from most to least.
+//
+// Examples: editor
+type Role string
+
+// RotateAPIKeyRequest How a key is rotated.
+type RotateAPIKeyRequest struct {
+	// OverlapSeconds How many seconds the old key goes on working, up to seven days.
+	//
+	// Examples: 86400
+	OverlapSeconds *int32 `json:"overlapSeconds,omitempty"`
+}
+
+// Session A session that has just begun.
+type Session struct {
+	// ExpiresAt When the session ends by itself.
+	//
+	// Examples: 2026-12-05T10:15:30.120Z
+	ExpiresAt timestamp.Time `json:"expiresAt"`
+
+	// Token The token, for `Authorization: Bearer TOKEN`. Shown in this answer and never again.
+	//
+	// Examples: Zt3n0qV5b1x8aJ2kR7mP4sW9yC6dF0hL
+	Token string `json:"token"`
+
+	// User A person.
+	User User `json:"user"`
+
+	// Workspaces The workspaces that the person belongs to.
+	Workspaces []Membership `json:"workspaces"`
+}
+
 // SignatureAlgorithm How the completion callback is signed.
 //
 // Examples: hmac-sha256-v1
@@ -996,6 +1379,113 @@ type SystemComponentResponse struct {
 	Schema DialectSchema `json:"schema"`
 }
 
+// UpdateMemberRequest The role that a member gets.
+type UpdateMemberRequest struct {
+	// Role What a member may do, from most to least.
+	//
+	// Examples: editor
+	Role Role `json:"role"`
+}
+
+// User A person.
+type User struct {
+	// Email The e-mail address.
+	//
+	// Examples: ada@example.org
+	Email string `json:"email"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// Name What the person is called.
+	//
+	// Examples: Ada Lovelace
+	Name string `json:"name"`
+}
+
+// Workspace A workspace as one of its members sees it.
+type Workspace struct {
+	// CreatedAt When it was made.
+	//
+	// Examples: 2026-11-01T09:00:00.000Z
+	CreatedAt timestamp.Time `json:"createdAt"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// Limits What the plan, or an agreement of its own, allows a workspace.
+	Limits WorkspaceLimits `json:"limits"`
+
+	// Name Its name.
+	//
+	// Examples: Acme
+	Name string `json:"name"`
+
+	// Plan What a workspace pays for. It sets the limits and the monthly credits.
+	//
+	// Examples: growth
+	Plan Plan `json:"plan"`
+
+	// Role What a member may do, from most to least.
+	//
+	// Examples: editor
+	Role Role `json:"role"`
+}
+
+// WorkspaceLimits What the plan, or an agreement of its own, allows a workspace.
+type WorkspaceLimits struct {
+	// InlineWaits Calls that may wait for their result at the same time. Null: no limit.
+	//
+	// Examples: 20
+	InlineWaits *int32 `json:"inlineWaits"`
+
+	// MonthlyCredits Plan credits of a whole month.
+	//
+	// Examples: 200
+	MonthlyCredits credit.Amount `json:"monthlyCredits"`
+
+	// RequestsPerHour Requests in any 60 minutes. Null: no limit.
+	//
+	// Examples: 18000
+	RequestsPerHour *int32 `json:"requestsPerHour"`
+
+	// RequestsPerSecond Requests in a second. Null: no limit.
+	//
+	// Examples: 10
+	RequestsPerSecond *int32 `json:"requestsPerSecond"`
+
+	// Streams Streams that may be open at the same time. Null: no limit.
+	//
+	// Examples: 50
+	Streams *int32 `json:"streams"`
+
+	// UsageLimit The most that may be used in a month without paid credits. 0: nothing beyond both pots. Null: no limit.
+	//
+	//
+	// Examples: 500
+	UsageLimit *credit.Amount `json:"usageLimit"`
+}
+
+// WorkspacePage One page of workspaces, newest first.
+type WorkspacePage struct {
+	// Data The workspaces of this page.
+	Data []Workspace `json:"data"`
+
+	// HasMore Whether there is a next page.
+	//
+	// Examples: false
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor The `cursor` of the next page. Null on the last one.
+	//
+	// Examples: null
+	NextCursor *string `json:"nextCursor"`
+}
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -1010,6 +1500,16 @@ type Force = bool
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// InvitationID A UUIDv7 in lower case.
+//
+// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+type InvitationID = ID
+
+// KeyID A UUIDv7 in lower case.
+//
+// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+type KeyID = ID
+
 // Limit defines model for Limit.
 type Limit = int32
 
@@ -1021,6 +1521,11 @@ type RequestID = string
 
 // Traceparent defines model for Traceparent.
 type Traceparent = string
+
+// UserID A UUIDv7 in lower case.
+//
+// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+type UserID = ID
 
 // WorkspaceID A UUIDv7 in lower case.
 //
@@ -1069,5 +1574,17 @@ type ReplayComponentCallbackParams struct {
 	Force *Force `form:"force,omitempty" json:"force,omitempty"`
 }
 
+// ListWorkspacesParams defines parameters for ListWorkspaces.
+type ListWorkspacesParams struct {
+	// Limit How many items at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ExecuteComponentJSONRequestBody defines body for ExecuteComponent for application/json ContentType.
 type ExecuteComponentJSONRequestBody = ExecuteComponentRequest
+
+// CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
+type CreateSessionJSONRequestBody = CreateSessionRequest

@@ -13,6 +13,37 @@ import (
 	"github.com/weft-automation/weft/internal/credit"
 )
 
+const workspaceGet = `-- name: WorkspaceGet :one
+SELECT id, name, plan, custom_rps, custom_rph, custom_credits, custom_usage_limit, created_at FROM workspaces WHERE id = $1
+`
+
+type WorkspaceGetRow struct {
+	ID               uuid.UUID
+	Name             string
+	Plan             string
+	CustomRps        *int32
+	CustomRph        *int32
+	CustomCredits    *credit.Amount
+	CustomUsageLimit *credit.Amount
+	CreatedAt        time.Time
+}
+
+func (q *Queries) WorkspaceGet(ctx context.Context, db DBTX, id uuid.UUID) (WorkspaceGetRow, error) {
+	row := db.QueryRow(ctx, workspaceGet, id)
+	var i WorkspaceGetRow
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Plan,
+		&i.CustomRps,
+		&i.CustomRph,
+		&i.CustomCredits,
+		&i.CustomUsageLimit,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
 const workspaceGetByName = `-- name: WorkspaceGetByName :one
 SELECT id, name, plan, created_at FROM workspaces WHERE name = $1
 `
@@ -71,6 +102,61 @@ func (q *Queries) WorkspaceInsert(ctx context.Context, db DBTX, arg WorkspaceIns
 		arg.Paid,
 	)
 	return err
+}
+
+const workspaceListOfUser = `-- name: WorkspaceListOfUser :many
+SELECT w.id, w.name, w.plan, w.custom_rps, w.custom_rph, w.custom_credits, w.custom_usage_limit, w.created_at, m.role
+FROM members m JOIN workspaces w ON w.id = m.workspace_id
+WHERE m.user_id = $1 AND w.id < $2 ORDER BY w.id DESC LIMIT $3
+`
+
+type WorkspaceListOfUserParams struct {
+	UserID  uuid.UUID
+	Before  uuid.UUID
+	MaxRows int32
+}
+
+type WorkspaceListOfUserRow struct {
+	ID               uuid.UUID
+	Name             string
+	Plan             string
+	CustomRps        *int32
+	CustomRph        *int32
+	CustomCredits    *credit.Amount
+	CustomUsageLimit *credit.Amount
+	CreatedAt        time.Time
+	Role             string
+}
+
+// The workspaces of a member, newest first.
+func (q *Queries) WorkspaceListOfUser(ctx context.Context, db DBTX, arg WorkspaceListOfUserParams) ([]WorkspaceListOfUserRow, error) {
+	rows, err := db.Query(ctx, workspaceListOfUser, arg.UserID, arg.Before, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []WorkspaceListOfUserRow{}
+	for rows.Next() {
+		var i WorkspaceListOfUserRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.Plan,
+			&i.CustomRps,
+			&i.CustomRph,
+			&i.CustomCredits,
+			&i.CustomUsageLimit,
+			&i.CreatedAt,
+			&i.Role,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const workspaceSetPlan = `-- name: WorkspaceSetPlan :exec

@@ -24,6 +24,7 @@ import (
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
@@ -39,6 +40,7 @@ type App struct {
 	service   *execution.Service
 	callbacks *callback.Service
 	verifier  *auth.Verifier
+	people    *person.Service
 	metrics   *telemetry.Metrics
 	half      *workingHalf // nil in a process that only serves
 	untrace   func(context.Context) error
@@ -110,6 +112,9 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.service = execution.NewService(deps, local)
 	a.callbacks = callback.NewService(a.pools.api, inserter)
 	if a.verifier, err = auth.NewVerifier(a.pools.system, auth.Options{Leeway: a.cfg.TimestampLeeway}); err != nil {
+		return err
+	}
+	if a.people, err = person.NewService(a.pools.system, a.pools.api, person.Options{}); err != nil {
 		return err
 	}
 	return a.buildDoors(registry)

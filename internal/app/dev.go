@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/demo"
 	"github.com/weft-automation/weft/internal/devdb"
+	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/workspace"
@@ -137,23 +139,36 @@ func startDemo() (*http.Server, error) {
 	return s, nil
 }
 
-// credentials are those of the file when they still fit the database, with the
-// present address; else those of a new key.
+// devOwner is the e-mail address of the owner of the workspace of `weft dev`.
+const devOwner = "owner@weft.localhost"
+
+// credentials are those of the file as far as they still fit the database, with
+// the present address; what does not fit is made anew.
 func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool, baseURL string) (client.Credentials, error) {
 	workspaceID, err := dev.workspace(ctx, pool)
 	if err != nil {
 		return client.Credentials{}, err
 	}
 	c, err := client.ReadCredentials(filepath.Join(dev.DataDir, CredentialsFile))
-	if err == nil && c.WorkspaceID == workspaceID && c.APISecret != "" && auth.Usable(ctx, pool, c.APIKey) {
-		c.BaseURL = baseURL
-		return c, nil
+	if err != nil || c.WorkspaceID != workspaceID {
+		c = client.Credentials{WorkspaceID: workspaceID}
 	}
-	key, err := auth.NewKeys(pool).Create(ctx, auth.CreateParams{WorkspaceID: workspaceID, Label: "weft dev"})
-	if err != nil {
-		return client.Credentials{}, fmt.Errorf("make the key of weft dev: %w", err)
+	c.BaseURL = baseURL
+	if c.APISecret == "" || !auth.Usable(ctx, pool, c.APIKey) {
+		key, err := auth.NewKeys(pool).Create(ctx, auth.CreateParams{WorkspaceID: workspaceID, Label: "weft dev"})
+		if err != nil {
+			return client.Credentials{}, fmt.Errorf("make the key of weft dev: %w", err)
+		}
+		c.APIKey, c.APISecret = key.APIKey, key.APISecret
 	}
-	return client.Credentials{BaseURL: baseURL, WorkspaceID: workspaceID, APIKey: key.APIKey, APISecret: key.APISecret}, nil
+	if c.AdminPassword == "" || !person.Known(ctx, pool, c.AdminEmail, c.AdminPassword) {
+		c.AdminEmail, c.AdminPassword = devOwner, rand.Text()
+		owner := person.Account{Email: c.AdminEmail, Name: "Owner", Password: c.AdminPassword}
+		if _, err := person.CreateOwner(ctx, pool, workspaceID, owner); err != nil {
+			return client.Credentials{}, err
+		}
+	}
+	return c, nil
 }
 
 func (dev DevConfig) workspace(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {

@@ -50,6 +50,7 @@ var places = map[string]place{
 	"internal/seal":              {level: 1, outside: []string{ids}, why: "envelope encryption"},
 	"internal/egress":            {level: 1, inside: []string{"internal/fault"}, outside: []string{"code.dny.dev/ssrf"}, why: "the one way out to the network"},
 	"internal/egress/egresstest": {level: 1, outside: []string{"golang.org/x/net/dns/dnsmessage"}, why: "hostile names and servers", tests: true},
+	"internal/attempt":           {level: 1, why: "attempts that fail, limited by source"},
 	"internal/groupcommit":       {level: 1, why: "many writes in one transaction"},
 
 	"internal/gate": {
@@ -78,8 +79,12 @@ var places = map[string]place{
 	"internal/idempotency":     {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{ids, pgx}, why: "keys of repeated requests"},
 	"internal/billing":         {level: 3, inside: []string{"gen/db", "internal/credit", "internal/fault"}, outside: []string{ids, pgx}, why: "every write to the ledger"},
 	"internal/auth": {
-		level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres", "internal/signature", "internal/strictjson", "internal/telemetry"},
+		level: 3, inside: []string{"gen/", "internal/attempt", "internal/fault", "internal/postgres", "internal/signature", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
 		outside: []string{ids, pgx, "golang.org/x/sync"}, why: "keys and principals, no route names",
+	},
+	"internal/person": {
+		level: 3, inside: []string{"gen/", "internal/attempt", "internal/fault", "internal/postgres", "internal/timestamp"},
+		outside: []string{ids, pgx, "golang.org/x/crypto"}, why: "people, their sessions and roles; no route names",
 	},
 	"internal/contract": {
 		level: 3, inside: []string{"gen/api", "internal/fault", "internal/strictjson"},
@@ -90,8 +95,8 @@ var places = map[string]place{
 		outside: []string{ids, schema}, why: "what a module is; no database, no queue, no HTTP server",
 	},
 	"internal/workspace": {
-		level: 3, inside: []string{"gen/db", "internal/credit", "internal/plan", "internal/postgres"}, outside: []string{ids},
-		why: "workspaces and who belongs to them",
+		level: 3, inside: []string{"gen/", "internal/credit", "internal/fault", "internal/plan", "internal/postgres", "internal/timestamp"}, outside: []string{ids},
+		why: "workspaces and their terms",
 	},
 	"internal/client": {level: 3, inside: []string{"gen/api", "internal/signature", "internal/sse", "internal/strictjson"}, outside: []string{ids}, why: "the other end of the wire"},
 	"internal/demo":   {level: 3, why: "the upstream of weft dev's own"},
@@ -120,7 +125,7 @@ var places = map[string]place{
 	},
 	"internal/server": {
 		level:   6,
-		inside:  []string{"gen/api", "internal/auth", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/execution", "internal/fault", "internal/gate", "internal/idempotency", "internal/portal", "internal/record", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres"},
+		inside:  []string{"gen/api", "internal/auth", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/execution", "internal/fault", "internal/gate", "internal/idempotency", "internal/person", "internal/portal", "internal/record", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres", "internal/workspace"},
 		outside: []string{ids, traces}, why: "HTTP only: no SQL, no queue; of postgres it knows when to say 503",
 	},
 	"internal/portal": {level: 5, inside: []string{"gen/api"}, why: "the docs, from the spec"},

@@ -35,6 +35,20 @@ func (p Proxies) Client(remote string, header http.Header) netip.Addr {
 	return client
 }
 
+// Secure says whether the client speaks https: to us, or to the trusted proxy that
+// passed the request on.
+func (p Proxies) Secure(r *http.Request) bool {
+	if r.TLS != nil {
+		return true
+	}
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !p.trusts(at.Addr().Unmap()) {
+		return false
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-Proto"), ","), ",")
+	return strings.EqualFold(strings.TrimSpace(hops[len(hops)-1]), "https")
+}
+
 func (p Proxies) trusts(client netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(client) })
 }

@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"time"
 
+	"github.com/weft-automation/weft/internal/attempt"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/signature"
@@ -32,7 +34,7 @@ type Options struct {
 type Verifier struct {
 	keys     *keyCache
 	watches  *watches
-	failures *failures
+	failures *attempt.Limiter[netip.Addr]
 	dummy    ed25519.PublicKey
 	leeway   int64
 	now      func() time.Time
@@ -56,7 +58,7 @@ func NewVerifier(db postgres.DB, opts Options) (*Verifier, error) {
 	return &Verifier{
 		keys:     newKeyCache(db, opts.Now),
 		watches:  newWatches(db),
-		failures: newFailures(opts.FailureBurst, opts.FailureRate, opts.Now),
+		failures: attempt.NewLimiter[netip.Addr](opts.FailureBurst, opts.FailureRate, opts.Now),
 		dummy:    dummy,
 		leeway:   int64(opts.Leeway / time.Second),
 		now:      opts.Now,
@@ -68,7 +70,7 @@ func NewVerifier(db postgres.DB, opts Options) (*Verifier, error) {
 // UNAUTHORIZED with a reason, or RATE_LIMITED for an address with too many of
 // them; any other error is one of the look-up.
 func (v *Verifier) Verify(ctx context.Context, r Request) (Principal, error) {
-	if wait := v.failures.wait(r.Client); wait > 0 {
+	if wait := v.failures.Wait(attempt.Subscriber(r.Client)); wait > 0 {
 		return Principal{}, &fault.Error{
 			Code:       fault.RateLimited,
 			Reason:     "failed_authentications",
@@ -81,7 +83,7 @@ func (v *Verifier) Verify(ctx context.Context, r Request) (Principal, error) {
 		return Principal{}, err
 	}
 	if refusal != nil {
-		v.failures.count(r.Client)
+		v.failures.Count(attempt.Subscriber(r.Client))
 		return Principal{}, refusal
 	}
 	return principal, nil

@@ -15,6 +15,10 @@ type Credentials struct {
 	WorkspaceID uuid.UUID `json:"workspaceId"`
 	APIKey      string    `json:"apiKey"`
 	APISecret   string    `json:"apiSecret"`
+
+	// What the owner of the workspace signs in with; a program does not need it.
+	AdminEmail    string `json:"adminEmail,omitempty"`
+	AdminPassword string `json:"adminPassword,omitempty"`
 }
 
 // ReadCredentials reads such a file. Errors never hold what is in it.

@@ -37,6 +37,8 @@ type Operation struct {
 	Path   string   // with {parameters}
 	Signed bool     // takes the three signing headers
 	Person bool     // takes a session
+	Role   string   // the least role of a member who may; "" where no workspace is named
+	SignIn bool     // open, and begins a session
 	Cost   int      // against the rate limit; 0 when it is not signed
 	Media  []string // types of the answer 200, the usual one first
 
@@ -105,6 +107,9 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 	if len(*security) > 0 && o.Signed == o.Person {
 		return nil, fmt.Errorf("its security is neither that of a key nor that of a person")
 	}
+	if err := o.readPeople(source.Extensions); err != nil {
+		return nil, err
+	}
 	if cost, ok := source.Extensions["x-rate-limit-cost"].(float64); ok {
 		o.Cost = int(cost)
 	}
@@ -135,6 +140,22 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 	var err error
 	o.body, err = newBody(compiler, pointer, source.RequestBody.Value.Content.Get("application/json"))
 	return o, err
+}
+
+// readPeople reads x-role and x-sign-in: every operation on a workspace says what
+// role it takes, and no other does.
+func (o *Operation) readPeople(extensions map[string]any) error {
+	o.Role, _ = extensions["x-role"].(string)
+	o.SignIn, _ = extensions["x-sign-in"].(bool)
+	switch within := strings.Contains(o.Path, "{workspaceId}"); {
+	case within != (o.Role != ""), o.Role != "" && !o.Person:
+		return fmt.Errorf("x-role is %q: a person's operation on a workspace needs one, and no other has it", o.Role)
+	case o.Role != "" && !slices.Contains([]string{"owner", "admin", "editor", "viewer"}, o.Role):
+		return fmt.Errorf("x-role %q is none", o.Role)
+	case o.SignIn && (o.Signed || o.Person):
+		return fmt.Errorf("an operation that signs somebody in is open")
+	}
+	return nil
 }
 
 func escape(token string) string {

@@ -32,6 +32,9 @@ func TestLoadReadsSecurityCostAndMedia(t *testing.T) {
 		"executeComponent":         {Method: "POST", Path: "/v1/sdk/components", Signed: true, Cost: 2, Media: []string{"application/json"}},
 		"getComponentExecution":    {Method: "GET", Path: "/v1/sdk/components/executions/{executionId}", Signed: true, Cost: 1, Media: []string{"application/json"}},
 		"streamComponentExecution": {Method: "GET", Path: "/v1/sdk/components/executions/{executionId}/stream", Signed: true, Cost: 1, Media: []string{"text/event-stream"}},
+		"createSession":            {Method: "POST", Path: "/v1/sessions", SignIn: true, Media: []string{"application/json"}},
+		"getCurrentSession":        {Method: "GET", Path: "/v1/sessions/current", Person: true, Media: []string{"application/json"}},
+		"getWorkspace":             {Method: "GET", Path: "/v1/workspaces/{workspaceId}", Person: true, Role: "viewer", Media: []string{"application/json"}},
 		"listSystemComponents":     {Method: "GET", Path: "/v1/system/components", Media: []string{"application/json"}},
 		"getOpenapiYaml":           {Method: "GET", Path: "/openapi.yaml", Media: []string{"application/yaml"}},
 		"getLiveness":              {Method: "GET", Path: "/healthz", Media: []string{"application/json"}},
@@ -41,7 +44,7 @@ func TestLoadReadsSecurityCostAndMedia(t *testing.T) {
 			t.Errorf("%s is missing", id)
 			continue
 		}
-		if got.Method != want.Method || got.Path != want.Path || got.Signed != want.Signed || got.Person != want.Person || got.Cost != want.Cost || !slices.Equal(got.Media, want.Media) {
+		if got.Method != want.Method || got.Path != want.Path || got.Signed != want.Signed || got.Person != want.Person || got.Role != want.Role || got.SignIn != want.SignIn || got.Cost != want.Cost || !slices.Equal(got.Media, want.Media) {
 			t.Errorf("%s: %+v", id, got)
 		}
 	}

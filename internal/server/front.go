@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/weft-automation/weft/gen/api"
@@ -17,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/gate"
+	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
@@ -26,6 +28,8 @@ type front struct {
 	contract *contract.Contract
 	only     []string // operations to mount; nil: all
 	verify   func(context.Context, auth.Request) (auth.Principal, error)
+	find     func(context.Context, person.Proof) (person.Member, error)
+	foreign  http.CrossOriginProtection // what browsers send for pages of other sites
 	repeat   repeatCheck
 	proxies  auth.Proxies
 	metrics  *telemetry.Metrics
@@ -150,7 +154,7 @@ func (f *front) operation(operation *contract.Operation, next http.HandlerFunc) 
 	return func(w http.ResponseWriter, r *http.Request) {
 		call := callOf(r.Context())
 		call.operation = operation
-		if r.Method == http.MethodHead && operation.Signed {
+		if r.Method == http.MethodHead && closed(operation) {
 			f.unmatched(w, r)
 			return
 		}
@@ -173,13 +177,8 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	if err != nil {
 		return err
 	}
-	if operation.Signed {
-		w.Header().Set("Cache-Control", "no-store")
-		if err := f.authenticate(r, body, call); err != nil {
-			return err
-		}
-		// From here on the database shows this request its own workspace only.
-		*r = *r.WithContext(postgres.Scope(r.Context(), call.principal.WorkspaceID))
+	if err := f.identify(w, r, body, operation, call); err != nil {
+		return err
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -192,7 +191,9 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	if err != nil {
 		return err
 	}
-	call.keep(r, body)
+	if operation.Signed {
+		call.keep(r, body)
+	}
 	strict := gate.PrefersStrict(r.Header.Values("Prefer"))
 	if strict {
 		w.Header().Set("Preference-Applied", "handling=strict")
@@ -208,6 +209,33 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	return nil
 }
 
+// identify proves who asks, as the operation wants it proven.
+func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, operation *contract.Operation, call *call) error {
+	if closed(operation) || operation.SignIn {
+		w.Header().Set("Cache-Control", "no-store")
+	}
+	switch {
+	case operation.Signed:
+		if err := f.authenticate(r, body, call); err != nil {
+			return err
+		}
+	case operation.Person:
+		if err := f.recognize(r, operation, call); err != nil {
+			return err
+		}
+	case operation.SignIn:
+		return f.approach(r, call)
+	}
+	if id := call.workspaceID(); id != uuid.Nil {
+		// From here on the database shows this request its own workspace only.
+		*r = *r.WithContext(postgres.Scope(r.Context(), id))
+	}
+	return nil
+}
+
+// closed says whether an operation is for those only who prove who they are.
+func closed(operation *contract.Operation) bool { return operation.Signed || operation.Person }
+
 // unmatched answers 405 where the path has other methods, and 404 elsewhere.
 func (f *front) unmatched(w http.ResponseWriter, r *http.Request) {
 	if allowed := f.allowed(r); len(allowed) > 0 {
@@ -219,8 +247,8 @@ func (f *front) unmatched(w http.ResponseWriter, r *http.Request) {
 	f.fail(w, r, fault.New(fault.NotFound, "There is nothing at this path."))
 }
 
-// allowed lists the methods that the path of r has. HEAD goes with GET where no
-// signature is asked for.
+// allowed lists the methods that the path of r has. HEAD goes with GET where nobody
+// is asked who they are.
 func (f *front) allowed(r *http.Request) []string {
 	var methods []string
 	probe := &http.Request{URL: r.URL, Host: r.Host}
@@ -231,13 +259,13 @@ func (f *front) allowed(r *http.Request) []string {
 			continue
 		}
 		methods = append(methods, method)
-		if method == http.MethodGet && !f.signed(pattern) {
+		if method == http.MethodGet && !f.closed(pattern) {
 			methods = append(methods, http.MethodHead)
 		}
 	}
 	return methods
 }
 
-func (f *front) signed(pattern string) bool {
-	return slices.ContainsFunc(f.contract.Operations, func(o *contract.Operation) bool { return o.Signed && o.Pattern() == pattern })
+func (f *front) closed(pattern string) bool {
+	return slices.ContainsFunc(f.contract.Operations, func(o *contract.Operation) bool { return closed(o) && o.Pattern() == pattern })
 }

@@ -5,10 +5,13 @@ import (
 	"crypto/sha256"
 	"net/http"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/idempotency"
+	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
 
@@ -16,13 +19,23 @@ import (
 type call struct {
 	id        string
 	operation *contract.Operation // nil where none matched
-	principal auth.Principal      // zero where the operation is open
+	principal auth.Principal      // whose key signed; zero where none did
+	member    person.Member       // who signed in; zero where nobody did
+	visit     visit               // how a person comes
 	failed    fault.Code
 	media     string // of the answer 200, as the caller likes it best
 
 	path           string
 	bodyHash       [sha256.Size]byte
 	idempotencyKey string // "" for none
+}
+
+// workspaceID is the one workspace that the request is about, zero for none.
+func (c *call) workspaceID() uuid.UUID {
+	if c.principal.WorkspaceID != uuid.Nil {
+		return c.principal.WorkspaceID
+	}
+	return c.member.WorkspaceID
 }
 
 type callKey struct{}

@@ -24,7 +24,9 @@ import (
 	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/workspace"
 )
 
 // Deps is what the server is made of.
@@ -34,6 +36,8 @@ type Deps struct {
 	Modules    *component.Registry
 	Guard      *egress.Guard
 	Verifier   *auth.Verifier
+	People     *person.Service
+	Workspaces *workspace.Service
 	Proxies    auth.Proxies                  // whose X-Forwarded-For is believed
 	ReadyFunc  func(context.Context) []Check // what /readyz looks at
 	Docs       *http.ServeMux                // GET /docs and what is below it; nil: nothing is there
@@ -55,11 +59,13 @@ func New(deps Deps) (http.Handler, error) {
 		return nil, fmt.Errorf("build the catalogue: %w", err)
 	}
 	f := &front{
-		contract: document, verify: deps.Verifier.Verify, repeat: deps.Executions.CheckRepeat, proxies: deps.Proxies,
+		contract: document, verify: deps.Verifier.Verify, find: deps.People.Find, repeat: deps.Executions.CheckRepeat, proxies: deps.Proxies,
 		metrics: deps.Metrics, log: deps.Log, timeouts: defaultTimeouts,
 	}
 	f.mount(&Server{
 		executions: deps.Executions,
+		people:     deps.People,
+		workspaces: deps.Workspaces,
 		callbacks:  deps.Callbacks,
 		guard:      deps.Guard,
 		catalogue:  catalogue,
@@ -87,6 +93,8 @@ func Health(ready func(context.Context) []Check, metrics *telemetry.Metrics, log
 // Server is the operations of the contract, one file for each tag.
 type Server struct {
 	executions *execution.Service
+	people     *person.Service
+	workspaces *workspace.Service
 	callbacks  *callback.Service
 	guard      *egress.Guard
 	catalogue  *catalog.Catalog

@@ -1,0 +1,197 @@
+package conformance
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/weft-automation/weft/conformance/probe"
+)
+
+// doorCases go over every operation of people that the document has.
+var doorCases = []Case{
+	{Part: "D9.2.sessions", Name: "door/401 every operation of people without a session", Run: doorClosed},
+	{Part: "D9.2.keys", Name: "door/401 a workspace key reaches no operation of people", Run: doorKeyless},
+	{Part: "D9.2.cookie", Name: "door/403 what a page of another site sends", Run: doorForeign, Needs: owner},
+	{Part: "D9.2.sessions", Name: "MT01 door/404 a workspace that one is no member of", Run: doorElsewhere, Needs: []probe.Need{probe.NeedOwner, probe.NeedForeign}},
+	{Part: "D9.2.sessions, D3.table", Name: "door/400, 406, 413, 415 the form of people's requests", Run: doorForm, Needs: owner},
+	{Part: "D9.2.sessions", Name: "door/429 sessions that are none", Run: doorFlood, Needs: []probe.Need{probe.NeedForwarded}},
+	{Part: "D9.2.sessions", Name: "door/429 attempts to sign in", Run: entryFlood, Needs: []probe.Need{probe.NeedForwarded}},
+}
+
+// peoples are the operations of people.
+func peoples(t *probe.Trial) []*probe.Operation {
+	var list []*probe.Operation
+	for _, operation := range t.Target().Spec.Operations() {
+		if operation.Person() {
+			list = append(list, operation)
+		}
+	}
+	return list
+}
+
+// entries are the operations that sign somebody in.
+func entries(t *probe.Trial) []*probe.Operation {
+	var list []*probe.Operation
+	for _, operation := range t.Target().Spec.Operations() {
+		if operation.SignsIn() {
+			list = append(list, operation)
+		}
+	}
+	return list
+}
+
+// to is a request of an operation, on the workspace.
+func to(operation *probe.Operation, workspaceID string) probe.Request {
+	path := concrete(strings.Replace(operation.Template, "{workspaceId}", workspaceID, 1))
+	return probe.Request{Method: operation.Method, Path: path, Unsigned: true}
+}
+
+func doorClosed(t *probe.Trial) {
+	for _, operation := range peoples(t) {
+		for _, header := range []http.Header{nil, {"Authorization": {"Basic dTpw"}}} {
+			request := to(operation, t.Target().WorkspaceID)
+			request.Header = header
+			notSignedIn(t, request, "missing_session")
+		}
+		for _, header := range []http.Header{{"Authorization": {"Bearer " + strings.Repeat("A", 43)}}, cookie("x")} {
+			request := to(operation, t.Target().WorkspaceID)
+			request.Header = header
+			notSignedIn(t, request, "invalid_session")
+		}
+	}
+}
+
+func doorKeyless(t *probe.Trial) {
+	for _, operation := range peoples(t) {
+		request := to(operation, t.Target().WorkspaceID)
+		request.Unsigned = false
+		notSignedIn(t, request, "missing_session")
+		request.Bearer = t.Target().APIKey
+		notSignedIn(t, request, "invalid_session")
+	}
+}
+
+func doorForeign(t *probe.Trial) {
+	token := t.SignIn()
+	for _, operation := range append(peoples(t), entries(t)...) {
+		if !operation.Named(http.StatusForbidden) || operation.Method == http.MethodGet {
+			continue
+		}
+		for _, header := range []http.Header{{"Sec-Fetch-Site": {"cross-site"}}, {"Sec-Fetch-Site": {"same-site"}}, {"Origin": {"https://elsewhere.example"}}} {
+			request := to(operation, "0193f1c0-0000-7000-8000-000000000009")
+			request.Header = header.Clone()
+			request.Header.Set("Cookie", "weft_session="+token)
+			t.Equal("reason", probe.Reason(t.Problem(t.Do(request), http.StatusForbidden, "FORBIDDEN")), "cross_origin")
+			if !operation.Person() || operation.Role() == "" {
+				continue
+			}
+			// A page cannot send a bearer token that it does not know.
+			request.Bearer, request.Header = token, header
+			t.Problem(t.Do(request), http.StatusNotFound, "NOT_FOUND")
+		}
+	}
+	t.Equal("the session goes on", t.Do(probe.Request{Path: probe.Current, Bearer: token}).Status, http.StatusOK)
+}
+
+func doorElsewhere(t *probe.Trial) {
+	token := t.SignIn()
+	for _, operation := range peoples(t) {
+		if operation.Role() == "" {
+			continue
+		}
+		var texts []string
+		for _, id := range []string{t.Target().Foreign.WorkspaceID, "0193f1c0-0000-7000-8000-000000000009", "x", upper(t.Target().WorkspaceID)} {
+			request := to(operation, id)
+			request.Bearer = token
+			texts = append(texts, t.Problem(t.Do(request), http.StatusNotFound, "NOT_FOUND").Detail)
+		}
+		for _, text := range texts {
+			t.Equal("the text", text, texts[0])
+		}
+	}
+}
+
+func doorForm(t *probe.Trial) {
+	token := t.SignIn()
+	send := func(operation *probe.Operation, change func(*probe.Request)) probe.Answer {
+		request := to(operation, t.Target().WorkspaceID)
+		request.Bearer = token
+		request.Header = http.Header{}
+		change(&request)
+		return t.Do(request)
+	}
+	for _, operation := range append(peoples(t), entries(t)...) {
+		answer := send(operation, func(r *probe.Request) { r.Header.Set("Accept", "image/png") })
+		t.Problem(answer, http.StatusNotAcceptable, "NOT_ACCEPTABLE")
+		if operation.Named(http.StatusBadRequest) {
+			answer = send(operation, func(r *probe.Request) {
+				if r.Body = []byte(`{"a":`); operation.Method == http.MethodGet {
+					r.Body, r.Path = nil, r.Path+"?limit=0"
+				}
+			})
+			t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
+		}
+		if operation.Named(http.StatusUnsupportedMediaType) {
+			answer = send(operation, func(r *probe.Request) { r.Body = []byte("{}"); r.Header.Set("Content-Type", "text/plain") })
+			t.Problem(answer, http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE")
+			answer = send(operation, func(r *probe.Request) { r.Body = make([]byte, 1<<20+1) })
+			t.Problem(answer, http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE")
+		}
+	}
+}
+
+// flood sends a request at once and again until it is refused with 429.
+func flood(t *probe.Trial, request probe.Request) {
+	var limited atomic.Bool
+	request.Unchecked = true
+	t.Parallel(4, func(int) {
+		for range 500 {
+			if limited.Load() {
+				return
+			}
+			answer, err := t.Try(t.Context(), request)
+			t.NoError("flood", err)
+			if answer.Status == http.StatusTooManyRequests {
+				limited.Store(true)
+			}
+		}
+	})
+	t.Check(limited.Load(), "%s: 2,000 failures and no limit", request.Path)
+}
+
+// limited sends requests that are refused with 429 and the reason. The bucket
+// fills again while we ask: refill empties it.
+func limited(t *probe.Trial, request, refill probe.Request, reason string) {
+	for {
+		answer := t.Do(request)
+		if answer.Status != http.StatusTooManyRequests {
+			flood(t, refill)
+			continue
+		}
+		p := t.Problem(answer, http.StatusTooManyRequests, "RATE_LIMITED")
+		t.Equal("reason", probe.Reason(p), reason)
+		seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
+		t.Check(err == nil && seconds >= 1 && seconds <= 60, "Retry-After %q", answer.Header.Get("Retry-After"))
+		return
+	}
+}
+
+func doorFlood(t *probe.Trial) {
+	wrong := probe.Request{Path: probe.Current, Bearer: "none"}
+	flood(t, wrong)
+	for _, operation := range peoples(t) {
+		request := to(operation, t.Target().WorkspaceID)
+		request.Bearer = "none"
+		limited(t, request, wrong, "failed_authentications")
+	}
+	t.Equal("a signed operation", t.Get(probe.Executions+"?limit=1").Status, http.StatusOK)
+}
+
+func entryFlood(t *probe.Trial) {
+	wrong := t.Entry("flooded@conformance.example", "not the password")
+	flood(t, wrong)
+	limited(t, wrong, wrong, "sign_in_attempts")
+	t.Equal("a signed operation", t.Get(probe.Executions+"?limit=1").Status, http.StatusOK)
+}

@@ -1,0 +1,194 @@
+// Package person owns people: their accounts and passwords, the sessions that
+// they sign in with, their roles in workspaces, and the invitations that bring
+// them there (decisions 9.2).
+//
+// It knows neither cookies nor routes, and nothing of the keys that programs
+// use. The one invariant: of passwords, sessions and invitations the database
+// holds hashes only, and who does not know the secret learns nothing of whether
+// it exists.
+package person
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/attempt"
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+var queries = db.New()
+
+// Role is what a member may do in a workspace.
+type Role string
+
+// The roles.
+const (
+	Owner  Role = "owner"
+	Admin  Role = "admin"
+	Editor Role = "editor"
+	Viewer Role = "viewer"
+)
+
+// Roles are all of them, from most to least.
+func Roles() []Role { return []Role{Owner, Admin, Editor, Viewer} }
+
+// Reaches says whether the role may do what needed may do. No role reaches
+// nothing, and nothing reaches a role that does not exist.
+func (r Role) Reaches(needed Role) bool {
+	for _, at := range Roles() {
+		switch {
+		case r == at:
+			return needed.known()
+		case needed == at:
+			return false
+		}
+	}
+	return false
+}
+
+func (r Role) known() bool {
+	for _, role := range Roles() {
+		if r == role {
+			return true
+		}
+	}
+	return false
+}
+
+// Person is somebody who signed in.
+type Person struct {
+	ID          uuid.UUID
+	Email, Name string
+}
+
+// Member is a person who acts in a workspace. Where a request is about none,
+// WorkspaceID is zero and Role is empty.
+type Member struct {
+	Person
+	WorkspaceID uuid.UUID
+	Role        Role
+	ExpiresAt   time.Time // of the session
+}
+
+// Service is what can be done with people. It is safe for concurrent use.
+type Service struct {
+	system    *pgxpool.Pool // proves who asks, across workspaces
+	scoped    *pgxpool.Pool // works within the workspace of postgres.Scope
+	hasher    *hasher
+	addresses *attempt.Limiter[netip.Addr] // that failed to sign in
+	accounts  *attempt.Limiter[string]     // at which somebody failed to sign in, by e-mail address
+	tokens    *attempt.Limiter[netip.Addr] // that sent sessions which are none
+}
+
+// Options of a Service. A zero value means the default.
+type Options struct {
+	Now func() time.Time
+}
+
+// NewService makes a Service. The pool system has the rights of postgres.System,
+// scoped those of postgres.API.
+func NewService(system, scoped *pgxpool.Pool, opts Options) (*Service, error) {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	hasher, err := newHasher()
+	if err != nil {
+		return nil, err
+	}
+	return &Service{
+		system: system, scoped: scoped, hasher: hasher,
+		// Twenty mistakes are a person's; one in ten seconds from then on is nothing
+		// to a guesser.
+		addresses: attempt.NewLimiter[netip.Addr](20, 0.1, opts.Now),
+		// Addresses are cheap to have many of: this bounds what all of them together
+		// can try on one account.
+		accounts: attempt.NewLimiter[string](20, 0.1, opts.Now),
+		// Tokens are beyond guessing; this guards the look-up.
+		tokens: attempt.NewLimiter[netip.Addr](100, 10, opts.Now),
+	}, nil
+}
+
+// Limits of what people are called.
+const (
+	minEmail, maxEmail = 3, 254
+	maxName            = 200
+)
+
+// address is the one spelling of an e-mail address, "" for what is none.
+func address(email string) string {
+	email = strings.ToLower(strings.TrimSpace(email))
+	local, domain, found := strings.Cut(email, "@")
+	visible := func(r rune) bool { return r <= ' ' || r > '~' }
+	if !found || local == "" || domain == "" || len(email) < minEmail || len(email) > maxEmail || strings.ContainsFunc(email, visible) {
+		return ""
+	}
+	return email
+}
+
+// checkName judges what a person is to be called.
+func checkName(name string) error {
+	switch {
+	case strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > maxName:
+		return fault.Invalid("/name", "the name must have 1 to %d characters", maxName)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return fault.Invalid("/name", "the name must not have control characters")
+	}
+	return nil
+}
+
+func checkPassword(password string) error {
+	if length := utf8.RuneCountInString(password); length < MinPassword || length > MaxPassword {
+		return fault.Invalid("/password", "the password must have %d to %d characters", MinPassword, MaxPassword)
+	}
+	return nil
+}
+
+func unauthorized(reason, message string) *fault.Error {
+	return &fault.Error{
+		Code: fault.Unauthorized, Reason: reason, Message: message,
+		Header: map[string]string{"WWW-Authenticate": "Bearer"},
+	}
+}
+
+func conflict(reason, message string) *fault.Error {
+	return &fault.Error{Code: fault.Conflict, Reason: reason, Message: message}
+}
+
+// NotAllowed is the refusal of a member whose role does not reach.
+func NotAllowed(needed Role) *fault.Error {
+	message := "Only an owner may do this."
+	switch needed {
+	case Admin:
+		message = "Only an admin or an owner may do this."
+	case Editor:
+		message = "Only an editor, an admin or an owner may do this."
+	}
+	return &fault.Error{Code: fault.Forbidden, Reason: "role_not_allowed", Message: message}
+}
+
+func tooMany(reason, message string, wait time.Duration) *fault.Error {
+	return &fault.Error{Code: fault.RateLimited, Reason: reason, Message: message, RetryAfter: wait}
+}
+
+// newID makes the id of something new.
+func newID() (uuid.UUID, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return id, fmt.Errorf("make an id: %w", err)
+	}
+	return id, nil
+}
+
+var errBusy = errors.New("too many passwords are being checked at once")
+
+func (p Person) wire() api.User { return api.User{ID: p.ID, Email: p.Email, Name: p.Name} }

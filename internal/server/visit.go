@@ -1,0 +1,100 @@
+package server
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/contract"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/person"
+	"github.com/weft-automation/weft/internal/telemetry"
+)
+
+// SessionCookie is the name of the cookie that holds the token of a session.
+const SessionCookie = "weft_session"
+
+// visit is how a person comes: from where, over what, and with which token.
+type visit struct {
+	client netip.Addr
+	secure bool   // over https
+	host   string // as the client calls it
+	token  string // of the session; "" for none
+}
+
+// approach takes in a request of somebody who is not signed in yet. One that a
+// browser sends for a page of another site is refused.
+func (f *front) approach(r *http.Request, call *call) error {
+	call.visit = visit{client: f.proxies.Client(r.RemoteAddr, r.Header), secure: f.proxies.Secure(r), host: r.Host}
+	return f.sameOrigin(r)
+}
+
+// recognize proves who sends the request, by the token of a session, and that
+// their role in the workspace of the path reaches.
+func (f *front) recognize(r *http.Request, operation *contract.Operation, call *call) error {
+	call.visit = visit{client: f.proxies.Client(r.RemoteAddr, r.Header), secure: f.proxies.Secure(r), host: r.Host}
+	token, bearer := bearerToken(r.Header)
+	if !bearer {
+		if cookie, err := r.Cookie(SessionCookie); err == nil {
+			token = cookie.Value
+		}
+		// A browser sends the cookie by itself, whoever's page makes it.
+		if err := f.sameOrigin(r); err != nil {
+			return err
+		}
+	}
+	call.visit.token = token
+	proof := person.Proof{Token: token, Client: call.visit.client}
+	if operation.Role != "" {
+		id, err := uuid.Parse(r.PathValue("workspaceId"))
+		if err != nil {
+			id = uuid.Max // of no workspace: who is not signed in is told that first
+		}
+		proof.WorkspaceID = id
+	}
+	member, err := f.find(r.Context(), proof)
+	if err != nil {
+		return err
+	}
+	if needed := person.Role(operation.Role); needed != "" && !member.Role.Reaches(needed) {
+		return person.NotAllowed(needed)
+	}
+	call.member = member
+	telemetry.Identify(r.Context(), member.WorkspaceID, uuid.Nil)
+	return nil
+}
+
+// bearerToken is the token of an Authorization header, if that is of a session.
+func bearerToken(header http.Header) (token string, ok bool) {
+	scheme, token, _ := strings.Cut(header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", false
+	}
+	return strings.TrimSpace(token), true
+}
+
+// sameOrigin refuses what would change something for a page of another site.
+func (f *front) sameOrigin(r *http.Request) error {
+	if err := f.foreign.Check(r); err != nil {
+		return &fault.Error{
+			Code: fault.Forbidden, Reason: "cross_origin", Err: err,
+			Message: "A browser sent this request for a page of another site.",
+		}
+	}
+	return nil
+}
+
+// sessionCookie keeps a session in the browser for as long as it lasts; without
+// a token it takes it away.
+func (v visit) sessionCookie(token string) *http.Cookie {
+	cookie := &http.Cookie{
+		Name: SessionCookie, Value: token, Path: "/", MaxAge: int(person.SessionLife.Seconds()),
+		HttpOnly: true, Secure: v.secure, SameSite: http.SameSiteLaxMode,
+	}
+	if token == "" {
+		cookie.MaxAge = -1
+	}
+	return cookie
+}

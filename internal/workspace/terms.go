@@ -1,0 +1,108 @@
+package workspace
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/timestamp"
+)
+
+// Service reads workspaces for their members.
+type Service struct {
+	system postgres.DB // to look across workspaces
+	scoped postgres.DB // works within the workspace of postgres.Scope
+}
+
+// NewService makes a Service. The connection system has the rights of
+// postgres.System, scoped those of postgres.API.
+func NewService(system, scoped postgres.DB) *Service { return &Service{system: system, scoped: scoped} }
+
+// Get is the record of a workspace as a member with that role sees it.
+// NOT_FOUND if there is none.
+func (s *Service) Get(ctx context.Context, id uuid.UUID, role string) (api.Workspace, error) {
+	row, err := db.New().WorkspaceGet(ctx, s.scoped, id)
+	if postgres.NotFound(err) {
+		return api.Workspace{}, fault.New(fault.NotFound, "There is no workspace with this id.")
+	}
+	if err != nil {
+		return api.Workspace{}, fmt.Errorf("read workspace: %w", err)
+	}
+	return record(row, role), nil
+}
+
+// ListOf is a page of the workspaces of a person, newest first. INVALID_INPUT for
+// a cursor that no page gave out.
+func (s *Service) ListOf(ctx context.Context, userID uuid.UUID, limit int, cursor string) (api.WorkspacePage, error) {
+	page := api.WorkspacePage{Data: []api.Workspace{}}
+	before := uuid.Max
+	if cursor != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(cursor)
+		if err == nil {
+			before, err = uuid.FromBytes(raw)
+		}
+		if err != nil {
+			return page, fault.Invalid("/query/cursor", "The cursor is not one that a page of this list gave out.")
+		}
+	}
+	rows, err := db.New().WorkspaceListOfUser(ctx, s.system, db.WorkspaceListOfUserParams{UserID: userID, Before: before, MaxRows: int32(limit) + 1})
+	if err != nil {
+		return page, fmt.Errorf("list workspaces: %w", err)
+	}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		page.HasMore = true
+		page.NextCursor = new(base64.RawURLEncoding.EncodeToString(rows[limit-1].ID[:]))
+	}
+	for _, row := range rows {
+		page.Data = append(page.Data, record(db.WorkspaceGetRow{
+			ID: row.ID, Name: row.Name, Plan: row.Plan, CustomRps: row.CustomRps, CustomRph: row.CustomRph,
+			CustomCredits: row.CustomCredits, CustomUsageLimit: row.CustomUsageLimit, CreatedAt: row.CreatedAt,
+		}, row.Role))
+	}
+	return page, nil
+}
+
+// terms are those of the plan, but for what is agreed otherwise.
+func terms(row db.WorkspaceGetRow) plan.Terms {
+	t := plan.Name(row.Plan).Terms()
+	if row.CustomRps != nil {
+		t.RPS = int(*row.CustomRps)
+	}
+	if row.CustomRph != nil {
+		t.RPH = int(*row.CustomRph)
+	}
+	if row.CustomCredits != nil {
+		t.Monthly = *row.CustomCredits
+	}
+	if row.CustomUsageLimit != nil {
+		t.UsageLimit = *row.CustomUsageLimit
+	}
+	return t
+}
+
+func record(row db.WorkspaceGetRow, role string) api.Workspace {
+	t := terms(row)
+	limits := api.WorkspaceLimits{
+		RequestsPerSecond: limited(t.RPS), RequestsPerHour: limited(t.RPH), InlineWaits: limited(t.Waits), Streams: limited(t.Streams),
+		MonthlyCredits: t.Monthly, UsageLimit: &t.UsageLimit,
+	}
+	return api.Workspace{
+		ID: row.ID, Name: row.Name, Plan: api.Plan(row.Plan), Role: api.Role(role), Limits: limits, CreatedAt: timestamp.Of(row.CreatedAt),
+	}
+}
+
+// limited is a limit on the wire, where none is null.
+func limited(n int) *int32 {
+	if n == plan.None {
+		return nil
+	}
+	return new(int32(n))
+}

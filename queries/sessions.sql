@@ -1,0 +1,23 @@
+-- name: SessionInsert :one
+-- Takes some of what is over out of the way, so that nothing else has to.
+WITH over AS (
+    DELETE FROM sessions WHERE token_hash IN (SELECT s.token_hash FROM sessions s WHERE s.expires_at < now() LIMIT 100)
+)
+INSERT INTO sessions (token_hash, user_id, expires_at)
+VALUES (@token_hash, @user_id, now() + @life::interval) RETURNING expires_at;
+
+-- name: SessionGet :one
+-- Who a session is of, with the role in a workspace: null for who is no member.
+SELECT s.expires_at, (s.seen_at < now() - interval '1 minute')::boolean AS unseen, u.id, u.email, u.name, m.role
+FROM sessions s JOIN users u ON u.id = s.user_id
+LEFT JOIN members m ON m.workspace_id = @workspace_id AND m.user_id = u.id
+WHERE s.token_hash = @token_hash AND s.expires_at > now() AND u.disabled_at IS NULL;
+
+-- name: SessionTouch :exec
+UPDATE sessions SET seen_at = now() WHERE token_hash = @token_hash;
+
+-- name: SessionDelete :exec
+DELETE FROM sessions WHERE token_hash = @token_hash;
+
+-- name: SessionDeleteOfUser :exec
+DELETE FROM sessions WHERE user_id = @user_id;

@@ -1,0 +1,10 @@
+-- name: UserInsert :execrows
+-- Nothing is written when the address has an account already.
+INSERT INTO users (id, email, name, password_hash) VALUES (@id, @email, @name, @password_hash)
+ON CONFLICT (email) DO NOTHING;
+
+-- name: UserGetByEmail :one
+SELECT id, email, name, password_hash, disabled_at FROM users WHERE email = @email;
+
+-- name: UserSetPassword :exec
+UPDATE users SET password_hash = @password_hash WHERE id = @id;
