@@ -152,3 +152,23 @@ FROM (SELECT s.workspace_id, s.execution_id FROM callbacks s
         AND (s.delivered_at < now() - @after_delivery::interval OR s.execution_id < @old::uuid)
       ORDER BY s.execution_id LIMIT @max_rows) AS gone
 WHERE c.workspace_id = gone.workspace_id AND c.execution_id = gone.execution_id;
+
+-- name: CallbackListSealed :many
+-- A page of the callbacks that hold secrets in the order of their ids, each with
+-- its secrets if those are not sealed under the key that header names.
+SELECT page.workspace_id, page.execution_id,
+       (CASE WHEN substring(page.sealed FROM 1 FOR octet_length(@header::bytea)) <> @header::bytea THEN page.sealed END)::bytea AS stale
+FROM (SELECT c.workspace_id, c.execution_id, c.sealed FROM callbacks c
+      WHERE c.sealed IS NOT NULL AND c.execution_id > @after ORDER BY c.execution_id LIMIT @max_rows) AS page
+ORDER BY page.execution_id;
+
+-- name: CallbackReseal :execrows
+-- Puts secrets that were sealed anew in place of those that were read. A row that
+-- somebody else has locked, or whose secrets are erased, is left alone.
+UPDATE callbacks c SET sealed = free.fresh
+FROM (SELECT l.workspace_id, l.execution_id, i.fresh FROM callbacks l
+      JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@execution_ids::uuid[]) AS execution_id,
+                   unnest(@stale::bytea[]) AS stale, unnest(@fresh::bytea[]) AS fresh) AS i
+        ON l.workspace_id = i.workspace_id AND l.execution_id = i.execution_id AND l.sealed = i.stale
+      FOR UPDATE OF l SKIP LOCKED) AS free
+WHERE c.workspace_id = free.workspace_id AND c.execution_id = free.execution_id;

@@ -109,7 +109,9 @@ RETURNING job_id, not_before;
 -- Moves executions to their final state; a row that another worker has taken
 -- over (other epoch) or that is final already is left alone and not returned.
 -- Outputs are not sent back: the caller has them. By the key, as the start is.
+-- The call goes: nobody reads it any more, and it may hold secrets.
 UPDATE component_executions e SET
+    call        = '',
     status      = i.status,
     output      = i.output::json,
     error       = i.error::json,
@@ -188,3 +190,24 @@ SELECT count(*) FILTER (WHERE status = 'CREATED') AS created,
        count(*) FILTER (WHERE status = 'EXECUTING') AS executing,
        COALESCE(EXTRACT(epoch FROM now() - min(created_at)), 0)::double precision AS oldest_seconds
 FROM component_executions WHERE finished_at IS NULL;
+
+-- name: ExecutionListSealed :many
+-- A page of live executions in the order of their ids, each with its call if that
+-- is not sealed under the key that header names.
+SELECT page.workspace_id, page.id,
+       (CASE WHEN substring(page.call FROM 1 FOR octet_length(@header::bytea)) <> @header::bytea THEN page.call END)::bytea AS stale
+FROM (SELECT e.workspace_id, e.id, e.call FROM component_executions e
+      WHERE e.finished_at IS NULL AND e.id > @after ORDER BY e.id LIMIT @max_rows) AS page
+ORDER BY page.id;
+
+-- name: ExecutionReseal :execrows
+-- Puts calls that were sealed anew in place of those that were read. A row that
+-- somebody else has locked, or that has ended, is left alone: nobody waits.
+UPDATE component_executions e SET call = free.fresh
+FROM (SELECT l.workspace_id, l.id, i.fresh FROM component_executions l
+      JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id,
+                   unnest(@stale::bytea[]) AS stale, unnest(@fresh::bytea[]) AS fresh) AS i
+        ON l.workspace_id = i.workspace_id AND l.id = i.id AND l.call = i.stale
+      WHERE l.status IN ('CREATED', 'EXECUTING')
+      FOR UPDATE OF l SKIP LOCKED) AS free
+WHERE e.workspace_id = free.workspace_id AND e.id = free.id;

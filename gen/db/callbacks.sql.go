@@ -219,6 +219,48 @@ func (q *Queries) CallbackListForFreeze(ctx context.Context, db DBTX, arg Callba
 	return items, nil
 }
 
+const callbackListSealed = `-- name: CallbackListSealed :many
+SELECT page.workspace_id, page.execution_id,
+       (CASE WHEN substring(page.sealed FROM 1 FOR octet_length($1::bytea)) <> $1::bytea THEN page.sealed END)::bytea AS stale
+FROM (SELECT c.workspace_id, c.execution_id, c.sealed FROM callbacks c
+      WHERE c.sealed IS NOT NULL AND c.execution_id > $2 ORDER BY c.execution_id LIMIT $3) AS page
+ORDER BY page.execution_id
+`
+
+type CallbackListSealedParams struct {
+	Header  []byte
+	After   uuid.UUID
+	MaxRows int32
+}
+
+type CallbackListSealedRow struct {
+	WorkspaceID uuid.UUID
+	ExecutionID uuid.UUID
+	Stale       []byte
+}
+
+// A page of the callbacks that hold secrets in the order of their ids, each with
+// its secrets if those are not sealed under the key that header names.
+func (q *Queries) CallbackListSealed(ctx context.Context, db DBTX, arg CallbackListSealedParams) ([]CallbackListSealedRow, error) {
+	rows, err := db.Query(ctx, callbackListSealed, arg.Header, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CallbackListSealedRow{}
+	for rows.Next() {
+		var i CallbackListSealedRow
+		if err := rows.Scan(&i.WorkspaceID, &i.ExecutionID, &i.Stale); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const callbackListStranded = `-- name: CallbackListStranded :many
 SELECT c.workspace_id, c.execution_id, c.job_id, c.due_at
 FROM callbacks c
@@ -523,6 +565,38 @@ func (q *Queries) CallbackRequeue(ctx context.Context, db DBTX, arg CallbackRequ
 		arg.WorkspaceID,
 		arg.ExecutionID,
 		arg.OldJobID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const callbackReseal = `-- name: CallbackReseal :execrows
+UPDATE callbacks c SET sealed = free.fresh
+FROM (SELECT l.workspace_id, l.execution_id, i.fresh FROM callbacks l
+      JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS execution_id,
+                   unnest($3::bytea[]) AS stale, unnest($4::bytea[]) AS fresh) AS i
+        ON l.workspace_id = i.workspace_id AND l.execution_id = i.execution_id AND l.sealed = i.stale
+      FOR UPDATE OF l SKIP LOCKED) AS free
+WHERE c.workspace_id = free.workspace_id AND c.execution_id = free.execution_id
+`
+
+type CallbackResealParams struct {
+	WorkspaceIds []uuid.UUID
+	ExecutionIds []uuid.UUID
+	Stale        [][]byte
+	Fresh        [][]byte
+}
+
+// Puts secrets that were sealed anew in place of those that were read. A row that
+// somebody else has locked, or whose secrets are erased, is left alone.
+func (q *Queries) CallbackReseal(ctx context.Context, db DBTX, arg CallbackResealParams) (int64, error) {
+	result, err := db.Exec(ctx, callbackReseal,
+		arg.WorkspaceIds,
+		arg.ExecutionIds,
+		arg.Stale,
+		arg.Fresh,
 	)
 	if err != nil {
 		return 0, err

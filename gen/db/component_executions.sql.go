@@ -77,6 +77,7 @@ func (q *Queries) ExecutionCountLive(ctx context.Context, db DBTX) (ExecutionCou
 
 const executionFinishMany = `-- name: ExecutionFinishMany :many
 UPDATE component_executions e SET
+    call        = '',
     status      = i.status,
     output      = i.output::json,
     error       = i.error::json,
@@ -126,6 +127,7 @@ type ExecutionFinishManyRow struct {
 // Moves executions to their final state; a row that another worker has taken
 // over (other epoch) or that is final already is left alone and not returned.
 // Outputs are not sent back: the caller has them. By the key, as the start is.
+// The call goes: nobody reads it any more, and it may hold secrets.
 func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg ExecutionFinishManyParams) ([]ExecutionFinishManyRow, error) {
 	rows, err := db.Query(ctx, executionFinishMany,
 		arg.WorkspaceIds,
@@ -462,6 +464,48 @@ func (q *Queries) ExecutionListOfWorkers(ctx context.Context, db DBTX, arg Execu
 	return items, nil
 }
 
+const executionListSealed = `-- name: ExecutionListSealed :many
+SELECT page.workspace_id, page.id,
+       (CASE WHEN substring(page.call FROM 1 FOR octet_length($1::bytea)) <> $1::bytea THEN page.call END)::bytea AS stale
+FROM (SELECT e.workspace_id, e.id, e.call FROM component_executions e
+      WHERE e.finished_at IS NULL AND e.id > $2 ORDER BY e.id LIMIT $3) AS page
+ORDER BY page.id
+`
+
+type ExecutionListSealedParams struct {
+	Header  []byte
+	After   uuid.UUID
+	MaxRows int32
+}
+
+type ExecutionListSealedRow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Stale       []byte
+}
+
+// A page of live executions in the order of their ids, each with its call if that
+// is not sealed under the key that header names.
+func (q *Queries) ExecutionListSealed(ctx context.Context, db DBTX, arg ExecutionListSealedParams) ([]ExecutionListSealedRow, error) {
+	rows, err := db.Query(ctx, executionListSealed, arg.Header, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExecutionListSealedRow{}
+	for rows.Next() {
+		var i ExecutionListSealedRow
+		if err := rows.Scan(&i.WorkspaceID, &i.ID, &i.Stale); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const executionListStranded = `-- name: ExecutionListStranded :many
 SELECT e.workspace_id, e.id, e.job_id
 FROM component_executions e
@@ -594,6 +638,39 @@ func (q *Queries) ExecutionRequeue(ctx context.Context, db DBTX, arg ExecutionRe
 	var epoch int32
 	err := row.Scan(&epoch)
 	return epoch, err
+}
+
+const executionReseal = `-- name: ExecutionReseal :execrows
+UPDATE component_executions e SET call = free.fresh
+FROM (SELECT l.workspace_id, l.id, i.fresh FROM component_executions l
+      JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id,
+                   unnest($3::bytea[]) AS stale, unnest($4::bytea[]) AS fresh) AS i
+        ON l.workspace_id = i.workspace_id AND l.id = i.id AND l.call = i.stale
+      WHERE l.status IN ('CREATED', 'EXECUTING')
+      FOR UPDATE OF l SKIP LOCKED) AS free
+WHERE e.workspace_id = free.workspace_id AND e.id = free.id
+`
+
+type ExecutionResealParams struct {
+	WorkspaceIds []uuid.UUID
+	Ids          []uuid.UUID
+	Stale        [][]byte
+	Fresh        [][]byte
+}
+
+// Puts calls that were sealed anew in place of those that were read. A row that
+// somebody else has locked, or that has ended, is left alone: nobody waits.
+func (q *Queries) ExecutionReseal(ctx context.Context, db DBTX, arg ExecutionResealParams) (int64, error) {
+	result, err := db.Exec(ctx, executionReseal,
+		arg.WorkspaceIds,
+		arg.Ids,
+		arg.Stale,
+		arg.Fresh,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const executionStartMany = `-- name: ExecutionStartMany :many

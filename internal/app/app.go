@@ -26,6 +26,7 @@ import (
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/rotation"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
 
@@ -139,6 +140,11 @@ func (a *App) start(ctx context.Context) error {
 	a.background = cancel
 	relay := &notify.Relay{Hub: a.hub, DSN: a.cfg.DatabaseURL, Log: a.log, Changed: execution.Changed(a.pools.system), Lost: a.metrics.ListenLost}
 	a.running.Go(func() { relay.Run(background) })
+	keys, err := rotation.Hold(ctx, a.cfg.DatabaseURL, a.cfg.Keyring, a.log)
+	if err != nil {
+		return err
+	}
+	a.running.Go(func() { keys.Run(background) })
 	if a.half != nil {
 		if err := a.half.start(ctx, background, &a.running); err != nil {
 			return err

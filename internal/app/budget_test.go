@@ -26,6 +26,7 @@ var exceptions = map[string]string{
 	"internal/server": "one file for each tag of the contract, beside the gates",
 	"conformance":     "one file of cases for each part of the contract",
 	"internal/bench":  "one file for each figure that is measured and for each floor beside it",
+	"internal/cli":    "one file a command",
 }
 
 // banned are words that say nothing of what a thing is.

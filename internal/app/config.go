@@ -121,8 +121,19 @@ func isKnown(name string) bool {
 		slices.ContainsFunc(variables, func(v variable) bool { return v.name == name })
 }
 
-// keyring makes the ring of master keys: the present one, and older ones that
-// still open what was sealed under them ("base64,base64").
+// KeyringFromEnv is the master keys of the environment, as serve and work have
+// them.
+func KeyringFromEnv(environ []string) (*seal.Keyring, error) {
+	env := map[string]string{}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		env[name] = value
+	}
+	return keyring(env["WEFT_MASTER_KEY"], env["WEFT_MASTER_KEYS_OLD"])
+}
+
+// keyring makes the ring of master keys: the present one, and others that open
+// what is sealed under them, older ones or the next one ("base64,base64").
 func keyring(primary, old string) (*seal.Keyring, error) {
 	if primary == "" {
 		return nil, errors.New("WEFT_MASTER_KEY: must be set to the base64 of 32 random bytes (openssl rand -base64 32)")

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/weft-automation/weft/internal/seal"
 )
@@ -15,12 +16,12 @@ import (
 // masterKeyFile is where `weft dev` keeps its master key, mode 0600.
 const masterKeyFile = "master.key"
 
-// keyringOfFolder is the ring of the master key in the data folder. The first
-// start makes the key; a later one never does, because what the database holds
-// is sealed under the one that is lost.
+// keyringOfFolder is the ring of the master keys in the data folder: one a line,
+// the present one first. The first start makes the key; a later one never does,
+// because what the database holds is sealed under the one that is lost.
 func keyringOfFolder(dir string) (*seal.Keyring, error) {
 	path := filepath.Join(dir, masterKeyFile)
-	text, err := os.ReadFile(path)
+	keys, err := readMasterKeys(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, "postgres")); err == nil {
 			return nil, fmt.Errorf("%s is gone, and the database beside it is sealed under it: put it back, or begin anew in another --data-dir", path)
@@ -28,8 +29,17 @@ func keyringOfFolder(dir string) (*seal.Keyring, error) {
 		if err := makeMasterKey(path); err != nil {
 			return nil, fmt.Errorf("make the master key: %w", err)
 		}
-		text, err = os.ReadFile(path)
+		keys, err = readMasterKeys(path)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return keyring(keys[0], strings.Join(keys[1:], ","))
+}
+
+// readMasterKeys reads the lines of a key file that only its owner can read.
+func readMasterKeys(path string) ([]string, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the master key: %w", err)
 	}
@@ -40,26 +50,82 @@ func keyringOfFolder(dir string) (*seal.Keyring, error) {
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("%s can be read by others: chmod 600 it", path)
 	}
-	return keyring(string(text), "")
+	if keys := strings.Fields(string(text)); len(keys) > 0 {
+		return keys, nil
+	}
+	return nil, fmt.Errorf("%s is empty: put the master key back", path)
+}
+
+// KeyFile is the master keys in the data folder of a `weft dev` that does not
+// run.
+type KeyFile struct{ path string }
+
+// KeyFileOf is the key file of a data folder, whether it is there or not.
+func KeyFileOf(dir string) KeyFile { return KeyFile{filepath.Join(dir, masterKeyFile)} }
+
+// Renew puts a new key before the present one. A file with several keys is left
+// as it is: a rotation was begun and not ended.
+func (f KeyFile) Renew() (*seal.Keyring, error) {
+	keys, err := readMasterKeys(f.path)
+	if err != nil {
+		return nil, err
+	}
+	if len(keys) == 1 {
+		keys = []string{newMasterKey(), keys[0]}
+		if err := f.write(keys); err != nil {
+			return nil, err
+		}
+	}
+	return keyring(keys[0], strings.Join(keys[1:], ","))
+}
+
+// Forget takes the old keys away. Nothing may be sealed under them any more.
+func (f KeyFile) Forget() error {
+	keys, err := readMasterKeys(f.path)
+	if err != nil {
+		return err
+	}
+	return f.write(keys[:1])
+}
+
+// write replaces the file in one step.
+func (f KeyFile) write(keys []string) error {
+	next, err := writeKeys(f.path, keys)
+	if err != nil {
+		return fmt.Errorf("write the master keys: %w", err)
+	}
+	return os.Rename(next, f.path)
 }
 
 // makeMasterKey writes a new key in one step that fails if there is one: of two
 // processes that start at once, both use the first one's.
 func makeMasterKey(path string) error {
-	var random [32]byte
-	rand.Read(random[:]) //nolint:errcheck // ends the program rather than fail
-	next, err := os.CreateTemp(filepath.Dir(path), ".master-*")
+	next, err := writeKeys(path, []string{newMasterKey()})
 	if err != nil {
 		return err
 	}
-	defer os.Remove(next.Name())
-	_, err = next.WriteString(base64.StdEncoding.EncodeToString(random[:]) + "\n")
-	err = errors.Join(err, next.Sync(), next.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Link(next.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+	defer os.Remove(next)
+	if err := os.Link(next, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return nil
+}
+
+func newMasterKey() string {
+	var random [32]byte
+	rand.Read(random[:]) //nolint:errcheck // ends the program rather than fail
+	return base64.StdEncoding.EncodeToString(random[:])
+}
+
+// writeKeys writes a file, mode 0600, beside the one that it is to become.
+func writeKeys(path string, keys []string) (string, error) {
+	next, err := os.CreateTemp(filepath.Dir(path), ".master-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = next.WriteString(strings.Join(keys, "\n") + "\n")
+	if err = errors.Join(err, next.Sync(), next.Close()); err != nil {
+		os.Remove(next.Name())
+	}
+	return next.Name(), err
 }

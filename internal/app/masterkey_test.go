@@ -52,3 +52,41 @@ func TestTheMasterKeyOfAFolderIsMadeOnceAndNeverReplaced(t *testing.T) {
 		t.Error("a lost key was replaced beside its database")
 	}
 }
+
+func TestMT07TheKeyOfAFolderIsRenewedAndTheOldOneForgotten(t *testing.T) {
+	dir := t.TempDir()
+	before, err := keyringOfFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := before.Seal([]byte("x"), seal.AAD{Table: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := KeyFileOf(dir)
+	renewed, err := file.Renew()
+	if err != nil || renewed.Fingerprints()[0] == before.Fingerprints()[0] || !renewed.Holds(sealed) {
+		t.Fatalf("renewed to %v: %v", renewed.Fingerprints(), err)
+	}
+	// A rotation that was cut off goes on with the key that it had made.
+	again, err := file.Renew()
+	if err != nil || again.Fingerprints()[0] != renewed.Fingerprints()[0] || len(again.Fingerprints()) != 2 {
+		t.Fatalf("again: %v: %v", again.Fingerprints(), err)
+	}
+	if started, err := keyringOfFolder(dir); err != nil || !started.Holds(sealed) {
+		t.Fatalf("a start in between: %v", err)
+	}
+	if err := file.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := keyringOfFolder(dir)
+	if err != nil || after.Holds(sealed) || after.Fingerprints()[0] != renewed.Fingerprints()[0] {
+		t.Fatalf("afterwards: %v: %v", after.Fingerprints(), err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, masterKeyFile)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v, %v", info, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".master-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}

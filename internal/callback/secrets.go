@@ -26,7 +26,7 @@ func Seal(keyring *seal.Keyring, workspaceID, executionID uuid.UUID, s Secrets) 
 	if err != nil {
 		return nil, fmt.Errorf("encode callback secrets: %w", err)
 	}
-	return keyring.Seal(plain, sealedAt(workspaceID, executionID))
+	return keyring.Seal(plain, SealedAt(workspaceID, executionID))
 }
 
 // unseal is the reverse of Seal.
@@ -35,7 +35,7 @@ func unseal(keyring *seal.Keyring, workspaceID, executionID uuid.UUID, sealed []
 	if sealed == nil {
 		return s, nil
 	}
-	plain, err := keyring.Open(sealed, sealedAt(workspaceID, executionID))
+	plain, err := keyring.Open(sealed, SealedAt(workspaceID, executionID))
 	if err != nil {
 		return s, fmt.Errorf("open callback secrets: %w", err)
 	}
@@ -45,6 +45,7 @@ func unseal(keyring *seal.Keyring, workspaceID, executionID uuid.UUID, sealed []
 	return s, nil
 }
 
-func sealedAt(workspaceID, executionID uuid.UUID) seal.AAD {
+// SealedAt names the place of the sealed secrets of one execution's callback.
+func SealedAt(workspaceID, executionID uuid.UUID) seal.AAD {
 	return seal.AAD{WorkspaceID: workspaceID, Table: "callbacks", Row: executionID.String(), Field: "sealed"}
 }

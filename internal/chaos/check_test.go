@@ -59,6 +59,8 @@ var rules = []struct{ name, query string }{
 	{"I8 no more attempts than were asked for", `
 		SELECT id || ' made ' || attempt || ' of ' || attempts FROM component_executions
 		WHERE attempt > attempts OR (error ->> 'attempt')::integer > attempts`},
+	{"no input is kept beyond the end", `
+		SELECT id || ' keeps ' || octet_length(call) || ' bytes' FROM component_executions WHERE finished_at IS NOT NULL AND call <> ''`},
 	{"I10 nothing refers to another workspace", `
 		SELECT 'callback ' || c.execution_id FROM callbacks c
 			LEFT JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id WHERE e.id IS NULL

@@ -41,6 +41,7 @@ func (d *doctorCommand) lookAtMasterKey(_ context.Context, s *session) []finding
 			return []finding{{wrong, where + " can be read by other users", "chmod 600 " + where}}
 		}
 	}
+	text, _, _ = strings.Cut(text, "\n") // the present one; older ones follow
 	if _, err := seal.ParseKey(text); err != nil {
 		return []finding{{wrong, where + ": " + err.Error(), generate}}
 	}

@@ -25,6 +25,8 @@ type keysCommand struct {
 	Create keysCreate `cmd:"" help:"Make a key and print it, this once."`
 	List   keysList   `cmd:"" help:"List the keys of a workspace."`
 	Revoke keysRevoke `cmd:"" help:"Revoke a key, for good."`
+
+	RotateMaster keysRotateMaster `cmd:"" name:"rotate-master" help:"Seal anew, under the present master key, what is under an old one."`
 }
 
 // workspace is whose keys.

@@ -154,6 +154,12 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 		again, err = r.pause(ctx, row, pause{delay: component.MaxWait, continuing: true, restart: true, state: row.WaitState, local: local})
 		return again, outcomeWaiting, err
 	}
+	if !r.Keyring.Holds(row.Call) {
+		// Another node has a master key that this one was not given yet.
+		r.log.ErrorContext(ctx, "the input is sealed under a master key that this process does not have")
+		again, err = r.pause(ctx, row, pause{delay: keyPatience, continuing: true, restart: true, state: row.WaitState, local: local})
+		return again, outcomeWaiting, err
+	}
 	c, err := r.open(row)
 	if err != nil {
 		return 0, outcomeFailed, r.fail(ctx, row, &component.Error{Code: "INTERNAL_ERROR", Message: "the stored input cannot be opened", Err: err})
@@ -182,6 +188,10 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	return 0, outcomeFailed, r.fail(ctx, row, failure)
 }
 
+// keyPatience is how long an execution waits that this process cannot open, for
+// another that can.
+const keyPatience = 5 * time.Second
+
 // interrupted settles an execution that this process stopped in the middle of
 // an attempt, because it shuts down.
 func (r *Runner) interrupted(ctx context.Context, row db.ExecutionStartManyRow, rule component.Repeat, local bool) (time.Duration, error) {
@@ -199,7 +209,7 @@ var errWorkerLost = &component.Error{
 }
 
 func (r *Runner) open(row db.ExecutionStartManyRow) (component.Call, error) {
-	plain, err := r.Keyring.Open(row.Call, place(row.WorkspaceID, row.ID))
+	plain, err := r.Keyring.Open(row.Call, SealedAt(row.WorkspaceID, row.ID))
 	if err != nil {
 		return component.Call{}, err
 	}

@@ -85,8 +85,8 @@ type call struct {
 	Config json.RawMessage `json:"config"`
 }
 
-// place names where the sealed call of an execution belongs.
-func place(workspaceID, executionID uuid.UUID) seal.AAD {
+// SealedAt names where the sealed call of an execution belongs.
+func SealedAt(workspaceID, executionID uuid.UUID) seal.AAD {
 	return seal.AAD{
 		WorkspaceID: workspaceID, Table: "component_executions",
 		Row: executionID.String(), Field: "call",

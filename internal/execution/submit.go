@@ -156,7 +156,7 @@ func (s *Service) prepare(a *accept) error {
 	}
 	entry, _ := s.modules.Lookup(a.Module)
 	a.repeat = entry.RepeatFor(component.Call{ExecutionID: a.id, Input: a.Input, Config: a.Config})
-	if a.call, err = s.keyring.Seal(plain, place(a.WorkspaceID, a.id)); err != nil {
+	if a.call, err = s.keyring.Seal(plain, SealedAt(a.WorkspaceID, a.id)); err != nil {
 		return fmt.Errorf("seal call: %w", err)
 	}
 	if a.Callback == nil {

@@ -2,8 +2,9 @@
 // header values, secret fields of inputs.
 //
 // Each value is sealed under a data key of its own (AES-256-GCM), and the data
-// key under a master key named in the header, so that master keys rotate
-// without touching the values. It knows nothing of storage or configuration.
+// key under a master key named in the header, so that values under an old master
+// key open, and are found, until they have been sealed anew. It knows nothing of
+// storage or configuration.
 //
 // The one invariant: a sealed value opens only in the row and field that it was
 // sealed for; anything else is ErrUnsealable.
@@ -16,6 +17,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 )
@@ -57,8 +59,9 @@ func (a AAD) bytes(header []byte) []byte {
 // Keyring seals under its primary key and opens under any key it holds. It is
 // safe for concurrent use.
 type Keyring struct {
-	primary string
-	keys    map[string]cipher.AEAD
+	primary      string
+	keys         map[string]cipher.AEAD
+	fingerprints []string // of the primary first
 }
 
 // NewKeyring makes a ring. Every key answers to its ID and to its fingerprint,
@@ -81,6 +84,9 @@ func NewKeyring(primary Key, others ...Key) (*Keyring, error) {
 			}
 			owner[name], ring.keys[name] = key.Secret, aead
 		}
+		if print := Fingerprint(key.Secret); !slices.Contains(ring.fingerprints, print) {
+			ring.fingerprints = append(ring.fingerprints, print)
+		}
 	}
 	return ring, nil
 }
@@ -99,7 +105,7 @@ func (k *Keyring) Seal(plain []byte, aad AAD) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	header := append([]byte{formatV1, byte(len(k.primary))}, k.primary...)
+	header := k.Header()
 	place := aad.bytes(header)
 	out := make([]byte, 0, len(header)+wrappedKey+nonceSize+len(plain)+tagSize)
 	out = append(out, header...)
@@ -136,8 +142,33 @@ func (k *Keyring) Open(sealed []byte, aad AAD) ([]byte, error) {
 	return openFrom(value, sealed[headerSize+wrappedKey:], place)
 }
 
-// PrimaryID is the id of the key that Seal uses.
-func (k *Keyring) PrimaryID() string { return k.primary }
+// Header is how a value begins that Seal makes now: what begins otherwise is
+// sealed under another key, or under another name of this one.
+func (k *Keyring) Header() []byte {
+	return append([]byte{formatV1, byte(len(k.primary))}, k.primary...)
+}
+
+// Holds reports whether the ring has the key that a value names. A value that is
+// not of a known format names none.
+func (k *Keyring) Holds(sealed []byte) bool {
+	id, ok := KeyID(sealed)
+	_, held := k.keys[id]
+	return ok && held
+}
+
+// Fingerprints tells the keys of the ring apart, and nothing about them; that of
+// the one that Seal uses comes first.
+func (k *Keyring) Fingerprints() []string { return slices.Clone(k.fingerprints) }
+
+// Reseal opens a value and seals it anew under the primary key, for the same
+// place. Errors are those of Open and Seal.
+func (k *Keyring) Reseal(sealed []byte, aad AAD) ([]byte, error) {
+	plain, err := k.Open(sealed, aad)
+	if err != nil {
+		return nil, err
+	}
+	return k.Seal(plain, aad)
+}
 
 // KeyID reads the id of the master key from a sealed value, so that values
 // under an old key can be found; false when the value is not of a known format.

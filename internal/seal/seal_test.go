@@ -107,6 +107,32 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
+func TestValuesAreSealedAnew(t *testing.T) {
+	old, fresh := testKey("2025", 1), testKey("2026", 2)
+	sealed, _ := testRing(t, old).Seal([]byte("v"), place)
+	ring := testRing(t, fresh, old)
+	if prints := ring.Fingerprints(); len(prints) != 2 || prints[0] != Fingerprint(fresh.Secret) || prints[1] != Fingerprint(old.Secret) {
+		t.Fatalf("fingerprints %q", prints)
+	}
+	if bytes.HasPrefix(sealed, ring.Header()) {
+		t.Fatal("the old value begins like a new one")
+	}
+	renewed, err := ring.Reseal(sealed, place)
+	if err != nil || !bytes.HasPrefix(renewed, ring.Header()) {
+		t.Fatalf("sealed anew: %x, %v", renewed, err)
+	}
+	if _, err := ring.Reseal(sealed, AAD{Table: "other"}); !errors.Is(err, ErrUnsealable) {
+		t.Fatalf("sealed anew in another place: %v", err)
+	}
+	alone := testRing(t, fresh)
+	if plain, err := alone.Open(renewed, place); err != nil || string(plain) != "v" {
+		t.Fatalf("without the old key: %q, %v", plain, err)
+	}
+	if alone.Holds(sealed) || alone.Holds(nil) || !alone.Holds(renewed) {
+		t.Fatal("the ring does not know which keys it holds")
+	}
+}
+
 func TestKeyringRefusesAmbiguousIDs(t *testing.T) {
 	if _, err := NewKeyring(testKey("a", 1), testKey("a", 2)); err == nil {
 		t.Error("two keys under one id")

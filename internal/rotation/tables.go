@@ -1,0 +1,82 @@
+package rotation
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/seal"
+)
+
+// table is one column with sealed values.
+type table struct {
+	name    string
+	place   func(workspaceID, id uuid.UUID) seal.AAD
+	page    func(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (page, uuid.UUID, error)
+	replace func(ctx context.Context, pool postgres.DB, values []value) (int64, error)
+}
+
+// page is some rows in the order of their ids, and which of them are not sealed
+// under the primary key.
+type page struct {
+	looked int
+	stale  []value
+}
+
+// tables are all columns that hold sealed values. Executions that have ended
+// hold none.
+var tables = []table{
+	{name: "component_executions", place: execution.SealedAt, page: pageOfExecutions, replace: replaceCalls},
+	{name: "callbacks", place: callback.SealedAt, page: pageOfCallbacks, replace: replaceSecrets},
+}
+
+func pageOfExecutions(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
+	rows, err := db.New().ExecutionListSealed(ctx, pool, db.ExecutionListSealedParams{Header: header, After: after, MaxRows: pageSize})
+	for _, row := range rows {
+		p.add(row.WorkspaceID, row.ID, row.Stale)
+		last = row.ID
+	}
+	return p, last, err
+}
+
+func pageOfCallbacks(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
+	rows, err := db.New().CallbackListSealed(ctx, pool, db.CallbackListSealedParams{Header: header, After: after, MaxRows: pageSize})
+	for _, row := range rows {
+		p.add(row.WorkspaceID, row.ExecutionID, row.Stale)
+		last = row.ExecutionID
+	}
+	return p, last, err
+}
+
+func (p *page) add(workspaceID, id uuid.UUID, stale []byte) {
+	p.looked++
+	if stale != nil {
+		p.stale = append(p.stale, value{workspaceID: workspaceID, id: id, stale: stale})
+	}
+}
+
+func replaceCalls(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
+	var p db.ExecutionResealParams
+	for _, v := range values {
+		p.WorkspaceIds = append(p.WorkspaceIds, v.workspaceID)
+		p.Ids = append(p.Ids, v.id)
+		p.Stale = append(p.Stale, v.stale)
+		p.Fresh = append(p.Fresh, v.fresh)
+	}
+	return db.New().ExecutionReseal(ctx, pool, p)
+}
+
+func replaceSecrets(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
+	var p db.CallbackResealParams
+	for _, v := range values {
+		p.WorkspaceIds = append(p.WorkspaceIds, v.workspaceID)
+		p.ExecutionIds = append(p.ExecutionIds, v.id)
+		p.Stale = append(p.Stale, v.stale)
+		p.Fresh = append(p.Fresh, v.fresh)
+	}
+	return db.New().CallbackReseal(ctx, pool, p)
+}
