@@ -102,7 +102,7 @@ UPDATE component_executions SET
     not_before         = now() + @delay::interval,
     updated_at         = GREATEST(updated_at, now())
 WHERE workspace_id = @workspace_id AND id = @id AND epoch = @epoch
-  AND worker_id IS NOT NULL AND finished_at IS NULL
+  AND worker_id IS NOT NULL -- and so not final
 RETURNING job_id, not_before;
 
 -- name: ExecutionFinishMany :many

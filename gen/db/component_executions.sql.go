@@ -562,7 +562,7 @@ UPDATE component_executions SET
     not_before         = now() + $4::interval,
     updated_at         = GREATEST(updated_at, now())
 WHERE workspace_id = $5 AND id = $6 AND epoch = $7
-  AND worker_id IS NOT NULL AND finished_at IS NULL
+  AND worker_id IS NOT NULL -- and so not final
 RETURNING job_id, not_before
 `
 

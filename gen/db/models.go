@@ -232,6 +232,11 @@ type OpenCall struct {
 	ExpiresAt   time.Time
 }
 
+type PartitionWeek struct {
+	Week       time.Time
+	FinalSince *time.Time
+}
+
 type RateLimit struct {
 	WorkspaceID uuid.UUID
 	State       []byte

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/retention"
 	"github.com/weft-automation/weft/internal/seal"
 )
 
@@ -33,6 +34,7 @@ type Config struct {
 	EgressRoots   *x509.CertPool // nil: the system's
 
 	CallbackSchedule []time.Duration // delay before each attempt
+	Retention        time.Duration   // how long executions are kept after their end; 0: 30 days
 	TimestampLeeway  time.Duration   // how far in the future a signed timestamp may lie
 	TrustedProxies   []netip.Prefix  // whose X-Forwarded-For is believed
 
@@ -66,6 +68,7 @@ var variables = []variable{
 	{"WEFT_TRUSTED_PROXIES", func(c *Config, v string) (err error) { c.TrustedProxies, err = ParseNetworks(split(v)); return err }},
 	{"WEFT_EGRESS_CA_FILE", func(c *Config, v string) (err error) { c.EgressRoots, err = readRoots(v); return err }},
 	{"WEFT_CALLBACK_SCHEDULE", func(c *Config, v string) (err error) { c.CallbackSchedule, err = parseSchedule(split(v)); return err }},
+	{"WEFT_RETENTION", func(c *Config, v string) (err error) { c.Retention, err = parseRetention(v); return err }},
 	{"WEFT_TIMESTAMP_LEEWAY", func(c *Config, v string) (err error) {
 		if c.TimestampLeeway, err = time.ParseDuration(v); err != nil || c.TimestampLeeway < 0 || c.TimestampLeeway > 2*time.Second {
 			return errors.New("must be a duration from 0s to 2s")
@@ -199,6 +202,20 @@ func parseSchedule(texts []string) ([]time.Duration, error) {
 		return nil, errors.New("must name 1 to 100 delays")
 	}
 	return list, nil
+}
+
+// parseRetention reads a duration like 720h, or whole days like 30d.
+func parseRetention(text string) (time.Duration, error) {
+	kept, err := time.ParseDuration(text)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n int
+		n, err = strconv.Atoi(days)
+		kept = time.Duration(min(n, 100*365)) * 24 * time.Hour
+	}
+	if err != nil || kept < retention.Least {
+		return 0, errors.New("must be a duration like 30d or 720h, at least 1d")
+	}
+	return kept, nil
 }
 
 func split(text string) []string {

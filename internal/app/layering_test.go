@@ -77,6 +77,7 @@ var places = map[string]place{
 	"internal/record":          {level: 3, inside: []string{"gen/", "internal/timestamp", "internal/status", "internal/strictjson"}, why: "row to record, the only place where shapes change"},
 	"internal/notify":          {level: 3, inside: []string{"internal/postgres", "internal/telemetry"}, outside: []string{ids, pgx}, why: "wake-ups that may be lost"},
 	"internal/idempotency":     {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{ids, pgx}, why: "keys of repeated requests"},
+	"internal/retention":       {level: 3, inside: []string{"gen/db", "internal/postgres", "internal/telemetry"}, outside: []string{pgx}, why: "partitions made and dropped"},
 	"internal/billing":         {level: 3, inside: []string{"gen/db", "internal/credit", "internal/fault"}, outside: []string{ids, pgx}, why: "every write to the ledger"},
 	"internal/auth": {
 		level: 3, inside: []string{"gen/", "internal/attempt", "internal/fault", "internal/postgres", "internal/signature", "internal/strictjson", "internal/telemetry", "internal/timestamp"},

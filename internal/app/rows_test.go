@@ -21,7 +21,7 @@ var owed = map[string][]int{
 	"SS": {1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13},
 	"AB": {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14},
 	"MT": {6, 7},
-	"OP": {1, 2, 3, 6, 7, 8},
+	"OP": {1, 2, 3, 6, 7, 8, 11},
 }
 
 // named finds the rows that a test is named after: a test function, or a case

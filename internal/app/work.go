@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/retention"
 )
 
 // workingHalf runs components and delivers callbacks.
@@ -23,6 +24,7 @@ type workingHalf struct {
 	runner   *execution.Runner
 	delivers *callback.Deliverer
 	sweeper  *execution.Sweeper
+	keeper   *retention.Keeper
 	queue    *river.Client[pgx.Tx]
 	log      *slog.Logger
 	deadline time.Time     // of the soft stop
@@ -69,6 +71,7 @@ func newWorkingHalf(a *App, deps execution.Deps) (*workingHalf, error) {
 	deps.Deliverer = h.delivers
 	h.runner = execution.NewRunner(deps, h.identity, a.cfg.Workers, a.log)
 	h.sweeper = execution.NewSweeper(h.runner)
+	h.keeper = retention.NewKeeper(deps.DB, a.cfg.Retention, a.metrics, a.log)
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &execution.Worker{Runner: h.runner})
 	river.AddWorker(workers, &callback.Worker{Deliverer: h.delivers})
@@ -97,6 +100,7 @@ func (h *workingHalf) start(ctx, background context.Context, running *sync.WaitG
 		h.identity.Run(background, func(ctx context.Context) {
 			h.sweeper.Sweep(ctx)
 			h.delivers.Sweep(ctx)
+			h.keeper.Sweep(ctx)
 		})
 	})
 	running.Go(func() { h.runner.Reclaim(background) })

@@ -50,6 +50,7 @@ type Metrics struct {
 	backlog        *prometheus.GaugeVec
 	backlogAge     *prometheus.GaugeVec
 	listenFailures prometheus.Counter
+	inDefault      prometheus.Gauge
 }
 
 // NewMetrics makes the set, with Go's and the process's own beside it.
@@ -94,6 +95,7 @@ func (m *Metrics) registerUpkeep(r *prometheus.Registry) {
 	m.progress = gaugeVec(r, "weft_loop_progress_timestamp_seconds", "When a loop last went round. Alert when it stands still.", "loop")
 	m.backlog = gaugeVec(r, "weft_backlog", "Unfinished work.", "kind")
 	m.backlogAge = gaugeVec(r, "weft_backlog_oldest_age_seconds", "Age of the oldest unfinished or due piece of work.", "kind")
+	m.inDefault = gauge(r, "weft_default_partition_executions", "Executions found in no week's partition by the last look. Alert when it is not 0.")
 	m.listenFailures = counter(r, "weft_listen_failures_total", "Times that the wake-up connection was lost.")
 }
 
@@ -272,6 +274,14 @@ func (m *Metrics) Backlog(kind string, pieces int64, oldest time.Duration) {
 func (m *Metrics) ListenLost() {
 	if m != nil {
 		m.listenFailures.Inc()
+	}
+}
+
+// InDefaultPartitions notes how many executions were found in no week's
+// partition.
+func (m *Metrics) InDefaultPartitions(found int64) {
+	if m != nil {
+		m.inDefault.Set(float64(found))
 	}
 }
 

@@ -1,0 +1,198 @@
+package retention_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/weft-automation/weft/gen/db"
+)
+
+// recorder notes a statement instead of running it.
+type recorder struct {
+	sql  string
+	args []any
+}
+
+var errRecorded = errors.New("recorded only")
+
+func (r *recorder) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	r.sql, r.args = sql, args
+	return pgconn.CommandTag{}, errRecorded
+}
+
+func (r *recorder) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	_, err := r.Exec(ctx, sql, args...)
+	return nil, err
+}
+
+func (r *recorder) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	_, _ = r.Exec(ctx, sql, args...)
+	return noRow{}
+}
+
+type noRow struct{}
+
+func (noRow) Scan(...any) error { return errRecorded }
+
+// step is a node of a plan that was run.
+type step struct {
+	NodeType string  `json:"Node Type"`
+	Relation string  `json:"Relation Name"`
+	Index    string  `json:"Index Name"`
+	Loops    float64 `json:"Actual Loops"`
+	Rows     float64 `json:"Actual Rows"` // of each loop
+	Plans    []step  `json:"Plans"`
+}
+
+// touched collects what scans of tables were really made, as "table by index".
+func (s step) touched(into map[string]bool) {
+	if s.Relation != "" && s.Loops > 0 && strings.Contains(s.NodeType, "Scan") {
+		how := s.Index
+		if how == "" {
+			how = s.NodeType
+		}
+		into[s.Relation+" by "+how] = true
+		if s.Rows > 1 {
+			into[fmt.Sprintf("%s for %.0f rows at once", s.Relation, s.Rows)] = true
+		}
+	}
+	for _, child := range s.Plans {
+		child.touched(into)
+	}
+}
+
+// explain runs a statement in a transaction that is rolled back, and says what it
+// touched; generic plans it for any arguments, as a prepared one is after a while.
+func (b *books) explain(t *testing.T, r *recorder, generic bool) []string {
+	t.Helper()
+	mode := "force_custom_plan"
+	if generic {
+		mode = "force_generic_plan"
+	}
+	tx, err := b.system.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if _, err := tx.Exec(t.Context(), "SET LOCAL plan_cache_mode = "+mode); err != nil {
+		t.Fatal(err)
+	}
+	hot, err := tx.Prepare(t.Context(), "hot", r.sql)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Conn().Deallocate(context.Background(), "hot") }()
+	literals := make([]string, len(r.args))
+	for n, arg := range r.args {
+		literal, err := tx.Conn().TypeMap().Encode(hot.ParamOIDs[n], pgx.TextFormatCode, arg, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		literals[n] = "'" + string(literal) + "'"
+	}
+	var text string
+	execute := "EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE hot(" + strings.Join(literals, ", ") + ")"
+	if err := tx.QueryRow(t.Context(), execute).Scan(&text); err != nil {
+		t.Fatalf("explain: %v", err)
+	}
+	var plans []struct{ Plan step }
+	if err := json.Unmarshal([]byte(text), &plans); err != nil {
+		t.Fatal(err)
+	}
+	touched := map[string]bool{}
+	plans[0].Plan.touched(touched)
+	return slices.Sorted(maps.Keys(touched))
+}
+
+// TestHotStatementsTouchOneWeekByTheKey: whatever the number of weeks, a statement
+// that names executions looks into the partition of their week, by the key.
+func TestHotStatementsTouchOneWeekByTheKey(t *testing.T) {
+	b := open(t)
+	for n := range 5 {
+		b.fill(t, b.week.AddDate(0, 0, -7*n), 1000, 1)
+	}
+	var ids []uuid.UUID
+	rows, err := b.owner.Query(t.Context(), `SELECT id FROM component_executions WHERE has_callback AND id >= least_id($1) ORDER BY id LIMIT 3`, b.week)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]); err != nil {
+		t.Fatal(err)
+	}
+	owners := []uuid.UUID{b.workspace, b.workspace, b.workspace}
+	three := []string{"", "", ""}
+	counts := []int64{1, 1, 1}
+	q, ctx := db.New(), t.Context()
+	statements := map[string]func(r *recorder){
+		"ExecutionStartMany": func(r *recorder) {
+			_, _ = q.ExecutionStartMany(ctx, r, db.ExecutionStartManyParams{WorkerID: 1, WorkspaceIds: owners, Ids: ids, JobIds: counts})
+		},
+		"ExecutionFinishMany": func(r *recorder) {
+			_, _ = q.ExecutionFinishMany(ctx, r, db.ExecutionFinishManyParams{
+				WorkspaceIds: owners, Ids: ids, Epochs: []int32{1, 1, 1}, Statuses: []string{"COMPLETED", "COMPLETED", "COMPLETED"},
+				Outputs: three, Errors: three, Usages: counts,
+			})
+		},
+		"ExecutionPause": func(r *recorder) {
+			_, _ = q.ExecutionPause(ctx, r, db.ExecutionPauseParams{WorkspaceID: b.workspace, ID: ids[0], Epoch: 1, WaitState: json.RawMessage(`{}`)})
+		},
+		"ExecutionGet": func(r *recorder) {
+			_, _ = q.ExecutionGet(ctx, r, db.ExecutionGetParams{WorkspaceID: b.workspace, ID: ids[0]})
+		},
+		"ExecutionState": func(r *recorder) {
+			_, _ = q.ExecutionState(ctx, r, db.ExecutionStateParams{WorkspaceID: b.workspace, ID: ids[0]})
+		},
+		"ExecutionChangedSince": func(r *recorder) {
+			_, _ = q.ExecutionChangedSince(ctx, r, db.ExecutionChangedSinceParams{WorkspaceIds: owners, Ids: ids, Since: time.Second})
+		},
+		"CallbackListForFreeze": func(r *recorder) {
+			_, _ = q.CallbackListForFreeze(ctx, r, db.CallbackListForFreezeParams{WorkspaceIds: owners, ExecutionIds: ids})
+		},
+		"CallbackFreezeMany": func(r *recorder) {
+			_ = q.CallbackFreezeMany(ctx, r, db.CallbackFreezeManyParams{WorkspaceIds: owners, ExecutionIds: ids, Bodies: [][]byte{{1}, {2}, {3}}, JobIds: counts})
+		},
+		"CallbackLoadMany": func(r *recorder) {
+			_, _ = q.CallbackLoadMany(ctx, r, db.CallbackLoadManyParams{WorkspaceIds: owners, ExecutionIds: ids})
+		},
+		"CallbackRecordMany": func(r *recorder) {
+			now := time.Now()
+			_, _ = q.CallbackRecordMany(ctx, r, db.CallbackRecordManyParams{
+				WorkspaceIds: owners, ExecutionIds: ids, JobIds: counts, StartedAts: []time.Time{now, now, now},
+				DurationsMs: []int32{1, 1, 1}, HTTPStatuses: []int16{200, 200, 200}, Errors: three,
+				Delivered: []bool{true, true, true}, AgainsUs: counts, JobsUs: counts,
+			})
+		},
+		"CallbackAttemptList": func(r *recorder) {
+			_, _ = q.CallbackAttemptList(ctx, r, db.CallbackAttemptListParams{WorkspaceID: b.workspace, ExecutionID: ids[0], Before: 9, MaxRows: 9})
+		},
+	}
+	suffix := strings.TrimPrefix(partition(b.week), "component_executions")
+	for _, analyzed := range []bool{false, true} {
+		if analyzed {
+			b.exec(t, "ANALYZE component_executions, callbacks, callback_attempts")
+		}
+		for name, run := range statements {
+			for _, generic := range []bool{true, false} {
+				var r recorder
+				run(&r)
+				for _, scan := range b.explain(t, &r, generic) {
+					if strings.HasPrefix(scan, "river_job") || strings.Contains(scan, suffix+" by ") && strings.HasSuffix(scan, "_pkey") {
+						continue
+					}
+					t.Errorf("%s (generic %v, analyzed %v) scans %s", name, generic, analyzed, scan)
+				}
+			}
+		}
+	}
+}
