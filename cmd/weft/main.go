@@ -22,6 +22,7 @@ func main() {
 	// usual effect, at once.
 	context.AfterFunc(ctx, stop)
 	os.Exit(cli.Run(ctx, cli.Process{
+		Program: os.Args[0],
 		Args:    os.Args[1:],
 		Environ: os.Environ(),
 		Stdin:   os.Stdin,

@@ -37,6 +37,7 @@ type DevConfig struct {
 	DataDir       string
 	AllowNetworks []netip.Prefix
 	Plan          string
+	Program       string // how the person called this program
 	DatabaseURL   string // "" = a private PostgreSQL in DataDir
 	Log           *slog.Logger
 	Stdout        io.Writer

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/weft-automation/weft/internal/auth"
@@ -27,8 +28,11 @@ type door struct {
 // starts.
 func open(addr string, handler http.Handler, log *slog.Logger) (door, error) {
 	listener, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return door{}, fmt.Errorf("the address %s is in use: stop the program that has it, or choose another with --addr and --ops-addr", addr)
+	}
 	if err != nil {
-		return door{}, fmt.Errorf("listen on %s: %w", addr, err)
+		return door{}, fmt.Errorf("open the address: %w", err)
 	}
 	return door{listener: listener, http: server.HTTPServer(handler, log)}, nil
 }

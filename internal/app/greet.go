@@ -20,7 +20,9 @@ Weft is running.
 
 Execute a component, signed:
 
-  weft call RANDOM_UUID --wait 15s --credentials {{.Credentials}}
+  {{.Program}} call RANDOM_UUID --wait 15s --credentials {{.Credentials}}
+
+  {{.Program}} call API_CALL --config '{"apiUrl":"http://{{.Demo}}/prices/eth","method":"GET"}' --input '{"headers":{}}' --stream --credentials {{.Credentials}}
 
 or with nothing of ours, in Node:
 
@@ -36,7 +38,7 @@ func (dev DevConfig) greet(a *App, demoAddr string) {
 		credentials = filepath.Join(dev.DataDir, CredentialsFile)
 	}
 	err = greeting.Execute(dev.Stdout, map[string]any{
-		"URL": a.URL(), "Ops": a.OpsURL(), "Demo": demoAddr, "Credentials": credentials, "Open": dev.AllowNetworks,
+		"URL": a.URL(), "Ops": a.OpsURL(), "Demo": demoAddr, "Credentials": credentials, "Program": dev.Program, "Open": dev.AllowNetworks,
 	})
 	if err != nil {
 		fmt.Fprintln(dev.Stdout, "Weft is running at", a.URL())

@@ -103,7 +103,22 @@ func (d *doctorCommand) lookAtPostgres(ctx context.Context, _ *session) []findin
 	if err := postgres.CheckSchema(ctx, pool); err != nil {
 		return append(all, finding{wrong, err.Error(), "weft migrate (weft dev does it by itself)"})
 	}
-	return append(all, finding{fine, "the schema is this binary's", ""})
+	return append(all, finding{fine, "the schema is this binary's", ""}, lookAtRoles(ctx, dsn))
+}
+
+// lookAtRoles tries to become what serve and work become.
+func lookAtRoles(ctx context.Context, dsn string) finding {
+	for _, role := range []postgres.Role{postgres.API, postgres.System} {
+		pool, err := postgres.Open(ctx, dsn, "doctor", role, 1)
+		if err == nil {
+			err = pool.Ping(ctx)
+			pool.Close()
+		}
+		if err != nil {
+			return finding{wrong, fmt.Sprintf("cannot work as %s: %v", role, err), "as an administrator: GRANT weft_api, weft_system TO the user of DATABASE_URL"}
+		}
+	}
+	return finding{fine, "its roles can be taken", ""}
 }
 
 func lookForPrograms(ctx context.Context) []finding {
@@ -200,9 +215,11 @@ func (d *doctorCommand) lookAtCredentials(ctx context.Context, _ *session) []fin
 		return append(all, finding{wrong, err.Error(), "name the right one with --base-url"})
 	}
 	_, err = weft.Call(ctx, http.MethodGet, "/v1/sdk/components?limit=1", nil, nil)
-	switch _, refused := errors.AsType[*client.Problem](err); {
+	switch problem, refused := errors.AsType[*client.Problem](err); {
 	case err == nil:
 		return append(all, finding{fine, "accepted: " + credentials.String(), ""})
+	case refused && problem.Status >= http.StatusInternalServerError:
+		return append(all, finding{wrong, err.Error(), "the fault is the service's: its log says more"})
 	case refused:
 		return append(all, finding{wrong, err.Error(), "make a new key: weft keys create (weft dev makes one at its next start)"})
 	}

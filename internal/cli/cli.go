@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/weft-automation/weft/internal/app"
 )
 
 // commands is the grammar: a line for each command, whose type has its flags
@@ -33,12 +35,15 @@ type commands struct {
 	Bench  benchCommand  `cmd:"" help:"Measure this Weft against what the machine can do."`
 
 	BenchProfiled profiledCommand `cmd:"" hidden:""`
+
+	Version kong.VersionFlag `help:"Print the version."`
 }
 
 // session is what a command gets: the context that Ctrl-C ends, the streams and
 // the environment.
 type session struct {
 	ctx            context.Context
+	program        string
 	environ        []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -61,6 +66,7 @@ func (s *session) note(format string, args ...any) {
 
 // Process is what Run takes of the process it runs in.
 type Process struct {
+	Program        string   // as it was called
 	Args           []string // without the program's name
 	Environ        []string
 	Stdin          io.Reader
@@ -75,7 +81,7 @@ type exit int
 
 // Run does what the arguments say and returns the exit code.
 func Run(ctx context.Context, p Process) (code int) {
-	s := &session{ctx: ctx, environ: p.Environ, stdin: p.Stdin, stdout: p.Stdout, stderr: p.Stderr}
+	s := &session{ctx: ctx, program: p.Program, environ: p.Environ, stdin: p.Stdin, stdout: p.Stdout, stderr: p.Stderr}
 	defer func() {
 		switch cause := recover().(type) {
 		case nil:
@@ -127,6 +133,7 @@ func newParser(s *session) (*kong.Kong, error) {
 			"credentials":  credentials,
 			"base_url":     s.getenv("WEFT_BASE_URL"),
 			"database_url": s.getenv("DATABASE_URL"),
+			"version":      app.Version,
 		},
 	)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/plan"
@@ -65,7 +67,7 @@ func (k *keysCreate) Run(s *session) error {
 		return err
 	}
 	text, err := json.MarshalIndent(client.Credentials{ //nolint:gosec // showing the secret, this once, is what the command is for
-		BaseURL: k.BaseURL, WorkspaceID: workspaceID, APIKey: created.APIKey, APISecret: created.APISecret,
+		BaseURL: k.baseURL(s), WorkspaceID: workspaceID, APIKey: created.APIKey, APISecret: created.APISecret,
 	}, "", "  ")
 	if err != nil {
 		return err
@@ -77,6 +79,20 @@ func (k *keysCreate) Run(s *session) error {
 		return err
 	}
 	return writeNew(k.Out, text)
+}
+
+// baseURL is the flag's, else that of the service of weft dev, else the one that
+// serve has by default.
+func (k *keysCreate) baseURL(s *session) string {
+	if k.BaseURL != "" {
+		return k.BaseURL
+	}
+	if dev, err := client.ReadCredentials(filepath.Join(k.DataDir, app.CredentialsFile)); err == nil {
+		return dev.BaseURL
+	}
+	const assumed = "http://127.0.0.1:8080"
+	s.note("The credentials say %s; --base-url names another.", assumed)
+	return assumed
 }
 
 // writeNew makes a file that must not be there yet, for its owner alone.

@@ -30,7 +30,7 @@ func (c *devCommand) Run(s *session) error {
 	}
 	return app.Dev(s.ctx, app.DevConfig{
 		Addr: c.Addr, OpsAddr: c.OpsAddr, DataDir: c.DataDir, AllowNetworks: networks, Plan: c.Plan,
-		DatabaseURL: c.DatabaseURL, Log: telemetry.NewLogger(s.stderr, level), Stdout: s.stdout,
+		DatabaseURL: c.DatabaseURL, Program: s.program, Log: telemetry.NewLogger(s.stderr, level), Stdout: s.stdout,
 	})
 }
 

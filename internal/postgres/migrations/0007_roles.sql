@@ -19,10 +19,18 @@ BEGIN
                 NULL; -- another database of this server is migrated at the same time
             END;
         END IF;
-        IF NOT pg_has_role(current_user, r, 'MEMBER') THEN
+        -- From PostgreSQL 16 on, who makes a role is not yet allowed to become it.
+        IF current_setting('server_version_num')::integer >= 160000 THEN
+            IF NOT pg_has_role(current_user, r, 'SET') OR NOT pg_has_role(current_user, r, 'USAGE') THEN
+                EXECUTE format('GRANT %I TO %I WITH SET TRUE, INHERIT TRUE', r, current_user);
+            END IF;
+        ELSIF NOT pg_has_role(current_user, r, 'MEMBER') THEN
             EXECUTE format('GRANT %I TO %I', r, current_user);
         END IF;
     END LOOP;
+EXCEPTION WHEN insufficient_privilege THEN
+    RAISE EXCEPTION '% may not make or take the roles that Weft works under; let an administrator run: CREATE ROLE weft_api; CREATE ROLE weft_system; GRANT weft_api, weft_system TO %',
+        quote_ident(current_user), quote_ident(current_user) USING ERRCODE = 'insufficient_privilege';
 END
 $$;
 
