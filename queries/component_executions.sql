@@ -4,7 +4,7 @@
 -- reserved before the commit, so the intent to run commits with the row).
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
-     job_id, has_callback, traceparent, created_at, updated_at)
+     job_id, has_callback, traceparent, reserved, created_at, updated_at)
 SELECT
     i.workspace_id, i.id, i.module, i.repeat_rule,
     CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
@@ -12,7 +12,7 @@ SELECT
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
     CASE WHEN i.worker_id = 0 THEN NULL ELSE now() END,
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
-    NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), now(), now()
+    NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, now(), now()
 FROM (SELECT
     unnest(@workspace_ids::uuid[])   AS workspace_id,
     unnest(@ids::uuid[])             AS id,
@@ -23,7 +23,8 @@ FROM (SELECT
     unnest(@worker_ids::integer[])   AS worker_id,
     unnest(@job_ids::bigint[])       AS job_id,
     unnest(@has_callbacks::boolean[]) AS has_callback,
-    unnest(@traceparents::text[])    AS traceparent) AS i
+    unnest(@traceparents::text[])    AS traceparent,
+    unnest(@reserved::bigint[])      AS reserved) AS i
 RETURNING id, created_at;
 
 -- name: ExecutionGet :one
@@ -131,7 +132,7 @@ FROM (SELECT
     unnest(@usages::bigint[])      AS usage) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
   AND e.status = 'EXECUTING'
-RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.job_id,
+RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
           e.has_callback, e.created_at, e.updated_at;
 
 -- name: ExecutionChangedSince :many
@@ -211,3 +212,14 @@ FROM (SELECT l.workspace_id, l.id, i.fresh FROM component_executions l
       WHERE l.status IN ('CREATED', 'EXECUTING')
       FOR UPDATE OF l SKIP LOCKED) AS free
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id;
+
+-- name: ExecutionAudit :many
+-- Executions whose usage is not what was posted for them: once when they are
+-- final, never before. -1: nothing was.
+SELECT e.workspace_id, e.id, e.status, e.usage, COALESCE(p.usage, -1)::bigint AS posted
+FROM component_executions e
+LEFT JOIN credit_postings p ON p.workspace_id = e.workspace_id AND p.kind = 'EXECUTION' AND p.reference = e.id::text
+WHERE e.workspace_id = ANY (@workspace_ids::uuid[])
+  AND CASE WHEN e.finished_at IS NULL THEN p.usage IS NOT NULL ELSE p.usage IS DISTINCT FROM e.usage END
+ORDER BY e.workspace_id, e.id
+LIMIT @max_rows;

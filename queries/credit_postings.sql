@@ -1,10 +1,32 @@
--- name: PostingInsertExecutions :exec
--- One posting for each execution that became final. A second one for the same
--- execution violates the key and takes the whole transaction with it.
-INSERT INTO credit_postings (workspace_id, id, kind, reference, allowance, usage)
-SELECT i.workspace_id, i.id, 'EXECUTION', i.execution_id::text, -i.amount, i.amount
-FROM (SELECT
-    unnest(@workspace_ids::uuid[]) AS workspace_id,
-    unnest(@ids::uuid[])           AS id,
-    unnest(@execution_ids::uuid[]) AS execution_id,
-    unnest(@amounts::bigint[])     AS amount) AS i;
+-- name: PostingInsert :execrows
+-- One posting, once for its kind and reference: 0 rows when there is one already.
+INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, paid, granted, released, expired, note, created_at)
+VALUES (@workspace_id, @id, @kind, @reference, @plan, @paid, @granted, @released, @expired, sqlc.narg('note'), @created_at)
+ON CONFLICT (workspace_id, kind, reference) DO NOTHING;
+
+-- name: PostingGetPaid :one
+-- By how much a posting changed the paid credits.
+SELECT paid FROM credit_postings WHERE workspace_id = @workspace_id AND kind = @kind AND reference = @reference;
+
+-- name: PostingList :many
+-- The statement: newest first, after the cursor. Ids are UUIDv7, so they order by
+-- time; the days are those of created_at.
+SELECT * FROM credit_postings
+WHERE workspace_id = @workspace_id AND id < @before AND created_at >= @since::timestamptz AND created_at < @until::timestamptz
+ORDER BY id DESC
+LIMIT @max_rows;
+
+-- name: PostingAudit :many
+-- Postings whose entries do not sum to zero, and charges of executions that are
+-- not there although others of their week are.
+SELECT p.workspace_id, p.id, p.kind, p.reference,
+       (p.plan + p.paid + p.allowance + p.usage + p.granted + p.released + p.expired)::bigint AS rest
+FROM credit_postings p
+WHERE p.workspace_id = ANY (@workspace_ids::uuid[])
+  AND (p.plan + p.paid + p.allowance + p.usage + p.granted + p.released + p.expired <> 0
+       OR (p.kind = 'EXECUTION' AND CASE WHEN p.reference ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+            THEN to_regclass('component_executions' || to_char(time_of(p.reference::uuid) AT TIME ZONE 'UTC', '"_"IYYY"w"IW')) IS NOT NULL
+                 AND NOT EXISTS (SELECT FROM component_executions e WHERE e.workspace_id = p.workspace_id AND e.id = p.reference::uuid)
+            ELSE true END))
+ORDER BY p.workspace_id, p.id
+LIMIT @max_rows;

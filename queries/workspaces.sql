@@ -14,9 +14,6 @@ SELECT opened.workspace_id, @posting_id, 'GRANT', 'opening', opened.paid, -opene
 -- name: WorkspaceGetByName :one
 SELECT id, name, plan, created_at FROM workspaces WHERE name = @name;
 
--- name: WorkspaceSetPlan :exec
-UPDATE workspaces SET plan = @plan WHERE id = @id;
-
 -- name: WorkspaceGet :one
 SELECT id, name, plan, custom_rps, custom_rph, custom_credits, custom_usage_limit, created_at FROM workspaces WHERE id = @id;
 
@@ -25,3 +22,18 @@ SELECT id, name, plan, custom_rps, custom_rph, custom_credits, custom_usage_limi
 SELECT w.id, w.name, w.plan, w.custom_rps, w.custom_rph, w.custom_credits, w.custom_usage_limit, w.created_at, m.role
 FROM members m JOIN workspaces w ON w.id = m.workspace_id
 WHERE m.user_id = @user_id AND w.id < @before ORDER BY w.id DESC LIMIT @max_rows;
+
+-- name: WorkspaceListTerms :many
+-- The plans of workspaces, and what differs from them.
+SELECT id, plan, custom_credits, custom_usage_limit FROM workspaces WHERE id = ANY (@ids::uuid[]);
+
+-- name: WorkspaceSetPlan :execrows
+-- What is null is as the plan has it.
+UPDATE workspaces SET
+    plan = @plan, custom_rps = sqlc.narg('custom_rps'), custom_rph = sqlc.narg('custom_rph'),
+    custom_credits = sqlc.narg('custom_credits'), custom_usage_limit = sqlc.narg('custom_usage_limit')
+WHERE id = @id;
+
+-- name: WorkspaceListIds :many
+-- Ids after the cursor, in their order.
+SELECT id FROM workspaces WHERE id > @after ORDER BY id LIMIT @max_rows;

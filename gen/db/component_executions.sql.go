@@ -14,6 +14,57 @@ import (
 	"github.com/weft-automation/weft/internal/status"
 )
 
+const executionAudit = `-- name: ExecutionAudit :many
+SELECT e.workspace_id, e.id, e.status, e.usage, COALESCE(p.usage, -1)::bigint AS posted
+FROM component_executions e
+LEFT JOIN credit_postings p ON p.workspace_id = e.workspace_id AND p.kind = 'EXECUTION' AND p.reference = e.id::text
+WHERE e.workspace_id = ANY ($1::uuid[])
+  AND CASE WHEN e.finished_at IS NULL THEN p.usage IS NOT NULL ELSE p.usage IS DISTINCT FROM e.usage END
+ORDER BY e.workspace_id, e.id
+LIMIT $2
+`
+
+type ExecutionAuditParams struct {
+	WorkspaceIds []uuid.UUID
+	MaxRows      int32
+}
+
+type ExecutionAuditRow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Status      status.Execution
+	Usage       credit.Amount
+	Posted      int64
+}
+
+// Executions whose usage is not what was posted for them: once when they are
+// final, never before. -1: nothing was.
+func (q *Queries) ExecutionAudit(ctx context.Context, db DBTX, arg ExecutionAuditParams) ([]ExecutionAuditRow, error) {
+	rows, err := db.Query(ctx, executionAudit, arg.WorkspaceIds, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExecutionAuditRow{}
+	for rows.Next() {
+		var i ExecutionAuditRow
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ID,
+			&i.Status,
+			&i.Usage,
+			&i.Posted,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const executionChangedSince = `-- name: ExecutionChangedSince :many
 SELECT e.workspace_id, e.id FROM component_executions e
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id) AS i
@@ -97,7 +148,7 @@ FROM (SELECT
     unnest($7::bigint[])      AS usage) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
   AND e.status = 'EXECUTING'
-RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.job_id,
+RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
           e.has_callback, e.created_at, e.updated_at
 `
 
@@ -118,6 +169,7 @@ type ExecutionFinishManyRow struct {
 	Module      string
 	Status      status.Execution
 	Usage       credit.Amount
+	Reserved    credit.Amount
 	JobID       int64
 	HasCallback bool
 	CreatedAt   time.Time
@@ -152,6 +204,7 @@ func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg Executio
 			&i.Module,
 			&i.Status,
 			&i.Usage,
+			&i.Reserved,
 			&i.JobID,
 			&i.HasCallback,
 			&i.CreatedAt,
@@ -229,7 +282,7 @@ func (q *Queries) ExecutionGet(ctx context.Context, db DBTX, arg ExecutionGetPar
 const executionInsertMany = `-- name: ExecutionInsertMany :many
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
-     job_id, has_callback, traceparent, created_at, updated_at)
+     job_id, has_callback, traceparent, reserved, created_at, updated_at)
 SELECT
     i.workspace_id, i.id, i.module, i.repeat_rule,
     CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
@@ -237,7 +290,7 @@ SELECT
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
     CASE WHEN i.worker_id = 0 THEN NULL ELSE now() END,
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
-    NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), now(), now()
+    NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, now(), now()
 FROM (SELECT
     unnest($1::uuid[])   AS workspace_id,
     unnest($2::uuid[])             AS id,
@@ -248,7 +301,8 @@ FROM (SELECT
     unnest($7::integer[])   AS worker_id,
     unnest($8::bigint[])       AS job_id,
     unnest($9::boolean[]) AS has_callback,
-    unnest($10::text[])    AS traceparent) AS i
+    unnest($10::text[])    AS traceparent,
+    unnest($11::bigint[])      AS reserved) AS i
 RETURNING id, created_at
 `
 
@@ -263,6 +317,7 @@ type ExecutionInsertManyParams struct {
 	JobIds       []int64
 	HasCallbacks []bool
 	Traceparents []string
+	Reserved     []int64
 }
 
 type ExecutionInsertManyRow struct {
@@ -285,6 +340,7 @@ func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg Executio
 		arg.JobIds,
 		arg.HasCallbacks,
 		arg.Traceparents,
+		arg.Reserved,
 	)
 	if err != nil {
 		return nil, err

@@ -7,35 +7,179 @@ package db
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/weft-automation/weft/internal/credit"
 )
 
-const postingInsertExecutions = `-- name: PostingInsertExecutions :exec
-INSERT INTO credit_postings (workspace_id, id, kind, reference, allowance, usage)
-SELECT i.workspace_id, i.id, 'EXECUTION', i.execution_id::text, -i.amount, i.amount
-FROM (SELECT
-    unnest($1::uuid[]) AS workspace_id,
-    unnest($2::uuid[])           AS id,
-    unnest($3::uuid[]) AS execution_id,
-    unnest($4::bigint[])     AS amount) AS i
+const postingAudit = `-- name: PostingAudit :many
+SELECT p.workspace_id, p.id, p.kind, p.reference,
+       (p.plan + p.paid + p.allowance + p.usage + p.granted + p.released + p.expired)::bigint AS rest
+FROM credit_postings p
+WHERE p.workspace_id = ANY ($1::uuid[])
+  AND (p.plan + p.paid + p.allowance + p.usage + p.granted + p.released + p.expired <> 0
+       OR (p.kind = 'EXECUTION' AND CASE WHEN p.reference ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+            THEN to_regclass('component_executions' || to_char(time_of(p.reference::uuid) AT TIME ZONE 'UTC', '"_"IYYY"w"IW')) IS NOT NULL
+                 AND NOT EXISTS (SELECT FROM component_executions e WHERE e.workspace_id = p.workspace_id AND e.id = p.reference::uuid)
+            ELSE true END))
+ORDER BY p.workspace_id, p.id
+LIMIT $2
 `
 
-type PostingInsertExecutionsParams struct {
+type PostingAuditParams struct {
 	WorkspaceIds []uuid.UUID
-	Ids          []uuid.UUID
-	ExecutionIds []uuid.UUID
-	Amounts      []int64
+	MaxRows      int32
 }
 
-// One posting for each execution that became final. A second one for the same
-// execution violates the key and takes the whole transaction with it.
-func (q *Queries) PostingInsertExecutions(ctx context.Context, db DBTX, arg PostingInsertExecutionsParams) error {
-	_, err := db.Exec(ctx, postingInsertExecutions,
-		arg.WorkspaceIds,
-		arg.Ids,
-		arg.ExecutionIds,
-		arg.Amounts,
+type PostingAuditRow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Kind        string
+	Reference   string
+	Rest        int64
+}
+
+// Postings whose entries do not sum to zero, and charges of executions that are
+// not there although others of their week are.
+func (q *Queries) PostingAudit(ctx context.Context, db DBTX, arg PostingAuditParams) ([]PostingAuditRow, error) {
+	rows, err := db.Query(ctx, postingAudit, arg.WorkspaceIds, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []PostingAuditRow{}
+	for rows.Next() {
+		var i PostingAuditRow
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ID,
+			&i.Kind,
+			&i.Reference,
+			&i.Rest,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const postingGetPaid = `-- name: PostingGetPaid :one
+SELECT paid FROM credit_postings WHERE workspace_id = $1 AND kind = $2 AND reference = $3
+`
+
+type PostingGetPaidParams struct {
+	WorkspaceID uuid.UUID
+	Kind        string
+	Reference   string
+}
+
+// By how much a posting changed the paid credits.
+func (q *Queries) PostingGetPaid(ctx context.Context, db DBTX, arg PostingGetPaidParams) (credit.Amount, error) {
+	row := db.QueryRow(ctx, postingGetPaid, arg.WorkspaceID, arg.Kind, arg.Reference)
+	var paid credit.Amount
+	err := row.Scan(&paid)
+	return paid, err
+}
+
+const postingInsert = `-- name: PostingInsert :execrows
+INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, paid, granted, released, expired, note, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+ON CONFLICT (workspace_id, kind, reference) DO NOTHING
+`
+
+type PostingInsertParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Kind        string
+	Reference   string
+	Plan        credit.Amount
+	Paid        credit.Amount
+	Granted     credit.Amount
+	Released    credit.Amount
+	Expired     credit.Amount
+	Note        *string
+	CreatedAt   time.Time
+}
+
+// One posting, once for its kind and reference: 0 rows when there is one already.
+func (q *Queries) PostingInsert(ctx context.Context, db DBTX, arg PostingInsertParams) (int64, error) {
+	result, err := db.Exec(ctx, postingInsert,
+		arg.WorkspaceID,
+		arg.ID,
+		arg.Kind,
+		arg.Reference,
+		arg.Plan,
+		arg.Paid,
+		arg.Granted,
+		arg.Released,
+		arg.Expired,
+		arg.Note,
+		arg.CreatedAt,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const postingList = `-- name: PostingList :many
+SELECT workspace_id, id, kind, reference, plan, paid, allowance, usage, granted, released, expired, note, created_at FROM credit_postings
+WHERE workspace_id = $1 AND id < $2 AND created_at >= $3::timestamptz AND created_at < $4::timestamptz
+ORDER BY id DESC
+LIMIT $5
+`
+
+type PostingListParams struct {
+	WorkspaceID uuid.UUID
+	Before      uuid.UUID
+	Since       time.Time
+	Until       time.Time
+	MaxRows     int32
+}
+
+// The statement: newest first, after the cursor. Ids are UUIDv7, so they order by
+// time; the days are those of created_at.
+func (q *Queries) PostingList(ctx context.Context, db DBTX, arg PostingListParams) ([]CreditPosting, error) {
+	rows, err := db.Query(ctx, postingList,
+		arg.WorkspaceID,
+		arg.Before,
+		arg.Since,
+		arg.Until,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CreditPosting{}
+	for rows.Next() {
+		var i CreditPosting
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ID,
+			&i.Kind,
+			&i.Reference,
+			&i.Plan,
+			&i.Paid,
+			&i.Allowance,
+			&i.Usage,
+			&i.Granted,
+			&i.Released,
+			&i.Expired,
+			&i.Note,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/status"
 )
@@ -171,8 +170,8 @@ type CreditAccount struct {
 	Reserved      credit.Amount
 	PlanUsed      credit.Amount
 	AllowanceUsed credit.Amount
-	Month         pgtype.Date
-	Week          pgtype.Date
+	Month         time.Time
+	Week          time.Time
 	ValidUntil    time.Time
 	Live          int32
 	Parked        int32

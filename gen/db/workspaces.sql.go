@@ -104,6 +104,36 @@ func (q *Queries) WorkspaceInsert(ctx context.Context, db DBTX, arg WorkspaceIns
 	return err
 }
 
+const workspaceListIds = `-- name: WorkspaceListIds :many
+SELECT id FROM workspaces WHERE id > $1 ORDER BY id LIMIT $2
+`
+
+type WorkspaceListIdsParams struct {
+	After   uuid.UUID
+	MaxRows int32
+}
+
+// Ids after the cursor, in their order.
+func (q *Queries) WorkspaceListIds(ctx context.Context, db DBTX, arg WorkspaceListIdsParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, workspaceListIds, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const workspaceListOfUser = `-- name: WorkspaceListOfUser :many
 SELECT w.id, w.name, w.plan, w.custom_rps, w.custom_rph, w.custom_credits, w.custom_usage_limit, w.created_at, m.role
 FROM members m JOIN workspaces w ON w.id = m.workspace_id
@@ -159,16 +189,71 @@ func (q *Queries) WorkspaceListOfUser(ctx context.Context, db DBTX, arg Workspac
 	return items, nil
 }
 
-const workspaceSetPlan = `-- name: WorkspaceSetPlan :exec
-UPDATE workspaces SET plan = $1 WHERE id = $2
+const workspaceListTerms = `-- name: WorkspaceListTerms :many
+SELECT id, plan, custom_credits, custom_usage_limit FROM workspaces WHERE id = ANY ($1::uuid[])
+`
+
+type WorkspaceListTermsRow struct {
+	ID               uuid.UUID
+	Plan             string
+	CustomCredits    *credit.Amount
+	CustomUsageLimit *credit.Amount
+}
+
+// The plans of workspaces, and what differs from them.
+func (q *Queries) WorkspaceListTerms(ctx context.Context, db DBTX, ids []uuid.UUID) ([]WorkspaceListTermsRow, error) {
+	rows, err := db.Query(ctx, workspaceListTerms, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []WorkspaceListTermsRow{}
+	for rows.Next() {
+		var i WorkspaceListTermsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Plan,
+			&i.CustomCredits,
+			&i.CustomUsageLimit,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const workspaceSetPlan = `-- name: WorkspaceSetPlan :execrows
+UPDATE workspaces SET
+    plan = $1, custom_rps = $2, custom_rph = $3,
+    custom_credits = $4, custom_usage_limit = $5
+WHERE id = $6
 `
 
 type WorkspaceSetPlanParams struct {
-	Plan string
-	ID   uuid.UUID
+	Plan             string
+	CustomRps        *int32
+	CustomRph        *int32
+	CustomCredits    *credit.Amount
+	CustomUsageLimit *credit.Amount
+	ID               uuid.UUID
 }
 
-func (q *Queries) WorkspaceSetPlan(ctx context.Context, db DBTX, arg WorkspaceSetPlanParams) error {
-	_, err := db.Exec(ctx, workspaceSetPlan, arg.Plan, arg.ID)
-	return err
+// What is null is as the plan has it.
+func (q *Queries) WorkspaceSetPlan(ctx context.Context, db DBTX, arg WorkspaceSetPlanParams) (int64, error) {
+	result, err := db.Exec(ctx, workspaceSetPlan,
+		arg.Plan,
+		arg.CustomRps,
+		arg.CustomRph,
+		arg.CustomCredits,
+		arg.CustomUsageLimit,
+		arg.ID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

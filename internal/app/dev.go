@@ -20,6 +20,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/credit"
@@ -173,16 +174,29 @@ func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool, baseUR
 }
 
 func (dev DevConfig) workspace(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
-	q := db.New()
-	have, err := q.WorkspaceGetByName(ctx, pool, devWorkspace)
-	if err == nil {
-		return have.ID, q.WorkspaceSetPlan(ctx, pool, db.WorkspaceSetPlanParams{ID: have.ID, Plan: dev.Plan})
+	have, err := db.New().WorkspaceGetByName(ctx, pool, devWorkspace)
+	if postgres.NotFound(err) {
+		have.ID, err = workspace.Create(ctx, pool, workspace.CreateParams{Name: devWorkspace, Plan: plan.Name(dev.Plan)})
 	}
-	if !postgres.NotFound(err) {
-		return uuid.Nil, fmt.Errorf("read the workspace of weft dev: %w", err)
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("find or make the workspace of weft dev: %w", err)
 	}
-	return workspace.Create(ctx, pool, workspace.CreateParams{Name: devWorkspace, Plan: plan.Name(dev.Plan), Paid: credit.Credits(1_000_000)})
+	books := billing.Books{}
+	if have.Plan != dev.Plan {
+		err := books.SetPlan(ctx, pool, billing.Plan{WorkspaceID: have.ID, Name: plan.Name(dev.Plan)})
+		if err != nil {
+			return uuid.Nil, err
+		}
+	}
+	if plan.Name(dev.Plan) == plan.Enterprise {
+		// Once, whatever the folder's age.
+		_, err = books.Grant(ctx, pool, billing.Grant{WorkspaceID: have.ID, Amount: devCredits, Reference: "opening"})
+	}
+	return have.ID, err
 }
+
+// devCredits are the paid credits of `weft dev` on the plan that has no others.
+const devCredits = 1_000_000 * credit.Scale
 
 // writeCredentials replaces the file in one step: no reader sees half of it.
 func writeCredentials(path string, c client.Credentials) error {

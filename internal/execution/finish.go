@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -78,13 +79,22 @@ func (r *Runner) settle(ctx context.Context, f finish) error {
 func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{}, error) {
 	var done []finished
 	var deliveries *callback.Ready
-	err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
-		done, deliveries, err = r.finishTx(ctx, tx, items)
-		return err
-	})
-	if err != nil {
+	for tries := 1; ; tries++ {
+		err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
+			done, deliveries, err = r.finishTx(ctx, tx, items)
+			return err
+		})
+		if err == nil {
+			break
+		}
 		deliveries.Drop()
-		return nil, err
+		over, ok := errors.AsType[*billing.PeriodOver](err)
+		if !ok || tries == 3 {
+			return nil, err
+		}
+		if err := r.Books.Renew(ctx, r.DB, over.Workspaces...); err != nil {
+			return nil, fmt.Errorf("begin a period: %w", err)
+		}
 	}
 	r.moved.Store(time.Now().UnixNano())
 	crashpoint.Reached(crashpoint.AfterFinish)
@@ -109,9 +119,9 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 	return make([]struct{}, len(items)), nil
 }
 
-// finishTx is the one place where an execution becomes final: state, posting,
-// frozen callback with its delivery job, and the end of its own job commit
-// together or not at all.
+// finishTx is the one place where an execution becomes final: state, frozen
+// callback with its delivery job, the end of its own job, and the settlement of
+// its credits commit together or not at all.
 func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]finished, *callback.Ready, error) {
 	var p db.ExecutionFinishManyParams
 	// One execution may end twice in one batch: its run and the sweep that took
@@ -147,15 +157,12 @@ func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]fin
 	done := make([]finished, len(rows))
 	var frozen []callback.Final
 	for i, row := range rows {
-		charges[i] = billing.Charge{WorkspaceID: row.WorkspaceID, ExecutionID: row.ID, Amount: row.Usage}
+		charges[i] = billing.Charge{WorkspaceID: row.WorkspaceID, ExecutionID: row.ID, Amount: row.Usage, Reserved: row.Reserved}
 		jobs[i] = row.JobID
 		done[i] = finished{row: final(row, first[turn{notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.Epoch}]), callback: row.HasCallback}
 		if row.HasCallback {
 			frozen = append(frozen, callback.Final(done[i].row))
 		}
-	}
-	if err := billing.ChargeManyTx(ctx, tx, charges); err != nil {
-		return nil, nil, err
 	}
 	deliveries, err := r.Deliverer.FreezeManyTx(ctx, tx, r.Jobs, frozen)
 	if err != nil {
@@ -163,6 +170,10 @@ func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]fin
 	}
 	if err := db.New().RiverJobDeleteMany(ctx, tx, jobs); err != nil {
 		return nil, deliveries, fmt.Errorf("take finished jobs from the queue: %w", err)
+	}
+	// Last: it holds the accounts until the commit.
+	if _, err := r.Books.SettleTx(ctx, tx, charges); err != nil {
+		return nil, deliveries, err
 	}
 	crashpoint.Reached(crashpoint.InFinish)
 	return done, deliveries, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/groupcommit"
@@ -38,6 +39,7 @@ type Service struct {
 	draining <-chan struct{}
 	metrics  *telemetry.Metrics
 	accepts  *groupcommit.Group[accept, accepted]
+	books    billing.Books
 	refused  atomic.Int64 // when the database last took no acceptance, Unix nanoseconds; 0: it took the last
 
 	// local runs what this process accepted, without a trip through the queue;
@@ -61,7 +63,8 @@ type Deps struct {
 	// leaves every delivery to the queue.
 	Deliverer *callback.Deliverer
 
-	Now func() time.Time // this node's clock; nil: time.Now
+	Books billing.Books
+	Now   func() time.Time // this node's clock; nil: time.Now
 }
 
 // NewService makes the accepting half. With local given, executions run in this
@@ -70,7 +73,7 @@ type Deps struct {
 func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
 		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,
-		keyring: deps.Keyring, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, local: local,
+		keyring: deps.Keyring, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, books: deps.Books, local: local,
 	}
 	s.accepts = groupcommit.New(groupcommit.Options[accept]{Weigh: accept.weight}, postgres.Unavailable, s.flushAccepts)
 	return s

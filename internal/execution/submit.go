@@ -15,9 +15,11 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/crashpoint"
+	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/groupcommit"
 	"github.com/weft-automation/weft/internal/idempotency"
@@ -57,8 +59,8 @@ type Submitted struct {
 // Submit accepts an execution and waits up to WaitFor for its end: when it
 // returns without error, the row and its job are committed. Errors:
 // INVALID_INPUT for an unknown module (400) or an input that breaks the module's
-// schema (422), IDEMPOTENCY_MISMATCH, IDEMPOTENCY_IN_FLIGHT, UNAVAILABLE when too
-// much waits to be accepted.
+// schema (422), IDEMPOTENCY_MISMATCH, IDEMPOTENCY_IN_FLIGHT, INSUFFICIENT_CREDITS,
+// UNAVAILABLE when too much waits to be accepted.
 func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error) {
 	// With a key the repeat comes first: what was accepted once is answered
 	// again even if its module has gone since.
@@ -91,10 +93,12 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 	} else {
 		made, err = s.accepts.Do(ctx, a)
 	}
-	if err != nil || earlier != uuid.Nil {
+	if err != nil || earlier != uuid.Nil || made.refusal != nil {
 		s.local.giveUp(a.worker, a.id, err)
 	}
 	switch {
+	case err == nil && made.refusal != nil:
+		return Submitted{}, made.refusal
 	case errors.Is(err, groupcommit.ErrFull), errors.Is(err, groupcommit.ErrClosed):
 		return Submitted{}, &fault.Error{
 			Code: fault.Unavailable, Message: "Too much waits to be accepted just now; try again in a second.",
@@ -119,22 +123,38 @@ func (s *Service) repeat(ctx context.Context, p SubmitParams, earlier uuid.UUID)
 // commit together, or an earlier request's execution is found. A caller that
 // goes away does not cut the commit off.
 func (s *Service) acceptOnce(ctx context.Context, a accept) (made accepted, earlier uuid.UUID, err error) {
-	err = within(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
-		return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-			id, found, err := a.Idempotency.ClaimTx(ctx, tx)
-			if err != nil || found {
-				earlier = id
+	for _, how := range []acceptFunc{s.acceptTx, s.acceptSomeTx} {
+		err = within(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
+			return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+				made, earlier, err = s.claimTx(ctx, tx, a, how)
 				return err
-			}
-			all, err := s.acceptTx(ctx, tx, []accept{a})
-			if err != nil {
-				return err
-			}
-			made = all[0]
-			return a.Idempotency.KeepTx(ctx, tx, a.id)
+			})
 		})
-	})
+		if !errors.Is(err, billing.ErrUndecided) {
+			break
+		}
+	}
+	if made.refusal != nil && errors.Is(err, made.refusal) {
+		err = nil
+	}
 	return made, earlier, err
+}
+
+// claimTx accepts under the key of a, unless it has made something before. A
+// refusal is an error here: it leaves no key.
+func (s *Service) claimTx(ctx context.Context, tx pgx.Tx, a accept, how acceptFunc) (made accepted, earlier uuid.UUID, err error) {
+	earlier, found, err := a.Idempotency.ClaimTx(ctx, tx)
+	if err != nil || found {
+		return made, earlier, err
+	}
+	all, err := how(ctx, tx, []accept{a})
+	if err != nil {
+		return made, uuid.Nil, err
+	}
+	if all[0].refusal != nil {
+		return all[0], uuid.Nil, all[0].refusal
+	}
+	return all[0], uuid.Nil, a.Idempotency.KeepTx(ctx, tx, a.id)
 }
 
 // CheckRepeat refuses a request whose Idempotency-Key was used for another body
@@ -155,6 +175,7 @@ func (s *Service) prepare(a *accept) error {
 		return fmt.Errorf("encode call: %w", err)
 	}
 	entry, _ := s.modules.Lookup(a.Module)
+	a.price = entry.Price
 	a.repeat = entry.RepeatFor(component.Call{ExecutionID: a.id, Input: a.Input, Config: a.Config})
 	if a.call, err = s.keyring.Seal(plain, SealedAt(a.WorkspaceID, a.id)); err != nil {
 		return fmt.Errorf("seal call: %w", err)
@@ -240,6 +261,7 @@ type accept struct {
 	callbackSealed  []byte
 	callbackHeaders []string
 	worker          int32 // that holds a slot for it; 0 = the queue brings it
+	price           credit.Amount
 }
 
 func (a accept) weight() int { return len(a.call) + len(a.callbackSealed) }
@@ -247,6 +269,7 @@ func (a accept) weight() int { return len(a.call) + len(a.callbackSealed) }
 type accepted struct {
 	jobID     int64
 	createdAt time.Time
+	refusal   error // why it was not accepted although all went well
 }
 
 func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted, error) {
@@ -254,18 +277,78 @@ func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted,
 	for i, a := range items {
 		workspaces[i] = a.WorkspaceID
 	}
+	ctx = postgres.Scope(ctx, workspaces...)
 	var made []accepted
-	err := pgx.BeginFunc(postgres.Scope(ctx, workspaces...), s.db, func(tx pgx.Tx) (err error) {
-		made, err = s.acceptTx(ctx, tx, items)
-		return err
-	})
+	var err error
+	for _, how := range []acceptFunc{s.acceptTx, s.acceptSomeTx} {
+		err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) (err error) {
+			made, err = how(ctx, tx, items)
+			return err
+		})
+		if !errors.Is(err, billing.ErrUndecided) {
+			break
+		}
+	}
 	return made, err
 }
 
-// acceptTx writes jobs, rows and callbacks of submissions. The jobs come first:
-// a row names its job.
+// acceptFunc is a way to accept: all of them, or those that credits admit.
+type acceptFunc func(ctx context.Context, tx pgx.Tx, items []accept) ([]accepted, error)
+
+// acceptTx accepts all submissions, or fails with billing.ErrUndecided when it
+// takes a closer look at the credits of their workspaces.
 func (s *Service) acceptTx(ctx context.Context, tx pgx.Tx, items []accept) (made []accepted, err error) {
 	defer func() { s.note(err) }()
+	if made, err = s.writeTx(ctx, tx, items); err != nil {
+		return nil, err
+	}
+	// Last: it holds the accounts until the commit.
+	_, err = s.books.ReserveTx(ctx, tx, wants(items))
+	return made, err
+}
+
+// acceptSomeTx looks at the credits first, for one submission after the other, and
+// accepts those that they admit.
+func (s *Service) acceptSomeTx(ctx context.Context, tx pgx.Tx, items []accept) (made []accepted, err error) {
+	defer func() { s.note(err) }()
+	refusals, _, err := s.books.DecideTx(ctx, tx, wants(items))
+	if err != nil {
+		return nil, err
+	}
+	var admitted []accept
+	for i, refusal := range refusals {
+		if refusal == nil {
+			admitted = append(admitted, items[i])
+		}
+	}
+	var written []accepted
+	if len(admitted) > 0 {
+		if written, err = s.writeTx(ctx, tx, admitted); err != nil {
+			return nil, err
+		}
+	}
+	made = make([]accepted, len(items))
+	for i, refusal := range refusals {
+		if refusal != nil {
+			made[i].refusal = refusal
+			continue
+		}
+		made[i], written = written[0], written[1:]
+	}
+	return made, nil
+}
+
+func wants(items []accept) []billing.Want {
+	all := make([]billing.Want, len(items))
+	for i, a := range items {
+		all[i] = billing.Want{WorkspaceID: a.WorkspaceID, Amount: a.price}
+	}
+	return all
+}
+
+// writeTx writes jobs, rows and callbacks of submissions. The jobs come first:
+// a row names its job.
+func (s *Service) writeTx(ctx context.Context, tx pgx.Tx, items []accept) (made []accepted, err error) {
 	jobs := make([]river.InsertManyParams, len(items))
 	now := time.Now()
 	for i, a := range items {
@@ -317,6 +400,7 @@ func appendExecution(p *db.ExecutionInsertManyParams, a accept, jobID int64) {
 	p.JobIds = append(p.JobIds, jobID)
 	p.HasCallbacks = append(p.HasCallbacks, a.Callback != nil)
 	p.Traceparents = append(p.Traceparents, a.Traceparent)
+	p.Reserved = append(p.Reserved, int64(a.price))
 }
 
 func appendCallback(p *db.CallbackInsertManyParams, a accept) {

@@ -3,11 +3,13 @@ package execution
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/notify"
 )
 
@@ -15,6 +17,9 @@ const (
 	reconcileEvery = 5 * time.Second
 	countEvery     = 30 * time.Second
 	tidyEvery      = time.Hour
+	auditEvery     = time.Hour
+	// auditAfter is how long a process leads before its first audit.
+	auditAfter = time.Minute
 
 	// strandedAfter is how long a live execution may be without anybody who
 	// could bring it on before the reconciler does.
@@ -23,12 +28,17 @@ const (
 
 // Sweeper brings back what lost processes left. One process sweeps at a time.
 type Sweeper struct {
-	runner *Runner
-	last   map[string]time.Time // begin of the last round of each kind
+	runner   *Runner
+	last     map[string]time.Time // begin of the last round of each kind
+	auditing sync.Mutex
 }
 
 // NewSweeper makes a sweeper that acts through the runner.
-func NewSweeper(r *Runner) *Sweeper { return &Sweeper{runner: r, last: map[string]time.Time{}} }
+func NewSweeper(r *Runner) *Sweeper {
+	return &Sweeper{runner: r, last: map[string]time.Time{audits: time.Now().Add(auditAfter - auditEvery)}}
+}
+
+const audits = "credit_audit"
 
 // Sweep frees the executions of dead workers; every few seconds it also looks
 // for executions that nothing would bring on, and does the upkeep that is due.
@@ -36,8 +46,35 @@ func NewSweeper(r *Runner) *Sweeper { return &Sweeper{runner: r, last: map[strin
 func (s *Sweeper) Sweep(ctx context.Context) {
 	s.round(ctx, "lost_workers", 0, s.sweepDead)
 	s.round(ctx, "stranded", reconcileEvery, s.reconcile)
+	s.round(ctx, "credit_periods", reconcileEvery, s.renew)
 	s.round(ctx, "backlog", countEvery, s.backlog)
 	s.round(ctx, "idempotency_keys", tidyEvery, s.tidy)
+	s.audit(ctx)
+}
+
+// audit proves the credits of all workspaces every hour, beside the sweep: it may
+// take long.
+func (s *Sweeper) audit(ctx context.Context) {
+	if time.Since(s.last[audits]) < auditEvery || !s.auditing.TryLock() {
+		return
+	}
+	s.last[audits] = time.Now()
+	go func() {
+		defer s.auditing.Unlock()
+		r := s.runner
+		broken, _, err := billing.Audit(ctx, r.DB, uuid.Nil)
+		r.Metrics.Swept(audits, 0, err)
+		if err != nil {
+			if ctx.Err() == nil {
+				r.log.WarnContext(ctx, "the credits were not audited", "error", err)
+			}
+			return
+		}
+		r.Metrics.Audited(len(broken))
+		for _, drift := range broken[:min(len(broken), 20)] {
+			r.log.ErrorContext(ctx, "the credits are wrong", "workspace_id", drift.WorkspaceID.String(), "row", drift.Row, "problem", drift.Problem)
+		}
+	}()
 }
 
 // round does one kind of upkeep if it is time, within ten seconds: what is
@@ -65,6 +102,11 @@ func (s *Sweeper) tidy(ctx context.Context) (gone int, err error) {
 			return gone, err
 		}
 	}
+}
+
+// renew releases the plan credits of workspaces that nobody uses.
+func (s *Sweeper) renew(ctx context.Context) (int, error) {
+	return s.runner.Books.RenewDue(ctx, s.runner.DB)
 }
 
 // backlog shows how much is unfinished.

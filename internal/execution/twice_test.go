@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/plan"
@@ -22,6 +23,9 @@ func TestTwoEndsInOneBatchTellWhatTheRowSays(t *testing.T) {
 	tx := pgtest.Tx(t)
 	key := notify.Key{WorkspaceID: uuid.New(), ID: uuid.New()}
 	if _, err := workspace.Create(t.Context(), tx, workspace.CreateParams{ID: key.WorkspaceID, Name: key.ID.String(), Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := (billing.Books{}).Renew(t.Context(), tx, key.WorkspaceID); err != nil {
 		t.Fatal(err)
 	}
 	end := func(epoch int32, n int) finish {

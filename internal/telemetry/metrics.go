@@ -49,6 +49,8 @@ type Metrics struct {
 	waits          prometheus.Gauge
 	backlog        *prometheus.GaugeVec
 	backlogAge     *prometheus.GaugeVec
+	drift          prometheus.Gauge
+	audited        prometheus.Gauge
 	listenFailures prometheus.Counter
 	inDefault      prometheus.Gauge
 }
@@ -96,6 +98,8 @@ func (m *Metrics) registerUpkeep(r *prometheus.Registry) {
 	m.backlog = gaugeVec(r, "weft_backlog", "Unfinished work.", "kind")
 	m.backlogAge = gaugeVec(r, "weft_backlog_oldest_age_seconds", "Age of the oldest unfinished or due piece of work.", "kind")
 	m.inDefault = gauge(r, "weft_default_partition_executions", "Executions found in no week's partition by the last look. Alert when it is not 0.")
+	m.drift = gauge(r, "weft_credit_drift", "Rows that the last audit of the credits found wrong. Alert on anything but 0.")
+	m.audited = gauge(r, "weft_credit_audit_timestamp_seconds", "When the credits were last audited to the end, on the process that did it; 0 where none was.")
 	m.listenFailures = counter(r, "weft_listen_failures_total", "Times that the wake-up connection was lost.")
 }
 
@@ -267,6 +271,15 @@ func (m *Metrics) Backlog(kind string, pieces int64, oldest time.Duration) {
 	if m != nil {
 		m.backlog.WithLabelValues(kind).Set(float64(pieces))
 		m.backlogAge.WithLabelValues(kind).Set(oldest.Seconds())
+	}
+}
+
+// Audited notes an audit of the credits that came to its end, and how many rows it
+// found wrong.
+func (m *Metrics) Audited(drift int) {
+	if m != nil {
+		m.drift.Set(float64(drift))
+		m.audited.SetToCurrentTime()
 	}
 }
 

@@ -1,0 +1,123 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+// Drift is a row of the books that is wrong.
+type Drift struct {
+	WorkspaceID uuid.UUID
+	Row         string // "account <workspace>", "execution <id>", "posting <id>"
+	Problem     string
+}
+
+func (d Drift) String() string {
+	return fmt.Sprintf("workspace %s: %s %s", d.WorkspaceID, d.Row, d.Problem)
+}
+
+const (
+	auditBatch = 100   // workspaces looked at in one snapshot
+	auditMost  = 1_000 // rows named in one batch, of each table
+)
+
+// Audit proves the books of one workspace, or of all for the zero id: an account
+// is the sum of its postings, what it keeps back and counts is that of its live
+// executions, each final execution that is still stored was charged what it used,
+// and the entries of a posting sum to zero. It returns the rows that break this and
+// how many workspaces it looked at. It disturbs nobody.
+func Audit(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) (broken []Drift, workspaces int, err error) {
+	if workspaceID != uuid.Nil {
+		broken, err = auditSome(ctx, conn, []uuid.UUID{workspaceID})
+		return broken, 1, err
+	}
+	p := db.WorkspaceListIdsParams{MaxRows: auditBatch}
+	for {
+		ids, err := db.New().WorkspaceListIds(ctx, conn, p)
+		if err != nil {
+			return broken, workspaces, fmt.Errorf("list workspaces: %w", err)
+		}
+		if len(ids) == 0 {
+			return broken, workspaces, nil
+		}
+		found, err := auditSome(ctx, conn, ids)
+		if err != nil {
+			return broken, workspaces, err
+		}
+		broken = append(broken, found...)
+		workspaces += len(ids)
+		p.After = ids[len(ids)-1]
+	}
+}
+
+// auditSome looks at some workspaces, in one snapshot of their rows.
+func auditSome(ctx context.Context, conn postgres.DB, ids []uuid.UUID) (broken []Drift, err error) {
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		// Unlike all else it walks whole tables, for as long as that takes.
+		_, err := tx.Exec(ctx, `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+			SET LOCAL statement_timeout = '30min'; SET LOCAL enable_seqscan = on`)
+		if err != nil {
+			return err
+		}
+		q := db.New()
+		accounts, err := q.AccountAudit(ctx, tx, ids)
+		if err != nil {
+			return err
+		}
+		for _, row := range accounts {
+			broken = append(broken, accountDrift(row)...)
+		}
+		executions, err := q.ExecutionAudit(ctx, tx, db.ExecutionAuditParams{WorkspaceIds: ids, MaxRows: auditMost})
+		if err != nil {
+			return err
+		}
+		for _, row := range executions {
+			posted := "has no posting"
+			if row.Posted >= 0 {
+				posted = fmt.Sprintf("was charged %s", credit.Amount(row.Posted))
+			}
+			broken = append(broken, Drift{row.WorkspaceID, "execution " + row.ID.String(), fmt.Sprintf("is %s, used %s and %s", row.Status, row.Usage, posted)})
+		}
+		postings, err := q.PostingAudit(ctx, tx, db.PostingAuditParams{WorkspaceIds: ids, MaxRows: auditMost})
+		if err != nil {
+			return err
+		}
+		for _, row := range postings {
+			problem := fmt.Sprintf("charges execution %s, which is not there", row.Reference)
+			if row.Rest != 0 {
+				problem = fmt.Sprintf("(%s %s) has entries that sum to %s", row.Kind, row.Reference, credit.Amount(row.Rest))
+			}
+			broken = append(broken, Drift{row.WorkspaceID, "posting " + row.ID.String(), problem})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("audit credits: %w", err)
+	}
+	return broken, nil
+}
+
+// accountDrift says in what an account differs from what it should be.
+func accountDrift(row db.AccountAuditRow) (broken []Drift) {
+	a := row.CreditAccount
+	differ := func(problem string, has, should any) {
+		if has != should {
+			broken = append(broken, Drift{a.WorkspaceID, "account " + a.WorkspaceID.String(), fmt.Sprintf(problem, has, should)})
+		}
+	}
+	differ("has %s plan credits, its postings sum to %s", a.Plan, credit.Amount(row.PostedPlan))
+	differ("has %s paid credits, its postings sum to %s", a.Paid, credit.Amount(row.PostedPaid))
+	differ("used %s of the month's plan credits, its postings say %s", a.PlanUsed, credit.Amount(row.PostedPlanUsed))
+	differ("used %s of the month's allowance, its postings say %s", a.AllowanceUsed, credit.Amount(row.PostedAllowanceUsed))
+	differ("keeps back %s, its live executions need %s", a.Reserved, credit.Amount(row.LiveReserved))
+	differ("counts %d live executions, there are %d", int64(a.Live), row.LiveCount)
+	differ("counts %d parked executions, there are %d", int64(a.Parked), row.LiveParked)
+	return broken
+}

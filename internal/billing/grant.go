@@ -1,0 +1,62 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+// largestGrant keeps sums of amounts far from the end of their range.
+const largestGrant = 1_000_000_000 * credit.Scale
+
+// Grant is an addition to the paid credits of a workspace. A negative amount takes
+// back.
+type Grant struct {
+	WorkspaceID uuid.UUID
+	Amount      credit.Amount
+	Reference   string // once for each workspace; 1 to 200 characters
+	Note        string // at most 500 characters; may be empty
+}
+
+// Grant gives paid credits and says whether they are new: the same reference gives
+// once. Errors: CONFLICT when the reference gave another amount, INVALID_INPUT for
+// an amount that is not possible.
+func (b Books) Grant(ctx context.Context, conn postgres.DB, g Grant) (granted bool, err error) {
+	if g.Amount == 0 || g.Amount > largestGrant || g.Amount < -largestGrant {
+		return false, fault.New(fault.InvalidInput, "An amount is not zero, and at most 1,000,000,000 credits.")
+	}
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		accounts, at, err := b.lock(ctx, tx, g.WorkspaceID)
+		if err != nil {
+			return err
+		}
+		if have := accounts[g.WorkspaceID].Paid; have+g.Amount < 0 {
+			return fault.New(fault.InvalidInput, "The workspace has %s paid credits only.", have)
+		}
+		granted, err = post(ctx, tx, g.WorkspaceID, posting{kind: kindGrant, reference: g.Reference, paid: g.Amount, note: g.Note}, at)
+		if err != nil {
+			return err
+		}
+		if granted {
+			return db.New().AccountGrant(ctx, tx, db.AccountGrantParams{WorkspaceID: g.WorkspaceID, Amount: g.Amount})
+		}
+		before, err := db.New().PostingGetPaid(ctx, tx, db.PostingGetPaidParams{
+			WorkspaceID: g.WorkspaceID, Kind: string(kindGrant), Reference: g.Reference,
+		})
+		if err == nil && before != g.Amount {
+			err = fault.New(fault.Conflict, "The reference %q gave %s credits before.", g.Reference, before)
+		}
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("grant credits: %w", err)
+	}
+	return granted, nil
+}

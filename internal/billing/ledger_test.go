@@ -1,0 +1,225 @@
+package billing_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"go.uber.org/goleak"
+
+	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const noon = "2026-11-18T12:00:00Z" // a Wednesday
+
+func state(pots [5]credit.Amount, live int) string {
+	return fmt.Sprintf("plan %s, paid %s, reserved %s, used %s+%s, live %d", pots[0], pots[1], pots[2], pots[3], pots[4], live)
+}
+
+// Every debit is sent twice: the second finds the posting of the first.
+func TestLE01AThousandDebitsSentTwiceOnCreditForHalf(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, noon)
+	id := d.open("a", plan.Starter, credit.Credits(500))
+	var admitted, settled, refused atomic.Int64
+	var senders sync.WaitGroup
+	for range 20 {
+		senders.Go(func() {
+			for range 50 {
+				made, err := d.admit(billing.Want{WorkspaceID: id, Amount: credit.Credits(1)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if len(made) == 0 {
+					refused.Add(1)
+					continue
+				}
+				admitted.Add(1)
+				var twice sync.WaitGroup
+				for range 2 {
+					twice.Go(func() {
+						if err := d.settle(100, made...); err == nil {
+							settled.Add(1)
+						} else if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "23505" {
+							t.Error(err)
+						}
+					})
+				}
+				twice.Wait()
+			}
+		})
+	}
+	senders.Wait()
+	if admitted.Load() != 500 || settled.Load() != 500 || refused.Load() != 500 {
+		t.Errorf("%d admitted, %d settled, %d refused", admitted.Load(), settled.Load(), refused.Load())
+	}
+	if got, want := d.account(id), state([5]credit.Amount{}, 0); got != want {
+		t.Errorf("the account has %s, want %s", got, want)
+	}
+	d.audit()
+}
+
+func TestLE02OneExecutionFinishedFromFiftySidesIsPostedOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, noon)
+	id := d.open("a", plan.Starter, credit.Credits(10))
+	made, err := d.admit(billing.Want{WorkspaceID: id, Amount: credit.Credits(3)})
+	if err != nil || len(made) != 1 {
+		t.Fatalf("%d admitted, %v", len(made), err)
+	}
+	var ends sync.WaitGroup
+	var won atomic.Int64
+	for range 50 {
+		ends.Go(func() {
+			if d.settle(100, made...) == nil {
+				won.Add(1)
+			}
+		})
+	}
+	ends.Wait()
+	if won.Load() != 1 || d.text("SELECT count(*)::text FROM credit_postings WHERE kind = 'EXECUTION'") != "1" {
+		t.Errorf("%d sides won, %s postings", won.Load(), d.text("SELECT count(*)::text FROM credit_postings WHERE kind = 'EXECUTION'"))
+	}
+	if got, want := d.account(id), state([5]credit.Amount{0, credit.Credits(7)}, 0); got != want {
+		t.Errorf("the account has %s, want %s", got, want)
+	}
+}
+
+// The last one admitted may cost more than was left: by less than its price.
+func TestLE08ParallelAdmissionsOvershootByLessThanOnePrice(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, noon)
+	id := d.open("a", plan.Starter, credit.Credits(10))
+	var mu sync.Mutex
+	var made []execution
+	var senders sync.WaitGroup
+	for range 20 {
+		senders.Go(func() {
+			for range 10 {
+				one, err := d.admit(billing.Want{WorkspaceID: id, Amount: credit.Credits(3)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				made = append(made, one...)
+				mu.Unlock()
+			}
+		})
+	}
+	senders.Wait()
+	if len(made) != 4 {
+		t.Errorf("%d of 200 were admitted at 3 credits each on credit for 10, want 4", len(made))
+	}
+	if err := d.settle(100, made...); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := d.account(id), state([5]credit.Amount{0, 0, 0, 0, credit.Credits(2)}, 0); got != want {
+		t.Errorf("the account has %s, want %s", got, want)
+	}
+	d.audit()
+}
+
+func TestWantsOfOneBatchAreDecidedInTheirOrder(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, noon)
+	rich, poor := d.open("rich", plan.Starter, credit.Credits(100)), d.open("poor", plan.Starter, credit.Credits(2))
+	wants := []billing.Want{
+		{WorkspaceID: poor, Amount: credit.Credits(1)}, {WorkspaceID: rich, Amount: credit.Credits(60)},
+		{WorkspaceID: poor, Amount: credit.Credits(5)}, {WorkspaceID: poor, Amount: credit.Credits(1)},
+		{WorkspaceID: rich, Amount: credit.Credits(60)}, {WorkspaceID: poor, Amount: 0},
+	}
+	var refusals []error
+	err := d.tx(func(tx pgx.Tx) (err error) {
+		refusals, _, err = d.books.DecideTx(t.Context(), tx, wants)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, refused := range []bool{false, false, false, true, false, false} {
+		if (refusals[i] != nil) != refused || refused && fault.CodeOf(refusals[i]) != fault.InsufficientCredits {
+			t.Errorf("want %d: %v", i, refusals[i])
+		}
+	}
+}
+
+func TestAGrantGivesOnceForItsReference(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, noon)
+	id := d.open("a", plan.Starter, 0)
+	give := func(amount int64, reference string) (bool, error) {
+		return d.books.Grant(t.Context(), d.pool, billing.Grant{WorkspaceID: id, Amount: credit.Credits(amount), Reference: reference})
+	}
+	for _, c := range []struct {
+		amount    int64
+		reference string
+		granted   bool
+		code      fault.Code
+	}{
+		{10, "invoice 1", true, ""}, {10, "invoice 1", false, ""}, {11, "invoice 1", false, fault.Conflict},
+		{-4, "mistake", true, ""}, {-7, "too much", false, fault.InvalidInput}, {0, "nothing", false, fault.InvalidInput},
+	} {
+		granted, err := give(c.amount, c.reference)
+		if granted != c.granted || (err != nil) != (c.code != "") || err != nil && fault.CodeOf(err) != c.code {
+			t.Errorf("%d for %q: %v, %v", c.amount, c.reference, granted, err)
+		}
+	}
+	if got, want := d.account(id), state([5]credit.Amount{0, credit.Credits(6)}, 0); got != want {
+		t.Errorf("the account has %s, want %s", got, want)
+	}
+	d.audit()
+}
+
+// Neither role may change what was posted, whatever it sees.
+func TestLE06PostingsCannotBeChangedUnderEitherRole(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, noon)
+	id := d.open("a", plan.Starter, credit.Credits(10))
+	for _, role := range []postgres.Role{postgres.API, postgres.System, postgres.Owner} {
+		pool, err := postgres.Open(t.Context(), d.pool.Config().ConnString(), "test", role, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := postgres.Scope(t.Context(), id)
+		for _, statement := range []string{
+			"UPDATE credit_postings SET note = 'x'", "UPDATE credit_postings SET paid = paid + 1, granted = granted - 1",
+			"DELETE FROM credit_postings", "TRUNCATE credit_postings",
+		} {
+			if role == postgres.Owner && strings.HasPrefix(statement, "TRUNCATE") {
+				continue // the owner may drop the table too
+			}
+			if _, err := pool.Exec(ctx, statement); err == nil {
+				t.Errorf("%q may %s", role, statement)
+			}
+		}
+		var n int
+		if err := pool.QueryRow(ctx, "SELECT count(*) FROM credit_postings").Scan(&n); err != nil || n != 1 {
+			t.Errorf("%q sees %d postings, %v", role, n, err)
+		}
+		_, err = pool.Exec(ctx, `INSERT INTO credit_postings (workspace_id, id, kind, reference, paid) VALUES ($1, $1, 'GRANT', 'x', 1)`, id)
+		if err == nil {
+			t.Errorf("%q may post entries that do not sum to zero", role)
+		}
+		if role == postgres.API {
+			ctx = postgres.Scope(t.Context(), uuid.New())
+			if _, err = pool.Exec(ctx, `INSERT INTO credit_postings (workspace_id, id, kind, reference) VALUES ($1, $1, 'GRANT', 'x')`, id); err == nil {
+				t.Error("a request may post for another workspace")
+			}
+		}
+		pool.Close()
+	}
+}

@@ -1,0 +1,108 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+// Want is one execution that asks to be accepted, with its price.
+type Want struct {
+	WorkspaceID uuid.UUID
+	Amount      credit.Amount
+}
+
+// ErrUndecided says that not all of the wants can be admitted as they stand: a
+// workspace's period is over, or it has too little left. Decide then, in another
+// transaction.
+var ErrUndecided = errors.New("the credits admit not all of it at once")
+
+// ReasonExhausted is the reason of a 402.
+const ReasonExhausted = "credits_exhausted"
+
+func exhausted() error {
+	return &fault.Error{
+		Code: fault.InsufficientCredits, Reason: ReasonExhausted,
+		Message: "The workspace has no credits left: plan and paid credits are used up or reserved, and the plan allows no further usage this month.",
+	}
+}
+
+// ReserveTx keeps back the prices of all wants and counts them as live, or fails
+// with ErrUndecided. The accounts stay locked until tx ends: make it the last that
+// tx does. It returns what each workspace then has under way.
+func (b Books) ReserveTx(ctx context.Context, tx pgx.Tx, wants []Want) (map[uuid.UUID]Load, error) {
+	p := db.AccountReserveManyParams{At: b.at()}
+	places := make(map[uuid.UUID]int)
+	for _, w := range wants {
+		at, known := places[w.WorkspaceID]
+		if !known {
+			at = len(p.WorkspaceIds)
+			places[w.WorkspaceID] = at
+			p.WorkspaceIds = append(p.WorkspaceIds, w.WorkspaceID)
+			p.Amounts, p.Needed, p.Counts = append(p.Amounts, 0), append(p.Needed, 0), append(p.Counts, 0)
+		}
+		if w.Amount > 0 {
+			p.Needed[at] = p.Amounts[at]
+		}
+		p.Amounts[at] += int64(w.Amount)
+		p.Counts[at]++
+	}
+	rows, err := db.New().AccountReserveMany(ctx, tx, p)
+	if err != nil {
+		return nil, fmt.Errorf("reserve credits: %w", err)
+	}
+	if len(rows) < len(p.WorkspaceIds) {
+		return nil, ErrUndecided
+	}
+	loads := make(map[uuid.UUID]Load, len(rows))
+	for _, row := range rows {
+		loads[row.WorkspaceID] = Load{Live: int(row.Live), Parked: int(row.Parked)}
+	}
+	return loads, nil
+}
+
+// DecideTx locks the accounts, releases what is due, and admits the wants one by
+// one in their order: a refusal for each, nil for those whose price is kept back.
+// A want that costs nothing is never refused.
+func (b Books) DecideTx(ctx context.Context, tx pgx.Tx, wants []Want) (refusals []error, loads map[uuid.UUID]Load, err error) {
+	asked := make(map[uuid.UUID]*db.AccountReserveParams)
+	for _, w := range wants {
+		asked[w.WorkspaceID] = &db.AccountReserveParams{WorkspaceID: w.WorkspaceID}
+	}
+	accounts, _, err := b.lock(ctx, tx, slices.Collect(maps.Keys(asked))...)
+	if err != nil {
+		return nil, nil, err
+	}
+	refusals = make([]error, len(wants))
+	for i, w := range wants {
+		a := accounts[w.WorkspaceID]
+		if w.Amount > 0 && a.left() <= 0 {
+			refusals[i] = exhausted()
+			continue
+		}
+		a.Reserved += w.Amount
+		a.Live++
+		asked[w.WorkspaceID].Amount += w.Amount
+		asked[w.WorkspaceID].Count++
+	}
+	loads = make(map[uuid.UUID]Load, len(asked))
+	for id, p := range asked {
+		loads[id] = Load{Live: int(accounts[id].Live), Parked: int(accounts[id].Parked)}
+		if p.Count == 0 {
+			continue
+		}
+		if err := db.New().AccountReserve(ctx, tx, *p); err != nil {
+			return nil, nil, fmt.Errorf("reserve credits: %w", err)
+		}
+	}
+	return refusals, loads, nil
+}

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/billing"
+)
+
+// auditCommand reads only, and may run while the service does.
+type auditCommand struct {
+	database
+	Workspace string `arg:"" optional:"" help:"Name or id of the workspace; without it, all."`
+}
+
+// Run names every row that is wrong, one a line, and ends with 1 if there is any.
+func (c *auditCommand) Run(s *session) error {
+	pool, done, err := c.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var of uuid.UUID
+	if c.Workspace != "" {
+		if of, err = findWorkspace(s.ctx, pool, c.Workspace); err != nil {
+			return err
+		}
+	}
+	broken, workspaces, err := billing.Audit(s.ctx, pool, of)
+	if err != nil {
+		return err
+	}
+	for _, drift := range broken {
+		if _, err := fmt.Fprintln(s.stdout, drift); err != nil {
+			return err
+		}
+	}
+	if len(broken) > 0 {
+		s.note("%d rows are wrong.", len(broken))
+		return errQuiet
+	}
+	s.note("%d workspaces: every account is the sum of its postings, and every final execution was charged once what it used.", workspaces)
+	return nil
+}

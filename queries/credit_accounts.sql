@@ -1,0 +1,128 @@
+-- name: AccountReserveMany :many
+-- Keeps back what is to be accepted, for each workspace of the arrays whose period
+-- runs and whose credits admit all of it: what is left when the last of it comes,
+-- needed being what goes before that, is more than nothing. Workspaces that are
+-- not returned were not touched. Rows are locked in the order of ids, here and
+-- everywhere, so nobody waits in a circle.
+WITH asked AS (
+    SELECT unnest(@workspace_ids::uuid[]) AS workspace_id,
+           unnest(@amounts::bigint[])     AS amount,
+           unnest(@needed::bigint[])      AS needed,
+           unnest(@counts::integer[])     AS count
+), held AS (
+    SELECT h.workspace_id FROM credit_accounts h
+    WHERE h.workspace_id = ANY (@workspace_ids::uuid[]) ORDER BY h.workspace_id FOR NO KEY UPDATE
+)
+UPDATE credit_accounts a SET reserved = a.reserved + asked.amount, live = a.live + asked.count
+FROM asked JOIN held ON held.workspace_id = asked.workspace_id
+WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE(sqlc.narg('at')::timestamptz, now())
+  AND (asked.amount = 0
+       OR a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed)
+RETURNING a.workspace_id, a.live, a.parked;
+
+-- name: AccountSettleMany :many
+-- Charges what became final, in the order given: plan credits pay first, then paid
+-- ones, and what no pot pays is the month's allowance. Posts it, and gives back
+-- what was reserved. Accounts whose period is over are left alone and not
+-- returned. A second posting for an execution violates its key.
+WITH item AS (
+    SELECT u.workspace_id, u.id, u.execution_id, u.amount, u.reserved, u.place
+    FROM ROWS FROM (unnest(@workspace_ids::uuid[]), unnest(@ids::uuid[]), unnest(@execution_ids::uuid[]),
+                    unnest(@amounts::bigint[]), unnest(@reserved::bigint[]))
+         WITH ORDINALITY AS u (workspace_id, id, execution_id, amount, reserved, place)
+), held AS (
+    SELECT h.workspace_id, h.plan, h.paid, h.month FROM credit_accounts h
+    WHERE h.workspace_id = ANY (@workspace_ids::uuid[]) AND h.valid_until > COALESCE(sqlc.narg('at')::timestamptz, now())
+    ORDER BY h.workspace_id FOR NO KEY UPDATE
+), running AS (
+    SELECT item.workspace_id, item.id, item.execution_id, item.amount, item.reserved, held.plan, held.plan + held.paid AS pots, held.month,
+           (sum(item.amount) OVER (PARTITION BY item.workspace_id ORDER BY item.place))::bigint AS upto
+    FROM item JOIN held ON held.workspace_id = item.workspace_id
+), split AS (
+    SELECT r.workspace_id, r.id, r.execution_id, r.amount, r.reserved, r.month,
+           LEAST(r.upto, r.plan) - LEAST(r.upto - r.amount, r.plan) AS of_plan,
+           LEAST(r.upto, r.pots) - LEAST(r.upto - r.amount, r.pots) AS of_pots
+    FROM running r
+), posted AS (
+    INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, paid, allowance, usage, created_at)
+    SELECT s.workspace_id, s.id, 'EXECUTION', s.execution_id::text, -s.of_plan, s.of_plan - s.of_pots, s.of_pots - s.amount, s.amount,
+           -- in the account's month, whenever this transaction began
+           GREATEST(COALESCE(sqlc.narg('at')::timestamptz, now()), s.month::timestamp AT TIME ZONE 'UTC')
+    FROM split s
+), total AS (
+    SELECT s.workspace_id, count(s.id) AS ends, sum(s.of_plan)::bigint AS of_plan, sum(s.of_pots - s.of_plan)::bigint AS of_paid,
+           sum(s.amount - s.of_pots)::bigint AS of_allowance, sum(s.reserved)::bigint AS reserved
+    FROM split s GROUP BY s.workspace_id
+)
+-- Reservations and the count of what lives never fall below zero: a wrong one is
+-- for the audit to find, not to keep executions from ending.
+UPDATE credit_accounts a SET
+    plan           = a.plan - t.of_plan,
+    paid           = a.paid - t.of_paid,
+    plan_used      = a.plan_used + t.of_plan,
+    allowance_used = a.allowance_used + t.of_allowance,
+    reserved       = GREATEST(a.reserved - t.reserved, 0),
+    live           = GREATEST(a.live - t.ends, 0)
+FROM total t
+WHERE a.workspace_id = t.workspace_id
+RETURNING a.workspace_id, a.live, a.parked;
+
+-- name: AccountLockMany :many
+-- The accounts as they stand, locked in the order of ids, and what time it is.
+SELECT sqlc.embed(a), COALESCE(sqlc.narg('at')::timestamptz, now())::timestamptz AS at
+FROM credit_accounts a
+WHERE a.workspace_id = ANY (@workspace_ids::uuid[]) ORDER BY a.workspace_id FOR NO KEY UPDATE;
+
+-- name: AccountGet :one
+-- The account of a workspace, with its plan, and what time it is.
+SELECT sqlc.embed(a), w.name, w.plan AS plan_name, COALESCE(sqlc.narg('at')::timestamptz, now())::timestamptz AS at
+FROM credit_accounts a JOIN workspaces w ON w.id = a.workspace_id
+WHERE a.workspace_id = @workspace_id;
+
+-- name: AccountListDue :many
+-- Accounts whose period is over, the longest first.
+SELECT a.workspace_id FROM credit_accounts a
+WHERE a.valid_until <= COALESCE(sqlc.narg('at')::timestamptz, now())
+ORDER BY a.valid_until, a.workspace_id
+LIMIT @max_rows;
+
+-- name: AccountReserve :exec
+-- Keeps back what was decided on under the lock.
+UPDATE credit_accounts SET reserved = reserved + @amount, live = live + @count::integer
+WHERE workspace_id = @workspace_id;
+
+-- name: AccountRenew :exec
+-- Begins a period, or sets other terms, under the lock.
+UPDATE credit_accounts SET
+    monthly = @monthly, usage_limit = @usage_limit, plan = @plan, plan_used = @plan_used, allowance_used = @allowance_used,
+    month = @month, week = @week, valid_until = @valid_until
+WHERE workspace_id = @workspace_id;
+
+-- name: AccountGrant :exec
+-- Adds to the paid credits, under the lock. Below zero the account refuses it.
+UPDATE credit_accounts SET paid = paid + @amount WHERE workspace_id = @workspace_id;
+
+-- name: AccountAudit :many
+-- Accounts that are not what their postings and live executions sum up to, with
+-- what these do.
+SELECT sqlc.embed(a),
+       COALESCE(p.plan, 0)::bigint AS posted_plan, COALESCE(p.paid, 0)::bigint AS posted_paid,
+       COALESCE(p.plan_used, 0)::bigint AS posted_plan_used, COALESCE(p.allowance_used, 0)::bigint AS posted_allowance_used,
+       COALESCE(e.reserved, 0)::bigint AS live_reserved, COALESCE(e.live, 0)::bigint AS live_count, COALESCE(e.parked, 0)::bigint AS live_parked
+FROM credit_accounts a
+LEFT JOIN (
+    SELECT s.workspace_id, sum(s.plan) AS plan, sum(s.paid) AS paid,
+           -sum(s.plan) FILTER (WHERE s.usage > 0 AND s.created_at >= m.month::timestamp AT TIME ZONE 'UTC') AS plan_used,
+           -sum(s.allowance) FILTER (WHERE s.created_at >= m.month::timestamp AT TIME ZONE 'UTC') AS allowance_used
+    FROM credit_postings s JOIN credit_accounts m ON m.workspace_id = s.workspace_id
+    WHERE s.workspace_id = ANY (@workspace_ids::uuid[]) GROUP BY s.workspace_id
+) AS p ON p.workspace_id = a.workspace_id
+LEFT JOIN (
+    SELECT l.workspace_id, sum(l.reserved) AS reserved, count(l.id) AS live, count(l.id) FILTER (WHERE l.parked) AS parked
+    FROM component_executions l WHERE l.finished_at IS NULL AND l.workspace_id = ANY (@workspace_ids::uuid[]) GROUP BY l.workspace_id
+) AS e ON e.workspace_id = a.workspace_id
+WHERE a.workspace_id = ANY (@workspace_ids::uuid[])
+  AND (a.plan <> COALESCE(p.plan, 0) OR a.paid <> COALESCE(p.paid, 0)
+       OR a.plan_used <> COALESCE(p.plan_used, 0) OR a.allowance_used <> COALESCE(p.allowance_used, 0)
+       OR a.reserved <> COALESCE(e.reserved, 0) OR a.live <> COALESCE(e.live, 0) OR a.parked <> COALESCE(e.parked, 0))
+ORDER BY a.workspace_id;
