@@ -1,9 +1,20 @@
 package execution
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/postgres"
 )
 
@@ -28,4 +39,164 @@ func (s *Service) Accepts() error {
 		return errors.New("the database refused the last execution")
 	}
 	return nil
+}
+
+// accept is one submission on its way into the database.
+type accept struct {
+	SubmitParams
+	id              uuid.UUID
+	call            []byte
+	repeat          component.Repeat
+	callbackSealed  []byte
+	callbackHeaders []string
+	worker          int32 // that holds a slot for it; 0 = the queue brings it
+	price           credit.Amount
+}
+
+func (a accept) weight() int { return len(a.call) + len(a.callbackSealed) }
+
+type accepted struct {
+	jobID     int64
+	createdAt time.Time
+	refusal   error // why it was not accepted although all went well
+}
+
+func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted, error) {
+	workspaces := make([]uuid.UUID, len(items))
+	for i, a := range items {
+		workspaces[i] = a.WorkspaceID
+	}
+	ctx = postgres.Scope(ctx, workspaces...)
+	var made []accepted
+	var err error
+	for _, how := range []acceptFunc{s.acceptTx, s.acceptSomeTx} {
+		err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) (err error) {
+			made, err = how(ctx, tx, items)
+			return err
+		})
+		if !errors.Is(err, billing.ErrUndecided) {
+			break
+		}
+	}
+	return made, err
+}
+
+// acceptFunc is a way to accept: all of them, or those that credits admit.
+type acceptFunc func(ctx context.Context, tx pgx.Tx, items []accept) ([]accepted, error)
+
+// acceptTx accepts all submissions, or fails with billing.ErrUndecided when it
+// takes a closer look at the credits of their workspaces.
+func (s *Service) acceptTx(ctx context.Context, tx pgx.Tx, items []accept) (made []accepted, err error) {
+	defer func() { s.note(err) }()
+	if made, err = s.writeTx(ctx, tx, items); err != nil {
+		return nil, err
+	}
+	// Last: it holds the accounts until the commit.
+	_, err = s.books.ReserveTx(ctx, tx, wants(items))
+	return made, err
+}
+
+// acceptSomeTx looks at the credits first, for one submission after the other, and
+// accepts those that they admit.
+func (s *Service) acceptSomeTx(ctx context.Context, tx pgx.Tx, items []accept) (made []accepted, err error) {
+	defer func() { s.note(err) }()
+	refusals, _, err := s.books.DecideTx(ctx, tx, wants(items))
+	if err != nil {
+		return nil, err
+	}
+	var admitted []accept
+	for i, refusal := range refusals {
+		if refusal == nil {
+			admitted = append(admitted, items[i])
+		}
+	}
+	var written []accepted
+	if len(admitted) > 0 {
+		if written, err = s.writeTx(ctx, tx, admitted); err != nil {
+			return nil, err
+		}
+	}
+	made = make([]accepted, len(items))
+	for i, refusal := range refusals {
+		if refusal != nil {
+			made[i].refusal = refusal
+			continue
+		}
+		made[i], written = written[0], written[1:]
+	}
+	return made, nil
+}
+
+func wants(items []accept) []billing.Want {
+	all := make([]billing.Want, len(items))
+	for i, a := range items {
+		all[i] = billing.Want{WorkspaceID: a.WorkspaceID, Amount: a.price}
+	}
+	return all
+}
+
+// writeTx writes jobs, rows and callbacks of submissions. The jobs come first:
+// a row names its job.
+func (s *Service) writeTx(ctx context.Context, tx pgx.Tx, items []accept) (made []accepted, err error) {
+	jobs := make([]river.InsertManyParams, len(items))
+	now := time.Now()
+	for i, a := range items {
+		var due time.Time // zero: now
+		if a.worker != 0 {
+			due = now.Add(safetyNet)
+		}
+		jobs[i] = river.InsertManyParams{
+			Args: Args{WorkspaceID: a.WorkspaceID, ExecutionID: a.id}, InsertOpts: insertOpts(due),
+		}
+	}
+	inserted, err := s.jobs.InsertManyTx(ctx, tx, jobs)
+	if err != nil {
+		return nil, fmt.Errorf("insert jobs: %w", err)
+	}
+	var rows db.ExecutionInsertManyParams
+	var callbacks db.CallbackInsertManyParams
+	made = make([]accepted, len(items))
+	for i, a := range items {
+		made[i].jobID = inserted[i].Job.ID
+		appendExecution(&rows, a, made[i].jobID)
+		if a.Callback != nil {
+			appendCallback(&callbacks, a)
+		}
+	}
+	created, err := db.New().ExecutionInsertMany(ctx, tx, rows)
+	if err != nil {
+		return nil, fmt.Errorf("insert executions: %w", err)
+	}
+	for i := range made {
+		made[i].createdAt = created[0].CreatedAt // of one transaction, so all alike
+	}
+	if len(callbacks.ExecutionIds) > 0 {
+		if err := db.New().CallbackInsertMany(ctx, tx, callbacks); err != nil {
+			return nil, fmt.Errorf("insert callbacks: %w", err)
+		}
+	}
+	return made, nil
+}
+
+func appendExecution(p *db.ExecutionInsertManyParams, a accept, jobID int64) {
+	p.WorkspaceIds = append(p.WorkspaceIds, a.WorkspaceID)
+	p.Ids = append(p.Ids, a.id)
+	p.Modules = append(p.Modules, a.Module)
+	p.Repeats = append(p.Repeats, string(a.repeat))
+	p.Calls = append(p.Calls, a.call)
+	p.Attempts = append(p.Attempts, int16(a.Attempts))
+	p.WorkerIds = append(p.WorkerIds, a.worker)
+	p.JobIds = append(p.JobIds, jobID)
+	p.HasCallbacks = append(p.HasCallbacks, a.Callback != nil)
+	p.Traceparents = append(p.Traceparents, a.Traceparent)
+	p.Reserved = append(p.Reserved, int64(a.price))
+}
+
+func appendCallback(p *db.CallbackInsertManyParams, a accept) {
+	p.WorkspaceIds = append(p.WorkspaceIds, a.WorkspaceID)
+	p.ExecutionIds = append(p.ExecutionIds, a.id)
+	p.Urls = append(p.Urls, a.Callback.URL)
+	p.Sealed = append(p.Sealed, a.callbackSealed)
+	p.Signed = append(p.Signed, a.Callback.Secret != nil)
+	p.HeaderNames = append(p.HeaderNames, strings.Join(a.callbackHeaders, ","))
 }
