@@ -190,5 +190,8 @@ func newKey(ctx context.Context, pool *pgxpool.Pool, own probe.Credentials) (pro
 		return own, nil, fmt.Errorf("make key: %w", err)
 	}
 	own.APIKey, own.APISecret = key.APIKey, key.APISecret
-	return own, func(ctx context.Context) error { return keys.Revoke(ctx, workspaceID, key.KeyID) }, nil
+	return own, func(ctx context.Context) error {
+		_, err := keys.Revoke(ctx, workspaceID, key.KeyID)
+		return err
+	}, nil
 }

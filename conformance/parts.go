@@ -14,7 +14,6 @@ type Part struct {
 const (
 	withWorkflows = "with the workflows"
 	withLimits    = "with plans and limits"
-	withPeople    = "with the workspace API"
 	inside        = "not to be seen from outside; proven by the package's own tests"
 )
 
@@ -42,7 +41,10 @@ var Parts = []Part{
 	{"2.3", "workflow run record", withWorkflows},
 	{"2.4", "run stage", withWorkflows},
 	{"2.5", "run stream event", withWorkflows},
-	{"2.6", "workspace API key", withPeople},
+	{"2.6.creation", "creation takes label and allowedWorkflowIds, both required; an empty array is all workflows", ""},
+	{"2.6.apiSecret", "apiSecret: an Ed25519 private key, PKCS#8 DER in base64, returned once", ""},
+	{"2.6.prefix", "a key begins with ws_", ""},
+	{"2.6.secret", "fields marked secret are redacted from logs", inside},
 
 	{"3.1.created", "accepted: CREATED, completed false, output and error null, totalUsage 0", ""},
 	{"3.1.completed", "finished: COMPLETED, output, completed true, totalUsage set, streams close", ""},
@@ -73,10 +75,10 @@ var Parts = []Part{
 	{"4.6", "get a workflow run", withWorkflows},
 	{"4.7", "stream a workflow run", withWorkflows},
 	{"4.8", "update a workflow component", withWorkflows},
-	{"4.9", "workspace API keys", withPeople},
+	{"4.9", "keys are made by an operation that takes label and allowedWorkflowIds, and revoked", ""},
 
 	{"5.1.1", "one workspace API key, prefix ws_, in X-Api-Key", ""},
-	{"5.1.2", "label and allowedWorkflowIds are required at creation", withPeople},
+	{"5.1.2", "label and allowedWorkflowIds are required at creation", ""},
 	{"5.1.3", "allowedWorkflowIds restricts the key", withWorkflows},
 	{"5.1.4", "a key is revoked at once", ""},
 	{"5.2.headers", "three headers are required", ""},
@@ -217,8 +219,8 @@ var Parts = []Part{
 	{"D9.2.sessions", "people sign in, and reach what they belong to", ""},
 	{"D9.2.cookie", "cookie sessions are HttpOnly, SameSite=Lax and behind cross-origin protection", ""},
 	{"D9.2.keys", "a workspace key can never make keys", ""},
-	{"D9.2.members", "members with the roles owner, admin, editor, viewer", withPeople},
-	{"D9.2.rotate", "API keys are listed, made, revoked and rotated with overlap", withPeople},
+	{"D9.2.members", "members with the roles owner, admin, editor, viewer", ""},
+	{"D9.2.rotate", "API keys are listed, made, revoked and rotated with overlap", ""},
 	{"D9.2.rest", "environment variables, credits and ledger, audit log", "with each of them"},
 	{"D9.3", "healthz and readyz", ""},
 	{"D9.4", "openapi.json and openapi.yaml from one document", ""},

@@ -1,18 +1,33 @@
--- name: APIKeyInsert :exec
-INSERT INTO api_keys (workspace_id, id, label, key_hash, key_hint, public_key, allowed_workflow_ids)
-VALUES (@workspace_id, @id, @label, @key_hash, @key_hint, @public_key, @allowed_workflow_ids);
+-- name: APIKeyInsert :one
+INSERT INTO api_keys (workspace_id, id, label, key_hash, key_hint, public_key, allowed_workflow_ids, created_by)
+VALUES (@workspace_id, @id, @label, @key_hash, @key_hint, @public_key, @allowed_workflow_ids, sqlc.narg('created_by'))
+RETURNING created_at;
 
 -- name: APIKeyGetByHash :one
 -- The one look-up that spans workspaces: it finds the workspace.
-SELECT workspace_id, id, public_key, allowed_workflow_ids, revoked_at FROM api_keys WHERE key_hash = @key_hash;
+SELECT workspace_id, id, public_key, allowed_workflow_ids,
+       (revoked_at IS NOT NULL OR COALESCE(expires_at <= now(), false))::boolean AS over FROM api_keys WHERE key_hash = @key_hash;
 
 -- name: APIKeyList :many
-SELECT workspace_id, id, label, key_hint, allowed_workflow_ids, created_at, revoked_at FROM api_keys
-WHERE workspace_id = @workspace_id ORDER BY id DESC;
+-- A page of the keys, newest first.
+SELECT id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by FROM api_keys
+WHERE workspace_id = @workspace_id AND id < @before ORDER BY id DESC LIMIT @max_rows;
 
--- name: APIKeyRevoke :execrows
-UPDATE api_keys SET revoked_at = COALESCE(revoked_at, now()) WHERE workspace_id = @workspace_id AND id = @id;
+-- name: APIKeyGetForUpdate :one
+SELECT id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by,
+       (revoked_at IS NULL AND replaced_by IS NULL AND (expires_at IS NULL OR expires_at > now()))::boolean AS active
+FROM api_keys WHERE workspace_id = @workspace_id AND id = @id FOR UPDATE;
 
--- name: APIKeyListRevoked :many
--- Of the given keys those that are revoked.
-SELECT id FROM api_keys WHERE id = ANY(@ids::uuid[]) AND revoked_at IS NOT NULL;
+-- name: APIKeyRevoke :one
+-- Again is the same.
+UPDATE api_keys SET revoked_at = COALESCE(revoked_at, now()) WHERE workspace_id = @workspace_id AND id = @id
+RETURNING id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by;
+
+-- name: APIKeyReplace :exec
+-- The key ends in a while, beside its successor.
+UPDATE api_keys SET replaced_by = @replaced_by, expires_at = now() + @overlap::interval
+WHERE workspace_id = @workspace_id AND id = @id;
+
+-- name: APIKeyListOver :many
+-- Of the given keys those that are revoked or have expired.
+SELECT id FROM api_keys WHERE id = ANY(@ids::uuid[]) AND (revoked_at IS NOT NULL OR expires_at <= now());

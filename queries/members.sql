@@ -12,3 +12,28 @@ ON CONFLICT (workspace_id, user_id) DO NOTHING;
 INSERT INTO members (workspace_id, user_id, role) VALUES (@workspace_id, @user_id, @role)
 ON CONFLICT (workspace_id, user_id) DO UPDATE SET role = excluded.role;
 
+-- name: MemberList :many
+-- Members of a workspace, newest first.
+SELECT m.user_id, u.email, u.name, m.role, m.created_at FROM members m JOIN users u ON u.id = m.user_id
+WHERE m.workspace_id = @workspace_id AND (m.created_at, m.user_id) < (@before_time, @before_id::uuid)
+ORDER BY m.created_at DESC, m.user_id DESC LIMIT @max_rows;
+
+-- name: MemberGet :one
+SELECT m.user_id, u.email, u.name, m.role, m.created_at FROM members m JOIN users u ON u.id = m.user_id
+WHERE m.workspace_id = @workspace_id AND m.user_id = @user_id;
+
+-- name: MemberLock :many
+-- One member and all owners, in one order for everybody who locks them.
+SELECT user_id, role FROM members
+WHERE workspace_id = @workspace_id AND (role = 'owner' OR user_id = @user_id) ORDER BY user_id FOR UPDATE;
+
+-- name: MemberSetRole :exec
+UPDATE members SET role = @role WHERE workspace_id = @workspace_id AND user_id = @user_id;
+
+-- name: MemberDelete :exec
+DELETE FROM members WHERE workspace_id = @workspace_id AND user_id = @user_id;
+
+-- name: MemberHasEmail :one
+SELECT EXISTS (
+    SELECT FROM members m JOIN users u ON u.id = m.user_id WHERE m.workspace_id = @workspace_id AND u.email = @email
+) AS found;

@@ -13,7 +13,8 @@ import (
 )
 
 const aPIKeyGetByHash = `-- name: APIKeyGetByHash :one
-SELECT workspace_id, id, public_key, allowed_workflow_ids, revoked_at FROM api_keys WHERE key_hash = $1
+SELECT workspace_id, id, public_key, allowed_workflow_ids,
+       (revoked_at IS NOT NULL OR COALESCE(expires_at <= now(), false))::boolean AS over FROM api_keys WHERE key_hash = $1
 `
 
 type APIKeyGetByHashRow struct {
@@ -21,7 +22,7 @@ type APIKeyGetByHashRow struct {
 	ID                 uuid.UUID
 	PublicKey          []byte
 	AllowedWorkflowIds []uuid.UUID
-	RevokedAt          *time.Time
+	Over               bool
 }
 
 // The one look-up that spans workspaces: it finds the workspace.
@@ -33,14 +34,55 @@ func (q *Queries) APIKeyGetByHash(ctx context.Context, db DBTX, keyHash []byte) 
 		&i.ID,
 		&i.PublicKey,
 		&i.AllowedWorkflowIds,
-		&i.RevokedAt,
+		&i.Over,
 	)
 	return i, err
 }
 
-const aPIKeyInsert = `-- name: APIKeyInsert :exec
-INSERT INTO api_keys (workspace_id, id, label, key_hash, key_hint, public_key, allowed_workflow_ids)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+const aPIKeyGetForUpdate = `-- name: APIKeyGetForUpdate :one
+SELECT id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by,
+       (revoked_at IS NULL AND replaced_by IS NULL AND (expires_at IS NULL OR expires_at > now()))::boolean AS active
+FROM api_keys WHERE workspace_id = $1 AND id = $2 FOR UPDATE
+`
+
+type APIKeyGetForUpdateParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+type APIKeyGetForUpdateRow struct {
+	ID                 uuid.UUID
+	Label              string
+	KeyHint            string
+	AllowedWorkflowIds []uuid.UUID
+	CreatedAt          time.Time
+	RevokedAt          *time.Time
+	ExpiresAt          *time.Time
+	ReplacedBy         *uuid.UUID
+	Active             bool
+}
+
+func (q *Queries) APIKeyGetForUpdate(ctx context.Context, db DBTX, arg APIKeyGetForUpdateParams) (APIKeyGetForUpdateRow, error) {
+	row := db.QueryRow(ctx, aPIKeyGetForUpdate, arg.WorkspaceID, arg.ID)
+	var i APIKeyGetForUpdateRow
+	err := row.Scan(
+		&i.ID,
+		&i.Label,
+		&i.KeyHint,
+		&i.AllowedWorkflowIds,
+		&i.CreatedAt,
+		&i.RevokedAt,
+		&i.ExpiresAt,
+		&i.ReplacedBy,
+		&i.Active,
+	)
+	return i, err
+}
+
+const aPIKeyInsert = `-- name: APIKeyInsert :one
+INSERT INTO api_keys (workspace_id, id, label, key_hash, key_hint, public_key, allowed_workflow_ids, created_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+RETURNING created_at
 `
 
 type APIKeyInsertParams struct {
@@ -51,10 +93,11 @@ type APIKeyInsertParams struct {
 	KeyHint            string
 	PublicKey          []byte
 	AllowedWorkflowIds []uuid.UUID
+	CreatedBy          *uuid.UUID
 }
 
-func (q *Queries) APIKeyInsert(ctx context.Context, db DBTX, arg APIKeyInsertParams) error {
-	_, err := db.Exec(ctx, aPIKeyInsert,
+func (q *Queries) APIKeyInsert(ctx context.Context, db DBTX, arg APIKeyInsertParams) (time.Time, error) {
+	row := db.QueryRow(ctx, aPIKeyInsert,
 		arg.WorkspaceID,
 		arg.ID,
 		arg.Label,
@@ -62,27 +105,38 @@ func (q *Queries) APIKeyInsert(ctx context.Context, db DBTX, arg APIKeyInsertPar
 		arg.KeyHint,
 		arg.PublicKey,
 		arg.AllowedWorkflowIds,
+		arg.CreatedBy,
 	)
-	return err
+	var created_at time.Time
+	err := row.Scan(&created_at)
+	return created_at, err
 }
 
 const aPIKeyList = `-- name: APIKeyList :many
-SELECT workspace_id, id, label, key_hint, allowed_workflow_ids, created_at, revoked_at FROM api_keys
-WHERE workspace_id = $1 ORDER BY id DESC
+SELECT id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by FROM api_keys
+WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
 `
 
+type APIKeyListParams struct {
+	WorkspaceID uuid.UUID
+	Before      uuid.UUID
+	MaxRows     int32
+}
+
 type APIKeyListRow struct {
-	WorkspaceID        uuid.UUID
 	ID                 uuid.UUID
 	Label              string
 	KeyHint            string
 	AllowedWorkflowIds []uuid.UUID
 	CreatedAt          time.Time
 	RevokedAt          *time.Time
+	ExpiresAt          *time.Time
+	ReplacedBy         *uuid.UUID
 }
 
-func (q *Queries) APIKeyList(ctx context.Context, db DBTX, workspaceID uuid.UUID) ([]APIKeyListRow, error) {
-	rows, err := db.Query(ctx, aPIKeyList, workspaceID)
+// A page of the keys, newest first.
+func (q *Queries) APIKeyList(ctx context.Context, db DBTX, arg APIKeyListParams) ([]APIKeyListRow, error) {
+	rows, err := db.Query(ctx, aPIKeyList, arg.WorkspaceID, arg.Before, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -91,13 +145,14 @@ func (q *Queries) APIKeyList(ctx context.Context, db DBTX, workspaceID uuid.UUID
 	for rows.Next() {
 		var i APIKeyListRow
 		if err := rows.Scan(
-			&i.WorkspaceID,
 			&i.ID,
 			&i.Label,
 			&i.KeyHint,
 			&i.AllowedWorkflowIds,
 			&i.CreatedAt,
 			&i.RevokedAt,
+			&i.ExpiresAt,
+			&i.ReplacedBy,
 		); err != nil {
 			return nil, err
 		}
@@ -109,13 +164,13 @@ func (q *Queries) APIKeyList(ctx context.Context, db DBTX, workspaceID uuid.UUID
 	return items, nil
 }
 
-const aPIKeyListRevoked = `-- name: APIKeyListRevoked :many
-SELECT id FROM api_keys WHERE id = ANY($1::uuid[]) AND revoked_at IS NOT NULL
+const aPIKeyListOver = `-- name: APIKeyListOver :many
+SELECT id FROM api_keys WHERE id = ANY($1::uuid[]) AND (revoked_at IS NOT NULL OR expires_at <= now())
 `
 
-// Of the given keys those that are revoked.
-func (q *Queries) APIKeyListRevoked(ctx context.Context, db DBTX, ids []uuid.UUID) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, aPIKeyListRevoked, ids)
+// Of the given keys those that are revoked or have expired.
+func (q *Queries) APIKeyListOver(ctx context.Context, db DBTX, ids []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, aPIKeyListOver, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +189,32 @@ func (q *Queries) APIKeyListRevoked(ctx context.Context, db DBTX, ids []uuid.UUI
 	return items, nil
 }
 
-const aPIKeyRevoke = `-- name: APIKeyRevoke :execrows
+const aPIKeyReplace = `-- name: APIKeyReplace :exec
+UPDATE api_keys SET replaced_by = $1, expires_at = now() + $2::interval
+WHERE workspace_id = $3 AND id = $4
+`
+
+type APIKeyReplaceParams struct {
+	ReplacedBy  *uuid.UUID
+	Overlap     time.Duration
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+// The key ends in a while, beside its successor.
+func (q *Queries) APIKeyReplace(ctx context.Context, db DBTX, arg APIKeyReplaceParams) error {
+	_, err := db.Exec(ctx, aPIKeyReplace,
+		arg.ReplacedBy,
+		arg.Overlap,
+		arg.WorkspaceID,
+		arg.ID,
+	)
+	return err
+}
+
+const aPIKeyRevoke = `-- name: APIKeyRevoke :one
 UPDATE api_keys SET revoked_at = COALESCE(revoked_at, now()) WHERE workspace_id = $1 AND id = $2
+RETURNING id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by
 `
 
 type APIKeyRevokeParams struct {
@@ -143,10 +222,30 @@ type APIKeyRevokeParams struct {
 	ID          uuid.UUID
 }
 
-func (q *Queries) APIKeyRevoke(ctx context.Context, db DBTX, arg APIKeyRevokeParams) (int64, error) {
-	result, err := db.Exec(ctx, aPIKeyRevoke, arg.WorkspaceID, arg.ID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+type APIKeyRevokeRow struct {
+	ID                 uuid.UUID
+	Label              string
+	KeyHint            string
+	AllowedWorkflowIds []uuid.UUID
+	CreatedAt          time.Time
+	RevokedAt          *time.Time
+	ExpiresAt          *time.Time
+	ReplacedBy         *uuid.UUID
+}
+
+// Again is the same.
+func (q *Queries) APIKeyRevoke(ctx context.Context, db DBTX, arg APIKeyRevokeParams) (APIKeyRevokeRow, error) {
+	row := db.QueryRow(ctx, aPIKeyRevoke, arg.WorkspaceID, arg.ID)
+	var i APIKeyRevokeRow
+	err := row.Scan(
+		&i.ID,
+		&i.Label,
+		&i.KeyHint,
+		&i.AllowedWorkflowIds,
+		&i.CreatedAt,
+		&i.RevokedAt,
+		&i.ExpiresAt,
+		&i.ReplacedBy,
+	)
+	return i, err
 }

@@ -7,9 +7,73 @@ package db
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
+
+const memberDelete = `-- name: MemberDelete :exec
+DELETE FROM members WHERE workspace_id = $1 AND user_id = $2
+`
+
+type MemberDeleteParams struct {
+	WorkspaceID uuid.UUID
+	UserID      uuid.UUID
+}
+
+func (q *Queries) MemberDelete(ctx context.Context, db DBTX, arg MemberDeleteParams) error {
+	_, err := db.Exec(ctx, memberDelete, arg.WorkspaceID, arg.UserID)
+	return err
+}
+
+const memberGet = `-- name: MemberGet :one
+SELECT m.user_id, u.email, u.name, m.role, m.created_at FROM members m JOIN users u ON u.id = m.user_id
+WHERE m.workspace_id = $1 AND m.user_id = $2
+`
+
+type MemberGetParams struct {
+	WorkspaceID uuid.UUID
+	UserID      uuid.UUID
+}
+
+type MemberGetRow struct {
+	UserID    uuid.UUID
+	Email     string
+	Name      string
+	Role      string
+	CreatedAt time.Time
+}
+
+func (q *Queries) MemberGet(ctx context.Context, db DBTX, arg MemberGetParams) (MemberGetRow, error) {
+	row := db.QueryRow(ctx, memberGet, arg.WorkspaceID, arg.UserID)
+	var i MemberGetRow
+	err := row.Scan(
+		&i.UserID,
+		&i.Email,
+		&i.Name,
+		&i.Role,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
+const memberHasEmail = `-- name: MemberHasEmail :one
+SELECT EXISTS (
+    SELECT FROM members m JOIN users u ON u.id = m.user_id WHERE m.workspace_id = $1 AND u.email = $2
+) AS found
+`
+
+type MemberHasEmailParams struct {
+	WorkspaceID uuid.UUID
+	Email       string
+}
+
+func (q *Queries) MemberHasEmail(ctx context.Context, db DBTX, arg MemberHasEmailParams) (bool, error) {
+	row := db.QueryRow(ctx, memberHasEmail, arg.WorkspaceID, arg.Email)
+	var found bool
+	err := row.Scan(&found)
+	return found, err
+}
 
 const memberInsert = `-- name: MemberInsert :exec
 INSERT INTO members (workspace_id, user_id, role) VALUES ($1, $2, $3)
@@ -26,6 +90,59 @@ type MemberInsertParams struct {
 func (q *Queries) MemberInsert(ctx context.Context, db DBTX, arg MemberInsertParams) error {
 	_, err := db.Exec(ctx, memberInsert, arg.WorkspaceID, arg.UserID, arg.Role)
 	return err
+}
+
+const memberList = `-- name: MemberList :many
+SELECT m.user_id, u.email, u.name, m.role, m.created_at FROM members m JOIN users u ON u.id = m.user_id
+WHERE m.workspace_id = $1 AND (m.created_at, m.user_id) < ($2, $3::uuid)
+ORDER BY m.created_at DESC, m.user_id DESC LIMIT $4
+`
+
+type MemberListParams struct {
+	WorkspaceID uuid.UUID
+	BeforeTime  time.Time
+	BeforeID    uuid.UUID
+	MaxRows     int32
+}
+
+type MemberListRow struct {
+	UserID    uuid.UUID
+	Email     string
+	Name      string
+	Role      string
+	CreatedAt time.Time
+}
+
+// Members of a workspace, newest first.
+func (q *Queries) MemberList(ctx context.Context, db DBTX, arg MemberListParams) ([]MemberListRow, error) {
+	rows, err := db.Query(ctx, memberList,
+		arg.WorkspaceID,
+		arg.BeforeTime,
+		arg.BeforeID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []MemberListRow{}
+	for rows.Next() {
+		var i MemberListRow
+		if err := rows.Scan(
+			&i.UserID,
+			&i.Email,
+			&i.Name,
+			&i.Role,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const memberListOfUser = `-- name: MemberListOfUser :many
@@ -60,6 +177,42 @@ func (q *Queries) MemberListOfUser(ctx context.Context, db DBTX, userID uuid.UUI
 	return items, nil
 }
 
+const memberLock = `-- name: MemberLock :many
+SELECT user_id, role FROM members
+WHERE workspace_id = $1 AND (role = 'owner' OR user_id = $2) ORDER BY user_id FOR UPDATE
+`
+
+type MemberLockParams struct {
+	WorkspaceID uuid.UUID
+	UserID      uuid.UUID
+}
+
+type MemberLockRow struct {
+	UserID uuid.UUID
+	Role   string
+}
+
+// One member and all owners, in one order for everybody who locks them.
+func (q *Queries) MemberLock(ctx context.Context, db DBTX, arg MemberLockParams) ([]MemberLockRow, error) {
+	rows, err := db.Query(ctx, memberLock, arg.WorkspaceID, arg.UserID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []MemberLockRow{}
+	for rows.Next() {
+		var i MemberLockRow
+		if err := rows.Scan(&i.UserID, &i.Role); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const memberPut = `-- name: MemberPut :exec
 INSERT INTO members (workspace_id, user_id, role) VALUES ($1, $2, $3)
 ON CONFLICT (workspace_id, user_id) DO UPDATE SET role = excluded.role
@@ -73,5 +226,20 @@ type MemberPutParams struct {
 
 func (q *Queries) MemberPut(ctx context.Context, db DBTX, arg MemberPutParams) error {
 	_, err := db.Exec(ctx, memberPut, arg.WorkspaceID, arg.UserID, arg.Role)
+	return err
+}
+
+const memberSetRole = `-- name: MemberSetRole :exec
+UPDATE members SET role = $1 WHERE workspace_id = $2 AND user_id = $3
+`
+
+type MemberSetRoleParams struct {
+	Role        string
+	WorkspaceID uuid.UUID
+	UserID      uuid.UUID
+}
+
+func (q *Queries) MemberSetRole(ctx context.Context, db DBTX, arg MemberSetRoleParams) error {
+	_, err := db.Exec(ctx, memberSetRole, arg.Role, arg.WorkspaceID, arg.UserID)
 	return err
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // keyLife is how long a look-up holds. With the time of the look-up itself it
-// keeps a revoked key under the second of decisions 2.7.
+// keeps a key that has ended under the second of decisions 2.7.
 const keyLife = 750 * time.Millisecond
 
 // maxKeys bounds the cache: one entry is some 300 bytes.
@@ -27,10 +27,10 @@ type keyHash = [sha256.Size]byte
 // cachedKey is what the database said of one key text; unknown ones are kept
 // too, so that they cost the same as known ones.
 type cachedKey struct {
-	known, revoked bool
-	public         ed25519.PublicKey
-	principal      Principal
-	until          time.Time
+	known, over bool
+	public      ed25519.PublicKey
+	principal   Principal
+	until       time.Time
 }
 
 // keyCache keeps look-ups of keys for keyLife, and makes many requests that
@@ -88,7 +88,7 @@ func (c *keyCache) load(ctx context.Context, hash keyHash) (cachedKey, error) {
 	case err != nil:
 		return cachedKey{}, err
 	default:
-		key.known, key.revoked = true, row.RevokedAt != nil
+		key.known, key.over = true, row.Over
 		key.public = row.PublicKey
 		key.principal = Principal{WorkspaceID: row.WorkspaceID, KeyID: row.ID, Workflows: row.AllowedWorkflowIds}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -14,10 +15,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/signature"
+	"github.com/weft-automation/weft/internal/timestamp"
 )
 
 // keyPrefix begins every API key (contract 5.1).
@@ -28,7 +31,7 @@ const (
 	maxWorkflows = 1000
 )
 
-// Keys makes, lists and revokes the API keys of workspaces.
+// Keys makes, lists, rotates and revokes the API keys of workspaces.
 type Keys struct{ db postgres.DB }
 
 // NewKeys makes a Keys over db.
@@ -39,6 +42,7 @@ type CreateParams struct {
 	WorkspaceID        uuid.UUID
 	Label              string
 	AllowedWorkflowIDs []uuid.UUID
+	CreatedBy          *uuid.UUID // the person; nil for who reaches the database
 }
 
 // Created is a new key. APIKey and APISecret exist here only: they are shown
@@ -47,6 +51,10 @@ type Created struct {
 	KeyID     uuid.UUID
 	APIKey    string
 	APISecret string
+
+	Label              string
+	AllowedWorkflowIDs []uuid.UUID
+	CreatedAt          time.Time
 }
 
 // LogValue keeps the secrets out of logs.
@@ -55,21 +63,16 @@ func (c Created) LogValue() slog.Value { return slog.StringValue(c.KeyID.String(
 // Format keeps them out of everything else that prints values.
 func (c Created) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "API key %s", c.KeyID) }
 
-// Key is what is known of a key afterwards. Hint is its first and last letters.
-type Key struct {
-	ID                 uuid.UUID
-	Label, Hint        string
-	AllowedWorkflowIDs []uuid.UUID
-	CreatedAt          time.Time
-	RevokedAt          *time.Time
-}
-
 // Create makes a key: its text and an Ed25519 pair, of which only the SHA-256
 // and the public half are stored. A bad label or list is INVALID_INPUT.
 func (k *Keys) Create(ctx context.Context, p CreateParams) (Created, error) {
 	if err := p.check(); err != nil {
 		return Created{}, err
 	}
+	return insert(ctx, k.db, p)
+}
+
+func insert(ctx context.Context, conn postgres.DB, p CreateParams) (Created, error) {
 	keyID, err := uuid.NewV7()
 	if err != nil {
 		return Created{}, fmt.Errorf("make key id: %w", err)
@@ -80,19 +83,24 @@ func (k *Keys) Create(ctx context.Context, p CreateParams) (Created, error) {
 	}
 	text := newKeyText()
 	hash := sha256.Sum256([]byte(text))
-	err = queries.APIKeyInsert(ctx, k.db, db.APIKeyInsertParams{
+	workflows := append([]uuid.UUID{}, p.AllowedWorkflowIDs...) // never null
+	createdAt, err := queries.APIKeyInsert(ctx, conn, db.APIKeyInsertParams{
 		WorkspaceID:        p.WorkspaceID,
 		ID:                 keyID,
 		Label:              p.Label,
 		KeyHash:            hash[:],
 		KeyHint:            text[:len(keyPrefix)+2] + "..." + text[len(text)-4:],
 		PublicKey:          public,
-		AllowedWorkflowIds: append([]uuid.UUID{}, p.AllowedWorkflowIDs...), // never null
+		AllowedWorkflowIds: workflows,
+		CreatedBy:          p.CreatedBy,
 	})
 	if err != nil {
 		return Created{}, fmt.Errorf("insert API key: %w", err)
 	}
-	return Created{KeyID: keyID, APIKey: text, APISecret: signature.EncodeSecret(pkcs8)}, nil
+	return Created{
+		KeyID: keyID, APIKey: text, APISecret: signature.EncodeSecret(pkcs8),
+		Label: p.Label, AllowedWorkflowIDs: workflows, CreatedAt: createdAt,
+	}, nil
 }
 
 func (p CreateParams) check() error {
@@ -117,39 +125,74 @@ func newKeyText() string {
 	return keyPrefix + strings.Repeat("0", width-len(digits)) + digits
 }
 
-// List gives the keys of a workspace, newest first.
-func (k *Keys) List(ctx context.Context, workspaceID uuid.UUID) ([]Key, error) {
-	rows, err := queries.APIKeyList(ctx, k.db, workspaceID)
-	if err != nil {
-		return nil, fmt.Errorf("list API keys: %w", err)
-	}
-	keys := make([]Key, 0, len(rows))
-	for _, row := range rows {
-		keys = append(keys, Key{
-			ID: row.ID, Label: row.Label, Hint: row.KeyHint, AllowedWorkflowIDs: row.AllowedWorkflowIds,
-			CreatedAt: row.CreatedAt, RevokedAt: row.RevokedAt,
-		})
+// List gives all keys of a workspace, newest first.
+func (k *Keys) List(ctx context.Context, workspaceID uuid.UUID) (keys []api.APIKey, err error) {
+	page := api.APIKeyPage{HasMore: true, NextCursor: new("")}
+	for page.HasMore {
+		if page, err = k.Page(ctx, workspaceID, 100, *page.NextCursor); err != nil {
+			return nil, err
+		}
+		keys = append(keys, page.Data...)
 	}
 	return keys, nil
 }
 
-// Revoke ends a key for good; again is the same. It is refused everywhere within
-// a second, and its streams end within five. An unknown key is NOT_FOUND.
-func (k *Keys) Revoke(ctx context.Context, workspaceID, keyID uuid.UUID) error {
-	rows, err := queries.APIKeyRevoke(ctx, k.db, db.APIKeyRevokeParams{WorkspaceID: workspaceID, ID: keyID})
+// Page gives some of the keys of a workspace, newest first. INVALID_INPUT for a
+// cursor that no page gave out.
+func (k *Keys) Page(ctx context.Context, workspaceID uuid.UUID, limit int, cursor string) (api.APIKeyPage, error) {
+	page := api.APIKeyPage{Data: []api.APIKey{}}
+	before := uuid.Max
+	if cursor != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(cursor)
+		if err == nil {
+			before, err = uuid.FromBytes(raw)
+		}
+		if err != nil {
+			return page, fault.Invalid("/query/cursor", "The cursor is not one that a page of this list gave out.")
+		}
+	}
+	rows, err := queries.APIKeyList(ctx, k.db, db.APIKeyListParams{WorkspaceID: workspaceID, Before: before, MaxRows: int32(limit) + 1})
 	if err != nil {
-		return fmt.Errorf("revoke API key: %w", err)
+		return page, fmt.Errorf("list API keys: %w", err)
 	}
-	if rows == 0 {
-		return fault.New(fault.NotFound, "there is no API key %s in this workspace", keyID)
+	if len(rows) > limit {
+		rows = rows[:limit]
+		page.HasMore = true
+		page.NextCursor = new(base64.RawURLEncoding.EncodeToString(rows[limit-1].ID[:]))
 	}
-	return nil
+	for _, row := range rows {
+		page.Data = append(page.Data, record(db.APIKeyRevokeRow(row)))
+	}
+	return page, nil
 }
 
-// Usable says whether text is a key that exists and is not revoked. It proves
+// record is a key as it is shown: without what it signs with.
+func record(row db.APIKeyRevokeRow) api.APIKey {
+	return api.APIKey{
+		ID: row.ID, Label: row.Label, Hint: row.KeyHint, AllowedWorkflowIds: row.AllowedWorkflowIds, CreatedAt: timestamp.Of(row.CreatedAt),
+		ExpiresAt: timestamp.OfPointer(row.ExpiresAt), RevokedAt: timestamp.OfPointer(row.RevokedAt), ReplacedBy: row.ReplacedBy,
+	}
+}
+
+func noKey() error { return fault.New(fault.NotFound, "There is no API key with this id.") }
+
+// Revoke ends a key for good; again is the same. It is refused everywhere within
+// a second, and its streams end within five. An unknown key is NOT_FOUND.
+func (k *Keys) Revoke(ctx context.Context, workspaceID, keyID uuid.UUID) (api.APIKey, error) {
+	row, err := queries.APIKeyRevoke(ctx, k.db, db.APIKeyRevokeParams{WorkspaceID: workspaceID, ID: keyID})
+	switch {
+	case postgres.NotFound(err):
+		return api.APIKey{}, noKey()
+	case err != nil:
+		return api.APIKey{}, fmt.Errorf("revoke API key: %w", err)
+	}
+	return record(row), nil
+}
+
+// Usable says whether text is a key that exists and has not ended. It proves
 // nothing about who has it: a request needs a Verifier.
 func Usable(ctx context.Context, db postgres.DB, text string) bool {
 	hash := sha256.Sum256([]byte(text))
 	row, err := queries.APIKeyGetByHash(ctx, db, hash[:])
-	return err == nil && row.RevokedAt == nil
+	return err == nil && !row.Over
 }

@@ -133,14 +133,14 @@ func TestCreateChecksItsInput(t *testing.T) {
 
 func TestRevokeStaysWithinTheWorkspaceAndRepeats(t *testing.T) {
 	b := setup(t, auth.Options{})
-	if err := b.keys.Revoke(t.Context(), b.newWorkspace(t), b.key.KeyID); fault.CodeOf(err) != fault.NotFound {
+	if _, err := b.keys.Revoke(t.Context(), b.newWorkspace(t), b.key.KeyID); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("by another workspace: %v", err)
 	}
 	if !auth.Usable(t.Context(), b.pool, b.key.APIKey) || auth.Usable(t.Context(), b.pool, "ws_other") {
 		t.Error("a key is not usable, or an unknown one is")
 	}
 	for range 2 {
-		if err := b.keys.Revoke(t.Context(), b.workspace, b.key.KeyID); err != nil {
+		if _, err := b.keys.Revoke(t.Context(), b.workspace, b.key.KeyID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -179,7 +179,7 @@ func TestAU11RevokedKeyIsRefusedWithinASecondAndItsStreamsEnd(t *testing.T) {
 	unaffected, stop := b.verifier.UntilRevoked(t.Context(), stays)
 	defer stop()
 
-	if err := b.keys.Revoke(t.Context(), b.workspace, b.key.KeyID); err != nil {
+	if _, err := b.keys.Revoke(t.Context(), b.workspace, b.key.KeyID); err != nil {
 		t.Fatal(err)
 	}
 	revoked := time.Now()

@@ -16,7 +16,7 @@ import (
 func TestAU09UnknownRevokedAndWrongAreOneAnswerAndOneWork(t *testing.T) {
 	b := setup(t, auth.Options{})
 	revoked := b.newKey(t, b.workspace)
-	if err := b.keys.Revoke(t.Context(), b.workspace, revoked.KeyID); err != nil {
+	if _, err := b.keys.Revoke(t.Context(), b.workspace, revoked.KeyID); err != nil {
 		t.Fatal(err)
 	}
 	unknown := b.key

@@ -103,7 +103,7 @@ func (v *Verifier) verify(ctx context.Context, r Request) (Principal, *fault.Err
 		public = key.public
 	}
 	signed, message := v.signed(public, r, p)
-	if !signed || !key.known || key.revoked {
+	if !signed || !key.known || key.over {
 		sum := sha256.Sum256(message)
 		refusal := unauthorized(reasonInvalid,
 			"the API key is not valid or the signature does not match; compare expectedMessageSha256 with the SHA-256 of the message you signed")

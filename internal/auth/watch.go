@@ -16,7 +16,7 @@ import (
 // that, for a look that fails, is still within the 5 s of decisions 2.6.
 const watchEvery = 2 * time.Second
 
-// watches ends the contexts of streams whose key is revoked. One query asks for
+// watches ends the contexts of streams whose key has ended. One query asks for
 // all keys in use; while no stream is open nothing runs and nothing is asked.
 type watches struct {
 	db postgres.DB
@@ -33,7 +33,7 @@ func newWatches(db postgres.DB) *watches {
 }
 
 // UntilRevoked is ctx for a stream of the principal: it ends with ErrRevoked
-// within 5 s after the principal's key is revoked. The caller must call stop.
+// within 5 s after the principal's key is revoked or has expired. The caller must call stop.
 func (v *Verifier) UntilRevoked(ctx context.Context, p Principal) (_ context.Context, stop context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &watch{cancel: cancel}
@@ -81,12 +81,12 @@ func (w *watches) run(quit <-chan struct{}) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), watchEvery)
-		revoked, err := queries.APIKeyListRevoked(ctx, w.db, w.watched())
+		over, err := queries.APIKeyListOver(ctx, w.db, w.watched())
 		cancel()
 		if err != nil {
 			continue // nothing can be revoked in a database that does not answer; the next look tells
 		}
-		for _, keyID := range revoked {
+		for _, keyID := range over {
 			w.end(keyID)
 		}
 	}

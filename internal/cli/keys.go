@@ -19,6 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/timestamp"
 	"github.com/weft-automation/weft/internal/workspace"
 )
 
@@ -147,14 +148,19 @@ func (k *keysList) Run(s *session) error {
 	_, _ = fmt.Fprintln(table, "ID\tKEY\tCREATED\tSTATE\tWORKFLOWS\tLABEL")
 	for _, key := range keys {
 		state := "active"
-		if key.RevokedAt != nil {
-			state = "revoked " + key.RevokedAt.UTC().Format(time.DateTime)
+		switch {
+		case key.RevokedAt != nil:
+			state = "revoked " + date(*key.RevokedAt)
+		case key.ExpiresAt != nil:
+			state = "ends " + date(*key.ExpiresAt)
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
-			key.ID, key.Hint, key.CreatedAt.UTC().Format(time.DateTime), state, workflows(key.AllowedWorkflowIDs), key.Label)
+			key.ID, key.Hint, date(key.CreatedAt), state, workflows(key.AllowedWorkflowIds), key.Label)
 	}
 	return table.Flush()
 }
+
+func date(at timestamp.Time) string { return at.Std().UTC().Format(time.DateTime) }
 
 func workflows(ids []uuid.UUID) string {
 	if len(ids) == 0 {
@@ -182,7 +188,7 @@ func (k *keysRevoke) Run(s *session) error {
 	if err != nil {
 		return k.explain(err)
 	}
-	if err := auth.NewKeys(pool).Revoke(s.ctx, workspaceID, k.KeyID); err != nil {
+	if _, err := auth.NewKeys(pool).Revoke(s.ctx, workspaceID, k.KeyID); err != nil {
 		return err
 	}
 	s.note("Key %s is revoked. It is refused everywhere within a second, and its streams end within five.", k.KeyID)

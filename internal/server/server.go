@@ -38,6 +38,7 @@ type Deps struct {
 	Verifier   *auth.Verifier
 	People     *person.Service
 	Workspaces *workspace.Service
+	Keys       *auth.Keys
 	Proxies    auth.Proxies                  // whose X-Forwarded-For is believed
 	ReadyFunc  func(context.Context) []Check // what /readyz looks at
 	Docs       *http.ServeMux                // GET /docs and what is below it; nil: nothing is there
@@ -65,6 +66,7 @@ func New(deps Deps) (http.Handler, error) {
 	f.mount(&Server{
 		executions: deps.Executions,
 		people:     deps.People,
+		keys:       deps.Keys,
 		workspaces: deps.Workspaces,
 		callbacks:  deps.Callbacks,
 		guard:      deps.Guard,
@@ -94,6 +96,7 @@ func Health(ready func(context.Context) []Check, metrics *telemetry.Metrics, log
 type Server struct {
 	executions *execution.Service
 	people     *person.Service
+	keys       *auth.Keys
 	workspaces *workspace.Service
 	callbacks  *callback.Service
 	guard      *egress.Guard

@@ -1,0 +1,56 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+// RotateParams says which key to rotate, how long it goes on beside its successor,
+// and who does it.
+type RotateParams struct {
+	WorkspaceID, KeyID uuid.UUID
+	Overlap            time.Duration
+	By                 *uuid.UUID
+}
+
+// Rotate makes a key with the label and the workflows of another, which ends after
+// the overlap. NOT_FOUND for an unknown key, CONFLICT for one that has ended or
+// was rotated before.
+func (k *Keys) Rotate(ctx context.Context, p RotateParams) (made Created, err error) {
+	err = pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) error {
+		old, err := queries.APIKeyGetForUpdate(ctx, tx, db.APIKeyGetForUpdateParams{WorkspaceID: p.WorkspaceID, ID: p.KeyID})
+		switch {
+		case postgres.NotFound(err):
+			return noKey()
+		case err != nil:
+			return fmt.Errorf("read API key: %w", err)
+		case !old.Active:
+			return &fault.Error{
+				Code: fault.Conflict, Reason: "key_not_active",
+				Message: "The key is revoked, has expired or was rotated before.",
+			}
+		}
+		made, err = insert(ctx, tx, CreateParams{
+			WorkspaceID: p.WorkspaceID, Label: old.Label, AllowedWorkflowIDs: old.AllowedWorkflowIds, CreatedBy: p.By,
+		})
+		if err != nil {
+			return err
+		}
+		err = queries.APIKeyReplace(ctx, tx, db.APIKeyReplaceParams{
+			WorkspaceID: p.WorkspaceID, ID: p.KeyID, ReplacedBy: &made.KeyID, Overlap: p.Overlap,
+		})
+		if err != nil {
+			return fmt.Errorf("end API key: %w", err)
+		}
+		return nil
+	})
+	return made, err
+}

@@ -1,0 +1,247 @@
+package person
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/attempt"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/timestamp"
+)
+
+// InvitationLife is how long the link of an invitation works.
+const InvitationLife = 7 * 24 * time.Hour
+
+// Invited is a new invitation. Token exists here only: it is shown once and never
+// stored.
+type Invited struct {
+	api.Invitation
+	Token string
+}
+
+// LogValue keeps the token out of logs.
+func (i Invited) LogValue() slog.Value { return slog.StringValue(i.String()) }
+
+// Format keeps it out of everything else that prints values.
+func (i Invited) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, i.String()) }
+
+func (i Invited) String() string { return "invitation " + i.ID.String() }
+
+// Invite makes an invitation, in the place of an earlier one to the same address
+// that is still open. FORBIDDEN when an owner is invited by somebody who is none,
+// CONFLICT for who is a member already.
+func (s *Service) Invite(ctx context.Context, actor Member, email string, role Role) (Invited, error) {
+	given := address(email)
+	if given == "" {
+		return Invited{}, fault.Invalid("/email", "this is not an e-mail address")
+	}
+	if role == Owner && actor.Role != Owner {
+		return Invited{}, NotAllowed(Owner)
+	}
+	id, err := newID()
+	if err != nil {
+		return Invited{}, err
+	}
+	token, hash := newToken()
+	made := Invited{Token: token, Invitation: api.Invitation{ID: id, Email: given, Role: api.Role(role)}}
+	err = pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
+		if err := queries.InvitationLock(ctx, tx, actor.WorkspaceID.String()+" "+given); err != nil {
+			return fmt.Errorf("lock invitations: %w", err)
+		}
+		found, err := queries.MemberHasEmail(ctx, tx, db.MemberHasEmailParams{WorkspaceID: actor.WorkspaceID, Email: given})
+		switch {
+		case err != nil:
+			return fmt.Errorf("look for the member: %w", err)
+		case found:
+			return conflict("already_member", "Somebody with this e-mail address is a member already.")
+		}
+		if err := queries.InvitationReplace(ctx, tx, db.InvitationReplaceParams{WorkspaceID: actor.WorkspaceID, Email: given}); err != nil {
+			return fmt.Errorf("replace invitation: %w", err)
+		}
+		row, err := queries.InvitationInsert(ctx, tx, db.InvitationInsertParams{
+			WorkspaceID: actor.WorkspaceID, ID: id, Email: given, Role: string(role), TokenHash: hash, InvitedBy: &actor.ID, Life: InvitationLife,
+		})
+		if err != nil {
+			return fmt.Errorf("insert invitation: %w", err)
+		}
+		made.CreatedAt, made.ExpiresAt = timestamp.Of(row.CreatedAt), timestamp.Of(row.ExpiresAt)
+		return nil
+	})
+	return made, err
+}
+
+// Invitations is a page of the invitations to a workspace, newest first.
+// INVALID_INPUT for a cursor that no page gave out.
+func (s *Service) Invitations(ctx context.Context, workspaceID uuid.UUID, p Page) (api.InvitationPage, error) {
+	page := api.InvitationPage{Data: []api.Invitation{}}
+	before := uuid.Max
+	if p.Cursor != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(p.Cursor)
+		if err == nil {
+			before, err = uuid.FromBytes(raw)
+		}
+		if err != nil {
+			return page, badCursor()
+		}
+	}
+	rows, err := queries.InvitationList(ctx, s.scoped, db.InvitationListParams{WorkspaceID: workspaceID, Before: before, MaxRows: int32(p.Limit) + 1})
+	if err != nil {
+		return page, fmt.Errorf("list invitations: %w", err)
+	}
+	if len(rows) > p.Limit {
+		rows = rows[:p.Limit]
+		page.HasMore = true
+		page.NextCursor = new(base64.RawURLEncoding.EncodeToString(rows[p.Limit-1].ID[:]))
+	}
+	for _, row := range rows {
+		page.Data = append(page.Data, invitationRecord(db.InvitationGetForUpdateRow(row)))
+	}
+	return page, nil
+}
+
+func invitationRecord(row db.InvitationGetForUpdateRow) api.Invitation {
+	return api.Invitation{
+		ID: row.ID, Email: row.Email, Role: api.Role(row.Role), CreatedAt: timestamp.Of(row.CreatedAt), ExpiresAt: timestamp.Of(row.ExpiresAt),
+		AcceptedAt: timestamp.OfPointer(row.AcceptedAt), RevokedAt: timestamp.OfPointer(row.RevokedAt),
+	}
+}
+
+// Disinvite ends an invitation; again is the same. NOT_FOUND for an unknown one,
+// FORBIDDEN for that of an owner by somebody who is none, CONFLICT for one that
+// was accepted.
+func (s *Service) Disinvite(ctx context.Context, actor Member, id uuid.UUID) (record api.Invitation, err error) {
+	err = pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
+		row, err := queries.InvitationGetForUpdate(ctx, tx, db.InvitationGetForUpdateParams{WorkspaceID: actor.WorkspaceID, ID: id})
+		switch {
+		case postgres.NotFound(err):
+			return fault.New(fault.NotFound, "There is no invitation with this id.")
+		case err != nil:
+			return fmt.Errorf("read invitation: %w", err)
+		case Role(row.Role) == Owner && actor.Role != Owner:
+			return NotAllowed(Owner)
+		case row.AcceptedAt != nil:
+			return conflict("invitation_accepted", "The invitation was accepted: remove the member instead.")
+		}
+		row.RevokedAt, err = queries.InvitationRevoke(ctx, tx, db.InvitationRevokeParams{WorkspaceID: actor.WorkspaceID, ID: id})
+		record = invitationRecord(row)
+		return err
+	})
+	return record, err
+}
+
+// Acceptance is what somebody accepts an invitation with.
+type Acceptance struct {
+	Token, Name, Password string
+	Client                netip.Addr
+}
+
+func noInvitation() error {
+	return fault.New(fault.NotFound, "This invitation does not exist, was used, or is over. Ask for a new one.")
+}
+
+// Accept makes a member of who holds the token of an invitation, and signs them
+// in. Without an account they get one; with one the password must be its own.
+// NOT_FOUND for a token that is not, or no more; otherwise refusals are those of
+// SignIn.
+func (s *Service) Accept(ctx context.Context, a Acceptance) (Session, error) {
+	invited, err := s.findInvitation(ctx, a)
+	if err != nil {
+		return Session{}, err
+	}
+	var member Person
+	known := true
+	err = s.attempt(a.Client, invited.Email, func() (ok bool, err error) {
+		if _, err = queries.UserGetByEmail(ctx, s.system, invited.Email); postgres.NotFound(err) {
+			known = false
+			return true, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("look up user: %w", err)
+		}
+		member, ok, err = s.prove(ctx, invited.Email, a.Password)
+		return ok, err
+	})
+	if err != nil {
+		return Session{}, err
+	}
+	var account *db.UserInsertParams
+	if !known {
+		if account, err = s.newAccount(ctx, invited.Email, a); err != nil {
+			return Session{}, err
+		}
+		member = Person{ID: account.ID, Email: account.Email, Name: account.Name}
+	}
+	return s.join(ctx, invited, member, account)
+}
+
+// findInvitation finds what a token stands for. Guessing is limited like signing
+// in.
+func (s *Service) findInvitation(ctx context.Context, a Acceptance) (db.InvitationFindRow, error) {
+	client := attempt.Subscriber(a.Client)
+	if wait := s.addresses.Wait(client); wait > 0 {
+		return db.InvitationFindRow{}, tooMany("sign_in_attempts", "Too many attempts to sign in. Wait and try again.", wait)
+	}
+	invited, err := queries.InvitationFind(ctx, s.system, hashOf(a.Token))
+	if postgres.NotFound(err) {
+		s.addresses.Count(client)
+		return invited, noInvitation()
+	}
+	if err != nil {
+		return invited, fmt.Errorf("find invitation: %w", err)
+	}
+	return invited, nil
+}
+
+func (s *Service) newAccount(ctx context.Context, email string, a Acceptance) (*db.UserInsertParams, error) {
+	account := Account{Email: email, Name: strings.TrimSpace(a.Name), Password: a.Password}
+	if err := account.check(); err != nil {
+		return nil, err
+	}
+	id, err := newID()
+	if err != nil {
+		return nil, err
+	}
+	stored, err := s.hasher.hash(ctx, a.Password)
+	return &db.UserInsertParams{ID: id, Email: email, Name: account.Name, PasswordHash: stored}, err
+}
+
+// join makes the account, if there is one to make, the member and the session in
+// one commit with the end of the invitation.
+func (s *Service) join(ctx context.Context, invited db.InvitationFindRow, member Person, account *db.UserInsertParams) (session Session, err error) {
+	err = pgx.BeginFunc(ctx, s.system, func(tx pgx.Tx) error {
+		used, err := queries.InvitationAccept(ctx, tx, db.InvitationAcceptParams{WorkspaceID: invited.WorkspaceID, ID: invited.ID})
+		switch {
+		case err != nil:
+			return fmt.Errorf("accept invitation: %w", err)
+		case used == 0:
+			return noInvitation()
+		}
+		if account != nil {
+			made, err := queries.UserInsert(ctx, tx, *account)
+			switch {
+			case err != nil:
+				return fmt.Errorf("insert user: %w", err)
+			case made == 0: // through another invitation, this very moment: once more finds it
+				return fault.New(fault.Unavailable, "This person is just getting an account; try again.")
+			}
+		}
+		err = queries.MemberInsert(ctx, tx, db.MemberInsertParams{WorkspaceID: invited.WorkspaceID, UserID: member.ID, Role: invited.Role})
+		if err != nil {
+			return fmt.Errorf("insert member: %w", err)
+		}
+		session, err = begin(ctx, tx, member)
+		return err
+	})
+	return session, err
+}

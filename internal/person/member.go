@@ -1,0 +1,117 @@
+package person
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/timestamp"
+)
+
+// Page is which part of a list is asked for.
+type Page struct {
+	Limit  int
+	Cursor string // "" for the first page
+}
+
+func badCursor() error {
+	return fault.Invalid("/query/cursor", "The cursor is not one that a page of this list gave out.")
+}
+
+func noMember() error { return fault.New(fault.NotFound, "There is no member with this id.") }
+
+// Members is a page of who belongs to a workspace, newest first. INVALID_INPUT
+// for a cursor that no page gave out.
+func (s *Service) Members(ctx context.Context, workspaceID uuid.UUID, p Page) (api.MemberPage, error) {
+	page := api.MemberPage{Data: []api.Member{}}
+	before, id := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), uuid.Max
+	if p.Cursor != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(p.Cursor)
+		if err != nil || len(raw) != 24 {
+			return page, badCursor()
+		}
+		before, id = time.UnixMicro(int64(binary.BigEndian.Uint64(raw))&(1<<55-1)), uuid.UUID(raw[8:])
+	}
+	rows, err := queries.MemberList(ctx, s.scoped, db.MemberListParams{
+		WorkspaceID: workspaceID, BeforeTime: before, BeforeID: id, MaxRows: int32(p.Limit) + 1,
+	})
+	if err != nil {
+		return page, fmt.Errorf("list members: %w", err)
+	}
+	if len(rows) > p.Limit {
+		rows = rows[:p.Limit]
+		last := rows[p.Limit-1]
+		page.HasMore = true
+		place := binary.BigEndian.AppendUint64(nil, uint64(last.CreatedAt.UnixMicro()))
+		page.NextCursor = new(base64.RawURLEncoding.EncodeToString(append(place, last.UserID[:]...)))
+	}
+	for _, row := range rows {
+		page.Data = append(page.Data, memberRecord(db.MemberGetRow(row)))
+	}
+	return page, nil
+}
+
+func memberRecord(row db.MemberGetRow) api.Member {
+	return api.Member{UserID: row.UserID, Email: row.Email, Name: row.Name, Role: api.Role(row.Role), CreatedAt: timestamp.Of(row.CreatedAt)}
+}
+
+// SetRole gives a member another role. NOT_FOUND for who is none, FORBIDDEN when
+// an owner is made or changed by somebody who is no owner, CONFLICT for the last
+// owner.
+func (s *Service) SetRole(ctx context.Context, actor Member, userID uuid.UUID, role Role) (record api.Member, err error) {
+	err = s.change(ctx, actor, userID, role, func(tx pgx.Tx) error {
+		return queries.MemberSetRole(ctx, tx, db.MemberSetRoleParams{WorkspaceID: actor.WorkspaceID, UserID: userID, Role: string(role)})
+	}, &record)
+	record.Role = api.Role(role)
+	return record, err
+}
+
+// Remove takes a member out of the workspace; refusals are those of SetRole.
+func (s *Service) Remove(ctx context.Context, actor Member, userID uuid.UUID) (record api.Member, err error) {
+	err = s.change(ctx, actor, userID, "", func(tx pgx.Tx) error {
+		return queries.MemberDelete(ctx, tx, db.MemberDeleteParams{WorkspaceID: actor.WorkspaceID, UserID: userID})
+	}, &record)
+	return record, err
+}
+
+// change does something to a member, whose record as it was before it gives. All
+// owners are locked for it, so that two changes at once cannot take the last two.
+func (s *Service) change(ctx context.Context, actor Member, userID uuid.UUID, to Role, do func(pgx.Tx) error, record *api.Member) error {
+	return pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
+		rows, err := queries.MemberLock(ctx, tx, db.MemberLockParams{WorkspaceID: actor.WorkspaceID, UserID: userID})
+		if err != nil {
+			return fmt.Errorf("lock members: %w", err)
+		}
+		owners := 0
+		for _, row := range rows {
+			if Role(row.Role) == Owner {
+				owners++
+			}
+		}
+		row, err := queries.MemberGet(ctx, tx, db.MemberGetParams{WorkspaceID: actor.WorkspaceID, UserID: userID})
+		switch {
+		case postgres.NotFound(err):
+			return noMember()
+		case err != nil:
+			return fmt.Errorf("read member: %w", err)
+		}
+		*record = memberRecord(row)
+		is := Role(row.Role)
+		switch {
+		case (is == Owner || to == Owner) && actor.Role != Owner:
+			return NotAllowed(Owner)
+		case is == Owner && to != Owner && owners == 1:
+			return conflict("last_owner", "A workspace needs at least one owner.")
+		}
+		return do(tx)
+	})
+}
