@@ -13,6 +13,30 @@ import (
 	"github.com/weft-automation/weft/internal/timestamp"
 )
 
+// Defines values for AuditActorKind.
+const (
+	AuditActorKindAPIKey   AuditActorKind = "api_key"
+	AuditActorKindOperator AuditActorKind = "operator"
+	AuditActorKindSystem   AuditActorKind = "system"
+	AuditActorKindUser     AuditActorKind = "user"
+)
+
+// Valid indicates whether the value is a known member of the AuditActorKind enum.
+func (e AuditActorKind) Valid() bool {
+	switch e {
+	case AuditActorKindAPIKey:
+		return true
+	case AuditActorKindOperator:
+		return true
+	case AuditActorKindSystem:
+		return true
+	case AuditActorKindUser:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ComponentEffect.
 const (
 	ComponentEffectNone  ComponentEffect = "none"
@@ -300,6 +324,93 @@ type APIKeyPage struct {
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
+}
+
+// AuditActor Who did it.
+type AuditActor struct {
+	// ID The id of the person or of the key. Null for the others.
+	ID *ID `json:"id"`
+
+	// Kind `user`: a member. `api_key`: a program with a key. `operator`: whoever runs this deployment. `system`: the
+	// service itself.
+	//
+	//
+	// Examples: user
+	Kind AuditActorKind `json:"kind"`
+
+	// Name The e-mail address of the person or the label of the key, as it was then. Null for the others.
+	//
+	// Examples: ada@example.org
+	Name *string `json:"name"`
+}
+
+// AuditActorKind `user`: a member. `api_key`: a program with a key. `operator`: whoever runs this deployment. `system`: the
+// service itself.
+//
+// Examples: user
+type AuditActorKind string
+
+// AuditEvent Something that changed rights, money or secrets, or was denied.
+type AuditEvent struct {
+	// Action What happened: the kind of thing, a dot, what became of it. More may be added.
+	//
+	// Examples: api_key.created
+	Action string `json:"action"`
+
+	// Actor Who did it.
+	Actor AuditActor `json:"actor"`
+
+	// At When it happened.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	At timestamp.Time `json:"at"`
+
+	// Details More about it, by action; without secrets.
+	//
+	// Examples: {"label":"Checkout"}
+	Details json.RawMessage `json:"details"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// RequestID The id of the request that did it, as in `X-Request-Id`. Null when none did.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	RequestID *string `json:"requestId"`
+
+	// Subject What it happened to. Null when that is the workspace itself.
+	Subject *AuditSubject `json:"subject"`
+}
+
+// AuditEventPage One page of audit events, newest first.
+type AuditEventPage struct {
+	// Data The events of this page.
+	Data []AuditEvent `json:"data"`
+
+	// HasMore Whether there is a next page.
+	//
+	// Examples: true
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor The `cursor` of the next page. Null on the last one.
+	//
+	// Examples: MDE5YWE1ZjItNmMzZS03YjExLTlkMGEtM2YxYzJiNGE1ZDZl
+	NextCursor *string `json:"nextCursor"`
+}
+
+// AuditSubject What it happened to.
+type AuditSubject struct {
+	// ID Its id.
+	//
+	// Examples: 019aa5f2-3d4e-7f50-8b62-7c8d9e0f1a2b
+	ID string `json:"id"`
+
+	// Kind What kind of thing it is. More may be added.
+	//
+	// Examples: api_key
+	Kind string `json:"kind"`
 }
 
 // CallbackAttempt One attempt to deliver a callback.
@@ -1585,6 +1696,15 @@ type ListWorkspacesParams struct {
 
 // ListAPIKeysParams defines parameters for ListAPIKeys.
 type ListAPIKeysParams struct {
+	// Limit How many items at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListAuditEventsParams defines parameters for ListAuditEvents.
+type ListAuditEventsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 

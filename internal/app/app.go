@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/component"
@@ -41,6 +42,7 @@ type App struct {
 	service   *execution.Service
 	callbacks *callback.Service
 	verifier  *auth.Verifier
+	book      *audit.Book
 	people    *person.Service
 	metrics   *telemetry.Metrics
 	half      *workingHalf // nil in a process that only serves
@@ -59,6 +61,7 @@ type App struct {
 // workers fetch. The schema must be up to date (Migrate). An error leaves
 // nothing running.
 func Start(ctx context.Context, cfg Config, log *slog.Logger) (*App, error) {
+	ctx = audit.By(ctx, audit.Actor{Kind: audit.System}) // whoever started it
 	a := &App{cfg: cfg, log: log, draining: make(chan struct{}), failed: make(chan error, 4)}
 	if err := a.build(ctx); err != nil {
 		a.Stop(context.WithoutCancel(ctx))
@@ -118,6 +121,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.people, err = person.NewService(a.pools.system, a.pools.api, person.Options{}); err != nil {
 		return err
 	}
+	a.book = audit.NewBook(a.pools.system, a.pools.api, a.metrics.AuditLost, a.log)
 	return a.buildDoors(registry)
 }
 
@@ -145,6 +149,7 @@ func (a *App) start(ctx context.Context) error {
 		return err
 	}
 	a.running.Go(func() { keys.Run(background) })
+	a.running.Go(func() { a.book.Run(background) })
 	if a.half != nil {
 		if err := a.half.start(ctx, background, &a.running); err != nil {
 			return err

@@ -53,24 +53,29 @@ var places = map[string]place{
 	"internal/attempt":           {level: 1, why: "attempts that fail, limited by source"},
 	"internal/groupcommit":       {level: 1, why: "many writes in one transaction"},
 
+	// Storage, wire and telling: what is generated, and the server itself.
+	"gen": {level: 1, why: "only a test: what is generated is fresh"},
+	"gen/api": {
+		level: 1, inside: []string{"internal/status", "internal/credit", "internal/timestamp", "internal/fault"},
+		outside: []string{ids, "github.com/oapi-codegen/runtime", spec}, why: "wire types and routing",
+	},
+	"gen/db": {
+		level: 1, inside: []string{"internal/status", "internal/credit", "internal/fault"},
+		outside: []string{ids, pgx}, why: "queries and rows",
+	},
+	"internal/postgres":  {level: 1, outside: []string{ids, pgx, river, "github.com/vgarvardt/pgx-google-uuid/v5"}, why: "pools and migrations, no word of the domain"},
+	"internal/telemetry": {level: 1, inside: []string{"internal/status"}, outside: []string{ids, pgx, traces, "github.com/prometheus/client_golang"}, why: "what Weft says about itself"},
+
+	// What the parts rest on.
 	"internal/gate": {
 		level: 2, inside: []string{"internal/fault", "internal/strictjson"}, outside: []string{ids},
 		why: "the form of a request, before anything reads it",
 	},
-
-	// Storage and wire: what is generated, and the server itself.
-	"gen": {level: 2, why: "only a test: what is generated is fresh"},
-	"gen/api": {
-		level: 2, inside: []string{"internal/status", "internal/credit", "internal/timestamp", "internal/fault"},
-		outside: []string{ids, "github.com/oapi-codegen/runtime", spec}, why: "wire types and routing",
+	"internal/devdb": {level: 2, outside: []string{pgx}, why: "a private server, no word of the schema"},
+	"internal/audit": {
+		level: 2, inside: []string{"gen/", "internal/attempt", "internal/fault", "internal/postgres", "internal/telemetry", "internal/timestamp"}, outside: []string{ids},
+		why: "who did what; every part above may tell it",
 	},
-	"gen/db": {
-		level: 2, inside: []string{"internal/status", "internal/credit", "internal/fault"},
-		outside: []string{ids, pgx}, why: "queries and rows",
-	},
-	"internal/postgres":  {level: 2, outside: []string{ids, pgx, river, "github.com/vgarvardt/pgx-google-uuid/v5"}, why: "pools and migrations, no word of the domain"},
-	"internal/devdb":     {level: 2, outside: []string{pgx}, why: "a private server, no word of the schema"},
-	"internal/telemetry": {level: 2, inside: []string{"internal/status"}, outside: []string{ids, pgx, traces, "github.com/prometheus/client_golang"}, why: "what Weft says about itself"},
 
 	// Parts: each knows one thing.
 	"internal/postgres/pgtest": {level: 3, inside: []string{"internal/postgres", "internal/devdb"}, outside: []string{pgx}, why: "test databases", tests: true},
@@ -80,7 +85,7 @@ var places = map[string]place{
 	"internal/retention":       {level: 3, inside: []string{"gen/db", "internal/postgres", "internal/telemetry"}, outside: []string{pgx}, why: "partitions made and dropped"},
 	"internal/billing":         {level: 3, inside: []string{"gen/db", "internal/credit", "internal/fault", "internal/plan", "internal/postgres"}, outside: []string{ids, pgx}, why: "accounts and the ledger"},
 	"internal/auth": {
-		level: 3, inside: []string{"gen/", "internal/attempt", "internal/fault", "internal/postgres", "internal/signature", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
+		level: 3, inside: []string{"gen/", "internal/attempt", "internal/audit", "internal/fault", "internal/postgres", "internal/signature", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
 		outside: []string{ids, pgx, "golang.org/x/sync"}, why: "keys and principals, no route names",
 	},
 	"internal/person": {
@@ -116,7 +121,7 @@ var places = map[string]place{
 	// The product.
 	"internal/callback": {
 		level:   4,
-		inside:  []string{"gen/", "internal/crashpoint", "internal/egress", "internal/fault", "internal/groupcommit", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/signature", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
+		inside:  []string{"gen/", "internal/audit", "internal/crashpoint", "internal/egress", "internal/fault", "internal/groupcommit", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/signature", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
 		outside: []string{ids, pgx, river, traces}, why: "delivery; knows nothing of how an execution runs",
 	},
 	"internal/execution": {
@@ -126,7 +131,7 @@ var places = map[string]place{
 	},
 	"internal/server": {
 		level:   6,
-		inside:  []string{"gen/api", "internal/auth", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/execution", "internal/fault", "internal/gate", "internal/idempotency", "internal/person", "internal/portal", "internal/record", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres", "internal/workspace"},
+		inside:  []string{"gen/api", "internal/audit", "internal/auth", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/execution", "internal/fault", "internal/gate", "internal/idempotency", "internal/person", "internal/portal", "internal/record", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres", "internal/workspace"},
 		outside: []string{ids, traces}, why: "HTTP only: no SQL, no queue; of postgres it knows when to say 503",
 	},
 	"internal/rotation": {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/record"
@@ -100,6 +101,13 @@ func (s *Service) replayTx(ctx context.Context, tx pgx.Tx, workspaceID, executio
 		return err
 	}
 	if todo, err := replayable(c, force); !todo || err != nil {
+		return err
+	}
+	err = audit.RecordTx(ctx, tx, audit.Event{
+		WorkspaceID: workspaceID, Action: "callback.replayed", SubjectKind: "execution", SubjectID: executionID.String(),
+		Details: map[string]any{"force": force},
+	})
+	if err != nil {
 		return err
 	}
 	if c.State == stateQueued {

@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/weft-automation/weft/internal/app"
+	"github.com/weft-automation/weft/internal/audit"
 )
 
 // commands is the grammar: a line for each command, whose type has its flags
@@ -83,6 +84,7 @@ type exit int
 
 // Run does what the arguments say and returns the exit code.
 func Run(ctx context.Context, p Process) (code int) {
+	ctx = audit.By(ctx, audit.Actor{Kind: audit.Operator})
 	s := &session{ctx: ctx, program: p.Program, environ: p.Environ, stdin: p.Stdin, stdout: p.Stdout, stderr: p.Stderr}
 	defer func() {
 		switch cause := recover().(type) {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/gate"
@@ -92,8 +94,18 @@ func (f *front) note(ctx context.Context, failure *fault.Error, err error) {
 		f.log.WarnContext(ctx, "a request could not be served", "error", err)
 	case fault.Unauthorized:
 		f.metrics.AuthFailed(failure.Reason)
+	case fault.Forbidden:
+		f.denied(ctx, failure)
 	case fault.RateLimited:
 		f.metrics.Refused(failure.Reason)
+	}
+}
+
+// denied notes a refusal of somebody who is known to belong to a workspace.
+func (f *front) denied(ctx context.Context, failure *fault.Error) {
+	call := callOf(ctx)
+	if id := call.workspaceID(); id != uuid.Nil && f.book != nil {
+		f.book.Deny(ctx, id, call.actor(), call.operation.ID, failure.Reason)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/fault"
@@ -31,6 +32,7 @@ type front struct {
 	find     func(context.Context, person.Proof) (person.Member, error)
 	foreign  http.CrossOriginProtection // what browsers send for pages of other sites
 	repeat   repeatCheck
+	book     *audit.Book // of what is denied; nil where nobody is asked who they are
 	proxies  auth.Proxies
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
@@ -228,7 +230,7 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 	}
 	if id := call.workspaceID(); id != uuid.Nil {
 		// From here on the database shows this request its own workspace only.
-		*r = *r.WithContext(postgres.Scope(r.Context(), id))
+		*r = *r.WithContext(audit.By(postgres.Scope(r.Context(), id), call.actor()))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/fault"
@@ -36,6 +37,17 @@ func (c *call) workspaceID() uuid.UUID {
 		return c.principal.WorkspaceID
 	}
 	return c.member.WorkspaceID
+}
+
+// actor is who asks, zero where nobody said.
+func (c *call) actor() audit.Actor {
+	switch {
+	case c.principal.KeyID != uuid.Nil:
+		return audit.Actor{Kind: audit.APIKey, ID: c.principal.KeyID}
+	case c.member.ID != uuid.Nil:
+		return audit.Actor{Kind: audit.User, ID: c.member.ID}
+	}
+	return audit.Actor{}
 }
 
 type callKey struct{}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/catalog"
@@ -39,6 +40,7 @@ type Deps struct {
 	People     *person.Service
 	Workspaces *workspace.Service
 	Keys       *auth.Keys
+	Audit      *audit.Book
 	Proxies    auth.Proxies                  // whose X-Forwarded-For is believed
 	ReadyFunc  func(context.Context) []Check // what /readyz looks at
 	Docs       *http.ServeMux                // GET /docs and what is below it; nil: nothing is there
@@ -61,6 +63,7 @@ func New(deps Deps) (http.Handler, error) {
 	}
 	f := &front{
 		contract: document, verify: deps.Verifier.Verify, find: deps.People.Find, repeat: deps.Executions.CheckRepeat, proxies: deps.Proxies,
+		book:    deps.Audit,
 		metrics: deps.Metrics, log: deps.Log, timeouts: defaultTimeouts,
 	}
 	f.mount(&Server{
@@ -68,6 +71,7 @@ func New(deps Deps) (http.Handler, error) {
 		people:     deps.People,
 		keys:       deps.Keys,
 		workspaces: deps.Workspaces,
+		audit:      deps.Audit,
 		callbacks:  deps.Callbacks,
 		guard:      deps.Guard,
 		catalogue:  catalogue,
@@ -98,6 +102,7 @@ type Server struct {
 	people     *person.Service
 	keys       *auth.Keys
 	workspaces *workspace.Service
+	audit      *audit.Book
 	callbacks  *callback.Service
 	guard      *egress.Guard
 	catalogue  *catalog.Catalog

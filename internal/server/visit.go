@@ -58,11 +58,11 @@ func (f *front) recognize(r *http.Request, operation *contract.Operation, call *
 	if err != nil {
 		return err
 	}
+	call.member = member
+	telemetry.Identify(r.Context(), member.WorkspaceID, uuid.Nil)
 	if needed := person.Role(operation.Role); needed != "" && !member.Role.Reaches(needed) {
 		return person.NotAllowed(needed)
 	}
-	call.member = member
-	telemetry.Identify(r.Context(), member.WorkspaceID, uuid.Nil)
 	return nil
 }
 

@@ -30,6 +30,7 @@ type Metrics struct {
 	requests       *prometheus.CounterVec
 	requestTime    *prometheus.HistogramVec
 	authFailures   *prometheus.CounterVec
+	auditLost      prometheus.Counter
 	refusals       *prometheus.CounterVec
 	submitted      *prometheus.CounterVec
 	replayed       prometheus.Counter
@@ -72,6 +73,7 @@ func (m *Metrics) registerServing(r *prometheus.Registry) {
 	m.requests = counterVec(r, "weft_http_requests_total", "Answered requests.", "method", "route", "status")
 	m.requestTime = histogramVec(r, "weft_http_request_duration_seconds", "Time to the end of the answer, streams aside.", quick, "method", "route")
 	m.authFailures = counterVec(r, "weft_auth_failures_total", "Requests refused by authentication.", "reason")
+	m.auditLost = counter(r, "weft_audit_denials_lost_total", "Refusals (403) that were not written into the audit log: too many, or the database was away.")
 	m.refusals = counterVec(r, "weft_refusals_total", "Requests refused by a limit.", "limit")
 	m.streams = gaugeVec(r, "weft_streams_open", "Open event streams.", "kind")
 	m.waits = gauge(r, "weft_inline_waits_open", "Requests that wait for a result inline.")
@@ -146,6 +148,13 @@ func (m *Metrics) AuthFailed(reason string) {
 func (m *Metrics) Refused(limit string) {
 	if m != nil {
 		m.refusals.WithLabelValues(limit).Inc()
+	}
+}
+
+// AuditLost counts a denial that the audit log does not hold.
+func (m *Metrics) AuditLost() {
+	if m != nil {
+		m.auditLost.Inc()
 	}
 }
 

@@ -1,0 +1,13 @@
+package server
+
+import (
+	"context"
+
+	"github.com/weft-automation/weft/gen/api"
+)
+
+// ListAuditEvents is one page of what happened in the workspace.
+func (s *Server) ListAuditEvents(ctx context.Context, request api.ListAuditEventsRequestObject) (api.ListAuditEventsResponseObject, error) {
+	page, err := s.audit.List(ctx, callOf(ctx).member.WorkspaceID, limit(request.Params.Limit), value(request.Params.Cursor))
+	return api.ListAuditEvents200JSONResponse(page), err
+}
