@@ -115,10 +115,16 @@ func boot(t *testing.T) *probe.Target {
 	foreign, _ := makeKey(t, ctx, pool, running.URL(), makeWorkspace(t, ctx, pool, "foreign"))
 	makeOwner(t, ctx, pool, &own, "owner@conformance.example")
 	makeOwner(t, ctx, pool, &foreign, "owner@foreign.example")
+	viewer := probe.Credentials{BaseURL: own.BaseURL, WorkspaceID: own.WorkspaceID}
+	makeOwner(t, ctx, pool, &viewer, "viewer@conformance.example")
+	if _, err := pool.Exec(ctx, "UPDATE members SET role = 'viewer' FROM users WHERE users.id = user_id AND email = $1", viewer.AdminEmail); err != nil {
+		t.Fatal(err)
+	}
 	target, err := probe.NewTarget(own)
 	if err != nil {
 		t.Fatal(err)
 	}
+	target.Viewer = &viewer
 	target.Foreign, target.Authority, target.Near, target.Forwarded, target.Schedule = &foreign, authority, true, true, schedule
 	target.NewKey = func(ctx context.Context) (probe.Credentials, func(context.Context) error, error) {
 		return newKey(ctx, pool, own)

@@ -52,6 +52,7 @@ type Target struct {
 	HTTP *http.Client // shared by all trials; redirects are not followed
 
 	Foreign *Credentials // of another workspace
+	Viewer  *Credentials // somebody who may only look at this one
 
 	// Authority issues the certificates of callback receivers; the deployment
 	// trusts it. Without one receivers speak plain http.
@@ -124,6 +125,7 @@ const (
 	NeedForeign   Need = "credentials of a second workspace"
 	NeedForwarded Need = "a deployment that believes X-Forwarded-For from here"
 	NeedOwner     Need = "an owner's e-mail address and password"
+	NeedViewer    Need = "the password of a member who may only look"
 	NeedNewKey    Need = "a way to make and revoke keys"
 	NeedSchedule  Need = "a callback schedule of at most ten seconds"
 )
@@ -139,6 +141,8 @@ func (t *Target) Offers(need Need) bool {
 		return t.Forwarded
 	case NeedOwner:
 		return t.AdminPassword != ""
+	case NeedViewer:
+		return t.Viewer != nil
 	case NeedNewKey:
 		return t.NewKey != nil
 	case NeedSchedule:
