@@ -129,7 +129,23 @@ func boot(t *testing.T) *probe.Target {
 	target.NewKey = func(ctx context.Context) (probe.Credentials, func(context.Context) error, error) {
 		return newKey(ctx, pool, own)
 	}
+	target.NewWorkspace = func(ctx context.Context, name string) (probe.Credentials, error) {
+		return newWorkspace(ctx, pool, running.URL(), plan.Name(name))
+	}
 	return target
+}
+
+// newWorkspace makes a workspace of its own with a key.
+func newWorkspace(ctx context.Context, pool *pgxpool.Pool, baseURL string, name plan.Name) (probe.Credentials, error) {
+	id, err := workspace.Create(ctx, pool, workspace.CreateParams{Name: uuid.NewString(), Plan: name, Paid: credit.Credits(1_000)})
+	if err != nil {
+		return probe.Credentials{}, fmt.Errorf("make workspace: %w", err)
+	}
+	key, err := auth.NewKeys(pool).Create(ctx, auth.CreateParams{WorkspaceID: id, Label: "limits"})
+	if err != nil {
+		return probe.Credentials{}, fmt.Errorf("make key: %w", err)
+	}
+	return probe.Credentials{BaseURL: baseURL, WorkspaceID: id.String(), APIKey: key.APIKey, APISecret: key.APISecret}, nil
 }
 
 // node starts one process's worth of a service, on a database.
@@ -144,6 +160,7 @@ func node(t *testing.T, dsn string, authority *probe.Authority) *app.App {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.LimiterPatience = 10 * time.Second // the cases are about what the database decides, however busy it is
 	cfg.Work, cfg.EgressRoots, cfg.CallbackSchedule = true, authority.Pool, schedule
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	running, err := app.Start(context.Background(), cfg, log)

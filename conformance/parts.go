@@ -13,7 +13,7 @@ type Part struct {
 
 const (
 	withWorkflows = "with the workflows"
-	withLimits    = "with plans and limits"
+	withCredits   = "with credits"
 	inside        = "not to be seen from outside; proven by the package's own tests"
 )
 
@@ -63,7 +63,7 @@ var Parts = []Part{
 	{"4.1.callbackHeaders", "callbackHeaders are sent on the callback", ""},
 	{"4.1.1", "without waitForMs: at once, CREATED, completed false", ""},
 	{"4.1.2", "with waitForMs: waits, COMPLETED inline when in time", ""},
-	{"4.1.3", "counts as 2 requests for rate limiting", withLimits},
+	{"4.1.3", "counts as 2 requests for rate limiting", ""},
 	{"4.2", "the execution's record as it stands", ""},
 	{"4.3", "status updates of the execution as server-sent events", ""},
 	{"4.3.close", "the stream closes on COMPLETED or FAILED", ""},
@@ -105,11 +105,17 @@ var Parts = []Part{
 	{"6.3.progress", "progress is recorded in the callback object", ""},
 
 	{"7.403", "a key outside its allowedWorkflowIds: 403", withWorkflows},
-	{"7.429", "rate limit exceeded: 429 with Retry-After", withLimits},
+	{"7.429", "rate limit exceeded: 429 with Retry-After", ""},
 	{"7.failed", "a failed execution reports in error, status FAILED", ""},
 	{"7.callback", "a failed delivery is reported in callback.lastError", ""},
 
-	{"8.1", "rate limits", withLimits},
+	{"8.workspace", "rate limits are per workspace", ""},
+	{"8.plan", "rate limits scale with the plan", ""},
+	{"8.1", "POST /v1/sdk/components counts as 2 requests, all others as 1", ""},
+	{"8.2", "beyond a limit the answer is 429 with Retry-After", ""},
+	{"8.3", "rate limits apply regardless of the credit balance", ""},
+	{"8.4", "usage limits", withCredits},
+	{"8.5", "credits reset weekly and monthly", withCredits},
 	{"8.6.attempts", "attempts is 1 to 3", ""},
 	{"8.6.waitForMs", "waitForMs is at most 15000", ""},
 	{"8.6.timestamp", "X-Sdk-Timestamp within 30 s", ""},
@@ -211,8 +217,15 @@ var Parts = []Part{
 	{"D5.7.echo", "secrets are never echoed", ""},
 	{"D5.8", "every attempt is kept and listed", ""},
 
-	{"D6", "rate limits", withLimits},
-	{"D7", "credits", withLimits},
+	{"D6.second", "soft limit: a token bucket that holds one second's worth, never less than 2", ""},
+	{"D6.hour", "hard limit: a sliding hour", ""},
+	{"D6.retry", "Retry-After is whole seconds, never too small; the body says which limit was hit", ""},
+	{"D6.fields", "RateLimit-Policy and RateLimit in every answer after authentication", ""},
+	{"D6.waits", "20 calls waiting inline, 429 beyond", ""},
+	{"D6.streams", "open streams 10, 50, 500 by plan, which cost 1 at connect", ""},
+	{"D6.refused", "refused requests cost nothing", ""},
+	{"D6.nodes", "shared by every node", inside},
+	{"D7", "credits", withCredits},
 	{"D8", "workflows", withWorkflows},
 	{"D9.1.catalogue", "the signed catalogue", ""},
 	{"D9.1.system", "the open catalogue in the small dialect", ""},

@@ -72,6 +72,10 @@ type Target struct {
 	// NewKey makes a key of the workspace and says how to revoke it.
 	NewKey func(context.Context) (Credentials, func(context.Context) error, error)
 
+	// NewWorkspace makes a workspace of its own on a plan, with a key, for a case
+	// that uses its limits up.
+	NewWorkspace func(ctx context.Context, plan string) (Credentials, error)
+
 	// Tamper changes what receivers of callbacks get before they look at it.
 	Tamper func(*Delivery)
 }
@@ -127,6 +131,7 @@ const (
 	NeedOwner     Need = "an owner's e-mail address and password"
 	NeedViewer    Need = "the password of a member who may only look"
 	NeedNewKey    Need = "a way to make and revoke keys"
+	NeedWorkspace Need = "a way to make workspaces"
 	NeedSchedule  Need = "a callback schedule of at most ten seconds"
 )
 
@@ -145,6 +150,8 @@ func (t *Target) Offers(need Need) bool {
 		return t.Viewer != nil
 	case NeedNewKey:
 		return t.NewKey != nil
+	case NeedWorkspace:
+		return t.NewWorkspace != nil
 	case NeedSchedule:
 		var whole time.Duration
 		for _, delay := range t.Schedule {

@@ -1084,6 +1084,26 @@ type InvitationPage struct {
 // Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
 type JSONSchema = json.RawMessage
 
+// Limits The limits of a workspace and what is left of them.
+type Limits struct {
+	// InlineWaits A limit on what is open at the same time.
+	InlineWaits OpenLimit `json:"inlineWaits"`
+
+	// Plan What a workspace pays for. It sets the limits and the monthly credits.
+	//
+	// Examples: growth
+	Plan Plan `json:"plan"`
+
+	// RequestsPerHour A limit on requests in a time.
+	RequestsPerHour RequestLimit `json:"requestsPerHour"`
+
+	// RequestsPerSecond A limit on requests in a time.
+	RequestsPerSecond RequestLimit `json:"requestsPerSecond"`
+
+	// Streams A limit on what is open at the same time.
+	Streams OpenLimit `json:"streams"`
+}
+
 // Liveness The process answers.
 type Liveness struct {
 	// Status Always `alive`.
@@ -1163,6 +1183,19 @@ type Membership struct {
 //
 // Examples: RANDOM_UUID, API_CALL
 type ModuleName = string
+
+// OpenLimit A limit on what is open at the same time.
+type OpenLimit struct {
+	// Limit How many there may be. Null when there is no limit.
+	//
+	// Examples: 50
+	Limit *int32 `json:"limit"`
+
+	// Open How many there are.
+	//
+	// Examples: 2
+	Open int32 `json:"open"`
+}
 
 // OpenapiDocument An OpenAPI 3.1 document.
 type OpenapiDocument = json.RawMessage
@@ -1354,6 +1387,19 @@ type ReadinessCheck struct {
 //
 // Examples: ok
 type ReadinessCheckStatus string
+
+// RequestLimit A limit on requests in a time.
+type RequestLimit struct {
+	// Limit How many requests there may be. Null when there is no limit.
+	//
+	// Examples: 10
+	Limit *int32 `json:"limit"`
+
+	// Remaining How many more there may be at once. Null when there is no limit.
+	//
+	// Examples: 9
+	Remaining *int32 `json:"remaining"`
+}
 
 // Role What a member may do, from most to least.
 //

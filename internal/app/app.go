@@ -7,6 +7,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -27,6 +28,7 @@ import (
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/rotation"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
@@ -44,6 +46,7 @@ type App struct {
 	verifier  *auth.Verifier
 	book      *audit.Book
 	people    *person.Service
+	limiter   *ratelimit.Limiter // nil in a process that serves nothing
 	metrics   *telemetry.Metrics
 	half      *workingHalf // nil in a process that only serves
 	untrace   func(context.Context) error
@@ -122,6 +125,11 @@ func (a *App) build(ctx context.Context) (err error) {
 		return err
 	}
 	a.book = audit.NewBook(a.pools.system, a.pools.api, a.metrics.AuditLost, a.log)
+	if a.cfg.Addr != "" {
+		if a.limiter, err = ratelimit.New(a.pools.limits, a.metrics, cmp.Or(a.cfg.LimiterPatience, ratelimit.Patience)); err != nil {
+			return err
+		}
+	}
 	return a.buildDoors(registry)
 }
 
@@ -130,6 +138,7 @@ func (a *App) observe(registry *component.Registry) {
 	a.metrics = telemetry.NewMetrics(Version)
 	a.metrics.WatchPool("api", a.pools.api)
 	a.metrics.WatchPool("system", a.pools.system)
+	a.metrics.WatchPool("limits", a.pools.limits)
 	if a.cfg.Work {
 		a.metrics.WatchPool("work", a.pools.work)
 		a.metrics.WatchPool("queue", a.pools.queue)
@@ -150,6 +159,9 @@ func (a *App) start(ctx context.Context) error {
 	}
 	a.running.Go(func() { keys.Run(background) })
 	a.running.Go(func() { a.book.Run(background) })
+	if a.limiter != nil {
+		a.running.Go(func() { a.limiter.Run(background) })
+	}
 	if a.half != nil {
 		if err := a.half.start(ctx, background, &a.running); err != nil {
 			return err
@@ -192,6 +204,9 @@ func (a *App) stop(ctx context.Context) {
 	}
 	a.ops.close(ctx, a.log)
 	a.running.Wait()
+	if a.limiter != nil {
+		a.limiter.Close(ctx)
+	}
 	if a.guard != nil {
 		a.guard.Close()
 	}
@@ -226,6 +241,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 type pools struct {
 	api    *pgxpool.Pool // requests, each within its workspace
 	system *pgxpool.Pool // who calls, and upkeep: what looks across workspaces
+	limits *pgxpool.Pool // what workspaces may ask: it is slow without slowing others
 	work   *pgxpool.Pool // what executions and deliveries write; nil where none run
 	queue  *pgxpool.Pool // the queue's own; likewise
 }
@@ -235,7 +251,10 @@ func openPools(ctx context.Context, cfg Config) (p *pools, err error) {
 	if p.api, err = postgres.Open(ctx, cfg.DatabaseURL, "api", postgres.API, 16); err != nil {
 		return p, err
 	}
-	if p.system, err = postgres.Open(ctx, cfg.DatabaseURL, "system", postgres.System, 6); err != nil || !cfg.Work {
+	if p.system, err = postgres.Open(ctx, cfg.DatabaseURL, "system", postgres.System, 6); err != nil {
+		return p, err
+	}
+	if p.limits, err = postgres.Open(ctx, cfg.DatabaseURL, "limits", postgres.System, 4); err != nil || !cfg.Work {
 		return p, err
 	}
 	if p.work, err = postgres.Open(ctx, cfg.DatabaseURL, "work", postgres.System, 12); err != nil {
@@ -252,7 +271,7 @@ func (p *pools) close() {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		for _, pool := range []*pgxpool.Pool{p.api, p.system, p.work, p.queue} {
+		for _, pool := range []*pgxpool.Pool{p.api, p.system, p.limits, p.work, p.queue} {
 			if pool != nil {
 				pool.Close()
 			}

@@ -38,6 +38,8 @@ type Config struct {
 	TimestampLeeway  time.Duration   // how far in the future a signed timestamp may lie
 	TrustedProxies   []netip.Prefix  // whose X-Forwarded-For is believed
 
+	LimiterPatience time.Duration // how long a decision on a limit may wait for the database; 0: ratelimit.Patience
+
 	LogLevel      slog.Level
 	TraceEndpoint string // OTLP over HTTP; "" traces nothing
 

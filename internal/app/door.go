@@ -61,7 +61,7 @@ func (a *App) buildDoors(registry *component.Registry) error {
 	if a.cfg.Addr != "" {
 		handler, err := server.New(server.Deps{
 			Executions: a.service, Callbacks: a.callbacks, Modules: registry, Guard: a.guard,
-			Verifier: a.verifier, People: a.people, Keys: auth.NewKeys(a.pools.api), Workspaces: workspace.NewService(a.pools.system, a.pools.api), Audit: a.book,
+			Verifier: a.verifier, Limiter: a.limiter, People: a.people, Keys: auth.NewKeys(a.pools.api), Workspaces: workspace.NewService(a.pools.system, a.pools.api), Audit: a.book,
 			Proxies: auth.Proxies(a.cfg.TrustedProxies), ReadyFunc: a.ready,
 			Docs: portal.Handler(), Draining: a.draining, Streams: &a.streams, Metrics: a.metrics, Log: a.log,
 		})

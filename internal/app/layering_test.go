@@ -118,6 +118,12 @@ var places = map[string]place{
 
 	"internal/catalog": {level: 4, inside: []string{"gen/api", "internal/component", "internal/fault"}, why: "components described to callers"},
 
+	"internal/ratelimit": {
+		level:  4,
+		inside: []string{"gen/db", "internal/fault", "internal/groupcommit", "internal/plan", "internal/postgres", "internal/telemetry", "internal/workspace"}, outside: []string{ids, pgx},
+		why: "what a workspace may ask at a time",
+	},
+
 	// The product.
 	"internal/callback": {
 		level:   4,
@@ -131,7 +137,7 @@ var places = map[string]place{
 	},
 	"internal/server": {
 		level:   6,
-		inside:  []string{"gen/api", "internal/audit", "internal/auth", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/execution", "internal/fault", "internal/gate", "internal/idempotency", "internal/person", "internal/portal", "internal/record", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres", "internal/workspace"},
+		inside:  []string{"gen/api", "internal/audit", "internal/auth", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/execution", "internal/fault", "internal/gate", "internal/idempotency", "internal/person", "internal/portal", "internal/ratelimit", "internal/record", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres", "internal/workspace"},
 		outside: []string{ids, traces}, why: "HTTP only: no SQL, no queue; of postgres it knows when to say 503",
 	},
 	"internal/rotation": {

@@ -9,6 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
@@ -24,6 +25,11 @@ func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteCompon
 		return nil, mismatchFirst(ctx, s.executions.CheckRepeat, callOf(ctx), err)
 	}
 	if params.WaitFor > 0 {
+		closed, err := s.limiter.Open(ctx, params.WorkspaceID, ratelimit.Wait)
+		if err != nil {
+			return nil, err
+		}
+		defer closed()
 		defer s.streams.metrics.WaitOpened()()
 	}
 	submitted, err := s.executions.Submit(ctx, params)
@@ -135,7 +141,10 @@ func (s *Server) GetComponentExecution(ctx context.Context, request api.GetCompo
 func (s *Server) StreamComponentExecution(ctx context.Context, request api.StreamComponentExecutionRequestObject) (api.StreamComponentExecutionResponseObject, error) {
 	telemetry.Concerns(ctx, request.ExecutionID)
 	principal := callOf(ctx).principal
-	ctx, stop := s.streams.open(ctx, principal)
+	ctx, stop, err := s.streams.open(ctx, principal)
+	if err != nil {
+		return nil, err
+	}
 	events, err := s.executions.Watch(ctx, principal.WorkspaceID, request.ExecutionID)
 	if err != nil {
 		stop()

@@ -76,6 +76,9 @@ func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if wait := retryAfter(failure); wait > 0 {
 		header.Set("Retry-After", strconv.Itoa(wait))
+		if failure.Code == fault.RateLimited {
+			f.giveBack(header, call, wait)
+		}
 	}
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("Cache-Control", "no-store")

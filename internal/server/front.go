@@ -21,6 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/gate"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
 
@@ -33,6 +34,7 @@ type front struct {
 	foreign  http.CrossOriginProtection // what browsers send for pages of other sites
 	repeat   repeatCheck
 	book     *audit.Book // of what is denied; nil where nobody is asked who they are
+	limiter  *ratelimit.Limiter
 	proxies  auth.Proxies
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
@@ -231,6 +233,9 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 	if id := call.workspaceID(); id != uuid.Nil {
 		// From here on the database shows this request its own workspace only.
 		*r = *r.WithContext(audit.By(postgres.Scope(r.Context(), id), call.actor()))
+	}
+	if operation.Signed {
+		return f.take(w, r, operation, call)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/idempotency"
 	"github.com/weft-automation/weft/internal/person"
+	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
 
@@ -24,7 +25,8 @@ type call struct {
 	member    person.Member       // who signed in; zero where nobody did
 	visit     visit               // how a person comes
 	failed    fault.Code
-	media     string // of the answer 200, as the caller likes it best
+	media     string             // of the answer 200, as the caller likes it best
+	taken     ratelimit.Decision // of the workspace's limits; zero where nothing was taken
 
 	path           string
 	bodyHash       [sha256.Size]byte

@@ -26,6 +26,7 @@ import (
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/person"
+	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/telemetry"
 	"github.com/weft-automation/weft/internal/workspace"
 )
@@ -41,6 +42,7 @@ type Deps struct {
 	Workspaces *workspace.Service
 	Keys       *auth.Keys
 	Audit      *audit.Book
+	Limiter    *ratelimit.Limiter
 	Proxies    auth.Proxies                  // whose X-Forwarded-For is believed
 	ReadyFunc  func(context.Context) []Check // what /readyz looks at
 	Docs       *http.ServeMux                // GET /docs and what is below it; nil: nothing is there
@@ -62,7 +64,7 @@ func New(deps Deps) (http.Handler, error) {
 		return nil, fmt.Errorf("build the catalogue: %w", err)
 	}
 	f := &front{
-		contract: document, verify: deps.Verifier.Verify, find: deps.People.Find, repeat: deps.Executions.CheckRepeat, proxies: deps.Proxies,
+		contract: document, verify: deps.Verifier.Verify, find: deps.People.Find, repeat: deps.Executions.CheckRepeat, limiter: deps.Limiter, proxies: deps.Proxies,
 		book:    deps.Audit,
 		metrics: deps.Metrics, log: deps.Log, timeouts: defaultTimeouts,
 	}
@@ -74,11 +76,12 @@ func New(deps Deps) (http.Handler, error) {
 		audit:      deps.Audit,
 		callbacks:  deps.Callbacks,
 		guard:      deps.Guard,
+		limiter:    deps.Limiter,
 		catalogue:  catalogue,
 		document:   document,
 		ready:      deps.ReadyFunc,
 		streams: streams{
-			verifier: deps.Verifier, draining: deps.Draining, spread: drainSpread,
+			verifier: deps.Verifier, limiter: deps.Limiter, draining: deps.Draining, spread: drainSpread,
 			running: deps.Streams, metrics: deps.Metrics, log: deps.Log,
 		},
 	}, deps.Docs)
@@ -105,6 +108,7 @@ type Server struct {
 	audit      *audit.Book
 	callbacks  *callback.Service
 	guard      *egress.Guard
+	limiter    *ratelimit.Limiter
 	catalogue  *catalog.Catalog
 	document   *contract.Contract
 	ready      func(context.Context) []Check

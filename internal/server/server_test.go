@@ -201,8 +201,8 @@ func TestStreamsEndWhenTheProcessDrains(t *testing.T) {
 	events <- api.ComponentExecutionEvent{Status: status.ExecutionExecuting}
 	s.operations.stream = func(ctx context.Context) (api.StreamComponentExecutionResponseObject, error) {
 		all := streams{verifier: verifier, draining: draining, spread: 50 * time.Millisecond, log: s.front.log}
-		ctx, stop := all.open(ctx, auth.Principal{KeyID: uuid.Max})
-		return executionStream{ctx: ctx, stop: stop, events: events, streams: all}, nil
+		ctx, stop, err := all.open(ctx, auth.Principal{KeyID: uuid.Max})
+		return executionStream{ctx: ctx, stop: stop, events: events, streams: all}, err
 	}
 	answer := s.open(t, getPath+"/stream")
 	close(draining)

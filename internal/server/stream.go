@@ -10,6 +10,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/sse"
 	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/telemetry"
@@ -22,6 +23,7 @@ const drainSpread = 3 * time.Second
 // streams is what every event stream needs.
 type streams struct {
 	verifier *auth.Verifier
+	limiter  *ratelimit.Limiter
 	draining <-chan struct{}
 	spread   time.Duration   // drainSpread; tests shorten it
 	running  *sync.WaitGroup // counts the open ones; nil: nobody waits for them
@@ -31,11 +33,19 @@ type streams struct {
 
 // open gives a stream of the principal its context. It outlives the handler and
 // keeps nothing of the request but its id; it ends when the key is revoked, and
-// by stop.
-func (s streams) open(ctx context.Context, principal auth.Principal) (_ context.Context, stop context.CancelFunc) {
+// by stop. A workspace that has as many streams as it may is refused.
+func (s streams) open(ctx context.Context, principal auth.Principal) (_ context.Context, stop context.CancelFunc, err error) {
+	closed, err := s.limiter.Open(ctx, principal.WorkspaceID, ratelimit.Stream)
+	if err != nil {
+		return nil, nil, err
+	}
 	own := postgres.Scope(telemetry.WithRequest(context.Background(), telemetry.RequestID(ctx)), principal.WorkspaceID)
 	telemetry.Identify(own, principal.WorkspaceID, principal.KeyID)
-	return s.verifier.UntilRevoked(own, principal)
+	own, forget := s.verifier.UntilRevoked(own, principal)
+	return own, func() {
+		forget()
+		closed()
+	}, nil
 }
 
 // executionStream answers with the events of an execution. It holds its

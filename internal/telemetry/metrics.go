@@ -32,6 +32,7 @@ type Metrics struct {
 	authFailures   *prometheus.CounterVec
 	auditLost      prometheus.Counter
 	refusals       *prometheus.CounterVec
+	limits         *prometheus.CounterVec
 	submitted      *prometheus.CounterVec
 	replayed       prometheus.Counter
 	finished       *prometheus.CounterVec
@@ -75,6 +76,7 @@ func (m *Metrics) registerServing(r *prometheus.Registry) {
 	m.authFailures = counterVec(r, "weft_auth_failures_total", "Requests refused by authentication.", "reason")
 	m.auditLost = counter(r, "weft_audit_denials_lost_total", "Refusals (403) that were not written into the audit log: too many, or the database was away.")
 	m.refusals = counterVec(r, "weft_refusals_total", "Requests refused by a limit.", "limit")
+	m.limits = counterVec(r, "weft_limit_decisions_total", "Decisions on limits of workspaces, by where they were made: store, memory (a refusal that the store need not be asked for), or degraded, because the store was slow or down.", "by", "outcome")
 	m.streams = gaugeVec(r, "weft_streams_open", "Open event streams.", "kind")
 	m.waits = gauge(r, "weft_inline_waits_open", "Requests that wait for a result inline.")
 	m.ready = gaugeVec(r, "weft_ready", "1 when a readiness check passes.", "check")
@@ -156,6 +158,19 @@ func (m *Metrics) AuditLost() {
 	if m != nil {
 		m.auditLost.Inc()
 	}
+}
+
+// LimitDecided counts a decision on a limit of a workspace: by is store, memory or
+// degraded.
+func (m *Metrics) LimitDecided(by string, allowed bool) {
+	if m == nil {
+		return
+	}
+	outcome := "refused"
+	if allowed {
+		outcome = "allowed"
+	}
+	m.limits.WithLabelValues(by, outcome).Inc()
 }
 
 // StreamOpened counts an open stream until the returned function is called.

@@ -70,6 +70,16 @@ func (s *Service) ListOf(ctx context.Context, userID uuid.UUID, limit int, curso
 	return page, nil
 }
 
+// Terms gives the plan of a workspace and the terms that it runs on. It needs a
+// connection that sees the workspace. An unknown one is an error.
+func Terms(ctx context.Context, conn postgres.DB, id uuid.UUID) (plan.Name, plan.Terms, error) {
+	row, err := db.New().WorkspaceGet(ctx, conn, id)
+	if err != nil {
+		return "", plan.Terms{}, fmt.Errorf("read the terms of a workspace: %w", err)
+	}
+	return plan.Name(row.Plan), terms(row), nil
+}
+
 // terms are those of the plan, but for what is agreed otherwise.
 func terms(row db.WorkspaceGetRow) plan.Terms {
 	t := plan.Name(row.Plan).Terms()

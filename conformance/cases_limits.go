@@ -1,0 +1,331 @@
+package conformance
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/gen/api"
+)
+
+var workspaces = []probe.Need{probe.NeedWorkspace}
+
+var limitCases = []Case{
+	{Part: "8.1, 4.1.3, D6.fields", Name: "limits/200 what is left after reads and submits", Run: limitCosts, Needs: workspaces},
+	{Part: "D6.fields", Name: "limits/200 every signed operation tells what is left", Run: limitFields, Needs: []probe.Need{probe.NeedWorkspace, probe.NeedNear}},
+	{Part: "8.plan, D6.second, D6.hour", Name: "limits/200 the limits of each plan", Run: limitPlans, Needs: workspaces},
+	{Part: "8.2, 7.429, D6.retry, D6.second", Name: "RL03 who waits as Retry-After says is let in", Run: limitObeyed, Needs: workspaces},
+	{Part: "D6.refused, D6.fields, 8.2", Name: "RL07 refused requests cost nothing, and the fields agree", Run: limitRefused, Needs: workspaces},
+	{Part: "8.workspace", Name: "limits/429 leaves other workspaces and other keys as they are", Run: limitWorkspaces, Needs: workspaces},
+	{Part: "8.3", Name: "limits/429 comes before what a call costs", Run: limitBalance, Needs: workspaces},
+	{Part: "D6.refused, D1.8.order", Name: "RL06 strangers do not use a workspace's limits up", Run: limitStrangers, Needs: workspaces},
+	{Part: "D6.waits", Name: "RL09 calls that wait inline", Run: limitWaits, Needs: []probe.Need{probe.NeedWorkspace, probe.NeedNear}},
+	{Part: "D6.streams", Name: "RL09 open streams", Run: limitStreams, Needs: []probe.Need{probe.NeedWorkspace, probe.NeedNear}},
+}
+
+const limitsPath = "/v1/sdk/limits"
+
+// customer makes a workspace and signs as it.
+func customer(t *probe.Trial, plan string) probe.Signing {
+	credentials, err := t.Target().NewWorkspace(t.Context(), plan)
+	t.NoError("make a workspace", err)
+	return probe.Signing{As: &credentials}
+}
+
+var rateItem = regexp.MustCompile(`^"(second|hour)"((?:;[a-z]=[0-9]+)+)$`)
+
+// rates reads one of the fields: name, then parameter.
+func rates(t *probe.Trial, answer probe.Answer, field string) map[string]map[string]int {
+	items := map[string]map[string]int{}
+	for item := range strings.SplitSeq(answer.Header.Get(field), ", ") {
+		match := rateItem.FindStringSubmatch(item)
+		t.Check(match != nil, "%s: %q", field, answer.Header.Get(field))
+		items[match[1]] = map[string]int{}
+		for parameter := range strings.SplitSeq(match[2][1:], ";") {
+			n, err := strconv.Atoi(parameter[2:])
+			t.NoError(field, err)
+			items[match[1]][parameter[:1]] = n
+		}
+	}
+	return items
+}
+
+// retryAfter is the header of a refusal.
+func retryAfter(t *probe.Trial, answer probe.Answer) time.Duration {
+	seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
+	t.Check(err == nil && seconds >= 1, "Retry-After %q", answer.Header.Get("Retry-After"))
+	return time.Duration(seconds) * time.Second
+}
+
+func submit(t *probe.Trial, call probe.Call, as probe.Signing) probe.Request {
+	return probe.Request{Method: http.MethodPost, Path: probe.Components, Body: t.JSON(call), Sign: as}
+}
+
+// quiet waits until the workspace's bucket is full again.
+func quiet(t *probe.Trial) { wait(t, 1100*time.Millisecond) }
+
+func wait(t *probe.Trial, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+		t.Fatalf("the case's time is up")
+	}
+}
+
+func limitCosts(t *probe.Trial) {
+	as := customer(t, "professional")
+	hour := 45_000
+	for i, c := range []struct {
+		request probe.Request
+		status  int
+		cost    int
+	}{
+		{probe.Request{Path: limitsPath, Sign: as}, 200, 1},
+		{submit(t, probe.RandomUUID(), as), 200, 2},
+		{probe.Request{Path: probe.Executions, Sign: as}, 200, 1},
+		{probe.Request{Path: probe.Components, Sign: as}, 200, 1},
+		{probe.Request{Path: probe.Components + "/RANDOM_UUID", Sign: as}, 200, 1},
+		// Not only successes are counted, and count in their answers.
+		{probe.Request{Path: probe.Execution("0193f1c0-0000-7000-8000-000000000000"), Sign: as}, 404, 1},
+		{probe.Request{Method: http.MethodPost, Path: probe.Components, Body: []byte("{"), Sign: as}, 400, 2},
+		{probe.Request{Path: probe.Executions + "?limit=0", Sign: as}, 400, 1},
+		{probe.Request{Path: limitsPath, Sign: as, Header: http.Header{"Accept": {"text/html"}}}, 406, 1},
+	} {
+		answer := t.Do(c.request)
+		t.Equal("status", answer.Status, c.status)
+		hour -= c.cost
+		left := rates(t, answer, "RateLimit")
+		t.Equal(fmt.Sprintf("left of the hour after request %d", i+1), left["hour"]["r"], hour)
+		t.Check(left["second"]["r"] >= 0 && left["second"]["r"] <= 25-c.cost, "left of the second: %d", left["second"]["r"])
+	}
+	limits := probe.Decode[api.Limits](t, t.Do(probe.Request{Path: limitsPath, Sign: as}))
+	t.Equal("requestsPerHour.remaining", *limits.RequestsPerHour.Remaining, int32(hour-1))
+	open := t.Get("/healthz")
+	t.Equal("RateLimit of an open operation", open.Header.Get("RateLimit")+open.Header.Get("RateLimit-Policy"), "")
+}
+
+func limitFields(t *probe.Trial) {
+	as := customer(t, "professional")
+	check := func(answer probe.Answer) probe.Answer {
+		t.Equal("status", answer.Status, http.StatusOK)
+		t.Equal("RateLimit-Policy", answer.Header.Get("RateLimit-Policy"), `"second";q=25;w=1, "hour";q=45000;w=3600`)
+		left := rates(t, answer, "RateLimit")
+		t.Check(len(left) == 2 && left["hour"]["r"] < 45_000 && left["second"]["r"] < 25, "RateLimit %v", left)
+		return answer
+	}
+	receiver := t.Receiver("")
+	id := probe.Decode[api.ComponentExecution](t, check(t.Do(submit(t, called(probe.RandomUUID(), receiver, "").Waiting(15000), as)))).ID.String()
+	for _, path := range []string{
+		limitsPath, probe.Components, probe.Components + "/RANDOM_UUID", probe.Executions, probe.Execution(id), probe.Execution(id) + "/callback-attempts",
+	} {
+		check(t.Do(probe.Request{Path: path, Sign: as}))
+	}
+	check(t.Do(probe.Request{Method: http.MethodPost, Path: probe.Execution(id) + "/replay-callback", Sign: as}))
+	check(probe.Answer{Status: http.StatusOK, Header: t.StreamOf(probe.Request{Path: probe.Execution(id) + "/stream", Sign: as}).Header})
+}
+
+func limitPlans(t *probe.Trial) {
+	for plan, want := range map[string]struct{ rps, rph, waits, streams int32 }{
+		"starter": {5, 9_000, 20, 10}, "growth": {10, 18_000, 20, 50}, "professional": {25, 45_000, 20, 500},
+	} {
+		answer := t.Do(probe.Request{Path: limitsPath, Sign: customer(t, plan)})
+		got := probe.Decode[api.Limits](t, answer)
+		t.Equal("plan", string(got.Plan), plan)
+		t.Equal("limits of "+plan,
+			[]int32{*got.RequestsPerSecond.Limit, *got.RequestsPerHour.Limit, *got.InlineWaits.Limit, *got.Streams.Limit},
+			[]int32{want.rps, want.rph, want.waits, want.streams})
+		t.Equal("what is left", []int32{*got.RequestsPerSecond.Remaining, *got.RequestsPerHour.Remaining, got.InlineWaits.Open, got.Streams.Open},
+			[]int32{want.rps - 1, want.rph - 1, 0, 0})
+		policy := rates(t, answer, "RateLimit-Policy")
+		t.Equal("RateLimit-Policy", policy, map[string]map[string]int{
+			"second": {"q": int(want.rps), "w": 1}, "hour": {"q": int(want.rph), "w": 3600},
+		})
+	}
+	answer := t.Do(probe.Request{Path: limitsPath, Sign: customer(t, "enterprise")})
+	got := probe.Decode[api.Limits](t, answer)
+	t.Check(got.RequestsPerSecond.Limit == nil && got.RequestsPerHour.Remaining == nil && got.InlineWaits.Limit == nil && got.Streams.Limit == nil,
+		"enterprise has limits of its own: %s", answer.Body)
+	t.Equal("RateLimit-Policy of enterprise", answer.Header.Get("RateLimit-Policy"), "")
+}
+
+// limitObeyed is refused twenty times and let in each time it has waited.
+func limitObeyed(t *probe.Trial) {
+	as := customer(t, "starter")
+	request := submit(t, probe.RandomUUID(), as)
+	for range 20 {
+		answer := t.Do(request)
+		for range 20 {
+			if answer.Status != http.StatusOK {
+				break
+			}
+			answer = t.Do(request)
+		}
+		p := t.Problem(answer, http.StatusTooManyRequests, "RATE_LIMITED")
+		t.Equal("reason", probe.Reason(p), "requests_per_second")
+		t.Equal("retryable", p.Retryable, true)
+		pause := retryAfter(t, answer)
+		t.Equal("Retry-After", pause, time.Second)
+		wait(t, pause)
+		answer = t.Do(request)
+		t.Check(answer.Status == http.StatusOK, "refused after Retry-After: %d %s", answer.Status, answer.Body)
+	}
+}
+
+func limitRefused(t *probe.Trial) {
+	as := customer(t, "starter")
+	request := probe.Request{Path: limitsPath, Sign: as}
+	allowed, refused := 0, 0
+	for range 40 {
+		answer := t.Do(request)
+		left := rates(t, answer, "RateLimit")
+		if answer.Status == http.StatusOK {
+			allowed++
+			continue
+		}
+		refused++
+		t.Problem(answer, http.StatusTooManyRequests, "RATE_LIMITED")
+		t.Equal("left of the second", left["second"]["r"], 0)
+		for name, item := range left {
+			at, told := item["t"]
+			t.Check(!told || time.Duration(at)*time.Second <= retryAfter(t, answer), "%s: t=%d and Retry-After %v", name, at, retryAfter(t, answer))
+		}
+		t.Check(answer.Header.Get("RateLimit-Policy") != "", "a refusal without RateLimit-Policy")
+	}
+	t.Check(refused > 0, "40 requests and no limit")
+	quiet(t)
+	answer := t.Do(request)
+	t.Equal("left of the hour", rates(t, answer, "RateLimit")["hour"]["r"], 9000-allowed-1)
+	t.Equal("left of the second", rates(t, answer, "RateLimit")["second"]["r"], 4)
+}
+
+// useUp asks until it is refused.
+func useUp(t *probe.Trial, as probe.Signing) {
+	for range 60 {
+		if t.Do(probe.Request{Path: probe.Executions, Sign: as}).Status == http.StatusTooManyRequests {
+			return
+		}
+	}
+	t.Fatalf("60 requests and no limit")
+}
+
+func limitWorkspaces(t *probe.Trial) {
+	flooded, other := customer(t, "starter"), customer(t, "starter")
+	useUp(t, flooded)
+	answer := t.Do(probe.Request{Path: limitsPath, Sign: other})
+	t.Equal("left to another workspace", rates(t, answer, "RateLimit")["second"]["r"], 4)
+}
+
+// limitBalance is refused for the rate whatever the workspace has: the same with
+// credits, and with none.
+func limitBalance(t *probe.Trial) {
+	as := customer(t, "starter")
+	var codes []int
+	for range 30 {
+		codes = append(codes, t.Do(submit(t, probe.RandomUUID(), as)).Status)
+	}
+	t.Check(slices.Contains(codes, http.StatusTooManyRequests), "30 submits: %v", codes)
+}
+
+func limitStrangers(t *probe.Trial) {
+	as := customer(t, "starter")
+	stranger := as
+	stranger.Method = "PUT"
+	hour := rates(t, t.Do(probe.Request{Path: limitsPath, Sign: as}), "RateLimit")["hour"]["r"]
+	for range 200 {
+		answer := t.Do(probe.Request{Path: limitsPath, Sign: stranger})
+		t.Equal("status", answer.Status, http.StatusUnauthorized)
+		t.Equal("what a stranger learns", answer.Header.Get("RateLimit")+answer.Header.Get("RateLimit-Policy"), "")
+	}
+	quiet(t)
+	left := rates(t, t.Do(probe.Request{Path: limitsPath, Sign: as}), "RateLimit")
+	t.Equal("left of the hour", left["hour"]["r"], hour-1)
+	t.Equal("left of the second", left["second"]["r"], 4)
+}
+
+// patiently sends a request until no rate refuses it.
+func patiently(t *probe.Trial, request probe.Request) probe.Answer {
+	for {
+		answer := t.Do(request)
+		if answer.Status != http.StatusTooManyRequests || strings.Contains(string(answer.Body), `"inline_waits"`) || strings.Contains(string(answer.Body), `"streams"`) {
+			return answer
+		}
+		wait(t, retryAfter(t, answer))
+	}
+}
+
+func limitWaits(t *probe.Trial) {
+	as := customer(t, "professional")
+	url, letGo, _ := held(t)
+	var waiters sync.WaitGroup
+	faults := make([]error, 20)
+	for i := range faults {
+		waiters.Go(func() {
+			faults[i] = probe.Caught(func() {
+				t.Equal("a call that waits", patiently(t, submit(t, probe.Fetch(url).Waiting(15000), as)).Status, http.StatusOK)
+			})
+		})
+	}
+	defer func() {
+		letGo()
+		waiters.Wait()
+		for _, err := range faults {
+			t.NoError("a call that waits", err)
+		}
+	}()
+	open := func() int32 {
+		return probe.Decode[api.Limits](t, patiently(t, probe.Request{Path: limitsPath, Sign: as})).InlineWaits.Open
+	}
+	t.Until("20 wait", 12*time.Second, func() bool { return open() == 20 })
+	quiet(t)
+	before := rates(t, t.Do(probe.Request{Path: limitsPath, Sign: as}), "RateLimit")["hour"]["r"]
+	answer := t.Do(submit(t, probe.Fetch(url).Waiting(15000), as))
+	p := t.Problem(answer, http.StatusTooManyRequests, "RATE_LIMITED")
+	t.Equal("reason", probe.Reason(p), "inline_waits")
+	retryAfter(t, answer)
+	t.Equal("left after the refusal", rates(t, answer, "RateLimit")["hour"]["r"], before)
+	t.Until("the refusal costs nothing", 5*time.Second, func() bool {
+		before--
+		return rates(t, t.Do(probe.Request{Path: limitsPath, Sign: as}), "RateLimit")["hour"]["r"] >= before
+	})
+	t.Equal("a call that does not wait", patiently(t, submit(t, probe.RandomUUID(), as)).Status, http.StatusOK)
+}
+
+func limitStreams(t *probe.Trial) {
+	as := customer(t, "starter")
+	url, letGo, _ := held(t)
+	defer letGo()
+	id := probe.Decode[api.ComponentExecution](t, patiently(t, submit(t, probe.Fetch(url), as))).ID.String()
+	request := probe.Request{Path: probe.Execution(id) + "/stream", Sign: as}
+	var streams []*probe.Stream
+	for i := range 10 {
+		if i%4 == 2 {
+			quiet(t)
+		}
+		stream := t.StreamOf(request)
+		_, ok := stream.Next()
+		t.Check(ok, "a stream ended")
+		t.Check(stream.Header.Get("RateLimit") != "", "a stream without RateLimit")
+		streams = append(streams, stream)
+	}
+	quiet(t)
+	limits := probe.Decode[api.Limits](t, t.Do(probe.Request{Path: limitsPath, Sign: as}))
+	t.Equal("streams.open", limits.Streams.Open, int32(10))
+	answer := t.Do(request)
+	p := t.Problem(answer, http.StatusTooManyRequests, "RATE_LIMITED")
+	t.Equal("reason", probe.Reason(p), "streams")
+	retryAfter(t, answer)
+	streams[0].Close()
+	t.Until("a stream that was closed makes room", 20*time.Second, func() bool {
+		wait(t, 300*time.Millisecond)
+		return probe.Decode[api.Limits](t, patiently(t, probe.Request{Path: limitsPath, Sign: as})).Streams.Open < 10
+	})
+	quiet(t)
+	_, ok := t.StreamOf(request).Next()
+	t.Check(ok, "no stream after one was closed")
+}

@@ -1,0 +1,394 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/workspace"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patient is the patience of tests of what a store decides that answers, however
+// busy the machine is.
+const patient = 10 * time.Second
+
+// nodes are limiters on one database, as so many processes have them.
+type nodes struct {
+	owner    *pgxpool.Pool
+	limiters []*Limiter
+	metrics  []*telemetry.Metrics
+}
+
+func start(t *testing.T, n int, patience time.Duration) *nodes {
+	t.Helper()
+	dsn := pgtest.DSN(t)
+	all := &nodes{owner: open(t, dsn, postgres.Owner)}
+	for range n {
+		metrics := telemetry.NewMetrics("test")
+		limiter, err := New(open(t, dsn, postgres.System), metrics, patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		running.Go(func() { limiter.Run(ctx) })
+		t.Cleanup(func() {
+			cancel()
+			running.Wait()
+			limiter.Close(context.Background())
+		})
+		all.limiters, all.metrics = append(all.limiters, limiter), append(all.metrics, metrics)
+	}
+	return all
+}
+
+func open(t *testing.T, dsn string, role postgres.Role) *pgxpool.Pool {
+	t.Helper()
+	pool, err := postgres.Open(t.Context(), dsn, "limits", role, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// workspace makes one, perhaps with terms of its own, and has every node know them.
+func (n *nodes) workspace(t *testing.T, name plan.Name, custom ...string) uuid.UUID {
+	t.Helper()
+	id, err := workspace.Create(t.Context(), n.owner, workspace.CreateParams{Name: uuid.NewString(), Plan: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range custom {
+		if _, err := n.owner.Exec(t.Context(), "UPDATE workspaces SET "+change+" WHERE id = $1", id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range n.limiters {
+		for _, _, known := l.Terms(t.Context(), id); !known; _, _, known = l.Terms(t.Context(), id) {
+			<-time.After(10 * time.Millisecond)
+		}
+	}
+	return id
+}
+
+// decisions is how many decisions a node made.
+func (n *nodes) decisions(t *testing.T, node int, by, outcome string) (sum float64) {
+	t.Helper()
+	families, err := n.metrics[node].Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if text := m.String(); family.GetName() == "weft_limit_decisions_total" && strings.Contains(text, `"`+by+`"`) && strings.Contains(text, `"`+outcome+`"`) {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// Nodes that are asked at once let in together what one would.
+func TestRL02NodesShareOneBucket(t *testing.T) {
+	n := start(t, 3, patient)
+	id := n.workspace(t, plan.Professional)
+	var allowed atomic.Int64
+	var all sync.WaitGroup
+	began := time.Now()
+	for i := range 90 {
+		all.Go(func() {
+			cost := 1 + i%2
+			if n.limiters[i%3].Take(t.Context(), id, cost).Allowed {
+				allowed.Add(int64(cost))
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(began)
+	if got, most := allowed.Load(), 25*(took.Seconds()+1); got < 25 || float64(got) > most {
+		t.Errorf("%d were let in within %v, want 25 to %v", got, took, most)
+	}
+}
+
+// A flood that is refused does not reach the store, and the refusals are those
+// that it would give.
+func TestRL03AFloodStaysOutside(t *testing.T) {
+	n := start(t, 1, patient)
+	l, id := n.limiters[0], n.workspace(t, plan.Starter)
+	let, began := 0, time.Now()
+	for range 2000 {
+		d := l.Take(t.Context(), id, 2)
+		if d.Allowed {
+			let += 2
+		} else if d.RetryAfter() != 1 || d.Violated != Second || d.Second.Remaining > 1 {
+			t.Fatalf("%+v", d)
+		}
+	}
+	took := time.Since(began)
+	if most := 5 * (took.Seconds() + 1); float64(let) > most {
+		t.Errorf("%d in %v", let, took)
+	}
+	if trips := n.decisions(t, 0, "store", "refused") + n.decisions(t, 0, "store", "allowed"); trips > 10+10*took.Seconds() {
+		t.Errorf("%v trips to the store in %v", trips, took)
+	}
+}
+
+func TestARefundIsThereForAllNodes(t *testing.T) {
+	n := start(t, 2, patient)
+	id := n.workspace(t, plan.Starter, "custom_rps = 1, custom_rph = 2")
+	first := n.limiters[0].Take(t.Context(), id, 2)
+	if again := n.limiters[1].Take(t.Context(), id, 2); !first.Allowed || again.Allowed {
+		t.Fatalf("%+v, %+v", first, again)
+	}
+	if after := n.limiters[0].Refund(id, first); after.Hour.Remaining != 2 {
+		t.Errorf("%+v", after)
+	}
+	within(t, 3*time.Second, "the other node lets it in", func() bool { return n.limiters[1].Take(t.Context(), id, 2).Allowed })
+}
+
+// The store is blocked: each decision comes in time, by a limit of the same
+// numbers; when it is back, it is told.
+func TestRL10StoreBlocked(t *testing.T) {
+	n := start(t, 1, Patience)
+	l, id, strange := n.limiters[0], n.workspace(t, plan.Growth), n.workspace(t, plan.Starter)
+	if !l.Take(t.Context(), id, 1).Allowed {
+		t.Fatal("the first is refused")
+	}
+	tx, err := n.owner.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE rate_limits, open_calls IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	began, asks, let, late := time.Now(), 0, 0, 0
+	for time.Since(began) < 2*time.Second {
+		asked := time.Now()
+		asks++
+		if l.Take(t.Context(), id, 1).Allowed {
+			let++
+		}
+		if took := time.Since(asked); took > 50*time.Millisecond {
+			late++
+			t.Logf("a decision took %v", took)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	if late > asks/10 { // a busy machine
+		t.Errorf("%d of %d decisions were late", late, asks)
+	}
+	if got, most := float64(let), 10*(time.Since(began).Seconds()+1); got < 15 || got > most {
+		t.Errorf("%d were let in, want 15 to %v", let, most)
+	}
+	if d := l.Take(t.Context(), strange, 2); !d.Allowed {
+		t.Errorf("a workspace that was never seen: %+v", d)
+	}
+	asked := time.Now()
+	closed, err := l.Open(t.Context(), id, Wait)
+	if took := time.Since(asked); err != nil || took > 100*time.Millisecond {
+		t.Errorf("a wait: %v after %v", err, took)
+	}
+	if got := n.decisions(t, 0, "degraded", "allowed"); got < 15 {
+		t.Errorf("%v degraded decisions are counted", got)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 5*time.Second, "the store decides again", func() bool {
+		before := n.decisions(t, 0, "store", "allowed")
+		l.Take(t.Context(), id, 1)
+		return n.decisions(t, 0, "store", "allowed") > before
+	})
+	var state State
+	within(t, 5*time.Second, "the store knows what was let in", func() bool {
+		l.Take(t.Context(), id, 1)
+		var data []byte
+		if err := n.owner.QueryRow(t.Context(), "SELECT state FROM rate_limits WHERE workspace_id = $1", id).Scan(&data); err != nil {
+			t.Fatal(err)
+		}
+		return state.UnmarshalBinary(data) == nil && state.sum >= int64(let)
+	})
+	closed()
+}
+
+// The store is away altogether.
+func TestRL10StoreDown(t *testing.T) {
+	n := start(t, 1, Patience)
+	l, id := n.limiters[0], n.workspace(t, plan.Starter)
+	l.db.(*pgxpool.Pool).Close()
+	let := 0
+	for range 50 {
+		if l.Take(t.Context(), id, 1).Allowed {
+			let++
+		}
+	}
+	if let < 5 || let > 12 {
+		t.Errorf("%d were let in", let)
+	}
+	if d := l.Take(t.Context(), uuid.New(), 1); !d.Allowed || d.PolicyField() != "" {
+		t.Errorf("a workspace whose terms nobody knows: %+v", d)
+	}
+}
+
+// A change of plan, and of what was agreed, is in force on every node in time.
+func TestRL12PlanChanges(t *testing.T) {
+	n := start(t, 2, patient)
+	id := n.workspace(t, plan.Starter)
+	for _, c := range []struct {
+		change string
+		want   string
+	}{
+		{"custom_rps = 7, custom_rph = 70", `"second";q=7;w=1, "hour";q=70;w=3600`},
+		{"plan = 'enterprise', custom_rps = NULL, custom_rph = NULL", ""},
+	} {
+		if _, err := n.owner.Exec(t.Context(), "UPDATE workspaces SET "+c.change); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 5*time.Second, c.change, func() bool {
+			return n.limiters[0].Take(t.Context(), id, 1).PolicyField() == c.want && n.limiters[1].Take(t.Context(), id, 1).PolicyField() == c.want
+		})
+	}
+}
+
+// Two nodes are asked for far more than may be open: exactly the cap is.
+func TestRL09CapsHoldOverAllNodes(t *testing.T) {
+	n := start(t, 2, patient)
+	id := n.workspace(t, plan.Starter)
+	other := n.workspace(t, plan.Starter)
+	for kind, c := range map[Kind]struct {
+		tries, cap int
+		reason     string
+	}{Wait: {200, 20, "inline_waits"}, Stream: {500, 10, "streams"}} {
+		var mu sync.Mutex
+		var open []func()
+		refused := 0
+		var all sync.WaitGroup
+		for i := range c.tries {
+			all.Go(func() {
+				closed, err := n.limiters[i%2].Open(t.Context(), id, kind)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					open = append(open, closed)
+					return
+				}
+				f, ok := err.(*fault.Error)
+				if !ok || f.Code != fault.RateLimited || f.Reason != c.reason || f.RetryAfter < time.Second {
+					t.Errorf("%v", err)
+				}
+				refused++
+			})
+		}
+		all.Wait()
+		if len(open) != c.cap || refused != c.tries-c.cap {
+			t.Errorf("%s: %d are open, %d refused", c.reason, len(open), refused)
+		}
+		for i, l := range n.limiters {
+			if waits, streams := l.OpenCalls(t.Context(), id); [kinds]int{waits, streams}[kind] != c.cap {
+				t.Errorf("node %d knows of %d waits and %d streams", i, waits, streams)
+			}
+		}
+		if closed, err := n.limiters[0].Open(t.Context(), other, kind); err != nil {
+			t.Errorf("another workspace: %v", err)
+		} else {
+			closed()
+		}
+		for _, closed := range open {
+			closed()
+			closed() // again is the same
+		}
+		within(t, 3*time.Second, "all is free again", func() bool {
+			closed, err := n.limiters[1].Open(t.Context(), id, kind)
+			if err == nil {
+				closed()
+			}
+			waits, streams := n.limiters[0].OpenCalls(t.Context(), id)
+			return err == nil && waits == 0 && streams == 0
+		})
+	}
+}
+
+// What a node had open when it died counts until its rows expire; what a node
+// still has open is renewed.
+func TestRL09RowsOfADeadNodeExpire(t *testing.T) {
+	n := start(t, 1, patient)
+	id := n.workspace(t, plan.Starter)
+	dead := func(expires string) {
+		_, err := n.owner.Exec(t.Context(), `INSERT INTO open_calls (workspace_id, node, waits, expires_at)
+			VALUES ($1, $2, 20, now() + $3::interval) ON CONFLICT (workspace_id, node) DO UPDATE SET expires_at = excluded.expires_at`, id, uuid.Max, expires)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dead("1 minute")
+	if _, err := n.limiters[0].Open(t.Context(), id, Wait); err == nil {
+		t.Error("what another node has open is not counted")
+	}
+	dead("-1 second")
+	closed, err := n.limiters[0].Open(t.Context(), id, Wait)
+	if err != nil {
+		t.Fatalf("what a dead node had open is counted: %v", err)
+	}
+	defer closed()
+	left := func() (left time.Duration) {
+		if err := n.owner.QueryRow(t.Context(), "SELECT expires_at - now() FROM open_calls WHERE node = $1", n.limiters[0].node).Scan(&left); err != nil {
+			t.Fatal(err)
+		}
+		return left
+	}
+	before := left()
+	within(t, renewEvery+2*time.Second, "it is renewed", func() bool { now := left(); defer func() { before = now }(); return now > before })
+}
+
+func within(t *testing.T, limit time.Duration, what string, yes func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !yes(); <-time.After(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}
+
+// BenchmarkTake is the price of a decision that goes to the store, with as many
+// asking at once as there are.
+func BenchmarkTake(b *testing.B) {
+	pool := pgtest.DB(b)
+	l, err := New(pool, nil, Patience)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close(context.Background())
+	id, err := workspace.Create(b.Context(), pool, workspace.CreateParams{Name: "bench", Plan: plan.Growth})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := pool.Exec(b.Context(), "UPDATE workspaces SET custom_rps = 1000000, custom_rph = 2000000000"); err != nil {
+		b.Fatal(err)
+	}
+	for _, callers := range []int{1, 32} {
+		b.Run(fmt.Sprint(callers), func(b *testing.B) {
+			b.SetParallelism(callers)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					l.Take(context.Background(), id, 1)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,86 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/db"
+)
+
+// forgetEvery is how often the rows of nodes that are gone are deleted.
+const forgetEvery = time.Minute
+
+// Run renews what this node has open until ctx ends.
+func (l *Limiter) Run(ctx context.Context) {
+	ticker := time.NewTicker(renewEvery)
+	defer ticker.Stop()
+	var forgot time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		l.renew(ctx)
+		if time.Since(forgot) > forgetEvery {
+			forgot = time.Now()
+			ctx, cancel := context.WithTimeout(ctx, giveUp)
+			_ = queries.OpenCallDeleteExpired(ctx, l.db) // the next time will do
+			cancel()
+		}
+	}
+}
+
+// renew writes anew what this node has open. A failure is the health's to know:
+// the next round comes long before the rows expire.
+func (l *Limiter) renew(ctx context.Context) {
+	l.mu.Lock()
+	var ids []uuid.UUID
+	for id, v := range l.workspaces {
+		if v.stored || v.open != [kinds]int{} {
+			ids = append(ids, id)
+		}
+	}
+	l.mu.Unlock()
+	for len(ids) > 0 && ctx.Err() == nil {
+		n := min(len(ids), 500)
+		ctx, cancel := context.WithTimeout(ctx, giveUp)
+		openings := make([]*opening, n)
+		for i, id := range ids[:n] {
+			openings[i] = &opening{workspaceID: id}
+		}
+		_, _ = l.judge(ctx, openings)
+		cancel()
+		ids = ids[n:]
+	}
+}
+
+// writeOpen writes what this node has open of workspaces.
+func (l *Limiter) writeOpen(ctx context.Context, tx pgx.Tx, ids []uuid.UUID, own map[uuid.UUID][kinds]int) error {
+	some := db.OpenCallUpsertManyParams{Node: l.node, Life: openLife}
+	var none []uuid.UUID
+	for _, id := range ids {
+		open := own[id]
+		if open == [kinds]int{} {
+			none = append(none, id)
+			continue
+		}
+		some.WorkspaceIds = append(some.WorkspaceIds, id)
+		some.Waits, some.Streams = append(some.Waits, int32(open[Wait])), append(some.Streams, int32(open[Stream]))
+	}
+	if len(some.WorkspaceIds) > 0 {
+		if err := queries.OpenCallUpsertMany(ctx, tx, some); err != nil {
+			return fmt.Errorf("write open calls: %w", err)
+		}
+	}
+	if len(none) > 0 {
+		if err := queries.OpenCallDeleteMany(ctx, tx, db.OpenCallDeleteManyParams{WorkspaceIds: none, Node: l.node}); err != nil {
+			return fmt.Errorf("forget open calls: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/contract"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/ratelimit"
+)
+
+// The fields that say what a workspace may ask, and what is left of it.
+const (
+	headerPolicy = "RateLimit-Policy"
+	headerLimit  = "RateLimit"
+)
+
+// overLimit says which limit was hit.
+var overLimit = map[ratelimit.Policy]string{
+	ratelimit.Second: "This workspace makes more requests in a second than its plan allows. Wait as long as Retry-After says.",
+	ratelimit.Hour:   "This workspace has made as many requests in the last hour as its plan allows. Wait as long as Retry-After says.",
+}
+
+// take charges the workspace for the request, or refuses it.
+func (f *front) take(w http.ResponseWriter, r *http.Request, operation *contract.Operation, call *call) error {
+	d := f.limiter.Take(r.Context(), call.principal.WorkspaceID, operation.Cost)
+	call.taken = d
+	if policy := d.PolicyField(); policy != "" {
+		w.Header().Set(headerPolicy, policy)
+		w.Header().Set(headerLimit, d.Field(0))
+	}
+	if d.Allowed {
+		return nil
+	}
+	refusal := fault.New(fault.RateLimited, "%s", overLimit[d.Violated])
+	refusal.Reason, refusal.RetryAfter = string(d.Violated), d.Wait
+	return refusal
+}
+
+// giveBack makes a request that is refused by a limit after all cost nothing
+// (decisions 6), and has the fields agree with Retry-After.
+func (f *front) giveBack(header http.Header, call *call, retryAfter int) {
+	if header.Get(headerPolicy) == "" {
+		return
+	}
+	call.taken = f.limiter.Refund(call.principal.WorkspaceID, call.taken)
+	header.Set(headerLimit, call.taken.Field(retryAfter))
+}
+
+// GetLimits is what the workspace of the key may ask, and what is left of it.
+func (s *Server) GetLimits(ctx context.Context, _ api.GetLimitsRequestObject) (api.GetLimitsResponseObject, error) {
+	call := callOf(ctx)
+	name, terms, known := s.limiter.Terms(ctx, call.principal.WorkspaceID)
+	if !known {
+		return nil, fault.New(fault.Unavailable, "%s", unavailableMessage)
+	}
+	waits, streams := s.limiter.OpenCalls(ctx, call.principal.WorkspaceID)
+	limits := call.taken.Limits()
+	return api.GetLimits200JSONResponse{
+		Plan:              api.Plan(name),
+		RequestsPerSecond: requestLimit(limits.RPS, call.taken.Second),
+		RequestsPerHour:   requestLimit(limits.RPH, call.taken.Hour),
+		InlineWaits:       openLimit(terms.Waits, waits),
+		Streams:           openLimit(terms.Streams, streams),
+	}, nil
+}
+
+// requestLimit is a limit and what is left of it; null where there is none.
+func requestLimit(limit int, left ratelimit.Quota) api.RequestLimit {
+	if limit == 0 {
+		return api.RequestLimit{}
+	}
+	return api.RequestLimit{Limit: new(int32(limit)), Remaining: new(int32(left.Remaining))}
+}
+
+func openLimit(limit, open int) api.OpenLimit {
+	if limit == 0 {
+		return api.OpenLimit{Open: int32(open)}
+	}
+	return api.OpenLimit{Limit: new(int32(limit)), Open: int32(open)}
+}
