@@ -89,7 +89,7 @@ var places = map[string]place{
 		outside: []string{ids, pgx, "golang.org/x/sync"}, why: "keys and principals, no route names",
 	},
 	"internal/person": {
-		level: 3, inside: []string{"gen/", "internal/attempt", "internal/fault", "internal/postgres", "internal/timestamp"},
+		level: 3, inside: []string{"gen/", "internal/attempt", "internal/audit", "internal/fault", "internal/postgres", "internal/timestamp"},
 		outside: []string{ids, pgx, "golang.org/x/crypto"}, why: "people, their sessions and roles; no route names",
 	},
 	"internal/contract": {

@@ -14,9 +14,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/signature"
@@ -69,7 +71,21 @@ func (k *Keys) Create(ctx context.Context, p CreateParams) (Created, error) {
 	if err := p.check(); err != nil {
 		return Created{}, err
 	}
-	return insert(ctx, k.db, p)
+	var made Created
+	err := pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) (err error) {
+		if made, err = insert(ctx, tx, p); err != nil {
+			return err
+		}
+		return tell(ctx, tx, p.WorkspaceID, made.KeyID, "created", map[string]any{"label": made.Label, "allowedWorkflowIds": made.AllowedWorkflowIDs})
+	})
+	return made, err
+}
+
+// tell writes into the audit log what became of a key, with the deed.
+func tell(ctx context.Context, tx pgx.Tx, workspaceID, keyID uuid.UUID, what string, details map[string]any) error {
+	return audit.RecordTx(ctx, tx, audit.Event{
+		WorkspaceID: workspaceID, Action: "api_key." + what, SubjectKind: "api_key", SubjectID: keyID.String(), Details: details,
+	})
 }
 
 func insert(ctx context.Context, conn postgres.DB, p CreateParams) (Created, error) {
@@ -179,12 +195,25 @@ func noKey() error { return fault.New(fault.NotFound, "There is no API key with 
 // Revoke ends a key for good; again is the same. It is refused everywhere within
 // a second, and its streams end within five. An unknown key is NOT_FOUND.
 func (k *Keys) Revoke(ctx context.Context, workspaceID, keyID uuid.UUID) (api.APIKey, error) {
-	row, err := queries.APIKeyRevoke(ctx, k.db, db.APIKeyRevokeParams{WorkspaceID: workspaceID, ID: keyID})
-	switch {
-	case postgres.NotFound(err):
-		return api.APIKey{}, noKey()
-	case err != nil:
-		return api.APIKey{}, fmt.Errorf("revoke API key: %w", err)
+	var row db.APIKeyRevokeRow
+	err := pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) error {
+		before, err := queries.APIKeyGetForUpdate(ctx, tx, db.APIKeyGetForUpdateParams{WorkspaceID: workspaceID, ID: keyID})
+		switch {
+		case postgres.NotFound(err):
+			return noKey()
+		case err != nil:
+			return fmt.Errorf("read API key: %w", err)
+		}
+		if row, err = queries.APIKeyRevoke(ctx, tx, db.APIKeyRevokeParams{WorkspaceID: workspaceID, ID: keyID}); err != nil {
+			return fmt.Errorf("revoke API key: %w", err)
+		}
+		if before.RevokedAt != nil {
+			return nil
+		}
+		return tell(ctx, tx, workspaceID, keyID, "revoked", map[string]any{"label": row.Label})
+	})
+	if err != nil {
+		return api.APIKey{}, err
 	}
 	return record(row), nil
 }

@@ -50,7 +50,9 @@ func (k *Keys) Rotate(ctx context.Context, p RotateParams) (made Created, err er
 		if err != nil {
 			return fmt.Errorf("end API key: %w", err)
 		}
-		return nil
+		return tell(ctx, tx, p.WorkspaceID, p.KeyID, "rotated", map[string]any{
+			"label": old.Label, "replacedBy": made.KeyID, "overlapSeconds": int64(p.Overlap / time.Second),
+		})
 	})
 	return made, err
 }

@@ -67,7 +67,10 @@ func CreateOwner(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, a
 				return err
 			}
 		}
-		return queries.MemberPut(ctx, tx, db.MemberPutParams{WorkspaceID: workspaceID, UserID: person.ID, Role: string(Owner)})
+		if err := queries.MemberPut(ctx, tx, db.MemberPutParams{WorkspaceID: workspaceID, UserID: person.ID, Role: string(Owner)}); err != nil {
+			return err
+		}
+		return tellOfMember(ctx, tx, workspaceID, person.ID, "added", map[string]any{"email": a.Email, "role": Owner, "newPassword": made == 0})
 	})
 	if err != nil {
 		return Person{}, fmt.Errorf("make an owner: %w", err)

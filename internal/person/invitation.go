@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/attempt"
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/timestamp"
@@ -76,7 +77,7 @@ func (s *Service) Invite(ctx context.Context, actor Member, email string, role R
 			return fmt.Errorf("insert invitation: %w", err)
 		}
 		made.CreatedAt, made.ExpiresAt = timestamp.Of(row.CreatedAt), timestamp.Of(row.ExpiresAt)
-		return nil
+		return tellOfInvitation(ctx, tx, actor.WorkspaceID, made.Invitation, "created")
 	})
 	return made, err
 }
@@ -133,11 +134,24 @@ func (s *Service) Disinvite(ctx context.Context, actor Member, id uuid.UUID) (re
 		case row.AcceptedAt != nil:
 			return conflict("invitation_accepted", "The invitation was accepted: remove the member instead.")
 		}
+		again := row.RevokedAt != nil
 		row.RevokedAt, err = queries.InvitationRevoke(ctx, tx, db.InvitationRevokeParams{WorkspaceID: actor.WorkspaceID, ID: id})
 		record = invitationRecord(row)
-		return err
+		if err != nil || again {
+			return err
+		}
+		return tellOfInvitation(ctx, tx, actor.WorkspaceID, record, "revoked")
 	})
 	return record, err
+}
+
+// tellOfInvitation writes into the audit log what became of an invitation, with the
+// deed.
+func tellOfInvitation(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, of api.Invitation, what string) error {
+	return audit.RecordTx(ctx, tx, audit.Event{
+		WorkspaceID: workspaceID, Action: "invitation." + what, SubjectKind: "invitation", SubjectID: of.ID.String(),
+		Details: map[string]any{"email": of.Email, "role": of.Role},
+	})
 }
 
 // Acceptance is what somebody accepts an invitation with.
@@ -239,6 +253,14 @@ func (s *Service) join(ctx context.Context, invited db.InvitationFindRow, member
 		err = queries.MemberInsert(ctx, tx, db.MemberInsertParams{WorkspaceID: invited.WorkspaceID, UserID: member.ID, Role: invited.Role})
 		if err != nil {
 			return fmt.Errorf("insert member: %w", err)
+		}
+		// Whoever accepts was nobody until now.
+		ctx := audit.By(ctx, audit.Actor{Kind: audit.User, ID: member.ID})
+		err = tellOfMember(ctx, tx, invited.WorkspaceID, member.ID, "joined", map[string]any{
+			"email": member.Email, "role": invited.Role, "invitationId": invited.ID,
+		})
+		if err != nil {
+			return err
 		}
 		session, err = begin(ctx, tx, member)
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/timestamp"
@@ -69,7 +70,11 @@ func memberRecord(row db.MemberGetRow) api.Member {
 // owner.
 func (s *Service) SetRole(ctx context.Context, actor Member, userID uuid.UUID, role Role) (record api.Member, err error) {
 	err = s.change(ctx, actor, userID, role, func(tx pgx.Tx) error {
-		return queries.MemberSetRole(ctx, tx, db.MemberSetRoleParams{WorkspaceID: actor.WorkspaceID, UserID: userID, Role: string(role)})
+		err := queries.MemberSetRole(ctx, tx, db.MemberSetRoleParams{WorkspaceID: actor.WorkspaceID, UserID: userID, Role: string(role)})
+		if err != nil || Role(record.Role) == role {
+			return err
+		}
+		return tellOfMember(ctx, tx, actor.WorkspaceID, userID, "changed", map[string]any{"email": record.Email, "role": role, "before": record.Role})
 	}, &record)
 	record.Role = api.Role(role)
 	return record, err
@@ -78,9 +83,19 @@ func (s *Service) SetRole(ctx context.Context, actor Member, userID uuid.UUID, r
 // Remove takes a member out of the workspace; refusals are those of SetRole.
 func (s *Service) Remove(ctx context.Context, actor Member, userID uuid.UUID) (record api.Member, err error) {
 	err = s.change(ctx, actor, userID, "", func(tx pgx.Tx) error {
-		return queries.MemberDelete(ctx, tx, db.MemberDeleteParams{WorkspaceID: actor.WorkspaceID, UserID: userID})
+		if err := queries.MemberDelete(ctx, tx, db.MemberDeleteParams{WorkspaceID: actor.WorkspaceID, UserID: userID}); err != nil {
+			return err
+		}
+		return tellOfMember(ctx, tx, actor.WorkspaceID, userID, "removed", map[string]any{"email": record.Email, "role": record.Role})
 	}, &record)
 	return record, err
+}
+
+// tellOfMember writes into the audit log what became of a member, with the deed.
+func tellOfMember(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID, what string, details map[string]any) error {
+	return audit.RecordTx(ctx, tx, audit.Event{
+		WorkspaceID: workspaceID, Action: "member." + what, SubjectKind: "user", SubjectID: userID.String(), Details: details,
+	})
 }
 
 // change does something to a member, whose record as it was before it gives. All
