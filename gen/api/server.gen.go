@@ -61,6 +61,9 @@ type ServerInterface interface {
 	// GetLimits Get the limits
 	// (GET /v1/sdk/limits)
 	GetLimits(w http.ResponseWriter, r *http.Request)
+	// GetWorkspaceOfKey Get the workspace of the key
+	// (GET /v1/sdk/workspace)
+	GetWorkspaceOfKey(w http.ResponseWriter, r *http.Request)
 	// CreateSession Sign in
 	// (POST /v1/sessions)
 	CreateSession(w http.ResponseWriter, r *http.Request)
@@ -94,6 +97,9 @@ type ServerInterface interface {
 	// ListAuditEvents List the audit events
 	// (GET /v1/workspaces/{workspaceId}/audit-events)
 	ListAuditEvents(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID, params ListAuditEventsParams)
+	// GetCredits Get the credits
+	// (GET /v1/workspaces/{workspaceId}/credits)
+	GetCredits(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID)
 	// ListInvitations List the invitations
 	// (GET /v1/workspaces/{workspaceId}/invitations)
 	ListInvitations(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID, params ListInvitationsParams)
@@ -103,6 +109,9 @@ type ServerInterface interface {
 	// RevokeInvitation Revoke an invitation
 	// (DELETE /v1/workspaces/{workspaceId}/invitations/{invitationId})
 	RevokeInvitation(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID, invitationID InvitationID)
+	// ListLedger Get the statement
+	// (GET /v1/workspaces/{workspaceId}/ledger)
+	ListLedger(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID, params ListLedgerParams)
 	// ListMembers List the members
 	// (GET /v1/workspaces/{workspaceId}/members)
 	ListMembers(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID, params ListMembersParams)
@@ -515,6 +524,20 @@ func (siw *ServerInterfaceWrapper) GetLimits(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// GetWorkspaceOfKey operation middleware
+func (siw *ServerInterfaceWrapper) GetWorkspaceOfKey(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetWorkspaceOfKey(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // CreateSession operation middleware
 func (siw *ServerInterfaceWrapper) CreateSession(w http.ResponseWriter, r *http.Request) {
 
@@ -849,6 +872,32 @@ func (siw *ServerInterfaceWrapper) ListAuditEvents(w http.ResponseWriter, r *htt
 	handler.ServeHTTP(w, r)
 }
 
+// GetCredits operation middleware
+func (siw *ServerInterfaceWrapper) GetCredits(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "workspaceId" -------------
+	var workspaceID WorkspaceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "workspaceId", r.PathValue("workspaceId"), &workspaceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workspaceId", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetCredits(w, r, workspaceID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListInvitations operation middleware
 func (siw *ServerInterfaceWrapper) ListInvitations(w http.ResponseWriter, r *http.Request) {
 
@@ -956,6 +1005,87 @@ func (siw *ServerInterfaceWrapper) RevokeInvitation(w http.ResponseWriter, r *ht
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.RevokeInvitation(w, r, workspaceID, invitationID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListLedger operation middleware
+func (siw *ServerInterfaceWrapper) ListLedger(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "workspaceId" -------------
+	var workspaceID WorkspaceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "workspaceId", r.PathValue("workspaceId"), &workspaceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workspaceId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListLedgerParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListLedger(w, r, workspaceID, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1224,6 +1354,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sdk/components/executions/{executionId}/replay-callback", wrapper.ReplayComponentCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/components/executions/{executionId}/stream", wrapper.StreamComponentExecution)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/limits", wrapper.GetLimits)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/workspace", wrapper.GetWorkspaceOfKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sessions", wrapper.CreateSession)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sessions/current", wrapper.DeleteCurrentSession)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sessions/current", wrapper.GetCurrentSession)
@@ -1235,9 +1366,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/api-keys/{keyId}", wrapper.RevokeAPIKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/api-keys/{keyId}/rotate", wrapper.RotateAPIKey)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/audit-events", wrapper.ListAuditEvents)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/credits", wrapper.GetCredits)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/invitations", wrapper.ListInvitations)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/invitations", wrapper.CreateInvitation)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/invitations/{invitationId}", wrapper.RevokeInvitation)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/ledger", wrapper.ListLedger)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/members", wrapper.ListMembers)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/members/{userId}", wrapper.RemoveMember)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/members/{userId}", wrapper.UpdateMember)
@@ -1586,6 +1719,27 @@ func (response GetLimits200JSONResponse) VisitGetLimitsResponse(w http.ResponseW
 	return err
 }
 
+type GetWorkspaceOfKeyRequestObject struct {
+}
+
+type GetWorkspaceOfKeyResponseObject interface {
+	VisitGetWorkspaceOfKeyResponse(w http.ResponseWriter) error
+}
+
+type GetWorkspaceOfKey200JSONResponse KeyWorkspace
+
+func (response GetWorkspaceOfKey200JSONResponse) VisitGetWorkspaceOfKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CreateSessionRequestObject struct {
 	Body *CreateSessionJSONRequestBody
 }
@@ -1831,6 +1985,28 @@ func (response ListAuditEvents200JSONResponse) VisitListAuditEventsResponse(w ht
 	return err
 }
 
+type GetCreditsRequestObject struct {
+	WorkspaceID WorkspaceID `json:"workspaceId"`
+}
+
+type GetCreditsResponseObject interface {
+	VisitGetCreditsResponse(w http.ResponseWriter) error
+}
+
+type GetCredits200JSONResponse Credits
+
+func (response GetCredits200JSONResponse) VisitGetCreditsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListInvitationsRequestObject struct {
 	WorkspaceID WorkspaceID `json:"workspaceId"`
 	Params      ListInvitationsParams
@@ -1897,6 +2073,49 @@ func (response RevokeInvitation200JSONResponse) VisitRevokeInvitationResponse(w 
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLedgerRequestObject struct {
+	WorkspaceID WorkspaceID `json:"workspaceId"`
+	Params      ListLedgerParams
+}
+
+type ListLedgerResponseObject interface {
+	VisitListLedgerResponse(w http.ResponseWriter) error
+}
+
+type ListLedger200JSONResponse LedgerPage
+
+func (response ListLedger200JSONResponse) VisitListLedgerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLedger200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListLedger200TextCsvResponse) VisitListLedgerResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
 	return err
 }
 
@@ -2014,6 +2233,9 @@ type StrictServerInterface interface {
 	// GetLimits Get the limits
 	// (GET /v1/sdk/limits)
 	GetLimits(ctx context.Context, request GetLimitsRequestObject) (GetLimitsResponseObject, error)
+	// GetWorkspaceOfKey Get the workspace of the key
+	// (GET /v1/sdk/workspace)
+	GetWorkspaceOfKey(ctx context.Context, request GetWorkspaceOfKeyRequestObject) (GetWorkspaceOfKeyResponseObject, error)
 	// CreateSession Sign in
 	// (POST /v1/sessions)
 	CreateSession(ctx context.Context, request CreateSessionRequestObject) (CreateSessionResponseObject, error)
@@ -2047,6 +2269,9 @@ type StrictServerInterface interface {
 	// ListAuditEvents List the audit events
 	// (GET /v1/workspaces/{workspaceId}/audit-events)
 	ListAuditEvents(ctx context.Context, request ListAuditEventsRequestObject) (ListAuditEventsResponseObject, error)
+	// GetCredits Get the credits
+	// (GET /v1/workspaces/{workspaceId}/credits)
+	GetCredits(ctx context.Context, request GetCreditsRequestObject) (GetCreditsResponseObject, error)
 	// ListInvitations List the invitations
 	// (GET /v1/workspaces/{workspaceId}/invitations)
 	ListInvitations(ctx context.Context, request ListInvitationsRequestObject) (ListInvitationsResponseObject, error)
@@ -2056,6 +2281,9 @@ type StrictServerInterface interface {
 	// RevokeInvitation Revoke an invitation
 	// (DELETE /v1/workspaces/{workspaceId}/invitations/{invitationId})
 	RevokeInvitation(ctx context.Context, request RevokeInvitationRequestObject) (RevokeInvitationResponseObject, error)
+	// ListLedger Get the statement
+	// (GET /v1/workspaces/{workspaceId}/ledger)
+	ListLedger(ctx context.Context, request ListLedgerRequestObject) (ListLedgerResponseObject, error)
 	// ListMembers List the members
 	// (GET /v1/workspaces/{workspaceId}/members)
 	ListMembers(ctx context.Context, request ListMembersRequestObject) (ListMembersResponseObject, error)
@@ -2474,6 +2702,30 @@ func (sh *strictHandler) GetLimits(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// GetWorkspaceOfKey operation middleware
+func (sh *strictHandler) GetWorkspaceOfKey(w http.ResponseWriter, r *http.Request) {
+	var request GetWorkspaceOfKeyRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetWorkspaceOfKey(ctx, request.(GetWorkspaceOfKeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetWorkspaceOfKey")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetWorkspaceOfKeyResponseObject); ok {
+		if err := validResponse.VisitGetWorkspaceOfKeyResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // CreateSession operation middleware
 func (sh *strictHandler) CreateSession(w http.ResponseWriter, r *http.Request) {
 	var request CreateSessionRequestObject
@@ -2780,6 +3032,32 @@ func (sh *strictHandler) ListAuditEvents(w http.ResponseWriter, r *http.Request,
 	}
 }
 
+// GetCredits operation middleware
+func (sh *strictHandler) GetCredits(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID) {
+	var request GetCreditsRequestObject
+
+	request.WorkspaceID = workspaceID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetCredits(ctx, request.(GetCreditsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetCredits")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetCreditsResponseObject); ok {
+		if err := validResponse.VisitGetCreditsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListInvitations operation middleware
 func (sh *strictHandler) ListInvitations(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID, params ListInvitationsParams) {
 	var request ListInvitationsRequestObject
@@ -2860,6 +3138,33 @@ func (sh *strictHandler) RevokeInvitation(w http.ResponseWriter, r *http.Request
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(RevokeInvitationResponseObject); ok {
 		if err := validResponse.VisitRevokeInvitationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListLedger operation middleware
+func (sh *strictHandler) ListLedger(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID, params ListLedgerParams) {
+	var request ListLedgerRequestObject
+
+	request.WorkspaceID = workspaceID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListLedger(ctx, request.(ListLedgerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListLedger")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListLedgerResponseObject); ok {
+		if err := validResponse.VisitListLedgerResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	"github.com/google/uuid"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/status"
@@ -121,6 +122,33 @@ func (e ExecutionMode) Valid() bool {
 	case ExecutionModeCOMPONENT:
 		return true
 	case ExecutionModeWORKFLOW:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LedgerKind.
+const (
+	LedgerKindExecution LedgerKind = "EXECUTION"
+	LedgerKindExpiry    LedgerKind = "EXPIRY"
+	LedgerKindGrant     LedgerKind = "GRANT"
+	LedgerKindRelease   LedgerKind = "RELEASE"
+	LedgerKindRun       LedgerKind = "RUN"
+)
+
+// Valid indicates whether the value is a known member of the LedgerKind enum.
+func (e LedgerKind) Valid() bool {
+	switch e {
+	case LedgerKindExecution:
+		return true
+	case LedgerKindExpiry:
+		return true
+	case LedgerKindGrant:
+		return true
+	case LedgerKindRelease:
+		return true
+	case LedgerKindRun:
 		return true
 	default:
 		return false
@@ -478,6 +506,24 @@ type CallbackError struct {
 	//
 	// Examples: The receiver answered 502.
 	Message string `json:"message"`
+}
+
+// CallingAPIKey The API key that signed the request.
+type CallingAPIKey struct {
+	// AllowedWorkflowIds The workflows that the key may use. Empty: all of the workspace.
+	//
+	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
+	AllowedWorkflowIds []ID `json:"allowedWorkflowIds"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// Label The label that it was made with.
+	//
+	// Examples: Checkout
+	Label string `json:"label"`
 }
 
 // Component What a component takes, gives and costs.
@@ -855,6 +901,68 @@ type CreatedInvitation struct {
 	URL string `json:"url"`
 }
 
+// Credits What a workspace has and what it used.
+type Credits struct {
+	// AvailableCredits What both pots still have for new executions: their sum less `reservedCredits`, at least 0.
+	//
+	// Examples: 135.5
+	AvailableCredits credit.Amount `json:"availableCredits"`
+
+	// MonthStartsAt When this month began: its first day, 00:00 UTC.
+	//
+	// Examples: 2026-11-01T00:00:00.000Z
+	MonthStartsAt timestamp.Time `json:"monthStartsAt"`
+
+	// MonthlyCredits Plan credits of a whole month.
+	//
+	// Examples: 200
+	MonthlyCredits credit.Amount `json:"monthlyCredits"`
+
+	// NextReleaseAt When the next quarter of the plan credits comes: next Monday or the first of next month, 00:00 UTC,
+	// whichever is sooner.
+	//
+	//
+	// Examples: 2026-11-23T00:00:00.000Z
+	NextReleaseAt timestamp.Time `json:"nextReleaseAt"`
+
+	// NextResetAt When the plan credits start anew: the first of next month, 00:00 UTC.
+	//
+	// Examples: 2026-12-01T00:00:00.000Z
+	NextResetAt timestamp.Time `json:"nextResetAt"`
+
+	// PaidCredits Paid credits that are there now, before `reservedCredits`.
+	//
+	// Examples: 100
+	PaidCredits credit.Amount `json:"paidCredits"`
+
+	// Plan What a workspace pays for. It sets the limits and the monthly credits.
+	//
+	// Examples: growth
+	Plan Plan `json:"plan"`
+
+	// PlanCredits Plan credits that are there now, before `reservedCredits`.
+	//
+	// Examples: 37.5
+	PlanCredits credit.Amount `json:"planCredits"`
+
+	// ReservedCredits Credits that executions which are not final yet hold back.
+	//
+	// Examples: 2
+	ReservedCredits credit.Amount `json:"reservedCredits"`
+
+	// UsageLimit The most that may be used in a month without paid credits: once both pots are empty and `usedThisMonth`
+	// has reached it, executions are refused with 402. 0: nothing beyond both pots. Null: no limit.
+	//
+	//
+	// Examples: 500
+	UsageLimit *credit.Amount `json:"usageLimit"`
+
+	// UsedThisMonth Usage since `monthStartsAt` that paid credits did not pay. It is what `usageLimit` bounds.
+	//
+	// Examples: 62.5
+	UsedThisMonth credit.Amount `json:"usedThisMonth"`
+}
+
 // CurrentSession The session of a request.
 type CurrentSession struct {
 	// ExpiresAt When the session ends by itself.
@@ -868,6 +976,11 @@ type CurrentSession struct {
 	// Workspaces The workspaces that the person belongs to.
 	Workspaces []Membership `json:"workspaces"`
 }
+
+// Day A day, in UTC.
+//
+// Examples: 2026-11-01
+type Day = openapi_types.Date
 
 // DialectSchema A schema in the small dialect. Without `type` any JSON value is meant.
 //
@@ -1083,6 +1196,111 @@ type InvitationPage struct {
 //
 // Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
 type JSONSchema = json.RawMessage
+
+// KeyWorkspace A workspace as one of its keys sees it.
+type KeyWorkspace struct {
+	// APIKey The API key that signed the request.
+	APIKey CallingAPIKey `json:"apiKey"`
+
+	// Credits What a workspace has and what it used.
+	Credits Credits `json:"credits"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// Name Its name.
+	//
+	// Examples: Acme
+	Name string `json:"name"`
+
+	// Plan What a workspace pays for. It sets the limits and the monthly credits.
+	//
+	// Examples: growth
+	Plan Plan `json:"plan"`
+}
+
+// LedgerKind `EXECUTION`, `RUN`: something became final and was charged. `GRANT`: credits were given. `RELEASE`: a quarter
+// of the month's plan credits came. `EXPIRY`: plan credits went with the end of their month.
+//
+// Examples: EXECUTION
+type LedgerKind string
+
+// LedgerPage One page of the statement, newest first.
+type LedgerPage struct {
+	// Data The postings of this page.
+	Data []LedgerPosting `json:"data"`
+
+	// HasMore Whether there is a next page.
+	//
+	// Examples: true
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor The `cursor` of the next page. Null on the last one.
+	//
+	// Examples: MDE5YWE1ZjItNmMzZS03YjExLTlkMGEtM2YxYzJiNGE1ZDZl
+	NextCursor *string `json:"nextCursor"`
+}
+
+// LedgerPosting One line of the statement. For `EXECUTION` and `RUN`, `usage` is what was used: `-planCredits - paidCredits +
+// allowance`. For the others `usage` and `allowance` are 0.
+type LedgerPosting struct {
+	// Allowance Usage that no pot paid, within the plan's usage limit.
+	//
+	// Examples: 0
+	Allowance credit.Amount `json:"allowance"`
+
+	// CreatedAt When it was posted.
+	//
+	// Examples: 2026-11-21T10:15:30.131Z
+	CreatedAt timestamp.Time `json:"createdAt"`
+
+	// ExecutionID The execution that was charged. Null unless `EXECUTION`. Its record may be gone by now.
+	ExecutionID *ID `json:"executionId"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// Kind `EXECUTION`, `RUN`: something became final and was charged. `GRANT`: credits were given. `RELEASE`: a quarter
+	// of the month's plan credits came. `EXPIRY`: plan credits went with the end of their month.
+	//
+	//
+	// Examples: EXECUTION
+	Kind LedgerKind `json:"kind"`
+
+	// Note What whoever granted it wrote. Null when there is nothing.
+	//
+	// Examples: Paid by transfer
+	Note *string `json:"note"`
+
+	// PaidCredits By how much the paid credits changed.
+	//
+	// Examples: 0
+	PaidCredits credit.Amount `json:"paidCredits"`
+
+	// PlanCredits By how much the plan credits changed.
+	//
+	// Examples: -1
+	PlanCredits credit.Amount `json:"planCredits"`
+
+	// Reference What else it is for: the period of a release or an expiry, the word under which a grant was made. Null for
+	// `EXECUTION` and `RUN`.
+	//
+	//
+	// Examples: invoice-2026-118
+	Reference *string `json:"reference"`
+
+	// RunID The run that was charged. Null unless `RUN`. Its record may be gone by now.
+	RunID *ID `json:"runId"`
+
+	// Usage Credits that were used.
+	//
+	// Examples: 1
+	Usage credit.Amount `json:"usage"`
+}
 
 // Limits The limits of a workspace and what is left of them.
 type Limits struct {
@@ -1765,6 +1983,21 @@ type ListInvitationsParams struct {
 
 	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListLedgerParams defines parameters for ListLedger.
+type ListLedgerParams struct {
+	// Limit How many items at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// From The first day (UTC) whose postings are wanted.
+	From *Day `form:"from,omitempty" json:"from,omitempty"`
+
+	// To The last day (UTC) whose postings are wanted.
+	To *Day `form:"to,omitempty" json:"to,omitempty"`
 }
 
 // ListMembersParams defines parameters for ListMembers.

@@ -67,6 +67,28 @@ func (q *Queries) WorkspaceGetByName(ctx context.Context, db DBTX, name string) 
 	return i, err
 }
 
+const workspaceGetOfKey = `-- name: WorkspaceGetOfKey :one
+SELECT w.name, k.label FROM workspaces w JOIN api_keys k ON k.workspace_id = w.id WHERE w.id = $1 AND k.id = $2
+`
+
+type WorkspaceGetOfKeyParams struct {
+	ID    uuid.UUID
+	KeyID uuid.UUID
+}
+
+type WorkspaceGetOfKeyRow struct {
+	Name  string
+	Label string
+}
+
+// What a key is told of its workspace and of itself.
+func (q *Queries) WorkspaceGetOfKey(ctx context.Context, db DBTX, arg WorkspaceGetOfKeyParams) (WorkspaceGetOfKeyRow, error) {
+	row := db.QueryRow(ctx, workspaceGetOfKey, arg.ID, arg.KeyID)
+	var i WorkspaceGetOfKeyRow
+	err := row.Scan(&i.Name, &i.Label)
+	return i, err
+}
+
 const workspaceInsert = `-- name: WorkspaceInsert :exec
 WITH made AS (
     INSERT INTO workspaces (id, name, plan) VALUES ($2, $3, $4) RETURNING id

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/portal"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -62,7 +63,7 @@ func (a *App) buildDoors(registry *component.Registry) error {
 		handler, err := server.New(server.Deps{
 			Executions: a.service, Callbacks: a.callbacks, Modules: registry, Guard: a.guard,
 			Verifier: a.verifier, Limiter: a.limiter, People: a.people, Keys: auth.NewKeys(a.pools.api), Workspaces: workspace.NewService(a.pools.system, a.pools.api), Audit: a.book,
-			Proxies: auth.Proxies(a.cfg.TrustedProxies), ReadyFunc: a.ready,
+			Credits: billing.Reader{DB: a.pools.api}, Proxies: auth.Proxies(a.cfg.TrustedProxies), ReadyFunc: a.ready,
 			Docs: portal.Handler(), Draining: a.draining, Streams: &a.streams, Metrics: a.metrics, Log: a.log,
 		})
 		if err != nil {

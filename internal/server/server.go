@@ -19,6 +19,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/catalog"
 	"github.com/weft-automation/weft/internal/component"
@@ -43,6 +44,7 @@ type Deps struct {
 	Keys       *auth.Keys
 	Audit      *audit.Book
 	Limiter    *ratelimit.Limiter
+	Credits    billing.Reader
 	Proxies    auth.Proxies                  // whose X-Forwarded-For is believed
 	ReadyFunc  func(context.Context) []Check // what /readyz looks at
 	Docs       *http.ServeMux                // GET /docs and what is below it; nil: nothing is there
@@ -74,6 +76,7 @@ func New(deps Deps) (http.Handler, error) {
 		keys:       deps.Keys,
 		workspaces: deps.Workspaces,
 		audit:      deps.Audit,
+		credits:    deps.Credits,
 		callbacks:  deps.Callbacks,
 		guard:      deps.Guard,
 		limiter:    deps.Limiter,
@@ -106,6 +109,7 @@ type Server struct {
 	keys       *auth.Keys
 	workspaces *workspace.Service
 	audit      *audit.Book
+	credits    billing.Reader
 	callbacks  *callback.Service
 	guard      *egress.Guard
 	limiter    *ratelimit.Limiter

@@ -38,6 +38,15 @@ func (s *Service) Get(ctx context.Context, id uuid.UUID, role string) (api.Works
 	return record(row, role), nil
 }
 
+// OfKey is the name of a workspace and the label of one of its keys.
+func (s *Service) OfKey(ctx context.Context, id, keyID uuid.UUID) (name, label string, err error) {
+	row, err := db.New().WorkspaceGetOfKey(ctx, s.scoped, db.WorkspaceGetOfKeyParams{ID: id, KeyID: keyID})
+	if err != nil {
+		return "", "", fmt.Errorf("read the workspace of a key: %w", err)
+	}
+	return row.Name, row.Label, nil
+}
+
 // ListOf is a page of the workspaces of a person, newest first. INVALID_INPUT for
 // a cursor that no page gave out.
 func (s *Service) ListOf(ctx context.Context, userID uuid.UUID, limit int, cursor string) (api.WorkspacePage, error) {

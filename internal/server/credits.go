@@ -1,0 +1,76 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/billing"
+)
+
+// GetWorkspaceOfKey is the workspace as the key that signed sees it.
+func (s *Server) GetWorkspaceOfKey(ctx context.Context, _ api.GetWorkspaceOfKeyRequestObject) (api.GetWorkspaceOfKeyResponseObject, error) {
+	principal := callOf(ctx).principal
+	credits, err := s.credits.Credits(ctx, principal.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	name, label, err := s.workspaces.OfKey(ctx, principal.WorkspaceID, principal.KeyID)
+	if err != nil {
+		return nil, err
+	}
+	allowed := principal.Workflows
+	if allowed == nil {
+		allowed = []uuid.UUID{}
+	}
+	return api.GetWorkspaceOfKey200JSONResponse{
+		ID: principal.WorkspaceID, Name: name, Plan: credits.Plan, Credits: credits,
+		APIKey: api.CallingAPIKey{ID: principal.KeyID, Label: label, AllowedWorkflowIds: allowed},
+	}, nil
+}
+
+// GetCredits is what the workspace has.
+func (s *Server) GetCredits(ctx context.Context, request api.GetCreditsRequestObject) (api.GetCreditsResponseObject, error) {
+	credits, err := s.credits.Credits(ctx, request.WorkspaceID)
+	return api.GetCredits200JSONResponse(credits), err
+}
+
+// ListLedger is a page of the statement, or the whole of it as a file.
+func (s *Server) ListLedger(ctx context.Context, request api.ListLedgerRequestObject) (api.ListLedgerResponseObject, error) {
+	statement := billing.Statement{WorkspaceID: request.WorkspaceID}
+	if from := request.Params.From; from != nil {
+		statement.From = from.Time
+	}
+	if to := request.Params.To; to != nil {
+		statement.To = to.Time
+	}
+	if callOf(ctx).media != ledgerFileMedia {
+		page, err := s.credits.Page(ctx, statement, limit(request.Params.Limit), value(request.Params.Cursor))
+		return api.ListLedger200JSONResponse(page), err
+	}
+	file, err := s.credits.File(ctx, statement)
+	return ledgerFile{ctx: ctx, file: file}, err
+}
+
+const ledgerFileMedia = "text/csv"
+
+// ledgerFile is a statement as a file, which is written as it is read.
+type ledgerFile struct {
+	ctx  context.Context //nolint:containedctx // the generated answer is written without one
+	file *billing.File
+}
+
+// partTime is how long a client may take to receive one part of a file.
+const partTime = 15 * time.Second
+
+// VisitListLedgerResponse writes the file. Its length has no bound, so each part
+// has a time of its own.
+func (l ledgerFile) VisitListLedgerResponse(w http.ResponseWriter) error {
+	w.Header().Set("Content-Type", ledgerFileMedia+"; charset=utf-8")
+	w.Header().Set("Content-Disposition", `attachment; filename="ledger.csv"`)
+	control := http.NewResponseController(w)
+	return l.file.Write(l.ctx, w, func() { _ = control.SetWriteDeadline(time.Now().Add(partTime)) })
+}
