@@ -58,6 +58,7 @@ func signed(t *probe.Trial) []probe.Request {
 	id := t.Execute(probe.RandomUUID().Waiting(15000)).ID.String()
 	return []probe.Request{
 		{Method: http.MethodPost, Path: probe.Components, Body: t.JSON(probe.RandomUUID())},
+		{Path: keyWorkspace},
 		{Path: probe.Components},
 		{Path: probe.Components + "/RANDOM_UUID"},
 		{Path: probe.Executions + "?limit=1"},

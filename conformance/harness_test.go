@@ -125,6 +125,8 @@ func boot(t *testing.T) *probe.Target {
 		t.Fatal(err)
 	}
 	target.Viewer = &viewer
+	poor := makePoor(t, ctx, pool, running.URL())
+	target.Poor = &poor
 	target.Foreign, target.Authority, target.Near, target.Forwarded, target.Schedule = &foreign, authority, true, true, schedule
 	target.NewKey = func(ctx context.Context) (probe.Credentials, func(context.Context) error, error) {
 		return newKey(ctx, pool, own)
@@ -180,6 +182,17 @@ func makeWorkspace(t *testing.T, ctx context.Context, pool *pgxpool.Pool, name s
 		t.Fatalf("make workspace %s: %v", name, err)
 	}
 	return id
+}
+
+// makePoor makes a workspace that can pay for two executions.
+func makePoor(t *testing.T, ctx context.Context, pool *pgxpool.Pool, baseURL string) probe.Credentials {
+	t.Helper()
+	id, err := workspace.Create(ctx, pool, workspace.CreateParams{Name: "poor", Plan: plan.Enterprise, Paid: credit.Credits(2)})
+	if err != nil {
+		t.Fatalf("make the poor workspace: %v", err)
+	}
+	poor, _ := makeKey(t, ctx, pool, baseURL, id)
+	return poor
 }
 
 func makeKey(t *testing.T, ctx context.Context, pool *pgxpool.Pool, baseURL string, workspaceID uuid.UUID) (probe.Credentials, uuid.UUID) {

@@ -53,6 +53,7 @@ type Target struct {
 
 	Foreign *Credentials // of another workspace
 	Viewer  *Credentials // somebody who may only look at this one
+	Poor    *Credentials // of a workspace with no plan credits and paid credits for two
 
 	// Authority issues the certificates of callback receivers; the deployment
 	// trusts it. Without one receivers speak plain http.
@@ -127,6 +128,7 @@ type Need string
 const (
 	NeedNear      Need = "a deployment that may reach this machine"
 	NeedForeign   Need = "credentials of a second workspace"
+	NeedPoor      Need = "credentials of a workspace with two credits"
 	NeedForwarded Need = "a deployment that believes X-Forwarded-For from here"
 	NeedOwner     Need = "an owner's e-mail address and password"
 	NeedViewer    Need = "the password of a member who may only look"
@@ -142,6 +144,8 @@ func (t *Target) Offers(need Need) bool {
 		return t.Near
 	case NeedForeign:
 		return t.Foreign != nil
+	case NeedPoor:
+		return t.Poor != nil
 	case NeedForwarded:
 		return t.Forwarded
 	case NeedOwner:

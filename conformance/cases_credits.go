@@ -1,0 +1,141 @@
+package conformance
+
+import (
+	"encoding/csv"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/gen/api"
+)
+
+const keyWorkspace = "/v1/sdk/workspace"
+
+var creditCases = []Case{
+	{Part: "D7.own", Name: "credits/200 the workspace of the key", Run: creditsOfKey},
+	{Part: "8.4, D7.3, D7.4, D3.table, 8.credits", Name: "LE08 credits/402 submits beyond the credits", Run: creditsExhausted, Needs: []probe.Need{probe.NeedPoor}},
+	{Part: "D7.1, 3.1.completed, 2.1.totalUsage", Name: "credits/200 totalUsage is what the statement says", Run: creditsStatement, Needs: owner},
+	{Part: "D7.4", Name: "credits/200 a failed execution costs nothing", Run: creditsFailed, Needs: []probe.Need{probe.NeedOwner, probe.NeedNear}},
+	{Part: "D7.1, D1.5.cursor, D1.5.order", Name: "credits/200 the statement by pages and as CSV", Run: creditsPages, Needs: owner},
+	{Part: "8.5, D7.2", Name: "credits/200 when the next release and the next reset are", Run: creditsPeriods},
+}
+
+func creditsOfKey(t *probe.Trial) {
+	own := probe.Decode[api.KeyWorkspace](t, t.Get(keyWorkspace))
+	t.Equal("id", own.ID.String(), t.Target().WorkspaceID)
+	t.Equal("plan", own.Credits.Plan, own.Plan)
+	t.Check(own.Name != "" && own.APIKey.Label != "" && own.APIKey.AllowedWorkflowIds != nil, "the workspace is %+v", own)
+}
+
+// ledger is a page of the statement.
+func ledger(t *probe.Trial, token, query string) api.LedgerPage {
+	return probe.Decode[api.LedgerPage](t, t.Do(probe.Request{Path: probe.Workspace(t.Target().WorkspaceID) + "/ledger" + query, Bearer: token}))
+}
+
+func creditsStatement(t *probe.Trial) {
+	token := t.SignIn()
+	made := t.Execute(probe.RandomUUID().Waiting(15_000))
+	t.Equal("status", string(made.Status), "COMPLETED")
+	line := lineOf(t, token, made.ID.String())
+	t.Equal("usage", line.Usage, made.TotalUsage)
+	t.Equal("what paid it", -line.PlanCredits-line.PaidCredits+line.Allowance, line.Usage)
+	t.Equal("kind", string(line.Kind), "EXECUTION")
+	credits := probe.Decode[api.Credits](t, t.Do(probe.Request{Path: probe.Workspace(t.Target().WorkspaceID) + "/credits", Bearer: token}))
+	t.Check(credits.AvailableCredits <= credits.PlanCredits+credits.PaidCredits, "available are %s", credits.AvailableCredits)
+}
+
+// lineOf is the one line of the statement that names an execution.
+func lineOf(t *probe.Trial, token, id string) (line api.LedgerPosting) {
+	found := 0
+	for _, posting := range ledger(t, token, "?limit=100").Data {
+		if posting.ExecutionID != nil && posting.ExecutionID.String() == id {
+			line = posting
+			found++
+		}
+	}
+	t.Equal("lines of the statement for "+id, found, 1)
+	return line
+}
+
+func creditsFailed(t *probe.Trial) {
+	token := t.SignIn()
+	made := t.Execute(probe.Fetch(t.Upstream(answering(http.StatusServiceUnavailable))).Waiting(15_000))
+	t.Equal("status", string(made.Status), "FAILED")
+	t.Check(made.TotalUsage == 0, "totalUsage: %s", made.TotalUsage)
+	t.Check(lineOf(t, token, made.ID.String()).Usage == 0, "usage: %s", lineOf(t, token, made.ID.String()).Usage)
+}
+
+func creditsPages(t *probe.Trial) {
+	token := t.SignIn()
+	for range 3 {
+		t.Execute(probe.RandomUUID().Waiting(15_000))
+	}
+	first := ledger(t, token, "?limit=2")
+	t.Check(len(first.Data) == 2 && first.HasMore && first.NextCursor != nil, "the first page is %+v", first)
+	second := ledger(t, token, "?limit=2&cursor="+*first.NextCursor)
+	t.Check(len(second.Data) > 0 && second.Data[0].ID.String() < first.Data[1].ID.String(), "the pages overlap")
+	for _, query := range []string{"?limit=0", "?cursor=x", "?from=yesterday"} {
+		t.Problem(t.Do(probe.Request{Path: probe.Workspace(t.Target().WorkspaceID) + "/ledger" + query, Bearer: token}), http.StatusBadRequest, "INVALID_INPUT")
+	}
+	today := time.Now().UTC()
+	day := func(days int) string { return today.AddDate(0, 0, days).Format(time.DateOnly) }
+	t.Equal("postings of days to come", len(ledger(t, token, "?from="+day(2)).Data), 0)
+	t.Equal("postings of days gone by", len(ledger(t, token, "?to="+day(-2)).Data), 0)
+	t.Check(len(ledger(t, token, "?from="+day(-1)+"&to="+day(1)).Data) > 0, "there are no postings of today")
+
+	answer := t.Do(probe.Request{
+		Path: probe.Workspace(t.Target().WorkspaceID) + "/ledger", Bearer: token, Header: http.Header{"Accept": {"text/csv"}},
+	})
+	lines, err := csv.NewReader(strings.NewReader(string(answer.Body))).ReadAll()
+	t.Check(err == nil && len(lines) > 3 && strings.HasPrefix(answer.Header.Get("Content-Type"), "text/csv"), "%d lines of %s, %v", len(lines), answer.Header.Get("Content-Type"), err)
+	t.Equal("names", strings.Join(lines[0], ","), "id,kind,executionId,runId,reference,planCredits,paidCredits,allowance,usage,note,createdAt")
+	at := slices.IndexFunc(lines, func(line []string) bool { return line[0] == first.Data[0].ID.String() })
+	t.Check(at > 0, "the file lacks %s", first.Data[0].ID)
+	t.Equal("usage in the file", lines[at][8], first.Data[0].Usage.String())
+}
+
+// The poor workspace has no plan credits and paid credits for two.
+func creditsExhausted(t *probe.Trial) {
+	poor := t.Target().Poor
+	var mu sync.Mutex
+	var accepted, refused int
+	var all sync.WaitGroup
+	for n := range 20 {
+		all.Go(func() {
+			answer := t.Do(probe.Request{
+				Method: http.MethodPost, Path: probe.Components, Body: t.JSON(probe.RandomUUID().Waiting(15_000)),
+				Header: http.Header{"Idempotency-Key": {fmt.Sprint("poor ", n)}}, Sign: probe.Signing{As: poor},
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			if answer.Status == http.StatusOK {
+				accepted++
+				return
+			}
+			refused++
+			p := t.Problem(answer, http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
+			t.Equal("reason", probe.Reason(p), "credits_exhausted")
+			t.Check(!p.Retryable, "a 402 says that it is retryable")
+		})
+	}
+	all.Wait()
+	t.Check(accepted == 2 && refused == 18, "%d were accepted and %d refused", accepted, refused)
+	own := probe.Decode[api.KeyWorkspace](t, t.Do(probe.Request{Path: keyWorkspace, Sign: probe.Signing{As: poor}}))
+	t.Check(own.Credits.AvailableCredits == 0, "available credits: %s", own.Credits.AvailableCredits)
+	t.Check(own.Credits.PaidCredits == 0, "paid credits: %s", own.Credits.PaidCredits)
+	// Reading costs no credits, and a refused request left no key behind.
+	t.Equal("the list", t.Do(probe.Request{Path: probe.Executions, Sign: probe.Signing{As: poor}}).Status, http.StatusOK)
+}
+
+func creditsPeriods(t *probe.Trial) {
+	c := probe.Decode[api.KeyWorkspace](t, t.Get(keyWorkspace)).Credits
+	month, release, reset := c.MonthStartsAt.Std(), c.NextReleaseAt.Std(), c.NextResetAt.Std()
+	t.Check(month.Day() == 1 && month.Equal(month.Truncate(24*time.Hour)), "the month starts at %v", month)
+	t.Equal("the reset", reset, month.AddDate(0, 1, 0))
+	t.Check(release.Equal(reset) || release.Weekday() == time.Monday && release.Before(reset), "the release is at %v", release)
+	t.Check(time.Until(release) > -time.Minute && time.Until(release) <= 7*24*time.Hour, "the release is at %v", release)
+}
