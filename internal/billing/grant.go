@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -45,7 +46,13 @@ func (b Books) Grant(ctx context.Context, conn postgres.DB, g Grant) (granted bo
 			return err
 		}
 		if granted {
-			return db.New().AccountGrant(ctx, tx, db.AccountGrantParams{WorkspaceID: g.WorkspaceID, Amount: g.Amount})
+			err := db.New().AccountGrant(ctx, tx, db.AccountGrantParams{WorkspaceID: g.WorkspaceID, Amount: g.Amount})
+			if err != nil {
+				return err
+			}
+			return audit.RecordTx(ctx, tx, audit.Event{
+				WorkspaceID: g.WorkspaceID, Action: "credits.granted", Details: map[string]any{"amount": g.Amount, "reference": g.Reference},
+			})
 		}
 		before, err := db.New().PostingGetPaid(ctx, tx, db.PostingGetPaidParams{
 			WorkspaceID: g.WorkspaceID, Kind: string(kindGrant), Reference: g.Reference,

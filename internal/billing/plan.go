@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -42,12 +43,31 @@ func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 		moves := a.change(p.Name, termsOf(db.WorkspaceListTermsRow{
 			Plan: string(p.Name), CustomCredits: p.Credits, CustomUsageLimit: p.UsageLimit,
 		}))
-		return a.write(ctx, tx, moves, at)
+		if err := a.write(ctx, tx, moves, at); err != nil {
+			return err
+		}
+		return audit.RecordTx(ctx, tx, audit.Event{WorkspaceID: p.WorkspaceID, Action: "plan.changed", Details: p.details()})
 	})
 	if err != nil {
 		return fmt.Errorf("set the plan of %s: %w", p.WorkspaceID, err)
 	}
 	return nil
+}
+
+// details are what the audit log says of the plan.
+func (p Plan) details() map[string]any {
+	all := map[string]any{"plan": p.Name}
+	for name, own := range map[string]*int32{"requestsPerSecond": p.RPS, "requestsPerHour": p.RPH} {
+		if own != nil {
+			all[name] = *own
+		}
+	}
+	for name, own := range map[string]*credit.Amount{"monthlyCredits": p.Credits, "usageLimit": p.UsageLimit} {
+		if own != nil {
+			all[name] = *own
+		}
+	}
+	return all
 }
 
 // change sets other terms within a period. The reference names period and terms,

@@ -1,0 +1,148 @@
+package execution_test
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/idempotency"
+	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/workspace"
+)
+
+// poor makes a workspace that pays as it goes.
+func (b *bench) poor(t *testing.T, paid credit.Amount) uuid.UUID {
+	t.Helper()
+	id, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: uuid.NewString(), Plan: plan.Starter, Paid: paid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func (b *bench) audit(t *testing.T, workspaceID uuid.UUID) []string {
+	t.Helper()
+	broken, _, err := billing.Audit(t.Context(), b.pool, workspaceID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := make([]string, len(broken))
+	for i, drift := range broken {
+		lines[i] = drift.String()
+	}
+	return lines
+}
+
+// The issue's own words: 1,000 parallel submits on credit for 500, exactly 500
+// run, the ledger sums to zero, and an audit finds a row broken by hand.
+func TestLE01AThousandSubmitsOnCreditForFiveHundred(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	nodes := []*node{b.start(t, ways["in the accepting process"], echo()), b.start(t, options{idle: true}, echo())}
+	id := b.poor(t, credit.Credits(500))
+	var mu sync.Mutex
+	var made []api.ComponentExecution
+	var refused atomic.Int64
+	var all sync.WaitGroup
+	for i := range 1_000 {
+		all.Go(func() {
+			p := execution.SubmitParams{WorkspaceID: id, Module: "ECHO", Attempts: 1, Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`)}
+			if i%10 == 0 {
+				p.Idempotency = &idempotency.Key{WorkspaceID: id, Operation: "executeComponent", Path: "/", Key: uuid.NewString()}
+			}
+			got, err := nodes[i%2].service.Submit(t.Context(), p)
+			if fault.CodeOf(err) == fault.InsufficientCredits {
+				refused.Add(1)
+				return
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			made = append(made, got.Record)
+		})
+	}
+	all.Wait()
+	if len(made) != 500 || refused.Load() != 500 {
+		t.Fatalf("%d were accepted, %d refused", len(made), refused.Load())
+	}
+	if broken := b.audit(t, uuid.Nil); len(broken) > 0 {
+		t.Errorf("while they run: %s", strings.Join(broken, "\n"))
+	}
+	b.workspace = id
+	worker := b.start(t, options{workers: 8}, echo())
+	for _, e := range made {
+		b.await(t, worker, e.ID)
+	}
+	count, sum := b.postings(t)
+	if count != 500 || sum != int64(credit.Credits(500)) {
+		t.Errorf("%d postings of %d micro-credits", count, sum)
+	}
+	var rest, left int64
+	err := b.pool.QueryRow(t.Context(), `SELECT (SELECT sum(plan + paid + allowance + usage + granted + released + expired)::bigint FROM credit_postings),
+		(SELECT plan + paid + reserved + live + allowance_used FROM credit_accounts WHERE workspace_id = $1)`, id).Scan(&rest, &left)
+	if err != nil || rest != 0 || left != 0 {
+		t.Errorf("the ledger sums to %d, %d is left, %v", rest, left, err)
+	}
+	if broken := b.audit(t, uuid.Nil); len(broken) > 0 {
+		t.Errorf("when all has ended: %s", strings.Join(broken, "\n"))
+	}
+	b.breakByHand(t, id, made[0].ID)
+}
+
+// breakByHand breaks rows one after the other, past every guard; an audit names
+// each.
+func (b *bench) breakByHand(t *testing.T, id, executionID uuid.UUID) {
+	t.Helper()
+	unguarded := "SET session_replication_role = replica; "
+	for _, c := range []struct{ breaks, mends, named string }{
+		{
+			"UPDATE credit_accounts SET paid = 7000000 WHERE workspace_id = '" + id.String() + "'",
+			"UPDATE credit_accounts SET paid = 0 WHERE workspace_id = '" + id.String() + "'",
+			"account " + id.String() + " has 7 paid credits, its postings sum to 0",
+		},
+		{
+			"UPDATE credit_accounts SET reserved = 3 WHERE workspace_id = '" + id.String() + "'",
+			"UPDATE credit_accounts SET reserved = 0 WHERE workspace_id = '" + id.String() + "'",
+			"account " + id.String() + " keeps back 0.000003, its live executions need 0",
+		},
+		{
+			"UPDATE component_executions SET usage = 2000000 WHERE id = '" + executionID.String() + "'",
+			"UPDATE component_executions SET usage = 1000000 WHERE id = '" + executionID.String() + "'",
+			"execution " + executionID.String() + " is COMPLETED, used 2 and was charged 1",
+		},
+		{
+			"ALTER TABLE credit_postings DROP CONSTRAINT credit_postings_check; UPDATE credit_postings SET granted = 5 WHERE reference = '" + executionID.String() + "'",
+			"UPDATE credit_postings SET granted = 0 WHERE reference = '" + executionID.String() + "'",
+			"(EXECUTION " + executionID.String() + ") has entries that sum to 0.000005",
+		},
+		{
+			"DELETE FROM component_executions WHERE id = '" + executionID.String() + "'", "",
+			"charges execution " + executionID.String() + ", which is not there",
+		},
+	} {
+		for step, statement := range []string{c.breaks, c.mends} {
+			if _, err := b.pool.Exec(t.Context(), unguarded+statement+"; RESET session_replication_role"); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+			broken := strings.Join(b.audit(t, id), "\n")
+			if step == 0 && !strings.Contains(broken, c.named) {
+				t.Errorf("%s: the audit says %q, want %q", c.breaks, broken, c.named)
+			}
+			if step == 1 && c.mends != "" && broken != "" {
+				t.Errorf("%s: the audit says %q", c.mends, broken)
+			}
+		}
+	}
+}
