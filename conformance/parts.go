@@ -13,7 +13,6 @@ type Part struct {
 
 const (
 	withWorkflows = "with the workflows"
-	withCredits   = "with credits"
 	inside        = "not to be seen from outside; proven by the package's own tests"
 )
 
@@ -114,9 +113,6 @@ var Parts = []Part{
 	{"8.1", "POST /v1/sdk/components counts as 2 requests, all others as 1", ""},
 	{"8.2", "beyond a limit the answer is 429 with Retry-After", ""},
 	{"8.3", "rate limits apply regardless of the credit balance", ""},
-	{"8.4", "usage limits", withCredits},
-	{"8.5", "credits reset weekly and monthly", withCredits},
-	{"8.1", "rate limits", withLimits},
 	{"8.credits", "monthly credits and usage limit of the plan", ""},
 	{"8.4", "usage limits apply only when the credit balance is zero", ""},
 	{"8.5", "credits reset weekly (soft) and monthly (hard)", ""},
@@ -229,8 +225,6 @@ var Parts = []Part{
 	{"D6.streams", "open streams 10, 50, 500 by plan, which cost 1 at connect", ""},
 	{"D6.refused", "refused requests cost nothing", ""},
 	{"D6.nodes", "shared by every node", inside},
-	{"D7", "credits", withCredits},
-	{"D6", "rate limits", withLimits},
 	{"D7.1", "an append-only ledger, one posting for each execution", ""},
 	{"D7.2", "two pots; plan credits come in weekly quarters and expire with the month", ""},
 	{"D7.3", "402 only when both pots are zero and the usage limit is reached", ""},
