@@ -47,7 +47,8 @@ func invite(t *probe.Trial, token, email, role string) api.CreatedInvitation {
 	made := probe.Decode[api.CreatedInvitation](t, answer)
 	t.Equal("Cache-Control", answer.Header.Get("Cache-Control"), "no-store")
 	t.Equal("email", made.Email, strings.ToLower(email))
-	t.Check(strings.HasPrefix(made.URL, strings.TrimSuffix(t.Target().BaseURL, "/")) && strings.HasSuffix(made.URL, "#token="+made.Token), "url %s", made.URL)
+	// Behind a proxy the deployment's own name need not be the one it was called by.
+	t.Check(strings.HasPrefix(made.URL, "http") && strings.HasSuffix(made.URL, "/settings/invitations#token="+made.Token), "url %s", made.URL)
 	return made
 }
 
