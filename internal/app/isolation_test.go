@@ -1,0 +1,358 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/oasdiff/yaml"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/person"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+// operation is what the matrix needs to know of an operation of openapi.yaml.
+type operation struct {
+	id, method, path string
+	signed, person   bool
+	ids              []string // the parameters of the path that are ids
+	cursor           bool     // it gives pages
+	body             any      // that it takes, nil for none
+}
+
+// document is openapi.yaml, for those who walk it.
+type document map[string]any
+
+func (d document) resolve(node any) map[string]any {
+	object, _ := node.(map[string]any)
+	ref, ok := object["$ref"].(string)
+	if !ok {
+		return object
+	}
+	var at any = map[string]any(d)
+	for token := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
+		at = at.(map[string]any)[token]
+	}
+	return d.resolve(at)
+}
+
+// operations reads every operation. A path parameter whose name ends in Id is one.
+func operations(t *testing.T) []operation {
+	t.Helper()
+	var doc document
+	text, err := yaml.YAMLToJSON(api.SpecYAML())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var all []operation
+	for path, item := range doc["paths"].(map[string]any) {
+		for method, node := range item.(map[string]any) {
+			o := operation{id: doc.resolve(node)["operationId"].(string), method: strings.ToUpper(method), path: path}
+			security, _ := doc.resolve(node)["security"].([]any)
+			for _, scheme := range security {
+				_, person := scheme.(map[string]any)["SessionToken"]
+				o.person = o.person || person
+				o.signed = o.signed || !person && scheme.(map[string]any)["SessionCookie"] == nil
+			}
+			parameters, _ := doc.resolve(node)["parameters"].([]any)
+			for _, parameter := range parameters {
+				p := doc.resolve(parameter)
+				name := p["name"].(string)
+				if p["in"] == "path" && strings.HasSuffix(name, "Id") {
+					o.ids = append(o.ids, name)
+				}
+				o.cursor = o.cursor || name == "cursor"
+			}
+			if content := doc.resolve(doc.resolve(doc.resolve(node)["requestBody"])["content"])["application/json"]; content != nil {
+				o.body = doc.sample(doc.resolve(content)["schema"])
+			}
+			all = append(all, o)
+		}
+	}
+	slices.SortFunc(all, func(a, b operation) int { return strings.Compare(a.id, b.id) })
+	return all
+}
+
+// sample is a value that a schema allows: with what it requires.
+func (d document) sample(node any) any {
+	s := d.resolve(node)
+	if examples, ok := s["examples"].([]any); ok && len(examples) > 0 {
+		return examples[0]
+	}
+	if values, ok := s["enum"].([]any); ok {
+		return values[len(values)-1]
+	}
+	properties, ok := s["properties"].(map[string]any)
+	if !ok {
+		return map[string]any{}
+	}
+	made := map[string]any{}
+	required, _ := s["required"].([]any)
+	for _, name := range required {
+		made[name.(string)] = d.sample(properties[name.(string)])
+	}
+	return made
+}
+
+// belongings are what a workspace has, one of each kind of id. A kind that is not
+// here is owed by whoever brings an operation that takes it.
+func (n *tenant) belongings(t *testing.T, receiver string) map[string]string {
+	t.Helper()
+	userID, _ := n.joined(t, n.owner.Name+"-viewer@example.org", person.Viewer)
+	var invited api.CreatedInvitation
+	n.own(t, http.MethodPost, "/invitations", map[string]any{"email": n.owner.Name + "-later@example.org", "role": "viewer"}).into(t, &invited)
+	var key api.CreatedAPIKey
+	n.own(t, http.MethodPost, "/api-keys", map[string]any{"label": "second", "allowedWorkflowIds": []string{}}).into(t, &key)
+	executionID := n.execution(t, receiver)
+	n.execution(t, receiver)
+	waitFor(t, func() bool {
+		return strings.Contains(n.sign(t, http.MethodGet, "/v1/sdk/components/executions/"+executionID, nil).body, `"deliveredAt":"`)
+	})
+	return map[string]string{
+		"workspaceId": n.id.String(), "userId": userID.String(), "invitationId": invited.ID.String(), "keyId": key.ID.String(),
+		"executionId": executionID,
+	}
+}
+
+// send makes a request of the operation with these ids in its path.
+func (n *tenant) send(t *testing.T, o operation, ids map[string]string, query string) reply {
+	t.Helper()
+	path := strings.Replace(o.path, "{module}", "RANDOM_UUID", 1)
+	for name, id := range ids {
+		path = strings.Replace(path, "{"+name+"}", id, 1)
+	}
+	if o.signed {
+		return n.sign(t, o.method, path+query, o.body)
+	}
+	return n.whole.ask(t, http.DefaultClient, n.token, o.method, path+query, o.body)
+}
+
+// shape is an answer without what every answer has of its own.
+func (r reply) shape() string {
+	header := maps.Clone(r.header)
+	for _, name := range []string{"X-Request-Id", "Date", "Ratelimit", "Ratelimit-Policy"} {
+		if header.Get(name) != "" {
+			header.Set(name, "...")
+		}
+	}
+	body := strings.ReplaceAll(r.body, r.header.Get("X-Request-Id"), "...")
+	return fmt.Sprintf("%d %v %s", r.status, header, body)
+}
+
+// TestMT01 lets tenant B try every operation on what is A's: with each of the ids
+// in the path being A's, in every combination, beside B's own. The answer must be
+// the one for an id that was never given out.
+func TestMT01EveryOperationOnAnothersIdsIsOneOnNobodys(t *testing.T) {
+	t.Parallel()
+	w := startWhole(t, nil)
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer receiver.Close()
+	a, b := w.tenant(t, "alpha"), w.tenant(t, "beta")
+	of, own := a.belongings(t, receiver.URL), b.belongings(t, receiver.URL)
+	before, logged := a.rows(t), len(w.log.String())
+	tried := 0
+	for _, o := range operations(t) {
+		if !o.signed && !o.person {
+			continue
+		}
+		for _, name := range o.ids {
+			if of[name] == "" {
+				t.Errorf("%s takes a %s: let belongings make one", o.id, name)
+			}
+		}
+		for choice := 1; choice < 1<<len(o.ids); choice++ {
+			as, nobodys := map[string]string{}, map[string]string{}
+			for i, name := range o.ids {
+				as[name], nobodys[name] = own[name], own[name]
+				if choice&(1<<i) != 0 {
+					as[name], nobodys[name] = of[name], uuid.Must(uuid.NewV7()).String()
+				}
+			}
+			got, want := b.send(t, o, as, ""), b.send(t, o, nobodys, "")
+			if got.status != http.StatusNotFound || got.shape() != want.shape() {
+				t.Errorf("%s with %v\nis      %s\nnobody's %s", o.id, as, got.shape(), want.shape())
+			}
+			tried++
+		}
+	}
+	if tried < 15 {
+		t.Errorf("%d combinations were tried: the matrix is not what it was", tried)
+	}
+	if after := a.rows(t); after != before {
+		t.Errorf("the rows of A were\n%s\nand are\n%s", before, after)
+	}
+	for line := range strings.Lines(w.log.String()[logged:]) {
+		if strings.Contains(line, `"request_id"`) && strings.Contains(line, a.id.String()) {
+			t.Errorf("a request of B is logged with A's workspace: %s", line)
+		}
+	}
+}
+
+// What names no id, but a place in a list, a key of repeats or nothing, shows and
+// touches what is the caller's own.
+func TestMT01ListsAndRepeatsAreTheCallersOwn(t *testing.T) {
+	t.Parallel()
+	w := startWhole(t, nil)
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer receiver.Close()
+	a, b := w.tenant(t, "alpha"), w.tenant(t, "beta")
+	of, own := a.belongings(t, receiver.URL), b.belongings(t, receiver.URL)
+	for _, o := range operations(t) {
+		if o.method != http.MethodGet || !o.signed && !o.person || strings.HasSuffix(o.path, "/stream") {
+			continue
+		}
+		queries := []string{""}
+		if o.cursor {
+			var page struct{ NextCursor *string }
+			if json.Unmarshal([]byte(a.send(t, o, of, "?limit=1").body), &page) == nil && page.NextCursor != nil {
+				queries = append(queries, "?cursor="+*page.NextCursor)
+			}
+		}
+		for _, query := range queries {
+			answer := b.send(t, o, own, query)
+			if answer.status != http.StatusOK {
+				t.Errorf("%s%s: %d %s", o.id, query, answer.status, answer.body)
+			}
+			for name, id := range of {
+				if strings.Contains(answer.body, id) {
+					t.Errorf("%s%s shows B the %s of A", o.id, query, name)
+				}
+			}
+		}
+	}
+	ids := map[string]bool{}
+	for _, n := range []*tenant{a, b, a} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.app.URL()+"/v1/sdk/components",
+			strings.NewReader(`{"module":"RANDOM_UUID","input":{},"config":{}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Idempotency-Key", "the same")
+		answer, err := n.signed.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var record api.ComponentExecution
+		err = json.NewDecoder(answer.Body).Decode(&record)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s, %v", answer.Status, err)
+		}
+		ids[record.ID.String()] = true
+	}
+	if len(ids) != 2 {
+		t.Errorf("one Idempotency-Key in two workspaces made %d executions", len(ids))
+	}
+}
+
+func TestMT02AProcessWorksUnderTheRoles(t *testing.T) {
+	t.Parallel()
+	w := startWhole(t, nil)
+	for name, c := range map[string]struct {
+		pool *pgxpool.Pool
+		role postgres.Role
+	}{
+		"api": {w.app.pools.api, postgres.API}, "system": {w.app.pools.system, postgres.System},
+		"work": {w.app.pools.work, postgres.System}, "queue": {w.app.pools.queue, postgres.System},
+	} {
+		var role string
+		if err := c.pool.QueryRow(t.Context(), "SELECT current_user::text").Scan(&role); err != nil || role != string(c.role) {
+			t.Errorf("the pool %s works as %q, %v", name, role, err)
+		}
+	}
+}
+
+// A statement that forgot its condition finds nothing of anybody's without a
+// scope, and nothing of another's within one.
+func TestMT02AStatementWithoutAConditionFindsNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	w := startWhole(t, nil)
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer receiver.Close()
+	a, b := w.tenant(t, "alpha"), w.tenant(t, "beta")
+	a.belongings(t, receiver.URL)
+	full := 0
+	for _, table := range append(w.tables(t), "workspaces") {
+		key := "workspace_id"
+		if table == "workspaces" {
+			key = "id"
+		}
+		count := func(ctx context.Context, pool *pgxpool.Pool) (all, others int) {
+			sql := fmt.Sprintf("SELECT count(*), count(*) FILTER (WHERE %s <> $1) FROM %s", key, table)
+			if err := pool.QueryRow(ctx, sql, b.id).Scan(&all, &others); err != nil {
+				t.Errorf("%s: %v", table, err)
+			}
+			return all, others
+		}
+		if _, others := count(t.Context(), w.app.pools.system); others > 0 {
+			full++
+		}
+		if all, _ := count(t.Context(), w.app.pools.api); all > 0 {
+			t.Errorf("%s: %d rows without a scope", table, all)
+		}
+		if _, others := count(postgres.Scope(t.Context(), b.id), w.app.pools.api); others > 0 {
+			t.Errorf("%s: %d rows of others in the scope of B", table, others)
+		}
+		for ctx, where := range map[context.Context]string{t.Context(): "without a scope", postgres.Scope(t.Context(), b.id): "in the scope of B"} {
+			tag, err := w.app.pools.api.Exec(ctx, fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s = $1", table, key, key, key), a.id)
+			refusal, _ := errors.AsType[*pgconn.PgError](err)
+			if tag.RowsAffected() > 0 || err != nil && (refusal == nil || refusal.Code != "42501") { // insufficient_privilege
+				t.Errorf("%s: an update %s: %v, %v", table, where, tag, err)
+			}
+		}
+	}
+	if full < 8 {
+		t.Errorf("%d tables have rows: too few to prove anything", full)
+	}
+}
+
+// rows is all that the database holds of a workspace.
+func (n *tenant) rows(t *testing.T) string {
+	t.Helper()
+	conn, err := postgres.Connect(t.Context(), n.whole.dsn, "rows")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	var all bytes.Buffer
+	for _, table := range n.whole.tables(t) {
+		fmt.Fprintln(&all, table)
+		if _, err := conn.PgConn().CopyTo(t.Context(), &all, fmt.Sprintf(
+			"COPY (SELECT t.* FROM %s t WHERE workspace_id = '%s' ORDER BY t::text) TO STDOUT", table, n.id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all.String()
+}
+
+// tables are those whose rows are a workspace's.
+func (w *whole) tables(t *testing.T) []string {
+	t.Helper()
+	rows, err := w.app.pools.system.Query(t.Context(), `SELECT a.attrelid::regclass::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+		WHERE a.attname = 'workspace_id' AND c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(tables) < 8 {
+		t.Fatalf("tables %v, %v", tables, err)
+	}
+	return tables
+}
