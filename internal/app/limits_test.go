@@ -1,0 +1,181 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/workspace"
+)
+
+// patient has the database decide, however busy the machine is.
+func patient(cfg *Config) { cfg.LimiterPatience = 10 * time.Second }
+
+// customer is a workspace on a plan, with a client for each node.
+type customer struct {
+	clients []*client.Client
+	key     auth.Created
+}
+
+func newCustomer(t *testing.T, w *whole, name plan.Name, nodes ...*App) customer {
+	t.Helper()
+	id, err := workspace.Create(t.Context(), w.app.pools.system, workspace.CreateParams{Name: string(name) + " of " + t.Name(), Plan: name, Paid: 1e12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := customer{}
+	if c.key, err = auth.NewKeys(w.app.pools.system).Create(t.Context(), auth.CreateParams{WorkspaceID: id, Label: "limits"}); err != nil {
+		t.Fatal(err)
+	}
+	signer, err := client.NewSigner(c.key.APIKey, c.key.APISecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range nodes {
+		own, err := client.New(node.URL(), signer, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.clients = append(c.clients, own)
+	}
+	return c
+}
+
+// Two processes on one database, asked by several clients at once for more than
+// they may: together they let in what one would, a submit counted twice. A whole
+// minute of each plan takes WEFT_SOAK.
+func TestRL02TwoNodesHoldOneLimit(t *testing.T) {
+	t.Parallel()
+	first := startWhole(t, patient)
+	cfg := first.app.cfg
+	second, err := Start(t.Context(), cfg, telemetry.NewLogger(io.Discard, slog.LevelError))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { second.Stop(context.Background()) })
+	long, tolerance := 4*time.Second, 0.15
+	if os.Getenv("WEFT_SOAK") != "" {
+		long, tolerance = time.Minute, 0.02
+	}
+	var plans sync.WaitGroup
+	for name, rps := range map[plan.Name]float64{plan.Starter: 5, plan.Growth: 10, plan.Professional: 25} {
+		c := newCustomer(t, first, name, first.app, second)
+		plans.Go(func() {
+			began := time.Now()
+			let := float64(c.press(t, long))
+			took := time.Since(began)
+			want := rps * (took.Seconds() + 1)
+			t.Logf("%s: %v of %.1f in %v", name, let, want, took)
+			if let > want || let < want*(1-tolerance) {
+				t.Errorf("%s: %v requests were let in within %v over two nodes, want %.1f", name, let, took, want)
+			}
+		})
+	}
+	plans.Wait()
+}
+
+// press asks each node from two sides for reads and submits, and gives what was
+// let in, by cost.
+func (c customer) press(t *testing.T, long time.Duration) int64 {
+	var let atomic.Int64
+	var askers sync.WaitGroup
+	end := time.Now().Add(long)
+	for i, node := range append(c.clients, c.clients...) {
+		askers.Go(func() {
+			for n := i; time.Now().Before(end); n++ {
+				cost, err := int64(1), error(nil)
+				if n%2 == 0 {
+					cost = 2
+					_, _, err = node.Execute(t.Context(), api.ExecuteComponentRequest{Module: "RANDOM_UUID", Input: []byte("{}"), Config: []byte("{}")}, nil)
+				} else {
+					_, err = node.Call(t.Context(), http.MethodGet, "/v1/sdk/components/RANDOM_UUID", nil, nil)
+				}
+				if err == nil {
+					let.Add(cost)
+				} else if limited(err) == nil {
+					t.Errorf("neither let in nor limited: %v", err)
+					return
+				}
+				<-time.After(25 * time.Millisecond)
+			}
+		})
+	}
+	askers.Wait()
+	return let.Load()
+}
+
+// limited is the refusal by a limit, nil if err is none.
+func limited(err error) *client.Problem {
+	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusTooManyRequests {
+		return problem
+	}
+	return nil
+}
+
+// Ten thousand requests with the victim's key and no right signature leave its
+// limits as they are.
+func TestRL06StrangersUseNothingUp(t *testing.T) {
+	t.Parallel()
+	w := startWhole(t, func(cfg *Config) {
+		patient(cfg)
+		cfg.TrustedProxies = cfg.AllowNetworks // so that strangers come from elsewhere
+	})
+	victim := newCustomer(t, w, plan.Starter, w.app)
+	left := func() int32 {
+		answer, err := victim.clients[0].Call(t.Context(), http.MethodGet, "/v1/sdk/limits", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var limits api.Limits
+		if err := json.Unmarshal(answer, &limits); err != nil {
+			t.Fatal(err)
+		}
+		return *limits.RequestsPerHour.Remaining
+	}
+	before := left()
+	var strangers sync.WaitGroup
+	for range 4 {
+		strangers.Go(func() {
+			for range 2500 {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.app.URL()+"/v1/sdk/limits", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r.Header.Set("X-Forwarded-For", "192.0.2.1")
+				r.Header.Set(auth.HeaderKey, victim.key.APIKey)
+				r.Header.Set(auth.HeaderTimestamp, fmt.Sprint(time.Now().Unix()))
+				r.Header.Set(auth.HeaderSignature, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==")
+				answer, err := http.DefaultClient.Do(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, answer.Body)
+				answer.Body.Close()
+				if answer.StatusCode != http.StatusUnauthorized && answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("RateLimit") != "" {
+					t.Errorf("a stranger got %d and %q", answer.StatusCode, answer.Header.Get("RateLimit"))
+					return
+				}
+			}
+		})
+	}
+	strangers.Wait()
+	if after := left(); after != before-1 {
+		t.Errorf("%d requests an hour were left before, %d after", before, after)
+	}
+}
