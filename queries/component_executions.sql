@@ -4,7 +4,7 @@
 -- reserved before the commit, so the intent to run commits with the row).
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
-     job_id, has_callback, traceparent, reserved, created_at, updated_at)
+     job_id, has_callback, traceparent, reserved, parked, created_at, updated_at)
 SELECT
     i.workspace_id, i.id, i.module, i.repeat_rule,
     CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
@@ -12,7 +12,7 @@ SELECT
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
     CASE WHEN i.worker_id = 0 THEN NULL ELSE now() END,
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
-    NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, now(), now()
+    NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, i.parked, now(), now()
 FROM (SELECT
     unnest(@workspace_ids::uuid[])   AS workspace_id,
     unnest(@ids::uuid[])             AS id,
@@ -24,7 +24,8 @@ FROM (SELECT
     unnest(@job_ids::bigint[])       AS job_id,
     unnest(@has_callbacks::boolean[]) AS has_callback,
     unnest(@traceparents::text[])    AS traceparent,
-    unnest(@reserved::bigint[])      AS reserved) AS i
+    unnest(@reserved::bigint[])      AS reserved,
+    unnest(@parked::boolean[])       AS parked) AS i
 RETURNING id, created_at;
 
 -- name: ExecutionGet :one
@@ -82,7 +83,7 @@ FROM (SELECT
     unnest(@ids::uuid[])           AS id,
     unnest(@job_ids::bigint[])     AS job_id) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
-  AND e.worker_id IS NULL AND e.status IN ('CREATED', 'EXECUTING')
+  AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
           (now() - e.attempt_started_at)::interval AS elapsed;
 
@@ -157,13 +158,15 @@ LIMIT @max_rows;
 -- name: ExecutionListStranded :many
 -- Live executions that nobody works on and that have no job which could bring
 -- them back: the job is gone or finished, or it was fetched by a process that
--- then did not start the execution.
-SELECT e.workspace_id, e.id, e.job_id
+-- then did not start the execution. What is parked has a job that is pending, and
+-- nothing else has.
+SELECT e.workspace_id, e.id, e.job_id, e.parked
 FROM component_executions e
 LEFT JOIN river.river_job j ON j.id = e.job_id
 WHERE e.finished_at IS NULL AND e.worker_id IS NULL AND e.updated_at < now() - @grace::interval
   AND (j.id IS NULL
        OR j.state NOT IN ('available', 'pending', 'running', 'retryable', 'scheduled')
+       OR (j.state = 'pending') <> e.parked
        OR (j.state = 'running' AND j.attempted_at < now() - @grace::interval
            AND (e.not_before IS NULL OR e.not_before < now() - @grace::interval)))
 ORDER BY e.id
@@ -223,3 +226,37 @@ WHERE e.workspace_id = ANY (@workspace_ids::uuid[])
   AND CASE WHEN e.finished_at IS NULL THEN p.usage IS NOT NULL ELSE p.usage IS DISTINCT FROM e.usage END
 ORDER BY e.workspace_id, e.id
 LIMIT @max_rows;
+
+-- name: ExecutionRelease :many
+-- Lets the oldest parked executions of a workspace go: the first few begin at once
+-- with this worker, with their jobs as the safety net, the others are made
+-- available to the queue. The caller holds the account's lock, so nobody else
+-- releases them.
+WITH oldest AS (
+    SELECT o.id, row_number() OVER (ORDER BY o.id) <= @here::integer AS here
+    FROM (SELECT p.id FROM component_executions p WHERE p.workspace_id = @workspace_id AND p.parked
+          ORDER BY p.id LIMIT @max_rows) AS o
+), released AS (
+    UPDATE component_executions e SET
+        parked             = false,
+        status             = CASE WHEN o.here THEN 'EXECUTING' ELSE 'CREATED' END,
+        attempt            = CASE WHEN o.here THEN 1 ELSE 0 END,
+        attempt_started_at = CASE WHEN o.here THEN now() END,
+        epoch              = e.epoch + 1,
+        worker_id          = CASE WHEN o.here THEN @worker_id::integer END,
+        updated_at         = GREATEST(e.updated_at, now())
+    FROM oldest o
+    WHERE e.workspace_id = @workspace_id AND e.id = o.id AND e.parked
+    RETURNING e.id, e.module, e.call, e.attempts, e.epoch, e.job_id, e.traceparent, e.created_at, o.here
+), due AS (
+    UPDATE river.river_job j SET
+        state        = CASE WHEN r.here THEN 'scheduled' ELSE 'available' END::river.river_job_state,
+        scheduled_at = CASE WHEN r.here THEN now() + @safety_net::interval ELSE now() END
+    FROM released r WHERE j.id = r.job_id AND j.state = 'pending'
+), counted AS (
+    UPDATE credit_accounts a SET parked = GREATEST(a.parked - (SELECT count(*) FROM released), 0)
+    WHERE a.workspace_id = @workspace_id
+)
+SELECT r.id, r.module, r.call, r.attempts, r.epoch, r.job_id, r.traceparent, r.created_at, r.here::boolean AS here,
+       (now() - r.created_at)::interval AS waited
+FROM released r;

@@ -18,7 +18,7 @@ FROM asked JOIN held ON held.workspace_id = asked.workspace_id
 WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE(sqlc.narg('at')::timestamptz, now())
   AND (asked.amount = 0
        OR a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed)
-RETURNING a.workspace_id, a.live, a.parked;
+RETURNING a.workspace_id, a.live, a.parked, a.waiting;
 
 -- name: AccountSettleMany :many
 -- Charges what became final, in the order given: plan credits pay first, then paid
@@ -65,7 +65,7 @@ UPDATE credit_accounts a SET
     live           = GREATEST(a.live - t.ends, 0)
 FROM total t
 WHERE a.workspace_id = t.workspace_id
-RETURNING a.workspace_id, a.live, a.parked;
+RETURNING a.workspace_id, a.live, a.parked, a.waiting;
 
 -- name: AccountLockMany :many
 -- The accounts as they stand, locked in the order of ids, and what time it is.
@@ -126,3 +126,19 @@ WHERE a.workspace_id = ANY (@workspace_ids::uuid[])
        OR a.plan_used <> COALESCE(p.plan_used, 0) OR a.allowance_used <> COALESCE(p.allowance_used, 0)
        OR a.reserved <> COALESCE(e.reserved, 0) OR a.live <> COALESCE(e.live, 0) OR a.parked <> COALESCE(e.parked, 0))
 ORDER BY a.workspace_id;
+
+-- name: AccountPark :exec
+-- Counts executions that were accepted parked, under the lock.
+UPDATE credit_accounts SET parked = parked + @count::integer WHERE workspace_id = @workspace_id;
+
+-- name: AccountListCrowded :many
+-- Workspaces whose parked executions upkeep looks after.
+SELECT workspace_id FROM credit_accounts WHERE parked > 0 OR waiting > 0 ORDER BY workspace_id;
+
+-- name: AccountCountWaiting :one
+-- Counts the executions of a workspace that pause, and locks its account.
+UPDATE credit_accounts a SET waiting = (
+    SELECT count(*) FROM component_executions e
+    WHERE e.workspace_id = a.workspace_id AND e.finished_at IS NULL AND e.not_before > now())
+WHERE a.workspace_id = @workspace_id
+RETURNING a.live, a.parked, a.waiting;

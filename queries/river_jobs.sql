@@ -12,6 +12,11 @@ DELETE FROM river.river_job WHERE id IN (
 UPDATE river.river_job SET state = 'available', scheduled_at = now() + @delay::interval
 WHERE id = @id AND state IN ('scheduled', 'available');
 
+-- name: RiverJobTell :exec
+-- Wakes those that fetch from a queue, as an insert does, when the transaction
+-- commits.
+SELECT pg_notify('river.river_insert', json_build_object('queue', @queue::text)::text);
+
 -- name: RiverJobOldestDue :one
 -- How many seconds the longest-waiting job of a queue has been ready; 0 when
 -- none is.

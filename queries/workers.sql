@@ -1,5 +1,9 @@
 -- name: WorkerInsert :one
-INSERT INTO workers (host) VALUES (@host) RETURNING id;
+INSERT INTO workers (host, slots) VALUES (@host, @slots) RETURNING id;
+
+-- name: WorkerSumSlots :one
+-- How much all workers run at once.
+SELECT COALESCE(sum(slots), 0)::bigint AS slots FROM workers;
 
 -- name: WorkerListDead :many
 -- Workers whose session no longer holds its advisory lock: whoever can take the

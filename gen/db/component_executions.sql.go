@@ -282,7 +282,7 @@ func (q *Queries) ExecutionGet(ctx context.Context, db DBTX, arg ExecutionGetPar
 const executionInsertMany = `-- name: ExecutionInsertMany :many
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
-     job_id, has_callback, traceparent, reserved, created_at, updated_at)
+     job_id, has_callback, traceparent, reserved, parked, created_at, updated_at)
 SELECT
     i.workspace_id, i.id, i.module, i.repeat_rule,
     CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
@@ -290,7 +290,7 @@ SELECT
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
     CASE WHEN i.worker_id = 0 THEN NULL ELSE now() END,
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
-    NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, now(), now()
+    NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, i.parked, now(), now()
 FROM (SELECT
     unnest($1::uuid[])   AS workspace_id,
     unnest($2::uuid[])             AS id,
@@ -302,7 +302,8 @@ FROM (SELECT
     unnest($8::bigint[])       AS job_id,
     unnest($9::boolean[]) AS has_callback,
     unnest($10::text[])    AS traceparent,
-    unnest($11::bigint[])      AS reserved) AS i
+    unnest($11::bigint[])      AS reserved,
+    unnest($12::boolean[])       AS parked) AS i
 RETURNING id, created_at
 `
 
@@ -318,6 +319,7 @@ type ExecutionInsertManyParams struct {
 	HasCallbacks []bool
 	Traceparents []string
 	Reserved     []int64
+	Parked       []bool
 }
 
 type ExecutionInsertManyRow struct {
@@ -341,6 +343,7 @@ func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg Executio
 		arg.HasCallbacks,
 		arg.Traceparents,
 		arg.Reserved,
+		arg.Parked,
 	)
 	if err != nil {
 		return nil, err
@@ -563,12 +566,13 @@ func (q *Queries) ExecutionListSealed(ctx context.Context, db DBTX, arg Executio
 }
 
 const executionListStranded = `-- name: ExecutionListStranded :many
-SELECT e.workspace_id, e.id, e.job_id
+SELECT e.workspace_id, e.id, e.job_id, e.parked
 FROM component_executions e
 LEFT JOIN river.river_job j ON j.id = e.job_id
 WHERE e.finished_at IS NULL AND e.worker_id IS NULL AND e.updated_at < now() - $1::interval
   AND (j.id IS NULL
        OR j.state NOT IN ('available', 'pending', 'running', 'retryable', 'scheduled')
+       OR (j.state = 'pending') <> e.parked
        OR (j.state = 'running' AND j.attempted_at < now() - $1::interval
            AND (e.not_before IS NULL OR e.not_before < now() - $1::interval)))
 ORDER BY e.id
@@ -584,11 +588,13 @@ type ExecutionListStrandedRow struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
 	JobID       int64
+	Parked      bool
 }
 
 // Live executions that nobody works on and that have no job which could bring
 // them back: the job is gone or finished, or it was fetched by a process that
-// then did not start the execution.
+// then did not start the execution. What is parked has a job that is pending, and
+// nothing else has.
 func (q *Queries) ExecutionListStranded(ctx context.Context, db DBTX, arg ExecutionListStrandedParams) ([]ExecutionListStrandedRow, error) {
 	rows, err := db.Query(ctx, executionListStranded, arg.Grace, arg.MaxRows)
 	if err != nil {
@@ -598,7 +604,12 @@ func (q *Queries) ExecutionListStranded(ctx context.Context, db DBTX, arg Execut
 	items := []ExecutionListStrandedRow{}
 	for rows.Next() {
 		var i ExecutionListStrandedRow
-		if err := rows.Scan(&i.WorkspaceID, &i.ID, &i.JobID); err != nil {
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ID,
+			&i.JobID,
+			&i.Parked,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -653,6 +664,99 @@ func (q *Queries) ExecutionPause(ctx context.Context, db DBTX, arg ExecutionPaus
 	var i ExecutionPauseRow
 	err := row.Scan(&i.JobID, &i.NotBefore)
 	return i, err
+}
+
+const executionRelease = `-- name: ExecutionRelease :many
+WITH oldest AS (
+    SELECT o.id, row_number() OVER (ORDER BY o.id) <= $1::integer AS here
+    FROM (SELECT p.id FROM component_executions p WHERE p.workspace_id = $2 AND p.parked
+          ORDER BY p.id LIMIT $3) AS o
+), released AS (
+    UPDATE component_executions e SET
+        parked             = false,
+        status             = CASE WHEN o.here THEN 'EXECUTING' ELSE 'CREATED' END,
+        attempt            = CASE WHEN o.here THEN 1 ELSE 0 END,
+        attempt_started_at = CASE WHEN o.here THEN now() END,
+        epoch              = e.epoch + 1,
+        worker_id          = CASE WHEN o.here THEN $4::integer END,
+        updated_at         = GREATEST(e.updated_at, now())
+    FROM oldest o
+    WHERE e.workspace_id = $2 AND e.id = o.id AND e.parked
+    RETURNING e.id, e.module, e.call, e.attempts, e.epoch, e.job_id, e.traceparent, e.created_at, o.here
+), due AS (
+    UPDATE river.river_job j SET
+        state        = CASE WHEN r.here THEN 'scheduled' ELSE 'available' END::river.river_job_state,
+        scheduled_at = CASE WHEN r.here THEN now() + $5::interval ELSE now() END
+    FROM released r WHERE j.id = r.job_id AND j.state = 'pending'
+), counted AS (
+    UPDATE credit_accounts a SET parked = GREATEST(a.parked - (SELECT count(*) FROM released), 0)
+    WHERE a.workspace_id = $2
+)
+SELECT r.id, r.module, r.call, r.attempts, r.epoch, r.job_id, r.traceparent, r.created_at, r.here::boolean AS here,
+       (now() - r.created_at)::interval AS waited
+FROM released r
+`
+
+type ExecutionReleaseParams struct {
+	Here        int32
+	WorkspaceID uuid.UUID
+	MaxRows     int32
+	WorkerID    int32
+	SafetyNet   time.Duration
+}
+
+type ExecutionReleaseRow struct {
+	ID          uuid.UUID
+	Module      string
+	Call        []byte
+	Attempts    int16
+	Epoch       int32
+	JobID       int64
+	Traceparent *string
+	CreatedAt   time.Time
+	Here        bool
+	Waited      time.Duration
+}
+
+// Lets the oldest parked executions of a workspace go: the first few begin at once
+// with this worker, with their jobs as the safety net, the others are made
+// available to the queue. The caller holds the account's lock, so nobody else
+// releases them.
+func (q *Queries) ExecutionRelease(ctx context.Context, db DBTX, arg ExecutionReleaseParams) ([]ExecutionReleaseRow, error) {
+	rows, err := db.Query(ctx, executionRelease,
+		arg.Here,
+		arg.WorkspaceID,
+		arg.MaxRows,
+		arg.WorkerID,
+		arg.SafetyNet,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExecutionReleaseRow{}
+	for rows.Next() {
+		var i ExecutionReleaseRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Module,
+			&i.Call,
+			&i.Attempts,
+			&i.Epoch,
+			&i.JobID,
+			&i.Traceparent,
+			&i.CreatedAt,
+			&i.Here,
+			&i.Waited,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const executionRequeue = `-- name: ExecutionRequeue :one
@@ -744,7 +848,7 @@ FROM (SELECT
     unnest($3::uuid[])           AS id,
     unnest($4::bigint[])     AS job_id) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
-  AND e.worker_id IS NULL AND e.status IN ('CREATED', 'EXECUTING')
+  AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
           (now() - e.attempt_started_at)::interval AS elapsed
 `

@@ -14,7 +14,7 @@ import (
 )
 
 const accountAudit = `-- name: AccountAudit :many
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked,
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting,
        COALESCE(p.plan, 0)::bigint AS posted_plan, COALESCE(p.paid, 0)::bigint AS posted_paid,
        COALESCE(p.plan_used, 0)::bigint AS posted_plan_used, COALESCE(p.allowance_used, 0)::bigint AS posted_allowance_used,
        COALESCE(e.reserved, 0)::bigint AS live_reserved, COALESCE(e.live, 0)::bigint AS live_count, COALESCE(e.parked, 0)::bigint AS live_parked
@@ -73,6 +73,7 @@ func (q *Queries) AccountAudit(ctx context.Context, db DBTX, workspaceIds []uuid
 			&i.CreditAccount.ValidUntil,
 			&i.CreditAccount.Live,
 			&i.CreditAccount.Parked,
+			&i.CreditAccount.Waiting,
 			&i.PostedPlan,
 			&i.PostedPaid,
 			&i.PostedPlanUsed,
@@ -91,8 +92,30 @@ func (q *Queries) AccountAudit(ctx context.Context, db DBTX, workspaceIds []uuid
 	return items, nil
 }
 
+const accountCountWaiting = `-- name: AccountCountWaiting :one
+UPDATE credit_accounts a SET waiting = (
+    SELECT count(*) FROM component_executions e
+    WHERE e.workspace_id = a.workspace_id AND e.finished_at IS NULL AND e.not_before > now())
+WHERE a.workspace_id = $1
+RETURNING a.live, a.parked, a.waiting
+`
+
+type AccountCountWaitingRow struct {
+	Live    int32
+	Parked  int32
+	Waiting int32
+}
+
+// Counts the executions of a workspace that pause, and locks its account.
+func (q *Queries) AccountCountWaiting(ctx context.Context, db DBTX, workspaceID uuid.UUID) (AccountCountWaitingRow, error) {
+	row := db.QueryRow(ctx, accountCountWaiting, workspaceID)
+	var i AccountCountWaitingRow
+	err := row.Scan(&i.Live, &i.Parked, &i.Waiting)
+	return i, err
+}
+
 const accountGet = `-- name: AccountGet :one
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, w.name, w.plan AS plan_name, COALESCE($1::timestamptz, now())::timestamptz AS at
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, w.name, w.plan AS plan_name, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a JOIN workspaces w ON w.id = a.workspace_id
 WHERE a.workspace_id = $2
 `
@@ -127,6 +150,7 @@ func (q *Queries) AccountGet(ctx context.Context, db DBTX, arg AccountGetParams)
 		&i.CreditAccount.ValidUntil,
 		&i.CreditAccount.Live,
 		&i.CreditAccount.Parked,
+		&i.CreditAccount.Waiting,
 		&i.Name,
 		&i.PlanName,
 		&i.At,
@@ -147,6 +171,31 @@ type AccountGrantParams struct {
 func (q *Queries) AccountGrant(ctx context.Context, db DBTX, arg AccountGrantParams) error {
 	_, err := db.Exec(ctx, accountGrant, arg.Amount, arg.WorkspaceID)
 	return err
+}
+
+const accountListCrowded = `-- name: AccountListCrowded :many
+SELECT workspace_id FROM credit_accounts WHERE parked > 0 OR waiting > 0 ORDER BY workspace_id
+`
+
+// Workspaces whose parked executions upkeep looks after.
+func (q *Queries) AccountListCrowded(ctx context.Context, db DBTX) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, accountListCrowded)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var workspace_id uuid.UUID
+		if err := rows.Scan(&workspace_id); err != nil {
+			return nil, err
+		}
+		items = append(items, workspace_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const accountListDue = `-- name: AccountListDue :many
@@ -183,7 +232,7 @@ func (q *Queries) AccountListDue(ctx context.Context, db DBTX, arg AccountListDu
 }
 
 const accountLockMany = `-- name: AccountLockMany :many
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, COALESCE($1::timestamptz, now())::timestamptz AS at
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a
 WHERE a.workspace_id = ANY ($2::uuid[]) ORDER BY a.workspace_id FOR NO KEY UPDATE
 `
@@ -222,6 +271,7 @@ func (q *Queries) AccountLockMany(ctx context.Context, db DBTX, arg AccountLockM
 			&i.CreditAccount.ValidUntil,
 			&i.CreditAccount.Live,
 			&i.CreditAccount.Parked,
+			&i.CreditAccount.Waiting,
 			&i.At,
 		); err != nil {
 			return nil, err
@@ -232,6 +282,21 @@ func (q *Queries) AccountLockMany(ctx context.Context, db DBTX, arg AccountLockM
 		return nil, err
 	}
 	return items, nil
+}
+
+const accountPark = `-- name: AccountPark :exec
+UPDATE credit_accounts SET parked = parked + $1::integer WHERE workspace_id = $2
+`
+
+type AccountParkParams struct {
+	Count       int32
+	WorkspaceID uuid.UUID
+}
+
+// Counts executions that were accepted parked, under the lock.
+func (q *Queries) AccountPark(ctx context.Context, db DBTX, arg AccountParkParams) error {
+	_, err := db.Exec(ctx, accountPark, arg.Count, arg.WorkspaceID)
+	return err
 }
 
 const accountRenew = `-- name: AccountRenew :exec
@@ -301,7 +366,7 @@ FROM asked JOIN held ON held.workspace_id = asked.workspace_id
 WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE($1::timestamptz, now())
   AND (asked.amount = 0
        OR a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed)
-RETURNING a.workspace_id, a.live, a.parked
+RETURNING a.workspace_id, a.live, a.parked, a.waiting
 `
 
 type AccountReserveManyParams struct {
@@ -316,6 +381,7 @@ type AccountReserveManyRow struct {
 	WorkspaceID uuid.UUID
 	Live        int32
 	Parked      int32
+	Waiting     int32
 }
 
 // Keeps back what is to be accepted, for each workspace of the arrays whose period
@@ -338,7 +404,12 @@ func (q *Queries) AccountReserveMany(ctx context.Context, db DBTX, arg AccountRe
 	items := []AccountReserveManyRow{}
 	for rows.Next() {
 		var i AccountReserveManyRow
-		if err := rows.Scan(&i.WorkspaceID, &i.Live, &i.Parked); err != nil {
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.Live,
+			&i.Parked,
+			&i.Waiting,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -388,7 +459,7 @@ UPDATE credit_accounts a SET
     live           = GREATEST(a.live - t.ends, 0)
 FROM total t
 WHERE a.workspace_id = t.workspace_id
-RETURNING a.workspace_id, a.live, a.parked
+RETURNING a.workspace_id, a.live, a.parked, a.waiting
 `
 
 type AccountSettleManyParams struct {
@@ -404,6 +475,7 @@ type AccountSettleManyRow struct {
 	WorkspaceID uuid.UUID
 	Live        int32
 	Parked      int32
+	Waiting     int32
 }
 
 // Charges what became final, in the order given: plan credits pay first, then paid
@@ -428,7 +500,12 @@ func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSet
 	items := []AccountSettleManyRow{}
 	for rows.Next() {
 		var i AccountSettleManyRow
-		if err := rows.Scan(&i.WorkspaceID, &i.Live, &i.Parked); err != nil {
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.Live,
+			&i.Parked,
+			&i.Waiting,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

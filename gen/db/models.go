@@ -175,6 +175,7 @@ type CreditAccount struct {
 	ValidUntil    time.Time
 	Live          int32
 	Parked        int32
+	Waiting       int32
 }
 
 type CreditPosting struct {

@@ -55,3 +55,14 @@ func (q *Queries) RiverJobRearm(ctx context.Context, db DBTX, arg RiverJobRearmP
 	_, err := db.Exec(ctx, riverJobRearm, arg.Delay, arg.ID)
 	return err
 }
+
+const riverJobTell = `-- name: RiverJobTell :exec
+SELECT pg_notify('river.river_insert', json_build_object('queue', $1::text)::text)
+`
+
+// Wakes those that fetch from a queue, as an insert does, when the transaction
+// commits.
+func (q *Queries) RiverJobTell(ctx context.Context, db DBTX, queue string) error {
+	_, err := db.Exec(ctx, riverJobTell, queue)
+	return err
+}

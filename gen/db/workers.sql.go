@@ -22,11 +22,16 @@ func (q *Queries) WorkerDelete(ctx context.Context, db DBTX, ids []int32) error 
 }
 
 const workerInsert = `-- name: WorkerInsert :one
-INSERT INTO workers (host) VALUES ($1) RETURNING id
+INSERT INTO workers (host, slots) VALUES ($1, $2) RETURNING id
 `
 
-func (q *Queries) WorkerInsert(ctx context.Context, db DBTX, host string) (int32, error) {
-	row := db.QueryRow(ctx, workerInsert, host)
+type WorkerInsertParams struct {
+	Host  string
+	Slots int32
+}
+
+func (q *Queries) WorkerInsert(ctx context.Context, db DBTX, arg WorkerInsertParams) (int32, error) {
+	row := db.QueryRow(ctx, workerInsert, arg.Host, arg.Slots)
 	var id int32
 	err := row.Scan(&id)
 	return id, err
@@ -87,4 +92,16 @@ func (q *Queries) WorkerListForgotten(ctx context.Context, db DBTX) ([]int32, er
 		return nil, err
 	}
 	return items, nil
+}
+
+const workerSumSlots = `-- name: WorkerSumSlots :one
+SELECT COALESCE(sum(slots), 0)::bigint AS slots FROM workers
+`
+
+// How much all workers run at once.
+func (q *Queries) WorkerSumSlots(ctx context.Context, db DBTX) (int64, error) {
+	row := db.QueryRow(ctx, workerSumSlots)
+	var slots int64
+	err := row.Scan(&slots)
+	return slots, err
 }

@@ -63,7 +63,7 @@ const deliveriesPerSlot = 4
 func newWorkingHalf(a *App, deps execution.Deps) (*workingHalf, error) {
 	h := &workingHalf{log: a.log, stopped: make(chan struct{})}
 	deps.DB = a.pools.work
-	h.identity = execution.NewIdentity(a.cfg.DatabaseURL, a.log)
+	h.identity = execution.NewIdentity(a.cfg.DatabaseURL, a.cfg.Workers, a.log)
 	h.delivers = callback.NewDeliverer(callback.Deps{
 		DB: deps.DB, Jobs: deps.Jobs, Keyring: deps.Keyring, Guard: a.guard, Log: a.log,
 		Attempted: a.metrics.CallbackAttempted,
@@ -122,6 +122,7 @@ const softStop = 20 * time.Second
 // queue brought is interrupted after softStop. It does not wait.
 func (h *workingHalf) stopFetching(ctx context.Context) {
 	h.deadline = time.Now().Add(softStop)
+	h.runner.WindUp()
 	go func() {
 		defer close(h.stopped)
 		if err := h.queue.Stop(ctx); err != nil {

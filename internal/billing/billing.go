@@ -37,7 +37,12 @@ func (b Books) at() *time.Time {
 type Load struct {
 	Live   int
 	Parked int // of them, those that wait for another of the workspace's to end
+	// Waiting are those that pause, as upkeep last counted them.
+	Waiting int
 }
+
+// Active is what executes or is ready to.
+func (l Load) Active() int { return max(0, l.Live-l.Parked-l.Waiting) }
 
 // kind is what a posting is about. The words are stored.
 type kind string

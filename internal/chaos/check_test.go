@@ -56,6 +56,14 @@ var rules = []struct{ name, query string }{
 		SELECT e.id || ' has neither worker nor job' FROM component_executions e
 		LEFT JOIN river.river_job j ON j.id = e.job_id AND j.state NOT IN ('completed', 'discarded', 'cancelled')
 		WHERE e.finished_at IS NULL AND e.worker_id IS NULL AND j.id IS NULL`},
+	{"I7 what is parked has a pending job, and nothing else has", `
+		SELECT e.id || CASE WHEN e.parked THEN ' is parked' ELSE ' is not parked' END || ' and its job is ' || COALESCE(j.state::text, 'gone')
+		FROM component_executions e LEFT JOIN river.river_job j ON j.id = e.job_id
+		WHERE e.finished_at IS NULL AND e.parked <> COALESCE(j.state = 'pending', false)`},
+	{"I7 accounts count what is alive and parked", `
+		SELECT a.workspace_id || ' counts ' || a.live || ' alive and ' || a.parked || ' parked' FROM credit_accounts a
+		LEFT JOIN component_executions e ON e.workspace_id = a.workspace_id AND e.finished_at IS NULL
+		GROUP BY a.workspace_id HAVING count(e.id) <> a.live OR count(*) FILTER (WHERE e.parked) <> a.parked`},
 	{"I8 no more attempts than were asked for", `
 		SELECT id || ' made ' || attempt || ' of ' || attempts FROM component_executions
 		WHERE attempt > attempts OR (error ->> 'attempt')::integer > attempts`},
@@ -342,7 +350,9 @@ func TestTheCheckerSees(t *testing.T) {
 		{"I5", "ALTER TABLE component_executions DISABLE TRIGGER component_executions_final"},
 		{"I6 every callback", final + fmt.Sprintf(post, 2) + fmt.Sprintf(callback, "PENDING")},
 		{"I6 the log", final + fmt.Sprintf(post, 2) + fmt.Sprintf(callback, "EXHAUSTED")},
-		{"I7", row("status") + values("'CREATED'")},
+		{"I7 nothing alive", row("status") + values("'CREATED'")},
+		{"I7 what is parked", row("status, parked") + values("'CREATED', true")},
+		{"I7 accounts", row("status") + values("'CREATED'")},
 		{"I8", row("status, error, finished_at") + values(`'FAILED', '{"attempt":2}', now()`)},
 		{"I10", fmt.Sprintf(post, 2)},
 	}

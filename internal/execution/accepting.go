@@ -51,6 +51,7 @@ type accept struct {
 	callbackHeaders []string
 	worker          int32 // that holds a slot for it; 0 = the queue brings it
 	price           credit.Amount
+	parked          bool // beyond its workspace's window
 }
 
 func (a accept) weight() int { return len(a.call) + len(a.callbackSealed) }
@@ -58,6 +59,7 @@ func (a accept) weight() int { return len(a.call) + len(a.callbackSealed) }
 type accepted struct {
 	jobID     int64
 	createdAt time.Time
+	parked    bool
 	refusal   error // why it was not accepted although all went well
 }
 
@@ -68,17 +70,25 @@ func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted,
 	}
 	ctx = postgres.Scope(ctx, workspaces...)
 	var made []accepted
-	var err error
-	for _, how := range []acceptFunc{s.acceptTx, s.acceptSomeTx} {
-		err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) (err error) {
+	err := s.decided(func(how acceptFunc) error {
+		return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) (err error) {
 			made, err = how(ctx, tx, items)
 			return err
 		})
-		if !errors.Is(err, billing.ErrUndecided) {
-			break
-		}
-	}
+	})
 	return made, err
+}
+
+// decided tries the ways to accept until one fits.
+func (s *Service) decided(try func(how acceptFunc) error) error {
+	err := try(s.acceptTx)
+	if errors.Is(err, errUncrowded) {
+		err = try(s.acceptTx)
+	}
+	if errors.Is(err, billing.ErrUndecided) || errors.Is(err, errUncrowded) {
+		err = try(s.acceptSomeTx)
+	}
+	return err
 }
 
 // acceptFunc is a way to accept: all of them, or those that credits admit.
@@ -88,19 +98,31 @@ type acceptFunc func(ctx context.Context, tx pgx.Tx, items []accept) ([]accepted
 // takes a closer look at the credits of their workspaces.
 func (s *Service) acceptTx(ctx context.Context, tx pgx.Tx, items []accept) (made []accepted, err error) {
 	defer func() { s.note(err) }()
+	size, err := s.window.of(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	items = park(items, size, s.window.last)
 	if made, err = s.writeTx(ctx, tx, items); err != nil {
 		return nil, err
 	}
 	// Last: it holds the accounts until the commit.
-	_, err = s.books.ReserveTx(ctx, tx, wants(items))
-	return made, err
+	loads, err := s.books.ReserveTx(ctx, tx, wants(items))
+	if err != nil {
+		return nil, err
+	}
+	return made, s.countParkedTx(ctx, tx, items, size, loads)
 }
 
 // acceptSomeTx looks at the credits first, for one submission after the other, and
 // accepts those that they admit.
 func (s *Service) acceptSomeTx(ctx context.Context, tx pgx.Tx, items []accept) (made []accepted, err error) {
 	defer func() { s.note(err) }()
-	refusals, _, err := s.books.DecideTx(ctx, tx, wants(items))
+	refusals, loads, err := s.books.DecideTx(ctx, tx, wants(items))
+	if err != nil {
+		return nil, err
+	}
+	size, err := s.window.of(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +134,16 @@ func (s *Service) acceptSomeTx(ctx context.Context, tx pgx.Tx, items []accept) (
 	}
 	var written []accepted
 	if len(admitted) > 0 {
+		// The accounts are locked: this is what there really was before.
+		before := map[uuid.UUID]int{}
+		for _, a := range admitted {
+			before[a.WorkspaceID]++
+		}
+		admitted = park(admitted, size, func(id uuid.UUID) int { return loads[id].Active() - before[id] })
 		if written, err = s.writeTx(ctx, tx, admitted); err != nil {
+			return nil, err
+		}
+		if err := s.countParkedTx(ctx, tx, admitted, size, loads); err != nil {
 			return nil, err
 		}
 	}
@@ -146,7 +177,7 @@ func (s *Service) writeTx(ctx context.Context, tx pgx.Tx, items []accept) (made 
 			due = now.Add(safetyNet)
 		}
 		jobs[i] = river.InsertManyParams{
-			Args: Args{WorkspaceID: a.WorkspaceID, ExecutionID: a.id}, InsertOpts: insertOpts(due),
+			Args: Args{WorkspaceID: a.WorkspaceID, ExecutionID: a.id}, InsertOpts: insertOpts(due, a.parked),
 		}
 	}
 	inserted, err := s.jobs.InsertManyTx(ctx, tx, jobs)
@@ -157,7 +188,7 @@ func (s *Service) writeTx(ctx context.Context, tx pgx.Tx, items []accept) (made 
 	var callbacks db.CallbackInsertManyParams
 	made = make([]accepted, len(items))
 	for i, a := range items {
-		made[i].jobID = inserted[i].Job.ID
+		made[i].jobID, made[i].parked = inserted[i].Job.ID, a.parked
 		appendExecution(&rows, a, made[i].jobID)
 		if a.Callback != nil {
 			appendCallback(&callbacks, a)
@@ -190,6 +221,7 @@ func appendExecution(p *db.ExecutionInsertManyParams, a accept, jobID int64) {
 	p.HasCallbacks = append(p.HasCallbacks, a.Callback != nil)
 	p.Traceparents = append(p.Traceparents, a.Traceparent)
 	p.Reserved = append(p.Reserved, int64(a.price))
+	p.Parked = append(p.Parked, a.parked)
 }
 
 func appendCallback(p *db.CallbackInsertManyParams, a accept) {

@@ -79,15 +79,17 @@ func (r *Runner) settle(ctx context.Context, f finish) error {
 func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{}, error) {
 	var done []finished
 	var deliveries *callback.Ready
+	var next *successors
 	for tries := 1; ; tries++ {
 		err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
-			done, deliveries, err = r.finishTx(ctx, tx, items)
+			done, deliveries, next, err = r.finishTx(ctx, tx, items)
 			return err
 		})
 		if err == nil {
 			break
 		}
 		deliveries.Drop()
+		next.drop(err)
 		over, ok := errors.AsType[*billing.PeriodOver](err)
 		if !ok || tries == 3 {
 			return nil, err
@@ -116,13 +118,15 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 	r.Metrics.Posted(len(done))
 	r.Hub.Publish(changes...)
 	deliveries.Start()
+	next.start(ctx)
 	return make([]struct{}, len(items)), nil
 }
 
 // finishTx is the one place where an execution becomes final: state, frozen
 // callback with its delivery job, the end of its own job, and the settlement of
-// its credits commit together or not at all.
-func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]finished, *callback.Ready, error) {
+// its credits commit together or not at all, and with them go parked executions
+// that now have room.
+func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]finished, *callback.Ready, *successors, error) {
 	var p db.ExecutionFinishManyParams
 	// One execution may end twice in one batch: its run and the sweep that took
 	// this worker for lost, or a run that was taken over. The first counts, if
@@ -147,10 +151,10 @@ func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]fin
 	}
 	rows, err := db.New().ExecutionFinishMany(ctx, tx, p)
 	if err != nil {
-		return nil, nil, fmt.Errorf("finish executions: %w", err)
+		return nil, nil, nil, fmt.Errorf("finish executions: %w", err)
 	}
 	if len(rows) == 0 {
-		return nil, nil, nil
+		return nil, nil, &successors{}, nil
 	}
 	charges := make([]billing.Charge, len(rows))
 	jobs := make([]int64, len(rows))
@@ -166,17 +170,19 @@ func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]fin
 	}
 	deliveries, err := r.Deliverer.FreezeManyTx(ctx, tx, r.Jobs, frozen)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if err := db.New().RiverJobDeleteMany(ctx, tx, jobs); err != nil {
-		return nil, deliveries, fmt.Errorf("take finished jobs from the queue: %w", err)
+		return nil, deliveries, nil, fmt.Errorf("take finished jobs from the queue: %w", err)
 	}
 	// Last: it holds the accounts until the commit.
-	if _, err := r.Books.SettleTx(ctx, tx, charges); err != nil {
-		return nil, deliveries, err
+	loads, err := r.Books.SettleTx(ctx, tx, charges)
+	if err != nil {
+		return nil, deliveries, nil, err
 	}
+	next, err := r.releaseTx(ctx, tx, loads)
 	crashpoint.Reached(crashpoint.InFinish)
-	return done, deliveries, nil
+	return done, deliveries, next, err
 }
 
 // finished is an execution that has become final.

@@ -137,7 +137,7 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 		t.Cleanup(n.stop)
 		return n
 	}
-	n.identity = execution.NewIdentity(b.dsn, log)
+	n.identity = execution.NewIdentity(b.dsn, max(o.slots, o.workers), log)
 	n.runner = execution.NewRunner(deps, n.identity, o.slots, log)
 	n.service = execution.NewService(deps, n.runner)
 	held := make(chan struct{})

@@ -35,14 +35,16 @@ const silentAfter = 10 * time.Second
 // write is fenced.
 type Identity struct {
 	dsn     string
+	slots   int // that this process has, for others to know
 	log     *slog.Logger
 	current atomic.Int32 // 0: none
 	ready   chan struct{}
 }
 
-// NewIdentity makes an identity that is not alive until Run has taken a number.
-func NewIdentity(dsn string, log *slog.Logger) *Identity {
-	return &Identity{dsn: dsn, log: log, ready: make(chan struct{})}
+// NewIdentity makes the identity of a process with so many slots. It is not alive
+// until Run has taken a number.
+func NewIdentity(dsn string, slots int, log *slog.Logger) *Identity {
+	return &Identity{dsn: dsn, slots: slots, log: log, ready: make(chan struct{})}
 }
 
 // Worker is the present number, and whether this process may begin work.
@@ -79,7 +81,7 @@ func (i *Identity) hold(ctx context.Context, lead func(context.Context)) error {
 		defer cancel()
 		_ = conn.Close(closeCtx)
 	}()
-	worker, err := register(ctx, conn)
+	worker, err := i.register(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -132,14 +134,14 @@ func (i *Identity) live(ctx context.Context, conn *pgx.Conn, lead func(context.C
 
 // register takes a number and its lock. The row becomes visible only when the
 // lock is held, so nobody sees a worker without its lock.
-func register(ctx context.Context, conn *pgx.Conn) (int32, error) {
+func (i *Identity) register(ctx context.Context, conn *pgx.Conn) (int32, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
 	var worker int32
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if worker, err = db.New().WorkerInsert(ctx, tx, host); err != nil {
+		if worker, err = db.New().WorkerInsert(ctx, tx, db.WorkerInsertParams{Host: host, Slots: int32(i.slots)}); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, "SELECT pg_advisory_lock($1::integer, $2::integer)", workerLockClass, worker)

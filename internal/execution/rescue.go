@@ -78,6 +78,7 @@ type requeue struct {
 	key     notify.Key
 	job     int64  // that it is bound to
 	worker  *int32 // that has it; nil: none
+	parked  bool   // and waits for others of its workspace to end
 	crashed bool   // counts as a repeat after a lost worker
 }
 
@@ -86,7 +87,7 @@ type requeue struct {
 func (r *Runner) requeue(ctx context.Context, p requeue) error {
 	q := db.New()
 	err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) error {
-		job, err := r.Jobs.InsertTx(ctx, tx, Args{WorkspaceID: p.key.WorkspaceID, ExecutionID: p.key.ID}, insertOpts(time.Time{}))
+		job, err := r.Jobs.InsertTx(ctx, tx, Args{WorkspaceID: p.key.WorkspaceID, ExecutionID: p.key.ID}, insertOpts(time.Time{}, p.parked))
 		if err != nil {
 			return err
 		}

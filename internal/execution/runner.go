@@ -35,7 +35,10 @@ type Runner struct {
 	moved   atomic.Int64  // when an attempt last began or ended, Unix nanoseconds
 	inside  atomic.Int64  // components that run, each within its deadline
 	slots   chan struct{} // of local runs
+	window  *window
 	running sync.WaitGroup
+	winding sync.RWMutex    // ending is set under it
+	ending  bool            // nothing begins because another ended
 	ctx     context.Context // of the work: ends when interrupted work must stop
 	stop    context.CancelFunc
 }
@@ -43,7 +46,7 @@ type Runner struct {
 // NewRunner makes the executing half with so many slots for executions that
 // this process accepted itself. What the queue brings has slots of its own.
 func NewRunner(deps Deps, identity *Identity, slots int, log *slog.Logger) *Runner {
-	r := &Runner{Deps: deps, log: log, identity: identity, hand: newHand(), slots: make(chan struct{}, slots)}
+	r := &Runner{Deps: deps, log: log, identity: identity, hand: newHand(), slots: make(chan struct{}, slots), window: &window{}}
 	r.starts = groupcommit.New(groupcommit.Options[begin]{}, postgres.Unavailable, r.flushStarts)
 	r.finishes = groupcommit.New(groupcommit.Options[finish]{
 		Weigh: finish.weight, MaxQueue: 1 << 30, // bounded by what may run at once
@@ -75,8 +78,31 @@ func (r *Runner) giveUp(worker int32, id uuid.UUID, err error) {
 		return
 	}
 	r.hand.put(id, false, err)
+	r.free()
+}
+
+func (r *Runner) free() {
 	<-r.slots
 	r.running.Done()
+}
+
+// reserveNext is reserve for what begins because another ended: not once the
+// process winds up.
+func (r *Runner) reserveNext() int32 {
+	r.winding.RLock()
+	defer r.winding.RUnlock()
+	if r.ending {
+		return 0
+	}
+	return r.reserve()
+}
+
+// WindUp ends the beginning of parked executions in this process: they are left to
+// the queue from now on.
+func (r *Runner) WindUp() {
+	r.winding.Lock()
+	defer r.winding.Unlock()
+	r.ending = true
 }
 
 // start runs a local execution in its reserved slot.
@@ -98,6 +124,7 @@ func (r *Runner) start(ctx context.Context, row db.ExecutionStartManyRow) {
 // Drain waits until ctx ends for local runs to finish, interrupts the rest, and
 // returns when none is left. Nothing may be accepted any more.
 func (r *Runner) Drain(ctx context.Context) {
+	r.WindUp()
 	drained := make(chan struct{})
 	go func() { r.running.Wait(); close(drained) }()
 	select {
@@ -313,4 +340,30 @@ func (r *Runner) persist(ctx context.Context, write func(context.Context) error)
 		}
 		delay = min(2*delay, time.Second)
 	}
+}
+
+// stalledAfter is how long work may lie ready while this process begins and ends
+// nothing and has slots free. Slots that are full of components within their
+// deadlines are no stall. It is told within 30 s (reliability OP-02).
+const stalledAfter = 25 * time.Second
+
+// Moving returns nil while this worker is fit to work: it is alive to the
+// others, and it is not idle beside work that waits. A process can be up while
+// nothing in it runs; readiness looks at progress for that reason.
+func (r *Runner) Moving(ctx context.Context) error {
+	if _, alive := r.identity.Worker(); !alive {
+		return errors.New("the worker holds no session with the database")
+	}
+	full := int(r.inside.Load()) >= cap(r.slots) && cap(r.slots) > 0
+	if full || time.Since(time.Unix(0, r.moved.Load())) < stalledAfter {
+		return nil
+	}
+	waits, err := db.New().RiverJobOldestDue(ctx, r.DB, Queue)
+	if err != nil {
+		return fmt.Errorf("look at the queue: %w", err)
+	}
+	if waits > stalledAfter.Seconds() {
+		return fmt.Errorf("work has been ready for %.0f s and none has begun here", waits)
+	}
+	return nil
 }

@@ -40,6 +40,7 @@ type Service struct {
 	metrics  *telemetry.Metrics
 	accepts  *groupcommit.Group[accept, accepted]
 	books    billing.Books
+	window   *window
 	refused  atomic.Int64 // when the database last took no acceptance, Unix nanoseconds; 0: it took the last
 
 	// local runs what this process accepted, without a trip through the queue;
@@ -73,7 +74,7 @@ type Deps struct {
 func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
 		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,
-		keyring: deps.Keyring, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, books: deps.Books, local: local,
+		keyring: deps.Keyring, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, books: deps.Books, local: local, window: &window{},
 	}
 	s.accepts = groupcommit.New(groupcommit.Options[accept]{Weigh: accept.weight}, postgres.Unavailable, s.flushAccepts)
 	return s
@@ -114,6 +115,8 @@ const Queue = "components"
 // execution takes longer (the worker then sees that somebody is at it).
 const safetyNet = 30 * time.Second
 
-func insertOpts(due time.Time) *river.InsertOpts {
-	return &river.InsertOpts{Queue: Queue, ScheduledAt: due}
+// insertOpts of a job that is due then, zero being now; a parked one is fetched by
+// nobody.
+func insertOpts(due time.Time, parked bool) *river.InsertOpts {
+	return &river.InsertOpts{Queue: Queue, ScheduledAt: due, Pending: parked}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/crashpoint"
@@ -105,6 +104,10 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 	case earlier != uuid.Nil:
 		return s.repeat(ctx, p, earlier)
 	}
+	if made.parked {
+		s.local.giveUp(a.worker, a.id, nil)
+		a.worker = 0
+	}
 	return s.accepted(ctx, a, made), nil
 }
 
@@ -119,17 +122,14 @@ func (s *Service) repeat(ctx context.Context, p SubmitParams, earlier uuid.UUID)
 // commit together, or an earlier request's execution is found. A caller that
 // goes away does not cut the commit off.
 func (s *Service) acceptOnce(ctx context.Context, a accept) (made accepted, earlier uuid.UUID, err error) {
-	for _, how := range []acceptFunc{s.acceptTx, s.acceptSomeTx} {
-		err = within(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
+	err = s.decided(func(how acceptFunc) error {
+		return within(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
 			return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 				made, earlier, err = s.claimTx(ctx, tx, a, how)
 				return err
 			})
 		})
-		if !errors.Is(err, billing.ErrUndecided) {
-			break
-		}
-	}
+	})
 	if made.refusal != nil && errors.Is(err, made.refusal) {
 		err = nil
 	}

@@ -15,6 +15,7 @@ import (
 
 const (
 	reconcileEvery = 5 * time.Second
+	unparkEvery    = 2 * time.Second
 	countEvery     = 30 * time.Second
 	tidyEvery      = time.Hour
 	auditEvery     = time.Hour
@@ -46,6 +47,7 @@ const audits = "credit_audit"
 func (s *Sweeper) Sweep(ctx context.Context) {
 	s.round(ctx, "lost_workers", 0, s.sweepDead)
 	s.round(ctx, "stranded", reconcileEvery, s.reconcile)
+	s.round(ctx, "parked", unparkEvery, s.unpark)
 	s.round(ctx, "credit_periods", reconcileEvery, s.renew)
 	s.round(ctx, "backlog", countEvery, s.backlog)
 	s.round(ctx, "idempotency_keys", tidyEvery, s.tidy)
@@ -155,7 +157,7 @@ func (s *Sweeper) reconcile(ctx context.Context) (brought int, err error) {
 	}
 	ids := make([]uuid.UUID, 0, len(rows))
 	for _, row := range rows {
-		err := r.requeue(ctx, requeue{key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, job: row.JobID})
+		err := r.requeue(ctx, requeue{key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, job: row.JobID, parked: row.Parked})
 		if err != nil {
 			return brought, err
 		}

@@ -1,0 +1,220 @@
+package execution_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/workspace"
+)
+
+// busy is a component that takes a while, and counts how many run at once.
+type busy struct {
+	module
+	mu      sync.Mutex
+	running int
+	most    int
+	sum     time.Duration // of all runs
+	started map[uuid.UUID]time.Time
+}
+
+func newBusy(name string, takes time.Duration) *busy {
+	b := &busy{started: map[uuid.UUID]time.Time{}}
+	b.module = module{name: name, price: 1, repeat: component.RepeatPure, run: func(ctx context.Context, call component.Call) (component.Result, error) {
+		began := time.Now()
+		b.mu.Lock()
+		b.running++
+		b.most = max(b.most, b.running)
+		b.started[call.ExecutionID] = began
+		b.mu.Unlock()
+		select {
+		case <-time.After(takes):
+		case <-ctx.Done():
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.running--
+		b.sum += time.Since(began)
+		return component.Result{Output: json.RawMessage(`{}`)}, ctx.Err()
+	}}
+	return b
+}
+
+// used is how much was run so far.
+func (b *busy) used() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sum
+}
+
+// other makes another workspace of the same bench.
+func (b *bench) other(t *testing.T, name string) *bench {
+	t.Helper()
+	second := *b
+	var err error
+	second.workspace, err = workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: name, Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &second
+}
+
+// arrivals submits one execution every so often and says how long each waited for
+// its start, sorted.
+func (b *bench) arrivals(t *testing.T, n *node, quick *busy, count int, every time.Duration) []time.Duration {
+	t.Helper()
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	var waits []time.Duration
+	for range count {
+		asked := time.Now()
+		id := b.submit(t, n, execution.SubmitParams{Module: quick.name}).ID
+		b.await(t, n, id)
+		quick.mu.Lock()
+		waits = append(waits, quick.started[id].Sub(asked))
+		quick.mu.Unlock()
+		<-ticker.C
+	}
+	slices.SortFunc(waits, func(a, b time.Duration) int { return cmp.Compare(a, b) })
+	return waits
+}
+
+func p95(sorted []time.Duration) time.Duration { return sorted[(len(sorted)*95+99)/100-1] }
+
+func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
+	queued, count, every, slots := 200, 12, 200*time.Millisecond, 20
+	if os.Getenv("WEFT_SOAK") != "" {
+		queued, count, every, slots = 10_000, 60, time.Second, 100
+	}
+	// A's executions take so long that they last for as long as B's arrive, twice.
+	takes := 2 * time.Duration(count*slots) * every / time.Duration(queued)
+	for way, separate := range map[string]bool{"one process": false, "a process that serves and one that works": true} {
+		t.Run(way, func(t *testing.T) {
+			a := newBench(t)
+			b := a.other(t, "b")
+			long, quick := newBusy("LONG", takes), newBusy("QUICK", 0)
+			worker := a.start(t, options{slots: slots, workers: slots}, long, quick)
+			server := worker
+			if separate {
+				server = a.start(t, options{idle: true}, long, quick)
+			}
+			idle := p95(b.arrivals(t, server, quick, count, every/4))
+
+			var submitting sync.WaitGroup
+			for range 8 {
+				submitting.Go(func() {
+					for range queued / 8 {
+						a.submit(t, server, execution.SubmitParams{Module: "LONG"})
+					}
+				})
+			}
+			submitting.Wait()
+			began, before := time.Now(), long.used()
+			waits := b.arrivals(t, server, quick, count, every)
+			used := float64(long.used()-before) / float64(time.Since(began)) / float64(slots)
+			var left, has int
+			err := a.pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE parked), count(*) FILTER (WHERE NOT parked)
+				FROM component_executions WHERE finished_at IS NULL AND workspace_id = $1`, a.workspace).Scan(&left, &has)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left == 0 {
+				t.Fatal("the backlog was over too early to show anything")
+			}
+			t.Logf("p95 to the start: %v idle, %v beside %d queued; the other has %d of %d slots, and components ran in %.0f %% of them", idle, p95(waits), queued, has, slots, 100*used)
+			if got := p95(waits); got > 2*time.Second || got > 2*idle+250*time.Millisecond {
+				t.Errorf("p95 to the start is %v, idle it was %v", got, idle)
+			}
+			if has < slots*9/10 || used < 0.6 {
+				t.Errorf("the other has %d of %d slots and ran in %.0f %% of them", has, slots, 100*used)
+			}
+			if long.most > slots*9/10 {
+				t.Errorf("%d of the other's ran at once, want at most %d", long.most, slots*9/10)
+			}
+		})
+	}
+}
+
+// TestParkedExecutionsAllEndWhateverTheWindow: one slot, several submitters, and
+// executions that pause.
+func TestParkedExecutionsAllEndWhateverTheWindow(t *testing.T) {
+	t.Parallel()
+	for way, o := range map[string]options{
+		"one slot of the queue": {workers: 1}, "one slot of its own": {slots: 1, workers: 1}, "several": {slots: 5, workers: 5},
+	} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			pausing := module{name: "PAUSES", price: 1, repeat: component.RepeatPure, run: func(_ context.Context, call component.Call) (component.Result, error) {
+				if call.State == nil {
+					return component.Result{Wait: &component.Wait{After: 300 * time.Millisecond, State: json.RawMessage(`1`)}}, nil
+				}
+				return component.Result{Output: json.RawMessage(`{}`)}, nil
+			}}
+			n := b.start(t, o, newBusy("QUICK", time.Millisecond), pausing)
+			var ids [4][]uuid.UUID
+			var submitting sync.WaitGroup
+			for k := range ids {
+				submitting.Go(func() {
+					for m := range 25 {
+						name := "QUICK"
+						if m%10 == 9 {
+							name = "PAUSES"
+						}
+						ids[k] = append(ids[k], b.submit(t, n, execution.SubmitParams{Module: name}).ID)
+					}
+				})
+			}
+			submitting.Wait()
+			for _, id := range slices.Concat(ids[:]...) {
+				b.await(t, n, id)
+			}
+			var live, parked int
+			if err := b.pool.QueryRow(t.Context(), "SELECT live, parked FROM credit_accounts").Scan(&live, &parked); err != nil || live != 0 || parked != 0 {
+				t.Errorf("the account counts %d live and %d parked executions, %v", live, parked, err)
+			}
+			if count, _ := b.postings(t); count != 100 {
+				t.Errorf("%d postings of 100", count)
+			}
+		})
+	}
+}
+
+// TestParkedExecutionsAreReleasedWithoutAnEnd: what runs pauses for long, or a
+// worker comes; and a parked execution whose job is gone gets another.
+func TestParkedExecutionsAreReleasedWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	pausing := module{name: "PAUSES", price: 1, repeat: component.RepeatPure, run: func(context.Context, component.Call) (component.Result, error) {
+		return component.Result{Wait: &component.Wait{After: time.Hour, State: json.RawMessage(`1`)}}, nil
+	}}
+	accepting := b.start(t, options{idle: true}, pausing, newBusy("QUICK", 0))
+	for range 95 { // of 100 presumed slots
+		b.submit(t, accepting, execution.SubmitParams{Module: "PAUSES"})
+	}
+	last := b.submit(t, accepting, execution.SubmitParams{Module: "QUICK"}).ID
+	var parked, pending int
+	err := b.pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE e.parked), count(*) FILTER (WHERE j.state = 'pending')
+		FROM component_executions e JOIN river.river_job j ON j.id = e.job_id`).Scan(&parked, &pending)
+	if err != nil || parked != 6 || pending != 6 {
+		t.Fatalf("%d are parked, %d jobs pending, %v; want 6 of each", parked, pending, err)
+	}
+	_, err = b.pool.Exec(t.Context(), `WITH gone AS (DELETE FROM river.river_job j USING component_executions e WHERE e.id = $1 AND j.id = e.job_id)
+		UPDATE component_executions SET updated_at = updated_at - interval '1 minute' WHERE id = $1`, last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := b.start(t, options{slots: 10, workers: 10}, pausing, newBusy("QUICK", 0))
+	b.await(t, n, last)
+}
