@@ -13,6 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/console"
 	"github.com/weft-automation/weft/internal/portal"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/server"
@@ -60,10 +61,16 @@ func (d door) close(ctx context.Context, log *slog.Logger) {
 // answering.
 func (a *App) buildDoors(registry *component.Registry) error {
 	if a.cfg.Addr != "" {
+		proxies, keys := auth.Proxies(a.cfg.TrustedProxies), auth.NewKeys(a.pools.api)
+		workspaces, credits := workspace.NewService(a.pools.system, a.pools.api), billing.Reader{DB: a.pools.api}
+		pages, err := console.Handler(console.Deps{People: a.people, Workspaces: workspaces, Keys: keys, Credits: credits, Proxies: proxies, Log: a.log})
+		if err != nil {
+			return err
+		}
 		handler, err := server.New(server.Deps{
 			Executions: a.service, Callbacks: a.callbacks, Modules: registry, Guard: a.guard,
-			Verifier: a.verifier, Limiter: a.limiter, People: a.people, Keys: auth.NewKeys(a.pools.api), Workspaces: workspace.NewService(a.pools.system, a.pools.api), Audit: a.book,
-			Credits: billing.Reader{DB: a.pools.api}, Proxies: auth.Proxies(a.cfg.TrustedProxies), ReadyFunc: a.ready,
+			Verifier: a.verifier, Limiter: a.limiter, People: a.people, Keys: keys, Workspaces: workspaces, Audit: a.book,
+			Credits: credits, Console: pages, Proxies: proxies, ReadyFunc: a.ready,
 			Docs: portal.Handler(), Draining: a.draining, Streams: &a.streams, Metrics: a.metrics, Log: a.log,
 		})
 		if err != nil {

@@ -144,6 +144,11 @@ var places = map[string]place{
 		level: 6, inside: []string{"gen/db", "internal/callback", "internal/execution", "internal/postgres", "internal/seal"}, outside: []string{ids, pgx},
 		why: "sealing anew under another master key",
 	},
+	"internal/console": {
+		level:   6,
+		inside:  []string{"gen/api", "internal/auth", "internal/billing", "internal/contract", "internal/fault", "internal/person", "internal/postgres", "internal/timestamp", "internal/workspace"},
+		outside: []string{ids}, why: "pages for people; no SQL, no API",
+	},
 	"internal/portal": {level: 5, inside: []string{"gen/api"}, why: "the docs, from the spec"},
 
 	// Everything meets.

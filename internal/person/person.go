@@ -2,8 +2,8 @@
 // they sign in with, their roles in workspaces, and the invitations that bring
 // them there (decisions 9.2).
 //
-// It knows neither cookies nor routes, and nothing of the keys that programs
-// use. The one invariant: of passwords, sessions and invitations the database
+// It knows no route but that of an invitation's link, and nothing of the keys that
+// programs use. The one invariant: of passwords, sessions and invitations the database
 // holds hashes only, and who does not know the secret learns nothing of whether
 // it exists.
 package person

@@ -36,6 +36,7 @@ type front struct {
 	book     *audit.Book // of what is denied; nil where nobody is asked who they are
 	limiter  *ratelimit.Limiter
 	proxies  auth.Proxies
+	console  *http.ServeMux // the pages for people; nil: there are none
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
 	timeouts timeouts
@@ -60,6 +61,10 @@ func (f *front) mount(operations api.StrictServerInterface, docs *http.ServeMux)
 	api.HandlerWithOptions(strict, api.StdHTTPServerOptions{
 		BaseRouter: operationMux{f.mux, f}, ErrorHandlerFunc: f.refuseBinding,
 	})
+	if f.console != nil {
+		f.mux.HandleFunc("/settings", f.page)
+		f.mux.HandleFunc("/settings/{page...}", f.page)
+	}
 	if docs != nil {
 		f.mux.HandleFunc("GET /docs", f.known(docs))
 		f.mux.HandleFunc("GET /docs/{file...}", f.known(docs))
@@ -76,6 +81,25 @@ func (f *front) known(docs *http.ServeMux) http.HandlerFunc {
 		}
 		docs.ServeHTTP(w, r)
 	}
+}
+
+// page passes a request on to the pages for people, within the bounds that
+// operations have.
+func (f *front) page(w http.ResponseWriter, r *http.Request) {
+	if _, pattern := f.console.Handler(r); pattern == "" {
+		f.fail(w, r, fault.New(fault.NotFound, "There is nothing at this path."))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), f.timeouts.handler)
+	defer cancel()
+	r = r.WithContext(ctx)
+	body, err := f.readBody(w, r)
+	if err != nil {
+		f.fail(w, r, err)
+		return
+	}
+	setBody(r, body)
+	f.console.ServeHTTP(w, r)
 }
 
 // operationMux wraps each operation before the generated code binds its

@@ -47,6 +47,7 @@ type Deps struct {
 	Credits    billing.Reader
 	Proxies    auth.Proxies                  // whose X-Forwarded-For is believed
 	ReadyFunc  func(context.Context) []Check // what /readyz looks at
+	Console    *http.ServeMux                // the pages for people under /settings; nil: there are none
 	Docs       *http.ServeMux                // GET /docs and what is below it; nil: nothing is there
 	Draining   <-chan struct{}               // once closed, open streams end; nil: never
 	Streams    *sync.WaitGroup               // counts open streams, which http.Server.Shutdown does not know of
@@ -66,7 +67,8 @@ func New(deps Deps) (http.Handler, error) {
 		return nil, fmt.Errorf("build the catalogue: %w", err)
 	}
 	f := &front{
-		contract: document, verify: deps.Verifier.Verify, find: deps.People.Find, repeat: deps.Executions.CheckRepeat, limiter: deps.Limiter, proxies: deps.Proxies,
+		contract: document, verify: deps.Verifier.Verify, find: deps.People.Find, console: deps.Console, repeat: deps.Executions.CheckRepeat,
+		limiter: deps.Limiter, proxies: deps.Proxies,
 		book:    deps.Audit,
 		metrics: deps.Metrics, log: deps.Log, timeouts: defaultTimeouts,
 	}

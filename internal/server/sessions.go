@@ -37,7 +37,7 @@ func (s *Server) welcome(ctx context.Context, visit visit, session person.Sessio
 	current, err := s.people.Current(ctx, session.Person, session.ExpiresAt)
 	return signedIn{
 		session: api.Session{Token: session.Token, ExpiresAt: current.ExpiresAt, User: current.User, Workspaces: current.Workspaces},
-		cookie:  visit.sessionCookie(session.Token),
+		cookie:  person.Cookie(session.Token, visit.secure),
 	}, err
 }
 
@@ -70,5 +70,5 @@ func (s *Server) DeleteCurrentSession(ctx context.Context, _ api.DeleteCurrentSe
 	if err := s.people.SignOut(ctx, call.visit.token); err != nil {
 		return nil, err
 	}
-	return signedOut{session: current, cookie: call.visit.sessionCookie("")}, nil
+	return signedOut{session: current, cookie: person.Cookie("", call.visit.secure)}, nil
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/weft-automation/weft/internal/telemetry"
 )
 
-// SessionCookie is the name of the cookie that holds the token of a session.
-const SessionCookie = "weft_session"
-
 // visit is how a person comes: from where, over what, and with which token.
 type visit struct {
 	client netip.Addr
@@ -37,7 +34,7 @@ func (f *front) recognize(r *http.Request, operation *contract.Operation, call *
 	call.visit = visit{client: f.proxies.Client(r.RemoteAddr, r.Header), secure: f.proxies.Secure(r), host: r.Host}
 	token, bearer := bearerToken(r.Header)
 	if !bearer {
-		if cookie, err := r.Cookie(SessionCookie); err == nil {
+		if cookie, err := r.Cookie(person.SessionCookie); err == nil {
 			token = cookie.Value
 		}
 		// A browser sends the cookie by itself, whoever's page makes it.
@@ -84,17 +81,4 @@ func (f *front) sameOrigin(r *http.Request) error {
 		}
 	}
 	return nil
-}
-
-// sessionCookie keeps a session in the browser for as long as it lasts; without
-// a token it takes it away.
-func (v visit) sessionCookie(token string) *http.Cookie {
-	cookie := &http.Cookie{
-		Name: SessionCookie, Value: token, Path: "/", MaxAge: int(person.SessionLife.Seconds()),
-		HttpOnly: true, Secure: v.secure, SameSite: http.SameSiteLaxMode,
-	}
-	if token == "" {
-		cookie.MaxAge = -1
-	}
-	return cookie
 }

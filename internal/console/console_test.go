@@ -1,0 +1,241 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/app"
+	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/person"
+	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/workspace"
+)
+
+const (
+	email    = "owner@example.org"
+	password = "correct horse battery staple"
+)
+
+// service is a running Weft with a workspace and its owner.
+type service struct {
+	url, workspace string
+	log            *strings.Builder
+	stop           func()
+}
+
+func start(t *testing.T) *service {
+	t.Helper()
+	s := &service{log: &strings.Builder{}}
+	dsn := pgtest.DSN(t)
+	cfg, err := app.ConfigFromEnv([]string{
+		"DATABASE_URL=" + dsn, "WEFT_MASTER_KEY=3lbbMEpWSSOAvTGlSBeSRb1l9hAFgRtPBTOFsSwsmw8=",
+		"WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, err := app.Start(t.Context(), cfg, telemetry.NewLogger(s.log, slog.LevelDebug))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stop = func() { running.Stop(context.Background()) }
+	t.Cleanup(s.stop)
+	pool, err := postgres.Open(t.Context(), dsn, "test", postgres.Owner, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	id, err := workspace.Create(t.Context(), pool, workspace.CreateParams{Name: "Acme", Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := person.CreateOwner(t.Context(), pool, id, person.Account{Email: email, Name: "Grace Hopper", Password: password}); err != nil {
+		t.Fatal(err)
+	}
+	s.url, s.workspace = running.URL(), "/settings/workspaces/"+id.String()
+	return s
+}
+
+// works says whether a key is accepted.
+func (s *service) works(t *testing.T, key, secret string) bool {
+	t.Helper()
+	signer, err := client.NewSigner(key, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(s.url, signer, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Call(t.Context(), http.MethodGet, "/v1/sdk/components/executions", nil, nil)
+	return err == nil
+}
+
+// The pages in a real browser: testdata/browser.mjs.
+func TestThePagesWorkInARealBrowser(t *testing.T) {
+	s := start(t)
+	tools, err := filepath.Abs("../tools")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, "node", "testdata/browser.mjs")
+	command.Env = append(command.Environ(), "BASE_URL="+s.url, "EMAIL="+email, "PASSWORD="+password,
+		"TOOLS="+tools, "PICTURES="+os.Getenv("WEFT_PICTURES"), "TMPDIR="+t.TempDir())
+	command.WaitDelay = 5 * time.Second
+	var complaints strings.Builder
+	command.Stderr = &complaints
+	output, err := command.Output()
+	if err != nil {
+		t.Fatalf("node: %v\n%s%s", err, output, complaints.String())
+	}
+	type pair struct{ APIKey, APISecret string }
+	var made struct{ Kept, Doomed pair }
+	if err := json.Unmarshal(output, &made); err != nil {
+		t.Fatalf("%v in %s", err, output)
+	}
+	if !s.works(t, made.Kept.APIKey, made.Kept.APISecret) {
+		t.Error("the key that was made is refused")
+	}
+	if s.works(t, made.Doomed.APIKey, made.Doomed.APISecret) {
+		t.Error("the key that was revoked is accepted")
+	}
+	s.stop()
+	for _, secret := range []string{password, "a long enough password", made.Kept.APIKey, made.Kept.APISecret, made.Doomed.APISecret} {
+		if strings.Contains(s.log.String(), secret) {
+			t.Errorf("the log at debug holds a secret")
+		}
+	}
+}
+
+// browser is a client with cookies that sends what a browser sends.
+func (s *service) browser(t *testing.T) func(method, path string, form url.Values, header ...string) (int, http.Header, string) {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return func(method, path string, form url.Values, header ...string) (int, http.Header, string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if method == http.MethodPost {
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+		}
+		for _, line := range header {
+			name, value, _ := strings.Cut(line, ": ")
+			r.Header.Set(name, value)
+		}
+		answer, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, answer.Header, string(body)
+	}
+}
+
+func TestEveryAnswerIsProtected(t *testing.T) {
+	s := start(t)
+	send := s.browser(t)
+	send(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}})
+	for path, want := range map[string]int{
+		"/settings": 303, s.workspace: 200, "/settings/invitations": 200, "/settings/style.css": 200, "/settings/invitation.js": 200,
+		"/settings/workspaces/x": 404, "/settings/workspaces/" + uuid.Max.String(): 404,
+	} {
+		status, header, _ := send(http.MethodGet, path, nil)
+		if status != want {
+			t.Errorf("%s: %d, want %d", path, status, want)
+		}
+		csp := header.Get("Content-Security-Policy")
+		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || !strings.Contains(csp, "frame-ancestors 'none'") {
+			t.Errorf("%s: policy %q", path, csp)
+		}
+		if header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Cache-Control") == "" {
+			t.Errorf("%s: %v", path, header)
+		}
+	}
+	for _, path := range []string{"/settings/", "/settings/nothing", "/settings/workspaces"} {
+		if status, header, _ := send(http.MethodGet, path, nil); status != 404 || !strings.HasPrefix(header.Get("Content-Type"), "application/problem+json") {
+			t.Errorf("%s: %d %v", path, status, header)
+		}
+	}
+}
+
+func TestFormsOfOtherSitesAreRefused(t *testing.T) {
+	s := start(t)
+	send := s.browser(t)
+	send(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}})
+	for _, path := range []string{
+		"/settings/sign-in", "/settings/sign-out", "/settings/invitations", s.workspace + "/invitations", s.workspace + "/api-keys",
+		s.workspace + "/members/" + uuid.Max.String() + "/remove", s.workspace + "/members/" + uuid.Max.String() + "/role",
+		s.workspace + "/api-keys/" + uuid.Max.String() + "/revoke", s.workspace + "/api-keys/" + uuid.Max.String() + "/rotate",
+		s.workspace + "/invitations/" + uuid.Max.String() + "/revoke",
+	} {
+		for _, header := range []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"} {
+			if status, _, body := send(http.MethodPost, path, url.Values{"label": {"x"}}, header); status != 403 || !strings.Contains(body, "another site") {
+				t.Errorf("%s with %s: %d", path, header, status)
+			}
+		}
+	}
+	if status, _, body := send(http.MethodGet, s.workspace, nil); status != 200 || strings.Contains(body, "<td data-label=\"Label\">x") {
+		t.Errorf("the session or the keys changed: %d", status)
+	}
+}
+
+func TestAFormThatIsRefusedSaysWhy(t *testing.T) {
+	s := start(t)
+	send := s.browser(t)
+	if status, _, _ := send(http.MethodPost, s.workspace+"/api-keys", url.Values{"label": {"x"}}); status != 401 {
+		t.Errorf("without a session: %d", status)
+	}
+	send(http.MethodPost, "/settings/sign-in", url.Values{"email": {strings.ToUpper(email)}, "password": {password}})
+	for name, tc := range map[string]struct {
+		path   string
+		form   url.Values
+		status int
+		want   string
+	}{
+		"no label":         {"/api-keys", url.Values{}, 400, "label must have"},
+		"bad workflow":     {"/api-keys", url.Values{"label": {"x"}, "workflows": {"y"}}, 400, "named by its id"},
+		"no such role":     {"/invitations", url.Values{"email": {"a@b.example"}, "role": {"king"}}, 400, "no such role"},
+		"no address":       {"/invitations", url.Values{"email": {"nobody"}, "role": {"viewer"}}, 400, "not an e-mail address"},
+		"a member already": {"/invitations", url.Values{"email": {email}, "role": {"viewer"}}, 409, "member already"},
+		"unknown member":   {"/members/" + uuid.Max.String() + "/remove", nil, 404, "no member with this id"},
+		"malformed member": {"/members/x/remove", nil, 404, "no member with this id"},
+		"unknown key":      {"/api-keys/" + uuid.Max.String() + "/revoke", nil, 404, "no API key with this id"},
+		"endless overlap":  {"/api-keys/" + uuid.Max.String() + "/rotate", url.Values{"hours": {"1000"}}, 400, "0 to 168 hours"},
+	} {
+		if status, _, body := send(http.MethodPost, s.workspace+tc.path, tc.form); status != tc.status || !strings.Contains(body, tc.want) {
+			t.Errorf("%s: %d, want %d and %q", name, status, tc.status, tc.want)
+		}
+	}
+	if status, _, body := send(http.MethodPost, "/settings/invitations", url.Values{"token": {"none"}, "name": {"Ada"}, "password": {password}}); status != 404 || !strings.Contains(body, "Ask for a new one") {
+		t.Errorf("an unknown invitation: %d", status)
+	}
+}

@@ -1,0 +1,90 @@
+package console
+
+import (
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/person"
+)
+
+type signInPage struct{ Email, Fault string }
+
+type troublePage struct{ Title, Fault string }
+
+type invitationPage struct{ Name, Fault string }
+
+type nowherePage struct {
+	User api.User
+}
+
+// start leads to the first workspace of who is signed in, and else to signing in.
+func (c *console) start(w http.ResponseWriter, r *http.Request) error {
+	v, err := c.visitor(r, uuid.Nil)
+	if fault.CodeOf(err) == fault.Unauthorized {
+		c.render(w, http.StatusOK, "sign-in", signInPage{})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	current, err := c.People.Current(r.Context(), v.Person, v.ExpiresAt)
+	if err != nil {
+		return err
+	}
+	if len(current.Workspaces) == 0 {
+		c.render(w, http.StatusOK, "nowhere", nowherePage{User: current.User})
+		return nil
+	}
+	return seeOther(w, r, "/settings/workspaces/"+current.Workspaces[0].ID.String())
+}
+
+// signIn begins a session. What is wrong is said beside the form.
+func (c *console) signIn(w http.ResponseWriter, r *http.Request) error {
+	email := r.PostFormValue("email")
+	session, err := c.People.SignIn(r.Context(), person.Credentials{Email: email, Password: r.PostFormValue("password"), Client: c.client(r)})
+	if err != nil {
+		status, message := c.explain(r.Context(), err)
+		c.render(w, status, "sign-in", signInPage{Email: email, Fault: message})
+		return nil
+	}
+	http.SetCookie(w, person.Cookie(session.Token, c.Proxies.Secure(r)))
+	return seeOther(w, r, "/settings")
+}
+
+func (c *console) signOut(w http.ResponseWriter, r *http.Request) error {
+	if cookie, err := r.Cookie(person.SessionCookie); err == nil {
+		if err := c.People.SignOut(r.Context(), cookie.Value); err != nil {
+			return err
+		}
+	}
+	c.forget(w, r)
+	return seeOther(w, r, "/settings")
+}
+
+// forget takes the cookie away.
+func (c *console) forget(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, person.Cookie("", c.Proxies.Secure(r)))
+}
+
+// invitation asks who accepts. The token stands in the fragment of the link,
+// which browsers send to nobody; the page's script puts it into the form.
+func (c *console) invitation(w http.ResponseWriter, _ *http.Request) error {
+	c.render(w, http.StatusOK, "invitation", invitationPage{})
+	return nil
+}
+
+func (c *console) accept(w http.ResponseWriter, r *http.Request) error {
+	session, err := c.People.Accept(r.Context(), person.Acceptance{
+		Token: r.PostFormValue("token"), Name: r.PostFormValue("name"), Password: r.PostFormValue("password"), Client: c.client(r),
+	})
+	if err != nil {
+		status, message := c.explain(r.Context(), err)
+		c.render(w, status, "invitation", invitationPage{Name: r.PostFormValue("name"), Fault: message})
+		return nil
+	}
+	http.SetCookie(w, person.Cookie(session.Token, c.Proxies.Secure(r)))
+	return seeOther(w, r, "/settings")
+}

@@ -1,0 +1,111 @@
+package console
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/contract"
+	"github.com/weft-automation/weft/internal/person"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+// shownRows is how much of a list a page shows.
+const shownRows = 100
+
+// settingsPage is all that the page of a workspace shows.
+type settingsPage struct {
+	User        api.User
+	Role        person.Role
+	Manages     bool // makes keys and members
+	Workspace   api.Workspace
+	Others      []api.Membership // the person's workspaces, this one among them
+	Credits     api.Credits
+	Members     api.MemberPage
+	Invitations []api.Invitation // that are open
+	Keys        api.APIKeyPage
+	Roles       []person.Role // that the person may give
+
+	Fault string
+	shown
+}
+
+// shown is what is shown this once.
+type shown struct {
+	Key  *auth.Created
+	Link string // of an invitation
+	For  string // whom it is for
+}
+
+// member is the visitor as a member of the workspace of the path, with the scope
+// that goes with it.
+func (c *console) member(r *http.Request) (context.Context, visitor, error) {
+	id, err := uuid.Parse(r.PathValue("workspaceId"))
+	if err != nil {
+		id = uuid.Max // of no workspace
+	}
+	v, err := c.visitor(r, id)
+	return postgres.Scope(r.Context(), id), v, err
+}
+
+// settings is the page of a workspace.
+func (c *console) settings(w http.ResponseWriter, r *http.Request) error {
+	ctx, v, err := c.member(r)
+	if err != nil {
+		return err
+	}
+	return c.show(ctx, w, http.StatusOK, v, "", shown{})
+}
+
+// show writes the page of a workspace, with a fault or what is shown this once.
+func (c *console) show(ctx context.Context, w http.ResponseWriter, status int, v visitor, fault string, once shown) error {
+	p := settingsPage{Role: v.Role, Manages: v.Role.Reaches(person.Admin), Fault: fault, shown: once, Roles: person.Roles()}
+	if v.Role != person.Owner {
+		p.Roles = p.Roles[1:]
+	}
+	current, err := c.People.Current(ctx, v.Person, v.ExpiresAt)
+	if err != nil {
+		return err
+	}
+	p.User, p.Others = current.User, current.Workspaces
+	if p.Workspace, err = c.Workspaces.Get(ctx, v.WorkspaceID, string(v.Role)); err != nil {
+		return err
+	}
+	if p.Credits, err = c.Credits.Credits(ctx, v.WorkspaceID); err != nil {
+		return err
+	}
+	if p.Members, err = c.People.Members(ctx, v.WorkspaceID, person.Page{Limit: shownRows}); err != nil {
+		return err
+	}
+	invitations, err := c.People.Invitations(ctx, v.WorkspaceID, person.Page{Limit: shownRows})
+	if err != nil {
+		return err
+	}
+	for _, i := range invitations.Data {
+		if i.AcceptedAt == nil && i.RevokedAt == nil {
+			p.Invitations = append(p.Invitations, i)
+		}
+	}
+	if p.Keys, err = c.Keys.Page(ctx, v.WorkspaceID, shownRows, ""); err != nil {
+		return err
+	}
+	c.render(w, status, "settings", p)
+	return nil
+}
+
+// Owner says whether the row is of an owner, whom only owners change.
+func (p settingsPage) Touchable(role api.Role) bool {
+	return p.Manages && (role != api.RoleOwner || p.Role == person.Owner)
+}
+
+// pathID is an id of the path. NOT_FOUND for what is none.
+func pathID(r *http.Request, name string) (uuid.UUID, error) {
+	id, err := uuid.Parse(r.PathValue(name))
+	if err != nil {
+		return id, contract.Missing(name)
+	}
+	return id, nil
+}

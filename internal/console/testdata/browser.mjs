@@ -1,0 +1,180 @@
+// Drives a real browser through the pages as people use them, and prints what it
+// made. The addresses and the owner come by the environment; a Chromium on the
+// PATH is used, or the one of internal/tools.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
+import { delimiter, join } from 'node:path';
+
+const { BASE_URL: base, EMAIL: email, PASSWORD: password, TOOLS: tools, PICTURES: pictures } = process.env;
+const require = createRequire(join(tools, 'package.json'));
+
+async function executable() {
+  for (const dir of process.env.PATH.split(delimiter))
+    for (const name of ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'])
+      if (existsSync(join(dir, name))) return join(dir, name);
+  const { default: chromium } = await import(require.resolve('@sparticuz/chromium'));
+  chromium.setGraphicsMode = false;
+  return chromium.executablePath();
+}
+
+const browser = await require('playwright-core').chromium.launch({
+  executablePath: await executable(), args: ['--no-sandbox', '--disable-gpu', '--headless=shell'],
+});
+
+// A window whose every request and complaint is looked at.
+async function open(options = {}) {
+  const context = await browser.newContext(options);
+  context.setDefaultTimeout(20_000);
+  const page = await context.newPage();
+  page.on('request', request => {
+    const { origin, protocol } = new URL(request.url());
+    if (protocol !== 'data:' && !page.elsewhere) assert.equal(origin, base, `the page asked ${request.url()}`);
+  });
+  page.on('console', message => assert.ok(message.type() !== 'error' || /status of 4/.test(message.text()), message.text()));
+  page.on('pageerror', error => assert.fail(error));
+  return page;
+}
+
+async function picture(page, name) {
+  if (!pictures) return;
+  for (const [size, width, height] of [['wide', 1280, 900], ['narrow', 390, 844]])
+    for (const colorScheme of ['light', 'dark']) {
+      await page.setViewportSize({ width, height });
+      await page.emulateMedia({ colorScheme });
+      await page.evaluate(() => scrollTo(0, 0));
+      await page.screenshot({ path: join(pictures, `${name}-${size}-${colorScheme}.png`), fullPage: true });
+    }
+  await page.setViewportSize({ width: 1280, height: 900 });
+}
+
+async function signIn(page, email, password) {
+  await page.goto(base + '/settings');
+  await page.fill('input[name=email]', email);
+  await page.fill('input[name=password]', password);
+  await page.click('button.main');
+}
+
+// Whatever does not fit into the window could not be reached on a telephone.
+async function fits(page) {
+  await page.setViewportSize({ width: 390, height: 844 });
+  const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  assert.ok(over <= 0, `the page is ${over} pixels wider than a narrow window`);
+  await page.setViewportSize({ width: 1280, height: 900 });
+}
+
+const text = (page, selector) => page.locator(selector).innerText();
+const row = (page, word) => page.locator('tr', { hasText: word });
+
+// Signing in.
+const owner = await open();
+await signIn(owner, email, 'not the password');
+assert.match(await text(owner, '[role=alert]'), /not right/);
+assert.equal(await owner.inputValue('input[name=email]'), email);
+await picture(owner, 'sign-in');
+await signIn(owner, email, password);
+await owner.waitForURL(/\/settings\/workspaces\//);
+const workspace = owner.url();
+assert.match(await text(owner, '#workspace'), /Enterprise[^]*Paid credits\s+1000000/i);
+assert.deepEqual((await owner.context().cookies()).map(c => [c.name, c.httpOnly, c.sameSite]), [['weft_session', true, 'Lax']]);
+assert.equal(await owner.evaluate(() => document.cookie), '');
+
+// A key is made and seen once.
+await owner.fill('#new input[name=label]', 'Checkout <b>&"');
+await owner.click('#new button');
+const apiKey = await text(owner, '#api-key'), apiSecret = await text(owner, '#api-secret');
+assert.match(await text(owner, '#new-key'), /Checkout <b>&"/);
+await picture(owner, 'new-key');
+await fits(owner);
+await owner.click('#new-key a');
+await owner.goto(workspace);
+assert.ok(!(await owner.content()).includes(apiSecret) && !(await owner.content()).includes(apiKey), 'a key is shown twice');
+
+// A second one is revoked.
+await owner.fill('#new input[name=label]', 'Doomed');
+await owner.click('#new button');
+const doomed = { apiKey: await text(owner, '#api-key'), apiSecret: await text(owner, '#api-secret') };
+await owner.goto(workspace);
+await row(owner, 'Doomed').locator('summary').click();
+await row(owner, 'Doomed').getByText('Revoke at once').click();
+await row(owner, 'Doomed').getByText('revoked').waitFor();
+
+// And a third rotated.
+await owner.fill('#new input[name=label]', 'Turned');
+await owner.click('#new button');
+await owner.goto(workspace);
+await row(owner, 'Turned').locator('summary').click();
+await row(owner, 'Turned').getByText('Rotate').click();
+await owner.locator('#new-key').waitFor();
+await owner.goto(workspace);
+assert.equal(await row(owner, 'Turned').count(), 2);
+assert.match(await row(owner, 'Turned').last().innerText(), /ends/);
+
+// Somebody is invited and comes in by the link.
+await owner.fill('#invite input[name=email]', 'ada@example.org');
+await owner.click('#invite button');
+const link = await text(owner, '#link');
+await picture(owner, 'invitation-made');
+const ada = await open();
+await ada.goto(link);
+await ada.waitForFunction(() => location.hash === '');
+assert.equal(await ada.locator('#token').isVisible(), false);
+await picture(ada, 'invitation');
+await fits(ada);
+await ada.fill('input[name=name]', 'Ada Lovelace');
+await ada.fill('input[name=password]', 'a long enough password');
+await ada.click('button.main');
+await ada.waitForURL(workspace);
+assert.match(await text(ada, '#workspace'), /editor/i);
+assert.equal(await ada.locator('#new, #invite, #members select, #keys summary').count(), 0, 'an editor sees forms of admins');
+
+// The role changes, and the person is removed.
+await owner.goto(workspace);
+await row(owner, 'ada@example.org').locator('select').selectOption('admin');
+await row(owner, 'ada@example.org').getByText('Change').click();
+await owner.waitForURL(/#members$/);
+await ada.reload();
+assert.equal(await ada.locator('#new').count(), 1);
+await picture(owner, 'settings');
+await fits(owner);
+await row(owner, 'ada@example.org').locator('summary').click();
+await row(owner, 'ada@example.org').getByText('Remove Ada Lovelace').click();
+await owner.waitForURL(/#members$/);
+assert.equal(await row(owner, 'ada@example.org').count(), 0);
+await ada.goto(workspace);
+assert.match(await text(ada, '[role=alert]'), /no workspace/);
+await ada.goto(base + '/settings');
+assert.match(await text(ada, 'main'), /you belong to no workspace/);
+await picture(ada, 'nowhere');
+
+// The last owner stays, and is told why.
+const change = row(owner, email);
+await change.locator('select').selectOption('viewer');
+await change.getByText('Change').click();
+assert.match(await text(owner, '[role=alert]'), /at least one owner/);
+
+// A page of another site cannot send the forms.
+const elsewhere = createServer((_, answer) => {
+  answer.setHeader('Content-Type', 'text/html');
+  answer.end(`<form method="post" action="${base}/settings/sign-out"><button>Win</button></form>`);
+}).listen(0, '127.0.0.1');
+await new Promise(done => elsewhere.once('listening', done));
+owner.elsewhere = true;
+await owner.goto(`http://127.0.0.1:${elsewhere.address().port}/`);
+await owner.click('button');
+assert.match(await text(owner, '[role=alert]'), /another site/);
+elsewhere.close();
+owner.elsewhere = false;
+await owner.goto(workspace);
+assert.match(await text(owner, '#workspace'), /Enterprise/i);
+
+// Signing out.
+await owner.getByText('Sign out').click();
+await owner.locator('input[name=password]').waitFor();
+assert.equal((await owner.context().cookies()).length, 0);
+await owner.goto(workspace);
+await owner.locator('input[name=password]').waitFor();
+
+await browser.close();
+console.log(JSON.stringify({ kept: { apiKey, apiSecret }, doomed }));
