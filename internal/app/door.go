@@ -63,7 +63,7 @@ func (a *App) buildDoors(registry *component.Registry) error {
 	if a.cfg.Addr != "" {
 		proxies, keys := auth.Proxies(a.cfg.TrustedProxies), auth.NewKeys(a.pools.api)
 		workspaces, credits := workspace.NewService(a.pools.system, a.pools.api), billing.Reader{DB: a.pools.api}
-		pages, err := console.Handler(console.Deps{People: a.people, Workspaces: workspaces, Keys: keys, Credits: credits, Proxies: proxies, Log: a.log})
+		pages, err := console.Handler(console.Deps{People: a.people, Workspaces: workspaces, Keys: keys, Credits: credits, Audit: a.book, Proxies: proxies, Log: a.log})
 		if err != nil {
 			return err
 		}

@@ -17,10 +17,12 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 )
 
-// adminCommand works on the database: whoever reaches that may give credits.
+// adminCommand works on the database: whoever reaches that may give credits and
+// make owners.
 type adminCommand struct {
 	Credits adminCredits `cmd:"" help:"Give a workspace paid credits."`
 	Plan    adminPlan    `cmd:"" help:"Put a workspace on a plan."`
+	Owner   adminOwner   `cmd:"" help:"Make the owner of a workspace, or give them a new password."`
 }
 
 // adminCredits grants once for each reference.

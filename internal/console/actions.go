@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -48,6 +49,9 @@ func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
 			once, err = a.do(c, ctx, r, v)
 		}
 		if err != nil {
+			if denied, ok := errors.AsType[*fault.Error](err); ok && denied.Code == fault.Forbidden {
+				c.Audit.Deny(ctx, v.WorkspaceID, v.actor(), a.operation, denied.Reason)
+			}
 			status, message := c.explain(ctx, err)
 			return c.show(ctx, w, status, v, message, shown{})
 		}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/fault"
@@ -42,6 +43,7 @@ type Deps struct {
 	Workspaces *workspace.Service
 	Keys       *auth.Keys
 	Credits    billing.Reader
+	Audit      *audit.Book
 	Proxies    auth.Proxies
 	Log        *slog.Logger
 }

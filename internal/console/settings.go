@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/person"
@@ -48,8 +49,11 @@ func (c *console) member(r *http.Request) (context.Context, visitor, error) {
 		id = uuid.Max // of no workspace
 	}
 	v, err := c.visitor(r, id)
-	return postgres.Scope(r.Context(), id), v, err
+	return audit.By(postgres.Scope(r.Context(), id), v.actor()), v, err
 }
+
+// actor is the visitor in the audit log.
+func (v visitor) actor() audit.Actor { return audit.Actor{Kind: audit.User, ID: v.ID} }
 
 // settings is the page of a workspace.
 func (c *console) settings(w http.ResponseWriter, r *http.Request) error {

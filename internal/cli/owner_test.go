@@ -1,0 +1,32 @@
+package cli_test
+
+import (
+	"testing"
+
+	"github.com/weft-automation/weft/internal/person"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/postgres/pgtest"
+)
+
+func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {
+	const password = "correct horse battery staple"
+	environ := []string{"DATABASE_URL=" + pgtest.DSN(t)}
+	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 1, "", `there is no workspace "Acme"`)
+	run(t, environ, "short\n", "admin", "owner", "Acme", "Ada@example.org", "--new-workspace").check(t, 1, "", "12 to 256 characters")
+	run(t, environ, password+"\n", "admin", "owner", "Acme", "nobody").check(t, 1, "", "not an e-mail address")
+	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 0, "", "ada@example.org is an owner")
+	pool, err := postgres.Open(t.Context(), environ[0][len("DATABASE_URL="):], "test", postgres.Owner, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if !person.Known(t.Context(), pool, "ada@example.org", password) {
+		t.Error("the password is not the one that was given")
+	}
+	// Again: another password, from the environment.
+	environ = append(environ, "WEFT_ADMIN_PASSWORD=another long password")
+	run(t, environ, "", "admin", "owner", "Acme", "ada@example.org").check(t, 0, "", "is an owner")
+	if person.Known(t.Context(), pool, "ada@example.org", password) || !person.Known(t.Context(), pool, "ada@example.org", "another long password") {
+		t.Error("the password did not change")
+	}
+}
