@@ -83,7 +83,7 @@ var places = map[string]place{
 	"internal/notify":          {level: 3, inside: []string{"internal/postgres", "internal/telemetry"}, outside: []string{ids, pgx}, why: "wake-ups that may be lost"},
 	"internal/idempotency":     {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{ids, pgx}, why: "keys of repeated requests"},
 	"internal/retention":       {level: 3, inside: []string{"gen/db", "internal/postgres", "internal/telemetry"}, outside: []string{pgx}, why: "partitions made and dropped"},
-	"internal/billing":         {level: 3, inside: []string{"gen/", "internal/audit", "internal/credit", "internal/fault", "internal/plan", "internal/postgres", "internal/timestamp"}, outside: []string{ids, pgx}, why: "accounts and the ledger"},
+	"internal/billing":         {level: 3, inside: []string{"gen/", "internal/audit", "internal/crashpoint", "internal/credit", "internal/fault", "internal/plan", "internal/postgres", "internal/timestamp"}, outside: []string{ids, pgx}, why: "accounts and the ledger"},
 	"internal/auth": {
 		level: 3, inside: []string{"gen/", "internal/attempt", "internal/audit", "internal/fault", "internal/postgres", "internal/signature", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
 		outside: []string{ids, pgx, "golang.org/x/sync"}, why: "keys and principals, no route names",

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/crashpoint"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/plan"
 )
@@ -102,6 +103,7 @@ func (a *account) write(ctx context.Context, tx pgx.Tx, moves []posting, at time
 			a.Plan = max(0, a.Plan-move.plan)
 		}
 	}
+	crashpoint.Reached(crashpoint.InRelease)
 	err := db.New().AccountRenew(ctx, tx, db.AccountRenewParams{
 		WorkspaceID: a.WorkspaceID, Monthly: a.Monthly, UsageLimit: a.UsageLimit, Plan: a.Plan,
 		PlanUsed: a.PlanUsed, AllowanceUsed: a.AllowanceUsed, Month: a.Month, Week: a.Week, ValidUntil: a.ValidUntil,

@@ -42,6 +42,17 @@ var rules = []struct{ name, query string }{
 	{"I3 what is completed is charged, what failed is not", `
 		SELECT id || ' is ' || status || ' and used ' || usage
 		FROM component_executions WHERE (status = 'COMPLETED') <> (usage > 0)`},
+	{"I4 the entries of a posting sum to zero", `
+		SELECT id || ' sums to ' || (plan + paid + allowance + usage + granted + released + expired) FROM credit_postings
+		WHERE plan + paid + allowance + usage + granted + released + expired <> 0`},
+	{"I4 an account is the sum of its postings", `
+		SELECT a.workspace_id || ' has ' || a.plan || ' and ' || a.paid || ', posted are ' || COALESCE(sum(p.plan), 0) || ' and ' || COALESCE(sum(p.paid), 0)
+		FROM credit_accounts a LEFT JOIN credit_postings p ON p.workspace_id = a.workspace_id
+		GROUP BY a.workspace_id HAVING a.plan <> COALESCE(sum(p.plan), 0) OR a.paid <> COALESCE(sum(p.paid), 0)`},
+	{"I4 an account keeps back what its live executions need", `
+		SELECT a.workspace_id || ' keeps back ' || a.reserved || ' for ' || a.live || ', needed are ' || COALESCE(sum(e.reserved), 0) || ' for ' || count(e.id)
+		FROM credit_accounts a LEFT JOIN component_executions e ON e.workspace_id = a.workspace_id AND e.finished_at IS NULL
+		GROUP BY a.workspace_id HAVING a.reserved <> COALESCE(sum(e.reserved), 0) OR a.live <> count(e.id)`},
 	{"I5 the database refuses to change final rows", `
 		SELECT 'the trigger of ' || name || ' is off' FROM unnest(ARRAY['component_executions_final', 'credit_postings_append_only']) AS name
 		WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgname = name AND t.tgenabled = 'O')`},
@@ -347,6 +358,11 @@ func TestTheCheckerSees(t *testing.T) {
 		{"I3 every final execution", final + fmt.Sprintf(post, 3)},
 		{"I3 no posting", fmt.Sprintf(post, 2)},
 		{"I3 what is completed", row("status, finished_at, usage") + values("'COMPLETED', now(), 0") + ";" + fmt.Sprintf(post, 0)},
+		{"I4 the entries", "ALTER TABLE credit_postings DROP CONSTRAINT credit_postings_check;" +
+			fmt.Sprintf("INSERT INTO credit_postings (workspace_id, id, kind, reference, paid) VALUES ('%s', '%s', 'GRANT', 'x', 1)", id, id)},
+		{"I4 an account is", "UPDATE credit_accounts SET paid = paid + 1 WHERE workspace_id = '" + id + "'"},
+		{"I4 an account keeps", "UPDATE credit_accounts SET reserved = 1 WHERE workspace_id = '" + id + "'"},
+		{"I4 an account keeps", row("status, reserved") + values("'CREATED', 5")},
 		{"I5", "ALTER TABLE component_executions DISABLE TRIGGER component_executions_final"},
 		{"I6 every callback", final + fmt.Sprintf(post, 2) + fmt.Sprintf(callback, "PENDING")},
 		{"I6 the log", final + fmt.Sprintf(post, 2) + fmt.Sprintf(callback, "EXHAUSTED")},

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// EX-04: a process kills itself at each crash point, and the invariants hold
-// (P8 and P9 belong to workflows and credits).
-func TestEX04EveryCrashPoint(t *testing.T) {
+// EX-04, LE-03: a process kills itself at each crash point, and the invariants
+// hold, those of the ledger too (P8 belongs to workflows).
+func TestEX04AndLE03EveryCrashPoint(t *testing.T) {
 	t.Parallel()
 	points := []struct {
 		point, command string
@@ -22,6 +22,7 @@ func TestEX04EveryCrashPoint(t *testing.T) {
 		{"P5", "work", 2, "after its commit, before anybody is told"},
 		{"P6", "work", 20, "after the receiver's 2xx, before it is recorded"},
 		{"P7", "work", 20, "after that record, before the job is closed"},
+		{"P9", "work", 1, "inside a release of credits"},
 	}
 	for _, c := range points {
 		t.Run(c.point, func(t *testing.T) {
@@ -43,6 +44,9 @@ func TestEX04EveryCrashPoint(t *testing.T) {
 func (s *scene) crashAt(setting, command string) time.Duration {
 	s.t.Helper()
 	other := map[string]string{"serve": "work", "work": "serve"}[command]
+	if _, err := s.pool.Exec(s.t.Context(), "UPDATE credit_accounts SET valid_until = 'epoch'"); err != nil {
+		s.t.Fatal(err) // P9: a release is due
+	}
 	stays := s.start(other)
 	dies := s.start(command, "WEFT_CRASH_AT="+setting)
 	watching := s.watch()

@@ -26,6 +26,7 @@ const (
 	AfterFinish    Point = "P5" // after its commit, before anybody is told
 	AfterDelivery  Point = "P6" // after the receiver's 2xx, before it is recorded
 	AfterRecording Point = "P7" // after that record, before the job is closed
+	InRelease      Point = "P9" // inside the transaction of a release of credits
 )
 
 var (
