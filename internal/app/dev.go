@@ -176,6 +176,7 @@ func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool, baseUR
 func (dev DevConfig) workspace(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
 	have, err := db.New().WorkspaceGetByName(ctx, pool, devWorkspace)
 	if postgres.NotFound(err) {
+		have.Plan = dev.Plan
 		have.ID, err = workspace.Create(ctx, pool, workspace.CreateParams{Name: devWorkspace, Plan: plan.Name(dev.Plan)})
 	}
 	if err != nil {

@@ -57,6 +57,9 @@ func (k *keysCreate) Run(s *session) error {
 	workspaceID, err := k.find(s.ctx, pool)
 	if err != nil && postgres.NotFound(err) && k.NewWorkspace {
 		workspaceID, err = k.make(s.ctx, pool)
+		if err == nil && plan.Name(k.Plan).Terms().Monthly == 0 {
+			s.note("The new workspace has no credits yet: weft admin credits %s AMOUNT gives it some.", k.Workspace)
+		}
 	}
 	if err != nil {
 		return k.explain(err)
