@@ -103,11 +103,10 @@ type databaseCollector struct {
 // databaseQuery answers in the order of databaseCollector.all.
 const databaseQuery = `SELECT
 	(SELECT COALESCE(sum(n_dead_tup), 0)::float8 FROM pg_stat_user_tables),
-	(SELECT COALESCE(max(age(backend_xmin)), 0)::float8 FROM pg_stat_activity WHERE datname = current_database()),
-	(SELECT COALESCE(max(extract(epoch FROM now() - xact_start)), 0)::float8 FROM pg_stat_activity
-		WHERE datname = current_database() AND backend_type = 'client backend'),
+	h.oldest_snapshot, h.oldest_transaction,
 	pg_notification_queue_usage(),
-	(SELECT numbackends::float8 FROM pg_stat_database WHERE datname = current_database())`
+	(SELECT numbackends::float8 FROM pg_stat_database WHERE datname = current_database())
+	FROM session_health() AS h`
 
 // WatchDatabase shows the health of the database behind pool.
 func (m *Metrics) WatchDatabase(pool *pgxpool.Pool) {

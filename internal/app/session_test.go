@@ -1,0 +1,92 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+// answers runs executions at a steady rate for a while and gives the p95 of the
+// time to their results.
+func (w *whole) answers(t *testing.T, rate, count int) time.Duration {
+	t.Helper()
+	ticker := time.NewTicker(time.Second / time.Duration(rate))
+	defer ticker.Stop()
+	var mu sync.Mutex
+	var times []time.Duration
+	var calls sync.WaitGroup
+	for range count {
+		<-ticker.C
+		calls.Go(func() {
+			began := time.Now()
+			_, _, err := w.client.Execute(t.Context(), api.ExecuteComponentRequest{
+				Module: "RANDOM_UUID", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`), WaitForMs: new(int32(15000)),
+			}, nil)
+			if err != nil {
+				t.Errorf("execute: %v", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			times = append(times, time.Since(began))
+		})
+	}
+	calls.Wait()
+	slices.SortFunc(times, func(a, b time.Duration) int { return cmp.Compare(a, b) })
+	return times[(len(times)*95+99)/100-1]
+}
+
+var oldest = regexp.MustCompile(`(?m)^weft_database_oldest_transaction_seconds ([0-9.e+-]+)$`)
+
+func TestEX17AForgottenTransactionIsSeenAndEndedAndDelaysNobody(t *testing.T) {
+	w := startWhole(t, nil)
+	held, seconds := "2s", 1.0
+	if os.Getenv("WEFT_SOAK") != "" {
+		held, seconds = "", 20 // what every session has: 30 s
+	}
+	session, err := postgres.Connect(t.Context(), w.dsn, "forgetful")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = session.Close(context.Background()) }()
+	if held != "" {
+		if _, err := session.Exec(t.Context(), "SELECT set_config('idle_in_transaction_session_timeout', $1, false)", held); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const rate = 50
+	usual := w.answers(t, rate, 75)
+	if _, err := session.Exec(t.Context(), "BEGIN ISOLATION LEVEL REPEATABLE READ"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := session.Exec(t.Context(), "SELECT count(*) FROM component_executions"); err != nil {
+		t.Fatal(err)
+	}
+	beside := w.answers(t, rate, int((seconds+0.2)*rate))
+	match := oldest.FindStringSubmatch(w.get(t, w.app.OpsURL()+"/metrics"))
+	if len(match) == 0 {
+		t.Fatal("the metric of the oldest transaction is not there")
+	}
+	if age, err := strconv.ParseFloat(match[1], 64); err != nil || age < seconds {
+		t.Errorf("the oldest transaction is %s s old by the metric, %v; want at least %v", match[1], err, seconds)
+	}
+	t.Logf("p95 to the result: %v usually, %v beside the transaction", usual, beside)
+	if beside > 2*usual+50*time.Millisecond {
+		t.Errorf("p95 is %v beside the transaction, usually %v", beside, usual)
+	}
+	// The server ends the session by itself, and says so.
+	ended, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := session.WaitForNotification(ended); err == nil || ended.Err() != nil || !session.IsClosed() {
+		t.Errorf("the session with the forgotten transaction lives on: %v", err)
+	}
+}
