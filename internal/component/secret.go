@@ -2,8 +2,10 @@ package component
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"html"
 	"maps"
 	"net/url"
 	"slices"
@@ -214,12 +216,31 @@ func (e *Entry) Redactor(input, config json.RawMessage) *Redactor {
 }
 
 // Text returns the text without the secret values, whether they stand in it
-// plain, as in JSON or as in a URL.
+// plain, as in JSON, as in HTML or as in a URL. Texts of outside are cut before
+// they come here: the beginning of a secret at the end of one goes too.
 func (r *Redactor) Text(text string) string {
 	if r.replacer == nil {
 		return text
 	}
-	return r.replacer.Replace(text)
+	text = r.replacer.Replace(text)
+	if begun := r.begunAtTheEnd(text); begun > 0 {
+		text = text[:len(text)-begun] + Redacted
+	}
+	return text
+}
+
+// begunAtTheEnd is how many bytes at the end of the text are the beginning of a
+// secret, 0 where fewer than minSecret are.
+func (r *Redactor) begunAtTheEnd(text string) (longest int) {
+	for value := range r.values {
+		for n := min(len(value)-1, len(text)); n >= max(minSecret, longest+1); n-- {
+			if strings.HasSuffix(text, value[:n]) {
+				longest = n
+				break
+			}
+		}
+	}
+	return longest
 }
 
 func (r *Redactor) details(data json.RawMessage) json.RawMessage {
@@ -292,8 +313,15 @@ func (r *Redactor) collectAt(value any, pattern []string) {
 // query values (node addresses carry their key there).
 func (r *Redactor) add(secret string) {
 	r.forms(secret)
-	for word := range strings.FieldsSeq(secret) {
+	words := strings.Fields(secret)
+	for _, word := range words {
 		r.forms(word)
+	}
+	if len(words) == 2 && strings.EqualFold(words[0], "Basic") {
+		pair, _ := base64.StdEncoding.DecodeString(words[1])
+		r.forms(string(pair))
+		_, password, _ := strings.Cut(string(pair), ":")
+		r.forms(password)
 	}
 	u, err := url.Parse(secret)
 	if err != nil || u.Host == "" {
@@ -319,10 +347,12 @@ func (r *Redactor) forms(secret string) {
 		return
 	}
 	quoted, _ := json.Marshal(secret)
+	inJSON, inGo := string(quoted[1:len(quoted)-1]), strings.TrimSuffix(fmt.Sprintf("%q", secret)[1:], `"`)
 	for _, form := range []string{
-		secret, string(quoted[1 : len(quoted)-1]), fmt.Sprintf("%q", secret)[1:],
-		url.QueryEscape(secret), url.PathEscape(secret),
+		secret, inJSON, inGo, url.QueryEscape(secret), url.PathEscape(secret), html.EscapeString(secret),
+		// As some write JSON.
+		strings.ReplaceAll(inJSON, "/", `\/`), strings.ReplaceAll(inGo, "/", `\/`),
 	} {
-		r.values[strings.TrimSuffix(form, `"`)] = true
+		r.values[form] = true
 	}
 }

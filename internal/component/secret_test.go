@@ -97,6 +97,39 @@ func TestPartsOfASecretAreRedactedToo(t *testing.T) {
 	}
 }
 
+// An upstream that repeats what it was sent is read to a limit, which may fall into
+// a secret: what is left of it must not show, however much shorter the text gets
+// before that.
+func TestMT08TheBeginningOfASecretAtACutIsRedacted(t *testing.T) {
+	secret := strings.Repeat("s3cr3t-", 100)
+	entry, _ := secretive(t, nil).Lookup("PROBE")
+	input, _ := json.Marshal(map[string]string{"token": secret})
+	redact := entry.Redactor(input, nil)
+	for _, left := range []int{8, 9, 100, 699} {
+		if got := redact.Text("echo: " + secret + secret + secret[:left]); got != "echo: [redacted][redacted][redacted]" {
+			t.Errorf("%d bytes of it: %.200s", left, got)
+		}
+	}
+	if got := redact.Text("echo: " + secret[:7]); got != "echo: s3cr3t-" {
+		t.Errorf("too short to tell: %s", got)
+	}
+}
+
+func TestMT08ASecretIsFoundInTheFormsThatOthersGiveIt(t *testing.T) {
+	entry, _ := secretive(t, nil).Lookup("PROBE")
+	redact := entry.Redactor(json.RawMessage(`{"token":"tok/en+\"of<the>&caller'","headers":{"Authorization":"Basic YWRhOmNvcnJlY3QgaG9yc2U="}}`), nil)
+	for name, text := range map[string]string{
+		"plain": `tok/en+"of<the>&caller'`, "JSON": `tok/en+\"of<the>&caller'`, "JSON with escaped HTML": `tok/en+\"of\u003cthe\u003e\u0026caller'`,
+		"JSON with escaped slashes": `tok\/en+\"of<the>&caller'`, "HTML": `tok/en+&#34;of&lt;the&gt;&amp;caller&#39;`,
+		"a query": `tok%2Fen%2B%22of%3Cthe%3E%26caller%27`, "the pair of Basic": "ada:correct horse", "its password": "correct horse",
+		"its encoding": "YWRhOmNvcnJlY3QgaG9yc2U=",
+	} {
+		if got := redact.Text("<" + text + ">"); got != "<[redacted]>" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 func TestErrorTextsAreFitToBeStored(t *testing.T) {
 	r := secretive(t, func(context.Context, Call) (Result, error) {
 		return Result{}, Permanent("ODD", "a\x00b\r\n\x1b[31m\xff%s", strings.Repeat("é", 5000)).With(map[string]string{"k\x00": "v\x00"})
