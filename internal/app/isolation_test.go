@@ -31,10 +31,24 @@ type operation struct {
 	ids              []string // the parameters of the path that are ids
 	cursor           bool     // it gives pages
 	body             any      // that it takes, nil for none
+	schema           any      // of the body
 }
 
 // document is openapi.yaml, for those who walk it.
 type document map[string]any
+
+func specification(t *testing.T) document {
+	t.Helper()
+	var doc document
+	text, err := yaml.YAMLToJSON(api.SpecYAML())
+	if err == nil {
+		err = json.Unmarshal(text, &doc)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
 
 func (d document) resolve(node any) map[string]any {
 	object, _ := node.(map[string]any)
@@ -52,14 +66,7 @@ func (d document) resolve(node any) map[string]any {
 // operations reads every operation. A path parameter whose name ends in Id is one.
 func operations(t *testing.T) []operation {
 	t.Helper()
-	var doc document
-	text, err := yaml.YAMLToJSON(api.SpecYAML())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	doc := specification(t)
 	var all []operation
 	for path, item := range doc["paths"].(map[string]any) {
 		for method, node := range item.(map[string]any) {
@@ -80,7 +87,8 @@ func operations(t *testing.T) []operation {
 				o.cursor = o.cursor || name == "cursor"
 			}
 			if content := doc.resolve(doc.resolve(doc.resolve(node)["requestBody"])["content"])["application/json"]; content != nil {
-				o.body = doc.sample(doc.resolve(content)["schema"])
+				o.schema = doc.resolve(content)["schema"]
+				o.body = doc.sample(o.schema)
 			}
 			all = append(all, o)
 		}

@@ -79,6 +79,11 @@ func TestAU11AKeyIsRevokedUnderTraffic(t *testing.T) {
 	hold(t, 1500*time.Millisecond-min(time.Since(revoked), 1400*time.Millisecond))
 	stop()
 	traffic.Wait()
+	var told int
+	if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM audit_events WHERE action = 'api_key.revoked' AND subject_id = $1 AND created_at <= $2",
+		doomed.key.KeyID.String(), revoked).Scan(&told); err != nil || told != 1 {
+		t.Errorf("the revocation is %d events, %v", told, err)
+	}
 	worst := time.Duration(0)
 	for i := range nodes {
 		worst = max(worst, time.Unix(0, lastAccepted[i].Load()).Sub(revoked))

@@ -1,0 +1,209 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules"
+)
+
+// hear notes what somebody is told.
+func (b *logBook) hear(r *http.Request) { _, _ = io.Copy(b, r.Body) }
+
+// expectNone looks for secrets in a text.
+func expectNone(t *testing.T, where, text string, secrets []string) {
+	t.Helper()
+	if len(text) == 0 {
+		t.Errorf("%s is empty: nothing was looked at", where)
+	}
+	for _, secret := range secrets {
+		if at := strings.Index(text, secret); at >= 0 {
+			t.Errorf("a secret stands in %s: ...%.300s", where, text[max(0, at-150):])
+		}
+	}
+}
+
+// A canary is put into every secret field that a component has. The upstream
+// repeats all that it is sent, as an error.
+func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
+	t.Parallel()
+	var traces, callbacks logBook
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { traces.hear(r) }))
+	defer collector.Close()
+	w := startWhole(t, func(cfg *Config) { cfg.TraceEndpoint = collector.URL })
+	n := w.tenant(t, "acme")
+	upstream := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.WriteHeader(http.StatusServiceUnavailable) // 4xx is an output
+		_, _ = fmt.Fprintf(rw, "bad request %s %v", r.RequestURI, r.Header)
+	}))
+	defer upstream.Close()
+	var delivered sync.WaitGroup
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		callbacks.hear(r)
+		delivered.Done()
+	}))
+	defer receiver.Close()
+	registry, err := component.NewRegistry(modules.All(w.app.guard)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples := map[string]map[string]any{
+		"API_CALL":                 {"apiUrl": upstream.URL, "method": "POST"},
+		"GET_EVM_ACCOUNT_BALANCE":  {"tokenAddress": "0x0000000000000000000000000000000000000000", "account": "0x0000000000000000000000000000000000000001"},
+		"READ_EVM_CONTRACT":        {"contractAddress": "0x0000000000000000000000000000000000000001", "calldata": "0x70a08231"},
+		"WAIT_FOR_EVM_TRANSACTION": {"transactionHash": "0x" + strings.Repeat("ab", 32), "timeoutMs": 1000},
+	}
+	values := map[string]any{"headers": map[string]string{"Authorization": "Bearer " + canary, "X-Key": canary}, "jsonRpcUrl": upstream.URL + "/v3/" + canary + "?key=" + canary}
+	tried := 0
+	for _, descriptor := range registry.List() {
+		entry, _ := registry.Lookup(descriptor.Module)
+		for _, path := range append(entry.SecretPaths.Input, entry.SecretPaths.Config...) {
+			field := strings.Split(path, "/")[1]
+			sample, known := samples[entry.Module]
+			if !known || values[field] == nil {
+				t.Errorf("%s has a secret at %s: give it a sample", entry.Module, path)
+				continue
+			}
+			input, config := map[string]any{}, map[string]any{}
+			for name, value := range sample {
+				if strings.Contains(string(entry.Input), `"`+name+`"`) {
+					input[name] = value
+				} else {
+					config[name] = value
+				}
+			}
+			if strings.Contains(string(entry.Input), `"`+field+`"`) {
+				input[field] = values[field]
+			} else {
+				config[field] = values[field]
+			}
+			delivered.Add(1)
+			answer := n.sign(t, http.MethodPost, "/v1/sdk/components", map[string]any{
+				"module": entry.Module, "input": input, "config": config, "waitForMs": 15000, "callbackUrl": receiver.URL,
+				"callbackSecret": canary, "callbackHeaders": map[string]string{"X-Token": canary},
+			})
+			var record api.ComponentExecution
+			answer.into(t, &record)
+			if !strings.Contains(answer.body, "FAILED") {
+				t.Errorf("%s did not fail: %s", entry.Module, answer.body)
+			}
+			path := "/v1/sdk/components/executions/" + record.ID.String()
+			expectNone(t, "the record of "+entry.Module, answer.body, []string{canary})
+			expectNone(t, "its stream", n.sign(t, http.MethodGet, path+"/stream", nil).body, []string{canary})
+			tried++
+		}
+	}
+	delivered.Wait()
+	if tried < 4 {
+		t.Errorf("%d secret fields were tried", tried)
+	}
+	secrets := []string{canary, n.key.APIKey, n.key.APISecret, n.token, password}
+	expectNone(t, "the list", n.sign(t, http.MethodGet, "/v1/sdk/components/executions", nil).body, secrets)
+	expectNone(t, "the callbacks", callbacks.String(), secrets)
+	expectNone(t, "the metrics", w.get(t, w.app.OpsURL()+"/metrics"), secrets)
+	w.app.Stop(t.Context())
+	expectNone(t, "the traces", traces.String(), secrets)
+	expectNone(t, "the log at debug", w.log.String(), secrets)
+	expectNone(t, "a dump of every table", dump(t, w.dsn), secrets)
+}
+
+// secretFields are the places of a body that are marked as secret.
+func (d document) secretFields(node any, at []string, visit func([]string)) {
+	s := d.resolve(node)
+	if s["x-secret"] == true {
+		visit(at)
+	}
+	properties, _ := s["properties"].(map[string]any)
+	for name, property := range properties {
+		d.secretFields(property, append(at[:len(at):len(at)], name), visit)
+	}
+	if s["additionalProperties"] != nil {
+		d.secretFields(s["additionalProperties"], append(at[:len(at):len(at)], "X-Any"), visit)
+	}
+}
+
+// put gives a copy of a value with another at a place in it.
+func put(value any, at []string, what any) any {
+	if len(at) == 0 {
+		return what
+	}
+	copied := map[string]any{}
+	if object, ok := value.(map[string]any); ok {
+		for name, member := range object {
+			copied[name] = member
+		}
+	}
+	copied[at[0]] = put(copied[at[0]], at[1:], what)
+	return copied
+}
+
+// A canary is put into every field of a request that openapi.yaml marks as secret,
+// in forms that are refused and in one that is not, and into the headers that
+// prove who asks.
+func TestMT05SecretFieldsOfRequestsAreFoundNowhere(t *testing.T) {
+	t.Parallel()
+	w := startWhole(t, nil)
+	n := w.tenant(t, "acme")
+	doc := specification(t)
+	secrets := []string{canary, n.key.APIKey, n.key.APISecret, n.token, password}
+	tried := 0
+	for _, o := range operations(t) {
+		doc.secretFields(o.schema, nil, func(at []string) {
+			for _, form := range []any{canary, []string{canary}, map[string]string{"x": canary}, strings.Repeat(canary, 1000), canary + "\x00", "\n" + canary, "é" + canary} {
+				body := put(o.body, at, form)
+				as := o
+				as.body = body
+				expectNone(t, fmt.Sprintf("the answer of %s to %s as %T", o.id, strings.Join(at, "."), form), n.send(t, as, nil, "").body, []string{canary})
+				tried++
+			}
+		})
+		if o.signed || o.person {
+			for _, header := range []string{"Authorization", "Cookie", "X-Api-Key", "X-Sdk-Signature", "X-Sdk-Timestamp"} {
+				value := map[string]string{"Authorization": "Bearer " + canary, "Cookie": "weft_session=" + canary}[header]
+				if value == "" {
+					value = canary
+				}
+				through := &http.Client{Transport: adding{header, value}}
+				expectNone(t, "the answer of "+o.id+" to the header "+header, w.ask(t, through, "", o.method, o.path, o.body).body, []string{canary})
+			}
+		}
+	}
+	if tried < 20 {
+		t.Errorf("%d forms were tried", tried)
+	}
+	// Somebody whose password is the canary, and what is shown once.
+	var invited api.CreatedInvitation
+	n.own(t, http.MethodPost, "/invitations", map[string]any{"email": "eve@example.org", "role": "admin"}).into(t, &invited)
+	var session api.Session
+	w.ask(t, http.DefaultClient, "", http.MethodPost, "/v1/invitations/accept", map[string]string{"token": invited.Token, "name": "Eve", "password": canary}).into(t, &session)
+	var key, next api.CreatedAPIKey
+	n.as(t, session.Token, http.MethodPost, "/api-keys", map[string]any{"label": "k", "allowedWorkflowIds": []string{}}).into(t, &key)
+	n.as(t, session.Token, http.MethodPost, "/api-keys/"+key.ID.String()+"/rotate", map[string]any{"overlapSeconds": 5}).into(t, &next)
+	secrets = append(secrets, invited.Token, session.Token, key.APIKey, key.APISecret, next.APIKey, next.APISecret)
+	for _, o := range operations(t) {
+		if o.person && o.method == http.MethodGet {
+			answer := n.send(t, o, map[string]string{"workspaceId": n.id.String()}, "")
+			expectNone(t, "the answer of "+o.id, answer.body, secrets)
+		}
+	}
+	expectNone(t, "the metrics", w.get(t, w.app.OpsURL()+"/metrics"), secrets)
+	w.app.Stop(t.Context())
+	expectNone(t, "the log at debug", w.log.String(), secrets)
+	expectNone(t, "a dump of every table", dump(t, w.dsn), secrets)
+}
+
+// adding is a transport that adds a header.
+type adding struct{ name, value string }
+
+func (a adding) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set(a.name, a.value)
+	return http.DefaultTransport.RoundTrip(r)
+}
