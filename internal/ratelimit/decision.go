@@ -26,6 +26,7 @@ type Decision struct {
 
 	limits  Limits
 	charged charge // what a refund takes back
+	lease   charge // what the node may let in beyond it
 }
 
 // Quota is what is left of a limit.

@@ -61,6 +61,7 @@ type workspaceView struct {
 	terms termsView
 	seen  stateView
 	owed  []charge // what the store was not told yet
+	lease lease
 	open  [kinds]int
 	// stored says that the store has a row of what this node has open.
 	stored bool
@@ -109,6 +110,10 @@ func (l *Limiter) Take(ctx context.Context, workspaceID uuid.UUID, cost int) Dec
 		return Decision{Allowed: true}
 	case limits.none():
 		return Decision{Allowed: true}
+	}
+	if d, allowed := l.fromLease(workspaceID, cost, limits); allowed {
+		l.metrics.LimitDecided("memory", true)
+		return d
 	}
 	if d, refused := l.refusedBySight(workspaceID, cost, limits); refused {
 		l.metrics.LimitDecided("memory", false)
@@ -206,7 +211,7 @@ func (l *Limiter) makeRoom() {
 			if len(l.workspaces) < maxWorkspaces*3/4 {
 				return
 			}
-			if time.Since(v.used) >= idle && v.open == [kinds]int{} && len(v.owed) == 0 && !v.stored && v.terms.loading == nil {
+			if time.Since(v.used) >= idle && v.open == [kinds]int{} && len(v.owed) == 0 && v.lease.left == 0 && !v.stored && v.terms.loading == nil {
 				delete(l.workspaces, id)
 			}
 		}

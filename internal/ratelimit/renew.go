@@ -26,6 +26,7 @@ func (l *Limiter) Run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		l.renew(ctx)
+		l.settle()
 		if time.Since(forgot) > forgetEvery {
 			forgot = time.Now()
 			ctx, cancel := context.WithTimeout(ctx, giveUp)
@@ -56,6 +57,27 @@ func (l *Limiter) renew(ctx context.Context) {
 		_, _ = l.judge(ctx, openings)
 		cancel()
 		ids = ids[n:]
+	}
+}
+
+// settle tells the store what it was not told, of workspaces that ask no more.
+func (l *Limiter) settle() {
+	l.mu.Lock()
+	var asks []*ask
+	for id, v := range l.workspaces {
+		if time.Now().After(v.lease.until) {
+			v.endLease()
+		}
+		if limits := (Limits{RPS: v.terms.terms.RPS, RPH: v.terms.terms.RPH}); len(v.owed) > 0 && !limits.none() {
+			asks = append(asks, &ask{workspaceID: id, limits: limits})
+		}
+	}
+	l.mu.Unlock()
+	for _, a := range asks {
+		if !l.takesHealth.ask() {
+			return // the next round is soon
+		}
+		l.later.Go(func() { _, _ = l.takes.Do(context.Background(), a) })
 	}
 }
 

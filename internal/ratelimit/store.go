@@ -20,6 +20,7 @@ type locked struct {
 	now     time.Time
 	owed    []charge
 	changed bool
+	leased  bool // to this batch
 }
 
 // take decides for many asks, in one transaction. The table is unlogged: its
@@ -79,6 +80,12 @@ func (s *locked) take(a *ask) Decision {
 	}
 	d := s.state.Take(s.now, a.cost, a.limits)
 	s.changed = s.changed || d.Allowed && a.cost > 0
+	if more := leased(a.limits); d.Allowed && a.cost > 0 && more > 0 && !s.leased {
+		if lease := s.state.Take(s.now, more, a.limits); lease.Allowed {
+			d.lease, s.leased = lease.charged, true
+			d.Second.Reset, d.Hour.Reset = lease.Second.Reset, lease.Hour.Reset
+		}
+	}
 	return d
 }
 

@@ -26,6 +26,9 @@ func (l *Limiter) bring(ctx context.Context, a *ask, done chan<- struct{}) {
 	d, err := l.takes.Do(ctx, a)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err == nil && d.lease.n > 0 {
+		l.view(a.workspaceID).beginLease(d)
+	}
 	switch {
 	case a.answer == nil && err == nil:
 		a.answer = &d

@@ -76,7 +76,7 @@ func (m *Metrics) registerServing(r *prometheus.Registry) {
 	m.authFailures = counterVec(r, "weft_auth_failures_total", "Requests refused by authentication.", "reason")
 	m.auditLost = counter(r, "weft_audit_denials_lost_total", "Refusals (403) that were not written into the audit log: too many, or the database was away.")
 	m.refusals = counterVec(r, "weft_refusals_total", "Requests refused by a limit.", "limit")
-	m.limits = counterVec(r, "weft_limit_decisions_total", "Decisions on limits of workspaces, by where they were made: store, memory (a refusal that the store need not be asked for), or degraded, because the store was slow or down.", "by", "outcome")
+	m.limits = counterVec(r, "weft_limit_decisions_total", "Decisions on limits of workspaces, by where they were made: store, memory (what the store need not be asked for), or degraded, because the store was slow or down.", "by", "outcome")
 	m.streams = gaugeVec(r, "weft_streams_open", "Open event streams.", "kind")
 	m.waits = gauge(r, "weft_inline_waits_open", "Requests that wait for a result inline.")
 	m.ready = gaugeVec(r, "weft_ready", "1 when a readiness check passes.", "check")

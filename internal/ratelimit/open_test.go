@@ -1,0 +1,102 @@
+package ratelimit
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/plan"
+)
+
+// Two nodes are asked for far more than may be open: exactly the cap is.
+func TestRL09CapsHoldOverAllNodes(t *testing.T) {
+	n := start(t, 2, patient)
+	id := n.workspace(t, plan.Starter)
+	other := n.workspace(t, plan.Starter)
+	for kind, c := range map[Kind]struct {
+		tries, cap int
+		reason     string
+	}{Wait: {200, 20, "inline_waits"}, Stream: {500, 10, "streams"}} {
+		var mu sync.Mutex
+		var open []func()
+		refused := 0
+		var all sync.WaitGroup
+		for i := range c.tries {
+			all.Go(func() {
+				closed, err := n.limiters[i%2].Open(t.Context(), id, kind)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					open = append(open, closed)
+					return
+				}
+				f, ok := err.(*fault.Error)
+				if !ok || f.Code != fault.RateLimited || f.Reason != c.reason || f.RetryAfter < time.Second {
+					t.Errorf("%v", err)
+				}
+				refused++
+			})
+		}
+		all.Wait()
+		if len(open) != c.cap || refused != c.tries-c.cap {
+			t.Errorf("%s: %d are open, %d refused", c.reason, len(open), refused)
+		}
+		for i, l := range n.limiters {
+			if waits, streams := l.OpenCalls(t.Context(), id); [kinds]int{waits, streams}[kind] != c.cap {
+				t.Errorf("node %d knows of %d waits and %d streams", i, waits, streams)
+			}
+		}
+		if closed, err := n.limiters[0].Open(t.Context(), other, kind); err != nil {
+			t.Errorf("another workspace: %v", err)
+		} else {
+			closed()
+		}
+		for _, closed := range open {
+			closed()
+			closed() // again is the same
+		}
+		within(t, 3*time.Second, "all is free again", func() bool {
+			closed, err := n.limiters[1].Open(t.Context(), id, kind)
+			if err == nil {
+				closed()
+			}
+			waits, streams := n.limiters[0].OpenCalls(t.Context(), id)
+			return err == nil && waits == 0 && streams == 0
+		})
+	}
+}
+
+// What a node had open when it died counts until its rows expire; what a node
+// still has open is renewed.
+func TestRL09RowsOfADeadNodeExpire(t *testing.T) {
+	n := start(t, 1, patient)
+	id := n.workspace(t, plan.Starter)
+	dead := func(expires string) {
+		_, err := n.owner.Exec(t.Context(), `INSERT INTO open_calls (workspace_id, node, waits, expires_at)
+			VALUES ($1, $2, 20, now() + $3::interval) ON CONFLICT (workspace_id, node) DO UPDATE SET expires_at = excluded.expires_at`, id, uuid.Max, expires)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dead("1 minute")
+	if _, err := n.limiters[0].Open(t.Context(), id, Wait); err == nil {
+		t.Error("what another node has open is not counted")
+	}
+	dead("-1 second")
+	closed, err := n.limiters[0].Open(t.Context(), id, Wait)
+	if err != nil {
+		t.Fatalf("what a dead node had open is counted: %v", err)
+	}
+	defer closed()
+	left := func() (left time.Duration) {
+		if err := n.owner.QueryRow(t.Context(), "SELECT expires_at - now() FROM open_calls WHERE node = $1", n.limiters[0].node).Scan(&left); err != nil {
+			t.Fatal(err)
+		}
+		return left
+	}
+	before := left()
+	within(t, renewEvery+2*time.Second, "it is renewed", func() bool { now := left(); defer func() { before = now }(); return now > before })
+}
