@@ -1,0 +1,121 @@
+package person_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/person"
+	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/workspace"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const password = "correct horse battery staple"
+
+var home = netip.MustParseAddr("192.0.2.1")
+
+// bench is people over a database of their own, with a workspace and its owner.
+type bench struct {
+	*person.Service
+	pool      *pgxpool.Pool // as the owner of the tables
+	workspace uuid.UUID
+	owner     person.Member
+
+	mu  sync.Mutex
+	now time.Time // of the limiters
+}
+
+func setup(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{now: time.Unix(1_800_000_000, 0)}
+	dsn := pgtest.DSN(t)
+	open := func(role postgres.Role) *pgxpool.Pool {
+		pool, err := postgres.Open(t.Context(), dsn, "test", role, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		return pool
+	}
+	b.pool = open(postgres.Owner)
+	var err error
+	b.Service, err = person.NewService(open(postgres.System), open(postgres.API), person.Options{Now: func() time.Time {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.now
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.workspace, err = workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: "Acme", Plan: plan.Starter}); err != nil {
+		t.Fatal(err)
+	}
+	made, err := person.CreateOwner(t.Context(), b.pool, b.workspace, person.Account{Email: "Grace@Example.org", Name: "Grace", Password: password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.owner = person.Member{Person: made, WorkspaceID: b.workspace, Role: person.Owner}
+	return b
+}
+
+// wait lets time pass for the limiters.
+func (b *bench) wait(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.now = b.now.Add(d)
+}
+
+// scope is the context of a request about the workspace.
+func (b *bench) scope(t *testing.T) context.Context { return postgres.Scope(t.Context(), b.workspace) }
+
+func (b *bench) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	if _, err := b.pool.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// signIn begins a session and gives its token.
+func (b *bench) signIn(t *testing.T, email, password string) string {
+	t.Helper()
+	session, err := b.SignIn(t.Context(), person.Credentials{Email: email, Password: password, Client: home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session.Token
+}
+
+// member makes a member of that role through an invitation by the owner.
+func (b *bench) member(t *testing.T, email string, role person.Role) person.Member {
+	t.Helper()
+	made, err := b.Invite(b.scope(t), b.owner, email, role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := b.Accept(t.Context(), person.Acceptance{Token: made.Token, Name: "Ada", Password: password, Client: home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return person.Member{Person: session.Person, WorkspaceID: b.workspace, Role: role}
+}
+
+// refused checks that err is a refusal with that code and reason.
+func refused(t *testing.T, what string, err error, code fault.Code, reason string) {
+	t.Helper()
+	failure, ok := errors.AsType[*fault.Error](err)
+	if !ok || failure.Code != code || failure.Reason != reason {
+		t.Errorf("%s: %v, want %s %s", what, err, code, reason)
+	}
+}

@@ -1,0 +1,177 @@
+package person_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/person"
+)
+
+func TestASessionIsFoundUntilItEnds(t *testing.T) {
+	b := setup(t)
+	token := b.signIn(t, " GRACE@example.org ", password)
+	m, err := b.Find(t.Context(), person.Proof{Token: token, Client: home})
+	if err != nil || m.ID != b.owner.ID || m.Email != "grace@example.org" || m.WorkspaceID != uuid.Nil || m.Role != "" {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if left := time.Until(m.ExpiresAt); left < 335*time.Hour || left > 337*time.Hour {
+		t.Errorf("the session ends in %v", left)
+	}
+	m, err = b.Find(t.Context(), person.Proof{Token: token, Client: home, WorkspaceID: b.workspace})
+	if err != nil || m.Role != person.Owner || m.WorkspaceID != b.workspace {
+		t.Errorf("%+v, %v", m, err)
+	}
+	_, err = b.Find(t.Context(), person.Proof{Token: token, Client: home, WorkspaceID: uuid.Max})
+	refused(t, "another workspace", err, fault.NotFound, "")
+
+	ends := map[string]func(string){
+		"signed out":  func(token string) { _ = b.SignOut(t.Context(), token) },
+		"expired":     func(string) { b.exec(t, "UPDATE sessions SET expires_at = now()") },
+		"disabled":    func(string) { b.exec(t, "UPDATE users SET disabled_at = now()") },
+		"never begun": func(string) { b.exec(t, "DELETE FROM sessions") },
+	}
+	for name, end := range ends {
+		token := b.signIn(t, "grace@example.org", password)
+		end(token)
+		_, err := b.Find(t.Context(), person.Proof{Token: token, Client: home})
+		refused(t, name, err, fault.Unauthorized, "invalid_session")
+		b.exec(t, "UPDATE users SET disabled_at = NULL")
+	}
+	_, err = b.Find(t.Context(), person.Proof{Client: home})
+	refused(t, "no token", err, fault.Unauthorized, "missing_session")
+}
+
+func TestASessionNotesWhenItWasSeen(t *testing.T) {
+	b := setup(t)
+	token := b.signIn(t, "grace@example.org", password)
+	b.exec(t, "UPDATE sessions SET seen_at = now() - interval '1 hour'")
+	if _, err := b.Find(t.Context(), person.Proof{Token: token, Client: home}); err != nil {
+		t.Fatal(err)
+	}
+	var ago time.Duration
+	if err := b.pool.QueryRow(t.Context(), "SELECT now() - seen_at FROM sessions").Scan(&ago); err != nil || ago > time.Minute {
+		t.Errorf("seen %v ago, %v", ago, err)
+	}
+}
+
+func TestWhoCannotSignInLearnsNothing(t *testing.T) {
+	b := setup(t)
+	off := b.member(t, "off@example.org", person.Viewer)
+	b.exec(t, "UPDATE users SET disabled_at = now() WHERE id = $1", off.ID)
+	var texts []string
+	for name, c := range map[string]person.Credentials{
+		"a wrong password":    {Email: "grace@example.org", Password: "wrong"},
+		"an unknown address":  {Email: "nobody@example.org", Password: password},
+		"no address":          {Email: "x", Password: password},
+		"beyond ASCII":        {Email: "grac\u0130@example.org", Password: password},
+		"an account disabled": {Email: "off@example.org", Password: password},
+	} {
+		c.Client = home
+		_, err := b.SignIn(t.Context(), c)
+		refused(t, name, err, fault.Unauthorized, "invalid_credentials")
+		texts = append(texts, fmt.Sprint(err))
+	}
+	for _, text := range texts {
+		if text != texts[0] {
+			t.Errorf("%q and %q tell one from the other", text, texts[0])
+		}
+	}
+}
+
+func TestAttemptsAreLimitedByAddressAndByAccount(t *testing.T) {
+	b := setup(t)
+	fail := func(email string, client int) error {
+		from := netip.AddrFrom4([4]byte{198, 18, byte(client >> 8), byte(client)})
+		_, err := b.SignIn(t.Context(), person.Credentials{Email: email, Password: "wrong", Client: from})
+		return err
+	}
+	for i := range 20 { // one address, many accounts
+		refused(t, "a failure", fail(fmt.Sprintf("u%d@example.org", i), 1), fault.Unauthorized, "invalid_credentials")
+	}
+	refused(t, "the 21st of an address", fail("u@example.org", 1), fault.RateLimited, "sign_in_attempts")
+	for i := range 20 { // one account, many addresses
+		refused(t, "a failure", fail("grace@example.org", 100+i), fault.Unauthorized, "invalid_credentials")
+	}
+	refused(t, "the 21st at an account", fail("Grace@example.org", 200), fault.RateLimited, "sign_in_attempts")
+	b.wait(10 * time.Second)
+	b.signIn(t, "grace@example.org", password)
+	for range 30 { // those that succeed are not counted
+		b.signIn(t, "grace@example.org", password)
+	}
+	for i := range 100 {
+		_, err := b.Find(t.Context(), person.Proof{Token: fmt.Sprint(i), Client: home})
+		refused(t, "a token", err, fault.Unauthorized, "invalid_session")
+	}
+	_, err := b.Find(t.Context(), person.Proof{Token: b.signIn(t, "grace@example.org", password), Client: home})
+	refused(t, "the 101st token", err, fault.RateLimited, "failed_authentications")
+}
+
+func TestAU13NoTableHoldsAPasswordOrAToken(t *testing.T) {
+	b := setup(t)
+	token := b.signIn(t, "grace@example.org", password)
+	made, err := b.Invite(b.scope(t), b.owner, "ada@example.org", person.Editor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := b.SignIn(t.Context(), person.Credentials{Email: "grace@example.org", Password: password, Client: home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dump strings.Builder
+	for _, table := range []string{"users", "sessions", "invitations", "members", "audit_events"} {
+		rows, err := b.pool.Query(t.Context(), "SELECT row_to_json(t)::text || encode(convert_to(t::text, 'UTF8'), 'escape') FROM "+table+" t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			values, err := rows.Values()
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintln(&dump, values...)
+		}
+	}
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("made", "invitation", made, "session", session)
+	fmt.Fprintf(&log, "%v %+v %#v %s %v %+v %#v %s", made, made, made, made, session, session, session, session)
+	if dump.Len() < 1000 || !strings.Contains(dump.String(), "$argon2id$v=19$m=19456,t=2,p=1$") {
+		t.Fatalf("the dump is not one: %.300s", dump.String())
+	}
+	for _, secret := range []string{password, token, made.Token, session.Token} {
+		if strings.Contains(dump.String(), secret) {
+			t.Error("a table holds a secret")
+		}
+		if strings.Contains(log.String(), secret) {
+			t.Errorf("printing shows a secret: %s", log.String())
+		}
+	}
+}
+
+func TestWhoHasAnAccountGetsTheNewPasswordAndLosesTheSessions(t *testing.T) {
+	b := setup(t)
+	token := b.signIn(t, "grace@example.org", password)
+	again, err := person.CreateOwner(t.Context(), b.pool, b.workspace, person.Account{Email: "grace@example.org", Name: "Other", Password: "another long password"})
+	if err != nil || again != b.owner.Person {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	_, err = b.Find(t.Context(), person.Proof{Token: token, Client: home})
+	refused(t, "the old session", err, fault.Unauthorized, "invalid_session")
+	b.signIn(t, "grace@example.org", "another long password")
+	for pointer, a := range map[string]person.Account{
+		"email":    {Email: "grace", Name: "Grace", Password: password},
+		"name":     {Email: "a@b.example", Name: " ", Password: password},
+		"name ":    {Email: "a@b.example", Name: "a\x00b", Password: password},
+		"password": {Email: "a@b.example", Name: "Grace", Password: "too short"},
+	} {
+		_, err := person.CreateOwner(t.Context(), b.pool, b.workspace, a)
+		refused(t, pointer, err, fault.InvalidInput, "")
+	}
+}
