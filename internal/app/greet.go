@@ -11,6 +11,7 @@ Weft is running.
 
   API          {{.URL}}
   Docs         {{.URL}}/docs
+  Settings     {{.URL}}/settings (adminEmail and adminPassword of the credentials sign in)
   Operations   {{.Ops}}
   Demo         http://{{.Demo}} (an upstream to call)
   Credentials  {{.Credentials}}

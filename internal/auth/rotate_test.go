@@ -1,0 +1,77 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+func (b *bundle) rotate(t *testing.T, keyID uuid.UUID, overlap time.Duration) (auth.Created, error) {
+	t.Helper()
+	return b.keys.Rotate(t.Context(), auth.RotateParams{WorkspaceID: b.workspace, KeyID: keyID, Overlap: overlap})
+}
+
+func TestARotatedKeyWorksUntilItsEndAndItsSuccessorFromTheBeginning(t *testing.T) {
+	b := setup(t, auth.Options{})
+	workflows := []uuid.UUID{uuid.Must(uuid.NewV7())}
+	old, err := b.keys.Create(t.Context(), auth.CreateParams{WorkspaceID: b.workspace, Label: "old", AllowedWorkflowIDs: workflows})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := b.rotate(t, old.KeyID, time.Hour)
+	if err != nil || next.Label != "old" || len(next.AllowedWorkflowIDs) != 1 || next.AllowedWorkflowIDs[0] != workflows[0] || next.APIKey == old.APIKey {
+		t.Fatalf("%v, %v", next, err)
+	}
+	usable := func(key auth.Created) bool { return auth.Usable(t.Context(), b.pool, key.APIKey) }
+	if !usable(old) || !usable(next) {
+		t.Error("inside the overlap a key is refused")
+	}
+	if _, err := b.rotate(t, old.KeyID, 0); reasonOf(err) != "key_not_active" {
+		t.Errorf("a second rotation: %v", err)
+	}
+	if _, err := b.pool.Exec(t.Context(), "UPDATE api_keys SET expires_at = now() WHERE id = $1", old.KeyID); err != nil {
+		t.Fatal(err)
+	}
+	if usable(old) || !usable(next) {
+		t.Error("after the overlap the old key works, or the new one does not")
+	}
+	if _, err := b.keys.Revoke(t.Context(), b.workspace, next.KeyID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.rotate(t, next.KeyID, 0); reasonOf(err) != "key_not_active" {
+		t.Errorf("the rotation of a revoked key: %v", err)
+	}
+	if _, err := b.rotate(t, uuid.Max, 0); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("the rotation of an unknown key: %v", err)
+	}
+	if _, err := b.keys.Rotate(t.Context(), auth.RotateParams{WorkspaceID: b.newWorkspace(t), KeyID: b.key.KeyID}); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("by another workspace: %v", err)
+	}
+}
+
+func TestAU11AKeyThatExpiresEndsItsStreams(t *testing.T) {
+	b := setup(t, auth.Options{})
+	ctx, stop := b.verifier.UntilRevoked(t.Context(), auth.Principal{WorkspaceID: b.workspace, KeyID: b.key.KeyID})
+	defer stop()
+	began := time.Now()
+	if _, err := b.rotate(t, b.key.KeyID, 0); err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+	if took := time.Since(began); !errors.Is(context.Cause(ctx), auth.ErrRevoked) || took > 5*time.Second {
+		t.Errorf("%v after %v", context.Cause(ctx), took)
+	}
+}
+
+func reasonOf(err error) string {
+	if failure, ok := errors.AsType[*fault.Error](err); ok {
+		return failure.Reason
+	}
+	return ""
+}
