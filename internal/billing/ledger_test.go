@@ -220,6 +220,11 @@ func TestLE06PostingsCannotBeChangedUnderEitherRole(t *testing.T) {
 				t.Error("a request may post for another workspace")
 			}
 		}
+		if role == postgres.System { // as the hourly one works
+			if broken, n, err := billing.Audit(t.Context(), pool, uuid.Nil); err != nil || n != 1 || len(broken) > 0 {
+				t.Errorf("an audit under %q: %v, %d workspaces, %v", role, broken, n, err)
+			}
+		}
 		pool.Close()
 	}
 }
