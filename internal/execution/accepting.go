@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -70,7 +71,7 @@ func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted,
 	}
 	ctx = postgres.Scope(ctx, workspaces...)
 	var made []accepted
-	err := s.decided(func(how acceptFunc) error {
+	err := s.decided(items, func(how acceptFunc) error {
 		return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) (err error) {
 			made, err = how(ctx, tx, items)
 			return err
@@ -80,7 +81,10 @@ func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted,
 }
 
 // decided tries the ways to accept until one fits.
-func (s *Service) decided(try func(how acceptFunc) error) error {
+func (s *Service) decided(items []accept, try func(how acceptFunc) error) error {
+	if s.broke.among(items) {
+		return try(s.acceptSomeTx)
+	}
 	err := try(s.acceptTx)
 	if errors.Is(err, errUncrowded) {
 		err = try(s.acceptTx)
@@ -151,6 +155,7 @@ func (s *Service) acceptSomeTx(ctx context.Context, tx pgx.Tx, items []accept) (
 	for i, refusal := range refusals {
 		if refusal != nil {
 			made[i].refusal = refusal
+			s.broke.note(items[i].WorkspaceID)
 			continue
 		}
 		made[i], written = written[0], written[1:]
@@ -231,4 +236,43 @@ func appendCallback(p *db.CallbackInsertManyParams, a accept) {
 	p.Sealed = append(p.Sealed, a.callbackSealed)
 	p.Signed = append(p.Signed, a.Callback.Secret != nil)
 	p.HeaderNames = append(p.HeaderNames, strings.Join(a.callbackHeaders, ","))
+}
+
+// brokeFor is how long a refusal for want of credits is remembered.
+const brokeFor = time.Second
+
+// broke are the workspaces that were refused for want of credits just now. What
+// comes with something of theirs is decided on before it is written: somebody who
+// goes on asking makes nobody else's writes be rolled back. It decides nothing.
+type broke struct {
+	mu   sync.Mutex
+	last map[uuid.UUID]time.Time
+}
+
+func (b *broke) note(workspaceID uuid.UUID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if b.last == nil {
+		b.last = map[uuid.UUID]time.Time{}
+	}
+	if len(b.last) > 1_000 {
+		for id, at := range b.last {
+			if now.Sub(at) > brokeFor {
+				delete(b.last, id)
+			}
+		}
+	}
+	b.last[workspaceID] = now
+}
+
+func (b *broke) among(items []accept) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range items {
+		if at, known := b.last[a.WorkspaceID]; known && time.Since(at) <= brokeFor {
+			return true
+		}
+	}
+	return false
 }

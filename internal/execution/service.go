@@ -40,6 +40,7 @@ type Service struct {
 	metrics  *telemetry.Metrics
 	accepts  *groupcommit.Group[accept, accepted]
 	books    billing.Books
+	broke    broke
 	window   *window
 	refused  atomic.Int64 // when the database last took no acceptance, Unix nanoseconds; 0: it took the last
 

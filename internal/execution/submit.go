@@ -122,7 +122,7 @@ func (s *Service) repeat(ctx context.Context, p SubmitParams, earlier uuid.UUID)
 // commit together, or an earlier request's execution is found. A caller that
 // goes away does not cut the commit off.
 func (s *Service) acceptOnce(ctx context.Context, a accept) (made accepted, earlier uuid.UUID, err error) {
-	err = s.decided(func(how acceptFunc) error {
+	err = s.decided([]accept{a}, func(how acceptFunc) error {
 		return within(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
 			return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 				made, earlier, err = s.claimTx(ctx, tx, a, how)
