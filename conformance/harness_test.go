@@ -131,15 +131,15 @@ func boot(t *testing.T) *probe.Target {
 	target.NewKey = func(ctx context.Context) (probe.Credentials, func(context.Context) error, error) {
 		return newKey(ctx, pool, own)
 	}
-	target.NewWorkspace = func(ctx context.Context, name string) (probe.Credentials, error) {
-		return newWorkspace(ctx, pool, running.URL(), plan.Name(name))
+	target.NewWorkspace = func(ctx context.Context, name string, credits int) (probe.Credentials, error) {
+		return newWorkspace(ctx, pool, running.URL(), plan.Name(name), credits)
 	}
 	return target
 }
 
 // newWorkspace makes a workspace of its own with a key.
-func newWorkspace(ctx context.Context, pool *pgxpool.Pool, baseURL string, name plan.Name) (probe.Credentials, error) {
-	id, err := workspace.Create(ctx, pool, workspace.CreateParams{Name: uuid.NewString(), Plan: name, Paid: credit.Credits(1_000)})
+func newWorkspace(ctx context.Context, pool *pgxpool.Pool, baseURL string, name plan.Name, credits int) (probe.Credentials, error) {
+	id, err := workspace.Create(ctx, pool, workspace.CreateParams{Name: uuid.NewString(), Plan: name, Paid: credit.Credits(int64(credits))})
 	if err != nil {
 		return probe.Credentials{}, fmt.Errorf("make workspace: %w", err)
 	}
