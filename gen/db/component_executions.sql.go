@@ -668,8 +668,8 @@ func (q *Queries) ExecutionPause(ctx context.Context, db DBTX, arg ExecutionPaus
 
 const executionRelease = `-- name: ExecutionRelease :many
 WITH oldest AS (
-    SELECT o.id, row_number() OVER (ORDER BY o.id) <= $1::integer AS here
-    FROM (SELECT p.id FROM component_executions p WHERE p.workspace_id = $2 AND p.parked
+    SELECT o.workspace_id, o.id, row_number() OVER (ORDER BY o.id) <= $1::integer AS here
+    FROM (SELECT p.workspace_id, p.id FROM component_executions p WHERE p.workspace_id = $2 AND p.parked
           ORDER BY p.id LIMIT $3) AS o
 ), released AS (
     UPDATE component_executions e SET
@@ -681,13 +681,13 @@ WITH oldest AS (
         worker_id          = CASE WHEN o.here THEN $4::integer END,
         updated_at         = GREATEST(e.updated_at, now())
     FROM oldest o
-    WHERE e.workspace_id = $2 AND e.id = o.id AND e.parked
+    WHERE e.workspace_id = o.workspace_id AND e.id = o.id AND e.status = 'CREATED'
     RETURNING e.id, e.module, e.call, e.attempts, e.epoch, e.job_id, e.traceparent, e.created_at, o.here
 ), due AS (
     UPDATE river.river_job j SET
         state        = CASE WHEN r.here THEN 'scheduled' ELSE 'available' END::river.river_job_state,
         scheduled_at = CASE WHEN r.here THEN now() + $5::interval ELSE now() END
-    FROM released r WHERE j.id = r.job_id AND j.state = 'pending'
+    FROM released r WHERE j.id = r.job_id AND j.state NOT IN ('running', 'completed', 'cancelled', 'discarded')
 ), counted AS (
     UPDATE credit_accounts a SET parked = GREATEST(a.parked - (SELECT count(*) FROM released), 0)
     WHERE a.workspace_id = $2
@@ -721,7 +721,8 @@ type ExecutionReleaseRow struct {
 // Lets the oldest parked executions of a workspace go: the first few begin at once
 // with this worker, with their jobs as the safety net, the others are made
 // available to the queue. The caller holds the account's lock, so nobody else
-// releases them.
+// releases them. Naming parked once more, or pending, would make the
+// planner walk all that is.
 func (q *Queries) ExecutionRelease(ctx context.Context, db DBTX, arg ExecutionReleaseParams) ([]ExecutionReleaseRow, error) {
 	rows, err := db.Query(ctx, executionRelease,
 		arg.Here,

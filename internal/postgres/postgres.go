@@ -100,6 +100,8 @@ func Session(config *pgx.ConnConfig, name string) {
 	// Every query of ours has its index. A plan that is made and kept while the
 	// tables are new and small would walk them whole when they are not.
 	config.RuntimeParams["enable_seqscan"] = "off"
+	// Nor gather and sort all of what an index gives in order.
+	config.RuntimeParams["enable_bitmapscan"] = "off"
 	config.RuntimeParams["idle_in_transaction_session_timeout"] = "30s"
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["statement_timeout"] = "30s"

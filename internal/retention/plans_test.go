@@ -196,3 +196,33 @@ func TestHotStatementsTouchOneWeekByTheKey(t *testing.T) {
 		}
 	}
 }
+
+// TestTheOldestParkedAreFoundByTheirOwnIndex: however many rows a workspace has that
+// are not parked.
+func TestTheOldestParkedAreFoundByTheirOwnIndex(t *testing.T) {
+	b := open(t)
+	for n := range 3 {
+		b.fill(t, b.week.AddDate(0, 0, -7*n), 1000, 10)
+	}
+	b.exec(t, `INSERT INTO component_executions (workspace_id, id, module, status, call, attempts, job_id, parked, created_at, updated_at)
+		SELECT $1, overlay(least_id(now())::text PLACING lpad(to_hex(n), 12, 'f') FROM 25)::uuid, 'HASH', 'CREATED', '', 1, n, true, now(), now()
+		FROM generate_series(1, 20) AS n`, b.workspace)
+	for _, analyzed := range []bool{false, true} {
+		if analyzed {
+			b.exec(t, "ANALYZE component_executions")
+		}
+		for _, generic := range []bool{true, false} {
+			var r recorder
+			_, _ = db.New().ExecutionRelease(t.Context(), &r, db.ExecutionReleaseParams{Here: 1, WorkspaceID: b.workspace, MaxRows: 5, WorkerID: 1})
+			for _, scan := range b.explain(t, &r, generic) {
+				if strings.HasPrefix(scan, "component_executions") && strings.HasSuffix(scan, "_pkey") && !strings.HasPrefix(scan, partition(b.week)+" ") {
+					t.Errorf("generic %v, analyzed %v: scans %s", generic, analyzed, scan)
+				}
+				if strings.Contains(scan, "Bitmap") || strings.Contains(scan, "prioritized") || strings.HasSuffix(scan, " for 20 rows at once") {
+					t.Errorf("generic %v, analyzed %v: scans %s", generic, analyzed, scan)
+				}
+			}
+		}
+	}
+}
+
