@@ -86,6 +86,11 @@ func TestMT07TheMasterKeyIsRotatedUnderTraffic(t *testing.T) {
 	if n := s.number(underOld, []byte(fingerprint(t, nextMasterKey))); n != 0 {
 		t.Errorf("%d values are under the old key", n)
 	}
+	const untold = `SELECT count(*) FROM workspaces w WHERE NOT EXISTS (SELECT FROM audit_events e
+		WHERE e.workspace_id = w.id AND e.action = 'master_key.rotated' AND e.actor_kind = 'operator')`
+	if n := s.number(untold); n != 0 {
+		t.Errorf("the audit log of %d workspaces does not tell of it", n)
+	}
 	waiting := s.alive()
 	for i := range nodes {
 		nodes[i] = s.replace(nodes[i], "serve", after...)

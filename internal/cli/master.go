@@ -8,9 +8,12 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/app"
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/rotation"
 	"github.com/weft-automation/weft/internal/seal"
 )
@@ -101,12 +104,41 @@ func knownEverywhere(ctx context.Context, pool *pgxpool.Pool, ring *seal.Keyring
 func sealAnew(s *session, pool *pgxpool.Pool, ring *seal.Keyring) (rotation.Report, error) {
 	s.note("Sealing anew under the key %s. This can be ended and begun again at any time.", ring.Fingerprints()[0])
 	last := time.Now()
-	return rotation.Run(s.ctx, pool, ring, func(p rotation.Progress) {
+	report, err := rotation.Run(s.ctx, pool, ring, func(p rotation.Progress) {
 		if time.Since(last) > sayEvery {
 			last = time.Now()
 			s.note("%s: %d values looked at, %d of them sealed anew", p.Table, p.Looked, p.Sealed)
 		}
 	})
+	if err != nil || report.Sealed == 0 {
+		return report, err
+	}
+	return report, tellEverybody(s.ctx, pool, ring.Fingerprints()[0])
+}
+
+// tellEverybody writes into the audit log of every workspace that its secrets are
+// under another key.
+func tellEverybody(ctx context.Context, pool *pgxpool.Pool, primary string) error {
+	p := db.WorkspaceListIdsParams{MaxRows: 100}
+	for {
+		ids, err := db.New().WorkspaceListIds(ctx, pool, p)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			for _, id := range ids {
+				err := audit.RecordTx(ctx, tx, audit.Event{WorkspaceID: id, Action: "master_key.rotated", Details: map[string]any{"key": primary}})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		p.After = ids[len(ids)-1]
+	}
 }
 
 // tell prints which keys are still needed. It is an error that one of the old

@@ -80,7 +80,7 @@ func TestMT02WhatHasNoWallIsListed(t *testing.T) {
 	}{
 		"functions with the owner's rights": {
 			`SELECT proname::text FROM pg_proc WHERE prosecdef AND pronamespace IN ('public'::regnamespace, 'river'::regnamespace) ORDER BY 1`,
-			[]string{"default_partition_rows", "default_partition_weeks", "drop_partitions", "make_partitions", "note_final_partitions"},
+			[]string{"default_partition_rows", "default_partition_weeks", "drop_partitions", "make_partitions", "note_final_partitions", "session_health"},
 		},
 		"tables of no workspace that requests may read": {
 			`SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm')
