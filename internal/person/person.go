@@ -88,6 +88,7 @@ type Service struct {
 	addresses *attempt.Limiter[netip.Addr] // that failed to sign in
 	accounts  *attempt.Limiter[string]     // at which somebody failed to sign in, by e-mail address
 	tokens    *attempt.Limiter[netip.Addr] // that sent sessions which are none
+	tales     *attempt.Limiter[string]     // e-mail addresses that the audit log was told of
 }
 
 // Options of a Service. A zero value means the default.
@@ -115,6 +116,8 @@ func NewService(system, scoped *pgxpool.Pool, opts Options) (*Service, error) {
 		accounts: attempt.NewLimiter[string](20, 0.1, opts.Now),
 		// Tokens are beyond guessing; this guards the look-up.
 		tokens: attempt.NewLimiter[netip.Addr](100, 10, opts.Now),
+		// Once an hour: who goes on trying fills no database.
+		tales: attempt.NewLimiter[string](1, 1./3600, opts.Now),
 	}, nil
 }
 

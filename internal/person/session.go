@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/attempt"
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/timestamp"
@@ -74,9 +76,37 @@ func (s *Service) SignIn(ctx context.Context, c Credentials) (Session, error) {
 		return ok, err
 	})
 	if err != nil {
+		if fault.CodeOf(err) == fault.Unauthorized && s.accounts.Wait(email) > 0 && s.tales.Take(email) == 0 {
+			err = errors.Join(err, s.tellOfLimit(ctx, email))
+		}
 		return Session{}, err
 	}
 	return begin(ctx, s.system, person)
+}
+
+// tellOfLimit writes into the audit logs of whoever the account belongs to that
+// signing in failed so often that attempts are limited from now on.
+func (s *Service) tellOfLimit(ctx context.Context, email string) error {
+	user, err := queries.UserGetByEmail(ctx, s.system, email)
+	if postgres.NotFound(err) {
+		return nil // nobody's business
+	}
+	if err != nil {
+		return fmt.Errorf("look up user: %w", err)
+	}
+	memberships, err := queries.MemberListOfUser(ctx, s.system, user.ID)
+	if err != nil {
+		return fmt.Errorf("list memberships: %w", err)
+	}
+	for _, m := range memberships {
+		err := audit.RecordTx(ctx, s.system, audit.Event{
+			WorkspaceID: m.ID, Action: "sign_in.limited", SubjectKind: "user", SubjectID: user.ID.String(), Details: map[string]any{"email": email},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // attempt makes an attempt to prove who somebody is, unless too many failed. What

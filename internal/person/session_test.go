@@ -101,6 +101,11 @@ func TestAttemptsAreLimitedByAddressAndByAccount(t *testing.T) {
 		refused(t, "a failure", fail("grace@example.org", 100+i), fault.Unauthorized, "invalid_credentials")
 	}
 	refused(t, "the 21st at an account", fail("Grace@example.org", 200), fault.RateLimited, "sign_in_attempts")
+	var told int
+	const count = "SELECT count(*) FROM audit_events WHERE action = 'sign_in.limited' AND subject_id = $1"
+	if err := b.pool.QueryRow(t.Context(), count, b.owner.ID.String()).Scan(&told); err != nil || told != 1 {
+		t.Errorf("the audit log was told %d times, %v", told, err)
+	}
 	b.wait(10 * time.Second)
 	b.signIn(t, "grace@example.org", password)
 	for range 30 { // those that succeed are not counted
