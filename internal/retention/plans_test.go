@@ -225,4 +225,3 @@ func TestTheOldestParkedAreFoundByTheirOwnIndex(t *testing.T) {
 		}
 	}
 }
-
