@@ -123,7 +123,7 @@ func limitFields(t *probe.Trial) {
 	receiver := t.Receiver("")
 	id := probe.Decode[api.ComponentExecution](t, check(t.Do(submit(t, called(probe.RandomUUID(), receiver, "").Waiting(15000), as)))).ID.String()
 	for _, path := range []string{
-		limitsPath, probe.Components, probe.Components + "/RANDOM_UUID", probe.Executions, probe.Execution(id), probe.Execution(id) + "/callback-attempts",
+		limitsPath, "/v1/sdk/workspace", probe.Components, probe.Components + "/RANDOM_UUID", probe.Executions, probe.Execution(id), probe.Execution(id) + "/callback-attempts",
 	} {
 		check(t.Do(probe.Request{Path: path, Sign: as}))
 	}
