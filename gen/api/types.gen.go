@@ -1516,6 +1516,7 @@ type Problem struct {
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `key_not_active`.
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `inline_waits`, `streams`,
 	//   `failed_authentications`, `sign_in_attempts`.
+	// - `UNAVAILABLE`: `quarantined`: the database was restored, and its operator has not released it yet.
 	//
 	//
 	// Examples: invalid_credentials

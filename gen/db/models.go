@@ -204,6 +204,16 @@ type IdempotencyKey struct {
 	CreatedAt   time.Time
 }
 
+type Installation struct {
+	One           bool
+	Place         string
+	Timeline      int32
+	Beat          int64
+	QuarantinedAt *time.Time
+	Reason        *string
+	ReleasedAt    *time.Time
+}
+
 type Invitation struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID

@@ -28,6 +28,7 @@ import (
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/quarantine"
 	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/rotation"
 	"github.com/weft-automation/weft/internal/telemetry"
@@ -40,6 +41,7 @@ type App struct {
 
 	pools     *pools
 	hub       *notify.Hub
+	watch     *quarantine.Watch
 	guard     *egress.Guard
 	service   *execution.Service
 	callbacks *callback.Service
@@ -88,6 +90,10 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.pools, err = openPools(ctx, a.cfg); err != nil {
 		return err
 	}
+	a.watch = quarantine.NewWatch(a.pools.system, a.log)
+	if err := a.watch.Look(ctx); err != nil {
+		return err
+	}
 	a.guard = egress.New(egress.Policy{
 		Allow: a.cfg.AllowNetworks, AllowHosts: a.cfg.AllowHosts, Roots: a.cfg.EgressRoots,
 	})
@@ -107,7 +113,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.observe(registry)
 	deps := execution.Deps{
 		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Hub: a.hub,
-		Draining: a.draining, Metrics: a.metrics,
+		Draining: a.draining, Metrics: a.metrics, Quarantined: a.watch.Check,
 	}
 	var local *execution.Runner
 	if a.cfg.Work {
@@ -153,6 +159,7 @@ func (a *App) start(ctx context.Context) error {
 	a.background = cancel
 	relay := &notify.Relay{Hub: a.hub, DSN: a.cfg.DatabaseURL, Log: a.log, Changed: execution.Changed(a.pools.system), Lost: a.metrics.ListenLost}
 	a.running.Go(func() { relay.Run(background) })
+	a.running.Go(func() { a.watch.Run(background) })
 	keys, err := rotation.Hold(ctx, a.cfg.DatabaseURL, a.cfg.Keyring, a.log)
 	if err != nil {
 		return err

@@ -123,6 +123,7 @@ func (a *App) ready(ctx context.Context) []server.Check {
 	checks := []server.Check{
 		{Name: "database", Err: postgres.CheckWritable(ctx, a.pools.api)},
 		{Name: "migrations", Err: postgres.CheckSchema(ctx, a.pools.system)},
+		{Name: "quarantine", Err: a.watch.Check()},
 	}
 	if a.cfg.Addr != "" {
 		checks = append(checks, server.Check{Name: "acceptance", Err: a.service.Accepts()})

@@ -140,6 +140,7 @@ var places = map[string]place{
 		inside:  []string{"gen/api", "internal/audit", "internal/auth", "internal/billing", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/execution", "internal/fault", "internal/gate", "internal/idempotency", "internal/person", "internal/portal", "internal/ratelimit", "internal/record", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres", "internal/workspace"},
 		outside: []string{ids, traces}, why: "HTTP only: no SQL, no queue; of postgres it knows when to say 503",
 	},
+	"internal/quarantine": {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{pgx}, why: "whether a restored database may be worked on"},
 	"internal/rotation": {
 		level: 6, inside: []string{"gen/db", "internal/callback", "internal/execution", "internal/postgres", "internal/seal"}, outside: []string{ids, pgx},
 		why: "sealing anew under another master key",

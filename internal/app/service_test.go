@@ -204,6 +204,7 @@ func TestOP03ASchemaThatIsNotTheBinarysIsRefusedWithAClearText(t *testing.T) {
 	for name, tc := range map[string]struct{ change, want string }{
 		"older":            {"DELETE FROM schema_migrations", "weft migrate"},
 		"newer":            {"INSERT INTO schema_migrations (number, name, checksum) VALUES (999, 'later', '')", "newer binary"},
+		"newer at the end": {"INSERT INTO schema_migrations (number, name, checksum, expand) VALUES (998, 'later', '', true), (999, 'last', '', false)", "newer binary"},
 		"of another build": {"UPDATE schema_migrations SET checksum = 'other'", "another build"},
 		"queue is older":   {"DELETE FROM river.river_migration WHERE version = (SELECT max(version) FROM river.river_migration)", "weft migrate"},
 	} {

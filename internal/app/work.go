@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/quarantine"
 	"github.com/weft-automation/weft/internal/retention"
 )
 
@@ -26,9 +27,13 @@ type workingHalf struct {
 	sweeper  *execution.Sweeper
 	keeper   *retention.Keeper
 	queue    *river.Client[pgx.Tx]
+	watch    *quarantine.Watch
 	log      *slog.Logger
 	deadline time.Time     // of the soft stop
 	stopped  chan struct{} // closed once the queue's workers have ended
+
+	fetching sync.Mutex
+	stops    bool // nothing is to be fetched any more
 }
 
 func riverDriver(pool *pgxpool.Pool) *riverpgxv5.Driver { return riverpgxv5.New(pool) }
@@ -61,12 +66,12 @@ func (h atLeast) WithGroup(name string) slog.Handler {
 const deliveriesPerSlot = 4
 
 func newWorkingHalf(a *App, deps execution.Deps) (*workingHalf, error) {
-	h := &workingHalf{log: a.log, stopped: make(chan struct{})}
+	h := &workingHalf{watch: a.watch, log: a.log, stopped: make(chan struct{})}
 	deps.DB = a.pools.work
 	h.identity = execution.NewIdentity(a.cfg.DatabaseURL, a.cfg.Workers, a.log)
 	h.delivers = callback.NewDeliverer(callback.Deps{
 		DB: deps.DB, Jobs: deps.Jobs, Keyring: deps.Keyring, Guard: a.guard, Log: a.log,
-		Attempted: a.metrics.CallbackAttempted,
+		Attempted: a.metrics.CallbackAttempted, Quarantined: a.watch.Held,
 	}, callback.Settings{Schedule: a.cfg.CallbackSchedule})
 	deps.Deliverer = h.delivers
 	h.runner = execution.NewRunner(deps, h.identity, a.cfg.Workers, a.log)
@@ -98,6 +103,10 @@ func newWorkingHalf(a *App, deps execution.Deps) (*workingHalf, error) {
 func (h *workingHalf) start(ctx, background context.Context, running *sync.WaitGroup) error {
 	running.Go(func() {
 		h.identity.Run(background, func(ctx context.Context) {
+			if h.watch.Held() {
+				return // what a restored database shows is not to be put right yet
+			}
+			h.watch.Beat(ctx)
 			h.sweeper.Sweep(ctx)
 			h.delivers.Sweep(ctx)
 			h.keeper.Sweep(ctx)
@@ -108,6 +117,29 @@ func (h *workingHalf) start(ctx, background context.Context, running *sync.WaitG
 	case <-h.identity.Ready():
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if !h.watch.Held() {
+		return h.fetch(background)
+	}
+	running.Go(func() {
+		select {
+		case <-background.Done():
+			return
+		case <-h.watch.Freed():
+		}
+		if err := h.fetch(background); err != nil {
+			h.log.ErrorContext(background, "nothing is fetched from the queue", "error", err)
+		}
+	})
+	return nil
+}
+
+// fetch starts the queue's workers, unless the stop has begun.
+func (h *workingHalf) fetch(background context.Context) error {
+	h.fetching.Lock()
+	defer h.fetching.Unlock()
+	if h.stops {
+		return nil
 	}
 	if err := h.queue.Start(background); err != nil {
 		return fmt.Errorf("start the queue's workers: %w", err)
@@ -123,6 +155,9 @@ const softStop = 20 * time.Second
 func (h *workingHalf) stopFetching(ctx context.Context) {
 	h.deadline = time.Now().Add(softStop)
 	h.runner.WindUp()
+	h.fetching.Lock()
+	h.stops = true
+	h.fetching.Unlock()
 	go func() {
 		defer close(h.stopped)
 		if err := h.queue.Stop(ctx); err != nil {

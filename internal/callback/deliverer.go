@@ -40,6 +40,9 @@ type Deps struct {
 	Guard   *egress.Guard
 	Log     *slog.Logger
 
+	// Quarantined reports that nothing may be sent for now; nil: never.
+	Quarantined func() bool
+
 	// Attempted, if set, is told of each attempt that is on record: its class
 	// ("" = delivered) and duration.
 	Attempted func(class string, took time.Duration)
@@ -124,6 +127,9 @@ func (d *Deliverer) Drain(ctx context.Context) {
 // job is to bring it again: 0 when the attempt is on record and the rest is
 // settled. An error means that nothing was recorded.
 func (d *Deliverer) deliver(ctx context.Context, c delivery) (again time.Duration, err error) {
+	if d.Quarantined != nil && d.Quarantined() {
+		return quarantinePause, nil
+	}
 	if !d.begin(c.ExecutionID) {
 		return d.net(), nil
 	}
@@ -203,6 +209,10 @@ func (d *Deliverer) settle(ctx context.Context, c delivery, out outcome) (verdic
 	}
 	return verdict{}, nil
 }
+
+// quarantinePause is how long a delivery that was begun just before a quarantine
+// is put off each time.
+const quarantinePause = 5 * time.Second
 
 const (
 	none = time.Duration(-time.Microsecond) // no time at all: nothing follows

@@ -98,6 +98,16 @@ func (u *upstream) count(ref string) int {
 	return u.effects[ref]
 }
 
+// total is how many effects there were.
+func (u *upstream) total() (n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, times := range u.effects {
+		n += times
+	}
+	return n
+}
+
 // repeats is how many effects there were beyond one for each reference.
 func (u *upstream) repeats() (n int) {
 	u.mu.Lock()
@@ -125,9 +135,11 @@ type copies struct {
 // receiver takes callbacks and keeps what it got.
 type receiver struct {
 	*httptest.Server
-	mu     sync.Mutex
-	seen   map[string]*copies
-	answer func(w http.ResponseWriter, r *http.Request, id string) // nil: 204
+	mu   sync.Mutex
+	seen map[string]*copies
+	// forgotten counts the copies of a time that a restore has undone.
+	forgotten int
+	answer    func(w http.ResponseWriter, r *http.Request, id string) // nil: 204
 }
 
 func newReceiver(t testing.TB) *receiver {
@@ -192,6 +204,17 @@ func (v *receiver) of(id string) *copies {
 		return new(*c)
 	}
 	return nil
+}
+
+// total is how many copies came, of whatever.
+func (v *receiver) total() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n := v.forgotten
+	for _, c := range v.seen {
+		n += c.count
+	}
+	return n
 }
 
 // delivered is for how many executions a callback was accepted.

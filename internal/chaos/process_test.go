@@ -30,10 +30,10 @@ type process struct {
 	api, ops string // base URLs, once it serves
 }
 
-// launch starts a weft without waiting for it. It dies with the tests.
-func launch(t testing.TB, env []string, args ...string) *process {
+// launch starts a binary of weft without waiting for it. It dies with the tests.
+func launch(t testing.TB, binary string, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{name: strings.Join(args, " "), cmd: exec.Command(program, args...), done: make(chan struct{})}
+	p := &process{name: strings.Join(args, " "), cmd: exec.Command(binary, args...), done: make(chan struct{})}
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TZ=UTC", "HOME=" + os.TempDir()}, env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	reader, writer := io.Pipe()

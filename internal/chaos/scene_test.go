@@ -94,7 +94,13 @@ func (n tenant) withKey(s *scene) tenant {
 // Settings are NAME=value and win over the scene's own.
 func (s *scene) start(command string, settings ...string) *process {
 	s.t.Helper()
-	p := s.launch(command, settings...).await(s.t)
+	return s.join(s.launch(command, settings...))
+}
+
+// join waits until a process runs; clients choose from those that serve.
+func (s *scene) join(p *process) *process {
+	s.t.Helper()
+	p.await(s.t)
 	if api, _ := p.addresses(); api != "" {
 		s.mu.Lock()
 		s.nodes = append(s.nodes, p)
@@ -106,11 +112,17 @@ func (s *scene) start(command string, settings ...string) *process {
 // launch is start without the waiting.
 func (s *scene) launch(command string, settings ...string) *process {
 	s.t.Helper()
+	return s.launchOf(program, command, settings...)
+}
+
+// launchOf is launch with another binary.
+func (s *scene) launchOf(binary, command string, settings ...string) *process {
+	s.t.Helper()
 	env := append([]string{
 		"DATABASE_URL=" + s.dsn, "WEFT_MASTER_KEY=" + masterKey, "WEFT_ALLOW_NETWORKS=127.0.0.0/8",
 		"WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0", "WEFT_CALLBACK_SCHEDULE=0s,300ms,1s,2s,3s,5s,10s",
 	}, settings...)
-	p := launch(s.t, env, strings.Fields(command)...)
+	p := launch(s.t, binary, env, strings.Fields(command)...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, p)

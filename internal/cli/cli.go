@@ -29,11 +29,14 @@ type commands struct {
 	Work    workCommand    `cmd:"" help:"Run the workers (any number of processes)."`
 	Migrate migrateCommand `cmd:"" help:"Bring the database to this binary's schema."`
 
-	Call   callCommand   `cmd:"" help:"Run a component and print its record."`
-	Proxy  proxyCommand  `cmd:"" help:"Serve a local proxy that signs what goes through it."`
-	Keys   keysCommand   `cmd:"" help:"Make, list and revoke API keys (on the server's side)."`
-	Admin  adminCommand  `cmd:"" help:"Grant credits and set plans (on the server's side)."`
-	Audit  auditCommand  `cmd:"" help:"Prove that the credits are the sum of what was posted and used."`
+	Call  callCommand  `cmd:"" help:"Run a component and print its record."`
+	Proxy proxyCommand `cmd:"" help:"Serve a local proxy that signs what goes through it."`
+	Keys  keysCommand  `cmd:"" help:"Make, list and revoke API keys (on the server's side)."`
+	Admin adminCommand `cmd:"" help:"Grant credits and set plans (on the server's side)."`
+	Audit auditCommand `cmd:"" help:"Prove that the credits are the sum of what was posted and used."`
+
+	Quarantine quarantineCommand `cmd:"" help:"Hold a restored database, or let it go on."`
+
 	Doctor doctorCommand `cmd:"" help:"Say what is wrong with a set-up, and the cure."`
 	Bench  benchCommand  `cmd:"" help:"Measure this Weft against what the machine can do."`
 

@@ -87,7 +87,7 @@ func (r *Runner) Reclaim(ctx context.Context) {
 		case <-ticker.C:
 		}
 		worker, alive := r.identity.Worker()
-		if !alive || !r.hand.doubtful() {
+		if !alive || !r.hand.doubtful() || r.quarantined() != nil {
 			continue
 		}
 		done, err := r.rescueOf(ctx, []int32{worker}, reclaimAfter, r.reclaim)

@@ -59,7 +59,7 @@ func NewRunner(deps Deps, identity *Identity, slots int, log *slog.Logger) *Runn
 // when there is no free slot or this process must not begin work.
 func (r *Runner) reserve() int32 {
 	worker, alive := r.identity.Worker()
-	if !alive || r.ctx.Err() != nil {
+	if !alive || r.ctx.Err() != nil || r.quarantined() != nil {
 		return 0
 	}
 	select {
@@ -355,7 +355,7 @@ func (r *Runner) Moving(ctx context.Context) error {
 		return errors.New("the worker holds no session with the database")
 	}
 	full := int(r.inside.Load()) >= cap(r.slots) && cap(r.slots) > 0
-	if full || time.Since(time.Unix(0, r.moved.Load())) < stalledAfter {
+	if full || r.quarantined() != nil || time.Since(time.Unix(0, r.moved.Load())) < stalledAfter {
 		return nil
 	}
 	waits, err := db.New().RiverJobOldestDue(ctx, r.DB, Queue)

@@ -42,6 +42,7 @@ type Service struct {
 	books    billing.Books
 	broke    broke
 	window   *window
+	held     func() error // Deps.Quarantined
 	refused  atomic.Int64 // when the database last took no acceptance, Unix nanoseconds; 0: it took the last
 
 	// local runs what this process accepted, without a trip through the queue;
@@ -65,8 +66,20 @@ type Deps struct {
 	// leaves every delivery to the queue.
 	Deliverer *callback.Deliverer
 
+	// Quarantined returns why nothing may be accepted or begun for now, if so; nil:
+	// never.
+	Quarantined func() error
+
 	Books billing.Books
 	Now   func() time.Time // this node's clock; nil: time.Now
+}
+
+// quarantined returns why nothing may be accepted or begun for now.
+func (d *Deps) quarantined() error {
+	if d.Quarantined == nil {
+		return nil
+	}
+	return d.Quarantined()
 }
 
 // NewService makes the accepting half. With local given, executions run in this
@@ -76,6 +89,7 @@ func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
 		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,
 		keyring: deps.Keyring, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, books: deps.Books, local: local, window: &window{},
+		held: deps.quarantined,
 	}
 	s.accepts = groupcommit.New(groupcommit.Options[accept]{Weigh: accept.weight}, postgres.Unavailable, s.flushAccepts)
 	return s

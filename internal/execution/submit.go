@@ -55,7 +55,7 @@ type Submitted struct {
 // returns without error, the row and its job are committed. Errors:
 // INVALID_INPUT for an unknown module (400) or an input that breaks the module's
 // schema (422), IDEMPOTENCY_MISMATCH, IDEMPOTENCY_IN_FLIGHT, INSUFFICIENT_CREDITS,
-// UNAVAILABLE when too much waits to be accepted.
+// UNAVAILABLE when too much waits to be accepted, or the database is in quarantine.
 func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error) {
 	// With a key the repeat comes first: what was accepted once is answered
 	// again even if its module has gone since.
@@ -67,6 +67,9 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 		if found {
 			return s.repeat(ctx, p, earlier)
 		}
+	}
+	if err := s.held(); err != nil {
+		return Submitted{}, err
 	}
 	a := accept{SubmitParams: p}
 	var err error

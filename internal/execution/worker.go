@@ -27,12 +27,19 @@ func (w *Worker) Timeout(*river.Job[Args]) time.Duration { return -1 }
 // away: a failed component is a job done well.
 func (w *Worker) NextRetry(*river.Job[Args]) time.Time { return time.Now().Add(2 * time.Second) }
 
+// quarantinePause is how long work that was fetched just before a quarantine is
+// put off each time.
+const quarantinePause = 5 * time.Second
+
 // Work gives one execution a turn.
 func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	r := w.Runner
 	worker, alive := r.identity.Worker()
 	if !alive {
 		return river.JobSnooze(time.Second)
+	}
+	if r.quarantined() != nil {
+		return river.JobSnooze(quarantinePause)
 	}
 	key := notify.Key{WorkspaceID: job.Args.WorkspaceID, ID: job.Args.ExecutionID}
 	crashpoint.Reached(crashpoint.AfterClaim)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,10 @@ const RiverSchema = "river"
 // migrationLock is the advisory lock under which one process migrates.
 const migrationLock = 0x77656674 // "weft"
 
+// expands is the first line of a migration after which the binaries from before it
+// still work: it only adds what they need not know.
+const expands = "-- expand\n"
+
 type migration struct {
 	number int
 	name   string
@@ -37,8 +42,8 @@ type migration struct {
 
 // Migrate brings the schema to what this binary expects: Weft's own migrations
 // first, then River's. Many processes may call it at once; one works, the
-// others wait. A schema newer than the binary is an error and is left alone. The
-// pool must be one of OpenUnhurried.
+// others wait. A schema newer than the binary is left alone, and is an error
+// unless it was only expanded. The pool must be one of OpenUnhurried.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -63,7 +68,10 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 func migrateOwn(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_migrations (
 		number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL,
-		applied_at timestamptz NOT NULL DEFAULT now())`)
+		applied_at timestamptz NOT NULL DEFAULT now(), expand boolean NOT NULL DEFAULT false)`)
+	if err == nil {
+		err = addExpand(ctx, conn)
+	}
 	if err != nil {
 		return fmt.Errorf("make the table of migrations: %w", err)
 	}
@@ -83,6 +91,19 @@ func migrateOwn(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
+// addExpand gives the column to a table of migrations from before there was one. It
+// looks first: the change locks out whoever reads the table.
+func addExpand(ctx context.Context, conn *pgx.Conn) error {
+	var there bool
+	err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_attribute
+		WHERE attrelid = 'schema_migrations'::regclass AND attname = 'expand' AND NOT attisdropped)`).Scan(&there)
+	if err != nil || there {
+		return err
+	}
+	_, err = conn.Exec(ctx, "ALTER TABLE schema_migrations ADD COLUMN expand boolean NOT NULL DEFAULT false")
+	return err
+}
+
 // apply makes one migration. It waits two seconds at most for a table that is in
 // use, because whoever comes after would wait behind it, and tries again later.
 func (m migration) apply(ctx context.Context, conn *pgx.Conn) error {
@@ -94,7 +115,8 @@ func (m migration) apply(ctx context.Context, conn *pgx.Conn) error {
 			if _, err := tx.Exec(ctx, m.sql); err != nil {
 				return err
 			}
-			_, err := tx.Exec(ctx, "INSERT INTO schema_migrations (number, name, checksum) VALUES ($1, $2, $3)", m.number, m.name, m.checksum())
+			_, err := tx.Exec(ctx, "INSERT INTO schema_migrations (number, name, checksum, expand) VALUES ($1, $2, $3, $4)",
+				m.number, m.name, m.checksum(), strings.HasPrefix(m.sql, expands))
 			return err
 		})
 		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "55P03" || tries == 30 {
@@ -122,9 +144,9 @@ func migrateRiver(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// CheckSchema says whether the database is at exactly the schema that this
-// binary was made for: ours and River's. The error tells which side is behind
-// and what to do.
+// CheckSchema says whether the database is at the schema that this binary was made
+// for, or at a later one that was only expanded: ours and River's. The error tells
+// which side is behind and what to do.
 func CheckSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	want, err := embedded()
 	if err != nil {
@@ -171,26 +193,30 @@ func riverMigrator(pool *pgxpool.Pool) (*rivermigrate.Migrator[pgx.Tx], error) {
 	return migrator, nil
 }
 
-// applied counts the migrations that the database has, and refuses a database
-// that is not on this binary's way: newer, or made from other texts.
+// applied counts those of the binary's migrations that the database has, and refuses
+// a database that is not on this binary's way: made from other texts, or newer by
+// more than expansions.
 func applied(ctx context.Context, conn interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }, want []migration) (int, error) {
-	rows, err := conn.Query(ctx, "SELECT number, checksum FROM schema_migrations ORDER BY number")
+	rows, err := conn.Query(ctx, `SELECT number, checksum, COALESCE((to_jsonb(m) ->> 'expand')::boolean, false)
+		FROM schema_migrations m ORDER BY number`)
 	if err != nil {
 		return 0, fmt.Errorf("read the schema's version: %w", err)
 	}
 	type done struct {
 		Number   int
 		Checksum string
+		Expand   bool
 	}
 	have, err := pgx.CollectRows(rows, pgx.RowToStructByPos[done])
 	if err != nil {
 		return 0, fmt.Errorf("read the schema's version: %w", err)
 	}
-	if n := len(have); n > 0 && have[n-1].Number > len(want) {
+	if n := len(have); n > 0 && slices.ContainsFunc(have, func(m done) bool { return m.Number > len(want) && !m.Expand }) {
 		return 0, newerSchema(have[n-1].Number, len(want))
 	}
+	have = have[:min(len(have), len(want))]
 	for i, m := range have {
 		if m.Number != i+1 || m.Checksum != want[i].checksum() {
 			return 0, fmt.Errorf("the database was made by another build of Weft: its migration %d is not this binary's; use that build, or a new database", i+1)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/fault"
@@ -30,6 +31,9 @@ func (s *Server) GetReadiness(ctx context.Context, _ api.GetReadinessRequestObje
 			continue
 		}
 		failure.Err = check.Err
+		if told, ok := errors.AsType[*fault.Error](check.Err); ok {
+			failure.Reason = told.Reason
+		}
 		failure.Details = append(failure.Details, fault.Detail{
 			Code: string(fault.Unavailable), Message: "is failing", Pointer: "/checks/" + check.Name,
 		})

@@ -1,0 +1,185 @@
+// Package quarantine owns the question whether this database may be worked on.
+// A restored database takes for undone what was done after the moment that it
+// shows: it is held until an operator says that it may go on.
+//
+// It does not stop work itself: those who begin work ask Held. The one
+// invariant: nothing is free before it was found at its known place, and what
+// is held is freed only by a release.
+package quarantine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+const (
+	lookEvery  = time.Second
+	lookWithin = 5 * time.Second
+
+	// followWithin is how long a process that has seen nothing of the past waits
+	// for one that can vouch for a new timeline.
+	followWithin = 5 * time.Second
+)
+
+// Watch looks after the quarantine in one process.
+type Watch struct {
+	pool postgres.DB
+	log  *slog.Logger
+
+	held  atomic.Bool
+	freed chan struct{} // closed once it was free for the first time
+	once  sync.Once
+
+	// Of the looking goroutine alone.
+	seen     int64     // the highest beat while all was in order; 0: none yet
+	doubt    time.Time // since when the timeline is another
+	released time.Time // when the last quarantine ended
+	said     string    // the reason that is in the log
+}
+
+// NewWatch makes a watch that holds everything until Look has found all in
+// order.
+func NewWatch(pool postgres.DB, log *slog.Logger) *Watch {
+	w := &Watch{pool: pool, log: log, freed: make(chan struct{})}
+	w.held.Store(true)
+	return w
+}
+
+// Held reports whether nothing may be begun: no component, no callback. A nil
+// Watch holds nothing.
+func (w *Watch) Held() bool { return w != nil && w.held.Load() }
+
+// Freed is closed once work may begin for the first time.
+func (w *Watch) Freed() <-chan struct{} { return w.freed }
+
+// errHeld is what callers are told. What would be accepted in a quarantine would
+// be lost by a second restore.
+var errHeld = &fault.Error{
+	Code: fault.Unavailable, Reason: "quarantined", RetryAfter: time.Minute,
+	Message: "The database was restored, and its operator has not released it yet: it can be read, and nothing is accepted.",
+}
+
+// Check returns an UNAVAILABLE error with the reason `quarantined` while nothing
+// may be accepted or begun.
+func (w *Watch) Check() error {
+	if w.Held() {
+		return errHeld
+	}
+	return nil
+}
+
+// Run looks every second until ctx ends. While the database does not answer,
+// what was known stays.
+func (w *Watch) Run(ctx context.Context) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := w.Look(ctx); err != nil && ctx.Err() == nil && !postgres.Unavailable(err) {
+			w.log.WarnContext(ctx, "the quarantine could not be looked at", "error", err)
+		}
+	}
+}
+
+// Look compares where the database was known to live with where it does, and
+// begins the quarantine of one that is elsewhere.
+func (w *Watch) Look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	now, err := read(ctx, w.pool)
+	if err != nil {
+		return err
+	}
+	if now.ReleasedAt != nil && !now.ReleasedAt.Equal(w.released) {
+		w.seen, w.doubt, w.released = 0, time.Time{}, *now.ReleasedAt
+	}
+	switch {
+	case now.QuarantinedAt != nil:
+		w.hold(ctx, *now.Reason)
+	case now.Place != now.PlaceNow:
+		return w.begin(ctx, fmt.Sprintf("the database was known at %s and is at %s: it was copied, or read in from a dump", now.Place, now.PlaceNow))
+	case now.Beat < w.seen:
+		return w.begin(ctx, "the database has forgotten what this process had seen in it: an older state came back")
+	case now.Timeline == now.TimelineNow:
+		w.seen, w.doubt = max(now.Beat, 1), time.Time{}
+		w.free(ctx)
+	case now.TimelineNow != 0: // else the server still recovers and takes no work anyway
+		return w.moved(ctx, now)
+	}
+	return nil
+}
+
+// moved decides about a new timeline. The past of a process that lives on shows
+// whether a standby took over with all of it, or an older state came back.
+func (w *Watch) moved(ctx context.Context, now db.InstallationGetRow) error {
+	switch {
+	case w.seen > 0:
+		n, err := db.New().InstallationFollow(ctx, w.pool, db.InstallationFollowParams{Timeline: now.Timeline, Beat: now.Beat})
+		if err == nil && n > 0 {
+			w.log.WarnContext(ctx, "another server took over with all that this process has seen; work goes on", "timeline", now.TimelineNow)
+		}
+		return err
+	case w.seen == 0 && w.doubt.IsZero():
+		w.doubt = time.Now()
+		return nil
+	case w.seen == 0 && time.Since(w.doubt) < followWithin:
+		return nil
+	}
+	return w.begin(ctx, fmt.Sprintf("the database was known on timeline %d and is on %d: it was restored, or a standby took over that lacked the last writes", now.Timeline, now.TimelineNow))
+}
+
+func (w *Watch) begin(ctx context.Context, reason string) error {
+	w.hold(ctx, reason)
+	return Begin(ctx, w.pool, reason)
+}
+
+func (w *Watch) hold(ctx context.Context, reason string) {
+	w.held.Store(true)
+	if w.said != reason {
+		w.said = reason
+		w.log.ErrorContext(ctx, "THE DATABASE IS IN QUARANTINE: no component runs and no callback is sent until `weft quarantine release`", "reason", reason)
+	}
+}
+
+func (w *Watch) free(ctx context.Context) {
+	w.held.Store(false)
+	w.once.Do(func() { close(w.freed) })
+	if w.said != "" {
+		w.said = ""
+		w.log.InfoContext(ctx, "the quarantine has ended")
+	}
+}
+
+// Beat is to be called about every second by one process that works.
+func (w *Watch) Beat(ctx context.Context) {
+	if err := db.New().InstallationBeat(ctx, w.pool); err != nil && ctx.Err() == nil && !postgres.Unavailable(err) {
+		w.log.WarnContext(ctx, "the installation's beat was not written", "error", err)
+	}
+}
+
+// read is the installation, which the first process enters.
+func read(ctx context.Context, pool postgres.DB) (db.InstallationGetRow, error) {
+	now, err := db.New().InstallationGet(ctx, pool)
+	if postgres.NotFound(err) {
+		if err := db.New().InstallationEnter(ctx, pool); err != nil {
+			return now, fmt.Errorf("enter the installation: %w", err)
+		}
+		now, err = db.New().InstallationGet(ctx, pool)
+	}
+	if err != nil {
+		return now, fmt.Errorf("read the installation: %w", err)
+	}
+	return now, nil
+}
