@@ -61,6 +61,11 @@ func TestOP05ARestoredSystemIsHeldUntilItsRelease(t *testing.T) {
 		t.Error("nothing can be read")
 	}
 	open := s.alive()
+	idle := s.start("work")
+	idle.signal(syscall.SIGTERM)
+	if code := idle.exitCode(t, 10*time.Second); code != 0 {
+		t.Errorf("a worker that was stopped in quarantine ended with %d", code)
+	}
 	hold(t, size(3*time.Second, 20*time.Second))
 	if e, d := s.upstream.total(), s.receiver.total(); e != effects || d != deliveries {
 		t.Errorf("in quarantine there were %d effects and %d deliveries", e-effects, d-deliveries)
