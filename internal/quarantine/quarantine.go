@@ -39,16 +39,19 @@ type Watch struct {
 	once  sync.Once
 
 	// Of the looking goroutine alone.
-	seen     int64     // the highest beat while all was in order; 0: none yet
+	seen     int64     // the last beat while all was in order, or nothing
 	doubt    time.Time // since when the timeline is another
 	released time.Time // when the last quarantine ended
 	said     string    // the reason that is in the log
 }
 
+// nothing is what a process has seen that has not found all in order yet.
+const nothing = -1
+
 // NewWatch makes a watch that holds everything until Look has found all in
 // order.
 func NewWatch(pool postgres.DB, log *slog.Logger) *Watch {
-	w := &Watch{pool: pool, log: log, freed: make(chan struct{})}
+	w := &Watch{pool: pool, log: log, freed: make(chan struct{}), seen: nothing}
 	w.held.Store(true)
 	return w
 }
@@ -103,7 +106,7 @@ func (w *Watch) Look(ctx context.Context) error {
 		return err
 	}
 	if now.ReleasedAt != nil && !now.ReleasedAt.Equal(w.released) {
-		w.seen, w.doubt, w.released = 0, time.Time{}, *now.ReleasedAt
+		w.seen, w.doubt, w.released = nothing, time.Time{}, *now.ReleasedAt
 	}
 	switch {
 	case now.QuarantinedAt != nil:
@@ -113,7 +116,7 @@ func (w *Watch) Look(ctx context.Context) error {
 	case now.Beat < w.seen:
 		return w.begin(ctx, "the database has forgotten what this process had seen in it: an older state came back")
 	case now.Timeline == now.TimelineNow:
-		w.seen, w.doubt = max(now.Beat, 1), time.Time{}
+		w.seen, w.doubt = now.Beat, time.Time{}
 		w.free(ctx)
 	case now.TimelineNow != 0: // else the server still recovers and takes no work anyway
 		return w.moved(ctx, now)
@@ -125,16 +128,16 @@ func (w *Watch) Look(ctx context.Context) error {
 // whether a standby took over with all of it, or an older state came back.
 func (w *Watch) moved(ctx context.Context, now db.InstallationGetRow) error {
 	switch {
-	case w.seen > 0:
+	case w.seen != nothing:
 		n, err := db.New().InstallationFollow(ctx, w.pool, db.InstallationFollowParams{Timeline: now.Timeline, Beat: now.Beat})
 		if err == nil && n > 0 {
 			w.log.WarnContext(ctx, "another server took over with all that this process has seen; work goes on", "timeline", now.TimelineNow)
 		}
 		return err
-	case w.seen == 0 && w.doubt.IsZero():
+	case w.doubt.IsZero():
 		w.doubt = time.Now()
 		return nil
-	case w.seen == 0 && time.Since(w.doubt) < followWithin:
+	case time.Since(w.doubt) < followWithin:
 		return nil
 	}
 	return w.begin(ctx, fmt.Sprintf("the database was known on timeline %d and is on %d: it was restored, or a standby took over that lacked the last writes", now.Timeline, now.TimelineNow))

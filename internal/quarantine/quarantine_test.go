@@ -56,6 +56,9 @@ func TestOP05ARestoredDatabaseIsHeldUntilItsRelease(t *testing.T) {
 				if !w.Held() || look(t, w) {
 					t.Fatalf("%s: held before the first look: %v, after it: %v", who, !w.Held(), w.Held())
 				}
+				if look(t, w) { // nobody works yet, and so nobody beats
+					t.Fatalf("%s: held without a beat", who)
+				}
 				for range 3 {
 					w.Beat(t.Context())
 				}
