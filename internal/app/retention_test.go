@@ -44,11 +44,10 @@ func TestADroppedExecutionIsOneThatThereIsNot(t *testing.T) {
 	if _, err := owner.Exec(t.Context(), "UPDATE partition_weeks SET final_since = final_since - interval '25 hours'"); err != nil {
 		t.Fatal(err)
 	}
+	// A table may be in use, and the app's own upkeep may be the quicker one.
 	for gone := false; !gone; {
-		dropped, err := w.app.half.keeper.Keep(t.Context())
-		if gone = err == nil; gone && dropped == 0 {
-			t.Fatal("nothing was dropped")
-		}
+		_, err := w.app.half.keeper.Keep(t.Context())
+		gone = err == nil
 	}
 	for _, call := range []struct{ method, path string }{
 		{http.MethodGet, ""}, {http.MethodPost, "/replay-callback"}, {http.MethodGet, "/callback-attempts"},
