@@ -44,6 +44,7 @@ var places = map[string]place{
 	"internal/plan": {level: 1, inside: []string{"internal/credit"}, why: "what the plans give"},
 
 	// Pure tools: no database, no domain.
+	"internal/cursor":            {level: 1, inside: []string{"internal/fault"}, outside: []string{ids}, why: "the place of a page in a list"},
 	"internal/signature":         {level: 1, inside: []string{"internal/fault"}, why: "what bytes are signed"},
 	"internal/strictjson":        {level: 1, inside: []string{"internal/fault"}, why: "what JSON may be decoded"},
 	"internal/sse":               {level: 1, why: "framing of event streams"},
@@ -73,7 +74,7 @@ var places = map[string]place{
 	},
 	"internal/devdb": {level: 2, outside: []string{pgx}, why: "a private server, no word of the schema"},
 	"internal/audit": {
-		level: 2, inside: []string{"gen/", "internal/attempt", "internal/fault", "internal/postgres", "internal/telemetry", "internal/timestamp"}, outside: []string{ids},
+		level: 2, inside: []string{"gen/", "internal/attempt", "internal/cursor", "internal/fault", "internal/postgres", "internal/telemetry", "internal/timestamp"}, outside: []string{ids},
 		why: "who did what; every part above may tell it",
 	},
 
@@ -83,13 +84,13 @@ var places = map[string]place{
 	"internal/notify":          {level: 3, inside: []string{"internal/postgres", "internal/telemetry"}, outside: []string{ids, pgx}, why: "wake-ups that may be lost"},
 	"internal/idempotency":     {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{ids, pgx}, why: "keys of repeated requests"},
 	"internal/retention":       {level: 3, inside: []string{"gen/db", "internal/postgres", "internal/telemetry"}, outside: []string{pgx}, why: "partitions made and dropped"},
-	"internal/billing":         {level: 3, inside: []string{"gen/", "internal/audit", "internal/crashpoint", "internal/credit", "internal/fault", "internal/plan", "internal/postgres", "internal/timestamp"}, outside: []string{ids, pgx}, why: "accounts and the ledger"},
+	"internal/billing":         {level: 3, inside: []string{"gen/", "internal/audit", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/fault", "internal/plan", "internal/postgres", "internal/timestamp"}, outside: []string{ids, pgx}, why: "accounts and the ledger"},
 	"internal/auth": {
-		level: 3, inside: []string{"gen/", "internal/attempt", "internal/audit", "internal/fault", "internal/postgres", "internal/signature", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
+		level: 3, inside: []string{"gen/", "internal/attempt", "internal/audit", "internal/cursor", "internal/fault", "internal/postgres", "internal/signature", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
 		outside: []string{ids, pgx, "golang.org/x/sync"}, why: "keys and principals, no route names",
 	},
 	"internal/person": {
-		level: 3, inside: []string{"gen/", "internal/attempt", "internal/audit", "internal/fault", "internal/postgres", "internal/timestamp"},
+		level: 3, inside: []string{"gen/", "internal/attempt", "internal/audit", "internal/cursor", "internal/fault", "internal/postgres", "internal/timestamp"},
 		outside: []string{ids, pgx, "golang.org/x/crypto"}, why: "people, their sessions and roles; no route names",
 	},
 	"internal/contract": {
@@ -101,7 +102,7 @@ var places = map[string]place{
 		outside: []string{ids, schema}, why: "what a module is; no database, no queue, no HTTP server",
 	},
 	"internal/workspace": {
-		level: 3, inside: []string{"gen/", "internal/credit", "internal/fault", "internal/plan", "internal/postgres", "internal/timestamp"}, outside: []string{ids},
+		level: 3, inside: []string{"gen/", "internal/credit", "internal/cursor", "internal/fault", "internal/plan", "internal/postgres", "internal/timestamp"}, outside: []string{ids},
 		why: "workspaces and their terms",
 	},
 	"internal/client": {level: 3, inside: []string{"gen/api", "internal/signature", "internal/sse", "internal/strictjson"}, outside: []string{ids}, why: "the other end of the wire"},
@@ -127,12 +128,12 @@ var places = map[string]place{
 	// The product.
 	"internal/callback": {
 		level:   4,
-		inside:  []string{"gen/", "internal/audit", "internal/crashpoint", "internal/egress", "internal/fault", "internal/groupcommit", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/signature", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
+		inside:  []string{"gen/", "internal/audit", "internal/crashpoint", "internal/cursor", "internal/egress", "internal/fault", "internal/groupcommit", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/signature", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
 		outside: []string{ids, pgx, river, traces}, why: "delivery; knows nothing of how an execution runs",
 	},
 	"internal/execution": {
 		level:   5,
-		inside:  []string{"gen/", "internal/billing", "internal/callback", "internal/component", "internal/crashpoint", "internal/credit", "internal/fault", "internal/groupcommit", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
+		inside:  []string{"gen/", "internal/billing", "internal/callback", "internal/component", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/fault", "internal/groupcommit", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
 		outside: []string{ids, pgx, river, traces, "golang.org/x/sync"}, why: "the life of one execution",
 	},
 	"internal/server": {

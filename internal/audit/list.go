@@ -2,30 +2,23 @@ package audit
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/cursor"
 	"github.com/weft-automation/weft/internal/timestamp"
 )
 
 // List is a page of a workspace's events, newest first. INVALID_INPUT for a cursor
 // that no page gave out.
-func (b *Book) List(ctx context.Context, workspaceID uuid.UUID, limit int, cursor string) (api.AuditEventPage, error) {
+func (b *Book) List(ctx context.Context, workspaceID uuid.UUID, limit int, after string) (api.AuditEventPage, error) {
 	page := api.AuditEventPage{Data: []api.AuditEvent{}}
-	before := uuid.Max
-	if cursor != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(cursor)
-		if err == nil {
-			before, err = uuid.FromBytes(raw)
-		}
-		if err != nil {
-			return page, fault.Invalid("/query/cursor", "The cursor is not one that a page of this list gave out.")
-		}
+	before, err := cursor.Before(after)
+	if err != nil {
+		return page, err
 	}
 	rows, err := db.New().AuditEventList(ctx, b.scoped, db.AuditEventListParams{WorkspaceID: workspaceID, Before: before, MaxRows: int32(limit) + 1})
 	if err != nil {
@@ -34,7 +27,7 @@ func (b *Book) List(ctx context.Context, workspaceID uuid.UUID, limit int, curso
 	if len(rows) > limit {
 		rows = rows[:limit]
 		page.HasMore = true
-		page.NextCursor = new(base64.RawURLEncoding.EncodeToString(rows[limit-1].ID[:]))
+		page.NextCursor = cursor.Encode(rows[limit-1].ID[:])
 	}
 	for _, row := range rows {
 		page.Data = append(page.Data, wire(row))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -19,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/audit"
+	"github.com/weft-automation/weft/internal/cursor"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/signature"
@@ -155,17 +155,11 @@ func (k *Keys) List(ctx context.Context, workspaceID uuid.UUID) (keys []api.APIK
 
 // Page gives some of the keys of a workspace, newest first. INVALID_INPUT for a
 // cursor that no page gave out.
-func (k *Keys) Page(ctx context.Context, workspaceID uuid.UUID, limit int, cursor string) (api.APIKeyPage, error) {
+func (k *Keys) Page(ctx context.Context, workspaceID uuid.UUID, limit int, after string) (api.APIKeyPage, error) {
 	page := api.APIKeyPage{Data: []api.APIKey{}}
-	before := uuid.Max
-	if cursor != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(cursor)
-		if err == nil {
-			before, err = uuid.FromBytes(raw)
-		}
-		if err != nil {
-			return page, fault.Invalid("/query/cursor", "The cursor is not one that a page of this list gave out.")
-		}
+	before, err := cursor.Before(after)
+	if err != nil {
+		return page, err
 	}
 	rows, err := queries.APIKeyList(ctx, k.db, db.APIKeyListParams{WorkspaceID: workspaceID, Before: before, MaxRows: int32(limit) + 1})
 	if err != nil {
@@ -174,7 +168,7 @@ func (k *Keys) Page(ctx context.Context, workspaceID uuid.UUID, limit int, curso
 	if len(rows) > limit {
 		rows = rows[:limit]
 		page.HasMore = true
-		page.NextCursor = new(base64.RawURLEncoding.EncodeToString(rows[limit-1].ID[:]))
+		page.NextCursor = cursor.Encode(rows[limit-1].ID[:])
 	}
 	for _, row := range rows {
 		page.Data = append(page.Data, record(db.APIKeyRevokeRow(row)))

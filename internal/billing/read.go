@@ -2,7 +2,6 @@ package billing
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -13,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/credit"
-	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/cursor"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/timestamp"
 )
@@ -66,17 +65,11 @@ func (s Statement) params(before uuid.UUID, rows int) db.PostingListParams {
 
 // Page is one page of a statement, newest first. INVALID_INPUT for a cursor that no
 // page gave out.
-func (r Reader) Page(ctx context.Context, s Statement, limit int, cursor string) (api.LedgerPage, error) {
+func (r Reader) Page(ctx context.Context, s Statement, limit int, after string) (api.LedgerPage, error) {
 	page := api.LedgerPage{Data: []api.LedgerPosting{}}
-	before := uuid.Max
-	if cursor != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(cursor)
-		if err == nil {
-			before, err = uuid.FromBytes(raw)
-		}
-		if err != nil {
-			return page, fault.Invalid("/query/cursor", "The cursor is not one that a page of this list gave out.")
-		}
+	before, err := cursor.Before(after)
+	if err != nil {
+		return page, err
 	}
 	rows, err := db.New().PostingList(ctx, r.DB, s.params(before, limit+1))
 	if err != nil {
@@ -85,7 +78,7 @@ func (r Reader) Page(ctx context.Context, s Statement, limit int, cursor string)
 	if len(rows) > limit {
 		rows = rows[:limit]
 		page.HasMore = true
-		page.NextCursor = new(base64.RawURLEncoding.EncodeToString(rows[limit-1].ID[:]))
+		page.NextCursor = cursor.Encode(rows[limit-1].ID[:])
 	}
 	for _, row := range rows {
 		page.Data = append(page.Data, line(row))

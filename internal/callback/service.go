@@ -2,7 +2,6 @@ package callback
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -16,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/audit"
+	"github.com/weft-automation/weft/internal/cursor"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/record"
@@ -145,13 +145,13 @@ func (s *Service) exists(ctx context.Context, workspaceID, executionID uuid.UUID
 // Attempts is a page of the log of attempts, newest first (decisions 5.8).
 // NOT_FOUND for an unknown execution, INVALID_INPUT for a cursor that no page
 // gave out.
-func (s *Service) Attempts(ctx context.Context, workspaceID, executionID uuid.UUID, limit int, cursor string) (api.CallbackAttemptPage, error) {
+func (s *Service) Attempts(ctx context.Context, workspaceID, executionID uuid.UUID, limit int, after string) (api.CallbackAttemptPage, error) {
 	page := api.CallbackAttemptPage{Data: []api.CallbackAttempt{}}
 	before := int32(math.MaxInt32)
-	if cursor != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(cursor)
-		if err != nil || len(raw) != 4 {
-			return page, fault.Invalid("/query/cursor", "The cursor is not one that a page of this list gave out.")
+	if after != "" {
+		raw, err := cursor.Decode(after, 4)
+		if err != nil {
+			return page, err
 		}
 		before = int32(binary.BigEndian.Uint32(raw))
 	}
@@ -168,7 +168,7 @@ func (s *Service) Attempts(ctx context.Context, workspaceID, executionID uuid.UU
 		rows = rows[:limit]
 		page.HasMore = true
 		last := binary.BigEndian.AppendUint32(nil, uint32(rows[limit-1].Attempt))
-		page.NextCursor = new(base64.RawURLEncoding.EncodeToString(last))
+		page.NextCursor = cursor.Encode(last)
 	}
 	for _, row := range rows {
 		page.Data = append(page.Data, record.CallbackAttempt(row))

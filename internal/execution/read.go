@@ -2,7 +2,6 @@ package execution
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/cursor"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -47,13 +47,9 @@ type ListParams struct {
 // List is the workspace's executions, newest first. INVALID_INPUT for a cursor
 // that no page gave out.
 func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams) (api.ComponentExecutionPage, error) {
-	before := uuid.Max
-	if p.Cursor != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(p.Cursor)
-		if err != nil || len(raw) != len(before) {
-			return api.ComponentExecutionPage{}, fault.Invalid("/query/cursor", "The cursor is not one that a page of this list gave out.")
-		}
-		before = uuid.UUID(raw)
+	before, err := cursor.Before(p.Cursor)
+	if err != nil {
+		return api.ComponentExecutionPage{}, err
 	}
 	rows, err := db.New().ExecutionList(ctx, s.db, db.ExecutionListParams{
 		WorkspaceID: workspaceID, Before: before, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
@@ -68,7 +64,7 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	if len(rows) > 0 && rows[0].Found > int64(len(page.Data)) {
 		page.HasMore = true
 		last := page.Data[len(page.Data)-1].ID
-		page.NextCursor = new(base64.RawURLEncoding.EncodeToString(last[:]))
+		page.NextCursor = cursor.Encode(last[:])
 	}
 	return page, nil
 }

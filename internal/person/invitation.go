@@ -2,7 +2,6 @@ package person
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -16,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/attempt"
 	"github.com/weft-automation/weft/internal/audit"
+	"github.com/weft-automation/weft/internal/cursor"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/timestamp"
@@ -86,15 +86,9 @@ func (s *Service) Invite(ctx context.Context, actor Member, email string, role R
 // INVALID_INPUT for a cursor that no page gave out.
 func (s *Service) Invitations(ctx context.Context, workspaceID uuid.UUID, p Page) (api.InvitationPage, error) {
 	page := api.InvitationPage{Data: []api.Invitation{}}
-	before := uuid.Max
-	if p.Cursor != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(p.Cursor)
-		if err == nil {
-			before, err = uuid.FromBytes(raw)
-		}
-		if err != nil {
-			return page, badCursor()
-		}
+	before, err := cursor.Before(p.Cursor)
+	if err != nil {
+		return page, err
 	}
 	rows, err := queries.InvitationList(ctx, s.scoped, db.InvitationListParams{WorkspaceID: workspaceID, Before: before, MaxRows: int32(p.Limit) + 1})
 	if err != nil {
@@ -103,7 +97,7 @@ func (s *Service) Invitations(ctx context.Context, workspaceID uuid.UUID, p Page
 	if len(rows) > p.Limit {
 		rows = rows[:p.Limit]
 		page.HasMore = true
-		page.NextCursor = new(base64.RawURLEncoding.EncodeToString(rows[p.Limit-1].ID[:]))
+		page.NextCursor = cursor.Encode(rows[p.Limit-1].ID[:])
 	}
 	for _, row := range rows {
 		page.Data = append(page.Data, invitationRecord(db.InvitationGetForUpdateRow(row)))

@@ -2,7 +2,6 @@ package person
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/audit"
+	"github.com/weft-automation/weft/internal/cursor"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/timestamp"
@@ -24,10 +24,6 @@ type Page struct {
 	Cursor string // "" for the first page
 }
 
-func badCursor() error {
-	return fault.Invalid("/query/cursor", "The cursor is not one that a page of this list gave out.")
-}
-
 func noMember() error { return fault.New(fault.NotFound, "There is no member with this id.") }
 
 // Members is a page of who belongs to a workspace, newest first. INVALID_INPUT
@@ -36,9 +32,9 @@ func (s *Service) Members(ctx context.Context, workspaceID uuid.UUID, p Page) (a
 	page := api.MemberPage{Data: []api.Member{}}
 	before, id := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), uuid.Max
 	if p.Cursor != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(p.Cursor)
-		if err != nil || len(raw) != 24 {
-			return page, badCursor()
+		raw, err := cursor.Decode(p.Cursor, 24)
+		if err != nil {
+			return page, err
 		}
 		before, id = time.UnixMicro(int64(binary.BigEndian.Uint64(raw))&(1<<55-1)), uuid.UUID(raw[8:])
 	}
@@ -53,7 +49,7 @@ func (s *Service) Members(ctx context.Context, workspaceID uuid.UUID, p Page) (a
 		last := rows[p.Limit-1]
 		page.HasMore = true
 		place := binary.BigEndian.AppendUint64(nil, uint64(last.CreatedAt.UnixMicro()))
-		page.NextCursor = new(base64.RawURLEncoding.EncodeToString(append(place, last.UserID[:]...)))
+		page.NextCursor = cursor.Encode(append(place, last.UserID[:]...))
 	}
 	for _, row := range rows {
 		page.Data = append(page.Data, memberRecord(db.MemberGetRow(row)))

@@ -2,13 +2,13 @@ package workspace
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/cursor"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -49,17 +49,11 @@ func (s *Service) OfKey(ctx context.Context, id, keyID uuid.UUID) (name, label s
 
 // ListOf is a page of the workspaces of a person, newest first. INVALID_INPUT for
 // a cursor that no page gave out.
-func (s *Service) ListOf(ctx context.Context, userID uuid.UUID, limit int, cursor string) (api.WorkspacePage, error) {
+func (s *Service) ListOf(ctx context.Context, userID uuid.UUID, limit int, after string) (api.WorkspacePage, error) {
 	page := api.WorkspacePage{Data: []api.Workspace{}}
-	before := uuid.Max
-	if cursor != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(cursor)
-		if err == nil {
-			before, err = uuid.FromBytes(raw)
-		}
-		if err != nil {
-			return page, fault.Invalid("/query/cursor", "The cursor is not one that a page of this list gave out.")
-		}
+	before, err := cursor.Before(after)
+	if err != nil {
+		return page, err
 	}
 	rows, err := db.New().WorkspaceListOfUser(ctx, s.system, db.WorkspaceListOfUserParams{UserID: userID, Before: before, MaxRows: int32(limit) + 1})
 	if err != nil {
@@ -68,7 +62,7 @@ func (s *Service) ListOf(ctx context.Context, userID uuid.UUID, limit int, curso
 	if len(rows) > limit {
 		rows = rows[:limit]
 		page.HasMore = true
-		page.NextCursor = new(base64.RawURLEncoding.EncodeToString(rows[limit-1].ID[:]))
+		page.NextCursor = cursor.Encode(rows[limit-1].ID[:])
 	}
 	for _, row := range rows {
 		page.Data = append(page.Data, record(db.WorkspaceGetRow{
