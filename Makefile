@@ -13,6 +13,8 @@ FUZZTIME  ?= 2000x
 # little; the soak fuzzes every target.
 FUZZED    ?= internal/signature internal/strictjson internal/gate internal/egress internal/sse
 SEED      ?= on
+# Tests wait for services more than they compute.
+PARALLEL  ?= 6
 
 # These run under the race detector: what has goroutines of its own that share
 # something. The others drive whole processes, or do one thing at a time; building
@@ -48,18 +50,22 @@ build: go
 dev: build
 	@exec bin/weft dev $(ARGS)
 
-test: check unit fuzz
+# The tests leave the processors idle for half of their time; the linters take
+# what is left.
+test: go $(NODE_DONE)
+	@$(MAKE) --no-print-directory -j2 check unit
+	@$(MAKE) --no-print-directory fuzz
 
 check: go $(NODE_DONE)
 	@test -z "$$(gofmt -l cmd conformance gen internal | tee /dev/stderr)" || { echo "these files are not formatted: run gofmt -w" >&2; exit 1; }
-	npm --prefix $(TOOLS) run --silent lint
-	go vet ./...
-	$(GO_TOOL) staticcheck ./...
+	nice -n 19 npm --prefix $(TOOLS) run --silent lint
+	nice -n 19 go vet ./...
+	nice -n 19 $(GO_TOOL) staticcheck ./...
 
 unit: go $(NODE_DONE)
 	@test -n "$(RACE)" || echo "There is no C compiler: the tests run without the race detector." >&2
-	CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -vet=off -shuffle=$(SEED) -timeout 9m $$(go list ./... | grep -E '$(RACED)')
-	go test -vet=off -shuffle=$(SEED) -timeout 9m $$(go list ./... | grep -vE '$(RACED)')
+	CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -vet=off -shuffle=$(SEED) -parallel $(PARALLEL) -timeout 9m $$(go list ./... | grep -E '$(RACED)')
+	go test -vet=off -shuffle=$(SEED) -parallel $(PARALLEL) -timeout 9m $$(go list ./... | grep -vE '$(RACED)')
 
 fuzz: go
 	@grep -rHoE '^func Fuzz\w+' --include='*_test.go' $(FUZZED) | while IFS=: read -r file name; do \

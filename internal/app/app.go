@@ -20,6 +20,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules"
@@ -31,6 +32,7 @@ import (
 	"github.com/weft-automation/weft/internal/quarantine"
 	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/rotation"
+	"github.com/weft-automation/weft/internal/server"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
 
@@ -45,7 +47,7 @@ type App struct {
 	guard     *egress.Guard
 	service   *execution.Service
 	callbacks *callback.Service
-	verifier  *auth.Verifier
+	verifier  server.Verifier
 	book      *audit.Book
 	people    *person.Service
 	limiter   *ratelimit.Limiter // nil in a process that serves nothing
@@ -113,7 +115,10 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.observe(registry)
 	deps := execution.Deps{
 		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Hub: a.hub,
-		Draining: a.draining, Metrics: a.metrics, Quarantined: a.watch.Check,
+		Draining: a.draining, Metrics: a.metrics, Quarantined: a.watch.Check, Ledger: billing.Books{},
+	}
+	if a.cfg.Instead != nil {
+		deps.Ledger = a.cfg.Instead.Ledger
 	}
 	var local *execution.Runner
 	if a.cfg.Work {
@@ -124,19 +129,25 @@ func (a *App) build(ctx context.Context) (err error) {
 	}
 	a.service = execution.NewService(deps, local)
 	a.callbacks = callback.NewService(a.pools.api, inserter)
-	if a.verifier, err = auth.NewVerifier(a.pools.system, auth.Options{Leeway: a.cfg.TimestampLeeway}); err != nil {
-		return err
-	}
-	if a.people, err = person.NewService(a.pools.system, a.pools.api, person.Options{}); err != nil {
-		return err
-	}
+	a.people = person.NewService(a.pools.system, a.pools.api, person.Options{})
 	a.book = audit.NewBook(a.pools.system, a.pools.api, a.metrics.AuditLost, a.log)
-	if a.cfg.Addr != "" {
-		if a.limiter, err = ratelimit.New(a.pools.limits, a.metrics, cmp.Or(a.cfg.LimiterPatience, ratelimit.Patience)); err != nil {
-			return err
-		}
+	if err := a.buildGates(); err != nil {
+		return err
 	}
 	return a.buildDoors(registry)
+}
+
+// buildGates makes what stands before every request: who asks, and how much.
+func (a *App) buildGates() (err error) {
+	if a.cfg.Instead != nil {
+		a.verifier = a.cfg.Instead.Verifier
+		return nil
+	}
+	if a.verifier, err = auth.NewVerifier(a.pools.system, auth.Options{Leeway: a.cfg.TimestampLeeway}); err != nil || a.cfg.Addr == "" {
+		return err
+	}
+	a.limiter, err = ratelimit.New(a.pools.limits, a.metrics, cmp.Or(a.cfg.LimiterPatience, ratelimit.Patience))
+	return err
 }
 
 // observe makes the metrics and what they watch by themselves.

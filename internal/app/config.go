@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/retention"
 	"github.com/weft-automation/weft/internal/seal"
+	"github.com/weft-automation/weft/internal/server"
 )
 
 // Config is everything that an operator decides. Its zero value is not usable:
@@ -43,9 +45,20 @@ type Config struct {
 	LogLevel      slog.Level
 	TraceEndpoint string // OTLP over HTTP; "" traces nothing
 
+	// Instead takes the place of parts of the service, to measure what they cost;
+	// nil everywhere but in the benchmark, and no setting makes it.
+	Instead *Instead
+
 	// beforeServing runs when all is built and the addresses are bound, before
 	// the first request is answered.
 	beforeServing func(ctx context.Context, a *App) error
+}
+
+// Instead is what stands where authentication, ledger and limiter are.
+type Instead struct {
+	Verifier server.Verifier
+	Ledger   execution.Ledger
+	// No limiter stands in its place.
 }
 
 // defaultWorkers is meant for components that mostly wait for upstreams.

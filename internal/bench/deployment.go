@@ -26,6 +26,7 @@ import (
 // deployment is a running Weft and a key to it.
 type deployment struct {
 	api         *process
+	within      *app.App // in this process, instead
 	workers     []*process
 	addr        string // of the API
 	env         []string
@@ -194,6 +195,9 @@ func (d *deployment) stop() {
 		p.stop()
 	}
 	d.api.stop()
+	if d.within != nil {
+		d.within.Stop(context.Background())
+	}
 	if d.pool != nil {
 		d.pool.Close()
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/strictjson"
 )
@@ -162,6 +163,9 @@ func conclude(s *session, record api.ComponentExecution, took time.Duration) err
 		var failure struct{ Code, Message string }
 		_ = json.Unmarshal(record.Error, &failure) // whatever it is, the record shows it
 		s.note("FAILED after %v: %s: %s", took, failure.Code, failure.Message)
+		if failure.Code == component.CodeAddressBlocked {
+			s.note("Weft reaches public addresses only. For a network of your own: weft dev --allow-network CIDR, or WEFT_ALLOW_NETWORKS.")
+		}
 		return errQuiet
 	}
 	s.note("%s after %v; it goes on by itself (--stream waits to the end)", record.Status, took)

@@ -111,7 +111,7 @@ func (s *Service) acceptTx(ctx context.Context, tx pgx.Tx, items []accept) (made
 		return nil, err
 	}
 	// Last: it holds the accounts until the commit.
-	loads, err := s.books.ReserveTx(ctx, tx, wants(items))
+	loads, err := s.ledger.ReserveTx(ctx, tx, wants(items))
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (s *Service) acceptTx(ctx context.Context, tx pgx.Tx, items []accept) (made
 // accepts those that they admit.
 func (s *Service) acceptSomeTx(ctx context.Context, tx pgx.Tx, items []accept) (made []accepted, err error) {
 	defer func() { s.note(err) }()
-	refusals, loads, err := s.books.DecideTx(ctx, tx, wants(items))
+	refusals, loads, err := s.ledger.DecideTx(ctx, tx, wants(items))
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 		if !ok || tries == 3 {
 			return nil, err
 		}
-		if err := r.Books.Renew(ctx, r.DB, over.Workspaces...); err != nil {
+		if err := r.Ledger.Renew(ctx, r.DB, over.Workspaces...); err != nil {
 			return nil, fmt.Errorf("begin a period: %w", err)
 		}
 	}
@@ -176,7 +176,7 @@ func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]fin
 		return nil, deliveries, nil, fmt.Errorf("take finished jobs from the queue: %w", err)
 	}
 	// Last: it holds the accounts until the commit.
-	loads, err := r.Books.SettleTx(ctx, tx, charges)
+	loads, err := r.Ledger.SettleTx(ctx, tx, charges)
 	if err != nil {
 		return nil, deliveries, nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/execution"
@@ -126,7 +127,7 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 		t.Fatal(err)
 	}
 	hub := notify.NewHub()
-	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Hub: hub, Now: skewed(o.skew).Now}
+	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Hub: hub, Ledger: billing.Books{}, Now: skewed(o.skew).Now}
 	ctx, cancel := context.WithCancel(context.Background())
 	relayed := make(chan struct{})
 	relay := &notify.Relay{Hub: hub, DSN: b.dsn, Log: log, Changed: execution.Changed(n.pool)}

@@ -18,7 +18,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
-	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/groupcommit"
@@ -39,7 +38,7 @@ type Service struct {
 	draining <-chan struct{}
 	metrics  *telemetry.Metrics
 	accepts  *groupcommit.Group[accept, accepted]
-	books    billing.Books
+	ledger   Ledger
 	broke    broke
 	window   *window
 	held     func() error // Deps.Quarantined
@@ -70,8 +69,8 @@ type Deps struct {
 	// never.
 	Quarantined func() error
 
-	Books billing.Books
-	Now   func() time.Time // this node's clock; nil: time.Now
+	Ledger Ledger
+	Now    func() time.Time // this node's clock; nil: time.Now
 }
 
 // quarantined returns why nothing may be accepted or begun for now.
@@ -88,7 +87,7 @@ func (d *Deps) quarantined() error {
 func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
 		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,
-		keyring: deps.Keyring, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, books: deps.Books, local: local, window: &window{},
+		keyring: deps.Keyring, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, ledger: deps.Ledger, local: local, window: &window{},
 		held: deps.quarantined,
 	}
 	s.accepts = groupcommit.New(groupcommit.Options[accept]{Weigh: accept.weight}, postgres.Unavailable, s.flushAccepts)

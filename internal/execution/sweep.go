@@ -108,7 +108,7 @@ func (s *Sweeper) tidy(ctx context.Context) (gone int, err error) {
 
 // renew releases the plan credits of workspaces that nobody uses.
 func (s *Sweeper) renew(ctx context.Context) (int, error) {
-	return s.runner.Books.RenewDue(ctx, s.runner.DB)
+	return s.runner.Ledger.RenewDue(ctx, s.runner.DB)
 }
 
 // backlog shows how much is unfinished.

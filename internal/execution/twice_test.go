@@ -52,7 +52,7 @@ func TestTwoEndsInOneBatchTellWhatTheRowSays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			done, _, _, err := new(Runner).finishTx(t.Context(), inner, items)
+			done, _, _, err := (&Runner{Deps: Deps{Ledger: billing.Books{}}}).finishTx(t.Context(), inner, items)
 			if err != nil || len(done) != 1 {
 				t.Fatalf("%d ends, %v", len(done), err)
 			}

@@ -51,14 +51,11 @@ func setup(t *testing.T) *bench {
 	}
 	b.pool = open(postgres.Owner)
 	var err error
-	b.Service, err = person.NewService(open(postgres.System), open(postgres.API), person.Options{Now: func() time.Time {
+	b.Service = person.NewService(open(postgres.System), open(postgres.API), person.Options{Now: func() time.Time {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return b.now
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if b.workspace, err = workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: "Acme", Plan: plan.Starter}); err != nil {
 		t.Fatal(err)
 	}

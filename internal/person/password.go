@@ -39,16 +39,21 @@ const waitingHashes = 64
 // its processors, and the memory that belongs to so many hashes.
 type hasher struct {
 	running, waiting chan struct{}
-	dummy            string // the hash of a password that nobody has
+	dummy            string // what no password hashes to, as far as anybody will ever know
 }
 
-func newHasher() (*hasher, error) {
-	h := &hasher{
+func newHasher() *hasher {
+	return &hasher{
 		running: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 		waiting: make(chan struct{}, waitingHashes),
+		dummy:   written(random(saltLen), random(hashLen)),
 	}
-	h.dummy = encode(rand.Text())
-	return h, nil
+}
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	rand.Read(b) //nolint:errcheck // crypto/rand ends the program rather than fail
+	return b
 }
 
 // run waits for a turn and hashes. UNAVAILABLE if too many wait already.
@@ -86,12 +91,15 @@ func (h *hasher) matches(ctx context.Context, stored, password string) (ok bool,
 	return ok && known, err
 }
 
-// encode hashes a password with a new salt, in the form of the reference
-// implementation: $argon2id$v=19$m=...,t=...,p=...$salt$hash.
+// encode hashes a password with a new salt.
 func encode(password string) string {
-	salt := make([]byte, saltLen)
-	rand.Read(salt) //nolint:errcheck // crypto/rand ends the program rather than fail
-	sum := argon2.IDKey([]byte(password), salt, passes, memory, lanes, hashLen)
+	salt := random(saltLen)
+	return written(salt, argon2.IDKey([]byte(password), salt, passes, memory, lanes, hashLen))
+}
+
+// written is a hash as it is stored, in the form of the reference implementation:
+// $argon2id$v=19$m=...,t=...,p=...$salt$hash.
+func written(salt, sum []byte) string {
 	text := base64.RawStdEncoding.EncodeToString
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, memory, passes, lanes, text(salt), text(sum))
 }

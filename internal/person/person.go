@@ -98,16 +98,12 @@ type Options struct {
 
 // NewService makes a Service. The pool system has the rights of postgres.System,
 // scoped those of postgres.API.
-func NewService(system, scoped *pgxpool.Pool, opts Options) (*Service, error) {
+func NewService(system, scoped *pgxpool.Pool, opts Options) *Service {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	hasher, err := newHasher()
-	if err != nil {
-		return nil, err
-	}
 	return &Service{
-		system: system, scoped: scoped, hasher: hasher,
+		system: system, scoped: scoped, hasher: newHasher(),
 		// Twenty mistakes are a person's; one in ten seconds from then on is nothing
 		// to a guesser.
 		addresses: attempt.NewLimiter[netip.Addr](20, 0.1, opts.Now),
@@ -118,7 +114,7 @@ func NewService(system, scoped *pgxpool.Pool, opts Options) (*Service, error) {
 		tokens: attempt.NewLimiter[netip.Addr](100, 10, opts.Now),
 		// Once an hour: who goes on trying fills no database.
 		tales: attempt.NewLimiter[string](1, 1./3600, opts.Now),
-	}, nil
+	}
 }
 
 // Limits of what people are called.

@@ -36,6 +36,7 @@ func Handler() *http.ServeMux {
 		w.Header().Set("Content-Security-Policy", policy)
 		write(w, "text/html; charset=utf-8", "no-cache", page)
 	})
+	mux.Handle("GET /docs/{$}", http.RedirectHandler("/docs", http.StatusMovedPermanently))
 	mux.HandleFunc("GET /docs/start.js", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, "text/javascript; charset=utf-8", "no-cache", start)
 	})

@@ -38,7 +38,7 @@ type Deps struct {
 	Callbacks  *callback.Service
 	Modules    *component.Registry
 	Guard      *egress.Guard
-	Verifier   *auth.Verifier
+	Verifier   Verifier
 	People     *person.Service
 	Workspaces *workspace.Service
 	Keys       *auth.Keys
@@ -53,6 +53,13 @@ type Deps struct {
 	Streams    *sync.WaitGroup               // counts open streams, which http.Server.Shutdown does not know of
 	Metrics    *telemetry.Metrics
 	Log        *slog.Logger
+}
+
+// Verifier proves whose key signed a request, and knows until when it is good. That
+// of the service is auth.Verifier, whose methods say what is owed.
+type Verifier interface {
+	Verify(ctx context.Context, r auth.Request) (auth.Principal, error)
+	UntilRevoked(ctx context.Context, p auth.Principal) (_ context.Context, stop context.CancelFunc)
 }
 
 // New makes the handler of the API's address. An error means that the embedded

@@ -22,7 +22,7 @@ const drainSpread = 3 * time.Second
 
 // streams is what every event stream needs.
 type streams struct {
-	verifier *auth.Verifier
+	verifier Verifier
 	limiter  *ratelimit.Limiter
 	draining <-chan struct{}
 	spread   time.Duration   // drainSpread; tests shorten it
