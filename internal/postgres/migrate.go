@@ -141,6 +141,17 @@ func migrateRiver(ctx context.Context, pool *pgxpool.Pool) error {
 	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return fmt.Errorf("migrate the queue: %w", err)
 	}
+	return trimRiver(ctx, pool)
+}
+
+// trimRiver drops the queue's indexes on what is inside jobs: nobody looks for jobs
+// by that, and each job would be written into them. River itself does without.
+func trimRiver(ctx context.Context, pool *pgxpool.Pool) error {
+	for _, index := range []string{"river_job_args_index", "river_job_metadata_index"} {
+		if _, err := pool.Exec(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+pgx.Identifier{RiverSchema, index}.Sanitize()); err != nil {
+			return fmt.Errorf("trim the queue: %w", err)
+		}
+	}
 	return nil
 }
 

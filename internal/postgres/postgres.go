@@ -102,6 +102,7 @@ func Session(config *pgx.ConnConfig, name string) {
 	config.RuntimeParams["enable_seqscan"] = "off"
 	// Nor gather and sort all of what an index gives in order.
 	config.RuntimeParams["enable_bitmapscan"] = "off"
+	config.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
 	config.RuntimeParams["idle_in_transaction_session_timeout"] = "30s"
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["statement_timeout"] = "30s"
