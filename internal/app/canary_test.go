@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -153,14 +154,19 @@ func TestMT05SecretFieldsOfRequestsAreFoundNowhere(t *testing.T) {
 	n := w.tenant(t, "acme")
 	doc := specification(t)
 	secrets := []string{canary, n.key.APIKey, n.key.APISecret, n.token, password}
-	tried := 0
+	tried, answers := 0, map[string][]int{}
 	for _, o := range operations(t) {
 		doc.secretFields(o.schema, nil, func(at []string) {
 			for _, form := range []any{canary, []string{canary}, map[string]string{"x": canary}, strings.Repeat(canary, 1000), canary + "\x00", "\n" + canary, "é" + canary} {
 				body := put(o.body, at, form)
 				as := o
 				as.body = body
-				expectNone(t, fmt.Sprintf("the answer of %s to %s as %T", o.id, strings.Join(at, "."), form), n.send(t, as, nil, "").body, []string{canary})
+				answer := n.send(t, as, nil, "")
+				expectNone(t, fmt.Sprintf("the answer of %s to %s as %T", o.id, strings.Join(at, "."), form), answer.body, []string{canary})
+				if !o.open && answer.status == http.StatusUnauthorized {
+					t.Errorf("%s did not look at its body", o.id)
+				}
+				answers[o.id] = append(answers[o.id], answer.status)
 				tried++
 			}
 		})
@@ -175,8 +181,8 @@ func TestMT05SecretFieldsOfRequestsAreFoundNowhere(t *testing.T) {
 			}
 		}
 	}
-	if tried < 20 {
-		t.Errorf("%d forms were tried", tried)
+	if submits := answers["executeComponent"]; tried < 20 || !slices.Contains(submits, http.StatusOK) || !slices.Contains(submits, http.StatusBadRequest) {
+		t.Errorf("%d forms were tried, with the answers %v", tried, answers)
 	}
 	// Somebody whose password is the canary, and what is shown once.
 	var invited api.CreatedInvitation
