@@ -63,14 +63,22 @@ type ledgerFile struct {
 	file *billing.File
 }
 
-// partTime is how long a client may take to receive one part of a file.
+// partTime is how long a client may take to receive one part of a file, and the
+// database to give the next one.
 const partTime = 15 * time.Second
 
 // VisitListLedgerResponse writes the file. Its length has no bound, so each part
-// has a time of its own.
+// has a time of its own, and the handler's own does not end it.
 func (l ledgerFile) VisitListLedgerResponse(w http.ResponseWriter) error {
 	w.Header().Set("Content-Type", ledgerFileMedia+"; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="ledger.csv"`)
 	control := http.NewResponseController(w)
-	return l.file.Write(l.ctx, w, func() { _ = control.SetWriteDeadline(time.Now().Add(partTime)) })
+	ctx, cancel := context.WithCancel(context.WithoutCancel(l.ctx)) // who has gone away is noticed by the writes
+	defer cancel()
+	late := time.AfterFunc(2*partTime, cancel)
+	defer late.Stop()
+	return l.file.Write(ctx, w, func() {
+		late.Reset(2 * partTime)
+		_ = control.SetWriteDeadline(time.Now().Add(partTime))
+	})
 }

@@ -52,12 +52,14 @@ const (
 )
 
 // fail writes the answer to a request that cannot be fulfilled. It is the only
-// writer of answers other than 200. What is not a *fault.Error never shows.
+// writer of answers other than 200. What is not a *fault.Error never shows. An
+// answer that has begun is cut, so that nobody takes it for whole.
 func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 	ctx := r.Context()
 	call := callOf(ctx)
 	answer, _ := w.(*answer)
 	if answer != nil && answer.status != 0 {
+		answer.broken, call.failed = true, "CUT_OFF"
 		f.log.DebugContext(ctx, "an answer was cut off", "error", err)
 		return
 	}

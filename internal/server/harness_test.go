@@ -36,6 +36,7 @@ type operations struct {
 	ran  []string
 	body *api.ExecuteComponentRequest
 
+	ledger *Server
 	get    func(context.Context) (api.ComponentExecution, error)
 	stream func(context.Context) (api.StreamComponentExecutionResponseObject, error)
 }
