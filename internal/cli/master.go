@@ -49,11 +49,7 @@ func (k *keysRotateMaster) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	uses, err := rotation.Uses(s.ctx, pool)
-	if err != nil {
-		return err
-	}
-	return tell(s, ring, report, uses)
+	return tell(s, ring, report)
 }
 
 // ofFolder rotates the key of a weft dev.
@@ -79,7 +75,7 @@ func (k *keysRotateMaster) ofFolder(s *session, pool *pgxpool.Pool) error {
 			return err
 		}
 	}
-	return tell(s, ring, report, nil)
+	return tell(s, ring, report)
 }
 
 // knownEverywhere refuses to seal under a key that a running process could not
@@ -143,7 +139,7 @@ func tellEverybody(ctx context.Context, pool *pgxpool.Pool, primary string) erro
 
 // tell prints which keys are still needed. It is an error that one of the old
 // ones is.
-func tell(s *session, ring *seal.Keyring, report rotation.Report, uses []rotation.Use) error {
+func tell(s *session, ring *seal.Keyring, report rotation.Report) error {
 	s.note("%d values were sealed anew.", report.Sealed)
 	for _, place := range report.First {
 		s.note("No key that was given opens %s.", place)
@@ -151,7 +147,7 @@ func tell(s *session, ring *seal.Keyring, report rotation.Report, uses []rotatio
 	if report.Closed > 0 {
 		return fmt.Errorf("%d values are damaged or sealed under a key that was not given: name that one in WEFT_MASTER_KEYS_OLD and come again; remove no key", report.Closed)
 	}
-	needed, err := listKeys(s.stdout, ring, report, uses)
+	needed, err := listKeys(s.stdout, ring, report)
 	if err == nil && needed {
 		s.note("A key is still needed: restart the processes that seal under it with WEFT_MASTER_KEY=the new key, then come again.")
 		return errQuiet
@@ -161,11 +157,11 @@ func tell(s *session, ring *seal.Keyring, report rotation.Report, uses []rotatio
 
 // listKeys prints a line for each key: how many processes seal under it, and
 // whether it can go.
-func listKeys(w io.Writer, ring *seal.Keyring, report rotation.Report, uses []rotation.Use) (needed bool, err error) {
+func listKeys(w io.Writer, ring *seal.Keyring, report rotation.Report) (needed bool, err error) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "KEY\tPROCESSES\tSTATE")
 	strange := 0 // processes that seal under a key that was not given
-	for _, use := range uses {
+	for _, use := range report.Uses {
 		if !slices.ContainsFunc(ring.Fingerprints(), use.Seals) {
 			strange++
 		}
@@ -175,7 +171,7 @@ func listKeys(w io.Writer, ring *seal.Keyring, report rotation.Report, uses []ro
 	}
 	for i, key := range ring.Fingerprints() {
 		processes := 0
-		for _, use := range uses {
+		for _, use := range report.Uses {
 			if use.Seals(key) {
 				processes++
 			}

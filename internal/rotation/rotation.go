@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// A page is read, and its old values are replaced, in batches that hold their
-	// locks for some milliseconds.
-	pageSize  = 500
-	batchSize = 100
+	// A page is read, and its old values are replaced, in a statement that holds its
+	// locks for some milliseconds. A value may have a megabyte: few fit into memory
+	// at once.
+	pageSize = 32
 
 	// maxPasses bounds the passes over the tables. The second finds what was
 	// written or locked during the first; more are needed only while a process
@@ -44,6 +44,10 @@ type Report struct {
 	Left   int      // still under an old key after the last pass: locked, or written meanwhile
 	Closed int      // that no key of the ring opens
 	First  []string // the places of the first of these
+	// Uses are the keys of the processes that ran when the last pass began, or when
+	// it ended: what one of them sealed under an old key behind the pass may be left,
+	// although the process is gone.
+	Uses []Use
 }
 
 // Done says that no value is left that was not sealed under the primary key.
@@ -61,6 +65,10 @@ type value struct {
 func Run(ctx context.Context, pool *pgxpool.Pool, ring *seal.Keyring, tell func(Progress)) (Report, error) {
 	var report Report
 	for pass := 1; ; pass++ {
+		before, err := Uses(ctx, pool)
+		if err != nil {
+			return report, err
+		}
 		report.Left, report.Closed, report.First = 0, 0, nil
 		for _, t := range tables {
 			if err := (&walk{table: t, pool: pool, ring: ring, tell: tell, report: &report}).run(ctx); err != nil {
@@ -68,7 +76,9 @@ func Run(ctx context.Context, pool *pgxpool.Pool, ring *seal.Keyring, tell func(
 			}
 		}
 		if report.Left == 0 || pass == maxPasses {
-			return report, nil
+			after, err := Uses(ctx, pool)
+			report.Uses = merged(before, after)
+			return report, err
 		}
 		select {
 		case <-ctx.Done():
@@ -128,16 +138,15 @@ func (w *walk) open(stale []value) (fresh []value) {
 }
 
 func (w *walk) replace(ctx context.Context, values []value) error {
-	for len(values) > 0 {
-		n := min(len(values), batchSize)
-		done, err := w.table.replace(ctx, w.pool, values[:n])
-		if err != nil {
-			return fmt.Errorf("replace sealed values of %s: %w", w.table.name, err)
-		}
-		w.progress.Sealed += int(done)
-		w.report.Sealed += int(done)
-		w.report.Left += n - int(done)
-		values = values[n:]
+	if len(values) == 0 {
+		return nil
 	}
+	done, err := w.table.replace(ctx, w.pool, values)
+	if err != nil {
+		return fmt.Errorf("replace sealed values of %s: %w", w.table.name, err)
+	}
+	w.progress.Sealed += int(done)
+	w.report.Sealed += int(done)
+	w.report.Left += len(values) - int(done)
 	return nil
 }

@@ -176,10 +176,13 @@ func TestMT07RotationWaitsForNobody(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "SELECT FROM callbacks WHERE execution_id = $1 FOR UPDATE", r.ids[7]); err != nil {
 		t.Fatal(err)
 	}
-	passes := 0
+	looked := 0
 	began := time.Now()
 	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), func(p rotation.Progress) {
-		if passes++; passes == 4 { // the end of the second pass: the others are done by now
+		if p.Table != "callbacks" {
+			return
+		}
+		if looked++; looked == 4 { // two pages: the end of the second pass, the others are done by now
 			if calls, secrets := r.under(t, old); calls != 0 || secrets != 1 {
 				t.Errorf("beside a locked row %d calls and %d secrets are under the old key", calls, secrets)
 			}
@@ -193,6 +196,65 @@ func TestMT07RotationWaitsForNobody(t *testing.T) {
 	}
 	if took := time.Since(began); took > 4*time.Second {
 		t.Errorf("it took %v beside a locked row", took)
+	}
+}
+
+// A process that seals under the old key ends while the last pass is under way:
+// what it accepted behind the pass is under that key, whoever runs afterwards.
+func TestMT07AProcessThatEndsDuringThePassStillCounts(t *testing.T) {
+	dsn := pgtest.DSN(t)
+	pool := open(t, dsn)
+	old, fresh := key("2025", 1), key("2026", 2)
+	r := fill(t, pool, ring(t, old), 3)
+	holder, err := rotation.Hold(t.Context(), dsn, ring(t, old, fresh), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), func(p rotation.Progress) {
+		if p.Table != "callbacks" {
+			return
+		}
+		late := sealed(t, ring(t, old, fresh), "late", execution.SealedAt(r.workspace, r.ids[0]))
+		if _, err := pool.Exec(t.Context(), "UPDATE component_executions SET call = $1 WHERE id = $2", late, r.ids[0]); err != nil {
+			t.Error(err)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		holder.Run(ended)
+		for uses, err := rotation.Uses(t.Context(), pool); err != nil || len(uses) > 0; uses, err = rotation.Uses(t.Context(), pool) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if err != nil || !report.Done() {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if calls, _ := r.under(t, old); calls != 1 {
+		t.Fatalf("%d calls are under the old key", calls)
+	}
+	if len(report.Uses) != 1 || !report.Uses[0].Seals(seal.Fingerprint(old.Secret)) {
+		t.Errorf("the old key is taken for unneeded: %+v", report.Uses)
+	}
+}
+
+// However large the values are, few are in memory at once.
+func TestRotationReadsFewValuesAtOnce(t *testing.T) {
+	pool := pgtest.DB(t)
+	old, fresh := key("2025", 1), key("2026", 2)
+	fill(t, pool, ring(t, old), 100)
+	last := rotation.Progress{}
+	_, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), func(p rotation.Progress) {
+		if p.Table != last.Table {
+			last = rotation.Progress{}
+		}
+		if n := p.Looked - last.Looked; n > 32 {
+			t.Errorf("%d values of %s were read at once", n, p.Table)
+		}
+		last = p
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -76,6 +76,17 @@ func Uses(ctx context.Context, pool postgres.DB) ([]Use, error) {
 	return uses, nil
 }
 
+// merged are the processes of both readings.
+func merged(before, after []Use) []Use {
+	all := slices.Clone(after)
+	for _, use := range before {
+		if !slices.ContainsFunc(after, func(other Use) bool { return other.pid == use.pid }) {
+			all = append(all, use)
+		}
+	}
+	return all
+}
+
 const (
 	beatEvery  = 5 * time.Second
 	beatWithin = 2 * time.Second
