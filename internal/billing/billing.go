@@ -41,6 +41,11 @@ type Load struct {
 	Waiting int
 }
 
+// LoadOf is the load of an account's counts.
+func LoadOf(live, parked, waiting int32) Load {
+	return Load{Live: int(live), Parked: int(parked), Waiting: int(waiting)}
+}
+
 // Active is what executes or is ready to.
 func (l Load) Active() int { return max(0, l.Live-l.Parked-l.Waiting) }
 
@@ -58,6 +63,7 @@ const (
 type posting struct {
 	kind      kind
 	reference string
+	repeats   bool          // the same may happen again: its id makes the reference its own
 	plan      credit.Amount // change of the pot, and so on
 	paid      credit.Amount
 	note      string
@@ -73,6 +79,9 @@ func post(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, p posting, at t
 	params := db.PostingInsertParams{
 		WorkspaceID: workspaceID, ID: id, Kind: string(p.kind), Reference: p.reference,
 		Plan: p.plan, Paid: p.paid, Granted: -p.paid, CreatedAt: at,
+	}
+	if p.repeats {
+		params.Reference += " " + id.String()
 	}
 	switch p.kind {
 	case kindRelease:

@@ -14,8 +14,9 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 )
 
-// largestGrant keeps sums of amounts far from the end of their range.
-const largestGrant = 1_000_000_000 * credit.Scale
+// largestAmount is the most that is granted at once, or agreed for a month. It keeps
+// sums of amounts far from the end of their range.
+const largestAmount = 1_000_000_000 * credit.Scale
 
 // Grant is an addition to the paid credits of a workspace. A negative amount takes
 // back.
@@ -30,7 +31,7 @@ type Grant struct {
 // once. Errors: CONFLICT when the reference gave another amount, INVALID_INPUT for
 // an amount that is not possible.
 func (b Books) Grant(ctx context.Context, conn postgres.DB, g Grant) (granted bool, err error) {
-	if g.Amount == 0 || g.Amount > largestGrant || g.Amount < -largestGrant {
+	if g.Amount == 0 || g.Amount > largestAmount || g.Amount < -largestAmount {
 		return false, fault.New(fault.InvalidInput, "An amount is not zero, and at most 1,000,000,000 credits.")
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
@@ -38,14 +39,14 @@ func (b Books) Grant(ctx context.Context, conn postgres.DB, g Grant) (granted bo
 		if err != nil {
 			return err
 		}
-		if have := accounts[g.WorkspaceID].Paid; have+g.Amount < 0 {
-			return fault.New(fault.InvalidInput, "The workspace has %s paid credits only.", have)
-		}
 		granted, err = post(ctx, tx, g.WorkspaceID, posting{kind: kindGrant, reference: g.Reference, paid: g.Amount, note: g.Note}, at)
 		if err != nil {
 			return err
 		}
 		if granted {
+			if have := accounts[g.WorkspaceID].Paid; have+g.Amount < 0 {
+				return fault.New(fault.InvalidInput, "The workspace has %s paid credits only.", have)
+			}
 			err := db.New().AccountGrant(ctx, tx, db.AccountGrantParams{WorkspaceID: g.WorkspaceID, Amount: g.Amount})
 			if err != nil {
 				return err

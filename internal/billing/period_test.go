@@ -1,6 +1,7 @@
 package billing_test
 
 import (
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/plan"
 )
 
@@ -140,11 +142,34 @@ func TestAPlanIsInForceAtOnceAndGivesItsQuarterOnce(t *testing.T) {
 	set(plan.Growth, nil, pots(50, 20))
 	set(plan.Starter, nil, pots(0, 20))
 	set(plan.Growth, nil, pots(0, 20)) // had it in this period
+	set(plan.Enterprise, new(credit.Credits(300)), pots(75, 20))
+	set(plan.Growth, nil, pots(50, 20)) // what is above the quarter goes every time
 	set(plan.Enterprise, new(credit.Credits(400)), pots(100, 20))
 	d.at("2026-11-23T00:00:00Z")
 	d.use(id, credit.Credits(40))
 	if got, want := d.account(id), pots(60, 60); got != want {
 		t.Errorf("after the next release the account has %s, want %s", got, want)
+	}
+}
+
+// An agreed amount that sums could not hold would fail every submit.
+func TestAnAgreedAmountHasABound(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, noon)
+	id := d.open("a", plan.Starter, credit.Credits(1))
+	most := credit.Credits(1_000_000_000)
+	for _, c := range []struct {
+		amount   credit.Amount
+		possible bool
+	}{{most, true}, {most + 1, false}, {math.MaxInt64, false}, {-1, false}} {
+		for _, p := range []billing.Plan{{Credits: &c.amount}, {UsageLimit: &c.amount}} {
+			p.WorkspaceID, p.Name = id, plan.Enterprise
+			err := d.books.SetPlan(t.Context(), d.pool, p)
+			if (err == nil) != c.possible || err != nil && fault.CodeOf(err) != fault.InvalidInput {
+				t.Errorf("%s: %v", c.amount, err)
+			}
+			d.use(id, 1)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
 )
@@ -25,8 +26,14 @@ type Plan struct {
 
 // SetPlan changes the plan of a workspace and its account's terms with it. More
 // plan credits are there at once, up to the present quarter; with fewer, what is
-// above the new quarter expires. Setting the same again moves nothing.
+// above the new quarter expires. Setting the same again moves nothing. Error:
+// INVALID_INPUT for an amount that is not possible.
 func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
+	for _, own := range []*credit.Amount{p.Credits, p.UsageLimit} {
+		if own != nil && (*own < 0 || *own > largestAmount) {
+			return fault.New(fault.InvalidInput, "Plan credits and a usage limit are at least 0, and at most 1,000,000,000 credits.")
+		}
+	}
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		accounts, at, err := b.lock(ctx, tx, p.WorkspaceID)
 		if err != nil {
@@ -70,8 +77,9 @@ func (p Plan) details() map[string]any {
 	return all
 }
 
-// change sets other terms within a period. The reference names period and terms,
-// so that going to and fro gives once.
+// change sets other terms within a period. The reference of a release names period
+// and terms, so that going to and fro gives once; what is above the new quarter is
+// taken back every time.
 func (a *account) change(name plan.Name, t terms) []posting {
 	before := a.Monthly
 	a.Monthly, a.UsageLimit = t.monthly, t.usageLimit
@@ -83,7 +91,7 @@ func (a *account) change(name plan.Name, t terms) []posting {
 		return []posting{{kind: kindRelease, reference: reference, plan: difference}}
 	case t.monthly < before && difference < 0:
 		a.Plan += difference
-		return []posting{{kind: kindExpiry, reference: reference, plan: difference}}
+		return []posting{{kind: kindExpiry, reference: reference, repeats: true, plan: difference}}
 	}
 	return nil
 }

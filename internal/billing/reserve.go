@@ -65,7 +65,7 @@ func (b Books) ReserveTx(ctx context.Context, tx pgx.Tx, wants []Want) (map[uuid
 	}
 	loads := make(map[uuid.UUID]Load, len(rows))
 	for _, row := range rows {
-		loads[row.WorkspaceID] = Load{Live: int(row.Live), Parked: int(row.Parked), Waiting: int(row.Waiting)}
+		loads[row.WorkspaceID] = LoadOf(row.Live, row.Parked, row.Waiting)
 	}
 	return loads, nil
 }
@@ -96,7 +96,7 @@ func (b Books) DecideTx(ctx context.Context, tx pgx.Tx, wants []Want) (refusals 
 	}
 	loads = make(map[uuid.UUID]Load, len(asked))
 	for id, p := range asked {
-		loads[id] = Load{Live: int(accounts[id].Live), Parked: int(accounts[id].Parked), Waiting: int(accounts[id].Waiting)}
+		loads[id] = LoadOf(accounts[id].Live, accounts[id].Parked, accounts[id].Waiting)
 		if p.Count == 0 {
 			continue
 		}

@@ -51,7 +51,7 @@ func (b Books) SettleTx(ctx context.Context, tx pgx.Tx, charges []Charge) (map[u
 	}
 	loads := make(map[uuid.UUID]Load, len(rows))
 	for _, row := range rows {
-		loads[row.WorkspaceID] = Load{Live: int(row.Live), Parked: int(row.Parked), Waiting: int(row.Waiting)}
+		loads[row.WorkspaceID] = LoadOf(row.Live, row.Parked, row.Waiting)
 	}
 	var over []uuid.UUID
 	for _, id := range p.WorkspaceIds {

@@ -111,7 +111,11 @@ func (c *adminPlanSet) Run(s *session) error {
 	if p.WorkspaceID, err = findWorkspace(s.ctx, pool, c.Workspace); err != nil {
 		return err
 	}
-	if err := (billing.Books{}).SetPlan(s.ctx, pool, p); err != nil {
+	err = billing.Books{}.SetPlan(s.ctx, pool, p)
+	if failure, ok := errors.AsType[*fault.Error](err); ok {
+		return errors.New(failure.Message)
+	}
+	if err != nil {
 		return err
 	}
 	s.note("Workspace %s is on the plan %s.", c.Workspace, c.Plan)

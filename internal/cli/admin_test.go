@@ -25,6 +25,7 @@ func TestAdminGrantsCreditsSetsPlansAndTheAuditProvesThem(t *testing.T) {
 	run(t, environ, "", "admin", "plan", "set", "shop", "gold").check(t, 2, "", "gold")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=0").check(t, 1, "", "at least 1")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--limit=-1").check(t, 1, "", "not a number of credits")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--limit=9223372036854").check(t, 1, "", "at most 1,000,000,000 credits")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=50", "--rph=9000", "--credits=400", "--limit=1000.5").check(t, 0, "", "is on the plan enterprise")
 
 	conn, err := pgx.Connect(t.Context(), dsn)

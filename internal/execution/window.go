@@ -257,9 +257,7 @@ func (s *Sweeper) unpark(ctx context.Context) (released int, err error) {
 			if err != nil {
 				return fmt.Errorf("count paused executions: %w", err)
 			}
-			next, err = r.releaseTx(ctx, tx, map[uuid.UUID]billing.Load{
-				id: {Live: int(row.Live), Parked: int(row.Parked), Waiting: int(row.Waiting)},
-			})
+			next, err = r.releaseTx(ctx, tx, map[uuid.UUID]billing.Load{id: billing.LoadOf(row.Live, row.Parked, row.Waiting)})
 			return err
 		})
 		if err != nil {

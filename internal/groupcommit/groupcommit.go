@@ -7,6 +7,7 @@
 package groupcommit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,14 +60,12 @@ func (o Options[In]) withDefaults() Options[In] {
 	if o.Weigh == nil {
 		o.Weigh = func(In) int { return 0 }
 	}
-	for value, otherwise := range map[*int]int{&o.Flushers: 1, &o.Max: 128, &o.MaxBytes: 8 << 20, &o.MaxQueue: 64 << 20, &o.MaxWait: 10_000} {
-		if *value <= 0 {
-			*value = otherwise
-		}
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = 10 * time.Second
-	}
+	o.Flushers = cmp.Or(o.Flushers, 1)
+	o.Max = cmp.Or(o.Max, 128)
+	o.MaxBytes = cmp.Or(o.MaxBytes, 8<<20)
+	o.MaxQueue = cmp.Or(o.MaxQueue, 64<<20)
+	o.MaxWait = cmp.Or(o.MaxWait, 10_000)
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	return o
 }
 
