@@ -160,7 +160,7 @@ LIMIT @max_rows;
 -- them back: the job is gone or finished, or it was fetched by a process that
 -- then did not start the execution. What is parked has a job that is pending, and
 -- nothing else has.
-SELECT e.workspace_id, e.id, e.job_id, e.parked
+SELECT e.workspace_id, e.id, e.epoch, e.job_id, e.parked
 FROM component_executions e
 LEFT JOIN river.river_job j ON j.id = e.job_id
 WHERE e.finished_at IS NULL AND e.worker_id IS NULL AND e.updated_at < now() - @grace::interval
@@ -174,8 +174,9 @@ LIMIT @max_rows;
 
 -- name: ExecutionRequeue :one
 -- Frees an execution from a lost worker or a lost job and binds it to a new
--- job. Compare-and-set on the job: of two sweeps one wins, and a late worker is
--- fenced off by the epoch. A cut-off attempt goes on with its number, and with
+-- job. Compare-and-set on the job and the epoch that the caller saw: of two sweeps
+-- one wins, an execution that has begun anew since is left alone, and a late worker
+-- is fenced off by the next epoch. A cut-off attempt goes on with its number, and with
 -- its whole time unless it was waiting.
 UPDATE component_executions SET
     worker_id  = NULL,
@@ -185,7 +186,7 @@ UPDATE component_executions SET
     epoch      = epoch + 1,
     job_id     = @new_job_id,
     updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = @workspace_id AND id = @id AND job_id = @old_job_id AND finished_at IS NULL
+WHERE workspace_id = @workspace_id AND id = @id AND epoch = @epoch AND job_id = @old_job_id AND finished_at IS NULL
   AND worker_id IS NOT DISTINCT FROM sqlc.narg('worker_id')::integer
 RETURNING epoch;
 
@@ -230,9 +231,9 @@ LIMIT @max_rows;
 -- name: ExecutionRelease :many
 -- Lets the oldest parked executions of a workspace go: the first few begin at once
 -- with this worker, with their jobs as the safety net, the others are made
--- available to the queue. The caller holds the account's lock, so nobody else
--- releases them. Naming parked once more, or pending, would make the
--- planner walk all that is.
+-- available to the queue, and their calls stay where they are. The caller holds the
+-- account's lock, so nobody else releases them. Naming parked once more, or
+-- pending, would make the planner walk all that is.
 WITH oldest AS (
     SELECT o.workspace_id, o.id, row_number() OVER (ORDER BY o.id) <= @here::integer AS here
     FROM (SELECT p.workspace_id, p.id FROM component_executions p WHERE p.workspace_id = @workspace_id AND p.parked
@@ -248,7 +249,7 @@ WITH oldest AS (
         updated_at         = GREATEST(e.updated_at, now())
     FROM oldest o
     WHERE e.workspace_id = o.workspace_id AND e.id = o.id AND e.status = 'CREATED'
-    RETURNING e.id, e.module, e.call, e.attempts, e.epoch, e.job_id, e.traceparent, e.created_at, o.here
+    RETURNING e.id, e.module, CASE WHEN o.here THEN e.call END::bytea AS call, e.attempts, e.epoch, e.job_id, e.traceparent, e.created_at, o.here
 ), due AS (
     UPDATE river.river_job j SET
         state        = CASE WHEN r.here THEN 'scheduled' ELSE 'available' END::river.river_job_state,

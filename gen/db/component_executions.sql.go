@@ -566,7 +566,7 @@ func (q *Queries) ExecutionListSealed(ctx context.Context, db DBTX, arg Executio
 }
 
 const executionListStranded = `-- name: ExecutionListStranded :many
-SELECT e.workspace_id, e.id, e.job_id, e.parked
+SELECT e.workspace_id, e.id, e.epoch, e.job_id, e.parked
 FROM component_executions e
 LEFT JOIN river.river_job j ON j.id = e.job_id
 WHERE e.finished_at IS NULL AND e.worker_id IS NULL AND e.updated_at < now() - $1::interval
@@ -587,6 +587,7 @@ type ExecutionListStrandedParams struct {
 type ExecutionListStrandedRow struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
+	Epoch       int32
 	JobID       int64
 	Parked      bool
 }
@@ -607,6 +608,7 @@ func (q *Queries) ExecutionListStranded(ctx context.Context, db DBTX, arg Execut
 		if err := rows.Scan(
 			&i.WorkspaceID,
 			&i.ID,
+			&i.Epoch,
 			&i.JobID,
 			&i.Parked,
 		); err != nil {
@@ -682,7 +684,7 @@ WITH oldest AS (
         updated_at         = GREATEST(e.updated_at, now())
     FROM oldest o
     WHERE e.workspace_id = o.workspace_id AND e.id = o.id AND e.status = 'CREATED'
-    RETURNING e.id, e.module, e.call, e.attempts, e.epoch, e.job_id, e.traceparent, e.created_at, o.here
+    RETURNING e.id, e.module, CASE WHEN o.here THEN e.call END::bytea AS call, e.attempts, e.epoch, e.job_id, e.traceparent, e.created_at, o.here
 ), due AS (
     UPDATE river.river_job j SET
         state        = CASE WHEN r.here THEN 'scheduled' ELSE 'available' END::river.river_job_state,
@@ -720,9 +722,9 @@ type ExecutionReleaseRow struct {
 
 // Lets the oldest parked executions of a workspace go: the first few begin at once
 // with this worker, with their jobs as the safety net, the others are made
-// available to the queue. The caller holds the account's lock, so nobody else
-// releases them. Naming parked once more, or pending, would make the
-// planner walk all that is.
+// available to the queue, and their calls stay where they are. The caller holds the
+// account's lock, so nobody else releases them. Naming parked once more, or
+// pending, would make the planner walk all that is.
 func (q *Queries) ExecutionRelease(ctx context.Context, db DBTX, arg ExecutionReleaseParams) ([]ExecutionReleaseRow, error) {
 	rows, err := db.Query(ctx, executionRelease,
 		arg.Here,
@@ -769,8 +771,8 @@ UPDATE component_executions SET
     epoch      = epoch + 1,
     job_id     = $2,
     updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = $3 AND id = $4 AND job_id = $5 AND finished_at IS NULL
-  AND worker_id IS NOT DISTINCT FROM $6::integer
+WHERE workspace_id = $3 AND id = $4 AND epoch = $5 AND job_id = $6 AND finished_at IS NULL
+  AND worker_id IS NOT DISTINCT FROM $7::integer
 RETURNING epoch
 `
 
@@ -779,13 +781,15 @@ type ExecutionRequeueParams struct {
 	NewJobID    int64
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
+	Epoch       int32
 	OldJobID    int64
 	WorkerID    *int32
 }
 
 // Frees an execution from a lost worker or a lost job and binds it to a new
-// job. Compare-and-set on the job: of two sweeps one wins, and a late worker is
-// fenced off by the epoch. A cut-off attempt goes on with its number, and with
+// job. Compare-and-set on the job and the epoch that the caller saw: of two sweeps
+// one wins, an execution that has begun anew since is left alone, and a late worker
+// is fenced off by the next epoch. A cut-off attempt goes on with its number, and with
 // its whole time unless it was waiting.
 func (q *Queries) ExecutionRequeue(ctx context.Context, db DBTX, arg ExecutionRequeueParams) (int32, error) {
 	row := db.QueryRow(ctx, executionRequeue,
@@ -793,6 +797,7 @@ func (q *Queries) ExecutionRequeue(ctx context.Context, db DBTX, arg ExecutionRe
 		arg.NewJobID,
 		arg.WorkspaceID,
 		arg.ID,
+		arg.Epoch,
 		arg.OldJobID,
 		arg.WorkerID,
 	)

@@ -60,7 +60,9 @@ func (r *Runner) rescue(ctx context.Context, row db.ExecutionListOfWorkersRow) e
 		end = errQuarantined
 	default:
 		r.Metrics.Rescued("again")
-		return r.requeue(ctx, requeue{key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, job: row.JobID, worker: row.WorkerID, crashed: true})
+		return r.requeue(ctx, requeue{
+			key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch, job: row.JobID, worker: row.WorkerID, crashed: true,
+		})
 	}
 	f, err := failed(row.WorkspaceID, row.ID, row.Epoch, int(row.Attempt), end)
 	if err != nil {
@@ -76,6 +78,7 @@ func (r *Runner) rescue(ctx context.Context, row db.ExecutionListOfWorkersRow) e
 // requeue frees an execution: from a worker, or from a job that brings nothing.
 type requeue struct {
 	key     notify.Key
+	epoch   int32  // that the row was seen in
 	job     int64  // that it is bound to
 	worker  *int32 // that has it; nil: none
 	parked  bool   // and waits for others of its workspace to end
@@ -92,7 +95,7 @@ func (r *Runner) requeue(ctx context.Context, p requeue) error {
 			return err
 		}
 		_, err = q.ExecutionRequeue(ctx, tx, db.ExecutionRequeueParams{
-			WorkspaceID: p.key.WorkspaceID, ID: p.key.ID, OldJobID: p.job, NewJobID: job.Job.ID,
+			WorkspaceID: p.key.WorkspaceID, ID: p.key.ID, Epoch: p.epoch, OldJobID: p.job, NewJobID: job.Job.ID,
 			WorkerID: p.worker, Crashed: p.crashed,
 		})
 		if err != nil {

@@ -77,7 +77,7 @@ func (r *Runner) giveUp(worker int32, id uuid.UUID, err error) {
 	if worker == 0 {
 		return
 	}
-	r.hand.put(id, false, err)
+	r.hand.put(id, 0, err)
 	r.free()
 }
 
@@ -114,7 +114,7 @@ func (r *Runner) start(ctx context.Context, row db.ExecutionStartManyRow) {
 		defer cancel()
 		defer context.AfterFunc(r.ctx, cancel)()
 		_, err := r.turn(ctx, row, true)
-		r.hand.put(row.ID, true, err)
+		r.hand.put(row.ID, row.Epoch, err)
 		if err != nil {
 			r.log.ErrorContext(ctx, "execution could not be settled", "execution_id", row.ID, "error", err)
 		}
@@ -225,7 +225,10 @@ func (r *Runner) interrupted(ctx context.Context, row db.ExecutionStartManyRow, 
 	if rule == component.RepeatUnsafe {
 		return 0, r.fail(ctx, row, errWorkerLost)
 	}
-	return r.pause(ctx, row, pause{delay: time.Millisecond, continuing: true, restart: true, local: local})
+	// A wait goes on where it was, within the time that it has left.
+	return r.pause(ctx, row, pause{
+		delay: time.Millisecond, continuing: true, restart: row.WaitState == nil, state: row.WaitState, local: local,
+	})
 }
 
 // errWorkerLost ends an execution whose attempt was cut off and may not be
@@ -278,7 +281,9 @@ type pause struct {
 func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p pause) (time.Duration, error) {
 	q := db.New()
 	var paused db.ExecutionPauseRow
+	tries := 0
 	write := func(ctx context.Context) error {
+		tries++
 		return pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
 			paused, err = q.ExecutionPause(ctx, tx, db.ExecutionPauseParams{
 				WorkspaceID: row.WorkspaceID, ID: row.ID, Epoch: row.Epoch,
@@ -291,6 +296,9 @@ func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p paus
 		})
 	}
 	err := r.persist(ctx, write)
+	if postgres.NotFound(err) && tries > 1 {
+		return p.delay, nil // the first try may have done it, and only its answer was lost
+	}
 	if postgres.NotFound(err) {
 		return 0, nil // taken over: the epoch is another's
 	}

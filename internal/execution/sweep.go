@@ -157,7 +157,7 @@ func (s *Sweeper) reconcile(ctx context.Context) (brought int, err error) {
 	}
 	ids := make([]uuid.UUID, 0, len(rows))
 	for _, row := range rows {
-		err := r.requeue(ctx, requeue{key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, job: row.JobID, parked: row.Parked})
+		err := r.requeue(ctx, requeue{key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch, job: row.JobID, parked: row.Parked})
 		if err != nil {
 			return brought, err
 		}

@@ -46,7 +46,7 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	r.hand.take(key.ID)
 	row, err := r.starts.Do(ctx, begin{key: key, jobID: job.ID, worker: worker})
 	if err != nil || row == nil {
-		r.hand.put(key.ID, false, err)
+		r.hand.put(key.ID, 0, err)
 	}
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	}
 	r.Hub.Publish(notify.Change{Key: key})
 	again, err := r.turn(ctx, *row, false)
-	r.hand.put(key.ID, true, err)
+	r.hand.put(key.ID, row.Epoch, err)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,11 @@ func (r *Runner) flushStarts(ctx context.Context, items []begin) ([]*db.Executio
 	}
 	answers := make([]*db.ExecutionStartManyRow, len(items))
 	for i, b := range items {
-		answers[i] = started[b.key.ID]
+		// Two jobs of one execution may meet here, when one of them was given up.
+		if row := started[b.key.ID]; row != nil && row.JobID == b.jobID {
+			answers[i] = row
+			delete(started, b.key.ID)
+		}
 	}
 	return answers, nil
 }

@@ -20,7 +20,15 @@ var (
 	ErrClosed = errors.New("group commit is closed")
 	// ErrFull is the answer to an item that finds too many others before it.
 	ErrFull = errors.New("group commit is full")
+
+	errWithdrawn = errors.New("taken back before it was on its way")
 )
+
+// Unwritten reports whether err, of Do, says that the item was not written. Of any
+// other error nobody knows: the commit may have come through.
+func Unwritten(err error) bool {
+	return errors.Is(err, ErrClosed) || errors.Is(err, ErrFull) || errors.Is(err, errWithdrawn)
+}
 
 // Group merges items of type In, each answered by an Out.
 type Group[In, Out any] struct {
@@ -91,7 +99,7 @@ func (g *Group[In, Out]) Do(ctx context.Context, in In) (Out, error) {
 	case <-ctx.Done():
 	}
 	if g.withdraw(own) {
-		return own.out, ctx.Err()
+		return own.out, fmt.Errorf("%w: %w", errWithdrawn, ctx.Err())
 	}
 	<-own.done
 	return own.out, own.err

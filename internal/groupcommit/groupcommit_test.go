@@ -109,7 +109,7 @@ func TestAnItemWhoseCallerLeavesBeforeItsCommitIsNotWritten(t *testing.T) {
 		synctest.Wait()
 		ctx, leave := context.WithCancel(t.Context())
 		wg.Go(func() {
-			if _, err := g.Do(ctx, 2); !errors.Is(err, context.Canceled) {
+			if _, err := g.Do(ctx, 2); !errors.Is(err, context.Canceled) || !Unwritten(err) {
 				t.Errorf("the caller who left was told %v", err)
 			}
 		})

@@ -2,12 +2,15 @@ package execution
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/groupcommit"
 	"github.com/weft-automation/weft/internal/notify"
 )
 
@@ -24,54 +27,70 @@ const (
 // is one whose commit came through although its answer was lost.
 type hand struct {
 	mu    sync.Mutex
-	held  map[uuid.UUID]int
-	lost  map[uuid.UUID]struct{} // ran here, and their result could not be written
-	doubt time.Time              // until when rows that are not in hand may turn up
+	taken map[uuid.UUID]int
+	lost  map[uuid.UUID]int32 // the epochs that ran here and whose result could not be written
+	doubt time.Time           // until when rows that are not in hand may turn up; zero: they may not
 }
 
 func newHand() *hand {
-	return &hand{held: map[uuid.UUID]int{}, lost: map[uuid.UUID]struct{}{}}
+	return &hand{taken: map[uuid.UUID]int{}, lost: map[uuid.UUID]int32{}}
 }
 
 func (h *hand) take(id uuid.UUID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.held[id]++
+	h.taken[id]++
 }
 
-// put ends a take. err is why what was to be written may or may not be.
-func (h *hand) put(id uuid.UUID, ran bool, err error) {
+// put ends a take. ran is the epoch of the turn that ran, 0 when none did; err is
+// why what was to be written may or may not be.
+func (h *hand) put(id uuid.UUID, ran int32, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.held[id]--; h.held[id] <= 0 {
-		delete(h.held, id)
+	if h.taken[id]--; h.taken[id] <= 0 {
+		delete(h.taken, id)
 	}
 	if err == nil {
 		return
 	}
-	h.doubt = time.Now().Add(doubtLasts)
-	if ran {
-		h.lost[id] = struct{}{}
+	if ran > 0 {
+		h.lost[id] = ran
+	} else if unwritten(err) {
+		return
 	}
+	h.doubt = time.Now().Add(doubtLasts)
+}
+
+// unwritten reports whether err says that nothing can have been written: it never
+// left the queue of writes, or the database was left as it was on purpose.
+func unwritten(err error) bool {
+	_, refused := errors.AsType[*fault.Error](err)
+	return refused || groupcommit.Unwritten(err)
 }
 
 func (h *hand) doubtful() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return time.Now().Before(h.doubt)
+	return !h.doubt.IsZero()
 }
 
-func (h *hand) holds(id uuid.UUID) (held, lost bool) {
+// looked ends the doubt when a look that began then, and went well, came after
+// all that could still turn up.
+func (h *hand) looked(began time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, lost = h.lost[id]
-	return h.held[id] > 0, lost
+	if began.After(h.doubt) {
+		h.doubt = time.Time{}
+		clear(h.lost)
+	}
 }
 
-func (h *hand) forget(id uuid.UUID) {
+// of says whether an execution is in hand, and whether it ran here in that epoch
+// and its result was lost.
+func (h *hand) of(id uuid.UUID, epoch int32) (inHand, ran bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.lost, id)
+	return h.taken[id] > 0, h.lost[id] == epoch
 }
 
 // Reclaim looks until ctx ends for executions that the database gave to this
@@ -90,9 +109,12 @@ func (r *Runner) Reclaim(ctx context.Context) {
 		if !alive || !r.hand.doubtful() || r.quarantined() != nil {
 			continue
 		}
+		began := time.Now()
 		done, err := r.rescueOf(ctx, []int32{worker}, reclaimAfter, r.reclaim)
 		r.Metrics.Swept("lost_answers", done, err)
-		if err != nil && ctx.Err() == nil {
+		if err == nil {
+			r.hand.looked(began)
+		} else if ctx.Err() == nil {
 			r.log.WarnContext(ctx, "executions with lost answers were not reclaimed", "error", err)
 		}
 	}
@@ -102,16 +124,14 @@ func (r *Runner) Reclaim(ctx context.Context) {
 // on; lost after its run it is as if the worker had died; else it never began,
 // and may begin whatever its repeat rule.
 func (r *Runner) reclaim(ctx context.Context, row db.ExecutionListOfWorkersRow) error {
-	held, lost := r.hand.holds(row.ID)
-	if held {
+	inHand, ran := r.hand.of(row.ID, row.Epoch)
+	switch {
+	case inHand:
 		return nil
+	case ran:
+		return r.rescue(ctx, row)
 	}
-	if !lost {
-		return r.requeue(ctx, requeue{key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, job: row.JobID, worker: row.WorkerID})
-	}
-	err := r.rescue(ctx, row)
-	if err == nil {
-		r.hand.forget(row.ID)
-	}
-	return err
+	return r.requeue(ctx, requeue{
+		key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch, job: row.JobID, worker: row.WorkerID,
+	})
 }
