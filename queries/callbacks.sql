@@ -145,13 +145,15 @@ WHERE workspace_id = @workspace_id AND execution_id = @execution_id
 -- name: CallbackEraseSecrets :execrows
 -- Erases secrets that no delivery needs any more: some time after the delivery,
 -- and in any case long after the end. Ids are UUIDv7, so the bounds of time are
--- bounds of ids.
+-- bounds of ids. The state stands outside too: a replay may have begun while this
+-- waited for the row.
 UPDATE callbacks c SET sealed = NULL
 FROM (SELECT s.workspace_id, s.execution_id FROM callbacks s
       WHERE s.sealed IS NOT NULL AND s.execution_id < @recent::uuid AND s.state IN ('DELIVERED', 'EXHAUSTED')
         AND (s.delivered_at < now() - @after_delivery::interval OR s.execution_id < @old::uuid)
       ORDER BY s.execution_id LIMIT @max_rows) AS gone
-WHERE c.workspace_id = gone.workspace_id AND c.execution_id = gone.execution_id;
+WHERE c.workspace_id = gone.workspace_id AND c.execution_id = gone.execution_id
+  AND c.state IN ('DELIVERED', 'EXHAUSTED') AND (c.delivered_at < now() - @after_delivery::interval OR c.execution_id < @old::uuid);
 
 -- name: CallbackListSealed :many
 -- A page of the callbacks that hold secrets in the order of their ids, each with

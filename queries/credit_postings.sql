@@ -10,9 +10,11 @@ SELECT paid FROM credit_postings WHERE workspace_id = @workspace_id AND kind = @
 
 -- name: PostingList :many
 -- The statement: newest first, after the cursor. Ids are UUIDv7, so they order by
--- time; the days are those of created_at.
+-- time; the days are those of created_at. The clocks of both are different ones: with
+-- a day to spare the ids bound how much is walked.
 SELECT * FROM credit_postings
 WHERE workspace_id = @workspace_id AND id < @before AND created_at >= @since::timestamptz AND created_at < @until::timestamptz
+  AND id < least_id(sqlc.arg('until')::timestamptz + interval '1 day') AND id >= least_id(sqlc.arg('since')::timestamptz - interval '1 day')
 ORDER BY id DESC
 LIMIT @max_rows;
 

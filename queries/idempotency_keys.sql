@@ -15,6 +15,8 @@ ON CONFLICT (workspace_id, operation, path, key) DO UPDATE
 SET body_hash = excluded.body_hash, resource_id = excluded.resource_id, created_at = now();
 
 -- name: IdempotencyDeleteExpired :execrows
-DELETE FROM idempotency_keys WHERE (workspace_id, operation, path, key) IN (
+-- The age stands outside too: a key that was used anew while this waited for its row
+-- is looked at once more, and is not old then.
+DELETE FROM idempotency_keys d WHERE d.created_at < now() - interval '24 hours' AND (d.workspace_id, d.operation, d.path, d.key) IN (
     SELECT k.workspace_id, k.operation, k.path, k.key FROM idempotency_keys k
     WHERE k.created_at < now() - interval '24 hours' LIMIT 5000);

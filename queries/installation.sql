@@ -17,6 +17,13 @@ WHERE one AND quarantined_at IS NULL AND place = place_of_database() AND timelin
 -- what happened.
 UPDATE installation SET quarantined_at = now(), reason = @reason WHERE one AND quarantined_at IS NULL;
 
+-- name: InstallationSuspect :execrows
+-- Begins a quarantine on the strength of what was read, unless that holds no more: an
+-- operator may have released the database since.
+UPDATE installation SET quarantined_at = now(), reason = @reason
+WHERE one AND quarantined_at IS NULL AND place = @place AND timeline = @timeline
+  AND released_at IS NOT DISTINCT FROM sqlc.narg('released_at')::timestamptz;
+
 -- name: InstallationFollow :execrows
 -- Takes a new timeline for that of a standby which was promoted and has all of the
 -- past that the caller has seen.

@@ -15,27 +15,29 @@ import (
 const callbackEraseSecrets = `-- name: CallbackEraseSecrets :execrows
 UPDATE callbacks c SET sealed = NULL
 FROM (SELECT s.workspace_id, s.execution_id FROM callbacks s
-      WHERE s.sealed IS NOT NULL AND s.execution_id < $1::uuid AND s.state IN ('DELIVERED', 'EXHAUSTED')
-        AND (s.delivered_at < now() - $2::interval OR s.execution_id < $3::uuid)
+      WHERE s.sealed IS NOT NULL AND s.execution_id < $3::uuid AND s.state IN ('DELIVERED', 'EXHAUSTED')
+        AND (s.delivered_at < now() - $1::interval OR s.execution_id < $2::uuid)
       ORDER BY s.execution_id LIMIT $4) AS gone
 WHERE c.workspace_id = gone.workspace_id AND c.execution_id = gone.execution_id
+  AND c.state IN ('DELIVERED', 'EXHAUSTED') AND (c.delivered_at < now() - $1::interval OR c.execution_id < $2::uuid)
 `
 
 type CallbackEraseSecretsParams struct {
-	Recent        uuid.UUID
 	AfterDelivery time.Duration
 	Old           uuid.UUID
+	Recent        uuid.UUID
 	MaxRows       int32
 }
 
 // Erases secrets that no delivery needs any more: some time after the delivery,
 // and in any case long after the end. Ids are UUIDv7, so the bounds of time are
-// bounds of ids.
+// bounds of ids. The state stands outside too: a replay may have begun while this
+// waited for the row.
 func (q *Queries) CallbackEraseSecrets(ctx context.Context, db DBTX, arg CallbackEraseSecretsParams) (int64, error) {
 	result, err := db.Exec(ctx, callbackEraseSecrets,
-		arg.Recent,
 		arg.AfterDelivery,
 		arg.Old,
+		arg.Recent,
 		arg.MaxRows,
 	)
 	if err != nil {

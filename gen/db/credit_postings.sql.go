@@ -130,6 +130,7 @@ func (q *Queries) PostingInsert(ctx context.Context, db DBTX, arg PostingInsertP
 const postingList = `-- name: PostingList :many
 SELECT workspace_id, id, kind, reference, plan, paid, allowance, usage, granted, released, expired, note, created_at FROM credit_postings
 WHERE workspace_id = $1 AND id < $2 AND created_at >= $3::timestamptz AND created_at < $4::timestamptz
+  AND id < least_id($4::timestamptz + interval '1 day') AND id >= least_id($3::timestamptz - interval '1 day')
 ORDER BY id DESC
 LIMIT $5
 `
@@ -143,7 +144,8 @@ type PostingListParams struct {
 }
 
 // The statement: newest first, after the cursor. Ids are UUIDv7, so they order by
-// time; the days are those of created_at.
+// time; the days are those of created_at. The clocks of both are different ones: with
+// a day to spare the ids bound how much is walked.
 func (q *Queries) PostingList(ctx context.Context, db DBTX, arg PostingListParams) ([]CreditPosting, error) {
 	rows, err := db.Query(ctx, postingList,
 		arg.WorkspaceID,

@@ -12,11 +12,13 @@ import (
 )
 
 const idempotencyDeleteExpired = `-- name: IdempotencyDeleteExpired :execrows
-DELETE FROM idempotency_keys WHERE (workspace_id, operation, path, key) IN (
+DELETE FROM idempotency_keys d WHERE d.created_at < now() - interval '24 hours' AND (d.workspace_id, d.operation, d.path, d.key) IN (
     SELECT k.workspace_id, k.operation, k.path, k.key FROM idempotency_keys k
     WHERE k.created_at < now() - interval '24 hours' LIMIT 5000)
 `
 
+// The age stands outside too: a key that was used anew while this waited for its row
+// is looked at once more, and is not old then.
 func (q *Queries) IdempotencyDeleteExpired(ctx context.Context, db DBTX) (int64, error) {
 	result, err := db.Exec(ctx, idempotencyDeleteExpired)
 	if err != nil {

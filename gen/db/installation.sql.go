@@ -114,6 +114,34 @@ func (q *Queries) InstallationRelease(ctx context.Context, db DBTX) (int64, erro
 	return result.RowsAffected(), nil
 }
 
+const installationSuspect = `-- name: InstallationSuspect :execrows
+UPDATE installation SET quarantined_at = now(), reason = $1
+WHERE one AND quarantined_at IS NULL AND place = $2 AND timeline = $3
+  AND released_at IS NOT DISTINCT FROM $4::timestamptz
+`
+
+type InstallationSuspectParams struct {
+	Reason     *string
+	Place      string
+	Timeline   int32
+	ReleasedAt *time.Time
+}
+
+// Begins a quarantine on the strength of what was read, unless that holds no more: an
+// operator may have released the database since.
+func (q *Queries) InstallationSuspect(ctx context.Context, db DBTX, arg InstallationSuspectParams) (int64, error) {
+	result, err := db.Exec(ctx, installationSuspect,
+		arg.Reason,
+		arg.Place,
+		arg.Timeline,
+		arg.ReleasedAt,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const installationUndone = `-- name: InstallationUndone :one
 SELECT (SELECT count(*) FROM component_executions e WHERE e.finished_at IS NULL) AS executions,
        (SELECT count(*) FROM component_executions e

@@ -1,12 +1,15 @@
 package billing_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -227,5 +230,67 @@ func TestLE06PostingsCannotBeChangedUnderEitherRole(t *testing.T) {
 			}
 		}
 		pool.Close()
+	}
+}
+
+// explained notes the plans of what is asked.
+type explained struct {
+	postgres.DB
+	t     *testing.T
+	plans []string
+}
+
+func (e *explained) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	rows, err := e.DB.Query(ctx, "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) "+sql, args...)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.plans = append(e.plans, strings.Join(lines, "\n"))
+	return e.DB.Query(ctx, sql, args...)
+}
+
+// However much came later, an old statement does not walk it.
+func TestAStatementWalksItsDaysOnly(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, noon)
+	id := uuid.New()
+	_, err := d.pool.Exec(t.Context(), `INSERT INTO credit_postings (workspace_id, id, kind, reference, paid, granted, created_at)
+		SELECT $1, least_id(at), 'GRANT', at::text, 1, -1, at FROM generate_series('2026-01-01Z'::timestamptz, '2026-10-31Z', '1 hour') at`, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	days := func(from, to string) billing.Statement {
+		s := billing.Statement{WorkspaceID: id}
+		for day, text := range map[*time.Time]string{&s.From: from, &s.To: to} {
+			if text == "" {
+				continue
+			}
+			if *day, err = time.Parse(time.DateOnly, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s
+	}
+	for _, c := range []struct {
+		from, to string
+		lines    int
+	}{
+		{"2026-03-02", "2026-03-03", 48}, {"2026-03-02", "2026-03-02", 24}, {"", "2026-01-01", 24}, {"2026-10-30", "", 25},
+		{"0001-01-01", "9999-12-31", 100}, {"0001-01-02", "1969-12-31", 0},
+	} {
+		e := &explained{DB: d.pool, t: t}
+		page, err := billing.Reader{DB: e}.Page(t.Context(), days(c.from, c.to), 100, "")
+		if err != nil || len(page.Data) != c.lines {
+			t.Errorf("%s to %s: %d lines, %v", c.from, c.to, len(page.Data), err)
+		}
+		_, after, _ := strings.Cut(e.plans[0], "Rows Removed by Filter: ")
+		line, _, _ := strings.Cut(after, "\n")
+		if removed, _ := strconv.Atoi(line); removed > 48 {
+			t.Errorf("%s to %s walks %d others:\n%s", c.from, c.to, removed, e.plans[0])
+		}
 	}
 }

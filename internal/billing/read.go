@@ -52,13 +52,22 @@ type Statement struct {
 	From, To    time.Time // To is the last day
 }
 
+// The days that a posting can be of: ids hold no earlier time, and no date a later.
+var (
+	firstDay = time.Date(1970, 1, 2, 0, 0, 0, 0, time.UTC)
+	lastDay  = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
 func (s Statement) params(before uuid.UUID, rows int) db.PostingListParams {
-	p := db.PostingListParams{WorkspaceID: s.WorkspaceID, Before: before, Since: s.From, Until: s.To.AddDate(0, 0, 1), MaxRows: int32(rows)}
-	if s.From.IsZero() {
-		p.Since = time.Unix(0, 0)
+	p := db.PostingListParams{WorkspaceID: s.WorkspaceID, Before: before, Since: firstDay, Until: lastDay, MaxRows: int32(rows)}
+	if s.From.After(firstDay) {
+		p.Since = s.From
 	}
-	if s.To.IsZero() {
-		p.Until = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	if until := s.To.AddDate(0, 0, 1); !s.To.IsZero() && until.Before(lastDay) {
+		p.Until = until
+		if until.Before(firstDay) {
+			p.Until = firstDay
+		}
 	}
 	return p
 }

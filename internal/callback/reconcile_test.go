@@ -2,6 +2,7 @@ package callback
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -85,6 +86,41 @@ func TestSecretsAreErasedWhenNoDeliveryNeedsThem(t *testing.T) {
 		if err != nil || (row.Sealed == nil) != c.erased {
 			t.Errorf("%s: erased is %v, %v", name, row.Sealed == nil, err)
 		}
+	}
+}
+
+// A replay that begins while its secrets are about to be erased needs them.
+func TestSecretsOfAReplayThatBeginsMeanwhileStay(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, options{idle: true})
+	secret := "s"
+	f := b.accept(t, wish{url: "https://example.com/", secret: &secret})[0]
+	now := time.Now()
+	id := idAt(now.Add(-5 * 24 * time.Hour))
+	if err := b.rename(t, f, id.String(), "DELIVERED", new(now.Add(-4*24*time.Hour))); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background()) //nolint:errcheck // it is over by then
+	if _, err := tx.Exec(t.Context(), "UPDATE callbacks SET state = 'QUEUED' WHERE execution_id = $1", id); err != nil {
+		t.Fatal(err)
+	}
+	erased := make(chan error, 1)
+	go func() { erased <- b.deliverer.erase(t.Context(), now) }()
+	for waits, end := false, time.Now().Add(10*time.Second); !waits; {
+		if err := b.pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").Scan(&waits); err != nil || time.Now().After(end) {
+			t.Fatalf("upkeep does not wait: %v", err)
+		}
+	}
+	if err := errors.Join(tx.Commit(t.Context()), <-erased); err != nil {
+		t.Fatal(err)
+	}
+	row, err := db.New().CallbackGet(t.Context(), b.pool, db.CallbackGetParams{WorkspaceID: b.workspace, ExecutionID: id})
+	if err != nil || row.Sealed == nil {
+		t.Errorf("the secret of a replay was erased, %v", err)
 	}
 }
 

@@ -112,9 +112,9 @@ func (w *Watch) Look(ctx context.Context) error {
 	case now.QuarantinedAt != nil:
 		w.hold(ctx, *now.Reason)
 	case now.Place != now.PlaceNow:
-		return w.begin(ctx, fmt.Sprintf("the database was known at %s and is at %s: it was copied, or read in from a dump", now.Place, now.PlaceNow))
+		return w.begin(ctx, now, fmt.Sprintf("the database was known at %s and is at %s: it was copied, or read in from a dump", now.Place, now.PlaceNow))
 	case now.Beat < w.seen:
-		return w.begin(ctx, "the database has forgotten what this process had seen in it: an older state came back")
+		return w.begin(ctx, now, "the database has forgotten what this process had seen in it: an older state came back")
 	case now.Timeline == now.TimelineNow:
 		w.seen, w.doubt = now.Beat, time.Time{}
 		w.free(ctx)
@@ -140,12 +140,23 @@ func (w *Watch) moved(ctx context.Context, now db.InstallationGetRow) error {
 	case time.Since(w.doubt) < followWithin:
 		return nil
 	}
-	return w.begin(ctx, fmt.Sprintf("the database was known on timeline %d and is on %d: it was restored, or a standby took over that lacked the last writes", now.Timeline, now.TimelineNow))
+	return w.begin(ctx, now, fmt.Sprintf("the database was known on timeline %d and is on %d: it was restored, or a standby took over that lacked the last writes", now.Timeline, now.TimelineNow))
 }
 
-func (w *Watch) begin(ctx context.Context, reason string) error {
-	w.hold(ctx, reason)
-	return Begin(ctx, w.pool, reason)
+// begin puts the database in quarantine for what was read of it, unless somebody
+// changed that meanwhile: the next look judges then.
+func (w *Watch) begin(ctx context.Context, judged db.InstallationGetRow, reason string) error {
+	w.held.Store(true)
+	n, err := db.New().InstallationSuspect(ctx, w.pool, db.InstallationSuspectParams{
+		Reason: &reason, Place: judged.Place, Timeline: judged.Timeline, ReleasedAt: judged.ReleasedAt,
+	})
+	if err != nil {
+		return fmt.Errorf("begin the quarantine: %w", err)
+	}
+	if n > 0 {
+		w.hold(ctx, reason)
+	}
+	return nil
 }
 
 func (w *Watch) hold(ctx context.Context, reason string) {

@@ -125,6 +125,32 @@ func TestOP05ANewTimelineThatNobodyVouchesForIsARestore(t *testing.T) {
 	}
 }
 
+// What one process judged, an operator may have released before it is written.
+func TestOP05AReleaseIsNotUndoneByAnOlderJudgement(t *testing.T) {
+	for name, statement := range map[string]string{
+		"elsewhere": "UPDATE installation SET place = '1/2/3'", "another timeline": "UPDATE installation SET timeline = timeline + 1",
+		"in quarantine": "UPDATE installation SET quarantined_at = now(), reason = 'another process found it older'",
+	} {
+		pool := pgtest.DB(t)
+		w := NewWatch(pool, slog.New(slog.DiscardHandler))
+		look(t, w)
+		change(t, pool, statement)
+		judged, err := read(t.Context(), pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if released, err := Release(t.Context(), pool); err != nil || !released {
+			t.Fatalf("%s: released %v, %v", name, released, err)
+		}
+		if err := w.begin(t.Context(), judged, "as it was"); err != nil {
+			t.Fatal(err)
+		}
+		if status, err := StatusOf(t.Context(), pool); err != nil || status.Since != nil || look(t, w) {
+			t.Errorf("%s: %+v, %v, held: %v", name, status, err, w.Held())
+		}
+	}
+}
+
 func TestOP05AnOperatorBeginsAQuarantine(t *testing.T) {
 	pool := pgtest.DB(t)
 	w := NewWatch(pool, slog.New(slog.DiscardHandler))

@@ -45,7 +45,7 @@ func statement(t *testing.T, before func(ctx context.Context, read int) error) (
 	t.Helper()
 	pool := pgtest.DB(t)
 	_, err = pool.Exec(t.Context(), `INSERT INTO credit_postings (workspace_id, id, kind, reference, paid, granted)
-		SELECT $1, gen_random_uuid(), 'GRANT', n::text, 1, -1 FROM generate_series(1, 1200) n`, executionID)
+		SELECT $1, least_id(now() + n * interval '1 ms'), 'GRANT', n::text, 1, -1 FROM generate_series(1, 1200) n`, executionID)
 	if err != nil {
 		t.Fatal(err)
 	}
