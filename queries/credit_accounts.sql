@@ -132,8 +132,12 @@ ORDER BY a.workspace_id;
 UPDATE credit_accounts SET parked = parked + @count::integer WHERE workspace_id = @workspace_id;
 
 -- name: AccountListCrowded :many
--- Workspaces whose parked executions upkeep looks after.
-SELECT workspace_id FROM credit_accounts WHERE parked > 0 OR waiting > 0 ORDER BY workspace_id;
+-- Workspaces whose parked executions upkeep looks after, in the order of their ids.
+-- It walks the accounts, one for each workspace: an index on what changes with
+-- most batches would end the updates in place of every busy account.
+SELECT workspace_id FROM credit_accounts
+WHERE (parked > 0 OR waiting > 0) AND workspace_id > @after
+ORDER BY workspace_id LIMIT @max_rows;
 
 -- name: AccountCountWaiting :one
 -- Counts the executions of a workspace that pause, and locks its account.

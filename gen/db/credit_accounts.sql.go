@@ -174,12 +174,21 @@ func (q *Queries) AccountGrant(ctx context.Context, db DBTX, arg AccountGrantPar
 }
 
 const accountListCrowded = `-- name: AccountListCrowded :many
-SELECT workspace_id FROM credit_accounts WHERE parked > 0 OR waiting > 0 ORDER BY workspace_id
+SELECT workspace_id FROM credit_accounts
+WHERE (parked > 0 OR waiting > 0) AND workspace_id > $1
+ORDER BY workspace_id LIMIT $2
 `
 
-// Workspaces whose parked executions upkeep looks after.
-func (q *Queries) AccountListCrowded(ctx context.Context, db DBTX) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, accountListCrowded)
+type AccountListCrowdedParams struct {
+	After   uuid.UUID
+	MaxRows int32
+}
+
+// Workspaces whose parked executions upkeep looks after, in the order of their ids.
+// It walks the accounts, one for each workspace: an index on what changes with
+// most batches would end the updates in place of every busy account.
+func (q *Queries) AccountListCrowded(ctx context.Context, db DBTX, arg AccountListCrowdedParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, accountListCrowded, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@
 package execution
 
 import (
+	"context"
 	"encoding/json"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/groupcommit"
@@ -71,6 +73,17 @@ type Deps struct {
 
 	Ledger Ledger
 	Now    func() time.Time // this node's clock; nil: time.Now
+}
+
+// Ledger is what executions are reserved and settled in, within the transaction
+// that accepts or ends them. That of the service is billing.Books, whose methods
+// say what is owed.
+type Ledger interface {
+	ReserveTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) (map[uuid.UUID]billing.Load, error)
+	DecideTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) (refusals []error, loads map[uuid.UUID]billing.Load, err error)
+	SettleTx(ctx context.Context, tx pgx.Tx, charges []billing.Charge) (map[uuid.UUID]billing.Load, error)
+	Renew(ctx context.Context, conn postgres.DB, workspaceIDs ...uuid.UUID) error
+	RenewDue(ctx context.Context, conn postgres.DB) (done int, err error)
 }
 
 // quarantined returns why nothing may be accepted or begun for now.

@@ -18,6 +18,8 @@ const (
 	unparkEvery    = 2 * time.Second
 	countEvery     = 30 * time.Second
 	tidyEvery      = time.Hour
+	tidyFor        = time.Second // at most, in one sweep
+	failedWait     = 10 * time.Second
 	auditEvery     = time.Hour
 	// auditAfter is how long a process leads before its first audit.
 	auditAfter = time.Minute
@@ -30,16 +32,20 @@ const (
 // Sweeper brings back what lost processes left. One process sweeps at a time.
 type Sweeper struct {
 	runner   *Runner
-	last     map[string]time.Time // begin of the last round of each kind
+	due      map[string]time.Time // when the next round of each kind is
+	unparked uuid.UUID            // the workspace that unpark came to last
 	auditing sync.Mutex
 }
 
 // NewSweeper makes a sweeper that acts through the runner.
 func NewSweeper(r *Runner) *Sweeper {
-	return &Sweeper{runner: r, last: map[string]time.Time{audits: time.Now().Add(auditAfter - auditEvery)}}
+	return &Sweeper{runner: r, due: map[string]time.Time{audits: r.now().Add(auditAfter)}}
 }
 
-const audits = "credit_audit"
+const (
+	audits = "credit_audit"
+	keys   = "idempotency_keys"
+)
 
 // Sweep frees the executions of dead workers; every few seconds it also looks
 // for executions that nothing would bring on, and does the upkeep that is due.
@@ -50,17 +56,17 @@ func (s *Sweeper) Sweep(ctx context.Context) {
 	s.round(ctx, "parked", unparkEvery, s.unpark)
 	s.round(ctx, "credit_periods", reconcileEvery, s.renew)
 	s.round(ctx, "backlog", countEvery, s.backlog)
-	s.round(ctx, "idempotency_keys", tidyEvery, s.tidy)
+	s.round(ctx, keys, tidyEvery, s.tidy)
 	s.audit(ctx)
 }
 
 // audit proves the credits of all workspaces every hour, beside the sweep: it may
 // take long.
 func (s *Sweeper) audit(ctx context.Context) {
-	if time.Since(s.last[audits]) < auditEvery || !s.auditing.TryLock() {
+	if s.runner.now().Before(s.due[audits]) || !s.auditing.TryLock() {
 		return
 	}
-	s.last[audits] = time.Now()
+	s.due[audits] = s.runner.now().Add(auditEvery)
 	go func() {
 		defer s.auditing.Unlock()
 		r := s.runner
@@ -80,30 +86,37 @@ func (s *Sweeper) audit(ctx context.Context) {
 }
 
 // round does one kind of upkeep if it is time, within ten seconds: what is
-// behind it in the sweep must not wait.
+// behind it in the sweep must not wait. One that failed comes again soon.
 func (s *Sweeper) round(ctx context.Context, kind string, every time.Duration, work func(context.Context) (int, error)) {
-	if time.Since(s.last[kind]) < every {
+	if s.runner.now().Before(s.due[kind]) {
 		return
 	}
-	s.last[kind] = time.Now()
+	s.due[kind] = s.runner.now().Add(every)
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	done, err := work(ctx)
+	if err != nil {
+		s.due[kind] = s.runner.now().Add(min(every, failedWait))
+	}
 	s.runner.Metrics.Swept(kind, done, err)
 	if err != nil && ctx.Err() == nil {
 		s.runner.log.WarnContext(ctx, "upkeep failed", "kind", kind, "error", err)
 	}
 }
 
-// tidy forgets idempotency keys that no longer count, some at a time.
+// tidy forgets idempotency keys that no longer count, for a while in each sweep
+// until none is left.
 func (s *Sweeper) tidy(ctx context.Context) (gone int, err error) {
-	for {
+	began := s.runner.now()
+	for s.runner.now().Sub(began) < tidyFor {
 		n, err := db.New().IdempotencyDeleteExpired(ctx, s.runner.DB)
 		gone += int(n)
 		if err != nil || n == 0 {
 			return gone, err
 		}
 	}
+	s.due[keys] = s.runner.now()
+	return gone, nil
 }
 
 // renew releases the plan credits of workspaces that nobody uses.

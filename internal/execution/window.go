@@ -242,30 +242,57 @@ func (s *successors) start(ctx context.Context) {
 	}
 }
 
+// crowdedBatch is how many workspaces are listed at once.
+const crowdedBatch = 200
+
 // unpark lets parked executions go whose workspaces have room although nothing of
-// theirs ends: a worker came, or what they run pauses.
+// theirs ends: a worker came, or what they run pauses. It goes on after the
+// workspace that it came to last, so that none waits for those before it; what
+// fails with one is logged and left to its next turn.
 func (s *Sweeper) unpark(ctx context.Context) (released int, err error) {
 	r := s.runner
-	crowded, err := db.New().AccountListCrowded(ctx, r.DB)
-	if err != nil {
-		return 0, fmt.Errorf("list workspaces with parked executions: %w", err)
-	}
-	for _, id := range crowded {
-		var next *successors
-		err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) error {
-			row, err := db.New().AccountCountWaiting(ctx, tx, id)
-			if err != nil {
-				return fmt.Errorf("count paused executions: %w", err)
+	for {
+		crowded, listed := db.New().AccountListCrowded(ctx, r.DB, db.AccountListCrowdedParams{After: s.unparked, MaxRows: crowdedBatch})
+		if listed != nil {
+			return released, fmt.Errorf("list workspaces with parked executions: %w", listed)
+		}
+		for _, id := range crowded {
+			s.unparked = id
+			n, failure := r.unpark(ctx, id)
+			released += n
+			if failure != nil {
+				r.log.WarnContext(ctx, "parked executions could not be released", "workspace_id", id.String(), "error", failure)
+				err = failure
 			}
-			next, err = r.releaseTx(ctx, tx, map[uuid.UUID]billing.Load{id: billing.LoadOf(row.Live, row.Parked, row.Waiting)})
-			return err
-		})
-		if err != nil {
-			next.drop(err)
+			if ctx.Err() != nil {
+				return released, err
+			}
+		}
+		if len(crowded) < crowdedBatch {
+			s.unparked = uuid.Nil
 			return released, err
 		}
-		released += len(next.rows)
-		next.start(ctx)
 	}
+}
+
+// unpark lets parked executions of one workspace go.
+func (r *Runner) unpark(ctx context.Context, id uuid.UUID) (released int, err error) {
+	var next *successors
+	err = pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) error {
+		row, err := db.New().AccountCountWaiting(ctx, tx, id)
+		if err != nil {
+			return fmt.Errorf("count paused executions: %w", err)
+		}
+		next, err = r.releaseTx(ctx, tx, map[uuid.UUID]billing.Load{
+			id: {Live: int(row.Live), Parked: int(row.Parked), Waiting: int(row.Waiting)},
+		})
+		return err
+	})
+	if err != nil {
+		next.drop(err)
+		return 0, err
+	}
+	released = len(next.rows)
+	next.start(ctx)
 	return released, nil
 }

@@ -1,0 +1,87 @@
+package execution
+
+import (
+	"cmp"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// swept is a sweeper whose clock ticks on by so much whenever it is read.
+func (s *stage) swept(t *testing.T, tick time.Duration) *Sweeper {
+	t.Helper()
+	now := time.Now()
+	s.runner.Now = func() time.Time {
+		now = now.Add(tick)
+		return now
+	}
+	return NewSweeper(s.runner)
+}
+
+func (s *stage) count(t *testing.T, sql string, args ...any) (n int) {
+	t.Helper()
+	if err := s.pool.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestExpiredKeysGoUntilNoneIsLeft(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	sweeper := s.swept(t, 400*time.Millisecond)
+	s.exec(t, `INSERT INTO idempotency_keys (workspace_id, operation, path, key, body_hash, resource_id, created_at)
+		SELECT $1, 'o', '/p', n::text, '', $1, now() - interval '25 hours' FROM generate_series(1, 22000) AS n`, s.workspace)
+	tidy := func() int {
+		before := s.count(t, "SELECT count(*) FROM idempotency_keys")
+		sweeper.round(t.Context(), keys, tidyEvery, sweeper.tidy)
+		return before - s.count(t, "SELECT count(*) FROM idempotency_keys")
+	}
+	s.exec(t, "ALTER TABLE idempotency_keys RENAME created_at TO renamed")
+	if gone := tidy(); gone != 0 {
+		t.Fatalf("%d keys went", gone)
+	}
+	s.exec(t, "ALTER TABLE idempotency_keys RENAME renamed TO created_at")
+	for range failedWait / (400 * time.Millisecond) {
+		s.runner.now()
+	}
+	for _, want := range []int{10_000, 10_000, 2_000, 0} {
+		if gone := tidy(); gone != want {
+			t.Errorf("%d keys went in a sweep, want %d", gone, want)
+		}
+	}
+}
+
+func TestNoWorkspaceWaitsForOthersToRelease(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	crowd := func(id uuid.UUID) uuid.UUID {
+		s.workspace = id
+		s.insert(t, "status, job_id, parked", "'CREATED', 1, true")
+		s.exec(t, "UPDATE credit_accounts SET live = 1, parked = 1 WHERE workspace_id = $1", id)
+		return id
+	}
+	parked := func(id uuid.UUID) int {
+		return s.count(t, "SELECT count(*) FROM component_executions WHERE parked AND workspace_id = $1", id)
+	}
+	low, high := crowd(s.workspace), crowd(s.other(t))
+	if cmp.Compare(low.String(), high.String()) > 0 {
+		low, high = high, low
+	}
+	sweeper := s.swept(t, 0)
+	s.exec(t, `CREATE TRIGGER broken BEFORE UPDATE ON credit_accounts FOR EACH ROW
+		WHEN (OLD.workspace_id = '`+low.String()+`') EXECUTE FUNCTION refuse_change()`)
+	if _, err := sweeper.unpark(t.Context()); err == nil || parked(low) != 1 || parked(high) != 0 {
+		t.Errorf("%d and %d are parked, %v", parked(low), parked(high), err)
+	}
+	s.exec(t, "DROP TRIGGER broken ON credit_accounts")
+	// A round that was cut off before the other goes on with the other.
+	crowd(high)
+	sweeper.unparked = low
+	for round, want := range []int{1, 0} {
+		if _, err := sweeper.unpark(t.Context()); err != nil || parked(low) != want || parked(high) != 0 {
+			t.Errorf("round %d: %d and %d are parked, %v", round, parked(low), parked(high), err)
+		}
+	}
+}
