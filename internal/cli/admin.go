@@ -1,20 +1,14 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/plan"
-	"github.com/weft-automation/weft/internal/postgres"
 )
 
 // adminCommand works on the database: whoever reaches that may give credits and
@@ -120,23 +114,4 @@ func (c *adminPlanSet) Run(s *session) error {
 	}
 	s.note("Workspace %s is on the plan %s.", c.Workspace, c.Plan)
 	return nil
-}
-
-// findWorkspace is the id of the workspace of that name or id.
-func findWorkspace(ctx context.Context, pool *pgxpool.Pool, nameOrID string) (uuid.UUID, error) {
-	row, err := db.New().WorkspaceGetByName(ctx, pool, nameOrID)
-	if err == nil {
-		return row.ID, nil
-	}
-	id, malformed := uuid.Parse(nameOrID)
-	if postgres.NotFound(err) && malformed == nil {
-		var rows []db.WorkspaceListTermsRow
-		if rows, err = db.New().WorkspaceListTerms(ctx, pool, []uuid.UUID{id}); err == nil && len(rows) == 1 {
-			return id, nil
-		}
-	}
-	if err == nil || postgres.NotFound(err) {
-		return uuid.Nil, fmt.Errorf("there is no workspace %q", nameOrID)
-	}
-	return uuid.Nil, fmt.Errorf("find workspace %q: %w", nameOrID, err)
 }

@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/devdb"
 	"github.com/weft-automation/weft/internal/postgres"
 )
@@ -65,4 +67,26 @@ func (d database) dsn(ctx context.Context) (dsn string, stop func(), err error) 
 		defer cancel()
 		_ = server.Stop(ctx) // a server that was cut off recovers at its next start
 	}, nil
+}
+
+// noWorkspace is that there is none of a name or id.
+type noWorkspace string
+
+func (n noWorkspace) Error() string { return fmt.Sprintf("there is no workspace %q", string(n)) }
+
+// findWorkspace is the id of the workspace of that name or id. Error: noWorkspace.
+func findWorkspace(ctx context.Context, conn postgres.DB, nameOrID string) (uuid.UUID, error) {
+	row, err := db.New().WorkspaceGetByName(ctx, conn, nameOrID)
+	if err == nil {
+		return row.ID, nil
+	}
+	if id, malformed := uuid.Parse(nameOrID); postgres.NotFound(err) && malformed == nil {
+		if _, err = db.New().WorkspaceGet(ctx, conn, id); err == nil {
+			return id, nil
+		}
+	}
+	if postgres.NotFound(err) {
+		return uuid.Nil, noWorkspace(nameOrID)
+	}
+	return uuid.Nil, fmt.Errorf("find workspace %q: %w", nameOrID, err)
 }

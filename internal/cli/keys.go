@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,12 +14,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/plan"
-	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/timestamp"
 	"github.com/weft-automation/weft/internal/workspace"
 )
@@ -35,7 +34,7 @@ type keysCommand struct {
 // workspace is whose keys.
 type inWorkspace struct {
 	database
-	Workspace string `default:"dev" placeholder:"NAME" help:"Name of the workspace (${default})."`
+	Workspace string `default:"dev" placeholder:"NAME" help:"Name or id of the workspace (${default})."`
 }
 
 type keysCreate struct {
@@ -54,8 +53,8 @@ func (k *keysCreate) Run(s *session) error {
 		return err
 	}
 	defer done()
-	workspaceID, err := k.find(s.ctx, pool)
-	if err != nil && postgres.NotFound(err) && k.NewWorkspace {
+	workspaceID, err := findWorkspace(s.ctx, pool, k.Workspace)
+	if errors.Is(err, noWorkspace(k.Workspace)) && k.NewWorkspace {
 		workspaceID, err = k.make(s.ctx, pool)
 		if err == nil && plan.Name(k.Plan).Terms().Monthly == 0 {
 			s.note("The new workspace has no credits yet: weft admin credits %s AMOUNT gives it some.", k.Workspace)
@@ -116,17 +115,12 @@ func (k *keysCreate) make(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, e
 	return workspace.Create(ctx, pool, workspace.CreateParams{Name: k.Workspace, Plan: plan.Name(k.Plan)})
 }
 
-func (w inWorkspace) find(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
-	row, err := db.New().WorkspaceGetByName(ctx, pool, w.Workspace)
-	return row.ID, err
-}
-
-// explain turns "no row" into words.
+// explain says how to name a workspace when there is none.
 func (w inWorkspace) explain(err error) error {
-	if postgres.NotFound(err) {
-		return fmt.Errorf("there is no workspace %q: name one with --workspace (keys create --new-workspace makes it)", w.Workspace)
+	if errors.Is(err, noWorkspace(w.Workspace)) {
+		return fmt.Errorf("%w: name one with --workspace (keys create --new-workspace makes it)", err)
 	}
-	return fmt.Errorf("find workspace %q: %w", w.Workspace, err)
+	return err
 }
 
 type keysList struct {
@@ -139,7 +133,7 @@ func (k *keysList) Run(s *session) error {
 		return err
 	}
 	defer done()
-	workspaceID, err := k.find(s.ctx, pool)
+	workspaceID, err := findWorkspace(s.ctx, pool, k.Workspace)
 	if err != nil {
 		return k.explain(err)
 	}
@@ -187,7 +181,7 @@ func (k *keysRevoke) Run(s *session) error {
 		return err
 	}
 	defer done()
-	workspaceID, err := k.find(s.ctx, pool)
+	workspaceID, err := findWorkspace(s.ctx, pool, k.Workspace)
 	if err != nil {
 		return k.explain(err)
 	}

@@ -30,6 +30,7 @@ func TestKeysCreateListRevoke(t *testing.T) {
 	listed := run(t, environ, "", "keys", "list")
 	listed.check(t, 0, keyID, "")
 	listed.check(t, 0, "for the test", "")
+	run(t, environ, "", "keys", "list", "--workspace="+credentials.WorkspaceID.String()).check(t, 0, keyID, "")
 	if strings.Contains(listed.stdout, credentials.APIKey) || !strings.Contains(listed.stdout, "active") {
 		t.Errorf("list: %s", listed.stdout)
 	}

@@ -9,8 +9,7 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/plan"
@@ -38,8 +37,9 @@ func (c *adminOwner) Run(s *session) error {
 		return err
 	}
 	defer done()
-	id, err := c.workspace(s, pool)
-	if err != nil {
+	id, err := findWorkspace(s.ctx, pool, c.Workspace)
+	missing := errors.Is(err, noWorkspace(c.Workspace)) && c.NewWorkspace
+	if err != nil && !missing {
 		return err
 	}
 	password, err := readPassword(s)
@@ -49,20 +49,21 @@ func (c *adminOwner) Run(s *session) error {
 	if c.Name == "" {
 		c.Name = c.Email
 	}
-	owner, err := person.CreateOwner(s.ctx, pool, id, person.Account{Email: c.Email, Name: c.Name, Password: password})
+	var owner person.Person
+	err = pgx.BeginFunc(s.ctx, pool, func(tx pgx.Tx) error { // no workspace without its owner
+		if missing {
+			if id, err = workspace.Create(s.ctx, tx, workspace.CreateParams{Name: c.Workspace, Plan: plan.Name(c.OnPlan)}); err != nil {
+				return err
+			}
+		}
+		owner, err = person.CreateOwner(s.ctx, tx, id, person.Account{Email: c.Email, Name: c.Name, Password: password})
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	s.note("%s is an owner of the workspace %s, and signs in at /settings.", owner.Email, c.Workspace)
 	return nil
-}
-
-func (c *adminOwner) workspace(s *session, pool *pgxpool.Pool) (uuid.UUID, error) {
-	id, err := findWorkspace(s.ctx, pool, c.Workspace)
-	if err == nil || !c.NewWorkspace {
-		return id, err
-	}
-	return workspace.Create(s.ctx, pool, workspace.CreateParams{Name: c.Workspace, Plan: plan.Name(c.OnPlan)})
 }
 
 // readPassword takes the password from the environment, or else a line of the

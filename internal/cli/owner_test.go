@@ -13,8 +13,9 @@ func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {
 	environ := []string{"DATABASE_URL=" + pgtest.DSN(t)}
 	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 1, "", `there is no workspace "Acme"`)
 	run(t, environ, "short\n", "admin", "owner", "Acme", "Ada@example.org", "--new-workspace").check(t, 1, "", "12 to 256 characters")
-	run(t, environ, password+"\n", "admin", "owner", "Acme", "nobody").check(t, 1, "", "not an e-mail address")
-	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 0, "", "ada@example.org is an owner")
+	run(t, environ, password+"\n", "admin", "owner", "Acme", "nobody", "--new-workspace").check(t, 1, "", "not an e-mail address")
+	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 1, "", `there is no workspace "Acme"`) // none is left without its owner
+	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org", "--new-workspace").check(t, 0, "", "ada@example.org is an owner")
 	pool, err := postgres.Open(t.Context(), environ[0][len("DATABASE_URL="):], "test", postgres.Owner, 1)
 	if err != nil {
 		t.Fatal(err)
