@@ -106,8 +106,9 @@ func (l *Limiter) Take(ctx context.Context, workspaceID uuid.UUID, cost int) Dec
 	limits := Limits{RPS: terms.RPS, RPH: terms.RPH}
 	switch {
 	case !known:
-		l.metrics.LimitDecided("degraded", true)
-		return Decision{Allowed: true}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.decideAndOwe(&ask{workspaceID: workspaceID, cost: cost, limits: limits})
 	case limits.none():
 		return Decision{Allowed: true}
 	}
@@ -143,9 +144,13 @@ func (l *Limiter) Take(ctx context.Context, workspaceID uuid.UUID, cost int) Dec
 }
 
 // Terms gives the plan and the terms of a workspace, at most three seconds old.
-// While they cannot be read, the last ones hold; known is false if there are none.
+// While they cannot be read, the last ones hold; known is false if there are none,
+// and then they are those of the smallest plan.
 func (l *Limiter) Terms(ctx context.Context, workspaceID uuid.UUID) (name plan.Name, terms plan.Terms, known bool) {
 	view := l.loadTerms(ctx, workspaceID)
+	if !view.known {
+		return plan.Starter, plan.Starter.Terms(), false
+	}
 	return view.name, view.terms, view.known
 }
 

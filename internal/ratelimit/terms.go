@@ -69,11 +69,14 @@ func (l *Limiter) lookUp(ctx context.Context, id uuid.UUID, done chan struct{}) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer close(done)
-	v := &l.view(id).terms
-	v.loading = nil
+	v := l.view(id)
+	v.terms.loading = nil
 	if err != nil {
-		v.until = time.Now().Add(termsPause)
+		v.terms.until = time.Now().Add(termsPause)
 		return
 	}
-	*v = termsView{name: name, terms: terms, known: true, until: began.Add(termsLife)}
+	if (Limits{RPS: terms.RPS, RPH: terms.RPH}).none() {
+		v.owed = nil // the store counts nothing of it
+	}
+	v.terms = termsView{name: name, terms: terms, known: true, until: began.Add(termsLife)}
 }

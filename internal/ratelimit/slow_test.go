@@ -1,0 +1,108 @@
+package ratelimit
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/workspace"
+)
+
+// slow is a store whose every answer takes 200 ms longer.
+type slow struct{ postgres.DB }
+
+func (slow) delay(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(200 * time.Millisecond):
+	}
+}
+
+func (s slow) Begin(ctx context.Context) (pgx.Tx, error) {
+	s.delay(ctx)
+	return s.DB.Begin(ctx)
+}
+
+func (s slow) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	s.delay(ctx)
+	return s.DB.Query(ctx, sql, args...)
+}
+
+func (s slow) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	s.delay(ctx)
+	return s.DB.QueryRow(ctx, sql, args...)
+}
+
+// The store answers, but slowly. What nobody knows of a workspace yet lets nobody in
+// without a limit: until then it has the smallest plan.
+func TestRL10StoreSlow(t *testing.T) {
+	pool := pgtest.DB(t)
+	l, err := New(slow{pool}, telemetry.NewMetrics("test"), Patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close(context.Background()) })
+	made := func(name plan.Name) uuid.UUID {
+		id, err := workspace.Create(t.Context(), pool, workspace.CreateParams{Name: string(name), Plan: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	const most = 50 * time.Millisecond
+	var let, waits, late, bare atomic.Int64
+	var all sync.WaitGroup
+	growth, enterprise := made(plan.Growth), made(plan.Enterprise)
+	for range 20 {
+		all.Go(func() {
+			asked := time.Now()
+			d := l.Take(t.Context(), growth, 1)
+			if time.Since(asked) > most {
+				late.Add(1)
+			}
+			if d.Allowed {
+				let.Add(1)
+			}
+			if d.PolicyField() == "" || d.Field(0) == "" {
+				bare.Add(1)
+			}
+		})
+	}
+	for range 25 {
+		all.Go(func() {
+			if _, err := l.Open(t.Context(), enterprise, Wait); err == nil {
+				waits.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if let.Load() < 5 || let.Load() > 6 || bare.Load() > 0 {
+		t.Errorf("%d of 20 requests were let in, want the 5 of the smallest plan; %d had no fields", let.Load(), bare.Load())
+	}
+	if late.Load() > 10 { // a busy machine
+		t.Errorf("%d of 20 decisions were late", late.Load())
+	}
+	if waits.Load() != 20 {
+		t.Errorf("%d of 25 waits were let in, want the 20 of the smallest plan", waits.Load())
+	}
+	within(t, 5*time.Second, "the terms are known", func() bool {
+		_, _, one := l.Terms(t.Context(), growth)
+		_, _, other := l.Terms(t.Context(), enterprise)
+		return one && other
+	})
+	if d := l.Take(t.Context(), growth, 1); d.limits.RPS != plan.Growth.Terms().RPS {
+		t.Errorf("by known terms: %+v", d)
+	}
+	if d := l.Take(t.Context(), enterprise, 1); !d.Allowed || d.PolicyField() != "" {
+		t.Errorf("without limits: %+v", d)
+	}
+}
