@@ -2,10 +2,18 @@
 -- One at a time for each address in a workspace, until the transaction ends.
 SELECT pg_advisory_xact_lock(hashtextextended(@scope::text, 0));
 
--- name: InvitationReplace :exec
+-- name: InvitationReplace :many
 -- What was open for the address is over.
 UPDATE invitations SET revoked_at = now()
-WHERE workspace_id = @workspace_id AND email = @email AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now();
+WHERE workspace_id = @workspace_id AND email = @email AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now()
+RETURNING id, email, role;
+
+-- name: InvitationRevokeOf :many
+-- What is open of somebody's invitations to these roles is over.
+UPDATE invitations SET revoked_at = now()
+WHERE workspace_id = @workspace_id AND invited_by = @invited_by AND role = ANY(@roles::text[])
+    AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now()
+RETURNING id, email, role;
 
 -- name: InvitationInsert :one
 INSERT INTO invitations (workspace_id, id, email, role, token_hash, invited_by, expires_at)
@@ -13,12 +21,17 @@ VALUES (@workspace_id, @id, @email, @role, @token_hash, @invited_by, now() + @li
 RETURNING created_at, expires_at;
 
 -- name: InvitationList :many
-SELECT id, email, role, created_at, expires_at, accepted_at, revoked_at FROM invitations
-WHERE workspace_id = @workspace_id AND id < @before ORDER BY id DESC LIMIT @max_rows;
+-- Newest first, after the cursor; only those that are open if asked for.
+SELECT i.id, i.email, i.role, i.created_at, i.expires_at, i.accepted_at, i.revoked_at, i.invited_by, u.email AS by_email, u.name AS by_name
+FROM invitations i LEFT JOIN users u ON u.id = i.invited_by
+WHERE i.workspace_id = @workspace_id AND i.id < @before
+    AND (NOT @only_open::boolean OR (i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > now()))
+ORDER BY i.id DESC LIMIT @max_rows;
 
 -- name: InvitationGetForUpdate :one
-SELECT id, email, role, created_at, expires_at, accepted_at, revoked_at FROM invitations
-WHERE workspace_id = @workspace_id AND id = @id FOR UPDATE;
+SELECT i.id, i.email, i.role, i.created_at, i.expires_at, i.accepted_at, i.revoked_at, i.invited_by, u.email AS by_email, u.name AS by_name
+FROM invitations i LEFT JOIN users u ON u.id = i.invited_by
+WHERE i.workspace_id = @workspace_id AND i.id = @id FOR UPDATE OF i;
 
 -- name: InvitationRevoke :one
 UPDATE invitations SET revoked_at = COALESCE(revoked_at, now()) WHERE workspace_id = @workspace_id AND id = @id
@@ -26,7 +39,7 @@ RETURNING revoked_at;
 
 -- name: InvitationFind :one
 -- The open invitation that a token stands for, whatever the workspace.
-SELECT workspace_id, id, email, role FROM invitations
+SELECT workspace_id, id, email, role, invited_by FROM invitations
 WHERE token_hash = @token_hash AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now();
 
 -- name: InvitationAccept :execrows

@@ -3,7 +3,7 @@
 SELECT w.id, w.name, m.role FROM members m JOIN workspaces w ON w.id = m.workspace_id
 WHERE m.user_id = @user_id ORDER BY w.id DESC LIMIT 1000;
 
--- name: MemberInsert :exec
+-- name: MemberInsert :execrows
 -- Who is a member already keeps the role.
 INSERT INTO members (workspace_id, user_id, role) VALUES (@workspace_id, @user_id, @role)
 ON CONFLICT (workspace_id, user_id) DO NOTHING;
@@ -23,9 +23,13 @@ SELECT m.user_id, u.email, u.name, m.role, m.created_at FROM members m JOIN user
 WHERE m.workspace_id = @workspace_id AND m.user_id = @user_id;
 
 -- name: MemberLock :many
--- One member and all owners, in one order for everybody who locks them.
+-- Who acts, whom it is about and all owners, in one order for everybody who locks them.
 SELECT user_id, role FROM members
-WHERE workspace_id = @workspace_id AND (role = 'owner' OR user_id = @user_id) ORDER BY user_id FOR UPDATE;
+WHERE workspace_id = @workspace_id AND (role = 'owner' OR user_id IN (@user_id, @actor_id)) ORDER BY user_id FOR UPDATE;
+
+-- name: MemberHold :one
+-- The role, which nobody changes until the transaction ends.
+SELECT role FROM members WHERE workspace_id = @workspace_id AND user_id = @user_id FOR SHARE;
 
 -- name: MemberSetRole :exec
 UPDATE members SET role = @role WHERE workspace_id = @workspace_id AND user_id = @user_id;

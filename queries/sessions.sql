@@ -1,10 +1,14 @@
 -- name: SessionInsert :one
--- Takes some of what is over out of the way, so that nothing else has to.
+-- None for a password that is no longer the one that was proven: a change of it
+-- waits for this, or this for the change. Takes some of what is over out of the way,
+-- so that nothing else has to.
 WITH over AS (
     DELETE FROM sessions WHERE token_hash IN (SELECT s.token_hash FROM sessions s WHERE s.expires_at < now() LIMIT 100)
 )
 INSERT INTO sessions (token_hash, user_id, expires_at)
-VALUES (@token_hash, @user_id, now() + @life::interval) RETURNING expires_at;
+SELECT @token_hash, u.id, now() + @life::interval FROM users u
+WHERE u.id = @user_id AND u.password_hash = @password_hash AND u.disabled_at IS NULL FOR SHARE OF u
+RETURNING expires_at;
 
 -- name: SessionGet :one
 -- Who a session is of, with the role in a workspace: null for who is no member.

@@ -7,4 +7,5 @@ ON CONFLICT (email) DO NOTHING;
 SELECT id, email, name, password_hash, disabled_at FROM users WHERE email = @email;
 
 -- name: UserSetPassword :exec
-UPDATE users SET password_hash = @password_hash WHERE id = @id;
+-- Whoever gets a new password may sign in with it.
+UPDATE users SET password_hash = @password_hash, disabled_at = NULL WHERE id = @id;

@@ -1165,6 +1165,9 @@ type Invitation struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
+	// InvitedBy Who made it. Null where that is not known.
+	InvitedBy *User `json:"invitedBy"`
+
 	// RevokedAt When it was revoked. Null until then.
 	//
 	// Examples: 2026-11-22T07:30:00.000Z

@@ -13,13 +13,13 @@ import (
 )
 
 const auditEventInsert = `-- name: AuditEventInsert :exec
-INSERT INTO audit_events (workspace_id, id, action, actor_kind, actor_id, actor_name, subject_kind, subject_id, details, request_id)
+INSERT INTO audit_events (workspace_id, id, action, actor_kind, actor_id, actor_name, subject_kind, subject_id, details, request_id, created_at)
 VALUES ($1, $2, $3, $4, $5,
     CASE $4
         WHEN 'user' THEN (SELECT u.email FROM users u WHERE u.id = $5)
         WHEN 'api_key' THEN (SELECT k.label FROM api_keys k WHERE k.workspace_id = $1 AND k.id = $5)
     END,
-    $6, $7, $8, $9)
+    $6, $7, $8, $9, now() - $10::interval)
 `
 
 type AuditEventInsertParams struct {
@@ -32,9 +32,10 @@ type AuditEventInsertParams struct {
 	SubjectID   *string
 	Details     []byte
 	RequestID   *string
+	Age         time.Duration
 }
 
-// The name of who did it is kept as it is now.
+// The name of who did it is kept as it is now. Age is how long ago it happened.
 func (q *Queries) AuditEventInsert(ctx context.Context, db DBTX, arg AuditEventInsertParams) error {
 	_, err := db.Exec(ctx, auditEventInsert,
 		arg.WorkspaceID,
@@ -46,6 +47,7 @@ func (q *Queries) AuditEventInsert(ctx context.Context, db DBTX, arg AuditEventI
 		arg.SubjectID,
 		arg.Details,
 		arg.RequestID,
+		arg.Age,
 	)
 	return err
 }

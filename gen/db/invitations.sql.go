@@ -32,7 +32,7 @@ func (q *Queries) InvitationAccept(ctx context.Context, db DBTX, arg InvitationA
 }
 
 const invitationFind = `-- name: InvitationFind :one
-SELECT workspace_id, id, email, role FROM invitations
+SELECT workspace_id, id, email, role, invited_by FROM invitations
 WHERE token_hash = $1 AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now()
 `
 
@@ -41,6 +41,7 @@ type InvitationFindRow struct {
 	ID          uuid.UUID
 	Email       string
 	Role        string
+	InvitedBy   *uuid.UUID
 }
 
 // The open invitation that a token stands for, whatever the workspace.
@@ -52,13 +53,15 @@ func (q *Queries) InvitationFind(ctx context.Context, db DBTX, tokenHash []byte)
 		&i.ID,
 		&i.Email,
 		&i.Role,
+		&i.InvitedBy,
 	)
 	return i, err
 }
 
 const invitationGetForUpdate = `-- name: InvitationGetForUpdate :one
-SELECT id, email, role, created_at, expires_at, accepted_at, revoked_at FROM invitations
-WHERE workspace_id = $1 AND id = $2 FOR UPDATE
+SELECT i.id, i.email, i.role, i.created_at, i.expires_at, i.accepted_at, i.revoked_at, i.invited_by, u.email AS by_email, u.name AS by_name
+FROM invitations i LEFT JOIN users u ON u.id = i.invited_by
+WHERE i.workspace_id = $1 AND i.id = $2 FOR UPDATE OF i
 `
 
 type InvitationGetForUpdateParams struct {
@@ -74,6 +77,9 @@ type InvitationGetForUpdateRow struct {
 	ExpiresAt  time.Time
 	AcceptedAt *time.Time
 	RevokedAt  *time.Time
+	InvitedBy  *uuid.UUID
+	ByEmail    *string
+	ByName     *string
 }
 
 func (q *Queries) InvitationGetForUpdate(ctx context.Context, db DBTX, arg InvitationGetForUpdateParams) (InvitationGetForUpdateRow, error) {
@@ -87,6 +93,9 @@ func (q *Queries) InvitationGetForUpdate(ctx context.Context, db DBTX, arg Invit
 		&i.ExpiresAt,
 		&i.AcceptedAt,
 		&i.RevokedAt,
+		&i.InvitedBy,
+		&i.ByEmail,
+		&i.ByName,
 	)
 	return i, err
 }
@@ -128,13 +137,17 @@ func (q *Queries) InvitationInsert(ctx context.Context, db DBTX, arg InvitationI
 }
 
 const invitationList = `-- name: InvitationList :many
-SELECT id, email, role, created_at, expires_at, accepted_at, revoked_at FROM invitations
-WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+SELECT i.id, i.email, i.role, i.created_at, i.expires_at, i.accepted_at, i.revoked_at, i.invited_by, u.email AS by_email, u.name AS by_name
+FROM invitations i LEFT JOIN users u ON u.id = i.invited_by
+WHERE i.workspace_id = $1 AND i.id < $2
+    AND (NOT $3::boolean OR (i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > now()))
+ORDER BY i.id DESC LIMIT $4
 `
 
 type InvitationListParams struct {
 	WorkspaceID uuid.UUID
 	Before      uuid.UUID
+	OnlyOpen    bool
 	MaxRows     int32
 }
 
@@ -146,10 +159,19 @@ type InvitationListRow struct {
 	ExpiresAt  time.Time
 	AcceptedAt *time.Time
 	RevokedAt  *time.Time
+	InvitedBy  *uuid.UUID
+	ByEmail    *string
+	ByName     *string
 }
 
+// Newest first, after the cursor; only those that are open if asked for.
 func (q *Queries) InvitationList(ctx context.Context, db DBTX, arg InvitationListParams) ([]InvitationListRow, error) {
-	rows, err := db.Query(ctx, invitationList, arg.WorkspaceID, arg.Before, arg.MaxRows)
+	rows, err := db.Query(ctx, invitationList,
+		arg.WorkspaceID,
+		arg.Before,
+		arg.OnlyOpen,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -165,6 +187,9 @@ func (q *Queries) InvitationList(ctx context.Context, db DBTX, arg InvitationLis
 			&i.ExpiresAt,
 			&i.AcceptedAt,
 			&i.RevokedAt,
+			&i.InvitedBy,
+			&i.ByEmail,
+			&i.ByName,
 		); err != nil {
 			return nil, err
 		}
@@ -186,9 +211,10 @@ func (q *Queries) InvitationLock(ctx context.Context, db DBTX, scope string) err
 	return err
 }
 
-const invitationReplace = `-- name: InvitationReplace :exec
+const invitationReplace = `-- name: InvitationReplace :many
 UPDATE invitations SET revoked_at = now()
 WHERE workspace_id = $1 AND email = $2 AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now()
+RETURNING id, email, role
 `
 
 type InvitationReplaceParams struct {
@@ -196,10 +222,31 @@ type InvitationReplaceParams struct {
 	Email       string
 }
 
+type InvitationReplaceRow struct {
+	ID    uuid.UUID
+	Email string
+	Role  string
+}
+
 // What was open for the address is over.
-func (q *Queries) InvitationReplace(ctx context.Context, db DBTX, arg InvitationReplaceParams) error {
-	_, err := db.Exec(ctx, invitationReplace, arg.WorkspaceID, arg.Email)
-	return err
+func (q *Queries) InvitationReplace(ctx context.Context, db DBTX, arg InvitationReplaceParams) ([]InvitationReplaceRow, error) {
+	rows, err := db.Query(ctx, invitationReplace, arg.WorkspaceID, arg.Email)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []InvitationReplaceRow{}
+	for rows.Next() {
+		var i InvitationReplaceRow
+		if err := rows.Scan(&i.ID, &i.Email, &i.Role); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const invitationRevoke = `-- name: InvitationRevoke :one
@@ -217,4 +264,44 @@ func (q *Queries) InvitationRevoke(ctx context.Context, db DBTX, arg InvitationR
 	var revoked_at *time.Time
 	err := row.Scan(&revoked_at)
 	return revoked_at, err
+}
+
+const invitationRevokeOf = `-- name: InvitationRevokeOf :many
+UPDATE invitations SET revoked_at = now()
+WHERE workspace_id = $1 AND invited_by = $2 AND role = ANY($3::text[])
+    AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now()
+RETURNING id, email, role
+`
+
+type InvitationRevokeOfParams struct {
+	WorkspaceID uuid.UUID
+	InvitedBy   *uuid.UUID
+	Roles       []string
+}
+
+type InvitationRevokeOfRow struct {
+	ID    uuid.UUID
+	Email string
+	Role  string
+}
+
+// What is open of somebody's invitations to these roles is over.
+func (q *Queries) InvitationRevokeOf(ctx context.Context, db DBTX, arg InvitationRevokeOfParams) ([]InvitationRevokeOfRow, error) {
+	rows, err := db.Query(ctx, invitationRevokeOf, arg.WorkspaceID, arg.InvitedBy, arg.Roles)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []InvitationRevokeOfRow{}
+	for rows.Next() {
+		var i InvitationRevokeOfRow
+		if err := rows.Scan(&i.ID, &i.Email, &i.Role); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

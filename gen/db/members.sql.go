@@ -75,7 +75,24 @@ func (q *Queries) MemberHasEmail(ctx context.Context, db DBTX, arg MemberHasEmai
 	return found, err
 }
 
-const memberInsert = `-- name: MemberInsert :exec
+const memberHold = `-- name: MemberHold :one
+SELECT role FROM members WHERE workspace_id = $1 AND user_id = $2 FOR SHARE
+`
+
+type MemberHoldParams struct {
+	WorkspaceID uuid.UUID
+	UserID      uuid.UUID
+}
+
+// The role, which nobody changes until the transaction ends.
+func (q *Queries) MemberHold(ctx context.Context, db DBTX, arg MemberHoldParams) (string, error) {
+	row := db.QueryRow(ctx, memberHold, arg.WorkspaceID, arg.UserID)
+	var role string
+	err := row.Scan(&role)
+	return role, err
+}
+
+const memberInsert = `-- name: MemberInsert :execrows
 INSERT INTO members (workspace_id, user_id, role) VALUES ($1, $2, $3)
 ON CONFLICT (workspace_id, user_id) DO NOTHING
 `
@@ -87,9 +104,12 @@ type MemberInsertParams struct {
 }
 
 // Who is a member already keeps the role.
-func (q *Queries) MemberInsert(ctx context.Context, db DBTX, arg MemberInsertParams) error {
-	_, err := db.Exec(ctx, memberInsert, arg.WorkspaceID, arg.UserID, arg.Role)
-	return err
+func (q *Queries) MemberInsert(ctx context.Context, db DBTX, arg MemberInsertParams) (int64, error) {
+	result, err := db.Exec(ctx, memberInsert, arg.WorkspaceID, arg.UserID, arg.Role)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const memberList = `-- name: MemberList :many
@@ -179,12 +199,13 @@ func (q *Queries) MemberListOfUser(ctx context.Context, db DBTX, userID uuid.UUI
 
 const memberLock = `-- name: MemberLock :many
 SELECT user_id, role FROM members
-WHERE workspace_id = $1 AND (role = 'owner' OR user_id = $2) ORDER BY user_id FOR UPDATE
+WHERE workspace_id = $1 AND (role = 'owner' OR user_id IN ($2, $3)) ORDER BY user_id FOR UPDATE
 `
 
 type MemberLockParams struct {
 	WorkspaceID uuid.UUID
 	UserID      uuid.UUID
+	ActorID     uuid.UUID
 }
 
 type MemberLockRow struct {
@@ -192,9 +213,9 @@ type MemberLockRow struct {
 	Role   string
 }
 
-// One member and all owners, in one order for everybody who locks them.
+// Who acts, whom it is about and all owners, in one order for everybody who locks them.
 func (q *Queries) MemberLock(ctx context.Context, db DBTX, arg MemberLockParams) ([]MemberLockRow, error) {
-	rows, err := db.Query(ctx, memberLock, arg.WorkspaceID, arg.UserID)
+	rows, err := db.Query(ctx, memberLock, arg.WorkspaceID, arg.UserID, arg.ActorID)
 	if err != nil {
 		return nil, err
 	}

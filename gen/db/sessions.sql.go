@@ -71,18 +71,28 @@ WITH over AS (
     DELETE FROM sessions WHERE token_hash IN (SELECT s.token_hash FROM sessions s WHERE s.expires_at < now() LIMIT 100)
 )
 INSERT INTO sessions (token_hash, user_id, expires_at)
-VALUES ($1, $2, now() + $3::interval) RETURNING expires_at
+SELECT $1, u.id, now() + $2::interval FROM users u
+WHERE u.id = $3 AND u.password_hash = $4 AND u.disabled_at IS NULL FOR SHARE OF u
+RETURNING expires_at
 `
 
 type SessionInsertParams struct {
-	TokenHash []byte
-	UserID    uuid.UUID
-	Life      time.Duration
+	TokenHash    []byte
+	Life         time.Duration
+	UserID       uuid.UUID
+	PasswordHash string
 }
 
-// Takes some of what is over out of the way, so that nothing else has to.
+// None for a password that is no longer the one that was proven: a change of it
+// waits for this, or this for the change. Takes some of what is over out of the way,
+// so that nothing else has to.
 func (q *Queries) SessionInsert(ctx context.Context, db DBTX, arg SessionInsertParams) (time.Time, error) {
-	row := db.QueryRow(ctx, sessionInsert, arg.TokenHash, arg.UserID, arg.Life)
+	row := db.QueryRow(ctx, sessionInsert,
+		arg.TokenHash,
+		arg.Life,
+		arg.UserID,
+		arg.PasswordHash,
+	)
 	var expires_at time.Time
 	err := row.Scan(&expires_at)
 	return expires_at, err

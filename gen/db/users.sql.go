@@ -64,7 +64,7 @@ func (q *Queries) UserInsert(ctx context.Context, db DBTX, arg UserInsertParams)
 }
 
 const userSetPassword = `-- name: UserSetPassword :exec
-UPDATE users SET password_hash = $1 WHERE id = $2
+UPDATE users SET password_hash = $1, disabled_at = NULL WHERE id = $2
 `
 
 type UserSetPasswordParams struct {
@@ -72,6 +72,7 @@ type UserSetPasswordParams struct {
 	ID           uuid.UUID
 }
 
+// Whoever gets a new password may sign in with it.
 func (q *Queries) UserSetPassword(ctx context.Context, db DBTX, arg UserSetPasswordParams) error {
 	_, err := db.Exec(ctx, userSetPassword, arg.PasswordHash, arg.ID)
 	return err

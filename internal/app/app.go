@@ -129,8 +129,8 @@ func (a *App) build(ctx context.Context) (err error) {
 	}
 	a.service = execution.NewService(deps, local)
 	a.callbacks = callback.NewService(a.pools.api, inserter)
-	a.people = person.NewService(a.pools.system, a.pools.api, person.Options{})
 	a.book = audit.NewBook(a.pools.system, a.pools.api, a.metrics.AuditLost, a.log)
+	a.people = person.NewService(a.pools.system, a.pools.api, a.book, person.Options{})
 	if err := a.buildGates(); err != nil {
 		return err
 	}

@@ -61,6 +61,12 @@ func TestMT09EveryDeedIsOneEvent(t *testing.T) {
 	r.into(t, &invited)
 	secrets = append(secrets, invited.Token)
 	did("invitation.created", "acme@example.org", invited.ID.String(), r)
+	replaced := invited.ID.String()
+	r = n.own(t, http.MethodPost, "/invitations", map[string]any{"email": "carol@example.org", "role": "owner"})
+	r.into(t, &invited)
+	secrets = append(secrets, invited.Token)
+	did("invitation.revoked", "acme@example.org", replaced, r)
+	did("invitation.created", "acme@example.org", invited.ID.String(), r)
 	did("invitation.revoked", "acme@example.org", invited.ID.String(), n.own(t, http.MethodDelete, "/invitations/"+invited.ID.String(), nil))
 	n.own(t, http.MethodDelete, "/invitations/"+invited.ID.String(), nil) // changes nothing
 

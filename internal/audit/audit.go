@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -52,6 +53,13 @@ func actorOf(ctx context.Context) Actor {
 	return Actor{Kind: System}
 }
 
+type happenedKey struct{}
+
+// happened is ctx for what happened at a time that is over: else it is now.
+func happened(ctx context.Context, at time.Time) context.Context {
+	return context.WithValue(ctx, happenedKey{}, at)
+}
+
 // Event is what happened to a workspace. Action is the kind of thing, a dot and
 // what became of it: "api_key.created". Subject is what it happened to, empty for
 // the workspace itself. Details are members of a JSON object, without secrets.
@@ -88,6 +96,9 @@ func RecordTx(ctx context.Context, conn postgres.DB, e Event) error {
 	p := db.AuditEventInsertParams{
 		WorkspaceID: e.WorkspaceID, ID: id, Action: e.Action, ActorKind: string(e.Actor.Kind), Details: details,
 		SubjectKind: text(e.SubjectKind), SubjectID: text(e.SubjectID), RequestID: text(e.RequestID),
+	}
+	if at, ok := ctx.Value(happenedKey{}).(time.Time); ok {
+		p.Age = max(0, time.Since(at)) // the clock of stored times is the database's
 	}
 	if e.Actor.ID != uuid.Nil {
 		p.ActorID = &e.Actor.ID

@@ -20,18 +20,27 @@ const (
 	denialQueue = 1000 // that wait to be written
 )
 
-// writePatience is how long one denial may take to be written.
-const writePatience = 5 * time.Second
+// How long writing takes at most.
+const (
+	writePatience = 5 * time.Second // for one denial
+	drainPatience = 2 * time.Second // for all that is left when the process ends
+)
 
 // Book is the events of all workspaces: it reads them, and writes down what was
 // denied behind the answers, so that nobody waits for it. What a process has in
 // hand when it dies is lost.
 type Book struct {
 	system, scoped postgres.DB
-	denials        chan Event
+	waiting        chan tale
 	limiter        *attempt.Limiter[uuid.UUID]
 	lost           func()
 	log            *slog.Logger
+}
+
+// tale is what waits to be told.
+type tale struct {
+	ctx  context.Context // holds who, when and in which request, and nothing else of that
+	tell func(context.Context) error
 }
 
 // NewBook makes a Book. The connection system has the rights of postgres.System,
@@ -39,14 +48,17 @@ type Book struct {
 // written down: too many, or the database is away.
 func NewBook(system, scoped postgres.DB, lost func(), log *slog.Logger) *Book {
 	return &Book{
-		system: system, scoped: scoped, lost: lost, log: log, denials: make(chan Event, denialQueue),
+		system: system, scoped: scoped, lost: lost, log: log, waiting: make(chan tale, denialQueue),
 		limiter: attempt.NewLimiter[uuid.UUID](denialBurst, denialRate, time.Now),
 	}
 }
 
 // Deny notes that actor was denied operation in a workspace, and why. It does not
-// wait.
+// wait. What is of no workspace is nobody's to read.
 func (b *Book) Deny(ctx context.Context, workspaceID uuid.UUID, actor Actor, operation, reason string) {
+	if workspaceID == uuid.Nil {
+		return
+	}
 	if b.limiter.Take(workspaceID) > 0 {
 		b.lost()
 		return
@@ -55,24 +67,36 @@ func (b *Book) Deny(ctx context.Context, workspaceID uuid.UUID, actor Actor, ope
 		WorkspaceID: workspaceID, Action: "access.denied", Actor: actor, SubjectKind: "operation", SubjectID: operation,
 		Details: map[string]any{"reason": reason}, RequestID: telemetry.RequestID(ctx),
 	}
+	b.Later(ctx, func(ctx context.Context) error { return RecordTx(ctx, b.system, event) })
+}
+
+// Later lets tell write events behind an answer, as part of the request of ctx and
+// of this moment. It does not wait; what cannot be told is counted as lost.
+func (b *Book) Later(ctx context.Context, tell func(context.Context) error) {
+	kept := happened(context.Background(), time.Now())
+	kept = By(telemetry.WithRequest(kept, telemetry.RequestID(ctx)), actorOf(ctx))
 	select {
-	case b.denials <- event:
+	case b.waiting <- tale{kept, tell}:
 	default:
 		b.lost()
 	}
 }
 
-// Run writes what was denied until ctx ends, and then what is left.
+// Run writes what was denied until ctx ends, and then what is left, as much as
+// there is time for.
 func (b *Book) Run(ctx context.Context) {
+	working, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainPatience, end) })()
 	for {
 		select {
-		case event := <-b.denials:
-			b.write(ctx, event)
+		case next := <-b.waiting:
+			b.write(working, next)
 		case <-ctx.Done():
 			for {
 				select {
-				case event := <-b.denials:
-					b.write(ctx, event)
+				case next := <-b.waiting:
+					b.write(working, next)
 				default:
 					return
 				}
@@ -81,11 +105,17 @@ func (b *Book) Run(ctx context.Context) {
 	}
 }
 
-func (b *Book) write(ctx context.Context, event Event) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writePatience)
-	defer cancel()
-	if err := RecordTx(ctx, b.system, event); err != nil {
+// write tells what is next, unless working has ended.
+func (b *Book) write(working context.Context, next tale) {
+	if working.Err() != nil {
 		b.lost()
-		b.log.WarnContext(ctx, "a denial could not be recorded", "error", err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(next.ctx, writePatience)
+	defer cancel()
+	defer context.AfterFunc(working, cancel)()
+	if err := next.tell(ctx); err != nil {
+		b.lost()
+		b.log.WarnContext(ctx, "an event could not be recorded", "error", err)
 	}
 }

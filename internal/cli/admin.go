@@ -11,12 +11,13 @@ import (
 	"github.com/weft-automation/weft/internal/plan"
 )
 
-// adminCommand works on the database: whoever reaches that may give credits and
-// make owners.
+// adminCommand works on the database: whoever reaches that may give credits,
+// make owners and set passwords.
 type adminCommand struct {
-	Credits adminCredits `cmd:"" help:"Give a workspace paid credits."`
-	Plan    adminPlan    `cmd:"" help:"Put a workspace on a plan."`
-	Owner   adminOwner   `cmd:"" help:"Make the owner of a workspace, or give them a new password."`
+	Credits  adminCredits  `cmd:"" help:"Give a workspace paid credits."`
+	Plan     adminPlan     `cmd:"" help:"Put a workspace on a plan."`
+	Owner    adminOwner    `cmd:"" help:"Make an owner of a workspace. Who has an account gets this password."`
+	Password adminPassword `cmd:"" help:"Give a person another password. They keep their roles."`
 }
 
 // adminCredits grants once for each reference.

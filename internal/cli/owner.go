@@ -66,6 +66,31 @@ func (c *adminOwner) Run(s *session) error {
 	return nil
 }
 
+// adminPassword is for who forgot it: nothing else of the person changes.
+type adminPassword struct {
+	database
+	Email string `arg:"" help:"E-mail address of the person."`
+}
+
+// Run sets the password.
+func (c *adminPassword) Run(s *session) error {
+	pool, done, err := c.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	password, err := readPassword(s)
+	if err != nil {
+		return err
+	}
+	of, err := person.SetPassword(s.ctx, pool, c.Email, password)
+	if err != nil {
+		return err
+	}
+	s.note("%s has another password; every session of theirs has ended.", of.Email)
+	return nil
+}
+
 // readPassword takes the password from the environment, or else a line of the
 // input, which is not shown where a person types it.
 func readPassword(s *session) (string, error) {

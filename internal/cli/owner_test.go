@@ -30,4 +30,10 @@ func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {
 	if person.Known(t.Context(), pool, "ada@example.org", password) || !person.Known(t.Context(), pool, "ada@example.org", "another long password") {
 		t.Error("the password did not change")
 	}
+	environ = environ[:1]
+	run(t, environ, password+"\n", "admin", "password", "Ada@example.org").check(t, 0, "", "ada@example.org has another password")
+	run(t, environ, password+"\n", "admin", "password", "bob@example.org").check(t, 1, "", "Nobody has an account")
+	if !person.Known(t.Context(), pool, "ada@example.org", password) {
+		t.Error("the password is not the one that was given")
+	}
 }

@@ -167,9 +167,9 @@ type visitor struct {
 	token string
 }
 
-// visitor proves who sends the request, and their role in the workspace, zero for
+// visitor proves who sends the request, and their role in the workspace, nil for
 // none. UNAUTHORIZED for who is not signed in.
-func (c *console) visitor(r *http.Request, workspaceID uuid.UUID) (visitor, error) {
+func (c *console) visitor(r *http.Request, workspaceID *uuid.UUID) (visitor, error) {
 	var v visitor
 	if cookie, err := r.Cookie(person.SessionCookie); err == nil {
 		v.token = cookie.Value

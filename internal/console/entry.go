@@ -3,8 +3,6 @@ package console
 import (
 	"net/http"
 
-	"github.com/google/uuid"
-
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/person"
@@ -22,7 +20,7 @@ type nowherePage struct {
 
 // start leads to the first workspace of who is signed in, and else to signing in.
 func (c *console) start(w http.ResponseWriter, r *http.Request) error {
-	v, err := c.visitor(r, uuid.Nil)
+	v, err := c.visitor(r, nil)
 	if fault.CodeOf(err) == fault.Unauthorized {
 		c.render(w, http.StatusOK, "sign-in", signInPage{})
 		return nil

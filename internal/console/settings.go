@@ -26,7 +26,7 @@ type settingsPage struct {
 	Others      []api.Membership // the person's workspaces, this one among them
 	Credits     api.Credits
 	Members     api.MemberPage
-	Invitations []api.Invitation // that are open
+	Invitations api.InvitationPage // that are open
 	Keys        api.APIKeyPage
 	Roles       []person.Role // that the person may give
 
@@ -48,7 +48,7 @@ func (c *console) member(r *http.Request) (context.Context, visitor, error) {
 	if err != nil {
 		id = uuid.Max // of no workspace
 	}
-	v, err := c.visitor(r, id)
+	v, err := c.visitor(r, &id)
 	return audit.By(postgres.Scope(r.Context(), id), v.actor()), v, err
 }
 
@@ -84,14 +84,8 @@ func (c *console) show(ctx context.Context, w http.ResponseWriter, status int, v
 	if p.Members, err = c.People.Members(ctx, v.WorkspaceID, person.Page{Limit: shownRows}); err != nil {
 		return err
 	}
-	invitations, err := c.People.Invitations(ctx, v.WorkspaceID, person.Page{Limit: shownRows})
-	if err != nil {
+	if p.Invitations, err = c.People.OpenInvitations(ctx, v.WorkspaceID, person.Page{Limit: shownRows}); err != nil {
 		return err
-	}
-	for _, i := range invitations.Data {
-		if i.AcceptedAt == nil && i.RevokedAt == nil {
-			p.Invitations = append(p.Invitations, i)
-		}
 	}
 	if p.Keys, err = c.Keys.Page(ctx, v.WorkspaceID, shownRows, ""); err != nil {
 		return err
@@ -100,7 +94,8 @@ func (c *console) show(ctx context.Context, w http.ResponseWriter, status int, v
 	return nil
 }
 
-// Owner says whether the row is of an owner, whom only owners change.
+// Touchable says whether the person may change somebody of that role: owners only
+// owners may.
 func (p settingsPage) Touchable(role api.Role) bool {
 	return p.Manages && (role != api.RoleOwner || p.Role == person.Owner)
 }

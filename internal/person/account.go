@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 )
@@ -37,8 +38,8 @@ func Known(ctx context.Context, conn postgres.DB, email, password string) bool {
 }
 
 // CreateOwner makes an account and an owner of the workspace, for whoever reaches
-// the database. Whoever has an account already gets this password, and every
-// session of theirs ends. INVALID_INPUT for a bad address, name or password.
+// the database. Whoever has an account already gets this password, as by
+// SetPassword. INVALID_INPUT for a bad address, name or password.
 func CreateOwner(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, a Account) (Person, error) {
 	if err := a.check(); err != nil {
 		return Person{}, err
@@ -55,25 +56,91 @@ func CreateOwner(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, a
 			return err
 		}
 		if made == 0 {
-			user, err := queries.UserGetByEmail(ctx, tx, a.Email)
-			if err != nil {
-				return err
-			}
-			person.ID, person.Name = user.ID, user.Name
-			if err := queries.UserSetPassword(ctx, tx, db.UserSetPasswordParams{ID: user.ID, PasswordHash: stored}); err != nil {
-				return err
-			}
-			if err := queries.SessionDeleteOfUser(ctx, tx, user.ID); err != nil {
+			if person, err = replacePassword(ctx, tx, a.Email, stored); err != nil {
 				return err
 			}
 		}
-		if err := queries.MemberPut(ctx, tx, db.MemberPutParams{WorkspaceID: workspaceID, UserID: person.ID, Role: string(Owner)}); err != nil {
+		if err := makeOwner(ctx, tx, workspaceID, person); err != nil || made > 0 {
 			return err
 		}
-		return tellOfMember(ctx, tx, workspaceID, person.ID, "added", map[string]any{"email": a.Email, "role": Owner, "newPassword": made == 0})
+		return tellOfPassword(ctx, tx, person)
 	})
 	if err != nil {
 		return Person{}, fmt.Errorf("make an owner: %w", err)
 	}
 	return person, nil
+}
+
+// makeOwner makes an owner of who is a member of another role, or none.
+func makeOwner(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, person Person) error {
+	before, err := hold(ctx, tx, workspaceID, person.ID)
+	if err != nil || before == Owner {
+		return err
+	}
+	if err := queries.MemberPut(ctx, tx, db.MemberPutParams{WorkspaceID: workspaceID, UserID: person.ID, Role: string(Owner)}); err != nil {
+		return err
+	}
+	if before == "" {
+		return tellOfMember(ctx, tx, workspaceID, person.ID, "added", map[string]any{"email": person.Email, "role": Owner})
+	}
+	return tellOfMember(ctx, tx, workspaceID, person.ID, "changed", map[string]any{"email": person.Email, "role": Owner, "before": before})
+}
+
+// SetPassword gives an account another password, for whoever reaches the database.
+// Every session of the person ends and an account that was disabled is none any
+// more; the roles stay, and each of the person's workspaces is told. NOT_FOUND for
+// an address that has no account, INVALID_INPUT for a bad password.
+func SetPassword(ctx context.Context, conn postgres.DB, email, password string) (person Person, err error) {
+	if err := checkPassword(password); err != nil {
+		return Person{}, err
+	}
+	stored := encode(password)
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if person, err = replacePassword(ctx, tx, address(email), stored); err != nil {
+			return err
+		}
+		return tellOfPassword(ctx, tx, person)
+	})
+	return person, err
+}
+
+// replacePassword does it, and ends what began with the old one.
+func replacePassword(ctx context.Context, tx pgx.Tx, email, stored string) (Person, error) {
+	user, err := queries.UserGetByEmail(ctx, tx, email)
+	switch {
+	case postgres.NotFound(err):
+		return Person{}, fault.New(fault.NotFound, "Nobody has an account with this e-mail address.")
+	case err != nil:
+		return Person{}, fmt.Errorf("look up user: %w", err)
+	}
+	if err := queries.UserSetPassword(ctx, tx, db.UserSetPasswordParams{ID: user.ID, PasswordHash: stored}); err != nil {
+		return Person{}, fmt.Errorf("set password: %w", err)
+	}
+	if err := queries.SessionDeleteOfUser(ctx, tx, user.ID); err != nil {
+		return Person{}, fmt.Errorf("end sessions: %w", err)
+	}
+	return Person{ID: user.ID, Email: user.Email, Name: user.Name}, nil
+}
+
+// tellOfPassword writes into the audit logs of the workspaces that a person belongs
+// to that there is another password, and that the sessions ended.
+func tellOfPassword(ctx context.Context, tx pgx.Tx, person Person) error {
+	return tellAll(ctx, tx, person.ID, "password.changed", map[string]any{"email": person.Email})
+}
+
+// tellAll writes an event of a person into the audit logs of all their workspaces.
+func tellAll(ctx context.Context, conn postgres.DB, userID uuid.UUID, action string, details map[string]any) error {
+	memberships, err := queries.MemberListOfUser(ctx, conn, userID)
+	if err != nil {
+		return fmt.Errorf("list memberships: %w", err)
+	}
+	for _, m := range memberships {
+		err := audit.RecordTx(ctx, conn, audit.Event{
+			WorkspaceID: m.ID, Action: action, SubjectKind: "user", SubjectID: userID.String(), Details: details,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

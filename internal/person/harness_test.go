@@ -3,15 +3,18 @@ package person_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/plan"
@@ -29,6 +32,7 @@ var home = netip.MustParseAddr("192.0.2.1")
 // bench is people over a database of their own, with a workspace and its owner.
 type bench struct {
 	*person.Service
+	book      *audit.Book
 	pool      *pgxpool.Pool // as the owner of the tables
 	workspace uuid.UUID
 	owner     person.Member
@@ -51,7 +55,9 @@ func setup(t *testing.T) *bench {
 	}
 	b.pool = open(postgres.Owner)
 	var err error
-	b.Service = person.NewService(open(postgres.System), open(postgres.API), person.Options{Now: func() time.Time {
+	system, scoped := open(postgres.System), open(postgres.API)
+	b.book = audit.NewBook(system, scoped, func() { t.Error("an event was lost") }, slog.New(slog.DiscardHandler))
+	b.Service = person.NewService(system, scoped, b.book, person.Options{Now: func() time.Time {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return b.now
@@ -92,6 +98,35 @@ func (b *bench) signIn(t *testing.T, email, password string) string {
 		t.Fatal(err)
 	}
 	return session.Token
+}
+
+// events are what the audit log of the workspace has of these actions, oldest first:
+// action, subject and details.
+func (b *bench) events(t *testing.T, actions ...string) (events []string) {
+	t.Helper()
+	over, end := context.WithCancel(t.Context())
+	end()
+	b.book.Run(over) // writes what waits
+	rows, err := b.pool.Query(t.Context(), `SELECT action || ' ' || subject_id || ' ' || details FROM audit_events
+		WHERE workspace_id = $1 AND action = ANY($2) ORDER BY id`, b.workspace, actions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if events, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+// waiting returns when a statement on this database waits for a lock.
+func (b *bench) waiting(t *testing.T) {
+	t.Helper()
+	const blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+	for n := 0; n == 0; {
+		if err := b.pool.QueryRow(t.Context(), blocked).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // member makes a member of that role through an invitation by the owner.

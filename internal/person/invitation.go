@@ -40,23 +40,28 @@ func (i Invited) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, i.String()) 
 func (i Invited) String() string { return "invitation " + i.ID.String() }
 
 // Invite makes an invitation, in the place of an earlier one to the same address
-// that is still open. FORBIDDEN when an owner is invited by somebody who is none,
-// CONFLICT for who is a member already.
+// that is still open. FORBIDDEN when an owner is invited, or was, and the actor is
+// none; CONFLICT for who is a member already.
 func (s *Service) Invite(ctx context.Context, actor Member, email string, role Role) (Invited, error) {
 	given := address(email)
 	if given == "" {
 		return Invited{}, fault.Invalid("/email", "this is not an e-mail address")
-	}
-	if role == Owner && actor.Role != Owner {
-		return Invited{}, NotAllowed(Owner)
 	}
 	id, err := newID()
 	if err != nil {
 		return Invited{}, err
 	}
 	token, hash := newToken()
-	made := Invited{Token: token, Invitation: api.Invitation{ID: id, Email: given, Role: api.Role(role)}}
+	by := actor.wire()
+	made := Invited{Token: token, Invitation: api.Invitation{ID: id, Email: given, Role: api.Role(role), InvitedBy: &by}}
 	err = pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
+		has, err := hold(ctx, tx, actor.WorkspaceID, actor.ID)
+		if err != nil {
+			return err
+		}
+		if err := mayGive(has, role); err != nil {
+			return err
+		}
 		if err := queries.InvitationLock(ctx, tx, actor.WorkspaceID.String()+" "+given); err != nil {
 			return fmt.Errorf("lock invitations: %w", err)
 		}
@@ -67,8 +72,8 @@ func (s *Service) Invite(ctx context.Context, actor Member, email string, role R
 		case found:
 			return conflict("already_member", "Somebody with this e-mail address is a member already.")
 		}
-		if err := queries.InvitationReplace(ctx, tx, db.InvitationReplaceParams{WorkspaceID: actor.WorkspaceID, Email: given}); err != nil {
-			return fmt.Errorf("replace invitation: %w", err)
+		if err := replace(ctx, tx, actor.WorkspaceID, given, has); err != nil {
+			return err
 		}
 		row, err := queries.InvitationInsert(ctx, tx, db.InvitationInsertParams{
 			WorkspaceID: actor.WorkspaceID, ID: id, Email: given, Role: string(role), TokenHash: hash, InvitedBy: &actor.ID, Life: InvitationLife,
@@ -82,15 +87,67 @@ func (s *Service) Invite(ctx context.Context, actor Member, email string, role R
 	return made, err
 }
 
+// replace ends what is open for an address, for a member of the role has.
+func replace(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, email string, has Role) error {
+	rows, err := queries.InvitationReplace(ctx, tx, db.InvitationReplaceParams{WorkspaceID: workspaceID, Email: email})
+	if err != nil {
+		return fmt.Errorf("replace invitation: %w", err)
+	}
+	for _, row := range rows {
+		if err := mayGive(has, Role(row.Role)); err != nil {
+			return err
+		}
+		if err := tellOfRevoked(ctx, tx, workspaceID, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// revokeBeyond ends what somebody invited to and could not any more with that role.
+func revokeBeyond(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID, role Role) error {
+	var beyond []string
+	for _, other := range Roles() {
+		if !role.gives(other) {
+			beyond = append(beyond, string(other))
+		}
+	}
+	rows, err := queries.InvitationRevokeOf(ctx, tx, db.InvitationRevokeOfParams{WorkspaceID: workspaceID, InvitedBy: &userID, Roles: beyond})
+	if err != nil {
+		return fmt.Errorf("revoke invitations: %w", err)
+	}
+	for _, row := range rows {
+		if err := tellOfRevoked(ctx, tx, workspaceID, db.InvitationReplaceRow(row)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tellOfRevoked(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, row db.InvitationReplaceRow) error {
+	return tellOfInvitation(ctx, tx, workspaceID, api.Invitation{ID: row.ID, Email: row.Email, Role: api.Role(row.Role)}, "revoked")
+}
+
 // Invitations is a page of the invitations to a workspace, newest first.
 // INVALID_INPUT for a cursor that no page gave out.
 func (s *Service) Invitations(ctx context.Context, workspaceID uuid.UUID, p Page) (api.InvitationPage, error) {
+	return s.invitations(ctx, workspaceID, p, false)
+}
+
+// OpenInvitations is a page of those that can still be accepted.
+func (s *Service) OpenInvitations(ctx context.Context, workspaceID uuid.UUID, p Page) (api.InvitationPage, error) {
+	return s.invitations(ctx, workspaceID, p, true)
+}
+
+func (s *Service) invitations(ctx context.Context, workspaceID uuid.UUID, p Page, open bool) (api.InvitationPage, error) {
 	page := api.InvitationPage{Data: []api.Invitation{}}
 	before, err := cursor.Before(p.Cursor)
 	if err != nil {
 		return page, err
 	}
-	rows, err := queries.InvitationList(ctx, s.scoped, db.InvitationListParams{WorkspaceID: workspaceID, Before: before, MaxRows: int32(p.Limit) + 1})
+	rows, err := queries.InvitationList(ctx, s.scoped, db.InvitationListParams{
+		WorkspaceID: workspaceID, Before: before, OnlyOpen: open, MaxRows: int32(p.Limit) + 1,
+	})
 	if err != nil {
 		return page, fmt.Errorf("list invitations: %w", err)
 	}
@@ -106,10 +163,14 @@ func (s *Service) Invitations(ctx context.Context, workspaceID uuid.UUID, p Page
 }
 
 func invitationRecord(row db.InvitationGetForUpdateRow) api.Invitation {
-	return api.Invitation{
+	record := api.Invitation{
 		ID: row.ID, Email: row.Email, Role: api.Role(row.Role), CreatedAt: timestamp.Of(row.CreatedAt), ExpiresAt: timestamp.Of(row.ExpiresAt),
 		AcceptedAt: timestamp.OfPointer(row.AcceptedAt), RevokedAt: timestamp.OfPointer(row.RevokedAt),
 	}
+	if row.InvitedBy != nil && row.ByEmail != nil && row.ByName != nil {
+		record.InvitedBy = &api.User{ID: *row.InvitedBy, Email: *row.ByEmail, Name: *row.ByName}
+	}
+	return record
 }
 
 // Disinvite ends an invitation; again is the same. NOT_FOUND for an unknown one,
@@ -117,13 +178,20 @@ func invitationRecord(row db.InvitationGetForUpdateRow) api.Invitation {
 // was accepted.
 func (s *Service) Disinvite(ctx context.Context, actor Member, id uuid.UUID) (record api.Invitation, err error) {
 	err = pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
+		has, err := hold(ctx, tx, actor.WorkspaceID, actor.ID)
+		if err != nil {
+			return err
+		}
+		if err := mayGive(has); err != nil {
+			return err
+		}
 		row, err := queries.InvitationGetForUpdate(ctx, tx, db.InvitationGetForUpdateParams{WorkspaceID: actor.WorkspaceID, ID: id})
 		switch {
 		case postgres.NotFound(err):
 			return fault.New(fault.NotFound, "There is no invitation with this id.")
 		case err != nil:
 			return fmt.Errorf("read invitation: %w", err)
-		case Role(row.Role) == Owner && actor.Role != Owner:
+		case !has.gives(Role(row.Role)):
 			return NotAllowed(Owner)
 		case row.AcceptedAt != nil:
 			return conflict("invitation_accepted", "The invitation was accepted: remove the member instead.")
@@ -159,15 +227,22 @@ func noInvitation() error {
 }
 
 // Accept makes a member of who holds the token of an invitation, and signs them
-// in. Without an account they get one; with one the password must be its own.
-// NOT_FOUND for a token that is not, or no more; otherwise refusals are those of
-// SignIn.
+// in. Without an account they get one; with one the password must be its own. Who is
+// a member already keeps the role. INVALID_INPUT for a bad name or password, the
+// same whether there is an account; NOT_FOUND for a token that is not, or no more;
+// otherwise refusals are those of SignIn.
 func (s *Service) Accept(ctx context.Context, a Acceptance) (Session, error) {
+	if err := checkName(a.Name); err != nil {
+		return Session{}, err
+	}
+	if err := checkPassword(a.Password); err != nil {
+		return Session{}, err
+	}
 	invited, err := s.findInvitation(ctx, a)
 	if err != nil {
 		return Session{}, err
 	}
-	var member Person
+	var member proven
 	known := true
 	err = s.attempt(a.Client, invited.Email, func() (ok bool, err error) {
 		if _, err = queries.UserGetByEmail(ctx, s.system, invited.Email); postgres.NotFound(err) {
@@ -188,7 +263,7 @@ func (s *Service) Accept(ctx context.Context, a Acceptance) (Session, error) {
 		if account, err = s.newAccount(ctx, invited.Email, a); err != nil {
 			return Session{}, err
 		}
-		member = Person{ID: account.ID, Email: account.Email, Name: account.Name}
+		member = proven{Person{ID: account.ID, Email: account.Email, Name: account.Name}, account.PasswordHash}
 	}
 	return s.join(ctx, invited, member, account)
 }
@@ -212,28 +287,22 @@ func (s *Service) findInvitation(ctx context.Context, a Acceptance) (db.Invitati
 }
 
 func (s *Service) newAccount(ctx context.Context, email string, a Acceptance) (*db.UserInsertParams, error) {
-	account := Account{Email: email, Name: strings.TrimSpace(a.Name), Password: a.Password}
-	if err := account.check(); err != nil {
-		return nil, err
-	}
 	id, err := newID()
 	if err != nil {
 		return nil, err
 	}
 	stored, err := s.hasher.hash(ctx, a.Password)
-	return &db.UserInsertParams{ID: id, Email: email, Name: account.Name, PasswordHash: stored}, err
+	return &db.UserInsertParams{ID: id, Email: email, Name: strings.TrimSpace(a.Name), PasswordHash: stored}, err
 }
 
 // join makes the account, if there is one to make, the member and the session in
-// one commit with the end of the invitation.
-func (s *Service) join(ctx context.Context, invited db.InvitationFindRow, member Person, account *db.UserInsertParams) (session Session, err error) {
+// one commit with the end of the invitation. Whoever invited must still be somebody
+// who may. Locks are taken as others take them: members before invitations, the
+// account before its memberships.
+func (s *Service) join(ctx context.Context, invited db.InvitationFindRow, member proven, account *db.UserInsertParams) (session Session, err error) {
 	err = pgx.BeginFunc(ctx, s.system, func(tx pgx.Tx) error {
-		used, err := queries.InvitationAccept(ctx, tx, db.InvitationAcceptParams{WorkspaceID: invited.WorkspaceID, ID: invited.ID})
-		switch {
-		case err != nil:
-			return fmt.Errorf("accept invitation: %w", err)
-		case used == 0:
-			return noInvitation()
+		if err := use(ctx, tx, invited); err != nil {
+			return err
 		}
 		if account != nil {
 			made, err := queries.UserInsert(ctx, tx, *account)
@@ -244,20 +313,44 @@ func (s *Service) join(ctx context.Context, invited db.InvitationFindRow, member
 				return fault.New(fault.Unavailable, "This person is just getting an account; try again.")
 			}
 		}
-		err = queries.MemberInsert(ctx, tx, db.MemberInsertParams{WorkspaceID: invited.WorkspaceID, UserID: member.ID, Role: invited.Role})
+		if session, err = begin(ctx, tx, member); err != nil {
+			return err
+		}
+		joined, err := queries.MemberInsert(ctx, tx, db.MemberInsertParams{WorkspaceID: invited.WorkspaceID, UserID: member.ID, Role: invited.Role})
 		if err != nil {
 			return fmt.Errorf("insert member: %w", err)
 		}
+		if joined == 0 {
+			return nil // a member already, who keeps the role
+		}
 		// Whoever accepts was nobody until now.
 		ctx := audit.By(ctx, audit.Actor{Kind: audit.User, ID: member.ID})
-		err = tellOfMember(ctx, tx, invited.WorkspaceID, member.ID, "joined", map[string]any{
+		return tellOfMember(ctx, tx, invited.WorkspaceID, member.ID, "joined", map[string]any{
 			"email": member.Email, "role": invited.Role, "invitationId": invited.ID,
 		})
-		if err != nil {
-			return err
-		}
-		session, err = begin(ctx, tx, member)
-		return err
 	})
 	return session, err
+}
+
+// use ends an invitation by accepting it. NOT_FOUND when it is over, or by somebody
+// who could not make it any more.
+func use(ctx context.Context, tx pgx.Tx, invited db.InvitationFindRow) error {
+	if invited.InvitedBy == nil {
+		return noInvitation()
+	}
+	has, err := hold(ctx, tx, invited.WorkspaceID, *invited.InvitedBy)
+	switch {
+	case err != nil:
+		return err
+	case !has.gives(Role(invited.Role)):
+		return noInvitation()
+	}
+	used, err := queries.InvitationAccept(ctx, tx, db.InvitationAcceptParams{WorkspaceID: invited.WorkspaceID, ID: invited.ID})
+	switch {
+	case err != nil:
+		return fmt.Errorf("accept invitation: %w", err)
+	case used == 0:
+		return noInvitation()
+	}
+	return nil
 }

@@ -24,6 +24,8 @@ type Page struct {
 	Cursor string // "" for the first page
 }
 
+func noWorkspace() error { return fault.New(fault.NotFound, "There is no workspace with this id.") }
+
 func noMember() error { return fault.New(fault.NotFound, "There is no member with this id.") }
 
 // Members is a page of who belongs to a workspace, newest first. INVALID_INPUT
@@ -65,26 +67,25 @@ func memberRecord(row db.MemberGetRow) api.Member {
 // an owner is made or changed by somebody who is no owner, CONFLICT for the last
 // owner.
 func (s *Service) SetRole(ctx context.Context, actor Member, userID uuid.UUID, role Role) (record api.Member, err error) {
-	err = s.change(ctx, actor, userID, role, func(tx pgx.Tx) error {
+	record, err = s.change(ctx, actor, userID, role, func(tx pgx.Tx, was api.Member) error {
 		err := queries.MemberSetRole(ctx, tx, db.MemberSetRoleParams{WorkspaceID: actor.WorkspaceID, UserID: userID, Role: string(role)})
-		if err != nil || Role(record.Role) == role {
+		if err != nil || Role(was.Role) == role {
 			return err
 		}
-		return tellOfMember(ctx, tx, actor.WorkspaceID, userID, "changed", map[string]any{"email": record.Email, "role": role, "before": record.Role})
-	}, &record)
+		return tellOfMember(ctx, tx, actor.WorkspaceID, userID, "changed", map[string]any{"email": was.Email, "role": role, "before": was.Role})
+	})
 	record.Role = api.Role(role)
 	return record, err
 }
 
 // Remove takes a member out of the workspace; refusals are those of SetRole.
-func (s *Service) Remove(ctx context.Context, actor Member, userID uuid.UUID) (record api.Member, err error) {
-	err = s.change(ctx, actor, userID, "", func(tx pgx.Tx) error {
+func (s *Service) Remove(ctx context.Context, actor Member, userID uuid.UUID) (api.Member, error) {
+	return s.change(ctx, actor, userID, "", func(tx pgx.Tx, was api.Member) error {
 		if err := queries.MemberDelete(ctx, tx, db.MemberDeleteParams{WorkspaceID: actor.WorkspaceID, UserID: userID}); err != nil {
 			return err
 		}
-		return tellOfMember(ctx, tx, actor.WorkspaceID, userID, "removed", map[string]any{"email": record.Email, "role": record.Role})
-	}, &record)
-	return record, err
+		return tellOfMember(ctx, tx, actor.WorkspaceID, userID, "removed", map[string]any{"email": was.Email, "role": was.Role})
+	})
 }
 
 // tellOfMember writes into the audit log what became of a member, with the deed.
@@ -94,35 +95,69 @@ func tellOfMember(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID,
 	})
 }
 
-// change does something to a member, whose record as it was before it gives. All
-// owners are locked for it, so that two changes at once cannot take the last two.
-func (s *Service) change(ctx context.Context, actor Member, userID uuid.UUID, to Role, do func(pgx.Tx) error, record *api.Member) error {
-	return pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
-		rows, err := queries.MemberLock(ctx, tx, db.MemberLockParams{WorkspaceID: actor.WorkspaceID, UserID: userID})
+// change does something to a member and gives the record as it was before. All
+// owners are locked for it, so that two changes at once cannot take the last two,
+// and who acts, so that a role taken away this moment does nothing any more. What
+// the member could not invite to with the role that it gets is no longer open.
+func (s *Service) change(ctx context.Context, actor Member, userID uuid.UUID, to Role, do func(pgx.Tx, api.Member) error) (was api.Member, err error) {
+	err = pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
+		rows, err := queries.MemberLock(ctx, tx, db.MemberLockParams{WorkspaceID: actor.WorkspaceID, UserID: userID, ActorID: actor.ID})
 		if err != nil {
 			return fmt.Errorf("lock members: %w", err)
 		}
-		owners := 0
+		owners, roles := 0, map[uuid.UUID]Role{}
 		for _, row := range rows {
+			roles[row.UserID] = Role(row.Role)
 			if Role(row.Role) == Owner {
 				owners++
 			}
 		}
-		row, err := queries.MemberGet(ctx, tx, db.MemberGetParams{WorkspaceID: actor.WorkspaceID, UserID: userID})
-		switch {
-		case postgres.NotFound(err):
-			return noMember()
-		case err != nil:
-			return fmt.Errorf("read member: %w", err)
+		is, found := roles[userID]
+		if err := mayGive(roles[actor.ID], is, to); err != nil {
+			return err
 		}
-		*record = memberRecord(row)
-		is := Role(row.Role)
-		switch {
-		case (is == Owner || to == Owner) && actor.Role != Owner:
-			return NotAllowed(Owner)
-		case is == Owner && to != Owner && owners == 1:
+		if !found {
+			return noMember()
+		}
+		if is == Owner && to != Owner && owners == 1 {
 			return conflict("last_owner", "A workspace needs at least one owner.")
 		}
-		return do(tx)
+		row, err := queries.MemberGet(ctx, tx, db.MemberGetParams{WorkspaceID: actor.WorkspaceID, UserID: userID})
+		if err != nil {
+			return fmt.Errorf("read member: %w", err)
+		}
+		was = memberRecord(row)
+		if err := do(tx, was); err != nil {
+			return err
+		}
+		return revokeBeyond(ctx, tx, actor.WorkspaceID, userID, to)
 	})
+	return was, err
+}
+
+// mayGive refuses who has the role is in a workspace, "" for none, what only
+// another one may do with members of these roles; "" is of nobody.
+func mayGive(is Role, roles ...Role) error {
+	switch {
+	case is == "":
+		return noWorkspace()
+	case !is.Reaches(Admin):
+		return NotAllowed(Admin)
+	}
+	for _, role := range roles {
+		if role != "" && !is.gives(role) {
+			return NotAllowed(Owner)
+		}
+	}
+	return nil
+}
+
+// hold is the role that somebody has at this moment, and until tx ends; "" for who
+// is no member.
+func hold(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID) (Role, error) {
+	role, err := queries.MemberHold(ctx, tx, db.MemberHoldParams{WorkspaceID: workspaceID, UserID: userID})
+	if err != nil && !postgres.NotFound(err) {
+		return "", fmt.Errorf("lock member: %w", err)
+	}
+	return Role(role), nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/attempt"
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/fault"
 )
 
@@ -56,6 +57,10 @@ func (r Role) Reaches(needed Role) bool {
 	return false
 }
 
+// gives says whether a member of that role may make, change and invite members of
+// role.
+func (r Role) gives(role Role) bool { return r.Reaches(Admin) && r.Reaches(role) }
+
 func (r Role) known() bool {
 	for _, role := range Roles() {
 		if r == role {
@@ -87,6 +92,7 @@ type Service struct {
 	hasher    *hasher
 	addresses *attempt.Limiter[netip.Addr] // that failed to sign in
 	accounts  *attempt.Limiter[string]     // at which somebody failed to sign in, by e-mail address
+	book      *audit.Book                  // of what is told behind the answers
 	tokens    *attempt.Limiter[netip.Addr] // that sent sessions which are none
 	tales     *attempt.Limiter[string]     // e-mail addresses that the audit log was told of
 }
@@ -97,19 +103,20 @@ type Options struct {
 }
 
 // NewService makes a Service. The pool system has the rights of postgres.System,
-// scoped those of postgres.API.
-func NewService(system, scoped *pgxpool.Pool, opts Options) *Service {
+// scoped those of postgres.API; book tells what nobody waits for.
+func NewService(system, scoped *pgxpool.Pool, book *audit.Book, opts Options) *Service {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
 	return &Service{
-		system: system, scoped: scoped, hasher: newHasher(),
+		system: system, scoped: scoped, book: book, hasher: newHasher(),
 		// Twenty mistakes are a person's; one in ten seconds from then on is nothing
 		// to a guesser.
 		addresses: attempt.NewLimiter[netip.Addr](20, 0.1, opts.Now),
 		// Addresses are cheap to have many of: this bounds what all of them together
-		// can try on one account.
-		accounts: attempt.NewLimiter[string](20, 0.1, opts.Now),
+		// can try on one account. It fills faster than one of them can empty it, so
+		// that no single host keeps a person out.
+		accounts: attempt.NewLimiter[string](20, 1, opts.Now),
 		// Tokens are beyond guessing; this guards the look-up.
 		tokens: attempt.NewLimiter[netip.Addr](100, 10, opts.Now),
 		// Once an hour: who goes on trying fills no database.
@@ -127,8 +134,8 @@ const (
 func address(email string) string {
 	email = strings.ToLower(strings.TrimSpace(email))
 	local, domain, found := strings.Cut(email, "@")
-	visible := func(r rune) bool { return r <= ' ' || r > '~' }
-	if !found || local == "" || domain == "" || len(email) < minEmail || len(email) > maxEmail || strings.ContainsFunc(email, visible) {
+	invisible := func(r rune) bool { return r <= ' ' || r > '~' }
+	if !found || local == "" || domain == "" || len(email) < minEmail || len(email) > maxEmail || strings.ContainsFunc(email, invisible) {
 		return ""
 	}
 	return email

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -16,7 +15,6 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/attempt"
-	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/timestamp"
@@ -70,22 +68,23 @@ const wrongCredentials = "The e-mail address or the password is not right."
 // from a client or at an account are RATE_LIMITED.
 func (s *Service) SignIn(ctx context.Context, c Credentials) (Session, error) {
 	email := address(c.Email)
-	var person Person
+	var person proven
 	err := s.attempt(c.Client, email, func() (ok bool, err error) {
 		person, ok, err = s.prove(ctx, email, c.Password)
 		return ok, err
 	})
 	if err != nil {
 		if fault.CodeOf(err) == fault.Unauthorized && s.accounts.Wait(email) > 0 && s.tales.Take(email) == 0 {
-			err = errors.Join(err, s.tellOfLimit(ctx, email))
+			// Behind the answer: how long it takes says whether there is an account.
+			s.book.Later(ctx, func(ctx context.Context) error { return s.tellOfLimit(ctx, email) })
 		}
 		return Session{}, err
 	}
 	return begin(ctx, s.system, person)
 }
 
-// tellOfLimit writes into the audit logs of whoever the account belongs to that
-// signing in failed so often that attempts are limited from now on.
+// tellOfLimit writes into the audit logs of the workspaces that a person belongs to
+// that signing in failed so often that attempts are limited from now on.
 func (s *Service) tellOfLimit(ctx context.Context, email string) error {
 	user, err := queries.UserGetByEmail(ctx, s.system, email)
 	if postgres.NotFound(err) {
@@ -94,19 +93,7 @@ func (s *Service) tellOfLimit(ctx context.Context, email string) error {
 	if err != nil {
 		return fmt.Errorf("look up user: %w", err)
 	}
-	memberships, err := queries.MemberListOfUser(ctx, s.system, user.ID)
-	if err != nil {
-		return fmt.Errorf("list memberships: %w", err)
-	}
-	for _, m := range memberships {
-		err := audit.RecordTx(ctx, s.system, audit.Event{
-			WorkspaceID: m.ID, Action: "sign_in.limited", SubjectKind: "user", SubjectID: user.ID.String(), Details: map[string]any{"email": email},
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return tellAll(ctx, s.system, user.ID, "sign_in.limited", map[string]any{"email": email})
 }
 
 // attempt makes an attempt to prove who somebody is, unless too many failed. What
@@ -132,35 +119,46 @@ func (s *Service) attempt(client netip.Addr, email string, prove func() (bool, e
 	return err
 }
 
+// proven is somebody who knew the password that is stored so.
+type proven struct {
+	Person
+	passwordHash string
+}
+
 // prove says whose password it is, if it is that of the account.
-func (s *Service) prove(ctx context.Context, email, password string) (Person, bool, error) {
+func (s *Service) prove(ctx context.Context, email, password string) (proven, bool, error) {
 	user, err := queries.UserGetByEmail(ctx, s.system, email)
 	if err != nil && !postgres.NotFound(err) {
-		return Person{}, false, fmt.Errorf("look up user: %w", err)
+		return proven{}, false, fmt.Errorf("look up user: %w", err)
 	}
 	ok, err := s.hasher.matches(ctx, user.PasswordHash, password) // none of an unknown user
 	if err != nil || !ok || user.DisabledAt != nil {
-		return Person{}, false, err
+		return proven{}, false, err
 	}
-	return Person{ID: user.ID, Email: user.Email, Name: user.Name}, true, nil
+	return proven{Person{ID: user.ID, Email: user.Email, Name: user.Name}, user.PasswordHash}, true, nil
 }
 
-// begin stores a new session.
-func begin(ctx context.Context, conn postgres.DB, person Person) (Session, error) {
+// begin stores a new session. UNAUTHORIZED when the password was changed since it
+// was proven.
+func begin(ctx context.Context, conn postgres.DB, of proven) (Session, error) {
 	token, hash := newToken()
-	expires, err := queries.SessionInsert(ctx, conn, db.SessionInsertParams{TokenHash: hash, UserID: person.ID, Life: SessionLife})
-	if err != nil {
+	expires, err := queries.SessionInsert(ctx, conn, db.SessionInsertParams{
+		TokenHash: hash, UserID: of.ID, PasswordHash: of.passwordHash, Life: SessionLife,
+	})
+	switch {
+	case postgres.NotFound(err):
+		return Session{}, unauthorized("invalid_credentials", wrongCredentials)
+	case err != nil:
 		return Session{}, fmt.Errorf("insert session: %w", err)
 	}
-	return Session{Token: token, ExpiresAt: expires, Person: person}, nil
+	return Session{Token: token, ExpiresAt: expires, Person: of.Person}, nil
 }
 
-// Proof is what a request shows of its session, and the workspace that it is
-// about: zero for none.
+// Proof is what a request shows of its session, and the workspace that it is about.
 type Proof struct {
 	Token       string // "" if the request has none
 	Client      netip.Addr
-	WorkspaceID uuid.UUID
+	WorkspaceID *uuid.UUID // nil: about none
 }
 
 // Find says who sends a request. UNAUTHORIZED for a token that is missing,
@@ -172,10 +170,14 @@ func (s *Service) Find(ctx context.Context, p Proof) (Member, error) {
 		return Member{}, tooMany("failed_authentications", "Too many failed authentications from this address.", wait)
 	}
 	if p.Token == "" {
-		return Member{}, unauthorized("missing_session", "Sign in first: send the token of a session, as Authorization: Bearer or as the cookie weft_session.")
+		return Member{}, unauthorized("missing_session", "Sign in first: send the token of a session, as Authorization: Bearer or as the cookie that signing in sets.")
 	}
 	hash := hashOf(p.Token)
-	row, err := queries.SessionGet(ctx, s.system, db.SessionGetParams{TokenHash: hash, WorkspaceID: p.WorkspaceID})
+	var workspaceID uuid.UUID
+	if p.WorkspaceID != nil {
+		workspaceID = *p.WorkspaceID
+	}
+	row, err := queries.SessionGet(ctx, s.system, db.SessionGetParams{TokenHash: hash, WorkspaceID: workspaceID})
 	switch {
 	case postgres.NotFound(err):
 		s.tokens.Count(client)
@@ -184,18 +186,18 @@ func (s *Service) Find(ctx context.Context, p Proof) (Member, error) {
 		return Member{}, fmt.Errorf("look up session: %w", err)
 	}
 	if row.Unseen {
-		if err := queries.SessionTouch(ctx, s.system, hash); err != nil {
-			return Member{}, fmt.Errorf("touch session: %w", err)
-		}
+		// For who looks into the table: nothing rests on it, and a database that is
+		// read only serves those who read.
+		_ = queries.SessionTouch(ctx, s.system, hash)
 	}
 	m := Member{Person: Person{ID: row.ID, Email: row.Email, Name: row.Name}, ExpiresAt: row.ExpiresAt}
-	if p.WorkspaceID == uuid.Nil {
+	if p.WorkspaceID == nil {
 		return m, nil
 	}
 	if row.Role == nil {
-		return Member{}, fault.New(fault.NotFound, "There is no workspace with this id.")
+		return Member{}, noWorkspace()
 	}
-	m.WorkspaceID, m.Role = p.WorkspaceID, Role(*row.Role)
+	m.WorkspaceID, m.Role = workspaceID, Role(*row.Role)
 	return m, nil
 }
 

@@ -49,7 +49,7 @@ func (f *front) recognize(r *http.Request, operation *contract.Operation, call *
 		if err != nil {
 			id = uuid.Max // of no workspace: who is not signed in is told that first
 		}
-		proof.WorkspaceID = id
+		proof.WorkspaceID = &id
 	}
 	member, err := f.find(r.Context(), proof)
 	if err != nil {

@@ -29,7 +29,7 @@ func people(t *testing.T) *service {
 			if p.Token == "" {
 				return person.Member{}, person.NotAllowed(person.Owner) // stands for any refusal
 			}
-			return person.Member{WorkspaceID: p.WorkspaceID, Role: person.Role(p.Token)}, nil
+			return person.Member{WorkspaceID: *p.WorkspaceID, Role: person.Role(p.Token)}, nil
 		}
 	})
 }
