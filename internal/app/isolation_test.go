@@ -69,23 +69,28 @@ func (r reply) shape() string {
 	return fmt.Sprintf("%d %v %s", r.status, header, body)
 }
 
-// sameTime asks for both by turns. The wide factor is for the machine's other work;
-// what it finds is a look-up, a lock or a wait that only one of the two has.
+// sameTime compares the medians of nine requests each, by turns. The wide factor and
+// the further rounds are for the machine's other work; what it finds is a look-up, a
+// lock or a wait that only one of the two has.
 func (n *tenant) sameTime(t *testing.T, o operation, as, nobodys map[string]string) {
 	t.Helper()
-	var took [2][]time.Duration
-	for range 9 {
-		for i, ids := range []map[string]string{as, nobodys} {
-			began := time.Now()
-			n.send(t, o, ids, "")
-			took[i] = append(took[i], time.Since(began))
+	var got, want time.Duration
+	for range 6 {
+		var took [2][]time.Duration
+		for range 9 {
+			for i, ids := range []map[string]string{as, nobodys} {
+				began := time.Now()
+				n.send(t, o, ids, "")
+				took[i] = append(took[i], time.Since(began))
+			}
+		}
+		slices.Sort(took[0])
+		slices.Sort(took[1])
+		if got, want = took[0][4], took[1][4]; got < 3*want && want < 3*got {
+			return
 		}
 	}
-	slices.Sort(took[0])
-	slices.Sort(took[1])
-	if got, want := took[0][4], took[1][4]; got > 3*want || want > 3*got {
-		t.Errorf("%s with %v takes %v, nobody's %v", o.id, as, got, want)
-	}
+	t.Errorf("%s with %v takes %v, nobody's %v", o.id, as, got, want)
 }
 
 // TestMT01 lets tenant B try every operation on what is A's: with each of the ids
