@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weft-automation/weft/conformance/probe"
@@ -101,29 +101,22 @@ func creditsPages(t *probe.Trial) {
 // The poor workspace has no plan credits and paid credits for two.
 func creditsExhausted(t *probe.Trial) {
 	poor := t.Target().Poor
-	var mu sync.Mutex
-	var accepted, refused int
-	var all sync.WaitGroup
-	for n := range 20 {
-		all.Go(func() {
-			answer := t.Do(probe.Request{
-				Method: http.MethodPost, Path: probe.Components, Body: t.JSON(probe.RandomUUID().Waiting(15_000)),
-				Header: http.Header{"Idempotency-Key": {fmt.Sprint("poor ", n)}}, Sign: probe.Signing{As: poor},
-			})
-			mu.Lock()
-			defer mu.Unlock()
-			if answer.Status == http.StatusOK {
-				accepted++
-				return
-			}
-			refused++
-			p := t.Problem(answer, http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
-			t.Equal("reason", probe.Reason(p), "credits_exhausted")
-			t.Check(!p.Retryable, "a 402 says that it is retryable")
+	var accepted, refused atomic.Int32
+	t.Parallel(20, func(n int) {
+		answer := t.Do(probe.Request{
+			Method: http.MethodPost, Path: probe.Components, Body: t.JSON(probe.RandomUUID().Waiting(15_000)),
+			Header: http.Header{"Idempotency-Key": {fmt.Sprint("poor ", n)}}, Sign: probe.Signing{As: poor},
 		})
-	}
-	all.Wait()
-	t.Check(accepted == 2 && refused == 18, "%d were accepted and %d refused", accepted, refused)
+		if answer.Status == http.StatusOK {
+			accepted.Add(1)
+			return
+		}
+		refused.Add(1)
+		p := t.Problem(answer, http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
+		t.Equal("reason", probe.Reason(p), "credits_exhausted")
+		t.Check(!p.Retryable, "a 402 says that it is retryable")
+	})
+	t.Check(accepted.Load() == 2 && refused.Load() == 18, "%d were accepted and %d refused", accepted.Load(), refused.Load())
 	own := probe.Decode[api.KeyWorkspace](t, t.Do(probe.Request{Path: keyWorkspace, Sign: probe.Signing{As: poor}}))
 	t.Check(own.Credits.AvailableCredits == 0, "available credits: %s", own.Credits.AvailableCredits)
 	t.Check(own.Credits.PaidCredits == 0, "paid credits: %s", own.Credits.PaidCredits)
