@@ -53,25 +53,9 @@ var keyCases = []Case{
 	},
 }
 
-// signed are requests of every signed operation that find something.
-func signed(t *probe.Trial) []probe.Request {
-	id := t.Execute(probe.RandomUUID().Waiting(15000)).ID.String()
-	return []probe.Request{
-		{Method: http.MethodPost, Path: probe.Components, Body: t.JSON(probe.RandomUUID())},
-		{Path: keyWorkspace},
-		{Path: probe.Components},
-		{Path: probe.Components + "/RANDOM_UUID"},
-		{Path: probe.Executions + "?limit=1"},
-		{Path: probe.Execution(id)},
-		{Path: probe.Execution(id) + "/stream"},
-		{Path: probe.Execution(id) + "/callback-attempts"},
-		{Method: http.MethodPost, Path: probe.Execution(id) + "/replay-callback"},
-	}
-}
-
 func signEverywhere(t *probe.Trial) {
 	t.Check(strings.HasPrefix(t.Target().APIKey, "ws_"), "the key does not begin with ws_")
-	for _, request := range signed(t) {
+	for _, request := range signed(t, probe.Signing{}) {
 		answer := t.Do(request)
 		// Nothing to replay is an answer to a request that is authenticated.
 		t.Check(answer.Status == 200 || answer.Status == 409 && strings.HasSuffix(request.Path, "replay-callback"),
@@ -315,7 +299,7 @@ func refuseAlike(t *probe.Trial) {
 }
 
 func refuseFlood(t *probe.Trial) {
-	requests := signed(t)
+	requests := signed(t, probe.Signing{})
 	var limited atomic.Bool
 	t.Parallel(8, func(int) {
 		for range 1000 {
@@ -352,7 +336,7 @@ func refuseEverywhere(t *probe.Trial) {
 	for _, operation := range t.Target().Spec.Operations() {
 		answer := t.Do(probe.Request{Method: operation.Method, Path: concrete(operation.Template), Sign: probe.Signing{Alter: without("X-Api-Key")}})
 		switch {
-		case strings.HasPrefix(operation.Template, "/v1/sdk/"):
+		case operation.Signed():
 			t.Equal("reason", probe.Reason(t.Problem(answer, http.StatusUnauthorized, "UNAUTHORIZED")), "missing_api_key")
 		case operation.Person():
 			t.Equal("reason", probe.Reason(t.Problem(answer, http.StatusUnauthorized, "UNAUTHORIZED")), "missing_session")

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/gen/api"
 )
 
 // doorCases go over every operation of people that the document has.
@@ -18,6 +19,27 @@ var doorCases = []Case{
 	{Part: "D9.2.sessions, D3.table", Name: "door/400, 406, 413, 415 the form of people's requests", Run: doorForm, Needs: owner},
 	{Part: "D9.2.sessions", Name: "door/429 sessions that are none", Run: doorFlood, Needs: []probe.Need{probe.NeedForwarded}},
 	{Part: "D9.2.sessions", Name: "door/429 attempts to sign in", Run: entryFlood, Needs: []probe.Need{probe.NeedForwarded}},
+}
+
+// signed are requests of every signed operation that find something, as the
+// workspace of the target or as another.
+func signed(t *probe.Trial, as probe.Signing) []probe.Request {
+	submit := submit(t, probe.RandomUUID().Waiting(15000), as)
+	id := probe.Decode[api.ComponentExecution](t, t.Do(submit)).ID.String()
+	var list []probe.Request
+	for _, operation := range t.Target().Spec.Operations() {
+		if !operation.Signed() {
+			continue
+		}
+		request := probe.Request{Method: operation.Method, Sign: as}
+		request.Path = strings.NewReplacer("{executionId}", id, "{module}", "RANDOM_UUID").Replace(operation.Template)
+		t.Check(!strings.Contains(request.Path, "{"), "%s takes what signed does not have", operation.ID)
+		if request.Method == submit.Method && request.Path == submit.Path {
+			request.Body = submit.Body
+		}
+		list = append(list, request)
+	}
+	return list
 }
 
 // peoples are the operations of people.

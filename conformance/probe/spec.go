@@ -36,6 +36,7 @@ type Operation struct {
 	Method   string
 	Template string // its path, with {parameters}
 	spec     *openapi3.Operation
+	security openapi3.SecurityRequirements // its own, or else the document's
 }
 
 // location is the document's address in the compiler. Nothing is fetched.
@@ -62,7 +63,11 @@ func LoadSpec() (*Spec, error) {
 	}
 	for template, item := range doc.Paths.Map() {
 		for method, operation := range item.Operations() {
-			s.operations = append(s.operations, &Operation{operation.OperationID, method, template, operation})
+			security := doc.Security
+			if operation.Security != nil {
+				security = *operation.Security
+			}
+			s.operations = append(s.operations, &Operation{operation.OperationID, method, template, operation, security})
 		}
 	}
 	slices.SortFunc(s.operations, func(a, b *Operation) int { return strings.Compare(a.ID, b.ID) })
@@ -80,17 +85,17 @@ func (o *Operation) Statuses() []string {
 // Named says whether the document names a status for the operation.
 func (o *Operation) Named(status int) bool { return o.spec.Responses.Status(status) != nil }
 
+// Signed says whether the operation takes a signature.
+func (o *Operation) Signed() bool { return o.takes("ApiKey") }
+
 // Person says whether the operation takes a person's session.
-func (o *Operation) Person() bool {
-	if o.spec.Security == nil {
-		return false
-	}
-	for _, requirement := range *o.spec.Security {
-		if _, ok := requirement["SessionToken"]; ok {
-			return true
-		}
-	}
-	return false
+func (o *Operation) Person() bool { return o.takes("SessionToken") }
+
+func (o *Operation) takes(scheme string) bool {
+	return slices.ContainsFunc(o.security, func(requirement openapi3.SecurityRequirement) bool {
+		_, ok := requirement[scheme]
+		return ok
+	})
 }
 
 // SignsIn says whether the operation is open and begins a session.
