@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -74,9 +73,4 @@ func unauthorized(reason, format string, args ...any) *fault.Error {
 		Message: fmt.Sprintf(format, args...),
 		Header:  map[string]string{"WWW-Authenticate": challenge},
 	}
-}
-
-// wireTime is a time as answers spell it (decisions 1.3).
-func wireTime(t time.Time) string {
-	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }

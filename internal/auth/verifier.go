@@ -143,6 +143,6 @@ func (v *Verifier) inTime(at int64) *fault.Error {
 	default:
 		return nil
 	}
-	refusal.Extra = map[string]any{"serverTime": wireTime(now), "deltaSeconds": delta}
+	refusal.Extra = map[string]any{"serverTime": now, "deltaSeconds": delta}
 	return refusal
 }

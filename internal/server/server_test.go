@@ -227,6 +227,15 @@ func TestRequestIDIsTheCallersOwnOrANewOne(t *testing.T) {
 	}
 }
 
+// Whoever refuses says when, and this package how a time is written.
+func TestTimesInARefusalHaveTheFormOfTheContract(t *testing.T) {
+	refusal := fault.New(fault.Unauthorized, "late")
+	refusal.Extra = map[string]any{"serverTime": time.Date(2026, 11, 21, 11, 15, 30, 999_999_999, time.FixedZone("CET", 3600))}
+	if _, body := render(refusal, "r"); !strings.Contains(string(body), `"serverTime":"2026-11-21T10:15:30.999Z"`) {
+		t.Errorf("%s", body)
+	}
+}
+
 func TestPreferStrictRefusesUnknownFields(t *testing.T) {
 	s := start(t)
 	body := `{"module":"HASH","input":{},"config":{},"colour":"red"}`
