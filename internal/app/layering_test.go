@@ -148,7 +148,7 @@ var places = map[string]place{
 	},
 	"internal/console": {
 		level:   6,
-		inside:  []string{"gen/api", "internal/audit", "internal/auth", "internal/billing", "internal/contract", "internal/fault", "internal/person", "internal/postgres", "internal/timestamp", "internal/workspace"},
+		inside:  []string{"gen/api", "internal/audit", "internal/auth", "internal/billing", "internal/contract", "internal/fault", "internal/gate", "internal/person", "internal/postgres", "internal/timestamp", "internal/workspace"},
 		outside: []string{ids}, why: "pages for people; no SQL, no API",
 	},
 	"internal/portal": {level: 5, inside: []string{"gen/api"}, why: "the docs, from the spec"},

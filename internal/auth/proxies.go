@@ -49,6 +49,14 @@ func (p Proxies) Secure(r *http.Request) bool {
 	return strings.EqualFold(strings.TrimSpace(hops[len(hops)-1]), "https")
 }
 
+// Origin is the service as the client calls it.
+func (p Proxies) Origin(r *http.Request) string {
+	if p.Secure(r) {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}
+
 func (p Proxies) trusts(client netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(client) })
 }

@@ -81,7 +81,7 @@ func invite(c *console, ctx context.Context, r *http.Request, v visitor) (shown,
 	if err != nil {
 		return shown{}, err
 	}
-	return shown{Link: person.InvitationURL(c.origin(r), made), For: made.Email}, nil
+	return shown{Link: person.InvitationURL(c.Proxies.Origin(r), made), For: made.Email}, nil
 }
 
 func disinvite(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {

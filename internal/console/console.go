@@ -25,6 +25,7 @@ import (
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/gate"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/timestamp"
@@ -125,20 +126,11 @@ func (c *console) serve(w http.ResponseWriter, r *http.Request, page func(http.R
 	}
 }
 
-// statuses are those of the failures that a page can meet.
-var statuses = map[fault.Code]int{
-	fault.InvalidInput: http.StatusBadRequest, fault.Unauthorized: http.StatusUnauthorized, fault.Forbidden: http.StatusForbidden,
-	fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict, fault.RateLimited: http.StatusTooManyRequests,
-	fault.PayloadTooLarge: http.StatusRequestEntityTooLarge, fault.Unavailable: http.StatusServiceUnavailable,
-}
-
 // explain is the status and the words for an error. What is no *fault.Error never
 // shows.
 func (c *console) explain(ctx context.Context, err error) (int, string) {
-	if failure, ok := errors.AsType[*fault.Error](err); ok {
-		if status, ok := statuses[failure.Code]; ok {
-			return status, failure.Message
-		}
+	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code != fault.Internal {
+		return gate.Status(failure), failure.Message
 	}
 	if postgres.Unavailable(err) {
 		c.Log.WarnContext(ctx, "a page could not be served", "error", err)
@@ -180,14 +172,6 @@ func (c *console) visitor(r *http.Request, workspaceID *uuid.UUID) (visitor, err
 }
 
 func (c *console) client(r *http.Request) netip.Addr { return c.Proxies.Client(r.RemoteAddr, r.Header) }
-
-// origin is the service as the browser calls it.
-func (c *console) origin(r *http.Request) string {
-	if c.Proxies.Secure(r) {
-		return "https://" + r.Host
-	}
-	return "http://" + r.Host
-}
 
 func seeOther(w http.ResponseWriter, r *http.Request, target string) error {
 	http.Redirect(w, r, target, http.StatusSeeOther)

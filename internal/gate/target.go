@@ -1,6 +1,6 @@
 // Package gate judges the form of a request before anything reads it: the
 // target, the headers that say how to read and to answer, and the JSON of the
-// body.
+// body. Beside them stands the status of every refusal, whoever refuses.
 //
 // It knows no operation, key or workspace. The one invariant: what it lets
 // through, the router, the binder and the database read in one way only.

@@ -19,31 +19,30 @@ import (
 	"github.com/weft-automation/weft/internal/timestamp"
 )
 
-// answers is the one table from code to answer (decisions 3).
+// answers is the one table from code to what stands beside the status (decisions 3).
 var answers = map[fault.Code]struct {
-	status    int
 	title     string
 	retryable bool // the same request can succeed later
 }{
-	fault.InvalidInput:         {http.StatusBadRequest, "Invalid input", false},
-	fault.Unauthorized:         {http.StatusUnauthorized, "Unauthorized", false},
-	fault.InsufficientCredits:  {http.StatusPaymentRequired, "Insufficient credits", false},
-	fault.Forbidden:            {http.StatusForbidden, "Forbidden", false},
-	fault.NotFound:             {http.StatusNotFound, "Not found", false},
-	fault.MethodNotAllowed:     {http.StatusMethodNotAllowed, "Method not allowed", false},
-	fault.NotAcceptable:        {http.StatusNotAcceptable, "Not acceptable", false},
-	fault.PayloadTooLarge:      {http.StatusRequestEntityTooLarge, "Payload too large", false},
-	fault.URITooLong:           {http.StatusRequestURITooLong, "URI too long", false},
-	fault.UnsupportedMediaType: {http.StatusUnsupportedMediaType, "Unsupported media type", false},
-	fault.NoCallback:           {http.StatusConflict, "No callback", false},
-	fault.ExecutionNotFinished: {http.StatusConflict, "Execution not finished", true},
-	fault.IdempotencyMismatch:  {http.StatusConflict, "Idempotency key used with another body", false},
-	fault.IdempotencyInFlight:  {http.StatusConflict, "Idempotency key in flight", true},
-	fault.Conflict:             {http.StatusConflict, "Conflict", false},
-	fault.PreconditionFailed:   {http.StatusPreconditionFailed, "Precondition failed", false},
-	fault.RateLimited:          {http.StatusTooManyRequests, "Too many requests", true},
-	fault.Internal:             {http.StatusInternalServerError, "Internal error", true},
-	fault.Unavailable:          {http.StatusServiceUnavailable, "Unavailable", true},
+	fault.InvalidInput:         {"Invalid input", false},
+	fault.Unauthorized:         {"Unauthorized", false},
+	fault.InsufficientCredits:  {"Insufficient credits", false},
+	fault.Forbidden:            {"Forbidden", false},
+	fault.NotFound:             {"Not found", false},
+	fault.MethodNotAllowed:     {"Method not allowed", false},
+	fault.NotAcceptable:        {"Not acceptable", false},
+	fault.PayloadTooLarge:      {"Payload too large", false},
+	fault.URITooLong:           {"URI too long", false},
+	fault.UnsupportedMediaType: {"Unsupported media type", false},
+	fault.NoCallback:           {"No callback", false},
+	fault.ExecutionNotFinished: {"Execution not finished", true},
+	fault.IdempotencyMismatch:  {"Idempotency key used with another body", false},
+	fault.IdempotencyInFlight:  {"Idempotency key in flight", true},
+	fault.Conflict:             {"Conflict", false},
+	fault.PreconditionFailed:   {"Precondition failed", false},
+	fault.RateLimited:          {"Too many requests", true},
+	fault.Internal:             {"Internal error", true},
+	fault.Unavailable:          {"Unavailable", true},
 }
 
 const (
@@ -141,14 +140,9 @@ func render(failure *fault.Error, requestID string) (status int, body []byte) {
 	if !ok {
 		failure, entry = fault.New(fault.Internal, "%s", internalMessage), answers[fault.Internal]
 	}
-	switch {
-	case failure.Unprocessable:
-		entry.status = http.StatusUnprocessableEntity
-	case failure.Reason == gate.ReasonHeaders:
-		entry.status = http.StatusRequestHeaderFieldsTooLarge
-	}
+	status = gate.Status(failure)
 	problem := api.Problem{
-		Type: "urn:weft:problem:" + string(failure.Code), Title: entry.title, Status: int32(entry.status),
+		Type: "urn:weft:problem:" + string(failure.Code), Title: entry.title, Status: int32(status),
 		Detail: failure.Message, Instance: "urn:weft:request:" + requestID,
 		Code: failure.Code, Error: failure.Code, Message: failure.Message,
 		RequestID: requestID, Retryable: entry.retryable,
@@ -159,7 +153,7 @@ func render(failure *fault.Error, requestID string) (status int, body []byte) {
 	for _, d := range failure.Details {
 		problem.Errors = append(problem.Errors, api.ProblemDetail{Code: d.Code, Message: d.Message, Pointer: d.Pointer})
 	}
-	return entry.status, append(encode(problem, failure.Extra), '\n')
+	return status, append(encode(problem, failure.Extra), '\n')
 }
 
 // encode writes the problem with the further members after its own.

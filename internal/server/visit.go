@@ -17,21 +17,25 @@ import (
 type visit struct {
 	client netip.Addr
 	secure bool   // over https
-	host   string // as the client calls it
+	origin string // of the service, as the client calls it
 	token  string // of the session; "" for none
+}
+
+func (f *front) visit(r *http.Request) visit {
+	return visit{client: f.proxies.Client(r.RemoteAddr, r.Header), secure: f.proxies.Secure(r), origin: f.proxies.Origin(r)}
 }
 
 // approach takes in a request of somebody who is not signed in yet. One that a
 // browser sends for a page of another site is refused.
 func (f *front) approach(r *http.Request, call *call) error {
-	call.visit = visit{client: f.proxies.Client(r.RemoteAddr, r.Header), secure: f.proxies.Secure(r), host: r.Host}
+	call.visit = f.visit(r)
 	return f.sameOrigin(r)
 }
 
 // recognize proves who sends the request, by the token of a session, and that
 // their role in the workspace of the path reaches.
 func (f *front) recognize(r *http.Request, operation *contract.Operation, call *call) error {
-	call.visit = visit{client: f.proxies.Client(r.RemoteAddr, r.Header), secure: f.proxies.Secure(r), host: r.Host}
+	call.visit = f.visit(r)
 	token, bearer := bearerToken(r.Header)
 	if !bearer {
 		if cookie, err := r.Cookie(person.SessionCookie); err == nil {
