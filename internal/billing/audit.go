@@ -3,6 +3,7 @@ package billing
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -24,20 +25,29 @@ func (d Drift) String() string {
 }
 
 const (
-	auditBatch = 100   // workspaces looked at in one snapshot
-	auditMost  = 1_000 // rows named in one batch, of each table
+	auditBatch = 100   // ids of workspaces read at once
+	auditMost  = 1_000 // rows named of one workspace, of each table
+
+	// auditWithin is how long each of the questions about one of all workspaces may
+	// take: meanwhile its snapshot keeps from vacuum what becomes dead anywhere. A
+	// workspace that is asked for alone has longer.
+	auditWithin      = time.Minute
+	auditAloneWithin = 30 * time.Minute
 )
 
 // Audit proves the books of one workspace, or of all for the zero id: an account
 // is the sum of its postings, what it keeps back and counts is that of its live
 // executions, each final execution that is still stored was charged what it used,
 // and the entries of a posting sum to zero. It returns the rows that break this and
-// how many workspaces it looked at. It disturbs nobody.
+// how many workspaces it looked at. It disturbs nobody. With the error that some
+// workspaces could not be looked at comes what was found in the others.
 func Audit(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) (broken []Drift, workspaces int, err error) {
 	if workspaceID != uuid.Nil {
-		broken, err = auditSome(ctx, conn, []uuid.UUID{workspaceID})
+		broken, err = auditOne(ctx, conn, workspaceID, auditAloneWithin)
 		return broken, 1, err
 	}
+	var failed int
+	var first error
 	p := db.WorkspaceListIdsParams{MaxRows: auditBatch}
 	for {
 		ids, err := db.New().WorkspaceListIds(ctx, conn, p)
@@ -45,28 +55,39 @@ func Audit(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) (broken
 			return broken, workspaces, fmt.Errorf("list workspaces: %w", err)
 		}
 		if len(ids) == 0 {
-			return broken, workspaces, nil
+			break
 		}
-		found, err := auditSome(ctx, conn, ids)
-		if err != nil {
-			return broken, workspaces, err
+		for _, id := range ids {
+			found, err := auditOne(ctx, conn, id, auditWithin)
+			switch {
+			case err == nil:
+				workspaces++
+			case ctx.Err() != nil:
+				return broken, workspaces, err
+			default:
+				if failed++; first == nil {
+					first = err
+				}
+			}
+			broken = append(broken, found...)
 		}
-		broken = append(broken, found...)
-		workspaces += len(ids)
 		p.After = ids[len(ids)-1]
 	}
+	if failed > 0 {
+		return broken, workspaces, fmt.Errorf("%d of %d workspaces were not audited; the first: %w", failed, failed+workspaces, first)
+	}
+	return broken, workspaces, nil
 }
 
-// auditSome looks at some workspaces, in one snapshot of their rows.
-func auditSome(ctx context.Context, conn postgres.DB, ids []uuid.UUID) (broken []Drift, err error) {
+// auditOne looks at one workspace, in one snapshot of its rows.
+func auditOne(ctx context.Context, conn postgres.DB, id uuid.UUID, within time.Duration) (broken []Drift, err error) {
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		// Unlike all else it walks whole tables, for as long as that takes.
-		_, err := tx.Exec(ctx, `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
-			SET LOCAL statement_timeout = '30min'; SET LOCAL enable_seqscan = on`)
+		// Unlike all else it walks all rows of a workspace, for as long as that takes.
+		_, err := tx.Exec(ctx, fmt.Sprintf("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = %d", within.Milliseconds()))
 		if err != nil {
 			return err
 		}
-		q := db.New()
+		q, ids := db.New(), []uuid.UUID{id}
 		accounts, err := q.AccountAudit(ctx, tx, ids)
 		if err != nil {
 			return err
@@ -99,7 +120,7 @@ func auditSome(ctx context.Context, conn postgres.DB, ids []uuid.UUID) (broken [
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("audit credits: %w", err)
+		return nil, fmt.Errorf("audit the credits of workspace %s: %w", id, err)
 	}
 	return broken, nil
 }

@@ -27,14 +27,14 @@ func (c *auditCommand) Run(s *session) error {
 			return err
 		}
 	}
-	broken, workspaces, err := billing.Audit(s.ctx, pool, of)
-	if err != nil {
-		return err
-	}
+	broken, workspaces, incomplete := billing.Audit(s.ctx, pool, of)
 	for _, drift := range broken {
 		if _, err := fmt.Fprintln(s.stdout, drift); err != nil {
 			return err
 		}
+	}
+	if incomplete != nil {
+		return incomplete
 	}
 	if len(broken) > 0 {
 		s.note("%d rows are wrong.", len(broken))

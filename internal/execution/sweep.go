@@ -72,13 +72,13 @@ func (s *Sweeper) audit(ctx context.Context) {
 		r := s.runner
 		broken, _, err := billing.Audit(ctx, r.DB, uuid.Nil)
 		r.Metrics.Swept(audits, 0, err)
-		if err != nil {
-			if ctx.Err() == nil {
-				r.log.WarnContext(ctx, "the credits were not audited", "error", err)
-			}
+		if ctx.Err() != nil {
 			return
 		}
-		r.Metrics.Audited(len(broken))
+		if err != nil {
+			r.log.WarnContext(ctx, "the credits were not audited as a whole", "error", err)
+		}
+		r.Metrics.Audited(len(broken), err == nil)
 		for _, drift := range broken[:min(len(broken), 20)] {
 			r.log.ErrorContext(ctx, "the credits are wrong", "workspace_id", drift.WorkspaceID.String(), "row", drift.Row, "problem", drift.Problem)
 		}

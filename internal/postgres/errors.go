@@ -25,9 +25,9 @@ func Unavailable(err error) bool {
 		switch {
 		case strings.HasPrefix(e.Code, "08"), strings.HasPrefix(e.Code, "53"), strings.HasPrefix(e.Code, "57P"):
 			return true // connection, resources, operator intervention
-		case e.Code == "25006", e.Code == "55P03", e.Code == "57014", e.Code == "58030", e.Code == "40001", e.Code == "40P01", e.Code == "0A000":
-			// read-only, lock or statement timeout, I/O, serialisation, deadlock, and a
-			// cached plan that a migration has outdated
+		case e.Code == "25006", e.Code == "25P03", e.Code == "55P03", e.Code == "57014", e.Code == "58030", e.Code == "40001", e.Code == "40P01", e.Code == "0A000":
+			// read-only, a transaction idle for too long, lock or statement timeout, I/O,
+			// serialisation, deadlock, and a cached plan that a migration has outdated
 			return true
 		}
 		return false

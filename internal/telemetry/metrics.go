@@ -298,11 +298,16 @@ func (m *Metrics) Backlog(kind string, pieces int64, oldest time.Duration) {
 	}
 }
 
-// Audited notes an audit of the credits that came to its end, and how many rows it
-// found wrong.
-func (m *Metrics) Audited(drift int) {
-	if m != nil {
+// Audited notes how many rows an audit of the credits found wrong, and whether it
+// looked at the whole of them: what it did not see is as it was before.
+func (m *Metrics) Audited(drift int, whole bool) {
+	if m == nil {
+		return
+	}
+	if whole || drift > 0 {
 		m.drift.Set(float64(drift))
+	}
+	if whole {
 		m.audited.SetToCurrentTime()
 	}
 }
