@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ import (
 type cutter struct {
 	dsn   string
 	marks atomic.Pointer[[]string]
+	stall sync.RWMutex // locked: no answer comes back
 }
 
 func newCutter(t *testing.T, dsn string) *cutter {
@@ -77,7 +79,10 @@ func (c *cutter) carry(client net.Conn, network, target string) {
 		if c.cuts(answer[:n]) {
 			return
 		}
-		if _, writeErr := client.Write(answer[:n]); writeErr != nil || err != nil {
+		c.stall.RLock()
+		_, writeErr := client.Write(answer[:n])
+		c.stall.RUnlock()
+		if writeErr != nil || err != nil {
 			return
 		}
 	}

@@ -28,6 +28,16 @@ const sweepLock = 0x77656674_73776570 // "weftswep"
 // the session with the lock would live on for as long as it is.
 const silentAfter = 10 * time.Second
 
+const (
+	// lateAfter is how long the session may take to answer before no more work
+	// begins: the number may be somebody's to sweep by now.
+	lateAfter = 2 * time.Second
+	// giveUpAfter is how long it may take before it is given up, and with it all
+	// that this worker runs: a beat later others would cut it. A database that
+	// stands still for less costs nobody the lock.
+	giveUpAfter = silentAfter - 2*time.Second
+)
+
 // Identity is this process as a worker: a number, alive for as long as a
 // session of its own holds the number's advisory lock. When the session breaks
 // the number is dead, whatever this process thinks: it takes a new one and
@@ -91,12 +101,12 @@ func (i *Identity) hold(ctx context.Context, lead func(context.Context)) error {
 	default:
 		close(i.ready)
 	}
-	return i.live(ctx, conn, lead)
+	return i.live(ctx, conn, worker, lead)
 }
 
 // live beats every second, beside whatever the leader does: a sweep may take
 // longer than others would wait for a beat.
-func (i *Identity) live(ctx context.Context, conn *pgx.Conn, lead func(context.Context)) error {
+func (i *Identity) live(ctx context.Context, conn *pgx.Conn, worker int32, lead func(context.Context)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var leading sync.WaitGroup
 	defer leading.Wait()
@@ -108,7 +118,11 @@ func (i *Identity) live(ctx context.Context, conn *pgx.Conn, lead func(context.C
 	defer ticker.Stop()
 	var silent []int32
 	for round := 0; ; round++ {
-		leads, err := beat(ctx, conn)
+		var leads bool
+		err := i.ask(ctx, worker, func(ctx context.Context) (err error) {
+			leads, err = beat(ctx, conn)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -120,7 +134,11 @@ func (i *Identity) live(ctx context.Context, conn *pgx.Conn, lead func(context.C
 			}
 		}
 		if round%3 == 2 {
-			if silent, err = i.cutSilent(ctx, conn, silent); err != nil {
+			err := i.ask(ctx, worker, func(ctx context.Context) (err error) {
+				silent, err = i.cutSilent(ctx, conn, silent)
+				return err
+			})
+			if err != nil {
 				return err
 			}
 		}
@@ -130,6 +148,20 @@ func (i *Identity) live(ctx context.Context, conn *pgx.Conn, lead func(context.C
 		case <-ticker.C:
 		}
 	}
+}
+
+// ask asks the session something. While the answer is late this process begins no
+// work; when it comes after all, the session lived throughout.
+func (i *Identity) ask(ctx context.Context, worker int32, question func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, giveUpAfter)
+	defer cancel()
+	late := time.AfterFunc(lateAfter, func() { i.current.Store(0) })
+	defer late.Stop()
+	if err := question(ctx); err != nil {
+		return err
+	}
+	i.current.Store(worker)
+	return nil
 }
 
 // register takes a number and its lock. The row becomes visible only when the
@@ -153,11 +185,8 @@ func (i *Identity) register(ctx context.Context, conn *pgx.Conn) (int32, error) 
 	return worker, nil
 }
 
-// beat shows that the session lives, and takes or keeps the lead. A session
-// that does not answer within two seconds counts as lost.
+// beat shows that the session lives, and takes or keeps the lead.
 func beat(ctx context.Context, conn *pgx.Conn) (leads bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
 	err = conn.QueryRow(ctx, `SELECT EXISTS (
 			SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND objsubid = 1
 			  AND (classid::bigint << 32 | objid::bigint) = $1)
@@ -170,8 +199,6 @@ func beat(ctx context.Context, conn *pgx.Conn) (leads bool, err error) {
 // two looks, so that a machine that slept as a whole finds time to beat first;
 // before is what the last look found.
 func (i *Identity) cutSilent(ctx context.Context, conn *pgx.Conn, before []int32) (silent []int32, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
 	rows, err := conn.Query(ctx, `SELECT l.objid::bigint::integer, a.pid
 		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 		WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid::bigint = $1 AND l.granted

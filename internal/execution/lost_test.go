@@ -116,6 +116,43 @@ func TestEX05AnUnsafeCallWhoseWorkerIsLostIsNotRepeated(t *testing.T) {
 	}
 }
 
+// A database that answers nobody for some seconds has lost no worker.
+func TestAnUnsafeCallOutlivesAStallOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := newCutter(t, b.dsn)
+	s := newSlow("SENDS", component.RepeatUnsafe)
+	n := b.behind(t, c, options{slots: 2, workers: 1}, s)
+	before, _ := n.identity.Worker()
+	id := b.submit(t, n, execution.SubmitParams{Module: "SENDS"}).ID
+	<-s.begun
+	becomes := func(want bool) {
+		t.Helper()
+		deadline := time.After(6 * time.Second)
+		for {
+			if _, alive := n.identity.Worker(); alive == want {
+				return
+			}
+			select {
+			case <-deadline:
+				t.Fatalf("alive is not %v after 6 s", want)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+	c.stall.Lock()
+	becomes(false) // within 2 s of the question it begins no more work
+	c.stall.Unlock()
+	becomes(true)
+	if after, _ := n.identity.Worker(); after != before {
+		t.Errorf("the worker is %d and was %d", after, before)
+	}
+	close(s.release)
+	if got := b.await(t, n, id); got.Status != status.ExecutionCompleted || s.attempts.Load() != 1 {
+		t.Errorf("ended %s with %s after %d runs", got.Status, got.Error, s.attempts.Load())
+	}
+}
+
 func TestEX03AnExecutionWhoseJobIsGoneIsBroughtBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
