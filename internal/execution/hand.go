@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -27,19 +28,55 @@ const (
 // is one whose commit came through although its answer was lost.
 type hand struct {
 	mu    sync.Mutex
-	taken map[uuid.UUID]int
+	taken map[uuid.UUID]taken
 	lost  map[uuid.UUID]int32 // the epochs that ran here and whose result could not be written
 	doubt time.Time           // until when rows that are not in hand may turn up; zero: they may not
 }
 
+// taken is one execution in hand.
+type taken struct {
+	takes int
+	runs  bool
+	since time.Time // when it was first taken, or its component last began or ended
+}
+
 func newHand() *hand {
-	return &hand{taken: map[uuid.UUID]int{}, lost: map[uuid.UUID]int32{}}
+	return &hand{taken: map[uuid.UUID]taken{}, lost: map[uuid.UUID]int32{}}
 }
 
 func (h *hand) take(id uuid.UUID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.taken[id]++
+	t, again := h.taken[id]
+	if !again {
+		t.since = time.Now()
+	}
+	t.takes++
+	h.taken[id] = t
+}
+
+// runs notes that the component of an execution in hand begins, or has ended.
+func (h *hand) runs(id uuid.UUID, runs bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t, inHand := h.taken[id]; inHand {
+		h.taken[id] = taken{takes: t.takes, runs: runs, since: time.Now()}
+	}
+}
+
+// progress says how many components run, each within its deadline, and how long the
+// longest of the other executions in hand has been waiting.
+func (h *hand) progress() (running int, longest time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, t := range h.taken {
+		if t.runs {
+			running++
+		} else {
+			longest = max(longest, time.Since(t.since))
+		}
+	}
+	return running, longest
 }
 
 // put ends a take. ran is the epoch of the turn that ran, 0 when none did; err is
@@ -47,7 +84,10 @@ func (h *hand) take(id uuid.UUID) {
 func (h *hand) put(id uuid.UUID, ran int32, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.taken[id]--; h.taken[id] <= 0 {
+	t := h.taken[id]
+	if t.takes--; t.takes > 0 {
+		h.taken[id] = t
+	} else {
 		delete(h.taken, id)
 	}
 	if err == nil {
@@ -90,7 +130,7 @@ func (h *hand) looked(began time.Time) {
 func (h *hand) of(id uuid.UUID, epoch int32) (inHand, ran bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.taken[id] > 0, h.lost[id] == epoch
+	return h.taken[id].takes > 0, h.lost[id] == epoch
 }
 
 // Reclaim looks until ctx ends for executions that the database gave to this
@@ -134,4 +174,35 @@ func (r *Runner) reclaim(ctx context.Context, row db.ExecutionListOfWorkersRow) 
 	return r.requeue(ctx, requeue{
 		key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch, job: row.JobID, worker: row.WorkerID,
 	})
+}
+
+// stalledAfter is how long work may lie ready while this process begins and ends
+// nothing and has slots free. Slots that are full of components within their
+// deadlines are no stall. It is told within 30 s (reliability OP-02).
+const stalledAfter = 25 * time.Second
+
+// Moving returns nil while this worker is fit to work: it is alive to the
+// others, and it is not idle beside work that waits, in the queue or in its own
+// hand: what is parked behind that is in nobody's queue. A process can be up while
+// nothing in it runs; readiness looks at progress for that reason.
+func (r *Runner) Moving(ctx context.Context) error {
+	if _, alive := r.identity.Worker(); !alive {
+		return errors.New("the worker holds no session with the database")
+	}
+	inside, stuck := r.hand.progress()
+	full := inside >= cap(r.slots) && cap(r.slots) > 0
+	if full || r.quarantined() != nil || time.Since(time.Unix(0, r.moved.Load())) < stalledAfter {
+		return nil
+	}
+	if stuck > stalledAfter {
+		return fmt.Errorf("what is in hand has been waiting for %.0f s to begin or to be written", stuck.Seconds())
+	}
+	waits, err := db.New().RiverJobOldestDue(ctx, r.DB, Queue)
+	if err != nil {
+		return fmt.Errorf("look at the queue: %w", err)
+	}
+	if waits > stalledAfter.Seconds() {
+		return fmt.Errorf("work has been ready for %.0f s and none has begun here", waits)
+	}
+	return nil
 }

@@ -180,3 +180,28 @@ func TestAReleaseBringsTheCallsOfThoseThatBeginHereOnly(t *testing.T) {
 		}
 	}
 }
+
+// What stands still in this process's own hand is told, although nothing waits in
+// the queue: all else may be parked behind it.
+func TestAWorkerThatStandsStillWithWhatItHasInHandSaysSo(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.runner.identity.current.Store(1)
+	id := uuid.New()
+	s.runner.hand.take(id)
+	for _, step := range []struct {
+		runs  bool
+		since time.Duration
+		told  bool
+	}{{false, 0, false}, {false, 2 * stalledAfter, true}, {true, 2 * stalledAfter, false}} {
+		s.runner.hand.taken[id] = taken{takes: 1, runs: step.runs, since: time.Now().Add(-step.since)}
+		if err := s.runner.Moving(t.Context()); (err != nil) != step.told {
+			t.Errorf("in hand for %v, running %v: %v", step.since, step.runs, err)
+		}
+	}
+	s.runner.moved.Store(time.Now().UnixNano())
+	s.runner.hand.runs(id, false)
+	if err := s.runner.Moving(t.Context()); err != nil {
+		t.Errorf("just ended: %v", err)
+	}
+}

@@ -33,7 +33,6 @@ type Runner struct {
 	finishes *groupcommit.Group[finish, struct{}]
 
 	moved   atomic.Int64  // when an attempt last began or ended, Unix nanoseconds
-	inside  atomic.Int64  // components that run, each within its deadline
 	slots   chan struct{} // of local runs
 	window  *window
 	running sync.WaitGroup
@@ -193,9 +192,9 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	}
 	runCtx, cancel := context.WithTimeout(ctx, entry.Timeout-row.Elapsed)
 	defer cancel()
-	r.inside.Add(1)
+	r.hand.runs(row.ID, true)
 	result, err := r.Modules.Run(runCtx, row.Module, c)
-	r.inside.Add(-1)
+	r.hand.runs(row.ID, false)
 	crashpoint.Reached(crashpoint.AfterEffect)
 	switch {
 	case err == nil && result.Wait != nil:
@@ -348,30 +347,4 @@ func (r *Runner) persist(ctx context.Context, write func(context.Context) error)
 		}
 		delay = min(2*delay, time.Second)
 	}
-}
-
-// stalledAfter is how long work may lie ready while this process begins and ends
-// nothing and has slots free. Slots that are full of components within their
-// deadlines are no stall. It is told within 30 s (reliability OP-02).
-const stalledAfter = 25 * time.Second
-
-// Moving returns nil while this worker is fit to work: it is alive to the
-// others, and it is not idle beside work that waits. A process can be up while
-// nothing in it runs; readiness looks at progress for that reason.
-func (r *Runner) Moving(ctx context.Context) error {
-	if _, alive := r.identity.Worker(); !alive {
-		return errors.New("the worker holds no session with the database")
-	}
-	full := int(r.inside.Load()) >= cap(r.slots) && cap(r.slots) > 0
-	if full || r.quarantined() != nil || time.Since(time.Unix(0, r.moved.Load())) < stalledAfter {
-		return nil
-	}
-	waits, err := db.New().RiverJobOldestDue(ctx, r.DB, Queue)
-	if err != nil {
-		return fmt.Errorf("look at the queue: %w", err)
-	}
-	if waits > stalledAfter.Seconds() {
-		return fmt.Errorf("work has been ready for %.0f s and none has begun here", waits)
-	}
-	return nil
 }

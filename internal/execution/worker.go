@@ -42,8 +42,8 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 		return river.JobSnooze(quarantinePause)
 	}
 	key := notify.Key{WorkspaceID: job.Args.WorkspaceID, ID: job.Args.ExecutionID}
-	crashpoint.Reached(crashpoint.AfterClaim)
 	r.hand.take(key.ID)
+	crashpoint.Reached(crashpoint.AfterClaim)
 	row, err := r.starts.Do(ctx, begin{key: key, jobID: job.ID, worker: worker})
 	if err != nil || row == nil {
 		r.hand.put(key.ID, 0, err)
