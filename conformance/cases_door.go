@@ -104,7 +104,7 @@ func doorForeign(t *probe.Trial) {
 		for _, header := range []http.Header{{"Sec-Fetch-Site": {"cross-site"}}, {"Sec-Fetch-Site": {"same-site"}}, {"Origin": {"https://elsewhere.example"}}} {
 			request := to(operation, "0193f1c0-0000-7000-8000-000000000009")
 			request.Header = header.Clone()
-			request.Header.Set("Cookie", "weft_session="+token)
+			request.Header.Set("Cookie", cookie(token).Get("Cookie"))
 			t.Equal("reason", probe.Reason(t.Problem(t.Do(request), http.StatusForbidden, "FORBIDDEN")), "cross_origin")
 			if !operation.Person() || operation.Role() == "" {
 				continue

@@ -19,8 +19,10 @@ var peopleCases = []Case{
 	{Part: "D9.2.sessions", Name: "people/200 the workspaces of a person", Run: ownWorkspaces, Needs: owner},
 }
 
-// cookie is the header of a browser that has a session.
-func cookie(token string) http.Header { return http.Header{"Cookie": {"weft_session=" + token}} }
+// cookie is the header of a browser that has a session, over https or not.
+func cookie(token string) http.Header {
+	return http.Header{"Cookie": {"weft_session=" + token + "; __Host-weft_session=" + token}}
+}
 
 func signInAndOut(t *probe.Trial) {
 	target := t.Target()
@@ -77,7 +79,9 @@ func sessionCookie(t *probe.Trial) {
 	if target.Forwarded {
 		entry.Header = http.Header{"X-Forwarded-Proto": {"https"}}
 		set = (&http.Response{Header: t.Do(entry).Header}).Cookies()[0]
-		t.Check(set.Secure, "over https the cookie is not Secure")
+		t.Check(set.Secure && set.Name == "__Host-weft_session" && set.Path == "/" && set.Domain == "", "over https the cookie is %v", set)
+		plain := http.Header{"X-Forwarded-Proto": {"https"}, "Cookie": {"weft_session=" + set.Value}}
+		notSignedIn(t, probe.Request{Path: probe.Current, Unsigned: true, Header: plain}, "missing_session")
 	}
 	answer = t.Do(probe.Request{Method: http.MethodDelete, Path: probe.Current, Unsigned: true, Header: cookie(token)})
 	set = (&http.Response{Header: answer.Header}).Cookies()[0]

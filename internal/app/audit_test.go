@@ -37,6 +37,7 @@ func TestMT09EveryDeedIsOneEvent(t *testing.T) {
 		want = append(want, fmt.Sprint(action, " ", actor, " ", subject, " ", r.header.Get("X-Request-Id")))
 	}
 	none := reply{status: http.StatusOK}
+	did("credits.granted", "system", "", none)
 	did("api_key.created", "system", n.key.KeyID.String(), none) // by the test itself, through no command
 	did("member.added", "system", n.owner.ID.String(), none)
 

@@ -102,7 +102,7 @@ var places = map[string]place{
 		outside: []string{ids, schema}, why: "what a module is; no database, no queue, no HTTP server",
 	},
 	"internal/workspace": {
-		level: 3, inside: []string{"gen/", "internal/credit", "internal/cursor", "internal/fault", "internal/plan", "internal/postgres", "internal/timestamp"}, outside: []string{ids},
+		level: 3, inside: []string{"gen/", "internal/audit", "internal/credit", "internal/cursor", "internal/fault", "internal/plan", "internal/postgres", "internal/timestamp"}, outside: []string{ids, pgx},
 		why: "workspaces and their terms",
 	},
 	"internal/client": {level: 3, inside: []string{"gen/api", "internal/signature", "internal/sse", "internal/strictjson"}, outside: []string{ids}, why: "the other end of the wire"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/person"
@@ -52,11 +53,16 @@ func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
 			if denied, ok := errors.AsType[*fault.Error](err); ok && denied.Code == fault.Forbidden {
 				c.Audit.Deny(ctx, v.WorkspaceID, v.actor(), a.operation, denied.Reason)
 			}
-			status, message := c.explain(ctx, err)
+			status, message := c.explain(ctx, w.Header(), err)
 			return c.show(ctx, w, status, v, message, shown{})
 		}
 		if once != (shown{}) {
-			return c.show(ctx, w, http.StatusOK, v, "", once)
+			if err := c.show(ctx, w, http.StatusOK, v, "", once); err != nil {
+				// It is made, and can be shown here only: without the rest of the page.
+				c.Log.WarnContext(ctx, "a page shows only what it shows once", "error", err)
+				c.render(w, http.StatusOK, "once", settingsPage{Workspace: api.Workspace{ID: v.WorkspaceID}, shown: once})
+			}
+			return nil
 		}
 		return seeOther(w, r, "/settings/workspaces/"+v.WorkspaceID.String()+"#"+a.section)
 	}

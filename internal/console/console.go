@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -116,7 +117,7 @@ func (c *console) serve(w http.ResponseWriter, r *http.Request, page func(http.R
 	if err == nil {
 		return
 	}
-	status, message := c.explain(r.Context(), err)
+	status, message := c.explain(r.Context(), w.Header(), err)
 	switch {
 	case status == http.StatusUnauthorized:
 		c.forget(w, r)
@@ -126,13 +127,17 @@ func (c *console) serve(w http.ResponseWriter, r *http.Request, page func(http.R
 	}
 }
 
-// explain is the status and the words for an error. What is no *fault.Error never
-// shows.
-func (c *console) explain(ctx context.Context, err error) (int, string) {
+// explain is the status and the words for an error, and puts into the header when
+// to come again, where that helps. What is no *fault.Error never shows.
+func (c *console) explain(ctx context.Context, header http.Header, err error) (int, string) {
 	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code != fault.Internal {
+		if wait := gate.RetryAfter(failure); wait > 0 {
+			header.Set("Retry-After", strconv.Itoa(wait))
+		}
 		return gate.Status(failure), failure.Message
 	}
 	if postgres.Unavailable(err) {
+		header.Set("Retry-After", "1")
 		c.Log.WarnContext(ctx, "a page could not be served", "error", err)
 		return http.StatusServiceUnavailable, "The service cannot do this right now. Try again in a moment."
 	}
@@ -162,10 +167,7 @@ type visitor struct {
 // visitor proves who sends the request, and their role in the workspace, nil for
 // none. UNAUTHORIZED for who is not signed in.
 func (c *console) visitor(r *http.Request, workspaceID *uuid.UUID) (visitor, error) {
-	var v visitor
-	if cookie, err := r.Cookie(person.SessionCookie); err == nil {
-		v.token = cookie.Value
-	}
+	v := visitor{token: person.CookieToken(r, c.Proxies.Secure(r))}
 	var err error
 	v.Member, err = c.People.Find(r.Context(), person.Proof{Token: v.token, Client: c.client(r), WorkspaceID: workspaceID})
 	return v, err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/client"
@@ -36,6 +37,7 @@ const (
 // service is a running Weft with a workspace and its owner.
 type service struct {
 	url, workspace string
+	pool           *pgxpool.Pool // as the owner of the tables
 	log            *strings.Builder
 	stop           func()
 }
@@ -46,7 +48,7 @@ func start(t *testing.T) *service {
 	dsn := pgtest.DSN(t)
 	cfg, err := app.ConfigFromEnv([]string{
 		"DATABASE_URL=" + dsn, "WEFT_MASTER_KEY=3lbbMEpWSSOAvTGlSBeSRb1l9hAFgRtPBTOFsSwsmw8=",
-		"WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0",
+		"WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0", "WEFT_TRUSTED_PROXIES=127.0.0.0/8",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +71,7 @@ func start(t *testing.T) *service {
 	if _, err := person.CreateOwner(t.Context(), pool, id, person.Account{Email: email, Name: "Grace Hopper", Password: password}); err != nil {
 		t.Fatal(err)
 	}
-	s.url, s.workspace = running.URL(), "/settings/workspaces/"+id.String()
+	s.pool, s.url, s.workspace = pool, running.URL(), "/settings/workspaces/"+id.String()
 	return s
 }
 
@@ -180,6 +182,15 @@ func TestEveryAnswerIsProtected(t *testing.T) {
 			t.Errorf("%s: %v", path, header)
 		}
 	}
+	for line, allow := range map[string]string{
+		"PUT " + s.workspace: "GET, HEAD", "DELETE /settings": "GET, HEAD", "GET /settings/sign-in": "POST", "PUT /settings/invitations": "GET, HEAD, POST",
+		"POST /settings/style.css": "GET, HEAD", "GET " + s.workspace + "/api-keys": "POST",
+	} {
+		method, path, _ := strings.Cut(line, " ")
+		if status, header, _ := send(method, path, nil); status != 405 || header.Get("Allow") != allow {
+			t.Errorf("%s: %d, Allow %q", line, status, header.Get("Allow"))
+		}
+	}
 	for _, path := range []string{"/settings/", "/settings/nothing", "/settings/workspaces"} {
 		if status, header, _ := send(http.MethodGet, path, nil); status != 404 || !strings.HasPrefix(header.Get("Content-Type"), "application/problem+json") {
 			t.Errorf("%s: %d %v", path, status, header)
@@ -235,7 +246,56 @@ func TestAFormThatIsRefusedSaysWhy(t *testing.T) {
 			t.Errorf("%s: %d, want %d and %q", name, status, tc.status, tc.want)
 		}
 	}
-	if status, _, body := send(http.MethodPost, "/settings/invitations", url.Values{"token": {"none"}, "name": {"Ada"}, "password": {password}}); status != 404 || !strings.Contains(body, "Ask for a new one") {
+	acceptance := url.Values{"token": {"none"}, "name": {"Ada"}, "password": {password}}
+	if status, _, body := send(http.MethodPost, "/settings/invitations", acceptance); status != 404 || !strings.Contains(body, "Ask for a new one") {
 		t.Errorf("an unknown invitation: %d", status)
+	}
+	for range 19 {
+		send(http.MethodPost, "/settings/invitations", acceptance)
+	}
+	if status, header, _ := send(http.MethodPost, "/settings/invitations", acceptance); status != 429 || header.Get("Retry-After") == "" {
+		t.Errorf("too many: %d, Retry-After %q", status, header.Get("Retry-After"))
+	}
+	acceptance.Set("password", "too short")
+	if status, _, body := send(http.MethodPost, "/settings/invitations", acceptance); status != 400 || !strings.Contains(body, `value="none"`) || !strings.Contains(body, `value="Ada"`) {
+		t.Errorf("a bad password: %d, %s", status, body)
+	}
+}
+
+// What is made and shown once is shown, whatever the rest of the page meets.
+func TestWhatIsShownOnceIsShown(t *testing.T) {
+	s := start(t)
+	send := s.browser(t)
+	send(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}})
+	if _, err := s.pool.Exec(t.Context(), "REVOKE SELECT ON credit_accounts FROM weft_api"); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, _ := send(http.MethodGet, s.workspace, nil); status != 500 {
+		t.Fatalf("the page: %d", status)
+	}
+	if status, _, body := send(http.MethodPost, s.workspace+"/api-keys", url.Values{"label": {"x"}}); status != 200 ||
+		!strings.Contains(body, `id="api-secret"`) || !strings.Contains(body, s.workspace+"#keys") {
+		t.Errorf("a key: %d %s", status, body)
+	}
+	if status, _, body := send(http.MethodPost, s.workspace+"/invitations", url.Values{"email": {"a@b.example"}, "role": {"viewer"}}); status != 200 ||
+		!strings.Contains(body, "#token=") {
+		t.Errorf("an invitation: %d %s", status, body)
+	}
+}
+
+func TestOverHTTPSTheCookieIsOfThisHostOnly(t *testing.T) {
+	s := start(t)
+	const https = "X-Forwarded-Proto: https"
+	_, header, _ := s.browser(t)(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}}, https)
+	cookie, err := http.ParseSetCookie(header.Get("Set-Cookie"))
+	if err != nil || cookie.Name != "__Host-weft_session" || !cookie.Secure || cookie.Path != "/" || cookie.Domain != "" {
+		t.Fatalf("%v, %v", cookie, err)
+	}
+	send := s.browser(t)
+	if status, _, _ := send(http.MethodGet, s.workspace, nil, https, "Cookie: __Host-weft_session="+cookie.Value); status != 200 {
+		t.Errorf("with it: %d", status)
+	}
+	if status, _, _ := send(http.MethodGet, s.workspace, nil, https, "Cookie: weft_session="+cookie.Value); status != 401 {
+		t.Errorf("with one that anybody can plant: %d", status)
 	}
 }

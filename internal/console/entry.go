@@ -12,7 +12,7 @@ type signInPage struct{ Email, Fault string }
 
 type troublePage struct{ Title, Fault string }
 
-type invitationPage struct{ Name, Fault string }
+type invitationPage struct{ Token, Name, Fault string }
 
 type nowherePage struct {
 	User api.User
@@ -44,7 +44,7 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) error {
 	email := r.PostFormValue("email")
 	session, err := c.People.SignIn(r.Context(), person.Credentials{Email: email, Password: r.PostFormValue("password"), Client: c.client(r)})
 	if err != nil {
-		status, message := c.explain(r.Context(), err)
+		status, message := c.explain(r.Context(), w.Header(), err)
 		c.render(w, status, "sign-in", signInPage{Email: email, Fault: message})
 		return nil
 	}
@@ -53,8 +53,8 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (c *console) signOut(w http.ResponseWriter, r *http.Request) error {
-	if cookie, err := r.Cookie(person.SessionCookie); err == nil {
-		if err := c.People.SignOut(r.Context(), cookie.Value); err != nil {
+	if token := person.CookieToken(r, c.Proxies.Secure(r)); token != "" {
+		if err := c.People.SignOut(r.Context(), token); err != nil {
 			return err
 		}
 	}
@@ -79,8 +79,8 @@ func (c *console) accept(w http.ResponseWriter, r *http.Request) error {
 		Token: r.PostFormValue("token"), Name: r.PostFormValue("name"), Password: r.PostFormValue("password"), Client: c.client(r),
 	})
 	if err != nil {
-		status, message := c.explain(r.Context(), err)
-		c.render(w, status, "invitation", invitationPage{Name: r.PostFormValue("name"), Fault: message})
+		status, message := c.explain(r.Context(), w.Header(), err)
+		c.render(w, status, "invitation", invitationPage{Token: r.PostFormValue("token"), Name: r.PostFormValue("name"), Fault: message})
 		return nil
 	}
 	http.SetCookie(w, person.Cookie(session.Token, c.Proxies.Secure(r)))

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"math"
 	"net/http"
 
 	"github.com/weft-automation/weft/internal/fault"
@@ -41,4 +42,14 @@ func Status(failure *fault.Error) int {
 	default:
 		return status
 	}
+}
+
+// RetryAfter is the whole seconds to wait, never too few; 0 where waiting does not
+// help or nobody knows.
+func RetryAfter(failure *fault.Error) int {
+	wait := int(math.Ceil(failure.RetryAfter.Seconds()))
+	if failure.Code == fault.RateLimited || failure.Code == fault.Unavailable {
+		wait = max(wait, 1)
+	}
+	return wait
 }

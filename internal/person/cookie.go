@@ -2,20 +2,41 @@ package person
 
 import "net/http"
 
-// SessionCookie is the name of the cookie that holds the token of a session.
-const SessionCookie = "weft_session"
+// The names of the cookie that holds the token of a session. A browser takes the
+// one with the prefix from this very host over https only, so that neither another
+// host of the domain nor a page over plain http can plant one.
+const (
+	plainCookie  = "weft_session"
+	secureCookie = "__Host-weft_session"
+)
+
+func cookieName(secure bool) string {
+	if secure {
+		return secureCookie
+	}
+	return plainCookie
+}
 
 // Cookie keeps a session in a browser for as long as it lasts; without a token it
 // takes it away. secure says whether the browser came over https.
 func Cookie(token string, secure bool) *http.Cookie {
 	cookie := &http.Cookie{
-		Name: SessionCookie, Value: token, Path: "/", MaxAge: int(SessionLife.Seconds()),
+		Name: cookieName(secure), Value: token, Path: "/", MaxAge: int(SessionLife.Seconds()),
 		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
 	}
 	if token == "" {
 		cookie.MaxAge = -1
 	}
 	return cookie
+}
+
+// CookieToken is the token in the cookie that a request carries, "" for none.
+func CookieToken(r *http.Request, secure bool) string {
+	cookie, err := r.Cookie(cookieName(secure))
+	if err != nil {
+		return ""
+	}
+	return cookie.Value
 }
 
 // InvitationURL is the link of an invitation. The token stands in the fragment,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -75,7 +74,7 @@ func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 	for name, value := range failure.Header {
 		header.Set(name, value)
 	}
-	if wait := retryAfter(failure); wait > 0 {
+	if wait := gate.RetryAfter(failure); wait > 0 {
 		header.Set("Retry-After", strconv.Itoa(wait))
 		if failure.Code == fault.RateLimited {
 			f.giveBack(header, call, wait)
@@ -122,16 +121,6 @@ func public(err error) *fault.Error {
 		return fault.New(fault.Unavailable, "%s", unavailableMessage)
 	}
 	return fault.New(fault.Internal, "%s", internalMessage)
-}
-
-// retryAfter is the whole seconds to wait, never too few; 0 where waiting does
-// not help or nobody knows.
-func retryAfter(failure *fault.Error) int {
-	wait := int(math.Ceil(failure.RetryAfter.Seconds()))
-	if failure.Code == fault.RateLimited || failure.Code == fault.Unavailable {
-		wait = max(wait, 1)
-	}
-	return wait
 }
 
 // render makes the problem document (RFC 9457) of a failure.

@@ -87,7 +87,7 @@ func (f *front) known(docs *http.ServeMux) http.HandlerFunc {
 // operations have.
 func (f *front) page(w http.ResponseWriter, r *http.Request) {
 	if _, pattern := f.console.Handler(r); pattern == "" {
-		f.fail(w, r, fault.New(fault.NotFound, "There is nothing at this path."))
+		f.none(w, r, f.console)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), f.timeouts.handler)
@@ -267,9 +267,12 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 // closed says whether an operation is for those only who prove who they are.
 func closed(operation *contract.Operation) bool { return operation.Signed || operation.Person }
 
-// unmatched answers 405 where the path has other methods, and 404 elsewhere.
-func (f *front) unmatched(w http.ResponseWriter, r *http.Request) {
-	if allowed := f.allowed(r); len(allowed) > 0 {
+// unmatched answers what is no operation and no page.
+func (f *front) unmatched(w http.ResponseWriter, r *http.Request) { f.none(w, r, f.mux) }
+
+// none answers 405 where the path has other methods on mux, and 404 elsewhere.
+func (f *front) none(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
+	if allowed := f.allowed(r, mux); len(allowed) > 0 {
 		refusal := fault.New(fault.MethodNotAllowed, "This path does not have the method of the request; it has %s.", strings.Join(allowed, ", "))
 		refusal.Header = map[string]string{"Allow": strings.Join(allowed, ", ")}
 		f.fail(w, r, refusal)
@@ -278,14 +281,14 @@ func (f *front) unmatched(w http.ResponseWriter, r *http.Request) {
 	f.fail(w, r, fault.New(fault.NotFound, "There is nothing at this path."))
 }
 
-// allowed lists the methods that the path of r has. HEAD goes with GET where nobody
+// allowed lists the methods that the path of r has on mux. HEAD goes with GET where nobody
 // is asked who they are.
-func (f *front) allowed(r *http.Request) []string {
+func (f *front) allowed(r *http.Request, mux *http.ServeMux) []string {
 	var methods []string
 	probe := &http.Request{URL: r.URL, Host: r.Host}
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		probe.Method = method
-		_, pattern := f.mux.Handler(probe)
+		_, pattern := mux.Handler(probe)
 		if pattern == "/" || pattern == "" {
 			continue
 		}

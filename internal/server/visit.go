@@ -38,9 +38,7 @@ func (f *front) recognize(r *http.Request, operation *contract.Operation, call *
 	call.visit = f.visit(r)
 	token, bearer := bearerToken(r.Header)
 	if !bearer {
-		if cookie, err := r.Cookie(person.SessionCookie); err == nil {
-			token = cookie.Value
-		}
+		token = person.CookieToken(r, call.visit.secure)
 		// A browser sends the cookie by itself, whoever's page makes it.
 		if err := f.sameOrigin(r); err != nil {
 			return err

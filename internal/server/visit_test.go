@@ -54,7 +54,7 @@ func TestTheRoleOfAnOperationIsAskedFor(t *testing.T) {
 		{"DELETE", revoke, "owner", "same-site", 403, "cross_origin"},
 		{"DELETE", revoke, "owner", "cross-site", 403, "cross_origin"},
 	} {
-		got := s.do(t, tc.method, tc.path, "", "Cookie: "+person.SessionCookie+"="+tc.role, "Sec-Fetch-Site: "+tc.origin)
+		got := s.do(t, tc.method, tc.path, "", "Cookie: "+person.Cookie(tc.role, false).Name+"="+tc.role, "Sec-Fetch-Site: "+tc.origin)
 		if got.status != tc.status || got.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%+v: %d %s", tc, got.status, got.body)
 		}

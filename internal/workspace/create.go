@@ -1,7 +1,6 @@
-// Package workspace owns workspaces: how they begin, who belongs to them and on
-// what terms they run.
+// Package workspace owns workspaces: how they begin and on what terms they run.
 //
-// It signs nobody in and moves no credits. The one invariant: a workspace has an
+// Who belongs to them is person's, and credits move in billing. The one invariant: a workspace has an
 // account from its first moment.
 package workspace
 
@@ -10,8 +9,10 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -39,9 +40,17 @@ func Create(ctx context.Context, conn postgres.DB, p CreateParams) (uuid.UUID, e
 		}
 	}
 	terms := p.Plan.Terms()
-	err = db.New().WorkspaceInsert(ctx, conn, db.WorkspaceInsertParams{
-		ID: p.ID, Name: p.Name, Plan: string(p.Plan),
-		Monthly: terms.Monthly, UsageLimit: terms.UsageLimit, Paid: p.Paid, PostingID: posting,
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		err := db.New().WorkspaceInsert(ctx, tx, db.WorkspaceInsertParams{
+			ID: p.ID, Name: p.Name, Plan: string(p.Plan),
+			Monthly: terms.Monthly, UsageLimit: terms.UsageLimit, Paid: p.Paid, PostingID: posting,
+		})
+		if err != nil || p.Paid == 0 {
+			return err
+		}
+		return audit.RecordTx(ctx, tx, audit.Event{
+			WorkspaceID: p.ID, Action: "credits.granted", Details: map[string]any{"amount": p.Paid, "reference": "opening"},
+		})
 	})
 	if err != nil {
 		return uuid.Nil, fmt.Errorf("insert workspace: %w", err)
