@@ -1,8 +1,8 @@
 -- name: AccountReserveMany :many
 -- Keeps back what is to be accepted, for each workspace of the arrays whose period
 -- runs and whose credits admit all of it: what is left when the last of it comes,
--- needed being what goes before that, is more than nothing. Workspaces that are
--- not returned were not touched. Rows are locked in the order of ids, here and
+-- needed being what goes before that, is more than nothing; and whose books are not
+-- stopped. Workspaces that are not returned were not touched. Rows are locked in the order of ids, here and
 -- everywhere, so nobody waits in a circle.
 WITH asked AS (
     SELECT unnest(@workspace_ids::uuid[]) AS workspace_id,
@@ -17,7 +17,8 @@ UPDATE credit_accounts a SET reserved = a.reserved + asked.amount, live = a.live
 FROM asked JOIN held ON held.workspace_id = asked.workspace_id
 WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE(sqlc.narg('at')::timestamptz, now())
   AND (asked.amount = 0
-       OR a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed)
+       OR (a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed
+           AND NOT a.stopped))
 RETURNING a.workspace_id, a.live, a.parked, a.waiting;
 
 -- name: AccountSettleMany :many
@@ -146,3 +147,13 @@ UPDATE credit_accounts a SET waiting = (
     WHERE e.workspace_id = a.workspace_id AND e.finished_at IS NULL AND e.not_before > now())
 WHERE a.workspace_id = @workspace_id
 RETURNING a.live, a.parked, a.waiting;
+
+-- name: AccountStop :execrows
+-- Stops the billing of a workspace. 0 rows: it was stopped before.
+WITH w AS (UPDATE workspaces SET billing_stopped_at = now() WHERE id = @workspace_id AND billing_stopped_at IS NULL RETURNING id)
+UPDATE credit_accounts a SET stopped = true FROM w WHERE a.workspace_id = w.id;
+
+-- name: AccountResume :execrows
+-- 0 rows: it was not stopped.
+WITH w AS (UPDATE workspaces SET billing_stopped_at = NULL WHERE id = @workspace_id AND billing_stopped_at IS NOT NULL RETURNING id)
+UPDATE credit_accounts a SET stopped = false FROM w WHERE a.workspace_id = w.id;

@@ -41,3 +41,6 @@ SELECT id FROM workspaces WHERE id > @after ORDER BY id LIMIT @max_rows;
 -- name: WorkspaceGetOfKey :one
 -- What a key is told of its workspace and of itself.
 SELECT w.name, k.label FROM workspaces w JOIN api_keys k ON k.workspace_id = w.id WHERE w.id = @id AND k.id = @key_id;
+
+-- name: WorkspaceListStopped :many
+SELECT id FROM workspaces WHERE billing_stopped_at IS NOT NULL ORDER BY id;

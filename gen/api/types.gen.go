@@ -1519,7 +1519,9 @@ type Problem struct {
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `key_not_active`.
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `inline_waits`, `streams`,
 	//   `failed_authentications`, `sign_in_attempts`.
-	// - `UNAVAILABLE`: `quarantined`: the database was restored, and its operator has not released it yet.
+	// - `UNAVAILABLE`: `quarantined`: the database was restored, and its operator has not released it yet;
+	//   `books_stopped`: an audit found the credits of this workspace wrong, and what costs something is not
+	//   accepted until they are right. What was accepted before goes on.
 	//
 	//
 	// Examples: invalid_credentials

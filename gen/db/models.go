@@ -176,6 +176,7 @@ type CreditAccount struct {
 	Live          int32
 	Parked        int32
 	Waiting       int32
+	Stopped       bool
 }
 
 type CreditPosting struct {

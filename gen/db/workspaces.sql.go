@@ -211,6 +211,30 @@ func (q *Queries) WorkspaceListOfUser(ctx context.Context, db DBTX, arg Workspac
 	return items, nil
 }
 
+const workspaceListStopped = `-- name: WorkspaceListStopped :many
+SELECT id FROM workspaces WHERE billing_stopped_at IS NOT NULL ORDER BY id
+`
+
+func (q *Queries) WorkspaceListStopped(ctx context.Context, db DBTX) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, workspaceListStopped)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const workspaceListTerms = `-- name: WorkspaceListTerms :many
 SELECT id, plan, custom_credits, custom_usage_limit FROM workspaces WHERE id = ANY ($1::uuid[])
 `

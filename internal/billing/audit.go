@@ -18,6 +18,8 @@ type Drift struct {
 	WorkspaceID uuid.UUID
 	Row         string // "account <workspace>", "execution <id>", "posting <id>"
 	Problem     string
+
+	counts bool // it is a count that is wrong, which moves no credits
 }
 
 func (d Drift) String() string {
@@ -104,7 +106,10 @@ func auditOne(ctx context.Context, conn postgres.DB, id uuid.UUID, within time.D
 			if row.Posted >= 0 {
 				posted = fmt.Sprintf("was charged %s", credit.Amount(row.Posted))
 			}
-			broken = append(broken, Drift{row.WorkspaceID, "execution " + row.ID.String(), fmt.Sprintf("is %s, used %s and %s", row.Status, row.Usage, posted)})
+			broken = append(broken, Drift{
+				WorkspaceID: row.WorkspaceID, Row: "execution " + row.ID.String(),
+				Problem: fmt.Sprintf("is %s, used %s and %s", row.Status, row.Usage, posted),
+			})
 		}
 		postings, err := q.PostingAudit(ctx, tx, db.PostingAuditParams{WorkspaceIds: ids, MaxRows: auditMost})
 		if err != nil {
@@ -115,7 +120,7 @@ func auditOne(ctx context.Context, conn postgres.DB, id uuid.UUID, within time.D
 			if row.Rest != 0 {
 				problem = fmt.Sprintf("(%s %s) has entries that sum to %s", row.Kind, row.Reference, credit.Amount(row.Rest))
 			}
-			broken = append(broken, Drift{row.WorkspaceID, "posting " + row.ID.String(), problem})
+			broken = append(broken, Drift{WorkspaceID: row.WorkspaceID, Row: "posting " + row.ID.String(), Problem: problem})
 		}
 		return nil
 	})
@@ -130,7 +135,8 @@ func accountDrift(row db.AccountAuditRow) (broken []Drift) {
 	a := row.CreditAccount
 	differ := func(problem string, has, should any) {
 		if has != should {
-			broken = append(broken, Drift{a.WorkspaceID, "account " + a.WorkspaceID.String(), fmt.Sprintf(problem, has, should)})
+			_, counts := has.(int64) // credits have a type of their own
+			broken = append(broken, Drift{WorkspaceID: a.WorkspaceID, Row: "account " + a.WorkspaceID.String(), Problem: fmt.Sprintf(problem, has, should), counts: counts})
 		}
 	}
 	differ("has %s plan credits, its postings sum to %s", a.Plan, credit.Amount(row.PostedPlan))

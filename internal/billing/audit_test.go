@@ -3,6 +3,7 @@ package billing_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
 )
@@ -44,5 +46,67 @@ func TestAnAuditGoesOnWithTheOthersWhenOneFails(t *testing.T) {
 	}
 	if workspaces != 2 || len(broken) != 1 || broken[0].WorkspaceID != ids[2] || conn.begun != 3 {
 		t.Errorf("%v in %d workspaces, %d snapshots", broken, workspaces, conn.begun)
+	}
+}
+
+// What costs something is refused to a workspace whose books are wrong, and to no
+// other; what was accepted is charged; right books let it go on.
+func TestLE09WrongBooksStopTheBillingOfTheirWorkspace(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, noon)
+	wrong, right, mended := d.open("wrong", plan.Starter, credit.Credits(10)), d.open("right", plan.Starter, credit.Credits(10)), d.open("mended", plan.Starter, credit.Credits(10))
+	late, err := d.admit(billing.Want{WorkspaceID: wrong, Amount: credit.Credits(1)}) // no row of an execution needs what it keeps back
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(statement string) {
+		t.Helper()
+		if _, err := d.pool.Exec(t.Context(), statement, mended); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("UPDATE credit_accounts SET paid = paid + 3 WHERE workspace_id = $1")
+	change("UPDATE credit_accounts SET live = live + 1 WHERE workspace_id <> $1") // moves no credits
+	broken, _, err := billing.Audit(t.Context(), d.pool, uuid.Nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range [][]uuid.UUID{{wrong, mended}, nil} {
+		if now, err := billing.Stop(t.Context(), d.pool, broken); err != nil || !slices.Equal(now, want) {
+			t.Fatalf("stopped %v, %v; want %v", now, err, want)
+		}
+	}
+	wants := []billing.Want{{WorkspaceID: wrong, Amount: 1}, {WorkspaceID: wrong}, {WorkspaceID: right, Amount: 1}, {WorkspaceID: mended, Amount: 1}}
+	if made, err := d.admit(wants...); err != nil || len(made) != 2 || made[0].workspace != wrong || made[1].workspace != right {
+		t.Errorf("admitted %v, %v", made, err)
+	}
+	err = d.tx(func(tx pgx.Tx) error {
+		refusals, _, err := d.books.DecideTx(t.Context(), tx, wants[:1])
+		if failure, ok := errors.AsType[*fault.Error](refusals[0]); !ok || failure.Code != fault.Unavailable || failure.Reason != "books_stopped" {
+			t.Errorf("the refusal: %v", refusals[0])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.settle(100, late...); err != nil {
+		t.Errorf("the end of what was accepted before: %v", err)
+	}
+	change("UPDATE credit_accounts SET paid = paid - 3 WHERE workspace_id = $1")
+	change("UPDATE credit_accounts SET reserved = reserved + 3 WHERE workspace_id <> $1")
+	if now, err := billing.Stop(t.Context(), d.pool, broken); err != nil || len(now) > 0 {
+		t.Errorf("stopped for what is right again: %v, %v", now, err)
+	}
+	if now, err := billing.Resume(t.Context(), d.pool, wrong); err != nil || len(now) > 0 {
+		t.Errorf("resumed with wrong books: %v, %v", now, err)
+	}
+	if now, err := billing.Resume(t.Context(), d.pool, uuid.Nil); err != nil || !slices.Equal(now, []uuid.UUID{mended}) {
+		t.Errorf("resumed %v, %v", now, err)
+	}
+	d.use(mended, 1)
+	told := d.text("SELECT string_agg(action, ' ' ORDER BY id) FROM audit_events WHERE workspace_id = $1 AND actor_kind = 'system'", mended)
+	if told != "billing.stopped billing.resumed" {
+		t.Errorf("the audit log tells %q", told)
 	}
 }

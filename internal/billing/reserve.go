@@ -22,7 +22,7 @@ type Want struct {
 }
 
 // ErrUndecided says that not all of the wants can be admitted as they stand: a
-// workspace's period is over, or it has too little left. Decide then, in another
+// workspace's period is over, it has too little left, or its books are stopped. Decide then, in another
 // transaction.
 var ErrUndecided = errors.New("the credits admit not all of it at once")
 
@@ -85,7 +85,11 @@ func (b Books) DecideTx(ctx context.Context, tx pgx.Tx, wants []Want) (refusals 
 	refusals = make([]error, len(wants))
 	for i, w := range wants {
 		a := accounts[w.WorkspaceID]
-		if w.Amount > 0 && a.left() <= 0 {
+		switch {
+		case w.Amount > 0 && a.Stopped:
+			refusals[i] = stopped()
+			continue
+		case w.Amount > 0 && a.left() <= 0:
 			refusals[i] = exhausted()
 			continue
 		}

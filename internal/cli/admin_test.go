@@ -48,4 +48,9 @@ func TestAdminGrantsCreditsSetsPlansAndTheAuditProvesThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, environ, "", "audit").check(t, 1, "account "+id+" has 103 paid credits, its postings sum to 100", "1 rows are wrong")
+	if _, err := conn.Exec(t.Context(), "UPDATE credit_accounts SET paid = paid - 3000000; UPDATE workspaces SET billing_stopped_at = now(); UPDATE credit_accounts SET stopped = true"); err != nil {
+		t.Fatal(err)
+	}
+	run(t, environ, "", "audit", "shop").check(t, 0, "", "right again: it goes on")
+	run(t, environ, "", "audit", "shop").check(t, 0, "", "1 workspaces")
 }

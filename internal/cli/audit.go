@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -8,7 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/billing"
 )
 
-// auditCommand reads only, and may run while the service does.
+// auditCommand may run while the service does. It changes nothing, but that it lets
+// workspaces go on whose books were stopped and are right again.
 type auditCommand struct {
 	database
 	Workspace string `arg:"" optional:"" help:"Name or id of the workspace; without it, all."`
@@ -33,8 +35,12 @@ func (c *auditCommand) Run(s *session) error {
 			return err
 		}
 	}
-	if incomplete != nil {
-		return incomplete
+	resumed, err := billing.Resume(s.ctx, pool, of)
+	for _, id := range resumed {
+		s.note("The credits of workspace %s are right again: it goes on.", id)
+	}
+	if err := errors.Join(incomplete, err); err != nil {
+		return err
 	}
 	if len(broken) > 0 {
 		s.note("%d rows are wrong.", len(broken))

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -82,7 +83,25 @@ func (s *Sweeper) audit(ctx context.Context) {
 		for _, drift := range broken[:min(len(broken), 20)] {
 			r.log.ErrorContext(ctx, "the credits are wrong", "workspace_id", drift.WorkspaceID.String(), "row", drift.Row, "problem", drift.Problem)
 		}
+		s.heed(ctx, broken)
 	}()
+}
+
+// heed stops the billing of the workspaces whose books are wrong, and lets those go
+// on whose books are right again.
+func (s *Sweeper) heed(ctx context.Context, broken []billing.Drift) {
+	r := s.runner
+	stopped, err := billing.Stop(ctx, r.DB, broken)
+	resumed, failed := billing.Resume(ctx, r.DB, uuid.Nil)
+	for _, id := range stopped {
+		r.log.ErrorContext(ctx, "THE BILLING OF A WORKSPACE IS STOPPED: what costs something is refused until an audit finds its credits right", "workspace_id", id.String())
+	}
+	for _, id := range resumed {
+		r.log.InfoContext(ctx, "the billing of a workspace goes on", "workspace_id", id.String())
+	}
+	if err := errors.Join(err, failed); err != nil && ctx.Err() == nil {
+		r.log.WarnContext(ctx, "the billing of workspaces was not stopped or resumed", "error", err)
+	}
 }
 
 // round does one kind of upkeep if it is time, within ten seconds: what is

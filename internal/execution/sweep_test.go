@@ -85,3 +85,29 @@ func TestNoWorkspaceWaitsForOthersToRelease(t *testing.T) {
 		}
 	}
 }
+
+// LE-09: the next hourly audit finds a row that was broken by hand.
+func TestLE09TheHourlyAuditStopsAndResumesTheBilling(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	sweeper := s.swept(t, 2*auditEvery)
+	audit := func() int {
+		sweeper.audit(t.Context())
+		sweeper.auditing.Lock() // it has ended
+		defer sweeper.auditing.Unlock()
+		return s.count(t, "SELECT count(*) FROM workspaces WHERE billing_stopped_at IS NOT NULL")
+	}
+	for _, c := range []struct {
+		statement string
+		stopped   int
+	}{
+		{"UPDATE credit_accounts SET paid = paid + 1 WHERE workspace_id = $1", 1},
+		{"UPDATE credit_accounts SET reserved = reserved + 1 WHERE workspace_id = $1", 1},
+		{"UPDATE credit_accounts SET paid = paid - 1, reserved = reserved - 1 WHERE workspace_id = $1", 0},
+	} {
+		s.exec(t, c.statement, s.workspace)
+		if n := audit(); n != c.stopped {
+			t.Errorf("after %s the billing of %d workspaces is stopped", c.statement, n)
+		}
+	}
+}
