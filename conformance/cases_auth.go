@@ -55,7 +55,7 @@ var keyCases = []Case{
 
 func signEverywhere(t *probe.Trial) {
 	t.Check(strings.HasPrefix(t.Target().APIKey, "ws_"), "the key does not begin with ws_")
-	for _, request := range signed(t, probe.Signing{}) {
+	for _, request := range signed(t, probe.RandomUUID(), probe.Signing{}) {
 		answer := t.Do(request)
 		// Nothing to replay is an answer to a request that is authenticated.
 		t.Check(answer.Status == 200 || answer.Status == 409 && strings.HasSuffix(request.Path, "replay-callback"),
@@ -299,7 +299,7 @@ func refuseAlike(t *probe.Trial) {
 }
 
 func refuseFlood(t *probe.Trial) {
-	requests := signed(t, probe.Signing{})
+	requests := signed(t, probe.RandomUUID(), probe.Signing{})
 	var limited atomic.Bool
 	t.Parallel(8, func(int) {
 		for range 1000 {

@@ -21,10 +21,9 @@ var doorCases = []Case{
 	{Part: "D9.2.sessions", Name: "door/429 attempts to sign in", Run: entryFlood, Needs: []probe.Need{probe.NeedForwarded}},
 }
 
-// signed are requests of every signed operation that find something, as the
-// workspace of the target or as another.
-func signed(t *probe.Trial, as probe.Signing) []probe.Request {
-	submit := submit(t, probe.RandomUUID().Waiting(15000), as)
+// signed are requests of every signed operation on an execution of the call.
+func signed(t *probe.Trial, call probe.Call, as probe.Signing) []probe.Request {
+	submit := submit(t, call.Waiting(15000), as)
 	id := probe.Decode[api.ComponentExecution](t, t.Do(submit)).ID.String()
 	var list []probe.Request
 	for _, operation := range t.Target().Spec.Operations() {

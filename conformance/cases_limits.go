@@ -21,7 +21,7 @@ var limitCases = []Case{
 	{Part: "8.plan, D6.second, D6.hour", Name: "limits/200 the limits of each plan", Run: limitPlans, Needs: workspaces},
 	{Part: "8.2, 7.429, D6.retry, D6.second", Name: "RL03 who waits as Retry-After says is let in", Run: limitObeyed, Needs: workspaces},
 	{Part: "D6.refused, D6.fields, 8.2", Name: "RL07 refused requests cost nothing, and the fields agree", Run: limitRefused, Needs: workspaces},
-	{Part: "8.workspace", Name: "limits/429 leaves other workspaces and other keys as they are", Run: limitWorkspaces, Needs: workspaces},
+	{Part: "8.workspace", Name: "limits/429 is for all keys of the workspace, and leaves other workspaces as they are", Run: limitWorkspaces, Needs: workspaces},
 	{Part: "8.3", Name: "limits/429 comes before what a call costs", Run: limitBalance, Needs: workspaces},
 	{Part: "D6.refused, D1.8.order", Name: "RL06 strangers do not use a workspace's limits up", Run: limitStrangers, Needs: workspaces},
 	{Part: "D6.waits", Name: "RL09 calls that wait inline", Run: limitWaits, Needs: []probe.Need{probe.NeedWorkspace, probe.NeedNear}},
@@ -120,15 +120,9 @@ func limitFields(t *probe.Trial) {
 		t.Check(len(left) == 2 && left["hour"]["r"] < 45_000 && left["second"]["r"] < 25, "RateLimit %v", left)
 		return answer
 	}
-	receiver := t.Receiver("")
-	id := probe.Decode[api.ComponentExecution](t, check(t.Do(submit(t, called(probe.RandomUUID(), receiver, "").Waiting(15000), as)))).ID.String()
-	for _, path := range []string{
-		limitsPath, "/v1/sdk/workspace", probe.Components, probe.Components + "/RANDOM_UUID", probe.Executions, probe.Execution(id), probe.Execution(id) + "/callback-attempts",
-	} {
-		check(t.Do(probe.Request{Path: path, Sign: as}))
+	for _, request := range signed(t, called(probe.RandomUUID(), t.Receiver(""), ""), as) {
+		check(t.Do(request))
 	}
-	check(t.Do(probe.Request{Method: http.MethodPost, Path: probe.Execution(id) + "/replay-callback", Sign: as}))
-	check(probe.Answer{Status: http.StatusOK, Header: t.StreamOf(probe.Request{Path: probe.Execution(id) + "/stream", Sign: as}).Header})
 }
 
 func limitPlans(t *probe.Trial) {
@@ -205,21 +199,33 @@ func limitRefused(t *probe.Trial) {
 	t.Equal("left of the second", rates(t, answer, "RateLimit")["second"]["r"], 4)
 }
 
-// useUp asks until it is refused.
-func useUp(t *probe.Trial, as probe.Signing) {
-	for range 60 {
-		if t.Do(probe.Request{Path: probe.Executions, Sign: as}).Status == http.StatusTooManyRequests {
-			return
-		}
-	}
-	t.Fatalf("60 requests and no limit")
-}
-
 func limitWorkspaces(t *probe.Trial) {
 	flooded, other := customer(t, "starter"), customer(t, "starter")
-	useUp(t, flooded)
+	second := anotherKey(t, *flooded.As)
+	hour := func(as probe.Signing) int {
+		return rates(t, patiently(t, probe.Request{Path: limitsPath, Sign: as}), "RateLimit")["hour"]["r"]
+	}
+	left := hour(flooded)
+	t.Equal("left of the hour after a request of another key", hour(second), left-1)
+	// The keys take turns, so neither alone is beyond the limit.
+	var refused [2]bool
+	for i := range 60 {
+		as := []probe.Signing{flooded, second}[i%2]
+		refused[i%2] = refused[i%2] || t.Do(probe.Request{Path: limitsPath, Sign: as}).Status == http.StatusTooManyRequests
+	}
+	t.Equal("which keys were refused in 60 requests", refused, [2]bool{true, true})
 	answer := t.Do(probe.Request{Path: limitsPath, Sign: other})
-	t.Equal("left to another workspace", rates(t, answer, "RateLimit")["second"]["r"], 4)
+	t.Equal("left to another workspace", []int{rates(t, answer, "RateLimit")["second"]["r"], rates(t, answer, "RateLimit")["hour"]["r"]}, []int{4, 8999})
+}
+
+// anotherKey is one more key of the workspace, which its owner makes.
+func anotherKey(t *probe.Trial, of probe.Credentials) probe.Signing {
+	made := probe.Decode[api.CreatedAPIKey](t, patiently(t, probe.Request{
+		Method: http.MethodPost, Path: probe.Workspace(of.WorkspaceID) + "/api-keys", Bearer: t.SignInAs(of),
+		Body: t.JSON(map[string]any{"label": "another", "allowedWorkflowIds": []string{}}),
+	}))
+	of.APIKey, of.APISecret = made.APIKey, made.APISecret
+	return probe.Signing{As: &of}
 }
 
 // limitBalance is refused for the rate whatever the workspace has: the same with

@@ -88,7 +88,7 @@ func unknownPaths(t *probe.Trial) {
 
 func acceptable(t *probe.Trial) {
 	media := map[string]string{"/openapi.yaml": "application/yaml"}
-	for _, request := range append(signed(t, probe.Signing{}), probe.Request{Path: "/v1/system/components"},
+	for _, request := range append(signed(t, probe.RandomUUID(), probe.Signing{}), probe.Request{Path: "/v1/system/components"},
 		probe.Request{Path: "/openapi.json"}, probe.Request{Path: "/openapi.yaml"}) {
 		own := "application/json"
 		if strings.HasSuffix(request.Path, "/stream") {

@@ -131,14 +131,22 @@ func boot(t *testing.T) *probe.Target {
 	target.NewKey = func(ctx context.Context) (probe.Credentials, func(context.Context) error, error) {
 		return newKey(ctx, pool, own)
 	}
+	// One pair of people for all of them: a password takes long to hash.
+	customers := probe.Credentials{BaseURL: running.URL(), WorkspaceID: makeWorkspace(t, ctx, pool, "customers").String()}
+	makeOwner(t, ctx, pool, &customers, "viewer@customers.example")
+	if _, err := pool.Exec(ctx, "UPDATE members SET role = 'viewer' WHERE workspace_id = $1", customers.WorkspaceID); err != nil {
+		t.Fatal(err)
+	}
+	makeOwner(t, ctx, pool, &customers, "owner@customers.example")
 	target.NewWorkspace = func(ctx context.Context, name string, credits int) (probe.Credentials, error) {
-		return newWorkspace(ctx, pool, running.URL(), plan.Name(name), credits)
+		return newWorkspace(ctx, pool, customers, plan.Name(name), credits)
 	}
 	return target
 }
 
-// newWorkspace makes a workspace of its own with a key.
-func newWorkspace(ctx context.Context, pool *pgxpool.Pool, baseURL string, name plan.Name, credits int) (probe.Credentials, error) {
+// newWorkspace makes a workspace of its own with a key, and with the members of
+// another.
+func newWorkspace(ctx context.Context, pool *pgxpool.Pool, like probe.Credentials, name plan.Name, credits int) (probe.Credentials, error) {
 	id, err := workspace.Create(ctx, pool, workspace.CreateParams{Name: uuid.NewString(), Plan: name, Paid: credit.Credits(int64(credits))})
 	if err != nil {
 		return probe.Credentials{}, fmt.Errorf("make workspace: %w", err)
@@ -147,7 +155,12 @@ func newWorkspace(ctx context.Context, pool *pgxpool.Pool, baseURL string, name 
 	if err != nil {
 		return probe.Credentials{}, fmt.Errorf("make key: %w", err)
 	}
-	return probe.Credentials{BaseURL: baseURL, WorkspaceID: id.String(), APIKey: key.APIKey, APISecret: key.APISecret}, nil
+	_, err = pool.Exec(ctx, "INSERT INTO members (workspace_id, user_id, role) SELECT $1, user_id, role FROM members WHERE workspace_id = $2", id, like.WorkspaceID)
+	if err != nil {
+		return probe.Credentials{}, fmt.Errorf("make members: %w", err)
+	}
+	like.WorkspaceID, like.APIKey, like.APISecret = id.String(), key.APIKey, key.APISecret
+	return like, nil
 }
 
 // node starts one process's worth of a service, on a database.

@@ -73,9 +73,8 @@ type Target struct {
 	// NewKey makes a key of the workspace and says how to revoke it.
 	NewKey func(context.Context) (Credentials, func(context.Context) error, error)
 
-	// NewWorkspace makes a workspace of its own on a plan, with a key and so many paid
-	// credits, for a case
-	// that uses its limits up.
+	// NewWorkspace makes a workspace of its own on a plan, with a key, an owner, a
+	// viewer and so many paid credits, for a case that uses its limits up.
 	NewWorkspace func(ctx context.Context, plan string, credits int) (Credentials, error)
 
 	// Tamper changes what receivers of callbacks get before they look at it.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/telemetry"
 	"github.com/weft-automation/weft/internal/workspace"
@@ -124,6 +126,28 @@ func limited(err error) *client.Problem {
 		return problem
 	}
 	return nil
+}
+
+// What a role does not reach is an answer as any other: it counts, and tells what
+// is left. Who belongs to another workspace is told nothing.
+func TestARefusedMemberCountsAndAStrangerDoesNot(t *testing.T) {
+	t.Parallel()
+	w := startWhole(t, patient)
+	n, stranger := w.tenant(t, "acme"), w.tenant(t, "other")
+	if _, err := w.app.pools.system.Exec(t.Context(), "UPDATE workspaces SET plan = 'starter' WHERE id = $1", n.id); err != nil {
+		t.Fatal(err)
+	}
+	_, viewer := n.joined(t, "viewer@acme.example", person.Viewer) // the first request
+	for i, c := range []struct {
+		token  string
+		status int
+		left   string
+	}{{viewer, http.StatusForbidden, "8998"}, {stranger.token, http.StatusNotFound, ""}, {viewer, http.StatusForbidden, "8997"}} {
+		answer := n.as(t, c.token, http.MethodPost, "/api-keys", map[string]any{"label": "x", "allowedWorkflowIds": []string{}})
+		if field := answer.header.Get("RateLimit"); answer.status != c.status || (field == "") != (c.left == "") || !strings.Contains(field, `"hour";r=`+c.left) && c.left != "" {
+			t.Errorf("request %d: %d with RateLimit %q, want %d and %s left", i+1, answer.status, field, c.status, c.left)
+		}
+	}
 }
 
 // Ten thousand requests with the victim's key and no right signature leave its

@@ -39,7 +39,7 @@ type Operation struct {
 	Person bool     // takes a session
 	Role   string   // the least role of a member who may; "" where no workspace is named
 	SignIn bool     // open, and begins a session
-	Cost   int      // against the rate limit; 0 when it is not signed
+	Cost   int      // against the workspace's rate limit; 0 where there is no workspace
 	Media  []string // types of the answer 200, the usual one first
 
 	parameters []parameter
@@ -113,8 +113,8 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 	if cost, ok := source.Extensions["x-rate-limit-cost"].(float64); ok {
 		o.Cost = int(cost)
 	}
-	if o.Signed != (o.Cost > 0) {
-		return nil, fmt.Errorf("signed is %t, but x-rate-limit-cost is %d", o.Signed, o.Cost)
+	if (o.Signed || o.Role != "") != (o.Cost > 0) {
+		return nil, fmt.Errorf("x-rate-limit-cost is %d: what is signed or on a workspace has a cost, and nothing else", o.Cost)
 	}
 	success := source.Responses.Value("200")
 	if success == nil || success.Value == nil || len(success.Value.Content) == 0 {

@@ -34,7 +34,7 @@ func TestLoadReadsSecurityCostAndMedia(t *testing.T) {
 		"streamComponentExecution": {Method: "GET", Path: "/v1/sdk/components/executions/{executionId}/stream", Signed: true, Cost: 1, Media: []string{"text/event-stream"}},
 		"createSession":            {Method: "POST", Path: "/v1/sessions", SignIn: true, Media: []string{"application/json"}},
 		"getCurrentSession":        {Method: "GET", Path: "/v1/sessions/current", Person: true, Media: []string{"application/json"}},
-		"getWorkspace":             {Method: "GET", Path: "/v1/workspaces/{workspaceId}", Person: true, Role: "viewer", Media: []string{"application/json"}},
+		"getWorkspace":             {Method: "GET", Path: "/v1/workspaces/{workspaceId}", Person: true, Role: "viewer", Cost: 1, Media: []string{"application/json"}},
 		"listSystemComponents":     {Method: "GET", Path: "/v1/system/components", Media: []string{"application/json"}},
 		"getOpenapiYaml":           {Method: "GET", Path: "/openapi.yaml", Media: []string{"application/yaml"}},
 		"getLiveness":              {Method: "GET", Path: "/healthz", Media: []string{"application/json"}},

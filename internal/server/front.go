@@ -237,7 +237,8 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	return nil
 }
 
-// identify proves who asks, as the operation wants it proven.
+// identify proves who asks, as the operation wants it proven, charges the workspace
+// that they belong to, and says whether they may.
 func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, operation *contract.Operation, call *call) error {
 	if closed(operation) || operation.SignIn {
 		w.Header().Set("Cache-Control", "no-store")
@@ -258,8 +259,13 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 		// From here on the database shows this request its own workspace only.
 		*r = *r.WithContext(audit.By(postgres.Scope(r.Context(), id), call.actor()))
 	}
-	if operation.Signed {
-		return f.take(w, r, operation, call)
+	if operation.Cost > 0 {
+		if err := f.take(w, r, operation, call); err != nil {
+			return err
+		}
+	}
+	if needed := person.Role(operation.Role); needed != "" && !call.member.Role.Reaches(needed) {
+		return person.NotAllowed(needed)
 	}
 	return nil
 }

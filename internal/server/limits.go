@@ -24,7 +24,7 @@ var overLimit = map[ratelimit.Policy]string{
 
 // take charges the workspace for the request, or refuses it.
 func (f *front) take(w http.ResponseWriter, r *http.Request, operation *contract.Operation, call *call) error {
-	d := f.limiter.Take(r.Context(), call.principal.WorkspaceID, operation.Cost)
+	d := f.limiter.Take(r.Context(), call.workspaceID(), operation.Cost)
 	call.taken = d
 	if policy := d.PolicyField(); policy != "" {
 		w.Header().Set(headerPolicy, policy)
@@ -44,7 +44,7 @@ func (f *front) giveBack(header http.Header, call *call, retryAfter int) {
 	if header.Get(headerPolicy) == "" {
 		return
 	}
-	call.taken = f.limiter.Refund(call.principal.WorkspaceID, call.taken)
+	call.taken = f.limiter.Refund(call.workspaceID(), call.taken)
 	header.Set(headerLimit, call.taken.Field(retryAfter))
 }
 

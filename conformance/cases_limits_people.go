@@ -1,0 +1,95 @@
+package conformance
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/gen/api"
+)
+
+var peopleLimitCases = []Case{
+	{Part: "8.1, D6.fields", Name: "limits/200 every operation of people on a workspace counts as 1", Run: peopleFields, Needs: workspaces},
+	{
+		Part: "8.2, 8.workspace, D6.retry, D6.refused", Name: "limits/429 people and programs share the limits, strangers have no part in them",
+		Run: peopleLimits, Needs: []probe.Need{probe.NeedWorkspace, probe.NeedOwner},
+	},
+}
+
+// peopleFields goes once through what members may do.
+func peopleFields(t *probe.Trial) {
+	boss := customer(t, "professional").As
+	token, left := t.SignInAs(*boss), 45_000
+	ids := []string{"{workspaceId}", boss.WorkspaceID}
+	owed := map[string]*probe.Operation{}
+	for _, operation := range t.Target().Spec.Operations() {
+		if operation.Role() != "" {
+			owed[operation.ID] = operation
+		}
+	}
+	ask := func(id string, body any) probe.Answer {
+		operation := owed[id]
+		t.Check(operation != nil, "there is no %s on a workspace", id)
+		delete(owed, id)
+		request := probe.Request{Method: operation.Method, Path: strings.NewReplacer(ids...).Replace(operation.Template), Bearer: token}
+		if body != nil {
+			request.Body = t.JSON(body)
+		}
+		answer := t.Do(request)
+		t.Equal("status of "+id, answer.Status, http.StatusOK)
+		t.Equal("RateLimit-Policy", answer.Header.Get("RateLimit-Policy"), `"second";q=25;w=1, "hour";q=45000;w=3600`)
+		left--
+		t.Equal("left of the hour after "+id, rates(t, answer, "RateLimit")["hour"]["r"], left)
+		return answer
+	}
+	for _, id := range []string{"getWorkspace", "getCredits", "listLedger", "listApiKeys", "listInvitations", "listAuditEvents"} {
+		ask(id, nil)
+	}
+	members := probe.Decode[api.MemberPage](t, ask("listMembers", nil)).Data
+	at := slices.IndexFunc(members, func(m api.Member) bool { return m.Role == api.RoleViewer })
+	t.Check(at >= 0, "the workspace has no viewer")
+	ids = append(ids, "{userId}", members[at].UserID.String())
+	ask("updateMember", map[string]string{"role": "editor"})
+	ask("removeMember", nil)
+	invited := probe.Decode[api.CreatedInvitation](t, ask("createInvitation", map[string]string{"email": someone(), "role": "viewer"}))
+	ids = append(ids, "{invitationId}", invited.ID.String())
+	ask("revokeInvitation", nil)
+	key := probe.Decode[api.CreatedAPIKey](t, ask("createApiKey", map[string]any{"label": "second", "allowedWorkflowIds": []string{}}))
+	ids = append(ids, "{keyId}", key.ID.String())
+	ask("rotateApiKey", map[string]int{"overlapSeconds": 60})
+	ask("revokeApiKey", nil)
+	for id := range owed {
+		t.Fatalf("%s was not asked", id)
+	}
+}
+
+func peopleLimits(t *probe.Trial) {
+	program := customer(t, "starter")
+	member := probe.Request{Path: probe.Workspace(program.As.WorkspaceID), Bearer: t.SignInAs(*program.As)}
+	stranger := probe.Request{Path: member.Path, Bearer: t.SignIn()}
+	hour := func(request probe.Request) int { return rates(t, patiently(t, request), "RateLimit")["hour"]["r"] }
+	strange := func() {
+		answer := t.Do(stranger)
+		t.Problem(answer, http.StatusNotFound, "NOT_FOUND")
+		t.Equal("what a stranger learns", answer.Header.Get("RateLimit")+answer.Header.Get("RateLimit-Policy")+answer.Header.Get("Retry-After"), "")
+	}
+	left := hour(member)
+	for range 20 {
+		strange()
+	}
+	t.Equal("left of the hour after 20 requests of a stranger", hour(member), left-1)
+	t.Equal("left of the hour after that of a member", hour(probe.Request{Path: limitsPath, Sign: program}), left-2)
+	answer := t.Do(member)
+	for range 60 {
+		if answer.Status != http.StatusOK {
+			break
+		}
+		answer = t.Do(member)
+	}
+	t.Equal("reason", probe.Reason(t.Problem(answer, http.StatusTooManyRequests, "RATE_LIMITED")), "requests_per_second")
+	t.Equal("left of the second", rates(t, answer, "RateLimit")["second"]["r"], 0)
+	strange()
+	wait(t, retryAfter(t, answer))
+	t.Equal("status after Retry-After", t.Do(member).Status, http.StatusOK)
+}
