@@ -17,11 +17,13 @@ const keyWorkspace = "/v1/sdk/workspace"
 
 var creditCases = []Case{
 	{Part: "D7.own", Name: "credits/200 the workspace of the key", Run: creditsOfKey},
-	{Part: "8.4, D7.3, D7.4, D3.table, 8.credits", Name: "LE08 credits/402 submits beyond the credits", Run: creditsExhausted, Needs: []probe.Need{probe.NeedPoor}},
+	{Part: "8.credits, D7.2.pots", Name: "credits/200 what each plan gives", Run: creditsPlans, Needs: workspaces},
+	{Part: "8.4, D7.2.pots, D7.3", Name: "credits/200 plan credits first, then paid ones, then what the plan allows", Run: creditsAllowance, Needs: []probe.Need{probe.NeedWorkspace, probe.NeedNear}},
+	{Part: "D7.3, D7.4, D3.table", Name: "LE08 credits/402 submits beyond the credits", Run: creditsExhausted, Needs: []probe.Need{probe.NeedPoor}},
 	{Part: "D7.1, 3.1.completed, 2.1.totalUsage", Name: "credits/200 totalUsage is what the statement says", Run: creditsStatement, Needs: owner},
 	{Part: "D7.4", Name: "credits/200 a failed execution costs nothing", Run: creditsFailed, Needs: []probe.Need{probe.NeedOwner, probe.NeedNear}},
 	{Part: "D7.1, D1.5.cursor, D1.5.order", Name: "credits/200 the statement by pages and as CSV", Run: creditsPages, Needs: owner},
-	{Part: "8.5, D7.2", Name: "credits/200 when the next release and the next reset are", Run: creditsPeriods},
+	{Part: "8.5.told", Name: "credits/200 when the next release and the next reset are", Run: creditsPeriods},
 }
 
 func creditsOfKey(t *probe.Trial) {
@@ -29,6 +31,11 @@ func creditsOfKey(t *probe.Trial) {
 	t.Equal("id", own.ID.String(), t.Target().WorkspaceID)
 	t.Equal("plan", own.Credits.Plan, own.Plan)
 	t.Check(own.Name != "" && own.APIKey.Label != "" && own.APIKey.AllowedWorkflowIds != nil, "the workspace is %+v", own)
+}
+
+// creditsOf is what a workspace has.
+func creditsOf(t *probe.Trial, as probe.Signing) api.Credits {
+	return probe.Decode[api.KeyWorkspace](t, patiently(t, probe.Request{Path: keyWorkspace, Sign: as})).Credits
 }
 
 // ledger is a page of the statement.
@@ -96,6 +103,50 @@ func creditsPages(t *probe.Trial) {
 	at := slices.IndexFunc(lines, func(line []string) bool { return line[0] == first.Data[0].ID.String() })
 	t.Check(at > 0, "the file lacks %s", first.Data[0].ID)
 	t.Equal("usage in the file", lines[at][8], first.Data[0].Usage.String())
+}
+
+// What a plan gives is there from the first moment: a quarter of the month's.
+func creditsPlans(t *probe.Trial) {
+	for plan, want := range map[string]string{
+		"starter":      "monthly 0, limit 0, plan 0, paid 3, available 3, used 0",
+		"growth":       "monthly 200, limit 500, plan 50, paid 3, available 53, used 0",
+		"professional": "monthly 1000, limit 2500, plan 250, paid 3, available 253, used 0",
+	} {
+		own := creditsOf(t, withCredit(t, plan, 3))
+		t.Check(own.UsageLimit != nil, "%s has no usageLimit", plan)
+		t.Equal("credits of "+plan, fmt.Sprintf("monthly %s, limit %s, plan %s, paid %s, available %s, used %s", own.MonthlyCredits,
+			own.UsageLimit, own.PlanCredits, own.PaidCredits, own.AvailableCredits, own.UsedThisMonth), want)
+	}
+}
+
+// A workspace of Growth spends its quarter of 50 and one paid credit, and goes on.
+func creditsAllowance(t *probe.Trial) {
+	as := withCredit(t, "growth", 1)
+	spend := func(call probe.Call) string {
+		made := probe.Decode[api.ComponentExecution](t, patiently(t, submit(t, call.Waiting(15_000), as)))
+		t.Equal("status", string(made.Status), "COMPLETED")
+		return made.ID.String()
+	}
+	has := func() string {
+		own := creditsOf(t, as)
+		return fmt.Sprintf("plan %s, paid %s, available %s, used %s", own.PlanCredits, own.PaidCredits, own.AvailableCredits, own.UsedThisMonth)
+	}
+	upstream := t.Upstream(answering(http.StatusOK))
+	t.Parallel(5, func(int) {
+		for range 5 {
+			spend(probe.Fetch(upstream)) // for 2
+		}
+	})
+	t.Equal("after 50 credits", has(), "plan 0, paid 1, available 1, used 50")
+	spend(probe.RandomUUID())
+	t.Equal("after 51 credits", has(), "plan 0, paid 0, available 0, used 50")
+	allowed := spend(probe.RandomUUID())
+	t.Equal("after 52 credits", has(), "plan 0, paid 0, available 0, used 51")
+	page := probe.Decode[api.LedgerPage](t, patiently(t, probe.Request{Path: probe.Workspace(as.As.WorkspaceID) + "/ledger?limit=100", Bearer: t.SignInAs(*as.As)}))
+	at := slices.IndexFunc(page.Data, func(p api.LedgerPosting) bool { return p.ExecutionID != nil && p.ExecutionID.String() == allowed })
+	t.Check(at >= 0, "the statement lacks %s", allowed)
+	line := page.Data[at]
+	t.Equal("who paid", fmt.Sprint(line.PlanCredits, line.PaidCredits, line.Allowance, line.Usage), "0 0 1 1")
 }
 
 // The poor workspace has no plan credits and paid credits for two.

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -115,7 +116,22 @@ func TestEveryPartHasAProof(t *testing.T) {
 			t.Errorf("%s has no proof: %s", part.ID, part.Text)
 			continue
 		}
+		if path, test, named := strings.Cut(part.Elsewhere[strings.LastIndex(part.Elsewhere, " ")+1:], "."); named && !has(t, path, test) {
+			t.Errorf("%s: %s has no %s", part.ID, path, test)
+		}
 		later = append(later, part.ID+" ("+part.Elsewhere+")")
 	}
 	t.Logf("%d parts, %d cases; without a case: %s", len(Parts), len(Cases()), strings.Join(later, ", "))
+}
+
+// has says whether a package has a test.
+func has(t *testing.T, path, test string) bool {
+	files, err := filepath.Glob(filepath.Join("..", path, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		source, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(source), "\nfunc "+test+"(")
+	})
 }

@@ -16,6 +16,9 @@ const (
 	inside        = "not to be seen from outside; proven by the package's own tests"
 )
 
+// insideBy is inside with the test that proves it: PACKAGE.TEST.
+func insideBy(test string) string { return "not to be seen from outside; proven by " + test }
+
 // Parts lists what is promised, in the order of the texts.
 var Parts = []Part{
 	{"2.1.id", "id: the execution's identifier, a UUID", ""},
@@ -115,7 +118,8 @@ var Parts = []Part{
 	{"8.3", "rate limits apply regardless of the credit balance", ""},
 	{"8.credits", "monthly credits and usage limit of the plan", ""},
 	{"8.4", "usage limits apply only when the credit balance is zero", ""},
-	{"8.5", "credits reset weekly (soft) and monthly (hard)", ""},
+	{"8.5", "credits reset weekly (soft) and monthly (hard)", insideBy("internal/billing.TestLE05PlanCreditsComeInQuartersAndExpireWithTheMonth")},
+	{"8.5.told", "when the next release and the next reset are", ""},
 	{"8.6.attempts", "attempts is 1 to 3", ""},
 	{"8.6.waitForMs", "waitForMs is at most 15000", ""},
 	{"8.6.timestamp", "X-Sdk-Timestamp within 30 s", ""},
@@ -226,8 +230,10 @@ var Parts = []Part{
 	{"D6.refused", "refused requests cost nothing", ""},
 	{"D6.nodes", "shared by every node", inside},
 	{"D7.1", "an append-only ledger, one posting for each execution", ""},
-	{"D7.2", "two pots; plan credits come in weekly quarters and expire with the month", ""},
-	{"D7.3", "402 only when both pots are zero and the usage limit is reached", ""},
+	{"D7.2.pots", "two pots, plan credits are spent first; a quarter of the month's is there at once", ""},
+	{"D7.2.resets", "plan credits come in weekly quarters and expire with the month", insideBy("internal/billing.TestLE05PlanCreditsComeInQuartersAndExpireWithTheMonth")},
+	{"D7.3", "402 only when both pots are zero and the plan allows no more", ""},
+	{"D7.3.limit", "usage beyond both pots ends at the usage limit", insideBy("internal/billing.TestUsageBeyondBothPotsEndsAtTheUsageLimit")},
 	{"D7.4", "the price is reserved at submit and charged at the end; a failed execution costs nothing", ""},
 	{"D7.5", "a quote, and maxCredits", withWorkflows},
 	{"D7.own", "a key sees its workspace's credits", ""},
