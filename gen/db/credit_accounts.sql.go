@@ -400,8 +400,8 @@ type AccountReserveManyRow struct {
 // Keeps back what is to be accepted, for each workspace of the arrays whose period
 // runs and whose credits admit all of it: what is left when the last of it comes,
 // needed being what goes before that, is more than nothing; and whose books are not
-// stopped. Workspaces that are not returned were not touched. Rows are locked in the order of ids, here and
-// everywhere, so nobody waits in a circle.
+// stopped. Workspaces that are not returned were not touched. Rows are locked in the
+// order of ids, here and everywhere, so nobody waits in a circle.
 func (q *Queries) AccountReserveMany(ctx context.Context, db DBTX, arg AccountReserveManyParams) ([]AccountReserveManyRow, error) {
 	rows, err := db.Query(ctx, accountReserveMany,
 		arg.At,

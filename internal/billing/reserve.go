@@ -22,8 +22,8 @@ type Want struct {
 }
 
 // ErrUndecided says that not all of the wants can be admitted as they stand: a
-// workspace's period is over, it has too little left, or its books are stopped. Decide then, in another
-// transaction.
+// workspace's period is over, it has too little left, or its books are stopped.
+// Decide then, in another transaction.
 var ErrUndecided = errors.New("the credits admit not all of it at once")
 
 // ReasonExhausted is the reason of a 402.
