@@ -108,7 +108,8 @@ WHERE workspace_id = @workspace_id AND id = @id AND epoch = @epoch
 RETURNING job_id, not_before;
 
 -- name: ExecutionFinishMany :many
--- Moves executions to their final state; a row that another worker has taken
+-- Moves executions to their final state, at the price that was reserved for those
+-- that completed; a row that another worker has taken
 -- over (other epoch) or that is final already is left alone and not returned.
 -- Outputs are not sent back: the caller has them. By the key, as the start is.
 -- The call goes: nobody reads it any more, and it may hold secrets.
@@ -117,7 +118,7 @@ UPDATE component_executions e SET
     status      = i.status,
     output      = i.output::json,
     error       = i.error::json,
-    usage       = i.usage,
+    usage       = CASE WHEN i.status = 'COMPLETED' THEN e.reserved ELSE 0 END,
     worker_id   = NULL,
     wait_state  = NULL,
     not_before  = NULL,
@@ -129,8 +130,7 @@ FROM (SELECT
     unnest(@epochs::integer[])     AS epoch,
     unnest(@statuses::text[])      AS status,
     NULLIF(unnest(@outputs::text[]), '') AS output,
-    NULLIF(unnest(@errors::text[]), '')  AS error,
-    unnest(@usages::bigint[])      AS usage) AS i
+    NULLIF(unnest(@errors::text[]), '')  AS error) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
   AND e.status = 'EXECUTING'
 RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,

@@ -2,7 +2,7 @@
 -- Keeps back what is to be accepted, for each workspace of the arrays whose period
 -- runs and whose credits admit all of it: what is left when the last of it comes,
 -- needed being what goes before that, is more than nothing; and whose books are not
--- stopped. Workspaces that are not returned were not touched. Rows are locked in the
+-- stopped. Raises WF001 when that is not every one of them. Rows are locked in the
 -- order of ids, here and everywhere, so nobody waits in a circle.
 WITH asked AS (
     SELECT unnest(@workspace_ids::uuid[]) AS workspace_id,
@@ -12,20 +12,24 @@ WITH asked AS (
 ), held AS (
     SELECT h.workspace_id FROM credit_accounts h
     WHERE h.workspace_id = ANY (@workspace_ids::uuid[]) ORDER BY h.workspace_id FOR NO KEY UPDATE
+), kept AS (
+    UPDATE credit_accounts a SET reserved = a.reserved + asked.amount, live = a.live + asked.count
+    FROM asked JOIN held ON held.workspace_id = asked.workspace_id
+    WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE(sqlc.narg('at')::timestamptz, now())
+      AND (asked.amount = 0
+           OR (a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed
+               AND NOT a.stopped))
+    RETURNING a.workspace_id, a.live, a.parked, a.waiting
 )
-UPDATE credit_accounts a SET reserved = a.reserved + asked.amount, live = a.live + asked.count
-FROM asked JOIN held ON held.workspace_id = asked.workspace_id
-WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE(sqlc.narg('at')::timestamptz, now())
-  AND (asked.amount = 0
-       OR (a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed
-           AND NOT a.stopped))
-RETURNING a.workspace_id, a.live, a.parked, a.waiting;
+SELECT k.workspace_id::uuid AS workspace_id, k.live::integer AS live, k.parked::integer AS parked, k.waiting::integer AS waiting
+FROM (SELECT must((SELECT count(*) FROM kept) = cardinality(@workspace_ids::uuid[]), 'WF001') AS whole) AS made
+LEFT JOIN kept k ON made.whole;
 
 -- name: AccountSettleMany :many
 -- Charges what became final, in the order given: plan credits pay first, then paid
 -- ones, and what no pot pays is the month's allowance. Posts it, and gives back
--- what was reserved. Accounts whose period is over are left alone and not
--- returned. A second posting for an execution violates its key.
+-- what was reserved. Raises WF002 when the period of one of the accounts is over. A
+-- second posting for an execution violates its key.
 WITH item AS (
     SELECT u.workspace_id, u.id, u.execution_id, u.amount, u.reserved, u.place
     FROM ROWS FROM (unnest(@workspace_ids::uuid[]), unnest(@ids::uuid[]), unnest(@execution_ids::uuid[]),
@@ -54,19 +58,23 @@ WITH item AS (
     SELECT s.workspace_id, count(s.id) AS ends, sum(s.of_plan)::bigint AS of_plan, sum(s.of_pots - s.of_plan)::bigint AS of_paid,
            sum(s.amount - s.of_pots)::bigint AS of_allowance, sum(s.reserved)::bigint AS reserved
     FROM split s GROUP BY s.workspace_id
+), settled AS (
+    -- Reservations and the count of what lives never fall below zero: a wrong one is
+    -- for the audit to find, not to keep executions from ending.
+    UPDATE credit_accounts a SET
+        plan           = a.plan - t.of_plan,
+        paid           = a.paid - t.of_paid,
+        plan_used      = a.plan_used + t.of_plan,
+        allowance_used = a.allowance_used + t.of_allowance,
+        reserved       = GREATEST(a.reserved - t.reserved, 0),
+        live           = GREATEST(a.live - t.ends, 0)
+    FROM total t
+    WHERE a.workspace_id = t.workspace_id
+    RETURNING a.workspace_id, a.live, a.parked, a.waiting
 )
--- Reservations and the count of what lives never fall below zero: a wrong one is
--- for the audit to find, not to keep executions from ending.
-UPDATE credit_accounts a SET
-    plan           = a.plan - t.of_plan,
-    paid           = a.paid - t.of_paid,
-    plan_used      = a.plan_used + t.of_plan,
-    allowance_used = a.allowance_used + t.of_allowance,
-    reserved       = GREATEST(a.reserved - t.reserved, 0),
-    live           = GREATEST(a.live - t.ends, 0)
-FROM total t
-WHERE a.workspace_id = t.workspace_id
-RETURNING a.workspace_id, a.live, a.parked, a.waiting;
+SELECT s.workspace_id::uuid AS workspace_id, s.live::integer AS live, s.parked::integer AS parked, s.waiting::integer AS waiting
+FROM (SELECT must((SELECT count(*) FROM settled) = @workspaces::bigint, 'WF002') AS whole) AS made
+LEFT JOIN settled s ON made.whole;
 
 -- name: AccountLockMany :many
 -- The accounts as they stand, locked in the order of ids, and what time it is.

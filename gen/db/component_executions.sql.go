@@ -132,7 +132,7 @@ UPDATE component_executions e SET
     status      = i.status,
     output      = i.output::json,
     error       = i.error::json,
-    usage       = i.usage,
+    usage       = CASE WHEN i.status = 'COMPLETED' THEN e.reserved ELSE 0 END,
     worker_id   = NULL,
     wait_state  = NULL,
     not_before  = NULL,
@@ -144,8 +144,7 @@ FROM (SELECT
     unnest($3::integer[])     AS epoch,
     unnest($4::text[])      AS status,
     NULLIF(unnest($5::text[]), '') AS output,
-    NULLIF(unnest($6::text[]), '')  AS error,
-    unnest($7::bigint[])      AS usage) AS i
+    NULLIF(unnest($6::text[]), '')  AS error) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
   AND e.status = 'EXECUTING'
 RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
@@ -159,7 +158,6 @@ type ExecutionFinishManyParams struct {
 	Statuses     []string
 	Outputs      []string
 	Errors       []string
-	Usages       []int64
 }
 
 type ExecutionFinishManyRow struct {
@@ -176,7 +174,8 @@ type ExecutionFinishManyRow struct {
 	UpdatedAt   time.Time
 }
 
-// Moves executions to their final state; a row that another worker has taken
+// Moves executions to their final state, at the price that was reserved for those
+// that completed; a row that another worker has taken
 // over (other epoch) or that is final already is left alone and not returned.
 // Outputs are not sent back: the caller has them. By the key, as the start is.
 // The call goes: nobody reads it any more, and it may hold secrets.
@@ -188,7 +187,6 @@ func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg Executio
 		arg.Statuses,
 		arg.Outputs,
 		arg.Errors,
-		arg.Usages,
 	)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 )
 
 const accountAudit = `-- name: AccountAudit :many
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped,
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting,
        COALESCE(p.plan, 0)::bigint AS posted_plan, COALESCE(p.paid, 0)::bigint AS posted_paid,
        COALESCE(p.plan_used, 0)::bigint AS posted_plan_used, COALESCE(p.allowance_used, 0)::bigint AS posted_allowance_used,
        COALESCE(e.reserved, 0)::bigint AS live_reserved, COALESCE(e.live, 0)::bigint AS live_count, COALESCE(e.parked, 0)::bigint AS live_parked
@@ -74,7 +74,6 @@ func (q *Queries) AccountAudit(ctx context.Context, db DBTX, workspaceIds []uuid
 			&i.CreditAccount.Live,
 			&i.CreditAccount.Parked,
 			&i.CreditAccount.Waiting,
-			&i.CreditAccount.Stopped,
 			&i.PostedPlan,
 			&i.PostedPaid,
 			&i.PostedPlanUsed,
@@ -116,7 +115,7 @@ func (q *Queries) AccountCountWaiting(ctx context.Context, db DBTX, workspaceID 
 }
 
 const accountGet = `-- name: AccountGet :one
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, w.name, w.plan AS plan_name, COALESCE($1::timestamptz, now())::timestamptz AS at
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, w.name, w.plan AS plan_name, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a JOIN workspaces w ON w.id = a.workspace_id
 WHERE a.workspace_id = $2
 `
@@ -152,7 +151,6 @@ func (q *Queries) AccountGet(ctx context.Context, db DBTX, arg AccountGetParams)
 		&i.CreditAccount.Live,
 		&i.CreditAccount.Parked,
 		&i.CreditAccount.Waiting,
-		&i.CreditAccount.Stopped,
 		&i.Name,
 		&i.PlanName,
 		&i.At,
@@ -243,7 +241,7 @@ func (q *Queries) AccountListDue(ctx context.Context, db DBTX, arg AccountListDu
 }
 
 const accountLockMany = `-- name: AccountLockMany :many
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, COALESCE($1::timestamptz, now())::timestamptz AS at
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a
 WHERE a.workspace_id = ANY ($2::uuid[]) ORDER BY a.workspace_id FOR NO KEY UPDATE
 `
@@ -283,7 +281,6 @@ func (q *Queries) AccountLockMany(ctx context.Context, db DBTX, arg AccountLockM
 			&i.CreditAccount.Live,
 			&i.CreditAccount.Parked,
 			&i.CreditAccount.Waiting,
-			&i.CreditAccount.Stopped,
 			&i.At,
 		); err != nil {
 			return nil, err
@@ -365,29 +362,32 @@ func (q *Queries) AccountReserve(ctx context.Context, db DBTX, arg AccountReserv
 
 const accountReserveMany = `-- name: AccountReserveMany :many
 WITH asked AS (
-    SELECT unnest($2::uuid[]) AS workspace_id,
-           unnest($3::bigint[])     AS amount,
-           unnest($4::bigint[])      AS needed,
-           unnest($5::integer[])     AS count
+    SELECT unnest($1::uuid[]) AS workspace_id,
+           unnest($2::bigint[])     AS amount,
+           unnest($3::bigint[])      AS needed,
+           unnest($4::integer[])     AS count
 ), held AS (
     SELECT h.workspace_id FROM credit_accounts h
-    WHERE h.workspace_id = ANY ($2::uuid[]) ORDER BY h.workspace_id FOR NO KEY UPDATE
+    WHERE h.workspace_id = ANY ($1::uuid[]) ORDER BY h.workspace_id FOR NO KEY UPDATE
+), kept AS (
+    UPDATE credit_accounts a SET reserved = a.reserved + asked.amount, live = a.live + asked.count
+    FROM asked JOIN held ON held.workspace_id = asked.workspace_id
+    WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE($5::timestamptz, now())
+      AND (asked.amount = 0
+           OR a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed)
+    RETURNING a.workspace_id, a.live, a.parked, a.waiting
 )
-UPDATE credit_accounts a SET reserved = a.reserved + asked.amount, live = a.live + asked.count
-FROM asked JOIN held ON held.workspace_id = asked.workspace_id
-WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE($1::timestamptz, now())
-  AND (asked.amount = 0
-       OR (a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed
-           AND NOT a.stopped))
-RETURNING a.workspace_id, a.live, a.parked, a.waiting
+SELECT k.workspace_id::uuid AS workspace_id, k.live::integer AS live, k.parked::integer AS parked, k.waiting::integer AS waiting
+FROM (SELECT must((SELECT count(*) FROM kept) = cardinality($1::uuid[]), 'WF001') AS whole) AS made
+LEFT JOIN kept k ON made.whole
 `
 
 type AccountReserveManyParams struct {
-	At           *time.Time
 	WorkspaceIds []uuid.UUID
 	Amounts      []int64
 	Needed       []int64
 	Counts       []int32
+	At           *time.Time
 }
 
 type AccountReserveManyRow struct {
@@ -399,16 +399,16 @@ type AccountReserveManyRow struct {
 
 // Keeps back what is to be accepted, for each workspace of the arrays whose period
 // runs and whose credits admit all of it: what is left when the last of it comes,
-// needed being what goes before that, is more than nothing; and whose books are not
-// stopped. Workspaces that are not returned were not touched. Rows are locked in the
-// order of ids, here and everywhere, so nobody waits in a circle.
+// needed being what goes before that, is more than nothing. Raises WF001 when that
+// is not every one of them. Rows are locked in the order of ids, here and everywhere,
+// so nobody waits in a circle.
 func (q *Queries) AccountReserveMany(ctx context.Context, db DBTX, arg AccountReserveManyParams) ([]AccountReserveManyRow, error) {
 	rows, err := db.Query(ctx, accountReserveMany,
-		arg.At,
 		arg.WorkspaceIds,
 		arg.Amounts,
 		arg.Needed,
 		arg.Counts,
+		arg.At,
 	)
 	if err != nil {
 		return nil, err
@@ -433,29 +433,15 @@ func (q *Queries) AccountReserveMany(ctx context.Context, db DBTX, arg AccountRe
 	return items, nil
 }
 
-const accountResume = `-- name: AccountResume :execrows
-WITH w AS (UPDATE workspaces SET billing_stopped_at = NULL WHERE id = $1 AND billing_stopped_at IS NOT NULL RETURNING id)
-UPDATE credit_accounts a SET stopped = false FROM w WHERE a.workspace_id = w.id
-`
-
-// 0 rows: it was not stopped.
-func (q *Queries) AccountResume(ctx context.Context, db DBTX, workspaceID uuid.UUID) (int64, error) {
-	result, err := db.Exec(ctx, accountResume, workspaceID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const accountSettleMany = `-- name: AccountSettleMany :many
 WITH item AS (
     SELECT u.workspace_id, u.id, u.execution_id, u.amount, u.reserved, u.place
-    FROM ROWS FROM (unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::uuid[]),
-                    unnest($4::bigint[]), unnest($5::bigint[]))
+    FROM ROWS FROM (unnest($2::uuid[]), unnest($3::uuid[]), unnest($4::uuid[]),
+                    unnest($5::bigint[]), unnest($6::bigint[]))
          WITH ORDINALITY AS u (workspace_id, id, execution_id, amount, reserved, place)
 ), held AS (
     SELECT h.workspace_id, h.plan, h.paid, h.month FROM credit_accounts h
-    WHERE h.workspace_id = ANY ($1::uuid[]) AND h.valid_until > COALESCE($6::timestamptz, now())
+    WHERE h.workspace_id = ANY ($2::uuid[]) AND h.valid_until > COALESCE($7::timestamptz, now())
     ORDER BY h.workspace_id FOR NO KEY UPDATE
 ), running AS (
     SELECT item.workspace_id, item.id, item.execution_id, item.amount, item.reserved, held.plan, held.plan + held.paid AS pots, held.month,
@@ -470,26 +456,33 @@ WITH item AS (
     INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, paid, allowance, usage, created_at)
     SELECT s.workspace_id, s.id, 'EXECUTION', s.execution_id::text, -s.of_plan, s.of_plan - s.of_pots, s.of_pots - s.amount, s.amount,
            -- in the account's month, whenever this transaction began
-           GREATEST(COALESCE($6::timestamptz, now()), s.month::timestamp AT TIME ZONE 'UTC')
+           GREATEST(COALESCE($7::timestamptz, now()), s.month::timestamp AT TIME ZONE 'UTC')
     FROM split s
 ), total AS (
     SELECT s.workspace_id, count(s.id) AS ends, sum(s.of_plan)::bigint AS of_plan, sum(s.of_pots - s.of_plan)::bigint AS of_paid,
            sum(s.amount - s.of_pots)::bigint AS of_allowance, sum(s.reserved)::bigint AS reserved
     FROM split s GROUP BY s.workspace_id
+), settled AS (
+    -- Reservations and the count of what lives never fall below zero: a wrong one is
+    -- for the audit to find, not to keep executions from ending.
+    UPDATE credit_accounts a SET
+        plan           = a.plan - t.of_plan,
+        paid           = a.paid - t.of_paid,
+        plan_used      = a.plan_used + t.of_plan,
+        allowance_used = a.allowance_used + t.of_allowance,
+        reserved       = GREATEST(a.reserved - t.reserved, 0),
+        live           = GREATEST(a.live - t.ends, 0)
+    FROM total t
+    WHERE a.workspace_id = t.workspace_id
+    RETURNING a.workspace_id, a.live, a.parked, a.waiting
 )
-UPDATE credit_accounts a SET
-    plan           = a.plan - t.of_plan,
-    paid           = a.paid - t.of_paid,
-    plan_used      = a.plan_used + t.of_plan,
-    allowance_used = a.allowance_used + t.of_allowance,
-    reserved       = GREATEST(a.reserved - t.reserved, 0),
-    live           = GREATEST(a.live - t.ends, 0)
-FROM total t
-WHERE a.workspace_id = t.workspace_id
-RETURNING a.workspace_id, a.live, a.parked, a.waiting
+SELECT s.workspace_id::uuid AS workspace_id, s.live::integer AS live, s.parked::integer AS parked, s.waiting::integer AS waiting
+FROM (SELECT must((SELECT count(*) FROM settled) = $1::bigint, 'WF002') AS whole) AS made
+LEFT JOIN settled s ON made.whole
 `
 
 type AccountSettleManyParams struct {
+	Workspaces   int64
 	WorkspaceIds []uuid.UUID
 	Ids          []uuid.UUID
 	ExecutionIds []uuid.UUID
@@ -507,12 +500,11 @@ type AccountSettleManyRow struct {
 
 // Charges what became final, in the order given: plan credits pay first, then paid
 // ones, and what no pot pays is the month's allowance. Posts it, and gives back
-// what was reserved. Accounts whose period is over are left alone and not
-// returned. A second posting for an execution violates its key.
-// Reservations and the count of what lives never fall below zero: a wrong one is
-// for the audit to find, not to keep executions from ending.
+// what was reserved. Raises WF002 when the period of one of the accounts is over. A
+// second posting for an execution violates its key.
 func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSettleManyParams) ([]AccountSettleManyRow, error) {
 	rows, err := db.Query(ctx, accountSettleMany,
+		arg.Workspaces,
 		arg.WorkspaceIds,
 		arg.Ids,
 		arg.ExecutionIds,
@@ -541,18 +533,4 @@ func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSet
 		return nil, err
 	}
 	return items, nil
-}
-
-const accountStop = `-- name: AccountStop :execrows
-WITH w AS (UPDATE workspaces SET billing_stopped_at = now() WHERE id = $1 AND billing_stopped_at IS NULL RETURNING id)
-UPDATE credit_accounts a SET stopped = true FROM w WHERE a.workspace_id = w.id
-`
-
-// Stops the billing of a workspace. 0 rows: it was stopped before.
-func (q *Queries) AccountStop(ctx context.Context, db DBTX, workspaceID uuid.UUID) (int64, error) {
-	result, err := db.Exec(ctx, accountStop, workspaceID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }

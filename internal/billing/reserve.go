@@ -13,6 +13,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/postgres"
 )
 
 // Want is one execution that asks to be accepted, with its price.
@@ -57,11 +58,11 @@ func (b Books) ReserveTx(ctx context.Context, tx pgx.Tx, wants []Want) (map[uuid
 		p.Counts[at]++
 	}
 	rows, err := db.New().AccountReserveMany(ctx, tx, p)
+	if postgres.Raised(err, "WF001") {
+		return nil, ErrUndecided
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reserve credits: %w", err)
-	}
-	if len(rows) < len(p.WorkspaceIds) {
-		return nil, ErrUndecided
 	}
 	loads := make(map[uuid.UUID]Load, len(rows))
 	for _, row := range rows {

@@ -1,14 +1,17 @@
 package billing
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/postgres"
 )
 
 // Charge is what one execution cost, and what was reserved for it.
@@ -19,12 +22,12 @@ type Charge struct {
 	Reserved    credit.Amount
 }
 
-// PeriodOver is why nothing was settled: the workspaces' next release is due
-// first. Renew them, in another transaction.
+// PeriodOver is why nothing was settled: the next release of one of the workspaces
+// is due first. Renew them, in another transaction.
 type PeriodOver struct{ Workspaces []uuid.UUID }
 
 func (e *PeriodOver) Error() string {
-	return fmt.Sprintf("the period of %d accounts is over", len(e.Workspaces))
+	return fmt.Sprintf("the period of one of %d accounts is over", len(e.Workspaces))
 }
 
 // SettleTx charges executions that become final in tx, posts the charges, those of
@@ -45,22 +48,20 @@ func (b Books) SettleTx(ctx context.Context, tx pgx.Tx, charges []Charge) (map[u
 		p.Amounts = append(p.Amounts, int64(c.Amount))
 		p.Reserved = append(p.Reserved, int64(c.Reserved))
 	}
+	workspaces := slices.Clone(p.WorkspaceIds)
+	slices.SortFunc(workspaces, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	workspaces = slices.Compact(workspaces)
+	p.Workspaces = int64(len(workspaces))
 	rows, err := db.New().AccountSettleMany(ctx, tx, p)
+	if postgres.Raised(err, "WF002") {
+		return nil, &PeriodOver{workspaces}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("settle executions: %w", err)
 	}
 	loads := make(map[uuid.UUID]Load, len(rows))
 	for _, row := range rows {
 		loads[row.WorkspaceID] = LoadOf(row.Live, row.Parked, row.Waiting)
-	}
-	var over []uuid.UUID
-	for _, id := range p.WorkspaceIds {
-		if _, settled := loads[id]; !settled {
-			over = append(over, id)
-		}
-	}
-	if len(over) > 0 {
-		return nil, &PeriodOver{over}
 	}
 	return loads, nil
 }

@@ -101,12 +101,13 @@ func (p *faultProxy) serve(client net.Conn) {
 
 // forward passes what the client says. The first message has no type.
 func (p *faultProxy) forward(client io.Reader, backend io.Writer, doomed *atomic.Bool) {
+	prepared := map[string]bool{} // names of statements that commit
 	for first := true; ; first = false {
 		message, err := readMessage(client, first)
 		if err != nil {
 			return
 		}
-		if message[0] == 'Q' && bytes.EqualFold(bytes.TrimRight(message[5:], ";\x00 "), []byte("commit")) {
+		if !first && commits(message, prepared) {
 			n := p.dropAfterCommit.Load()
 			if count := p.commits.Add(1); n > 0 && count%n == 0 {
 				doomed.Store(true)
@@ -116,6 +117,22 @@ func (p *faultProxy) forward(client io.Reader, backend io.Writer, doomed *atomic
 			return
 		}
 	}
+}
+
+// commits says whether a message asks for a commit: by itself, or as a statement
+// prepared before.
+func commits(message []byte, prepared map[string]bool) bool {
+	is := func(text []byte) bool { return bytes.EqualFold(bytes.TrimRight(text, ";\x00 "), []byte("commit")) }
+	body := bytes.SplitN(message[5:], []byte{0}, 3)
+	switch message[0] {
+	case 'Q':
+		return is(message[5:])
+	case 'P': // the name, the text
+		prepared[string(body[0])] = is(body[1])
+	case 'B': // the portal, the name
+		return prepared[string(body[1])]
+	}
+	return false
 }
 
 // back passes what the server says, unless it is to be lost.

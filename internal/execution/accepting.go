@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,7 +60,7 @@ func (a accept) weight() int { return len(a.call) + len(a.callbackSealed) }
 
 type accepted struct {
 	jobID     int64
-	createdAt time.Time
+	createdAt *time.Time // there once the transaction is over
 	parked    bool
 	refusal   error // why it was not accepted although all went well
 }
@@ -72,7 +73,7 @@ func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted,
 	ctx = postgres.Scope(ctx, workspaces...)
 	var made []accepted
 	err := s.decided(items, func(how acceptFunc) error {
-		return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) (err error) {
+		return postgres.InTx(ctx, s.db, func(tx *postgres.Tx) (err error) {
 			made, err = how(ctx, tx, items)
 			return err
 		})
@@ -82,26 +83,30 @@ func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted,
 
 // decided tries the ways to accept until one fits.
 func (s *Service) decided(items []accept, try func(how acceptFunc) error) error {
-	if s.broke.among(items) {
-		return try(s.acceptSomeTx)
+	noted := func(how acceptFunc) error {
+		err := try(how)
+		s.note(err)
+		return err
 	}
-	err := try(s.acceptTx)
+	if s.broke.among(items) {
+		return noted(s.acceptSomeTx)
+	}
+	err := noted(s.acceptTx)
 	if errors.Is(err, errUncrowded) {
-		err = try(s.acceptTx)
+		err = noted(s.acceptTx)
 	}
 	if errors.Is(err, billing.ErrUndecided) || errors.Is(err, errUncrowded) {
-		err = try(s.acceptSomeTx)
+		err = noted(s.acceptSomeTx)
 	}
 	return err
 }
 
 // acceptFunc is a way to accept: all of them, or those that credits admit.
-type acceptFunc func(ctx context.Context, tx pgx.Tx, items []accept) ([]accepted, error)
+type acceptFunc func(ctx context.Context, tx *postgres.Tx, items []accept) ([]accepted, error)
 
 // acceptTx accepts all submissions, or fails with billing.ErrUndecided when it
 // takes a closer look at the credits of their workspaces.
-func (s *Service) acceptTx(ctx context.Context, tx pgx.Tx, items []accept) (made []accepted, err error) {
-	defer func() { s.note(err) }()
+func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, items []accept) (made []accepted, err error) {
 	size, err := s.window.of(ctx, tx)
 	if err != nil {
 		return nil, err
@@ -110,18 +115,24 @@ func (s *Service) acceptTx(ctx context.Context, tx pgx.Tx, items []accept) (made
 	if made, err = s.writeTx(ctx, tx, items); err != nil {
 		return nil, err
 	}
-	// Last: it holds the accounts until the commit.
-	loads, err := s.ledger.ReserveTx(ctx, tx, wants(items))
-	if err != nil {
-		return nil, err
+	reserve := func(tx pgx.Tx) error {
+		loads, err := s.ledger.ReserveTx(ctx, tx, wants(items))
+		if err != nil {
+			return err
+		}
+		return s.countParkedTx(ctx, tx, items, size, loads)
 	}
-	return made, s.countParkedTx(ctx, tx, items, size, loads)
+	if slices.ContainsFunc(items, func(a accept) bool { return a.parked }) {
+		return made, reserve(tx)
+	}
+	// The accounts are locked from here to the end of the commit.
+	tx.Last(reserve)
+	return made, nil
 }
 
 // acceptSomeTx looks at the credits first, for one submission after the other, and
 // accepts those that they admit.
-func (s *Service) acceptSomeTx(ctx context.Context, tx pgx.Tx, items []accept) (made []accepted, err error) {
-	defer func() { s.note(err) }()
+func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []accept) (made []accepted, err error) {
 	refusals, loads, err := s.ledger.DecideTx(ctx, tx, wants(items))
 	if err != nil {
 		return nil, err
@@ -173,7 +184,7 @@ func wants(items []accept) []billing.Want {
 
 // writeTx writes jobs, rows and callbacks of submissions. The jobs come first:
 // a row names its job.
-func (s *Service) writeTx(ctx context.Context, tx pgx.Tx, items []accept) (made []accepted, err error) {
+func (s *Service) writeTx(ctx context.Context, tx *postgres.Tx, items []accept) (made []accepted, err error) {
 	jobs := make([]river.InsertManyParams, len(items))
 	now := time.Now()
 	for i, a := range items {
@@ -192,24 +203,29 @@ func (s *Service) writeTx(ctx context.Context, tx pgx.Tx, items []accept) (made 
 	var rows db.ExecutionInsertManyParams
 	var callbacks db.CallbackInsertManyParams
 	made = make([]accepted, len(items))
+	createdAt := new(time.Time) // of one transaction, so all alike
 	for i, a := range items {
-		made[i].jobID, made[i].parked = inserted[i].Job.ID, a.parked
+		made[i] = accepted{jobID: inserted[i].Job.ID, parked: a.parked, createdAt: createdAt}
 		appendExecution(&rows, a, made[i].jobID)
 		if a.Callback != nil {
 			appendCallback(&callbacks, a)
 		}
 	}
-	created, err := db.New().ExecutionInsertMany(ctx, tx, rows)
-	if err != nil {
-		return nil, fmt.Errorf("insert executions: %w", err)
-	}
-	for i := range made {
-		made[i].createdAt = created[0].CreatedAt // of one transaction, so all alike
-	}
-	if len(callbacks.ExecutionIds) > 0 {
-		if err := db.New().CallbackInsertMany(ctx, tx, callbacks); err != nil {
-			return nil, fmt.Errorf("insert callbacks: %w", err)
+	tx.Last(func(tx pgx.Tx) error {
+		created, err := db.New().ExecutionInsertMany(ctx, tx, rows)
+		if err != nil {
+			return fmt.Errorf("insert executions: %w", err)
 		}
+		*createdAt = created[0].CreatedAt
+		return nil
+	})
+	if len(callbacks.ExecutionIds) > 0 {
+		tx.Last(func(tx pgx.Tx) error {
+			if err := db.New().CallbackInsertMany(ctx, tx, callbacks); err != nil {
+				return fmt.Errorf("insert callbacks: %w", err)
+			}
+			return nil
+		})
 	}
 	return made, nil
 }

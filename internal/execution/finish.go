@@ -15,8 +15,8 @@ import (
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/crashpoint"
-	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/record"
 	"github.com/weft-automation/weft/internal/status"
 )
@@ -28,7 +28,6 @@ type finish struct {
 	status status.Execution
 	output json.RawMessage
 	err    json.RawMessage
-	usage  credit.Amount
 }
 
 func (f finish) weight() int { return len(f.output) + len(f.err) }
@@ -36,7 +35,7 @@ func (f finish) weight() int { return len(f.output) + len(f.err) }
 func (r *Runner) complete(ctx context.Context, row db.ExecutionStartManyRow, entry *component.Entry, output json.RawMessage) error {
 	return r.settle(ctx, finish{
 		key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch,
-		status: status.ExecutionCompleted, output: output, usage: entry.Price,
+		status: status.ExecutionCompleted, output: output,
 	})
 }
 
@@ -81,7 +80,7 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 	var deliveries *callback.Ready
 	var next *successors
 	for tries := 1; ; tries++ {
-		err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
+		err := postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) (err error) {
 			done, deliveries, next, err = r.finishTx(ctx, tx, items)
 			return err
 		})
@@ -119,6 +118,7 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 	r.Hub.Publish(changes...)
 	deliveries.Start()
 	next.start(ctx)
+	r.unparkLater(ctx, next.later)
 	return make([]struct{}, len(items)), nil
 }
 
@@ -126,7 +126,7 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 // callback with its delivery job, the end of its own job, and the settlement of
 // its credits commit together or not at all, and with them go parked executions
 // that now have room.
-func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]finished, *callback.Ready, *successors, error) {
+func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) ([]finished, *callback.Ready, *successors, error) {
 	var p db.ExecutionFinishManyParams
 	// One execution may end twice in one batch: its run and the sweep that took
 	// this worker for lost, or a run that was taken over. The first counts, if
@@ -147,7 +147,6 @@ func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]fin
 		p.Statuses = append(p.Statuses, string(f.status))
 		p.Outputs = append(p.Outputs, string(f.output))
 		p.Errors = append(p.Errors, string(f.err))
-		p.Usages = append(p.Usages, int64(f.usage))
 	}
 	rows, err := db.New().ExecutionFinishMany(ctx, tx, p)
 	if err != nil {
@@ -172,17 +171,37 @@ func (r *Runner) finishTx(ctx context.Context, tx pgx.Tx, items []finish) ([]fin
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if err := db.New().RiverJobDeleteMany(ctx, tx, jobs); err != nil {
-		return nil, deliveries, nil, fmt.Errorf("take finished jobs from the queue: %w", err)
-	}
-	// Last: it holds the accounts until the commit.
-	loads, err := r.Ledger.SettleTx(ctx, tx, charges)
-	if err != nil {
-		return nil, deliveries, nil, err
-	}
-	next, err := r.releaseTx(ctx, tx, loads)
+	tx.Last(func(tx pgx.Tx) error {
+		if err := db.New().RiverJobDeleteMany(ctx, tx, jobs); err != nil {
+			return fmt.Errorf("take finished jobs from the queue: %w", err)
+		}
+		return nil
+	})
+	next, err := r.chargeTx(ctx, tx, charges)
 	crashpoint.Reached(crashpoint.InFinish)
 	return done, deliveries, next, err
+}
+
+// chargeTx settles, and lets parked executions go in the place of what has ended.
+// Where nothing was parked when last seen, the settlement leaves with the commit:
+// the accounts are locked no longer than that takes, and whatever turns out to be
+// parked is for afterwards.
+func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billing.Charge) (*successors, error) {
+	if r.window.crowded(charges) {
+		loads, err := r.Ledger.SettleTx(ctx, tx, charges)
+		if err != nil {
+			return nil, err
+		}
+		r.window.sawParked(loads)
+		return r.releaseTx(ctx, tx, loads)
+	}
+	next := &successors{runner: r}
+	tx.Last(func(tx pgx.Tx) error {
+		loads, err := r.Ledger.SettleTx(ctx, tx, charges)
+		next.later = r.window.sawParked(loads)
+		return err
+	})
+	return next, nil
 }
 
 // finished is an execution that has become final.

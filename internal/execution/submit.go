@@ -20,6 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/groupcommit"
 	"github.com/weft-automation/weft/internal/idempotency"
 	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/record"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/strictjson"
@@ -127,7 +128,7 @@ func (s *Service) repeat(ctx context.Context, p SubmitParams, earlier uuid.UUID)
 func (s *Service) acceptOnce(ctx context.Context, a accept) (made accepted, earlier uuid.UUID, err error) {
 	err = s.decided([]accept{a}, func(how acceptFunc) error {
 		return within(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
-			return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+			return postgres.InTx(ctx, s.db, func(tx *postgres.Tx) error {
 				made, earlier, err = s.claimTx(ctx, tx, a, how)
 				return err
 			})
@@ -141,11 +142,12 @@ func (s *Service) acceptOnce(ctx context.Context, a accept) (made accepted, earl
 
 // claimTx accepts under the key of a, unless it has made something before. A
 // refusal is an error here: it leaves no key.
-func (s *Service) claimTx(ctx context.Context, tx pgx.Tx, a accept, how acceptFunc) (made accepted, earlier uuid.UUID, err error) {
+func (s *Service) claimTx(ctx context.Context, tx *postgres.Tx, a accept, how acceptFunc) (made accepted, earlier uuid.UUID, err error) {
 	earlier, found, err := a.Idempotency.ClaimTx(ctx, tx)
 	if err != nil || found {
 		return made, earlier, err
 	}
+	tx.Last(func(tx pgx.Tx) error { return a.Idempotency.KeepTx(ctx, tx, a.id) })
 	all, err := how(ctx, tx, []accept{a})
 	if err != nil {
 		return made, uuid.Nil, err
@@ -153,7 +155,7 @@ func (s *Service) claimTx(ctx context.Context, tx pgx.Tx, a accept, how acceptFu
 	if all[0].refusal != nil {
 		return all[0], uuid.Nil, all[0].refusal
 	}
-	return all[0], uuid.Nil, a.Idempotency.KeepTx(ctx, tx, a.id)
+	return all[0], uuid.Nil, nil
 }
 
 // CheckRepeat refuses a request whose Idempotency-Key was used for another body
@@ -205,7 +207,7 @@ func (s *Service) prepareCallback(a *accept) error {
 func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitted {
 	row := db.ExecutionGetRow{
 		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Status: status.ExecutionCreated,
-		CreatedAt: made.createdAt, UpdatedAt: made.createdAt,
+		CreatedAt: *made.createdAt, UpdatedAt: *made.createdAt,
 	}
 	if a.Callback != nil {
 		row.CallbackURL = &a.Callback.URL

@@ -11,6 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/workspace"
@@ -30,7 +31,7 @@ func TestTwoEndsInOneBatchTellWhatTheRowSays(t *testing.T) {
 	}
 	end := func(epoch int32, n int) finish {
 		if n%2 == 0 {
-			return finish{key: key, epoch: epoch, status: status.ExecutionCompleted, output: fmt.Appendf(nil, `{"n":%d}`, n), usage: 1}
+			return finish{key: key, epoch: epoch, status: status.ExecutionCompleted, output: fmt.Appendf(nil, `{"n":%d}`, n)}
 		}
 		return finish{key: key, epoch: epoch, status: status.ExecutionFailed, err: fmt.Appendf(nil, `{"n":%d}`, n)}
 	}
@@ -52,7 +53,7 @@ func TestTwoEndsInOneBatchTellWhatTheRowSays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			done, _, _, err := (&Runner{Deps: Deps{Ledger: billing.Books{}}}).finishTx(t.Context(), inner, items)
+			done, _, _, err := (&Runner{Deps: Deps{Ledger: billing.Books{}}, window: &window{}}).finishTx(t.Context(), &postgres.Tx{Tx: inner}, items)
 			if err != nil || len(done) != 1 {
 				t.Fatalf("%d ends, %v", len(done), err)
 			}

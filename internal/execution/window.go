@@ -37,6 +37,7 @@ type window struct {
 	size   int
 	asked  time.Time
 	active map[uuid.UUID]seen
+	parked map[uuid.UUID]struct{} // workspaces that had some when last seen
 }
 
 type seen struct {
@@ -83,6 +84,34 @@ func (w *window) last(workspaceID uuid.UUID) int {
 		return s.active
 	}
 	return 0
+}
+
+// sawParked notes which workspaces have parked executions, and returns them.
+func (w *window) sawParked(loads map[uuid.UUID]billing.Load) (parked []uuid.UUID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.parked == nil {
+		w.parked = map[uuid.UUID]struct{}{}
+	}
+	for id, load := range loads {
+		delete(w.parked, id)
+		if load.Parked > 0 {
+			w.parked[id] = struct{}{}
+			parked = append(parked, id)
+		}
+	}
+	return parked
+}
+
+// crowded says whether one of the charged workspaces had parked executions when
+// last seen.
+func (w *window) crowded(charges []billing.Charge) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(charges, func(c billing.Charge) bool {
+		_, parked := w.parked[c.WorkspaceID]
+		return parked
+	})
 }
 
 // park returns the submissions with those marked that go beyond the window, given
@@ -145,6 +174,7 @@ type successors struct {
 	rows   []db.ExecutionStartManyRow
 	waited []time.Duration
 	worker int32
+	later  []uuid.UUID // workspaces whose parked executions are to be looked at after the commit
 }
 
 // releaseTx lets as many parked executions go as there is room for in the windows
@@ -271,6 +301,16 @@ func (s *Sweeper) unpark(ctx context.Context) (released int, err error) {
 		if len(crowded) < crowdedBatch {
 			s.unparked = uuid.Nil
 			return released, err
+		}
+	}
+}
+
+// unparkLater lets parked executions go that a commit left behind. What fails is
+// left to upkeep.
+func (r *Runner) unparkLater(ctx context.Context, ids []uuid.UUID) {
+	for _, id := range ids {
+		if _, err := r.unpark(ctx, id); err != nil {
+			r.log.WarnContext(ctx, "parked executions could not be released", "workspace_id", id.String(), "error", err)
 		}
 	}
 }

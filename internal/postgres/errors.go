@@ -14,6 +14,12 @@ import (
 // NotFound reports whether a query that must return a row returned none.
 func NotFound(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
+// Raised reports whether a statement raised this code of ours (the function must).
+func Raised(err error, code string) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == code
+}
+
 // Unavailable reports whether err says that the database cannot serve for now:
 // it is down, starting, stopping, read-only, full, out of connections, or too
 // slow. The same call may succeed later.
