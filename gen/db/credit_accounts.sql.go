@@ -14,7 +14,7 @@ import (
 )
 
 const accountAudit = `-- name: AccountAudit :many
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting,
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped,
        COALESCE(p.plan, 0)::bigint AS posted_plan, COALESCE(p.paid, 0)::bigint AS posted_paid,
        COALESCE(p.plan_used, 0)::bigint AS posted_plan_used, COALESCE(p.allowance_used, 0)::bigint AS posted_allowance_used,
        COALESCE(e.reserved, 0)::bigint AS live_reserved, COALESCE(e.live, 0)::bigint AS live_count, COALESCE(e.parked, 0)::bigint AS live_parked
@@ -74,6 +74,7 @@ func (q *Queries) AccountAudit(ctx context.Context, db DBTX, workspaceIds []uuid
 			&i.CreditAccount.Live,
 			&i.CreditAccount.Parked,
 			&i.CreditAccount.Waiting,
+			&i.CreditAccount.Stopped,
 			&i.PostedPlan,
 			&i.PostedPaid,
 			&i.PostedPlanUsed,
@@ -115,7 +116,7 @@ func (q *Queries) AccountCountWaiting(ctx context.Context, db DBTX, workspaceID 
 }
 
 const accountGet = `-- name: AccountGet :one
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, w.name, w.plan AS plan_name, COALESCE($1::timestamptz, now())::timestamptz AS at
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, w.name, w.plan AS plan_name, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a JOIN workspaces w ON w.id = a.workspace_id
 WHERE a.workspace_id = $2
 `
@@ -151,6 +152,7 @@ func (q *Queries) AccountGet(ctx context.Context, db DBTX, arg AccountGetParams)
 		&i.CreditAccount.Live,
 		&i.CreditAccount.Parked,
 		&i.CreditAccount.Waiting,
+		&i.CreditAccount.Stopped,
 		&i.Name,
 		&i.PlanName,
 		&i.At,
@@ -241,7 +243,7 @@ func (q *Queries) AccountListDue(ctx context.Context, db DBTX, arg AccountListDu
 }
 
 const accountLockMany = `-- name: AccountLockMany :many
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, COALESCE($1::timestamptz, now())::timestamptz AS at
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a
 WHERE a.workspace_id = ANY ($2::uuid[]) ORDER BY a.workspace_id FOR NO KEY UPDATE
 `
@@ -281,6 +283,7 @@ func (q *Queries) AccountLockMany(ctx context.Context, db DBTX, arg AccountLockM
 			&i.CreditAccount.Live,
 			&i.CreditAccount.Parked,
 			&i.CreditAccount.Waiting,
+			&i.CreditAccount.Stopped,
 			&i.At,
 		); err != nil {
 			return nil, err
@@ -374,7 +377,8 @@ WITH asked AS (
     FROM asked JOIN held ON held.workspace_id = asked.workspace_id
     WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE($5::timestamptz, now())
       AND (asked.amount = 0
-           OR a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed)
+           OR (a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed
+               AND NOT a.stopped))
     RETURNING a.workspace_id, a.live, a.parked, a.waiting
 )
 SELECT k.workspace_id::uuid AS workspace_id, k.live::integer AS live, k.parked::integer AS parked, k.waiting::integer AS waiting
@@ -399,9 +403,9 @@ type AccountReserveManyRow struct {
 
 // Keeps back what is to be accepted, for each workspace of the arrays whose period
 // runs and whose credits admit all of it: what is left when the last of it comes,
-// needed being what goes before that, is more than nothing. Raises WF001 when that
-// is not every one of them. Rows are locked in the order of ids, here and everywhere,
-// so nobody waits in a circle.
+// needed being what goes before that, is more than nothing; and whose books are not
+// stopped. Raises WF001 when that is not every one of them. Rows are locked in the
+// order of ids, here and everywhere, so nobody waits in a circle.
 func (q *Queries) AccountReserveMany(ctx context.Context, db DBTX, arg AccountReserveManyParams) ([]AccountReserveManyRow, error) {
 	rows, err := db.Query(ctx, accountReserveMany,
 		arg.WorkspaceIds,
@@ -431,6 +435,20 @@ func (q *Queries) AccountReserveMany(ctx context.Context, db DBTX, arg AccountRe
 		return nil, err
 	}
 	return items, nil
+}
+
+const accountResume = `-- name: AccountResume :execrows
+WITH w AS (UPDATE workspaces SET billing_stopped_at = NULL WHERE id = $1 AND billing_stopped_at IS NOT NULL RETURNING id)
+UPDATE credit_accounts a SET stopped = false FROM w WHERE a.workspace_id = w.id
+`
+
+// 0 rows: it was not stopped.
+func (q *Queries) AccountResume(ctx context.Context, db DBTX, workspaceID uuid.UUID) (int64, error) {
+	result, err := db.Exec(ctx, accountResume, workspaceID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const accountSettleMany = `-- name: AccountSettleMany :many
@@ -533,4 +551,18 @@ func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSet
 		return nil, err
 	}
 	return items, nil
+}
+
+const accountStop = `-- name: AccountStop :execrows
+WITH w AS (UPDATE workspaces SET billing_stopped_at = now() WHERE id = $1 AND billing_stopped_at IS NULL RETURNING id)
+UPDATE credit_accounts a SET stopped = true FROM w WHERE a.workspace_id = w.id
+`
+
+// Stops the billing of a workspace. 0 rows: it was stopped before.
+func (q *Queries) AccountStop(ctx context.Context, db DBTX, workspaceID uuid.UUID) (int64, error) {
+	result, err := db.Exec(ctx, accountStop, workspaceID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

@@ -143,13 +143,16 @@ func (l *Limiter) Take(ctx context.Context, workspaceID uuid.UUID, cost int) Dec
 	return *a.answer
 }
 
+// unread are the terms of a workspace until its own could be read.
+var unread = plan.Terms{RPS: 100, Waits: 100, Streams: 500}
+
 // Terms gives the plan and the terms of a workspace, at most three seconds old.
 // While they cannot be read, the last ones hold; known is false if there are none,
-// and then they are those of the smallest plan.
+// and then they are of nobody's plan: wide enough for any workspace to begin with.
 func (l *Limiter) Terms(ctx context.Context, workspaceID uuid.UUID) (name plan.Name, terms plan.Terms, known bool) {
 	view := l.loadTerms(ctx, workspaceID)
 	if !view.known {
-		return plan.Starter, plan.Starter.Terms(), false
+		return "", unread, false
 	}
 	return view.name, view.terms, view.known
 }

@@ -141,7 +141,7 @@ func TestHotStatementsTouchOneWeekByTheKey(t *testing.T) {
 		"ExecutionFinishMany": func(r *recorder) {
 			_, _ = q.ExecutionFinishMany(ctx, r, db.ExecutionFinishManyParams{
 				WorkspaceIds: owners, Ids: ids, Epochs: []int32{1, 1, 1}, Statuses: []string{"COMPLETED", "COMPLETED", "COMPLETED"},
-				Outputs: three, Errors: three, Usages: counts,
+				Outputs: three, Errors: three,
 			})
 		},
 		"ExecutionPause": func(r *recorder) {
