@@ -106,7 +106,7 @@ func TestLE09WrongBooksStopTheBillingOfTheirWorkspace(t *testing.T) {
 	}
 	d.use(mended, 1)
 	told := d.text("SELECT string_agg(action, ' ' ORDER BY id) FROM audit_events WHERE workspace_id = $1 AND actor_kind = 'system'", mended)
-	if told != "billing.stopped billing.resumed" {
+	if told != "credits.granted billing.stopped billing.resumed" {
 		t.Errorf("the audit log tells %q", told)
 	}
 }
