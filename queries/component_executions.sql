@@ -85,7 +85,8 @@ FROM (SELECT
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
   AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
-          (now() - e.attempt_started_at)::interval AS elapsed;
+          (now() - e.attempt_started_at)::interval AS elapsed,
+          COALESCE(now() - e.unrunnable_since, interval '0')::interval AS unrunnable;
 
 -- name: ExecutionState :one
 -- What a worker needs to know when ExecutionStart gave no row.
@@ -95,12 +96,13 @@ WHERE workspace_id = @workspace_id AND id = @id;
 -- name: ExecutionPause :one
 -- Gives the execution back between attempts (continuing = false) or while it
 -- waits (continuing = true); restart gives the attempt its whole time again.
--- Fenced by the epoch.
+-- unrunnable says that this worker could not run it. Fenced by the epoch.
 UPDATE component_executions SET
     worker_id          = NULL,
     continuing         = @continuing,
     attempt_started_at = CASE WHEN @restart::boolean THEN NULL ELSE attempt_started_at END,
     wait_state         = @wait_state,
+    unrunnable_since   = CASE WHEN @unrunnable::boolean THEN COALESCE(unrunnable_since, now()) END,
     not_before         = now() + @delay::interval,
     updated_at         = GREATEST(updated_at, now())
 WHERE workspace_id = @workspace_id AND id = @id AND epoch = @epoch
@@ -147,30 +149,40 @@ WHERE e.finished_at IS NOT NULL OR e.updated_at > now() - @since::interval;
 
 -- name: ExecutionListOfWorkers :many
 -- Executions that a worker began or was given and has had for a while, in the
--- order of their ids. Walks the live index only.
+-- order of their ids. Walks the index of what is neither final nor parked.
 SELECT e.workspace_id, e.id, e.repeat_rule, e.epoch, e.crashes, e.attempt, e.job_id, e.worker_id
 FROM component_executions e
-WHERE e.finished_at IS NULL AND e.worker_id = ANY(@workers::integer[]) AND e.updated_at < now() - @grace::interval
+WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id = ANY(@workers::integer[]) AND e.updated_at < now() - @grace::interval
   AND e.id > @after
 ORDER BY e.id
 LIMIT @max_rows;
 
 -- name: ExecutionListStranded :many
--- Live executions that nobody works on and that have no job which could bring
--- them back: the job is gone or finished, or it was fetched by a process that
--- then did not start the execution. What is parked has a job that is pending, and
--- nothing else has.
-SELECT e.workspace_id, e.id, e.epoch, e.job_id, e.parked
+-- Live executions that are not parked, that nobody works on and that have no job
+-- which could bring them back: the job is gone or finished, or pending as only that
+-- of a parked one is, or it was fetched by a process that then did not start the
+-- execution.
+SELECT e.workspace_id, e.id, e.epoch, e.job_id
 FROM component_executions e
 LEFT JOIN river.river_job j ON j.id = e.job_id
-WHERE e.finished_at IS NULL AND e.worker_id IS NULL AND e.updated_at < now() - @grace::interval
+WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id IS NULL AND e.updated_at < now() - @grace::interval
   AND (j.id IS NULL
-       OR j.state NOT IN ('available', 'pending', 'running', 'retryable', 'scheduled')
-       OR (j.state = 'pending') <> e.parked
+       OR j.state NOT IN ('available', 'running', 'retryable', 'scheduled')
        OR (j.state = 'running' AND j.attempted_at < now() - @grace::interval
            AND (e.not_before IS NULL OR e.not_before < now() - @grace::interval)))
 ORDER BY e.id
 LIMIT @max_rows;
+
+-- name: ExecutionListParked :many
+-- A page of parked executions, and which of them have no job that waits for their
+-- release.
+SELECT page.workspace_id, page.id, page.epoch, page.job_id,
+       (page.updated_at < now() - @grace::interval AND j.state IS DISTINCT FROM 'pending')::boolean AS stranded
+FROM (SELECT p.workspace_id, p.id, p.epoch, p.job_id, p.updated_at FROM component_executions p
+      WHERE p.parked AND (p.workspace_id, p.id) > (@after_workspace_id::uuid, @after::uuid)
+      ORDER BY p.workspace_id, p.id LIMIT @max_rows) AS page
+LEFT JOIN river.river_job j ON j.id = page.job_id
+ORDER BY page.workspace_id, page.id;
 
 -- name: ExecutionRequeue :one
 -- Frees an execution from a lost worker or a lost job and binds it to a new

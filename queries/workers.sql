@@ -16,12 +16,12 @@ SELECT w.id FROM workers w WHERE pg_try_advisory_xact_lock(@lock_class::integer,
 -- Forgets a dead worker once nothing names it.
 DELETE FROM workers w
 WHERE w.id = ANY(@ids::integer[])
-  AND NOT EXISTS (SELECT 1 FROM component_executions e WHERE e.finished_at IS NULL AND e.worker_id = w.id);
+  AND NOT EXISTS (SELECT 1 FROM component_executions e WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id = w.id);
 
 -- name: WorkerListForgotten :many
 -- Numbers that live executions name and no worker has: a process that had lost
 -- its session without knowing it yet began work under a number that the sweep
 -- had already forgotten.
 SELECT DISTINCT e.worker_id::integer FROM component_executions e
-WHERE e.finished_at IS NULL AND e.worker_id IS NOT NULL
+WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id IS NOT NULL
   AND NOT EXISTS (SELECT FROM workers w WHERE w.id = e.worker_id);

@@ -1100,7 +1100,7 @@ type ExecutionError struct {
 	Attempt int32 `json:"attempt"`
 
 	// Code A stable code: `TIMEOUT`, `UPSTREAM_ERROR`, `OUTPUT_TOO_LARGE`, `INVALID_INPUT`, `WORKER_LOST`,
-	// `INTERNAL_ERROR`, or one of the component's own.
+	// `INTERNAL_ERROR` (ours; also when for two hours no worker could run it), or one of the component's own.
 	//
 	//
 	// Examples: UPSTREAM_ERROR

@@ -461,7 +461,7 @@ func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListP
 const executionListOfWorkers = `-- name: ExecutionListOfWorkers :many
 SELECT e.workspace_id, e.id, e.repeat_rule, e.epoch, e.crashes, e.attempt, e.job_id, e.worker_id
 FROM component_executions e
-WHERE e.finished_at IS NULL AND e.worker_id = ANY($1::integer[]) AND e.updated_at < now() - $2::interval
+WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id = ANY($1::integer[]) AND e.updated_at < now() - $2::interval
   AND e.id > $3
 ORDER BY e.id
 LIMIT $4
@@ -486,7 +486,7 @@ type ExecutionListOfWorkersRow struct {
 }
 
 // Executions that a worker began or was given and has had for a while, in the
-// order of their ids. Walks the live index only.
+// order of their ids. Walks the index of what is neither final nor parked.
 func (q *Queries) ExecutionListOfWorkers(ctx context.Context, db DBTX, arg ExecutionListOfWorkersParams) ([]ExecutionListOfWorkersRow, error) {
 	rows, err := db.Query(ctx, executionListOfWorkers,
 		arg.Workers,
@@ -510,6 +510,64 @@ func (q *Queries) ExecutionListOfWorkers(ctx context.Context, db DBTX, arg Execu
 			&i.Attempt,
 			&i.JobID,
 			&i.WorkerID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const executionListParked = `-- name: ExecutionListParked :many
+SELECT page.workspace_id, page.id, page.epoch, page.job_id,
+       (page.updated_at < now() - $1::interval AND j.state IS DISTINCT FROM 'pending')::boolean AS stranded
+FROM (SELECT p.workspace_id, p.id, p.epoch, p.job_id, p.updated_at FROM component_executions p
+      WHERE p.parked AND (p.workspace_id, p.id) > ($2::uuid, $3::uuid)
+      ORDER BY p.workspace_id, p.id LIMIT $4) AS page
+LEFT JOIN river.river_job j ON j.id = page.job_id
+ORDER BY page.workspace_id, page.id
+`
+
+type ExecutionListParkedParams struct {
+	Grace            time.Duration
+	AfterWorkspaceID uuid.UUID
+	After            uuid.UUID
+	MaxRows          int32
+}
+
+type ExecutionListParkedRow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Epoch       int32
+	JobID       int64
+	Stranded    bool
+}
+
+// A page of parked executions, and which of them have no job that waits for their
+// release.
+func (q *Queries) ExecutionListParked(ctx context.Context, db DBTX, arg ExecutionListParkedParams) ([]ExecutionListParkedRow, error) {
+	rows, err := db.Query(ctx, executionListParked,
+		arg.Grace,
+		arg.AfterWorkspaceID,
+		arg.After,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExecutionListParkedRow{}
+	for rows.Next() {
+		var i ExecutionListParkedRow
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ID,
+			&i.Epoch,
+			&i.JobID,
+			&i.Stranded,
 		); err != nil {
 			return nil, err
 		}
@@ -564,13 +622,12 @@ func (q *Queries) ExecutionListSealed(ctx context.Context, db DBTX, arg Executio
 }
 
 const executionListStranded = `-- name: ExecutionListStranded :many
-SELECT e.workspace_id, e.id, e.epoch, e.job_id, e.parked
+SELECT e.workspace_id, e.id, e.epoch, e.job_id
 FROM component_executions e
 LEFT JOIN river.river_job j ON j.id = e.job_id
-WHERE e.finished_at IS NULL AND e.worker_id IS NULL AND e.updated_at < now() - $1::interval
+WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id IS NULL AND e.updated_at < now() - $1::interval
   AND (j.id IS NULL
-       OR j.state NOT IN ('available', 'pending', 'running', 'retryable', 'scheduled')
-       OR (j.state = 'pending') <> e.parked
+       OR j.state NOT IN ('available', 'running', 'retryable', 'scheduled')
        OR (j.state = 'running' AND j.attempted_at < now() - $1::interval
            AND (e.not_before IS NULL OR e.not_before < now() - $1::interval)))
 ORDER BY e.id
@@ -587,13 +644,12 @@ type ExecutionListStrandedRow struct {
 	ID          uuid.UUID
 	Epoch       int32
 	JobID       int64
-	Parked      bool
 }
 
-// Live executions that nobody works on and that have no job which could bring
-// them back: the job is gone or finished, or it was fetched by a process that
-// then did not start the execution. What is parked has a job that is pending, and
-// nothing else has.
+// Live executions that are not parked, that nobody works on and that have no job
+// which could bring them back: the job is gone or finished, or pending as only that
+// of a parked one is, or it was fetched by a process that then did not start the
+// execution.
 func (q *Queries) ExecutionListStranded(ctx context.Context, db DBTX, arg ExecutionListStrandedParams) ([]ExecutionListStrandedRow, error) {
 	rows, err := db.Query(ctx, executionListStranded, arg.Grace, arg.MaxRows)
 	if err != nil {
@@ -608,7 +664,6 @@ func (q *Queries) ExecutionListStranded(ctx context.Context, db DBTX, arg Execut
 			&i.ID,
 			&i.Epoch,
 			&i.JobID,
-			&i.Parked,
 		); err != nil {
 			return nil, err
 		}
@@ -626,9 +681,10 @@ UPDATE component_executions SET
     continuing         = $1,
     attempt_started_at = CASE WHEN $2::boolean THEN NULL ELSE attempt_started_at END,
     wait_state         = $3,
-    not_before         = now() + $4::interval,
+    unrunnable_since   = CASE WHEN $4::boolean THEN COALESCE(unrunnable_since, now()) END,
+    not_before         = now() + $5::interval,
     updated_at         = GREATEST(updated_at, now())
-WHERE workspace_id = $5 AND id = $6 AND epoch = $7
+WHERE workspace_id = $6 AND id = $7 AND epoch = $8
   AND worker_id IS NOT NULL -- and so not final
 RETURNING job_id, not_before
 `
@@ -637,6 +693,7 @@ type ExecutionPauseParams struct {
 	Continuing  bool
 	Restart     bool
 	WaitState   []byte
+	Unrunnable  bool
 	Delay       time.Duration
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
@@ -650,12 +707,13 @@ type ExecutionPauseRow struct {
 
 // Gives the execution back between attempts (continuing = false) or while it
 // waits (continuing = true); restart gives the attempt its whole time again.
-// Fenced by the epoch.
+// unrunnable says that this worker could not run it. Fenced by the epoch.
 func (q *Queries) ExecutionPause(ctx context.Context, db DBTX, arg ExecutionPauseParams) (ExecutionPauseRow, error) {
 	row := db.QueryRow(ctx, executionPause,
 		arg.Continuing,
 		arg.Restart,
 		arg.WaitState,
+		arg.Unrunnable,
 		arg.Delay,
 		arg.WorkspaceID,
 		arg.ID,
@@ -854,7 +912,8 @@ FROM (SELECT
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
   AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
-          (now() - e.attempt_started_at)::interval AS elapsed
+          (now() - e.attempt_started_at)::interval AS elapsed,
+          COALESCE(now() - e.unrunnable_since, interval '0')::interval AS unrunnable
 `
 
 type ExecutionStartManyParams struct {
@@ -876,6 +935,7 @@ type ExecutionStartManyRow struct {
 	JobID       int64
 	Traceparent *string
 	Elapsed     time.Duration
+	Unrunnable  time.Duration
 }
 
 // Starts or goes on with attempts: compare-and-set on "nobody works on it".
@@ -908,6 +968,7 @@ func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg Execution
 			&i.JobID,
 			&i.Traceparent,
 			&i.Elapsed,
+			&i.Unrunnable,
 		); err != nil {
 			return nil, err
 		}

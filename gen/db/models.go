@@ -130,6 +130,7 @@ type ComponentExecution struct {
 	CreatedAt        time.Time
 	UpdatedAt        time.Time
 	FinishedAt       *time.Time
+	UnrunnableSince  *time.Time
 }
 
 type ComponentExecutionsDefault struct {

@@ -12,7 +12,7 @@ import (
 const workerDelete = `-- name: WorkerDelete :exec
 DELETE FROM workers w
 WHERE w.id = ANY($1::integer[])
-  AND NOT EXISTS (SELECT 1 FROM component_executions e WHERE e.finished_at IS NULL AND e.worker_id = w.id)
+  AND NOT EXISTS (SELECT 1 FROM component_executions e WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id = w.id)
 `
 
 // Forgets a dead worker once nothing names it.
@@ -67,7 +67,7 @@ func (q *Queries) WorkerListDead(ctx context.Context, db DBTX, lockClass int32) 
 
 const workerListForgotten = `-- name: WorkerListForgotten :many
 SELECT DISTINCT e.worker_id::integer FROM component_executions e
-WHERE e.finished_at IS NULL AND e.worker_id IS NOT NULL
+WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id IS NOT NULL
   AND NOT EXISTS (SELECT FROM workers w WHERE w.id = e.worker_id)
 `
 

@@ -24,6 +24,7 @@ import (
 // later is a migration as the version after might bring it: it only adds.
 const later = `-- expand
 ALTER TABLE component_executions ADD COLUMN later_note text;
+CREATE INDEX later_component_executions ON ONLY component_executions (created_at) WHERE later_note IS NOT NULL;
 ALTER TABLE callbacks ADD COLUMN later_rank integer NOT NULL DEFAULT 0;
 ALTER TABLE callbacks ADD CONSTRAINT later_check CHECK (later_rank >= 0) NOT VALID;
 CREATE TABLE later_things (workspace_id uuid NOT NULL, id uuid NOT NULL, PRIMARY KEY (workspace_id, id));

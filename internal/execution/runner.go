@@ -176,15 +176,11 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	entry, known := r.Modules.Lookup(row.Module)
 	if !known {
 		// Another node may be of a newer version that knows it.
-		r.log.WarnContext(ctx, "module is not known to this worker")
-		again, err = r.pause(ctx, row, pause{delay: component.MaxWait, continuing: true, restart: true, state: row.WaitState, local: local})
-		return again, outcomeWaiting, err
+		return r.cannot(ctx, row, "the component is not known to this worker", component.MaxWait, local)
 	}
 	if !r.Keyring.Holds(row.Call) {
 		// Another node has a master key that this one was not given yet.
-		r.log.ErrorContext(ctx, "the input is sealed under a master key that this process does not have")
-		again, err = r.pause(ctx, row, pause{delay: keyPatience, continuing: true, restart: true, state: row.WaitState, local: local})
-		return again, outcomeWaiting, err
+		return r.cannot(ctx, row, "the input is sealed under a master key that this process does not have", keyPatience, local)
 	}
 	c, err := r.open(row)
 	if err != nil {
@@ -217,6 +213,26 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 // keyPatience is how long an execution waits that this process cannot open, for
 // another that can.
 const keyPatience = 5 * time.Second
+
+// unrunnableFor is how long an execution goes from one worker to the next that cannot
+// run it. It is longer than a roll-out or a rotation of keys ought to take, and than
+// any component may wait.
+const unrunnableFor = 2 * time.Hour
+
+// cannot gives an execution to a worker that may run it, as this one cannot; or ends
+// it when for long none could.
+func (r *Runner) cannot(ctx context.Context, row db.ExecutionStartManyRow, why string, delay time.Duration, local bool) (again time.Duration, outcome string, err error) {
+	if row.Unrunnable >= unrunnableFor {
+		return 0, outcomeFailed, r.fail(ctx, row, &component.Error{
+			Code: "INTERNAL_ERROR", Message: "for two hours no worker could run this execution", Err: errors.New(why),
+		})
+	}
+	r.log.WarnContext(ctx, "this worker cannot run the execution", "reason", why)
+	again, err = r.pause(ctx, row, pause{
+		delay: delay, continuing: true, restart: row.WaitState == nil, state: row.WaitState, unrunnable: true, local: local,
+	})
+	return again, outcomeWaiting, err
+}
 
 // interrupted settles an execution that this process stopped in the middle of
 // an attempt, because it shuts down.
@@ -270,6 +286,7 @@ type pause struct {
 	delay      time.Duration
 	continuing bool // go on with the same attempt afterwards
 	restart    bool // and give it its whole time again
+	unrunnable bool // this worker cannot run it
 	state      json.RawMessage
 	local      bool
 }
@@ -286,7 +303,7 @@ func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p paus
 		return pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
 			paused, err = q.ExecutionPause(ctx, tx, db.ExecutionPauseParams{
 				WorkspaceID: row.WorkspaceID, ID: row.ID, Epoch: row.Epoch,
-				Continuing: p.continuing, Restart: p.restart, WaitState: p.state, Delay: p.delay,
+				Continuing: p.continuing, Restart: p.restart, WaitState: p.state, Unrunnable: p.unrunnable, Delay: p.delay,
 			})
 			if err != nil || !p.local {
 				return err

@@ -20,6 +20,8 @@ const (
 	countEvery     = 30 * time.Second
 	tidyEvery      = time.Hour
 	tidyFor        = time.Second // at most, in one sweep
+	walkFor        = time.Second // at most, in one round
+	parkedBatch    = 1000        // parked executions in one look
 	failedWait     = 10 * time.Second
 	auditEvery     = time.Hour
 	// auditAfter is how long a process leads before its first audit.
@@ -35,6 +37,7 @@ type Sweeper struct {
 	runner   *Runner
 	due      map[string]time.Time // when the next round of each kind is
 	unparked uuid.UUID            // the workspace that unpark came to last
+	walked   notify.Key           // the execution that reconcileParked came to last
 	auditing sync.Mutex
 }
 
@@ -54,6 +57,7 @@ const (
 func (s *Sweeper) Sweep(ctx context.Context) {
 	s.round(ctx, "lost_workers", 0, s.sweepDead)
 	s.round(ctx, "stranded", reconcileEvery, s.reconcile)
+	s.round(ctx, "stranded_parked", reconcileEvery, s.reconcileParked)
 	s.round(ctx, "parked", unparkEvery, s.unpark)
 	s.round(ctx, "credit_periods", reconcileEvery, s.renew)
 	s.round(ctx, "backlog", countEvery, s.backlog)
@@ -187,17 +191,60 @@ func (s *Sweeper) reconcile(ctx context.Context) (brought int, err error) {
 	if err != nil {
 		return brought, fmt.Errorf("list stranded executions: %w", err)
 	}
-	ids := make([]uuid.UUID, 0, len(rows))
-	for _, row := range rows {
-		err := r.requeue(ctx, requeue{key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch, job: row.JobID, parked: row.Parked})
-		if err != nil {
-			return brought, err
+	stranded := make([]requeue, len(rows))
+	for i, row := range rows {
+		stranded[i] = requeue{key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch, job: row.JobID}
+	}
+	n, err := s.bringBack(ctx, stranded)
+	return brought + n, err
+}
+
+// reconcileParked does the same for what is parked: for a while in each round, and
+// the next goes on behind.
+func (s *Sweeper) reconcileParked(ctx context.Context) (brought int, err error) {
+	began := s.runner.now()
+	for s.runner.now().Sub(began) < walkFor {
+		page, listed := db.New().ExecutionListParked(ctx, s.runner.DB, db.ExecutionListParkedParams{
+			AfterWorkspaceID: s.walked.WorkspaceID, After: s.walked.ID, Grace: strandedAfter, MaxRows: parkedBatch,
+		})
+		if listed != nil {
+			return brought, fmt.Errorf("list parked executions: %w", listed)
 		}
-		ids = append(ids, row.ID)
-		brought++
+		var stranded []requeue
+		for _, row := range page {
+			s.walked = notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
+			if row.Stranded {
+				stranded = append(stranded, requeue{key: s.walked, epoch: row.Epoch, job: row.JobID, parked: true})
+			}
+		}
+		n, failure := s.bringBack(ctx, stranded)
+		brought += n
+		if failure != nil {
+			err = failure
+		}
+		if len(page) < parkedBatch {
+			s.walked = notify.Key{}
+			break
+		}
+	}
+	return brought, err
+}
+
+// bringBack gives stranded executions new jobs. What fails with one is logged and
+// left to its next turn.
+func (s *Sweeper) bringBack(ctx context.Context, stranded []requeue) (brought int, err error) {
+	log := s.runner.log
+	var ids []string
+	for _, p := range stranded {
+		if failure := s.runner.requeue(ctx, p); failure != nil {
+			log.WarnContext(ctx, "stranded execution could not be brought back", "execution_id", p.key.ID, "error", failure)
+			err = failure
+			continue
+		}
+		ids = append(ids, p.key.ID.String())
 	}
 	if len(ids) > 0 {
-		r.log.WarnContext(ctx, "stranded executions brought back", "count", len(ids), "first", ids[:min(len(ids), 8)])
+		log.WarnContext(ctx, "stranded executions brought back", "count", len(ids), "first", ids[:min(len(ids), 8)])
 	}
-	return brought, nil
+	return len(ids), err
 }

@@ -50,7 +50,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 		return fmt.Errorf("connect for migration: %w", err)
 	}
 	defer conn.Release()
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", migrationLock); err != nil {
+	if err := lockForMigration(ctx, conn.Conn()); err != nil {
 		return fmt.Errorf("lock for migration: %w", err)
 	}
 	defer func() {
@@ -62,7 +62,26 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	if err := migrateOwn(ctx, conn.Conn()); err != nil {
 		return err
 	}
+	if err := completeIndexes(ctx, conn.Conn()); err != nil {
+		return err
+	}
 	return migrateRiver(ctx, pool)
+}
+
+// lockForMigration asks again and again instead of waiting in one statement: an index
+// that is built beside the traffic waits for all statements that began before.
+func lockForMigration(ctx context.Context, conn *pgx.Conn) error {
+	for {
+		var locked bool
+		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", migrationLock).Scan(&locked); err != nil || locked {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 func migrateOwn(ctx context.Context, conn *pgx.Conn) error {
@@ -104,20 +123,26 @@ func addExpand(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// apply makes one migration. It waits two seconds at most for a table that is in
-// use, because whoever comes after would wait behind it, and tries again later.
 func (m migration) apply(ctx context.Context, conn *pgx.Conn) error {
+	return patiently(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, m.sql); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "INSERT INTO schema_migrations (number, name, checksum, expand) VALUES ($1, $2, $3, $4)",
+			m.number, m.name, m.checksum(), strings.HasPrefix(m.sql, expands))
+		return err
+	})
+}
+
+// patiently makes one change. It waits two seconds at most for a table that is in
+// use, because whoever comes after would wait behind it, and tries again later.
+func patiently(ctx context.Context, conn *pgx.Conn, change func(pgx.Tx) error) error {
 	for tries := 1; ; tries++ {
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '2s'"); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, m.sql); err != nil {
-				return err
-			}
-			_, err := tx.Exec(ctx, "INSERT INTO schema_migrations (number, name, checksum, expand) VALUES ($1, $2, $3, $4)",
-				m.number, m.name, m.checksum(), strings.HasPrefix(m.sql, expands))
-			return err
+			return change(tx)
 		})
 		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "55P03" || tries == 30 {
 			return err

@@ -102,7 +102,10 @@ func (b *books) explain(t *testing.T, r *recorder, generic bool) []string {
 		literals[n] = "'" + string(literal) + "'"
 	}
 	var text string
-	execute := "EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE hot(" + strings.Join(literals, ", ") + ")"
+	execute := "EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE hot"
+	if len(literals) > 0 {
+		execute += "(" + strings.Join(literals, ", ") + ")"
+	}
 	if err := tx.QueryRow(t.Context(), execute).Scan(&text); err != nil {
 		t.Fatalf("explain: %v", err)
 	}
@@ -220,6 +223,55 @@ func TestTheOldestParkedAreFoundByTheirOwnIndex(t *testing.T) {
 				}
 				if strings.Contains(scan, "Bitmap") || strings.Contains(scan, "prioritized") || strings.HasSuffix(scan, " for 20 rows at once") {
 					t.Errorf("generic %v, analyzed %v: scans %s", generic, analyzed, scan)
+				}
+			}
+		}
+	}
+}
+
+// TestUpkeepPassesWhatIsParked: what upkeep asks every few seconds costs what is
+// under way, however much is parked.
+func TestUpkeepPassesWhatIsParked(t *testing.T) {
+	b := open(t)
+	for n := range 3 {
+		b.fill(t, b.week.AddDate(0, 0, -7*n), 1000, 10)
+	}
+	b.exec(t, `INSERT INTO component_executions (workspace_id, id, module, status, call, attempts, attempt, job_id, worker_id, parked, created_at, updated_at)
+		SELECT $1, overlay(least_id(now())::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid, 'HASH',
+			CASE WHEN n > 20 THEN 'CREATED' ELSE 'EXECUTING' END, '', 1, 1, n, CASE WHEN n <= 10 THEN 1 END, n > 20, now(), now() - interval '1 hour'
+		FROM generate_series(1, 2000) AS n`, b.workspace)
+	q, ctx := db.New(), t.Context()
+	walks := map[string]func(r *recorder){
+		"ExecutionListOfWorkers": func(r *recorder) {
+			_, _ = q.ExecutionListOfWorkers(ctx, r, db.ExecutionListOfWorkersParams{Workers: []int32{1}, MaxRows: 500})
+		},
+		"ExecutionListStranded": func(r *recorder) {
+			_, _ = q.ExecutionListStranded(ctx, r, db.ExecutionListStrandedParams{MaxRows: 500})
+		},
+		"WorkerListForgotten": func(r *recorder) { _, _ = q.WorkerListForgotten(ctx, r) },
+		"WorkerDelete":        func(r *recorder) { _ = q.WorkerDelete(ctx, r, []int32{1}) },
+		"ExecutionListParked": func(r *recorder) {
+			_, _ = q.ExecutionListParked(ctx, r, db.ExecutionListParkedParams{AfterWorkspaceID: b.workspace, MaxRows: 100})
+		},
+	}
+	for _, analyzed := range []bool{false, true} {
+		if analyzed {
+			b.exec(t, "ANALYZE component_executions")
+		}
+		for name, run := range walks {
+			for _, generic := range []bool{true, false} {
+				var r recorder
+				run(&r)
+				wanted, many := "_unparked", " for 20 rows at once"
+				if name == "ExecutionListParked" {
+					wanted, many = "_workspace_id_id_idx", " for 100 rows at once"
+				}
+				for _, scan := range b.explain(t, &r, generic) {
+					if !strings.HasPrefix(scan, "component_executions") || strings.HasSuffix(scan, wanted) ||
+						strings.HasSuffix(scan, many) || strings.HasSuffix(scan, " for 10 rows at once") {
+						continue
+					}
+					t.Errorf("%s (generic %v, analyzed %v) scans %s", name, generic, analyzed, scan)
 				}
 			}
 		}
