@@ -20,7 +20,7 @@ import (
 // lives"; the second half of a lock is the worker's number.
 const workerLockClass = 0x7765 // "we"
 
-// sweepLock is held by the one worker that sweeps.
+// sweepLock is that of the one worker that sweeps.
 const sweepLock = 0x77656674_73776570 // "weftswep"
 
 // silentAfter is how long a worker may be without a beat, which it has every
@@ -70,7 +70,7 @@ func (i *Identity) Ready() <-chan struct{} { return i.ready }
 // process is the one that sweeps.
 func (i *Identity) Run(ctx context.Context, lead func(context.Context)) {
 	for ctx.Err() == nil {
-		if err := i.hold(ctx, lead); err != nil && ctx.Err() == nil {
+		if err := i.session(ctx, lead); err != nil && ctx.Err() == nil {
 			i.log.Warn("worker lost its session and takes a new number", "error", err)
 			select {
 			case <-ctx.Done():
@@ -80,7 +80,8 @@ func (i *Identity) Run(ctx context.Context, lead func(context.Context)) {
 	}
 }
 
-func (i *Identity) hold(ctx context.Context, lead func(context.Context)) error {
+// session takes a number and lives under it until its session with the database ends.
+func (i *Identity) session(ctx context.Context, lead func(context.Context)) error {
 	conn, err := postgres.Connect(ctx, i.dsn, "worker")
 	if err != nil {
 		return err

@@ -32,19 +32,19 @@ import (
 // Service is the accepting and reading half of executions. Runner is the other
 // half; a process may have either or both.
 type Service struct {
-	db       *pgxpool.Pool
-	jobs     *river.Client[pgx.Tx]
-	modules  *component.Registry
-	keyring  *seal.Keyring
-	hub      *notify.Hub
-	draining <-chan struct{}
-	metrics  *telemetry.Metrics
-	accepts  *groupcommit.Group[accept, accepted]
-	ledger   Ledger
-	broke    broke
-	window   *window
-	held     func() error // Deps.Quarantined
-	refused  atomic.Int64 // when the database last took no acceptance, Unix nanoseconds; 0: it took the last
+	db          *pgxpool.Pool
+	jobs        *river.Client[pgx.Tx]
+	modules     *component.Registry
+	keyring     *seal.Keyring
+	hub         *notify.Hub
+	draining    <-chan struct{}
+	metrics     *telemetry.Metrics
+	accepts     *groupcommit.Group[accept, accepted]
+	ledger      Ledger
+	broke       broke
+	window      *window
+	quarantined func() error // why nothing may be accepted for now
+	refused     atomic.Int64 // when the database last took no acceptance, Unix nanoseconds; 0: it took the last
 
 	// local runs what this process accepted, without a trip through the queue;
 	// nil in a process that only serves.
@@ -101,7 +101,7 @@ func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
 		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,
 		keyring: deps.Keyring, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, ledger: deps.Ledger, local: local, window: &window{},
-		held: deps.quarantined,
+		quarantined: deps.quarantined,
 	}
 	s.accepts = groupcommit.New(groupcommit.Options[accept]{Weigh: accept.weight}, postgres.Unavailable, s.flushAccepts)
 	return s

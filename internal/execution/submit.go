@@ -69,7 +69,7 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 			return s.repeat(ctx, p, earlier)
 		}
 	}
-	if err := s.held(); err != nil {
+	if err := s.quarantined(); err != nil {
 		return Submitted{}, err
 	}
 	a := accept{SubmitParams: p}
