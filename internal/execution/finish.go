@@ -76,19 +76,17 @@ func (r *Runner) settle(ctx context.Context, f finish) error {
 // waits for them. All are told, also those that were final before: the answer
 // to their commit may have been lost.
 func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{}, error) {
-	var done []finished
-	var deliveries *callback.Ready
-	var next *successors
+	var made ends
 	for tries := 1; ; tries++ {
 		err := postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) (err error) {
-			done, deliveries, next, err = r.finishTx(ctx, tx, items)
+			made, err = r.finishTx(ctx, tx, items)
 			return err
 		})
 		if err == nil {
 			break
 		}
-		deliveries.Drop()
-		next.drop(err)
+		made.deliveries.Drop()
+		made.next.drop(err)
 		over, ok := errors.AsType[*billing.PeriodOver](err)
 		if !ok || tries == 3 {
 			return nil, err
@@ -99,8 +97,8 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 	}
 	r.moved.Store(time.Now().UnixNano())
 	crashpoint.Reached(crashpoint.AfterFinish)
-	won := make(map[notify.Key]finished, len(done))
-	for _, f := range done {
+	won := make(map[notify.Key]finished, len(made.done))
+	for _, f := range made.done {
 		won[notify.Key{WorkspaceID: f.row.WorkspaceID, ID: f.row.ID}] = f
 		r.Metrics.Finished(f.row.Module, f.row.Status)
 		r.log.InfoContext(ctx, "execution finished", "workspace_id", f.row.WorkspaceID.String(), "execution_id", f.row.ID.String(),
@@ -114,19 +112,27 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 			changes[i].Value = end.row
 		}
 	}
-	r.Metrics.Posted(len(done))
+	r.Metrics.Posted(len(made.done))
 	r.Hub.Publish(changes...)
-	deliveries.Start()
-	next.start(ctx)
-	r.unparkLater(ctx, next.later)
+	made.deliveries.Start()
+	made.next.start(ctx)
+	r.unparkLater(ctx, made.next.later)
 	return make([]struct{}, len(items)), nil
+}
+
+// ends is what a transaction that ends executions leaves to be done after its
+// commit, or to be dropped without one.
+type ends struct {
+	done       []finished
+	deliveries *callback.Ready
+	next       *successors // what begins in their place
 }
 
 // finishTx is the one place where an execution becomes final: state, frozen
 // callback with its delivery job, the end of its own job, and the settlement of
 // its credits commit together or not at all, and with them go parked executions
 // that now have room.
-func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) ([]finished, *callback.Ready, *successors, error) {
+func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) (made ends, err error) {
 	var p db.ExecutionFinishManyParams
 	// One execution may end twice in one batch: its run and the sweep that took
 	// this worker for lost, or a run that was taken over. The first counts, if
@@ -150,26 +156,25 @@ func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) 
 	}
 	rows, err := db.New().ExecutionFinishMany(ctx, tx, p)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("finish executions: %w", err)
+		return made, fmt.Errorf("finish executions: %w", err)
 	}
 	if len(rows) == 0 {
-		return nil, nil, &successors{}, nil
+		return ends{next: &successors{}}, nil
 	}
 	charges := make([]billing.Charge, len(rows))
 	jobs := make([]int64, len(rows))
-	done := make([]finished, len(rows))
+	made.done = make([]finished, len(rows))
 	var frozen []callback.Final
 	for i, row := range rows {
 		charges[i] = billing.Charge{WorkspaceID: row.WorkspaceID, ExecutionID: row.ID, Amount: row.Usage, Reserved: row.Reserved}
 		jobs[i] = row.JobID
-		done[i] = finished{row: final(row, first[turn{notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.Epoch}]), callback: row.HasCallback}
+		made.done[i] = finished{row: final(row, first[turn{notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.Epoch}]), callback: row.HasCallback}
 		if row.HasCallback {
-			frozen = append(frozen, callback.Final(done[i].row))
+			frozen = append(frozen, callback.Final(made.done[i].row))
 		}
 	}
-	deliveries, err := r.Deliverer.FreezeManyTx(ctx, tx, r.Jobs, frozen)
-	if err != nil {
-		return nil, nil, nil, err
+	if made.deliveries, err = r.Deliverer.FreezeManyTx(ctx, tx, r.Jobs, frozen); err != nil {
+		return made, err
 	}
 	tx.Last(func(tx pgx.Tx) error {
 		if err := db.New().RiverJobDeleteMany(ctx, tx, jobs); err != nil {
@@ -177,9 +182,9 @@ func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) 
 		}
 		return nil
 	})
-	next, err := r.chargeTx(ctx, tx, charges)
+	made.next, err = r.chargeTx(ctx, tx, charges)
 	crashpoint.Reached(crashpoint.InFinish)
-	return done, deliveries, next, err
+	return made, err
 }
 
 // chargeTx settles, and lets parked executions go in the place of what has ended.

@@ -53,15 +53,15 @@ func TestTwoEndsInOneBatchTellWhatTheRowSays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			done, _, _, err := (&Runner{Deps: Deps{Ledger: billing.Books{}}, window: &window{}}).finishTx(t.Context(), &postgres.Tx{Tx: inner}, items)
-			if err != nil || len(done) != 1 {
-				t.Fatalf("%d ends, %v", len(done), err)
+			made, err := (&Runner{Deps: Deps{Ledger: billing.Books{}}, window: &window{}}).finishTx(t.Context(), &postgres.Tx{Tx: inner}, items)
+			if err != nil || len(made.done) != 1 {
+				t.Fatalf("%d ends, %v", len(made.done), err)
 			}
 			row, err := db.New().ExecutionGet(t.Context(), inner, db.ExecutionGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := done[0].row
+			told := made.done[0].row
 			if told.Status != row.Status || string(told.Output) != string(row.Output) || string(told.Error) != string(row.Error) || told.Usage != row.Usage {
 				t.Errorf("told %s %s %s, the row says %s %s %s", told.Status, told.Output, told.Error, row.Status, row.Output, row.Error)
 			}
