@@ -42,6 +42,9 @@ type actorKey struct{}
 
 // By is ctx for what actor does: events told under it are theirs.
 func By(ctx context.Context, actor Actor) context.Context {
+	if actor.Kind == User {
+		ctx = postgres.Person(ctx, actor.ID) // so that the name is found
+	}
 	return context.WithValue(ctx, actorKey{}, actor)
 }
 

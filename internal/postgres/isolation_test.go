@@ -1,13 +1,16 @@
 package postgres_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 )
 
@@ -45,13 +48,13 @@ func TestMT02TheSecondWallHasNoHole(t *testing.T) {
 			UNION ALL SELECT nspname::text FROM pg_namespace WHERE nspowner IN ('weft_api'::regrole, 'weft_system'::regrole)`,
 		"schemas in which processes may make things": `SELECT n.nspname || ' ' || r FROM pg_namespace n, unnest(ARRAY['weft_api', 'weft_system']) r
 			WHERE n.nspname IN ('public', 'river') AND has_schema_privilege(r, n.oid, 'CREATE')`,
-		"tables of workspaces without forced row security": `SELECT c.oid::regclass::text FROM pg_class c
-			WHERE c.oid IN ` + ofWorkspaces + ` AND NOT (c.relrowsecurity AND c.relforcerowsecurity)`,
+		"tables of workspaces or people without forced row security": `SELECT c.oid::regclass::text FROM pg_class c
+			WHERE (c.oid IN ` + ofWorkspaces + ` OR c.oid = 'users'::regclass) AND NOT (c.relrowsecurity AND c.relforcerowsecurity)`,
 		"tables of workspaces without the three policies, or with more": `SELECT c.oid::regclass::text FROM pg_class c WHERE c.oid IN ` + ofWorkspaces + `
 			AND (SELECT array_agg(p.polname::text || ' ' || p.polroles::regrole[]::text ORDER BY p.polname) FROM pg_policy p WHERE p.polrelid = c.oid)
 			IS DISTINCT FROM ARRAY['of_owner {' || c.relowner::regrole || '}', 'of_system {weft_system}', 'of_workspace {weft_api}']`,
 		"policies that show requests more than their workspaces": `SELECT p.polrelid::regclass::text FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid
-			WHERE p.polname = 'of_workspace' AND (p.polcmd <> '*' OR NOT p.polpermissive OR p.polwithcheck IS NOT NULL
+			WHERE p.polname = 'of_workspace' AND c.relname <> 'users' AND (p.polcmd <> '*' OR NOT p.polpermissive OR p.polwithcheck IS NOT NULL
 			OR pg_get_expr(p.polqual, p.polrelid) <> format('(%s = ANY (( SELECT current_workspaces() AS current_workspaces)::uuid[]))',
 				CASE c.relname WHEN 'workspaces' THEN 'id' ELSE 'workspace_id' END))`,
 		"partitions on which something is granted": `SELECT c.oid::regclass::text FROM pg_class c, aclexplode(c.relacl) a
@@ -87,16 +90,105 @@ func TestMT02WhatHasNoWallIsListed(t *testing.T) {
 			AND c.oid NOT IN ` + ofWorkspaces + ` AND NOT c.relispartition AND has_table_privilege('weft_api', c.oid, 'SELECT') ORDER BY 1`,
 			[]string{"schema_migrations", "workers"},
 		},
+		// Of these there is a wall: TestMT02PeopleAreSeenByTheirWorkspaces.
 		"columns of other tables that requests may read": {
 			`SELECT c.relname || '.' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 			WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm') AND a.attnum > 0 AND NOT a.attisdropped
 			AND NOT has_table_privilege('weft_api', c.oid, 'SELECT') AND has_column_privilege('weft_api', c.oid, a.attnum, 'SELECT') ORDER BY 1`,
 			[]string{"users.email", "users.id", "users.name"},
 		},
+		// A job holds ids only, and inserting one reads it back.
+		"what requests may do with the queue": {
+			`SELECT c.relname || ' ' || p FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER']) p
+			WHERE c.relnamespace = 'river'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm') AND has_table_privilege('weft_api', c.oid, p) ORDER BY 1`,
+			[]string{"river_job INSERT", "river_job SELECT"},
+		},
+		"what requests may write of the queue": {
+			`SELECT c.relname || '.' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+			WHERE c.relnamespace = 'river'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm') AND a.attnum > 0 AND NOT a.attisdropped
+			AND has_column_privilege('weft_api', c.oid, a.attnum, 'UPDATE') ORDER BY 1`,
+			[]string{"river_job.kind", "river_job.scheduled_at", "river_job.state"},
+		},
+		"what requests may have of tables of the queue that are made later": {
+			`SELECT d.defaclobjtype::text FROM pg_default_acl d, aclexplode(d.defaclacl) a WHERE a.grantee = 'weft_api'::regrole ORDER BY 1`,
+			nil,
+		},
 	} {
 		if found := texts(t, pool, check.sql); !slices.Equal(found, check.want) {
 			t.Errorf("%s: %q, want %q", name, found, check.want)
 		}
+	}
+}
+
+// A database from before has more granted: migrating takes it back.
+func TestMT02WhatRequestsMayDoWithTheQueueIsTakenBack(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DSN(t)
+	owner, err := postgres.OpenUnhurried(t.Context(), dsn, "test", postgres.Owner, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Close()
+	if _, err := owner.Exec(t.Context(), "GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA river TO weft_api"); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Migrate(t.Context(), owner); err != nil {
+		t.Fatal(err)
+	}
+	wider := texts(t, owner, `SELECT c.relname || ' ' || p FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) p
+		WHERE c.relnamespace = 'river'::regnamespace AND c.relkind IN ('r', 'p') AND has_table_privilege('weft_api', c.oid, p) ORDER BY 1`)
+	if !slices.Equal(wider, []string{"river_job INSERT", "river_job SELECT"}) {
+		t.Errorf("requests may %q", wider)
+	}
+}
+
+// People belong to no workspace: requests see who is a member of theirs, or invited
+// somebody there, who asks, and nobody else.
+func TestMT02PeopleAreSeenByTheirWorkspaces(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DSN(t)
+	owner, err := postgres.Connect(t.Context(), dsn, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = owner.Close(context.Background()) }()
+	a, b := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
+	if _, err := owner.Exec(t.Context(), `
+		INSERT INTO workspaces (id, name, plan) VALUES ('`+a.String()+`', 'a', 'starter'), ('`+b.String()+`', 'b', 'starter');
+		INSERT INTO users (id, email, name, password_hash) SELECT gen_random_uuid(), name || '@example.org', name, '-'
+			FROM unnest(ARRAY['ann', 'ben', 'both', 'gone', 'nobody']) name;
+		INSERT INTO members (workspace_id, user_id, role) SELECT w.id, u.id, 'viewer' FROM workspaces w JOIN users u
+			ON u.name = 'both' OR u.name = CASE w.name WHEN 'a' THEN 'ann' WHEN 'b' THEN 'ben' END;
+		INSERT INTO invitations (workspace_id, id, email, role, token_hash, invited_by, expires_at)
+			SELECT '`+a.String()+`', gen_random_uuid(), 'x@example.org', 'viewer', sha256('x'), id, now() FROM users WHERE name = 'gone'`); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := postgres.Open(t.Context(), dsn, "test", postgres.API, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	engine, err := postgres.Open(t.Context(), dsn, "test", postgres.System, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	var nobody uuid.UUID
+	if err := owner.QueryRow(t.Context(), "SELECT id::text FROM users WHERE name = 'nobody'").Scan(&nobody); err != nil {
+		t.Fatal(err)
+	}
+	for want, ctx := range map[string]context.Context{
+		"nobody": postgres.Person(t.Context(), nobody), "ben both nobody": postgres.Person(postgres.Scope(t.Context(), b), nobody),
+		"": t.Context(), "ann both gone": postgres.Scope(t.Context(), a), "ben both": postgres.Scope(t.Context(), b),
+		"ann ben both gone": postgres.Scope(t.Context(), a, b),
+	} {
+		var names string
+		if err := pool.QueryRow(ctx, "SELECT COALESCE(string_agg(name, ' ' ORDER BY name), '') FROM users").Scan(&names); err != nil || names != want {
+			t.Errorf("%q are seen, %v; want %q", names, err, want)
+		}
+	}
+	if everybody := texts(t, engine, "SELECT name FROM users"); len(everybody) != 5 {
+		t.Errorf("the engine sees %q", everybody)
 	}
 }
 

@@ -23,17 +23,31 @@ func Scope(ctx context.Context, workspaceIDs ...uuid.UUID) context.Context {
 	return context.WithValue(ctx, scopeKey{}, strings.Join(slices.Compact(ids), ","))
 }
 
+type personKey struct{}
+
+// Person is ctx for what somebody does: a connection that a pool of role API gives
+// out for it sees who that is, whether they belong to a workspace of the scope or
+// not any more.
+func Person(ctx context.Context, id uuid.UUID) context.Context {
+	return context.WithValue(ctx, personKey{}, id.String())
+}
+
 // enterScope gives a connection the scope of the caller, whatever the one before
 // left. That costs a statement only where it differs.
 func enterScope(ctx context.Context, conn *pgx.Conn) (bool, error) {
-	const kept = "weft.workspaces"
-	want, _ := ctx.Value(scopeKey{}).(string)
+	const kept = "weft.scope"
+	workspaces, _ := ctx.Value(scopeKey{}).(string)
+	person, _ := ctx.Value(personKey{}).(string)
+	want := workspaces
+	if person != "" {
+		want += " " + person
+	}
 	data := conn.PgConn().CustomData()
 	if have, _ := data[kept].(string); have == want {
 		return true, nil
 	}
 	delete(data, kept)
-	if _, err := conn.Exec(ctx, "SELECT set_config('weft.workspaces', $1, false)", want); err != nil {
+	if _, err := conn.Exec(ctx, "SELECT set_config('weft.workspaces', $1, false), set_config('weft.person', $2, false)", workspaces, person); err != nil {
 		return false, err // not fit for anybody: the pool closes it
 	}
 	data[kept] = want
