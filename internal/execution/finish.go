@@ -116,7 +116,10 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 	r.Hub.Publish(changes...)
 	made.deliveries.Start()
 	made.next.start(ctx)
-	r.unparkLater(ctx, made.next.later)
+	if later := made.next.later; len(later) > 0 {
+		// An account that somebody has locked holds up no other end.
+		r.running.Go(func() { r.unparkLater(context.WithoutCancel(ctx), later) })
+	}
 	return make([]struct{}, len(items)), nil
 }
 
