@@ -141,9 +141,9 @@ func (s *scene) watch() *watcher {
 	w := &watcher{stop: cancel}
 	s.t.Cleanup(w.end)
 	w.done.Go(func() {
-		during(ctx, time.Hour, 20*time.Millisecond, func() { s.poll(ctx, w) })
+		during(ctx, time.Hour, size(50*time.Millisecond, 20*time.Millisecond), func() { s.poll(ctx, w) })
 	})
-	for range 4 {
+	for range size(2, 4) {
 		w.done.Go(func() { s.follow(ctx) })
 	}
 	return w

@@ -48,7 +48,15 @@ func (s *scene) crashAt(setting, command string) time.Duration {
 		s.t.Fatal(err) // P9: a release is due
 	}
 	stays := s.start(other)
-	dies := s.start(command, "WEFT_CRASH_AT="+setting)
+	dies := s.launch(command, "WEFT_CRASH_AT="+setting)
+	if command == "serve" {
+		s.join(dies)
+	} else {
+		eventually(s.t, 30*time.Second, "the worker to run, or to die before it does", func() (bool, string) {
+			_, ops := dies.addresses()
+			return ops != "" || dies.ended(), dies.tail(5)
+		})
+	}
 	watching := s.watch()
 	loaded := make(chan struct{})
 	go func() {
@@ -57,7 +65,7 @@ func (s *scene) crashAt(setting, command string) time.Duration {
 			return order{tenant: i % 2, millis: i % 7 * 20, unsafe: i%5 == 0, attempts: 1 + i%3, callback: true}
 		})
 	}()
-	eventually(s.t, 20*time.Second, "the crash at "+setting, func() (bool, string) { return dies.ended(), "the process lives on" })
+	eventually(s.t, 40*time.Second, "the crash at "+setting, func() (bool, string) { return dies.ended(), "the process lives on" })
 	if dies.cmd.ProcessState.ExitCode() != -1 {
 		s.t.Errorf("the process was to die by a signal: %v", dies.err)
 	}

@@ -133,6 +133,22 @@ func (s *scene) launchOf(binary, command string, settings ...string) *process {
 func (s *scene) node() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.choose()
+}
+
+// lease is node for a submission, which is over when done is called.
+func (s *scene) lease() (p *process, done func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p = s.choose(); p == nil {
+		return nil, func() {}
+	}
+	p.submissions.Add(1)
+	return p, func() { p.submissions.Add(-1) }
+}
+
+// choose takes the nodes by turns; s.mu is held.
+func (s *scene) choose() *process {
 	for range s.nodes {
 		first := s.nodes[0]
 		s.nodes = append(s.nodes[1:], first)
@@ -153,6 +169,17 @@ func (s *scene) leave(p *process) {
 			return
 		}
 	}
+}
+
+// drain is leave, and waits for the submissions on their way there, as a load
+// balancer does before it has a process stopped.
+func (s *scene) drain(p *process) {
+	s.t.Helper()
+	s.leave(p)
+	eventually(s.t, 20*time.Second, p.name+" to have no submission", func() (bool, string) {
+		n := p.submissions.Load()
+		return n == 0, fmt.Sprint(n)
+	})
 }
 
 // client talks to one node with a tenant's key.
@@ -244,7 +271,10 @@ func (s *scene) insist(ctx context.Context, o order) (record api.ComponentExecut
 		o.once = o.ref // and must not take effect again
 	}
 	for {
-		if record, err = s.submit(ctx, s.node(), o); err == nil || time.Now().After(deadline) {
+		p, done := s.lease()
+		record, err = s.submit(ctx, p, o)
+		done()
+		if err == nil || time.Now().After(deadline) {
 			return record, refused, err
 		}
 		refused++

@@ -121,7 +121,7 @@ func TestOP04AMigrationIsRolledForwardUnderLoad(t *testing.T) {
 	ready("with another of the version before")
 	for _, p := range old {
 		s.join(s.launchOf(after, p.name))
-		s.leave(p)
+		s.drain(p)
 		p.signal(syscall.SIGTERM)
 		if code := p.exitCode(t, 25*time.Second); code != 0 {
 			t.Errorf("%s ended with %d", p.name, code)
