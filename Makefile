@@ -15,11 +15,13 @@ FUZZED    ?= internal/signature internal/strictjson internal/gate internal/egres
 SEED      ?= on
 # Tests wait for services more than they compute.
 PARALLEL  ?= 6
+# The linter takes the tests for as much code again; the soak has the time.
+LINT_TESTS ?= false
 
 # These run under the race detector: what has goroutines of its own that share
 # something. The others drive whole processes, or do one thing at a time; building
 # all that they stand on once more would cost minutes and show nothing new.
-RACED := /internal/(attempt|audit|auth|billing|callback|component|egress|execution|groupcommit|idempotency|notify|postgres|quarantine|ratelimit|retention|rotation|server|sse|telemetry)$$
+RACED := /internal/(attempt|auth|billing|callback|component|execution|groupcommit|notify|ratelimit|server|sse)$$
 
 # A checkout that belongs to another user stops Go from asking git for a version.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
@@ -28,7 +30,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 export CGO_ENABLED := 0
 RACE := $(if $(shell command -v $${CC:-gcc}),-race)
 
-.PHONY: help dev build test check unit fuzz soak chaos bench generate tools go clean
+.PHONY: help dev build test check unit race plain fuzz soak chaos bench generate tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
@@ -52,7 +54,7 @@ dev: build
 
 # The tests leave the processors idle for half of their time; the linters take
 # what is left.
-test: go $(NODE_DONE)
+test: go
 	@$(MAKE) --no-print-directory -j2 check unit
 	@$(MAKE) --no-print-directory fuzz
 
@@ -60,11 +62,15 @@ check: go $(NODE_DONE)
 	@test -z "$$(gofmt -l cmd conformance gen internal | tee /dev/stderr)" || { echo "these files are not formatted: run gofmt -w" >&2; exit 1; }
 	nice -n 19 npm --prefix $(TOOLS) run --silent lint
 	nice -n 19 go vet ./...
-	nice -n 19 $(GO_TOOL) staticcheck ./...
+	nice -n 19 $(GO_TOOL) staticcheck -tests=$(LINT_TESTS) ./...
 
-unit: go $(NODE_DONE)
+unit: plain
+
+race: go
 	@test -n "$(RACE)" || echo "There is no C compiler: the tests run without the race detector." >&2
 	CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -vet=off -shuffle=$(SEED) -parallel $(PARALLEL) -timeout 9m $$(go list ./... | grep -E '$(RACED)')
+
+plain: race $(NODE_DONE)
 	go test -vet=off -shuffle=$(SEED) -parallel $(PARALLEL) -timeout 9m $$(go list ./... | grep -vE '$(RACED)')
 
 fuzz: go
@@ -74,6 +80,7 @@ fuzz: go
 
 soak: go $(NODE_DONE)
 	WEFT_SOAK=1 go test -count=1 -p 1 -timeout 40m ./...
+	$(MAKE) check LINT_TESTS=true
 	$(MAKE) fuzz FUZZTIME=1m FUZZED="internal conformance"
 
 chaos: go
