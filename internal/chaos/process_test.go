@@ -41,7 +41,8 @@ func launch(t testing.TB, binary string, env []string, args ...string) *process 
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	reader, writer := io.Pipe()
 	p.cmd.Stdout, p.cmd.Stderr = writer, writer
-	go p.read(reader)
+	var reading sync.WaitGroup
+	reading.Go(func() { p.read(reader) })
 	started := make(chan error)
 	go func() {
 		// Pdeathsig is sent when the thread that forked ends, so it is held.
@@ -52,6 +53,7 @@ func launch(t testing.TB, binary string, env []string, args ...string) *process 
 			p.err = p.cmd.Wait()
 		}
 		writer.Close()
+		reading.Wait() // who sees the end finds all that was said
 		close(p.done)
 	}()
 	if err := <-started; err != nil {
