@@ -11,7 +11,7 @@ NODE_DONE := $(TOOLS)/node_modules/.package-lock.json
 FUZZTIME  ?= 2000x
 # Fuzzing compiles all that a package stands on once more. The pure gates stand on
 # little; the soak fuzzes every target.
-FUZZED    ?= internal/signature internal/strictjson internal/gate internal/egress internal/sse
+FUZZED    ?= internal/signature internal/strictjson internal/gate internal/egress
 SEED      ?= on
 # Tests wait for services more than they compute.
 PARALLEL  ?= 6
@@ -30,7 +30,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 export CGO_ENABLED := 0
 RACE := $(if $(shell command -v $${CC:-gcc}),-race)
 
-.PHONY: help dev build test check unit race plain fuzz soak chaos bench generate tools go clean
+.PHONY: help dev build test check lint vet static unit race plain fuzz soak chaos bench generate tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
@@ -55,13 +55,19 @@ dev: build
 # The tests leave the processors idle for half of their time; the linters take
 # what is left.
 test: go
-	@$(MAKE) --no-print-directory -j2 check unit
+	@$(MAKE) --no-print-directory -j3 check unit
 	@$(MAKE) --no-print-directory fuzz
 
-check: go $(NODE_DONE)
+check: lint vet static
+
+lint: go $(NODE_DONE)
 	@test -z "$$(gofmt -l cmd conformance gen internal | tee /dev/stderr)" || { echo "these files are not formatted: run gofmt -w" >&2; exit 1; }
 	nice -n 19 npm --prefix $(TOOLS) run --silent lint
-	nice -n 19 go vet ./...
+
+vet: go
+	nice -n 5 go vet ./...
+
+static: vet
 	nice -n 19 $(GO_TOOL) staticcheck -tests=$(LINT_TESTS) ./...
 
 unit: plain
@@ -70,7 +76,8 @@ race: go
 	@test -n "$(RACE)" || echo "There is no C compiler: the tests run without the race detector." >&2
 	CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -vet=off -shuffle=$(SEED) -parallel $(PARALLEL) -timeout 9m $$(go list ./... | grep -E '$(RACED)')
 
-plain: race $(NODE_DONE)
+# After vet, which compiles what these need.
+plain: race vet $(NODE_DONE)
 	go test -vet=off -shuffle=$(SEED) -parallel $(PARALLEL) -timeout 9m $$(go list ./... | grep -vE '$(RACED)')
 
 fuzz: go
