@@ -151,7 +151,7 @@ func TestEX09BackendsAreCutAtRandom(t *testing.T) {
 	}
 	took := s.finish(30 * time.Second)
 	watching.end()
-	if 100*watching.failed > watching.reads {
+	if watching.failed > max(1, watching.reads/100) { // of a hundred reads one proves nothing
 		t.Errorf("%d of %d reads failed after one retry", watching.failed, watching.reads)
 	}
 	figures.note(t, "%d connections cut, %d submissions repeated, %d of %d reads failed; all final %.1f s after the load; %s",
