@@ -73,7 +73,11 @@ func (tx *Tx) commit(ctx context.Context, conn *pgx.Conn) (err error) {
 	}
 	batch.Queue("COMMIT")
 	answers := conn.SendBatch(ctx, &batch)
-	defer func() { err = errors.Join(err, answers.Close()) }()
+	defer func() {
+		if end := answers.Close(); err == nil {
+			err = end
+		}
+	}()
 	for _, l := range last {
 		l.answers = answers
 		if _, again := l.resume(); again {
