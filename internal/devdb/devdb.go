@@ -47,9 +47,8 @@ type Config struct {
 
 // Server is a running PostgreSQL. It belongs to the process that started it.
 type Server struct {
-	dir    string
+	home   *folder
 	socket string
-	lock   *os.File
 	proc   *process
 	log    *slog.Logger
 }
@@ -73,7 +72,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	server, err := home.start(ctx, cfg)
 	if err != nil {
-		return nil, errors.Join(err, home.lock.Close())
+		return nil, errors.Join(err, home.unlock())
 	}
 	return server, nil
 }
@@ -108,7 +107,7 @@ func (f *folder) start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := &Server{dir: f.dir, socket: socket, lock: f.lock, proc: proc, log: cfg.Log}
+	server := &Server{home: f, socket: socket, proc: proc, log: cfg.Log}
 	if err := server.awaitReady(ctx); err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
@@ -204,13 +203,10 @@ func (s *Server) CreateDatabase(ctx context.Context, name string) error {
 // and no data.
 func (s *Server) Stop(ctx context.Context) error {
 	s.proc.end(ctx)
-	if s.socket != s.dir {
+	if s.socket != s.home.dir {
 		os.Remove(s.socket)
 	}
-	if err := s.lock.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		return fmt.Errorf("release the data folder: %w", err)
-	}
-	return nil
+	return s.home.unlock()
 }
 
 // awaitReady returns once the server takes a connection, which after a crash
@@ -227,7 +223,7 @@ func (s *Server) awaitReady(ctx context.Context) error {
 		}
 		select {
 		case <-s.proc.done:
-			return fmt.Errorf("PostgreSQL did not start; the end of %s:\n%s", logFile(s.dir), logTail(s.dir))
+			return fmt.Errorf("PostgreSQL did not start; the end of %s:\n%s", logFile(s.home.dir), logTail(s.home.dir))
 		case <-ctx.Done():
 			return fmt.Errorf("PostgreSQL did not become ready: %w (%w)", ctx.Err(), err)
 		case <-tick.C:

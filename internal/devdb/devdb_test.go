@@ -126,6 +126,20 @@ func TestASecondStartOnTheSameFolderIsRefused(t *testing.T) {
 	}
 }
 
+// A child between its fork and its exec holds every file of this process.
+func TestAStopGivesTheFolderFreeWhateverAChildHolds(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(folderFor(t), "postgres")
+	server := start(t, Config{Dir: dir, Volatile: true})
+	held, err := syscall.Dup(int(server.home.lock.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(held)
+	stop(t, server)
+	start(t, Config{Dir: dir, Volatile: true})
+}
+
 func TestSettings(t *testing.T) {
 	tests := []struct {
 		name string
@@ -219,7 +233,11 @@ type owner struct {
 func startOwner(t *testing.T, dir string, account *syscall.Credential) owner {
 	t.Helper()
 	program := filepath.Join(folderFor(t), "owner")
-	copyProgram(t, program)
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeProgram(t, program, self)
 	cmd := exec.Command(program)
 	cmd.Dir = "/"
 	home := folderFor(t)
@@ -246,25 +264,14 @@ func startOwner(t *testing.T, dir string, account *syscall.Credential) owner {
 	return owner{cmd: cmd, dsn: strings.TrimSpace(line)}
 }
 
-func copyProgram(t *testing.T, to string) {
+// writeProgram makes a file that can be run. A program that is open for writing
+// cannot, and a test beside this one that forks in that moment would keep this
+// one open until its exec.
+func writeProgram(t *testing.T, name string, text []byte) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := os.Open(self)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(name, text, 0o755); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -30,7 +30,7 @@ const maxLog = 8 << 20
 type folder struct {
 	dir     string // real path: what the caller gave may be a link to it
 	account account
-	lock    *os.File
+	lock    *os.File // nil once given free
 }
 
 func (f *folder) data() string { return filepath.Join(f.dir, "data") }
@@ -86,6 +86,20 @@ func lockFolder(dir string) (*os.File, error) {
 }
 
 func errorOf(_ int, err error) error { return err }
+
+// unlock gives the folder free at once: closing alone would leave the lock with
+// any child that is between its fork and its exec and still has the file.
+func (f *folder) unlock() error {
+	if f.lock == nil {
+		return nil
+	}
+	err := errors.Join(syscall.Flock(int(f.lock.Fd()), syscall.LOCK_UN), f.lock.Close())
+	f.lock = nil
+	if err != nil {
+		return fmt.Errorf("release the data folder %s: %w", f.dir, err)
+	}
+	return nil
+}
 
 // version is the PostgreSQL major version that made the data, 0 if there is none.
 func (f *folder) version() (int, error) {

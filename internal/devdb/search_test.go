@@ -145,9 +145,7 @@ func fake(t *testing.T, version string) string {
 	dir := folderFor(t)
 	for _, name := range []string{"postgres", "initdb"} {
 		script := "#!/bin/sh\necho 'postgres (PostgreSQL) " + version + "'\n"
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		writeProgram(t, filepath.Join(dir, name), []byte(script))
 	}
 	return dir
 }
