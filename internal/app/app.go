@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -240,10 +241,12 @@ func (a *App) stop(ctx context.Context) {
 
 // Run is Start, then Stop when ctx ends or a part fails.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	paceCollector()
 	a, err := Start(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
+	debug.FreeOSMemory() // what the start took
 	log.Info("weft is running", "api", a.URL(), "ops", a.OpsURL(), "works", cfg.Work)
 	select {
 	case <-ctx.Done():

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/google/uuid"
@@ -96,11 +97,13 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, demoAddr string) error
 		}
 		return writeCredentials(filepath.Join(dev.DataDir, CredentialsFile), c)
 	}
+	paceCollector()
 	a, err := Start(ctx, cfg, dev.Log)
 	if err != nil {
 		return err
 	}
 	defer a.Stop(context.WithoutCancel(ctx))
+	debug.FreeOSMemory() // what the start took
 	dev.greet(a, demoAddr)
 	select {
 	case <-ctx.Done():

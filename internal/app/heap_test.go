@@ -1,0 +1,40 @@
+package app
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
+
+// TestTheCollectorKeepsItsDistance is about the whole process: not parallel.
+func TestTheCollectorKeepsItsDistance(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	paceCollector()
+	for _, size := range []int{1, 256 << 20} {
+		live := make([]byte, size)
+		runtime.GC()
+		limit, tick := time.After(10*time.Second), time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			goal, kept := heap()
+			// The goal also counts stacks and the like, a few megabytes.
+			if far := int64(goal) - int64(kept); far > spare-1<<20 && far < max(spare, int64(kept))+32<<20 {
+				break
+			}
+			select {
+			case <-tick.C:
+			case <-limit:
+				t.Fatalf("with %d bytes alive, of which %d here, the next collection comes at %d", kept, size, goal)
+			}
+		}
+		runtime.KeepAlive(live)
+	}
+}
+
+func heap() (goal, live uint64) {
+	read := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	metrics.Read(read)
+	return read[0].Value.Uint64(), read[1].Value.Uint64()
+}
