@@ -107,6 +107,12 @@ func (o *Operation) Role() string {
 	return role
 }
 
+// Cost is what a request counts against the limits of its workspace.
+func (o *Operation) Cost() int {
+	cost, _ := o.spec.Extensions["x-rate-limit-cost"].(float64)
+	return int(cost)
+}
+
 // Find is the operation of a request, nil if the document has none. HEAD is
 // what GET would answer.
 func (s *Spec) Find(method, target string) *Operation {

@@ -150,6 +150,37 @@ func TestARefusedMemberCountsAndAStrangerDoesNot(t *testing.T) {
 	}
 }
 
+// Whoever has a key can use the limits up; that must not keep the key, nor a
+// member or an invitation, from being ended.
+func TestAUsedUpLimitKeepsNoRights(t *testing.T) {
+	t.Parallel()
+	w := startWhole(t, patient)
+	n := w.tenant(t, "acme")
+	viewer, _ := n.joined(t, "viewer@acme.example", person.Viewer)
+	var invited api.CreatedInvitation
+	n.own(t, http.MethodPost, "/invitations", map[string]any{"email": "late@acme.example", "role": "viewer"}).into(t, &invited)
+	if _, err := w.app.pools.system.Exec(t.Context(), "UPDATE workspaces SET custom_rph = 2 WHERE id = $1", n.id); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { // a change of terms is in force within 3 s
+		return n.sign(t, http.MethodGet, "/v1/sdk/limits", nil).status == http.StatusTooManyRequests
+	})
+	if answer := n.own(t, http.MethodGet, "/credits", nil); answer.status != http.StatusTooManyRequests {
+		t.Fatalf("%d %s", answer.status, answer.body)
+	}
+	for _, c := range []struct{ method, path string }{
+		{http.MethodGet, "/api-keys"}, {http.MethodDelete, "/api-keys/" + n.key.KeyID.String()},
+		{http.MethodGet, "/members"}, {http.MethodDelete, "/members/" + viewer.String()},
+		{http.MethodGet, "/invitations"}, {http.MethodDelete, "/invitations/" + invited.ID.String()},
+	} {
+		answer := n.own(t, c.method, c.path, nil)
+		if field := answer.header.Get("RateLimit"); answer.status != http.StatusOK || !strings.Contains(field, `"hour";r=0`) {
+			t.Errorf("%s %s: %d with RateLimit %q, %s", c.method, c.path, answer.status, field, answer.body)
+		}
+	}
+	waitFor(t, func() bool { return n.sign(t, http.MethodGet, "/v1/sdk/limits", nil).status == http.StatusUnauthorized })
+}
+
 // Ten thousand requests with the victim's key and no right signature leave its
 // limits as they are.
 func TestRL06StrangersUseNothingUp(t *testing.T) {

@@ -39,7 +39,7 @@ type Operation struct {
 	Person bool     // takes a session
 	Role   string   // the least role of a member who may; "" where no workspace is named
 	SignIn bool     // open, and begins a session
-	Cost   int      // against the workspace's rate limit; 0 where there is no workspace
+	Cost   int      // against the workspace's rate limit; 0 also for what must not be kept from members by it
 	Media  []string // types of the answer 200, the usual one first
 
 	parameters []parameter
@@ -53,6 +53,10 @@ func (o *Operation) Pattern() string { return o.Method + " " + o.Path }
 // Stream reports whether the answer is an event stream, which has no end that
 // a deadline could know.
 func (o *Operation) Stream() bool { return o.Media[0] == "text/event-stream" }
+
+// Limited reports whether the limits of a workspace are told with the answer, and
+// the cost counted against them.
+func (o *Operation) Limited() bool { return o.Signed || o.Role != "" }
 
 // location is the document's address in the schema compiler. Nothing is ever
 // fetched from there.
@@ -110,11 +114,10 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 	if err := o.readPeople(source.Extensions); err != nil {
 		return nil, err
 	}
-	if cost, ok := source.Extensions["x-rate-limit-cost"].(float64); ok {
-		o.Cost = int(cost)
-	}
-	if (o.Signed || o.Role != "") != (o.Cost > 0) {
-		return nil, fmt.Errorf("x-rate-limit-cost is %d: what is signed or on a workspace has a cost, and nothing else", o.Cost)
+	cost, stated := source.Extensions["x-rate-limit-cost"].(float64)
+	o.Cost = int(cost)
+	if stated != o.Limited() || o.Cost < 0 || o.Signed && o.Cost == 0 {
+		return nil, fmt.Errorf("x-rate-limit-cost is %v: what is signed or on a workspace states one, more than 0 if it is signed, and nothing else does", source.Extensions["x-rate-limit-cost"])
 	}
 	success := source.Responses.Value("200")
 	if success == nil || success.Value == nil || len(success.Value.Content) == 0 {

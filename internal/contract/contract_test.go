@@ -35,6 +35,7 @@ func TestLoadReadsSecurityCostAndMedia(t *testing.T) {
 		"createSession":            {Method: "POST", Path: "/v1/sessions", SignIn: true, Media: []string{"application/json"}},
 		"getCurrentSession":        {Method: "GET", Path: "/v1/sessions/current", Person: true, Media: []string{"application/json"}},
 		"getWorkspace":             {Method: "GET", Path: "/v1/workspaces/{workspaceId}", Person: true, Role: "viewer", Cost: 1, Media: []string{"application/json"}},
+		"revokeApiKey":             {Method: "DELETE", Path: "/v1/workspaces/{workspaceId}/api-keys/{keyId}", Person: true, Role: "admin", Media: []string{"application/json"}},
 		"listSystemComponents":     {Method: "GET", Path: "/v1/system/components", Media: []string{"application/json"}},
 		"getOpenapiYaml":           {Method: "GET", Path: "/openapi.yaml", Media: []string{"application/yaml"}},
 		"getLiveness":              {Method: "GET", Path: "/healthz", Media: []string{"application/json"}},

@@ -45,7 +45,7 @@ type count struct{ at, n int64 }
 type charge struct{ at, n int64 }
 
 // Take lets cost requests in at once, or refuses them and changes nothing but
-// what time has done by itself.
+// what time has done by itself. A cost of 0 is always let in.
 func (s *State) Take(now time.Time, cost int, limits Limits) Decision {
 	s.advance(now, limits)
 	d := Decision{Allowed: true, limits: limits}
@@ -88,7 +88,7 @@ func (s *State) advance(now time.Time, limits Limits) {
 }
 
 func (s *State) waitSecond(cost int64, limits Limits) time.Duration {
-	if limits.RPS == 0 {
+	if limits.RPS == 0 || cost == 0 {
 		return 0
 	}
 	over := s.debt + cost*unit - limits.second()*unit
@@ -96,7 +96,7 @@ func (s *State) waitSecond(cost int64, limits Limits) time.Duration {
 }
 
 func (s *State) waitHour(cost int64, limits Limits) time.Duration {
-	if limits.RPH == 0 {
+	if limits.RPH == 0 || cost == 0 {
 		return 0
 	}
 	over := s.sum + cost - limits.hour()

@@ -259,7 +259,7 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 		// From here on the database shows this request its own workspace only.
 		*r = *r.WithContext(audit.By(postgres.Scope(r.Context(), id), call.actor()))
 	}
-	if operation.Cost > 0 {
+	if operation.Limited() {
 		if err := f.take(w, r, operation, call); err != nil {
 			return err
 		}
