@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,7 +40,7 @@ type inWorkspace struct {
 
 type keysCreate struct {
 	inWorkspace
-	Label        string      `default:"weft keys create" placeholder:"TEXT" help:"What the key is for."`
+	Label        string      `default:"weft keys create" placeholder:"TEXT" help:"What the key is for (${default})."`
 	Workflows    []uuid.UUID `name:"workflow" placeholder:"ID" help:"Restrict the key to this workflow; may be repeated."`
 	NewWorkspace bool        `help:"Make the workspace if there is none of that name."`
 	Plan         string      `default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
@@ -53,6 +54,24 @@ func (k *keysCreate) Run(s *session) error {
 		return err
 	}
 	defer done()
+	if k.Out == "" {
+		return k.create(s, pool, s.stdout)
+	}
+	// Before the key is made: nobody would hold one that cannot be written down.
+	file, err := os.OpenFile(k.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the credentials: %w (no key was made)", err)
+	}
+	if err := k.create(s, pool, file); err != nil {
+		file.Close()
+		_ = os.Remove(k.Out)
+		return err
+	}
+	return file.Close()
+}
+
+// create makes the key and writes its credentials.
+func (k *keysCreate) create(s *session, pool *pgxpool.Pool, out io.Writer) error {
 	workspaceID, err := findWorkspace(s.ctx, pool, k.Workspace)
 	if errors.Is(err, noWorkspace(k.Workspace)) && k.NewWorkspace {
 		workspaceID, err = k.make(s.ctx, pool)
@@ -63,7 +82,8 @@ func (k *keysCreate) Run(s *session) error {
 	if err != nil {
 		return k.explain(err)
 	}
-	created, err := auth.NewKeys(pool).Create(s.ctx, auth.CreateParams{
+	keys := auth.NewKeys(pool)
+	created, err := keys.Create(s.ctx, auth.CreateParams{
 		WorkspaceID: workspaceID, Label: k.Label, AllowedWorkflowIDs: k.Workflows,
 	})
 	if err != nil {
@@ -75,13 +95,12 @@ func (k *keysCreate) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	text = append(text, '\n')
-	s.note("Key %s of workspace %s. The secret is shown this once.", created.KeyID, k.Workspace)
-	if k.Out == "" {
-		_, err := s.stdout.Write(text)
-		return err
+	if _, err := out.Write(append(text, '\n')); err != nil {
+		_, revoked := keys.Revoke(s.ctx, workspaceID, created.KeyID)
+		return errors.Join(fmt.Errorf("write the credentials: %w (the key is revoked)", err), revoked)
 	}
-	return writeNew(k.Out, text)
+	s.note("Key %s of workspace %s. The secret is shown this once.", created.KeyID, k.Workspace)
+	return nil
 }
 
 // baseURL is the flag's, else that of the service of weft dev, else the one that
@@ -96,19 +115,6 @@ func (k *keysCreate) baseURL(s *session) string {
 	const assumed = "http://127.0.0.1:8080"
 	s.note("The credentials say %s; --base-url names another.", assumed)
 	return assumed
-}
-
-// writeNew makes a file that must not be there yet, for its owner alone.
-func writeNew(path string, text []byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("write the credentials: %w", err)
-	}
-	if _, err := file.Write(text); err != nil {
-		file.Close()
-		return fmt.Errorf("write the credentials: %w", err)
-	}
-	return file.Close()
 }
 
 func (k *keysCreate) make(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
@@ -148,6 +154,8 @@ func (k *keysList) Run(s *session) error {
 		switch {
 		case key.RevokedAt != nil:
 			state = "revoked " + date(*key.RevokedAt)
+		case key.ExpiresAt != nil && !key.ExpiresAt.Std().After(time.Now()):
+			state = "ended " + date(*key.ExpiresAt)
 		case key.ExpiresAt != nil:
 			state = "ends " + date(*key.ExpiresAt)
 		}
@@ -172,7 +180,18 @@ func workflows(ids []uuid.UUID) string {
 
 type keysRevoke struct {
 	inWorkspace
-	KeyID uuid.UUID `arg:"" name:"key-id" help:"Id of the key, as keys list shows it."`
+	KeyID keyID `arg:"" name:"key-id" help:"Id of the key: the column ID of weft keys list."`
+}
+
+// keyID is an id of a key, which is not the key.
+type keyID struct{ uuid.UUID }
+
+// UnmarshalText does not repeat the text: it may be the key.
+func (id *keyID) UnmarshalText(text []byte) (err error) {
+	if id.UUID, err = uuid.ParseBytes(text); err != nil {
+		return errors.New("this is not the id of a key: the column ID of `weft keys list` shows them")
+	}
+	return nil
 }
 
 func (k *keysRevoke) Run(s *session) error {
@@ -185,7 +204,18 @@ func (k *keysRevoke) Run(s *session) error {
 	if err != nil {
 		return k.explain(err)
 	}
-	if _, err := auth.NewKeys(pool).Revoke(s.ctx, workspaceID, k.KeyID); err != nil {
+	keys := auth.NewKeys(pool)
+	known, err := keys.List(s.ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	for _, key := range known {
+		if key.ID == k.KeyID.UUID && key.RevokedAt != nil {
+			s.note("Key %s was revoked before, at %s.", k.KeyID, date(*key.RevokedAt))
+			return nil
+		}
+	}
+	if _, err := keys.Revoke(s.ctx, workspaceID, k.KeyID.UUID); err != nil {
 		return err
 	}
 	s.note("Key %s is revoked. It is refused everywhere within a second, and its streams end within five.", k.KeyID)

@@ -5,8 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/internal/cli"
 	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 )
@@ -57,7 +61,53 @@ func TestKeysCreateWritesAFileForItsOwnerAlone(t *testing.T) {
 	if c, err := client.ReadCredentials(file); err != nil || c.BaseURL != "http://x:1" || c.APISecret == "" {
 		t.Errorf("%v, %v", c, err)
 	}
-	run(t, environ, "", create...).check(t, 1, "", "file exists")
+	// A key that could not be written down is not made, nor is its workspace.
+	run(t, environ, "", create...).check(t, 1, "", "file exists (no key was made)")
+	if listed := run(t, environ, "", "keys", "list", "--workspace=w").stdout; strings.Count(listed, "active") != 1 {
+		t.Errorf("there are other keys than the one that was written:\n%s", listed)
+	}
+	create[3] = "--workspace=v"
+	run(t, environ, "", create...).check(t, 1, "", "file exists (no key was made)")
+	run(t, environ, "", "keys", "list", "--workspace=v").check(t, 1, "", `there is no workspace "v"`)
+	// One that could not be made leaves no file, and one that finds no room is revoked.
+	none := filepath.Join(t.TempDir(), "none.json")
+	run(t, environ, "", "keys", "create", "--workspace=v", "--out", none).check(t, 1, "", `there is no workspace "v"`)
+	if _, err := os.Stat(none); err == nil {
+		t.Error("the credentials of no key were written")
+	}
+	var stderr strings.Builder
+	code := cli.Run(t.Context(), cli.Process{Args: []string{"keys", "create", "--workspace=w"}, Environ: environ, Stdout: full{}, Stderr: &stderr})
+	if listed := run(t, environ, "", "keys", "list", "--workspace=w").stdout; code != 1 || strings.Count(listed, "active") != 1 || strings.Count(listed, "revoked") != 1 {
+		t.Errorf("code %d, %s\n%s", code, stderr.String(), listed)
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestKeysListAndRevokeTellWhatIsOver(t *testing.T) {
+	dsn := pgtest.DSN(t)
+	environ := []string{"DATABASE_URL=" + dsn}
+	run(t, environ, "", "keys", "create", "--help").check(t, 0, "(weft keys create)", "")
+	made := run(t, environ, "", "keys", "create", "--new-workspace")
+	_, after, _ := strings.Cut(made.stderr, "Key ")
+	keyID, _, _ := strings.Cut(after, " ")
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	for ends, state := range map[string]string{"1 hour": "ends 20", "-1 minute": "ended 20"} {
+		if _, err := conn.Exec(t.Context(), "UPDATE api_keys SET expires_at = now() + $1::interval", ends); err != nil {
+			t.Fatal(err)
+		}
+		run(t, environ, "", "keys", "list").check(t, 0, state, "")
+	}
+	run(t, environ, "", "keys", "revoke", "ws_nope").check(t, 2, "", "the column ID of `weft keys list`")
+	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "is revoked")
+	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "was revoked before, at 20")
 }
 
 func TestKeysNeedADatabaseThatIsUpToDate(t *testing.T) {
