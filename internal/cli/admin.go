@@ -16,7 +16,7 @@ import (
 type adminCommand struct {
 	Credits  adminCredits  `cmd:"" help:"Give a workspace paid credits."`
 	Plan     adminPlan     `cmd:"" help:"Put a workspace on a plan."`
-	Owner    adminOwner    `cmd:"" help:"Make an owner of a workspace. Who has an account gets this password."`
+	Owner    adminOwner    `cmd:"" help:"Make an owner of a workspace. Who has an account keeps its password."`
 	Password adminPassword `cmd:"" help:"Give a person another password. They keep their roles."`
 }
 

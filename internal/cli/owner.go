@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,11 @@ type adminOwner struct {
 	OnPlan       string `name:"plan" default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
 }
 
+// Help is what --help says beside the flags.
+func (c *adminOwner) Help() string {
+	return "Who has an account keeps it, with its password. For a new person, the " + whencePassword
+}
+
 // Run makes the owner.
 func (c *adminOwner) Run(s *session) error {
 	pool, done, err := c.open(s.ctx)
@@ -42,9 +48,15 @@ func (c *adminOwner) Run(s *session) error {
 	if err != nil && !missing {
 		return err
 	}
-	password, err := readPassword(s)
+	known, err := person.HasAccount(s.ctx, pool, c.Email)
 	if err != nil {
 		return err
+	}
+	var password string // who has an account keeps theirs
+	if !known {
+		if password, err = readPassword(s); err != nil {
+			return err
+		}
 	}
 	if c.Name == "" {
 		c.Name = c.Email
@@ -63,6 +75,9 @@ func (c *adminOwner) Run(s *session) error {
 		return err
 	}
 	s.note("%s is an owner of the workspace %s, and signs in at /settings.", owner.Email, c.Workspace)
+	if known {
+		s.note("They have an account already and keep its password; weft admin password %s gives them another.", owner.Email)
+	}
 	return nil
 }
 
@@ -71,6 +86,9 @@ type adminPassword struct {
 	database
 	Email string `arg:"" help:"E-mail address of the person."`
 }
+
+// Help is what --help says beside the flags.
+func (c *adminPassword) Help() string { return "The " + whencePassword }
 
 // Run sets the password.
 func (c *adminPassword) Run(s *session) error {
@@ -91,29 +109,84 @@ func (c *adminPassword) Run(s *session) error {
 	return nil
 }
 
+// whencePassword says where a password is taken from.
+const whencePassword = "password is that of WEFT_ADMIN_PASSWORD; if that is not set, it is asked for, or read from the first line of standard input where that is no terminal."
+
 // readPassword takes the password from the environment, or else a line of the
-// input, which is not shown where a person types it.
+// input. A person who types it does not see it, and types it twice.
 func readPassword(s *session) (string, error) {
 	if password := s.getenv(passwordVariable); password != "" {
 		return password, nil
 	}
-	if terminal, ok := s.stdin.(*os.File); ok && isTerminal(terminal) {
-		s.note("Password (at least %d characters; it is not shown):", person.MinPassword)
-		if err := stty(terminal, "-echo"); err != nil {
-			return "", fmt.Errorf("hide the password: %w (set %s instead)", err, passwordVariable)
+	input := bufio.NewReader(s.stdin)
+	terminal, err := hide(s.stdin)
+	if err != nil {
+		return "", err
+	}
+	if terminal == nil {
+		password, err := readLine(s.ctx, input)
+		if err == nil && password == "" {
+			return "", fmt.Errorf("there is no password: set %s, or give it as the first line of standard input", passwordVariable)
 		}
-		defer stty(terminal, "echo") //nolint:errcheck // the terminal is gone
+		return password, err
 	}
-	line, err := bufio.NewReader(s.stdin).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("read the password: %w", err)
+	defer stty(terminal, "echo") //nolint:errcheck // the terminal is gone
+	s.note("Password (at least %d characters; it is not shown):", person.MinPassword)
+	password, err := readLine(s.ctx, input)
+	if err != nil {
+		return "", err
 	}
-	return strings.TrimRight(line, "\r\n"), nil
+	s.note("The same once more:")
+	again, err := readLine(s.ctx, input)
+	if err != nil {
+		return "", err
+	}
+	if again != password {
+		return "", errors.New("the two passwords are not the same; nothing was changed")
+	}
+	return password, nil
 }
 
-func isTerminal(file *os.File) bool {
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+// readLine ends with ctx too: Ctrl-C must not leave a terminal without its echo.
+func readLine(ctx context.Context, input *bufio.Reader) (string, error) {
+	type answer struct {
+		line string
+		err  error
+	}
+	read := make(chan answer, 1)
+	go func() {
+		line, err := input.ReadString('\n')
+		read <- answer{line, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return "", errors.New("no password was given; nothing was changed")
+	case a := <-read:
+		if a.err != nil && !errors.Is(a.err, io.EOF) {
+			return "", fmt.Errorf("read the password: %w", a.err)
+		}
+		return strings.TrimRight(a.line, "\r\n"), nil
+	}
+}
+
+// hide gives the terminal behind an input, which shows no more what is typed; nil
+// if there is none.
+func hide(input io.Reader) (*os.File, error) {
+	file, ok := input.(*os.File)
+	if !ok {
+		return nil, nil
+	}
+	if info, err := file.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil, nil //nolint:nilerr // what cannot be looked at is read like a pipe
+	}
+	err := stty(file, "-echo")
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, fmt.Errorf("hide the password: %w (set %s instead)", err, passwordVariable)
+	}
+	if err != nil {
+		return nil, nil // a device such as /dev/null
+	}
+	return file, nil
 }
 
 func stty(terminal *os.File, mode string) error {

@@ -24,13 +24,23 @@ func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {
 	if !person.Known(t.Context(), pool, "ada@example.org", password) {
 		t.Error("the password is not the one that was given")
 	}
-	// Again: another password, from the environment.
-	environ = append(environ, "WEFT_ADMIN_PASSWORD=another long password")
-	run(t, environ, "", "admin", "owner", "Acme", "ada@example.org").check(t, 0, "", "is an owner")
-	if person.Known(t.Context(), pool, "ada@example.org", password) || !person.Known(t.Context(), pool, "ada@example.org", "another long password") {
-		t.Error("the password did not change")
+	// Again, and in another workspace: the account stays as it is, and nobody asks.
+	for _, name := range []string{"Acme", "Other"} {
+		run(t, append(environ, "WEFT_ADMIN_PASSWORD=another long password"), "", "admin", "owner", name, "Ada@example.org", "--new-workspace").
+			check(t, 0, "", "keep its password; weft admin password ada@example.org")
 	}
-	environ = environ[:1]
+	run(t, environ, "", "admin", "owner", "Acme", "ada@example.org").check(t, 0, "", "is an owner of the workspace Acme")
+	if !person.Known(t.Context(), pool, "ada@example.org", password) {
+		t.Error("the password changed")
+	}
+	run(t, append(environ, "WEFT_ADMIN_PASSWORD=another long password"), "", "admin", "password", "ada@example.org").check(t, 0, "", "another password")
+	if !person.Known(t.Context(), pool, "ada@example.org", "another long password") {
+		t.Error("the password is not that of the environment")
+	}
+	run(t, environ, "", "admin", "password", "ada@example.org").check(t, 1, "", "there is no password: set WEFT_ADMIN_PASSWORD")
+	for _, command := range []string{"owner", "password"} {
+		run(t, nil, "", "admin", command, "--help").check(t, 0, "WEFT_ADMIN_PASSWORD", "")
+	}
 	run(t, environ, password+"\n", "admin", "password", "Ada@example.org").check(t, 0, "", "ada@example.org has another password")
 	run(t, environ, password+"\n", "admin", "password", "bob@example.org").check(t, 1, "", "Nobody has an account")
 	if !person.Known(t.Context(), pool, "ada@example.org", password) {

@@ -18,16 +18,34 @@ type Account struct {
 	Email, Name, Password string
 }
 
-// check judges all of it and brings the e-mail address into its one spelling.
+// check judges name and password; the address is judged before.
 func (a *Account) check() error {
-	given := a.Email
-	if a.Email = address(given); a.Email == "" {
-		return fault.Invalid("/email", "this is not an e-mail address")
-	}
 	if err := checkName(a.Name); err != nil {
 		return err
 	}
 	return checkPassword(a.Password)
+}
+
+// HasAccount says whether somebody has an account with this address, to whoever
+// reaches the database. INVALID_INPUT for what is no address.
+func HasAccount(ctx context.Context, conn postgres.DB, email string) (bool, error) {
+	at, err := spelling(email)
+	if err != nil {
+		return false, err
+	}
+	_, err = queries.UserGetByEmail(ctx, conn, at)
+	if postgres.NotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// spelling is the one in which addresses are stored.
+func spelling(email string) (string, error) {
+	if at := address(email); at != "" {
+		return at, nil
+	}
+	return "", fault.Invalid("/email", "this is not an e-mail address")
 }
 
 // Known says whether an account has this password. It is for whoever reaches the
@@ -38,37 +56,44 @@ func Known(ctx context.Context, conn postgres.DB, email, password string) bool {
 }
 
 // CreateOwner makes an account and an owner of the workspace, for whoever reaches
-// the database. Whoever has an account already gets this password, as by
-// SetPassword. INVALID_INPUT for a bad address, name or password.
-func CreateOwner(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, a Account) (Person, error) {
-	if err := a.check(); err != nil {
+// the database. Whoever has an account already keeps its name and its password, and
+// needs none here. INVALID_INPUT for a bad address, or a new account's bad name or
+// password.
+func CreateOwner(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, a Account) (person Person, err error) {
+	if a.Email, err = spelling(a.Email); err != nil {
 		return Person{}, err
 	}
-	id, err := newID()
-	if err != nil {
-		return Person{}, err
-	}
-	stored := encode(a.Password)
-	person := Person{ID: id, Email: a.Email, Name: a.Name}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		made, err := queries.UserInsert(ctx, tx, db.UserInsertParams{ID: id, Email: a.Email, Name: a.Name, PasswordHash: stored})
+		if err := a.insert(ctx, tx); err != nil {
+			return err
+		}
+		user, err := queries.UserGetByEmail(ctx, tx, a.Email)
 		if err != nil {
 			return err
 		}
-		if made == 0 {
-			if person, err = replacePassword(ctx, tx, a.Email, stored); err != nil {
-				return err
-			}
-		}
-		if err := makeOwner(ctx, tx, workspaceID, person); err != nil || made > 0 {
-			return err
-		}
-		return tellOfPassword(ctx, tx, person)
+		person = Person{ID: user.ID, Email: user.Email, Name: user.Name}
+		return makeOwner(ctx, tx, workspaceID, person)
 	})
 	if err != nil {
 		return Person{}, fmt.Errorf("make an owner: %w", err)
 	}
 	return person, nil
+}
+
+// insert makes the account if the address has none.
+func (a *Account) insert(ctx context.Context, tx pgx.Tx) error {
+	if has, err := HasAccount(ctx, tx, a.Email); err != nil || has {
+		return err
+	}
+	if err := a.check(); err != nil {
+		return err
+	}
+	id, err := newID()
+	if err != nil {
+		return err
+	}
+	_, err = queries.UserInsert(ctx, tx, db.UserInsertParams{ID: id, Email: a.Email, Name: a.Name, PasswordHash: encode(a.Password)})
+	return err
 }
 
 // makeOwner makes an owner of who is a member of another role, or none.
