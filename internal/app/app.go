@@ -253,7 +253,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		err = nil
 	case err = <-a.failed:
 	}
-	log.Info("weft is stopping")
+	log.Info("weft is stopping", "patience", softStop.String())
 	a.Stop(context.WithoutCancel(ctx))
 	return err
 }

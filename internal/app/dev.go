@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -38,7 +39,7 @@ type DevConfig struct {
 	Addr, OpsAddr string
 	DataDir       string
 	AllowNetworks []netip.Prefix
-	Plan          string
+	Plan          string // "" = enterprise when the workspace is made, and from then on what it has
 	Program       string // how the person called this program
 	DatabaseURL   string // "" = a private PostgreSQL in DataDir
 	Log           *slog.Logger
@@ -55,6 +56,11 @@ const devWorkspace = "dev"
 // Dev runs a whole Weft in one process until ctx ends: a private PostgreSQL,
 // migrations, a workspace with a key, a demo upstream, API and workers.
 func Dev(ctx context.Context, dev DevConfig) error {
+	for _, addr := range []string{dev.Addr, dev.OpsAddr} { // before anything is made for them
+		if err := free(addr); err != nil {
+			return err
+		}
+	}
 	if err := os.MkdirAll(dev.DataDir, 0o755); err != nil {
 		return fmt.Errorf("make the data folder: %w", err)
 	}
@@ -107,7 +113,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, demoAddr string) error
 	dev.greet(a, demoAddr)
 	select {
 	case <-ctx.Done():
-		fmt.Fprintln(dev.Stdout, "\nStopping.")
+		fmt.Fprintln(dev.Stdout, "\nStopping: executions under way have up to 20 s to end.")
 		return nil
 	case err := <-a.Failed():
 		return err
@@ -167,32 +173,45 @@ func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool, baseUR
 		c.APIKey, c.APISecret = key.APIKey, key.APISecret
 	}
 	if c.AdminPassword == "" || !person.Known(ctx, pool, c.AdminEmail, c.AdminPassword) {
-		c.AdminEmail, c.AdminPassword = devOwner, rand.Text()
-		owner := person.Account{Email: c.AdminEmail, Name: "Owner", Password: c.AdminPassword}
-		if _, err := person.CreateOwner(ctx, pool, workspaceID, owner); err != nil {
+		c.AdminEmail = devOwner
+		if c.AdminPassword, err = makeDevOwner(ctx, pool, workspaceID); err != nil {
 			return client.Credentials{}, err
 		}
 	}
 	return c, nil
 }
 
+// makeDevOwner makes the owner and gives the password. One who is there keeps the
+// password that somebody has set since, and the role: then it is "".
+func makeDevOwner(ctx context.Context, pool *pgxpool.Pool, workspaceID uuid.UUID) (password string, err error) {
+	if has, err := person.HasAccount(ctx, pool, devOwner); err != nil || has {
+		return "", err
+	}
+	password = rand.Text()
+	_, err = person.CreateOwner(ctx, pool, workspaceID, person.Account{Email: devOwner, Name: "Owner", Password: password})
+	return password, err
+}
+
+// workspace is made on the first start. Later ones put it on another plan only when
+// one is asked for: an operator may have set plan and limits since.
 func (dev DevConfig) workspace(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
 	have, err := db.New().WorkspaceGetByName(ctx, pool, devWorkspace)
 	if postgres.NotFound(err) {
-		have.Plan = dev.Plan
-		have.ID, err = workspace.Create(ctx, pool, workspace.CreateParams{Name: devWorkspace, Plan: plan.Name(dev.Plan)})
+		have.Plan = cmp.Or(dev.Plan, string(plan.Enterprise))
+		have.ID, err = workspace.Create(ctx, pool, workspace.CreateParams{Name: devWorkspace, Plan: plan.Name(have.Plan)})
 	}
 	if err != nil {
 		return uuid.Nil, fmt.Errorf("find or make the workspace of weft dev: %w", err)
 	}
 	books := billing.Books{}
-	if have.Plan != dev.Plan {
+	if dev.Plan != "" && have.Plan != dev.Plan {
+		have.Plan = dev.Plan
 		err := books.SetPlan(ctx, pool, billing.Plan{WorkspaceID: have.ID, Name: plan.Name(dev.Plan)})
 		if err != nil {
 			return uuid.Nil, err
 		}
 	}
-	if plan.Name(dev.Plan) == plan.Enterprise {
+	if plan.Name(have.Plan) == plan.Enterprise {
 		// Once, whatever the folder's age.
 		_, err = books.Grant(ctx, pool, billing.Grant{WorkspaceID: have.ID, Amount: devCredits, Reference: "opening"})
 	}

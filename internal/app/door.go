@@ -29,14 +29,34 @@ type door struct {
 // open binds the address at once, so that a taken one is told before anything
 // starts.
 func open(addr string, handler http.Handler, log *slog.Logger) (door, error) {
-	listener, err := net.Listen("tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return door{}, fmt.Errorf("the address %s is in use: stop the program that has it, or choose another with --addr and --ops-addr", addr)
-	}
+	listener, err := listen(addr)
 	if err != nil {
-		return door{}, fmt.Errorf("open the address: %w", err)
+		return door{}, err
 	}
 	return door{listener: listener, http: server.HTTPServer(handler, log)}, nil
+}
+
+func listen(addr string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("the address %s is in use: stop the program that has it, or choose another with --addr and --ops-addr", addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the address %q: %w", addr, err)
+	}
+	return listener, nil
+}
+
+// free says whether an address can be opened.
+func free(addr string) error {
+	if addr == "" {
+		return nil
+	}
+	listener, err := listen(addr)
+	if err != nil {
+		return err
+	}
+	return listener.Close()
 }
 
 func (d door) url() string {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"text/template"
+
+	"github.com/weft-automation/weft/internal/client"
 )
 
 var greeting = template.Must(template.New("greeting").Parse(`
@@ -11,7 +13,7 @@ Weft is running.
 
   API          {{.URL}}
   Docs         {{.URL}}/docs
-  Settings     {{.URL}}/settings (adminEmail and adminPassword of the credentials sign in)
+  Settings     {{.URL}}/settings ({{if .Known}}adminEmail and adminPassword of the credentials sign in{{else}}{{.Owner}} signs in with the password that was set; weft admin password sets another{{end}})
   Operations   {{.Ops}}
   Demo         http://{{.Demo}} (an upstream to call)
   Credentials  {{.Credentials}}
@@ -38,8 +40,10 @@ func (dev DevConfig) greet(a *App, demoAddr string) {
 	if err != nil {
 		credentials = filepath.Join(dev.DataDir, CredentialsFile)
 	}
+	c, _ := client.ReadCredentials(credentials) // written a moment ago
 	err = greeting.Execute(dev.Stdout, map[string]any{
 		"URL": a.URL(), "Ops": a.OpsURL(), "Demo": demoAddr, "Credentials": credentials, "Program": dev.Program, "Open": dev.AllowNetworks,
+		"Known": c.AdminPassword != "", "Owner": c.AdminEmail,
 	})
 	if err != nil {
 		fmt.Fprintln(dev.Stdout, "Weft is running at", a.URL())

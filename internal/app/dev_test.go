@@ -1,0 +1,92 @@
+package app
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/person"
+	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/postgres/pgtest"
+)
+
+// startOfDev is what a start does to the database and leaves for clients.
+func startOfDev(t *testing.T, dev DevConfig, pool *pgxpool.Pool) client.Credentials {
+	t.Helper()
+	c, err := dev.credentials(t.Context(), pool, "http://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeCredentials(filepath.Join(dev.DataDir, CredentialsFile), c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestAStartOfDevUndoesNothingOfWhatAnOperatorSet(t *testing.T) {
+	t.Parallel()
+	pool, dev := pgtest.DB(t), DevConfig{DataDir: t.TempDir()}
+	planIs := func(want string) {
+		t.Helper()
+		var got string
+		err := pool.QueryRow(t.Context(), "SELECT concat_ws(' ', plan, custom_rps) FROM workspaces WHERE name = $1", devWorkspace).Scan(&got)
+		if err != nil || got != want {
+			t.Fatalf("the plan is %q, %v; want %q", got, err, want)
+		}
+	}
+	made := startOfDev(t, dev, pool)
+	planIs("enterprise")
+	if again := startOfDev(t, dev, pool); again != made || !person.Known(t.Context(), pool, made.AdminEmail, made.AdminPassword) {
+		t.Fatalf("%s has %s, or another key or password", again, made.AdminEmail)
+	}
+
+	rps := int32(3)
+	if err := (billing.Books{}).SetPlan(t.Context(), pool, billing.Plan{WorkspaceID: made.WorkspaceID, Name: plan.Growth, RPS: &rps}); err != nil {
+		t.Fatal(err)
+	}
+	const password = "one that nobody else knows"
+	if _, err := person.SetPassword(t.Context(), pool, made.AdminEmail, password); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		c := startOfDev(t, dev, pool)
+		if c.AdminPassword != "" || c.AdminEmail != made.AdminEmail || c.APIKey != made.APIKey {
+			t.Errorf("the credentials hold a password that does not fit, or another key: %s", c)
+		}
+		planIs("growth 3")
+	}
+	if !person.Known(t.Context(), pool, made.AdminEmail, password) || person.Known(t.Context(), pool, made.AdminEmail, made.AdminPassword) {
+		t.Error("the password is not the one that was set")
+	}
+
+	dev.Plan = string(plan.Starter)
+	startOfDev(t, dev, pool)
+	planIs("starter")
+}
+
+func TestDevMakesNothingBehindAnAddressThatItCannotHave(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for addr, want := range map[string]string{"foo": "missing port", taken.Addr().String(): "is in use"} {
+		for _, dev := range []DevConfig{{Addr: addr, OpsAddr: "127.0.0.1:0"}, {Addr: "127.0.0.1:0", OpsAddr: addr}} {
+			dev.DataDir = filepath.Join(t.TempDir(), "weft")
+			if err := Dev(context.Background(), dev); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", addr, err)
+			}
+			if _, err := os.Stat(dev.DataDir); err == nil {
+				t.Errorf("%s: there is a data folder", addr)
+			}
+		}
+	}
+}
