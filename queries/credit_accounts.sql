@@ -104,7 +104,7 @@ WHERE workspace_id = @workspace_id;
 -- Begins a period, or sets other terms, under the lock.
 UPDATE credit_accounts SET
     monthly = @monthly, usage_limit = @usage_limit, plan = @plan, plan_used = @plan_used, allowance_used = @allowance_used,
-    month = @month, week = @week, valid_until = @valid_until
+    month = @month, week = @week, valid_until = @valid_until, period = @period, plan_used_before = @plan_used_before
 WHERE workspace_id = @workspace_id;
 
 -- name: AccountGrant :exec

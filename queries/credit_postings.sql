@@ -8,6 +8,13 @@ ON CONFLICT (workspace_id, kind, reference) DO NOTHING;
 -- By how much a posting changed the paid credits.
 SELECT paid FROM credit_postings WHERE workspace_id = @workspace_id AND kind = @kind AND reference = @reference;
 
+-- name: PostingSumPlanUsed :one
+-- What usage took of the plan credits since a time, of which the ids are with a day
+-- to spare.
+SELECT COALESCE(-sum(plan), 0)::bigint AS used FROM credit_postings
+WHERE workspace_id = @workspace_id AND usage > 0 AND created_at >= @since::timestamptz
+  AND id >= least_id(sqlc.arg('since')::timestamptz - interval '1 day');
+
 -- name: PostingList :many
 -- The statement: newest first, after the cursor. Ids are UUIDv7, so they order by
 -- time; the days are those of created_at. The clocks of both are different ones: with

@@ -14,7 +14,7 @@ import (
 )
 
 const accountAudit = `-- name: AccountAudit :many
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped,
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period,
        COALESCE(p.plan, 0)::bigint AS posted_plan, COALESCE(p.paid, 0)::bigint AS posted_paid,
        COALESCE(p.plan_used, 0)::bigint AS posted_plan_used, COALESCE(p.allowance_used, 0)::bigint AS posted_allowance_used,
        COALESCE(e.reserved, 0)::bigint AS live_reserved, COALESCE(e.live, 0)::bigint AS live_count, COALESCE(e.parked, 0)::bigint AS live_parked
@@ -75,6 +75,8 @@ func (q *Queries) AccountAudit(ctx context.Context, db DBTX, workspaceIds []uuid
 			&i.CreditAccount.Parked,
 			&i.CreditAccount.Waiting,
 			&i.CreditAccount.Stopped,
+			&i.CreditAccount.PlanUsedBefore,
+			&i.CreditAccount.Period,
 			&i.PostedPlan,
 			&i.PostedPaid,
 			&i.PostedPlanUsed,
@@ -116,7 +118,7 @@ func (q *Queries) AccountCountWaiting(ctx context.Context, db DBTX, workspaceID 
 }
 
 const accountGet = `-- name: AccountGet :one
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, w.name, w.plan AS plan_name, COALESCE($1::timestamptz, now())::timestamptz AS at
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, w.name, w.plan AS plan_name, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a JOIN workspaces w ON w.id = a.workspace_id
 WHERE a.workspace_id = $2
 `
@@ -153,6 +155,8 @@ func (q *Queries) AccountGet(ctx context.Context, db DBTX, arg AccountGetParams)
 		&i.CreditAccount.Parked,
 		&i.CreditAccount.Waiting,
 		&i.CreditAccount.Stopped,
+		&i.CreditAccount.PlanUsedBefore,
+		&i.CreditAccount.Period,
 		&i.Name,
 		&i.PlanName,
 		&i.At,
@@ -243,7 +247,7 @@ func (q *Queries) AccountListDue(ctx context.Context, db DBTX, arg AccountListDu
 }
 
 const accountLockMany = `-- name: AccountLockMany :many
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, COALESCE($1::timestamptz, now())::timestamptz AS at
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a
 WHERE a.workspace_id = ANY ($2::uuid[]) ORDER BY a.workspace_id FOR NO KEY UPDATE
 `
@@ -284,6 +288,8 @@ func (q *Queries) AccountLockMany(ctx context.Context, db DBTX, arg AccountLockM
 			&i.CreditAccount.Parked,
 			&i.CreditAccount.Waiting,
 			&i.CreditAccount.Stopped,
+			&i.CreditAccount.PlanUsedBefore,
+			&i.CreditAccount.Period,
 			&i.At,
 		); err != nil {
 			return nil, err
@@ -314,20 +320,22 @@ func (q *Queries) AccountPark(ctx context.Context, db DBTX, arg AccountParkParam
 const accountRenew = `-- name: AccountRenew :exec
 UPDATE credit_accounts SET
     monthly = $1, usage_limit = $2, plan = $3, plan_used = $4, allowance_used = $5,
-    month = $6, week = $7, valid_until = $8
-WHERE workspace_id = $9
+    month = $6, week = $7, valid_until = $8, period = $9, plan_used_before = $10
+WHERE workspace_id = $11
 `
 
 type AccountRenewParams struct {
-	Monthly       credit.Amount
-	UsageLimit    credit.Amount
-	Plan          credit.Amount
-	PlanUsed      credit.Amount
-	AllowanceUsed credit.Amount
-	Month         time.Time
-	Week          time.Time
-	ValidUntil    time.Time
-	WorkspaceID   uuid.UUID
+	Monthly        credit.Amount
+	UsageLimit     credit.Amount
+	Plan           credit.Amount
+	PlanUsed       credit.Amount
+	AllowanceUsed  credit.Amount
+	Month          time.Time
+	Week           time.Time
+	ValidUntil     time.Time
+	Period         time.Time
+	PlanUsedBefore credit.Amount
+	WorkspaceID    uuid.UUID
 }
 
 // Begins a period, or sets other terms, under the lock.
@@ -341,6 +349,8 @@ func (q *Queries) AccountRenew(ctx context.Context, db DBTX, arg AccountRenewPar
 		arg.Month,
 		arg.Week,
 		arg.ValidUntil,
+		arg.Period,
+		arg.PlanUsedBefore,
 		arg.WorkspaceID,
 	)
 	return err

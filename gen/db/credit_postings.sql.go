@@ -185,3 +185,23 @@ func (q *Queries) PostingList(ctx context.Context, db DBTX, arg PostingListParam
 	}
 	return items, nil
 }
+
+const postingSumPlanUsed = `-- name: PostingSumPlanUsed :one
+SELECT COALESCE(-sum(plan), 0)::bigint AS used FROM credit_postings
+WHERE workspace_id = $1 AND usage > 0 AND created_at >= $2::timestamptz
+  AND id >= least_id($2::timestamptz - interval '1 day')
+`
+
+type PostingSumPlanUsedParams struct {
+	WorkspaceID uuid.UUID
+	Since       time.Time
+}
+
+// What usage took of the plan credits since a time, of which the ids are with a day
+// to spare.
+func (q *Queries) PostingSumPlanUsed(ctx context.Context, db DBTX, arg PostingSumPlanUsedParams) (int64, error) {
+	row := db.QueryRow(ctx, postingSumPlanUsed, arg.WorkspaceID, arg.Since)
+	var used int64
+	err := row.Scan(&used)
+	return used, err
+}

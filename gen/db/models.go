@@ -163,21 +163,23 @@ type ComponentExecutionsDefault struct {
 }
 
 type CreditAccount struct {
-	WorkspaceID   uuid.UUID
-	Monthly       credit.Amount
-	UsageLimit    credit.Amount
-	Plan          credit.Amount
-	Paid          credit.Amount
-	Reserved      credit.Amount
-	PlanUsed      credit.Amount
-	AllowanceUsed credit.Amount
-	Month         time.Time
-	Week          time.Time
-	ValidUntil    time.Time
-	Live          int32
-	Parked        int32
-	Waiting       int32
-	Stopped       bool
+	WorkspaceID    uuid.UUID
+	Monthly        credit.Amount
+	UsageLimit     credit.Amount
+	Plan           credit.Amount
+	Paid           credit.Amount
+	Reserved       credit.Amount
+	PlanUsed       credit.Amount
+	AllowanceUsed  credit.Amount
+	Month          time.Time
+	Week           time.Time
+	ValidUntil     time.Time
+	Live           int32
+	Parked         int32
+	Waiting        int32
+	Stopped        bool
+	PlanUsedBefore credit.Amount
+	Period         time.Time
 }
 
 type CreditPosting struct {

@@ -110,3 +110,27 @@ func TestLE09WrongBooksStopTheBillingOfTheirWorkspace(t *testing.T) {
 		t.Errorf("the audit log tells %q", told)
 	}
 }
+
+// The audit log says what was before, and does not call a taking back a grant.
+func TestTheAuditLogSaysWhatMoneyDid(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, noon)
+	id := d.open("a", plan.Growth, credit.Credits(5))
+	for _, p := range []billing.Plan{{Name: plan.Enterprise, RPS: new(int32(7)), Credits: new(credit.Credits(40))}, {Name: plan.Starter}} {
+		p.WorkspaceID = id
+		if err := d.books.SetPlan(t.Context(), d.pool, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.books.Grant(t.Context(), d.pool, billing.Grant{WorkspaceID: id, Amount: -credit.Credits(2), Reference: "mistake"}); err != nil {
+		t.Fatal(err)
+	}
+	told := d.text(`SELECT string_agg(action || ' ' || details::text, E'\n' ORDER BY id) FROM audit_events WHERE action <> 'workspace.created'`)
+	want := `credits.granted {"amount": 5, "reference": "opening"}
+plan.changed {"plan": "enterprise", "before": {"plan": "growth"}, "monthlyCredits": 40, "requestsPerSecond": 7}
+plan.changed {"plan": "starter", "before": {"plan": "enterprise", "monthlyCredits": 40, "requestsPerSecond": 7}}
+credits.taken_back {"amount": -2, "reference": "mistake"}`
+	if told != want {
+		t.Errorf("told\n%s\nwant\n%s", told, want)
+	}
+}

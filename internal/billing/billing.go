@@ -63,7 +63,7 @@ const (
 type posting struct {
 	kind      kind
 	reference string
-	repeats   bool          // the same may happen again: its id makes the reference its own
+	repeats   bool          // the same may happen again: a number makes the reference its own
 	plan      credit.Amount // change of the pot, and so on
 	paid      credit.Amount
 	note      string
@@ -80,9 +80,6 @@ func post(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, p posting, at t
 		WorkspaceID: workspaceID, ID: id, Kind: string(p.kind), Reference: p.reference,
 		Plan: p.plan, Paid: p.paid, Granted: -p.paid, CreatedAt: at,
 	}
-	if p.repeats {
-		params.Reference += " " + id.String()
-	}
 	switch p.kind {
 	case kindRelease:
 		params.Released = -p.plan
@@ -93,11 +90,16 @@ func post(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, p posting, at t
 	if p.note != "" {
 		params.Note = &p.note
 	}
-	written, err := db.New().PostingInsert(ctx, tx, params)
-	if err != nil {
-		return false, fmt.Errorf("post %s %s: %w", p.kind, p.reference, err)
+	for n := 2; ; n++ {
+		written, err := db.New().PostingInsert(ctx, tx, params)
+		if err != nil {
+			return false, fmt.Errorf("post %s %s: %w", p.kind, p.reference, err)
+		}
+		if written == 1 || !p.repeats {
+			return written == 1, nil
+		}
+		params.Reference = fmt.Sprintf("%s (%d)", p.reference, n)
 	}
-	return written == 1, nil
 }
 
 // lock takes the accounts of the workspaces in the order of their ids and renews

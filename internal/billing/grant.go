@@ -51,8 +51,12 @@ func (b Books) Grant(ctx context.Context, conn postgres.DB, g Grant) (granted bo
 			if err != nil {
 				return err
 			}
+			action := "credits.granted"
+			if g.Amount < 0 {
+				action = "credits.taken_back"
+			}
 			return audit.RecordTx(ctx, tx, audit.Event{
-				WorkspaceID: g.WorkspaceID, Action: "credits.granted", Details: map[string]any{"amount": g.Amount, "reference": g.Reference},
+				WorkspaceID: g.WorkspaceID, Action: action, Details: map[string]any{"amount": g.Amount, "reference": g.Reference},
 			})
 		}
 		before, err := db.New().PostingGetPaid(ctx, tx, db.PostingGetPaidParams{

@@ -21,6 +21,7 @@ type model struct {
 	terms    plan.Terms
 	pots     [2]credit.Amount // plan, paid
 	used     credit.Amount    // of this month's plan credits
+	recent   credit.Amount    // of them, since the last release
 	free     credit.Amount    // usage of this month that no pot paid
 	kept     credit.Amount
 	month    string
@@ -39,7 +40,7 @@ func (m *model) turn(now time.Time) {
 	if monday.Equal(m.week) {
 		return
 	}
-	m.week = monday
+	m.week, m.recent = monday, 0
 	m.fill()
 }
 
@@ -65,6 +66,7 @@ func (m *model) pay(amount credit.Amount) {
 		amount -= part
 		if pot == 0 {
 			m.used += part
+			m.recent += part
 		}
 	}
 	m.free += amount
@@ -165,6 +167,26 @@ func (w *world) grant() {
 	w.done++
 }
 
+// replan puts a workspace on another plan, at times by mistake and back. There is
+// what there would be if it had begun the period on that plan.
+func (w *world) replan() {
+	m := w.pick()
+	names := plan.Names()
+	p := billing.Plan{WorkspaceID: m.id, Name: names[w.random.IntN(len(names))]}
+	m.terms = p.Name.Terms()
+	if p.Name == plan.Enterprise {
+		p.Credits, p.UsageLimit = new(credit.Amount(w.random.Int64N(200_000_000))), new(credit.Amount(w.random.Int64N(100_000_000)))
+		m.terms.Monthly, m.terms.UsageLimit = *p.Credits, *p.UsageLimit
+	}
+	m.pots[0] = max(0, min((m.terms.Monthly+3)/4-m.recent, m.terms.Monthly-m.used))
+	for _, next := range []billing.Plan{p, {WorkspaceID: m.id, Name: plan.Starter}, p} {
+		if err := w.books.SetPlan(w.t.Context(), w.pool, next); err != nil {
+			w.t.Fatal(err)
+		}
+		w.done++
+	}
+}
+
 // pass lets time go by; upkeep follows at times only.
 func (w *world) pass() {
 	w.mu.Lock()
@@ -221,8 +243,10 @@ func TestLE07RandomOperationsKeepTheBooksEqualToAModel(t *testing.T) {
 			w.submit()
 		case n < 92:
 			w.end()
-		case n < 97:
+		case n < 96:
 			w.grant()
+		case n < 98:
+			w.replan()
 		default:
 			w.pass()
 		}

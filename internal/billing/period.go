@@ -59,14 +59,16 @@ func (a *account) quarter() credit.Amount {
 	return min(whole, max(0, a.Monthly-a.PlanUsed))
 }
 
-// period names the account's present period by the day that it began.
-func (a *account) period() string {
-	began := a.Month
-	if a.Week.After(began) {
-		began = a.Week
+// began is the day on which the account's present period began.
+func (a *account) began() time.Time {
+	if a.Week.After(a.Month) {
+		return a.Week
 	}
-	return began.Format(time.DateOnly)
+	return a.Month
 }
+
+// period names the account's present period by the day that it began.
+func (a *account) period() string { return a.began().Format(time.DateOnly) }
 
 // begin moves the account into the period of at, on the terms that hold now: at a
 // new month what is unspent expires and the counters begin anew; in every period
@@ -84,6 +86,7 @@ func (a *account) begin(at time.Time, t terms) (moves []posting) {
 		a.ValidUntil = next
 	}
 	a.Monthly, a.UsageLimit = t.monthly, t.usageLimit
+	a.Period, a.PlanUsedBefore = a.began(), a.PlanUsed
 	if missing := a.quarter() - a.Plan; missing > 0 {
 		moves = append(moves, posting{kind: kindRelease, reference: a.period(), plan: missing})
 		a.Plan += missing
@@ -107,6 +110,7 @@ func (a *account) write(ctx context.Context, tx pgx.Tx, moves []posting, at time
 	err := db.New().AccountRenew(ctx, tx, db.AccountRenewParams{
 		WorkspaceID: a.WorkspaceID, Monthly: a.Monthly, UsageLimit: a.UsageLimit, Plan: a.Plan,
 		PlanUsed: a.PlanUsed, AllowanceUsed: a.AllowanceUsed, Month: a.Month, Week: a.Week, ValidUntil: a.ValidUntil,
+		Period: a.Period, PlanUsedBefore: a.PlanUsedBefore,
 	})
 	if err != nil {
 		return fmt.Errorf("store account of %s: %w", a.WorkspaceID, err)

@@ -117,7 +117,7 @@ func TestLE05AResetMeetsFinalisationsOnManySides(t *testing.T) {
 	d.audit()
 }
 
-func TestAPlanIsInForceAtOnceAndGivesItsQuarterOnce(t *testing.T) {
+func TestAPlanIsInForceAtOnceAndWhatWasUsedStaysUsed(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
 	id := d.open("a", plan.Starter, 0)
@@ -138,18 +138,51 @@ func TestAPlanIsInForceAtOnceAndGivesItsQuarterOnce(t *testing.T) {
 	set(plan.Growth, nil, pots(50, 0))
 	d.use(id, credit.Credits(20))
 	set(plan.Growth, nil, pots(30, 20))
-	set(plan.Professional, nil, pots(250, 20))
-	set(plan.Growth, nil, pots(50, 20))
-	set(plan.Starter, nil, pots(0, 20))
-	set(plan.Growth, nil, pots(0, 20)) // had it in this period
-	set(plan.Enterprise, new(credit.Credits(300)), pots(75, 20))
-	set(plan.Growth, nil, pots(50, 20)) // what is above the quarter goes every time
-	set(plan.Enterprise, new(credit.Credits(400)), pots(100, 20))
+	set(plan.Professional, nil, pots(230, 20))
+	set(plan.Growth, nil, pots(30, 20))
+	for range 2 { // to and fro
+		set(plan.Starter, nil, pots(0, 20))
+		set(plan.Growth, nil, pots(30, 20))
+	}
+	set(plan.Enterprise, new(credit.Credits(40)), pots(0, 20)) // of a quarter of 10 nothing is left
+	set(plan.Enterprise, new(credit.Credits(300)), pots(55, 20))
+	set(plan.Growth, nil, pots(30, 20))
+	set(plan.Enterprise, new(credit.Credits(400)), pots(80, 20))
 	d.at("2026-11-23T00:00:00Z")
 	d.use(id, credit.Credits(40))
 	if got, want := d.account(id), pots(60, 60); got != want {
 		t.Errorf("after the next release the account has %s, want %s", got, want)
 	}
+}
+
+// An account that a binary of before renewed does not say what was used in the
+// period. Its postings do.
+func TestAPlanChangesAfterABinaryOfBefore(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, "2020-11-18T12:00:00Z") // ids are of the real clock, which is later
+	id := d.open("a", plan.Growth, 0)
+	d.use(id, credit.Credits(10))
+	d.at("2020-11-23T12:00:00Z")
+	d.use(id, credit.Credits(20))
+	if _, err := d.pool.Exec(t.Context(), "UPDATE credit_accounts SET period = '2020-11-16', plan_used_before = 0"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name plan.Name
+		pot  int64
+	}{{plan.Growth, 30}, {plan.Starter, 0}, {plan.Growth, 30}, {plan.Professional, 230}} {
+		if err := d.books.SetPlan(t.Context(), d.pool, billing.Plan{WorkspaceID: id, Name: c.name}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := d.account(id), state([5]credit.Amount{credit.Credits(c.pot), 0, 0, credit.Credits(30)}, 0); got != want {
+			t.Errorf("%s: the account has %s, want %s", c.name, got, want)
+		}
+	}
+	want := "RELEASE 2020-11-16 50; EXPIRY 2020-11-23 starter -30; RELEASE 2020-11-23 10; RELEASE 2020-11-23 growth 30; RELEASE 2020-11-23 professional 200"
+	if got := d.lines(id); got != want {
+		t.Errorf("posted\n%s\nwant\n%s", got, want)
+	}
+	d.audit()
 }
 
 // An agreed amount that sums could not hold would fail every submit.

@@ -24,10 +24,11 @@ type Plan struct {
 	UsageLimit  *credit.Amount
 }
 
-// SetPlan changes the plan of a workspace and its account's terms with it. More
-// plan credits are there at once, up to the present quarter; with fewer, what is
-// above the new quarter expires. Setting the same again moves nothing. Error:
-// INVALID_INPUT for an amount that is not possible.
+// SetPlan changes the plan of a workspace and its account's terms with it. From
+// then on there is at once what there would be if the plan had held since the period
+// began: the rest of its quarter is released, or what is above it expires. What was
+// used stays used, so going to and fro moves nothing. Error: INVALID_INPUT for an
+// amount that is not possible.
 func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 	for _, own := range []*credit.Amount{p.Credits, p.UsageLimit} {
 		if own != nil && (*own < 0 || *own > largestAmount) {
@@ -39,6 +40,10 @@ func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 		if err != nil {
 			return err
 		}
+		before, err := db.New().WorkspaceGet(ctx, tx, p.WorkspaceID)
+		if err != nil {
+			return err
+		}
 		_, err = db.New().WorkspaceSetPlan(ctx, tx, db.WorkspaceSetPlanParams{
 			ID: p.WorkspaceID, Plan: string(p.Name), CustomRps: p.RPS, CustomRph: p.RPH,
 			CustomCredits: p.Credits, CustomUsageLimit: p.UsageLimit,
@@ -47,13 +52,21 @@ func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 			return err
 		}
 		a := accounts[p.WorkspaceID]
+		if err := a.readUsed(ctx, tx); err != nil {
+			return err
+		}
 		moves := a.change(p.Name, termsOf(db.WorkspaceListTermsRow{
 			Plan: string(p.Name), CustomCredits: p.Credits, CustomUsageLimit: p.UsageLimit,
 		}))
 		if err := a.write(ctx, tx, moves, at); err != nil {
 			return err
 		}
-		return audit.RecordTx(ctx, tx, audit.Event{WorkspaceID: p.WorkspaceID, Action: "plan.changed", Details: p.details()})
+		details := p.details()
+		details["before"] = Plan{
+			Name: plan.Name(before.Plan), RPS: before.CustomRps, RPH: before.CustomRph,
+			Credits: before.CustomCredits, UsageLimit: before.CustomUsageLimit,
+		}.details()
+		return audit.RecordTx(ctx, tx, audit.Event{WorkspaceID: p.WorkspaceID, Action: "plan.changed", Details: details})
 	})
 	if err != nil {
 		return fmt.Errorf("set the plan of %s: %w", p.WorkspaceID, err)
@@ -77,21 +90,31 @@ func (p Plan) details() map[string]any {
 	return all
 }
 
-// change sets other terms within a period. The reference of a release names period
-// and terms, so that going to and fro gives once; what is above the new quarter is
-// taken back every time.
-func (a *account) change(name plan.Name, t terms) []posting {
-	before := a.Monthly
-	a.Monthly, a.UsageLimit = t.monthly, t.usageLimit
-	reference := fmt.Sprintf("%s %s %s", a.period(), name, t.monthly)
-	difference := a.quarter() - a.Plan
-	switch {
-	case t.monthly > before && difference > 0:
-		a.Plan += difference
-		return []posting{{kind: kindRelease, reference: reference, plan: difference}}
-	case t.monthly < before && difference < 0:
-		a.Plan += difference
-		return []posting{{kind: kindExpiry, reference: reference, repeats: true, plan: difference}}
+// readUsed asks the postings what was used before the present period, where the
+// account does not say.
+func (a *account) readUsed(ctx context.Context, tx pgx.Tx) error {
+	if a.Period.Equal(a.began()) {
+		return nil
 	}
+	used, err := db.New().PostingSumPlanUsed(ctx, tx, db.PostingSumPlanUsedParams{WorkspaceID: a.WorkspaceID, Since: a.began()})
+	if err != nil {
+		return fmt.Errorf("sum what was used since %s: %w", a.period(), err)
+	}
+	a.Period, a.PlanUsedBefore = a.began(), max(0, a.PlanUsed-credit.Amount(used))
 	return nil
+}
+
+// change sets other terms within a period.
+func (a *account) change(name plan.Name, t terms) []posting {
+	a.Monthly, a.UsageLimit = t.monthly, t.usageLimit
+	whole, used := (a.Monthly+3)/4, a.PlanUsed-a.PlanUsedBefore
+	pot := max(0, min(whole-used, a.Monthly-a.PlanUsed))
+	move := posting{kind: kindRelease, reference: a.period() + " " + string(name), repeats: true, plan: pot - a.Plan}
+	switch a.Plan = pot; {
+	case move.plan == 0:
+		return nil
+	case move.plan < 0:
+		move.kind = kindExpiry
+	}
+	return []posting{move}
 }
