@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -23,6 +24,7 @@ var creditCases = []Case{
 	{Part: "D7.1, 3.1.completed, 2.1.totalUsage", Name: "credits/200 totalUsage is what the statement says", Run: creditsStatement, Needs: owner},
 	{Part: "D7.4", Name: "credits/200 a failed execution costs nothing", Run: creditsFailed, Needs: []probe.Need{probe.NeedOwner, probe.NeedNear}},
 	{Part: "D7.1, D1.5.cursor, D1.5.order", Name: "credits/200 the statement by pages and as CSV", Run: creditsPages, Needs: owner},
+	{Part: "D7.5.execute, D3.table", Name: "credits/402 a price above maxCredits", Run: creditsCapped, Needs: workspaces},
 	{Part: "8.5.told", Name: "credits/200 when the next release and the next reset are", Run: creditsPeriods},
 }
 
@@ -173,6 +175,49 @@ func creditsExhausted(t *probe.Trial) {
 	t.Check(own.Credits.PaidCredits == 0, "paid credits: %s", own.Credits.PaidCredits)
 	// Reading costs no credits, and a refused request left no key behind.
 	t.Equal("the list", t.Do(probe.Request{Path: probe.Executions, Sign: probe.Signing{As: poor}}).Status, http.StatusOK)
+}
+
+// What is refused for maxCredits leaves no trace: no execution, no credits that are
+// held back, no Idempotency-Key. What is accepted is repeated with the same cap only.
+func creditsCapped(t *probe.Trial) {
+	as := withCredit(t, "starter", 5)
+	price := priceOf(t, probe.RandomUUID().Module)
+	t.Check(price != "0", "%s costs nothing", probe.RandomUUID().Module)
+	submitWith := func(key, most string) probe.Answer {
+		call := probe.RandomUUID().Waiting(15_000)
+		call.MaxCredits = json.Number(most)
+		request := submit(t, call, as)
+		request.Header = http.Header{"Idempotency-Key": {key}}
+		return patiently(t, request)
+	}
+	key := unique()
+	for _, most := range []string{"0", "1e-6", "0.000001"} {
+		p := t.Problem(submitWith(key, most), http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
+		t.Equal("reason", probe.Reason(p), "max_credits")
+		t.Check(strings.Contains(p.Message, price+" credits"), "the message names no price: %s", p.Message)
+		t.Check(!p.Retryable, "a 402 says that it is retryable")
+	}
+	t.Equal("executions", len(probe.Decode[api.ComponentExecutionPage](t, patiently(t, probe.Request{Path: probe.Executions, Sign: as})).Data), 0)
+	own := creditsOf(t, as)
+	t.Equal("credits", fmt.Sprint(own.AvailableCredits, own.ReservedCredits), "5 0")
+
+	made := probe.Decode[api.ComponentExecution](t, submitWith(key, price))
+	t.Equal("status", string(made.Status), "COMPLETED")
+	t.Equal("totalUsage", made.TotalUsage.String(), price)
+	t.Problem(submitWith(key, "0"), http.StatusConflict, "IDEMPOTENCY_MISMATCH")
+	again := probe.Decode[api.ComponentExecution](t, submitWith(key, price))
+	t.Equal("the repeat", again.ID, made.ID)
+}
+
+// priceOf is what a component costs by the catalogue.
+func priceOf(t *probe.Trial, module string) string {
+	for _, c := range probe.Decode[api.ComponentPage](t, t.Get(probe.Components+"?limit=100")).Data {
+		if c.Module == module {
+			return c.Price.String()
+		}
+	}
+	t.Check(false, "the catalogue lacks %s", module)
+	return ""
 }
 
 func creditsPeriods(t *probe.Trial) {

@@ -23,6 +23,7 @@ type Call struct {
 	Config          map[string]any    `json:"config"`
 	Attempts        any               `json:"attempts,omitempty"`
 	WaitForMs       any               `json:"waitForMs,omitempty"`
+	MaxCredits      any               `json:"maxCredits,omitempty"`
 	CallbackURL     any               `json:"callbackUrl,omitempty"`
 	CallbackSecret  any               `json:"callbackSecret,omitempty"`
 	CallbackHeaders map[string]string `json:"callbackHeaders,omitempty"`

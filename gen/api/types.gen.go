@@ -1081,6 +1081,14 @@ type ExecuteComponentRequest struct {
 	// Examples: {"bytes":16}
 	Input json.RawMessage `json:"input"`
 
+	// MaxCredits The most credits that this execution may cost, with at most six decimals. If the component's price is above
+	// it, the submit is refused with 402 and the reason `max_credits`: nothing is stored, and no credits are held
+	// back. An execution never costs more than the price for which it was accepted.
+	//
+	//
+	// Examples: 2.5
+	MaxCredits *json.Number `json:"maxCredits,omitempty"`
+
 	// Module The name of a component.
 	//
 	// Examples: RANDOM_UUID, API_CALL
@@ -1514,7 +1522,7 @@ type Problem struct {
 	//   `malformed_timestamp`, `malformed_signature`, `invalid_credentials`, `timestamp_expired`,
 	//   `timestamp_in_future`.
 	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
-	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`.
+	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`.
 	// - `FORBIDDEN`: `workflow_not_allowed`, `role_not_allowed`, `cross_origin`.
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `key_not_active`.
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `inline_waits`, `streams`,

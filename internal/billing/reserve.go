@@ -37,6 +37,21 @@ func exhausted() error {
 	}
 }
 
+// ReasonMaxCredits is the reason of a 402 for a price that the caller would not pay.
+const ReasonMaxCredits = "max_credits"
+
+// Within refuses what costs more than the most that its caller would pay for it. Nil
+// is any price.
+func Within(what string, price credit.Amount, most *credit.Amount) error {
+	if most == nil || price <= *most {
+		return nil
+	}
+	return &fault.Error{
+		Code: fault.InsufficientCredits, Reason: ReasonMaxCredits,
+		Message: fmt.Sprintf("%s costs %s credits, and maxCredits allows %s.", what, price, *most),
+	}
+}
+
 // ReserveTx keeps back the prices of all wants and counts them as live, or fails
 // with ErrUndecided. The accounts stay locked until tx ends: make it the last that
 // tx does. It returns what each workspace then has under way.

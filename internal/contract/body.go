@@ -22,8 +22,8 @@ type body struct {
 
 // member is what the check needs to know of one property beforehand.
 type member struct {
-	opaque  bool // an object that passes through: only that it is one matters here
-	integer bool
+	opaque bool // an object that passes through: only that it is one matters here
+	number bool
 }
 
 func newBody(compiler *jsonschema.Compiler, pointer string, media *openapi3.MediaType) (*body, error) {
@@ -36,7 +36,7 @@ func newBody(compiler *jsonschema.Compiler, pointer string, media *openapi3.Medi
 		b.known[name] = member{
 			opaque: property.Value.Type.Is("object") && property.Value.AdditionalProperties.Has != nil &&
 				*property.Value.AdditionalProperties.Has && len(property.Value.Properties) == 0,
-			integer: property.Value.Type.Is("integer"),
+			number: property.Value.Type.Is("integer") || property.Value.Type.Is("number"),
 		}
 	}
 	return b, nil
@@ -44,7 +44,7 @@ func newBody(compiler *jsonschema.Compiler, pointer string, media *openapi3.Medi
 
 // CheckBody checks a body, which must be a JSON object that passed the JSON
 // gate, and returns it fit for binding: only members that the contract knows,
-// integers written as such. Unknown members are ignored, or faults with strict.
+// numbers written out. Unknown members are ignored, or faults with strict.
 // All faults come in one INVALID_INPUT.
 func (o *Operation) CheckBody(data []byte, strict bool) ([]byte, error) {
 	var members map[string]json.RawMessage
@@ -104,8 +104,8 @@ func (b *body) bindable(names []string, members map[string]json.RawMessage) []by
 			out.WriteByte(',')
 		}
 		fmt.Fprintf(&out, "%q:", name) // a name of the contract: letters only
-		if b.known[name].integer {
-			out.WriteString(integer(members[name]))
+		if b.known[name].number {
+			out.WriteString(plain(members[name]))
 		} else {
 			out.Write(members[name])
 		}
@@ -114,15 +114,17 @@ func (b *body) bindable(names []string, members map[string]json.RawMessage) []by
 	return out.Bytes()
 }
 
-// integer is a whole number without fraction and exponent: 3.0 and 0.3e1 are
-// integers to JSON Schema, but not to a Go int. The schema has bounded it.
-func integer(raw json.RawMessage) string {
+// plain is a number without exponent, and a whole one without fraction: 3.0 and
+// 0.3e1 are integers to JSON Schema, but not to a Go int. The schema has bounded
+// it, and the gate its decimals.
+func plain(raw json.RawMessage) string {
 	if !bytes.ContainsAny(raw, ".eE") {
 		return string(raw)
 	}
 	value, ok := new(big.Rat).SetString(strings.TrimSpace(string(raw)))
-	if !ok || !value.IsInt() {
+	if !ok {
 		return string(raw)
 	}
-	return value.Num().String()
+	decimals, _ := value.FloatPrec()
+	return value.FloatString(decimals)
 }

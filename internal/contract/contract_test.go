@@ -99,11 +99,11 @@ func TestCheckBodyTellsAllFaultsOfTheEnvelope(t *testing.T) {
 
 func TestCheckBodyReturnsWhatTheContractKnows(t *testing.T) {
 	execute := load(t)["executeComponent"]
-	got, err := execute.CheckBody([]byte(`{"MODULE":"B", "module":"A","input":{"x": 1.0,"<":"&"},"config":{},"attempts":3.0,"waitForMs":1e3,"more":[1]}`), false)
+	got, err := execute.CheckBody([]byte(`{"MODULE":"B", "module":"A","input":{"x": 1.0,"<":"&"},"config":{},"attempts":3.0,"waitForMs":1e3,"maxCredits":25e-6,"more":[1]}`), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"attempts":3,"config":{},"input":{"x": 1.0,"<":"&"},"module":"A","waitForMs":1000}`; string(got) != want {
+	if want := `{"attempts":3,"config":{},"input":{"x": 1.0,"<":"&"},"maxCredits":0.000025,"module":"A","waitForMs":1000}`; string(got) != want {
 		t.Fatalf("got  %s\nwant %s", got, want)
 	}
 	if !json.Valid(got) {

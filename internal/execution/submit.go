@@ -13,9 +13,11 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/crashpoint"
+	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/groupcommit"
 	"github.com/weft-automation/weft/internal/idempotency"
@@ -32,7 +34,8 @@ type SubmitParams struct {
 	Module      string
 	Input       json.RawMessage
 	Config      json.RawMessage
-	Attempts    int // 1..3
+	Attempts    int            // 1..3
+	MaxCredits  *credit.Amount // the highest price that is accepted; nil: any
 	Callback    *CallbackParams
 	Idempotency *idempotency.Key
 	Traceparent string        // W3C, passed on to the callback; may be empty
@@ -166,7 +169,7 @@ func (s *Service) CheckRepeat(ctx context.Context, key idempotency.Key) error {
 	return err
 }
 
-// prepare checks the call and seals what is secret.
+// prepare checks the call and its price and seals what is secret.
 func (s *Service) prepare(a *accept) error {
 	if err := s.modules.Check(a.Module, a.Input, a.Config); err != nil {
 		return err
@@ -177,6 +180,9 @@ func (s *Service) prepare(a *accept) error {
 	}
 	entry, _ := s.modules.Lookup(a.Module)
 	a.price = entry.Price
+	if err := billing.Within(a.Module, a.price, a.MaxCredits); err != nil {
+		return err
+	}
 	a.repeat = entry.RepeatFor(component.Call{ExecutionID: a.id, Input: a.Input, Config: a.Config})
 	if a.call, err = s.keyring.Seal(plain, SealedAt(a.WorkspaceID, a.id)); err != nil {
 		return fmt.Errorf("seal call: %w", err)

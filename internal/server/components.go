@@ -7,8 +7,10 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/telemetry"
@@ -52,6 +54,13 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 		Idempotency: call.idempotency(),
 		Traceparent: telemetry.Traceparent(ctx),
 		WaitFor:     time.Duration(value(body.WaitForMs)) * time.Millisecond,
+	}
+	if body.MaxCredits != nil {
+		most, err := credit.Parse(body.MaxCredits.String())
+		if err != nil {
+			return params, fault.Invalid("/maxCredits", "must have at most 6 decimals")
+		}
+		params.MaxCredits = &most
 	}
 	if err := egress.CheckCallbackHeaders(body.CallbackHeaders); err != nil {
 		return params, err
