@@ -164,6 +164,14 @@ FROM (SELECT c.workspace_id, c.execution_id, c.sealed FROM callbacks c
       WHERE c.sealed IS NOT NULL AND c.execution_id > @after ORDER BY c.execution_id LIMIT @max_rows) AS page
 ORDER BY page.execution_id;
 
+-- name: CallbackListHeaders :many
+-- How the secrets of the oldest and the newest callbacks begin that hold any: there
+-- the key is named.
+SELECT substring(seen.sealed FROM 1 FOR 66)::bytea AS header
+FROM ((SELECT o.sealed FROM callbacks o WHERE o.sealed IS NOT NULL ORDER BY o.execution_id LIMIT @each)
+      UNION ALL
+      (SELECT n.sealed FROM callbacks n WHERE n.sealed IS NOT NULL ORDER BY n.execution_id DESC LIMIT @each)) AS seen;
+
 -- name: CallbackReseal :execrows
 -- Puts secrets that were sealed anew in place of those that were read. A row that
 -- somebody else has locked, or whose secrets are erased, is left alone.

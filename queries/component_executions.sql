@@ -217,6 +217,14 @@ FROM (SELECT e.workspace_id, e.id, e.call FROM component_executions e
       WHERE e.finished_at IS NULL AND e.id > @after ORDER BY e.id LIMIT @max_rows) AS page
 ORDER BY page.id;
 
+-- name: ExecutionListHeaders :many
+-- How the calls of the oldest and the newest live executions begin: there the key
+-- is named.
+SELECT substring(seen.call FROM 1 FOR 66)::bytea AS header
+FROM ((SELECT o.call FROM component_executions o WHERE o.finished_at IS NULL ORDER BY o.id LIMIT @each)
+      UNION ALL
+      (SELECT n.call FROM component_executions n WHERE n.finished_at IS NULL ORDER BY n.id DESC LIMIT @each)) AS seen;
+
 -- name: ExecutionReseal :execrows
 -- Puts calls that were sealed anew in place of those that were read. A row that
 -- somebody else has locked, or that has ended, is left alone: nobody waits.

@@ -221,6 +221,35 @@ func (q *Queries) CallbackListForFreeze(ctx context.Context, db DBTX, arg Callba
 	return items, nil
 }
 
+const callbackListHeaders = `-- name: CallbackListHeaders :many
+SELECT substring(seen.sealed FROM 1 FOR 66)::bytea AS header
+FROM ((SELECT o.sealed FROM callbacks o WHERE o.sealed IS NOT NULL ORDER BY o.execution_id LIMIT $1)
+      UNION ALL
+      (SELECT n.sealed FROM callbacks n WHERE n.sealed IS NOT NULL ORDER BY n.execution_id DESC LIMIT $1)) AS seen
+`
+
+// How the secrets of the oldest and the newest callbacks begin that hold any: there
+// the key is named.
+func (q *Queries) CallbackListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
+	rows, err := db.Query(ctx, callbackListHeaders, each)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := [][]byte{}
+	for rows.Next() {
+		var header []byte
+		if err := rows.Scan(&header); err != nil {
+			return nil, err
+		}
+		items = append(items, header)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const callbackListSealed = `-- name: CallbackListSealed :many
 SELECT page.workspace_id, page.execution_id,
        (CASE WHEN substring(page.sealed FROM 1 FOR octet_length($1::bytea)) <> $1::bytea THEN page.sealed END)::bytea AS stale

@@ -458,6 +458,35 @@ func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListP
 	return items, nil
 }
 
+const executionListHeaders = `-- name: ExecutionListHeaders :many
+SELECT substring(seen.call FROM 1 FOR 66)::bytea AS header
+FROM ((SELECT o.call FROM component_executions o WHERE o.finished_at IS NULL ORDER BY o.id LIMIT $1)
+      UNION ALL
+      (SELECT n.call FROM component_executions n WHERE n.finished_at IS NULL ORDER BY n.id DESC LIMIT $1)) AS seen
+`
+
+// How the calls of the oldest and the newest live executions begin: there the key
+// is named.
+func (q *Queries) ExecutionListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
+	rows, err := db.Query(ctx, executionListHeaders, each)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := [][]byte{}
+	for rows.Next() {
+		var header []byte
+		if err := rows.Scan(&header); err != nil {
+			return nil, err
+		}
+		items = append(items, header)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const executionListOfWorkers = `-- name: ExecutionListOfWorkers :many
 SELECT e.workspace_id, e.id, e.repeat_rule, e.epoch, e.crashes, e.attempt, e.job_id, e.worker_id
 FROM component_executions e

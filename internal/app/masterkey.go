@@ -63,6 +63,15 @@ type KeyFile struct{ path string }
 // KeyFileOf is the key file of a data folder, whether it is there or not.
 func KeyFileOf(dir string) KeyFile { return KeyFile{filepath.Join(dir, masterKeyFile)} }
 
+// Keyring is the ring of the keys in the file.
+func (f KeyFile) Keyring() (*seal.Keyring, error) {
+	keys, err := readMasterKeys(f.path)
+	if err != nil {
+		return nil, err
+	}
+	return keyring(keys[0], strings.Join(keys[1:], ","))
+}
+
 // Renew puts a new key before the present one. A file with several keys is left
 // as it is: a rotation was begun and not ended.
 func (f KeyFile) Renew() (*seal.Keyring, error) {

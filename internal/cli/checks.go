@@ -15,10 +15,12 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/devdb"
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/rotation"
 	"github.com/weft-automation/weft/internal/seal"
 )
 
@@ -104,6 +106,39 @@ func (d *doctorCommand) lookAtPostgres(ctx context.Context, _ *session) []findin
 		return append(all, finding{wrong, err.Error(), "weft migrate (weft dev does it by itself)"})
 	}
 	return append(all, finding{fine, "the schema is this binary's", ""}, lookAtRoles(ctx, dsn))
+}
+
+// lookAtSealed says whether the master keys open what is stored. What keeps it from
+// looking was told by the checks before.
+func (d *doctorCommand) lookAtSealed(ctx context.Context, s *session) []finding {
+	dsn, ring, err := d.DatabaseURL, (*seal.Keyring)(nil), error(nil)
+	cure := "restart serve and work with that key in WEFT_MASTER_KEY, or in WEFT_MASTER_KEYS_OLD"
+	if dsn != "" || s.getenv("WEFT_MASTER_KEY") != "" {
+		ring, err = app.KeyringFromEnv(s.environ)
+	} else {
+		ring, err = app.KeyFileOf(d.DataDir).Keyring()
+		cure = "put that key back into " + filepath.Join(d.DataDir, "master.key") + ", on a line of its own"
+	}
+	if dsn == "" {
+		dsn, _ = devdb.Running(d.privateFolder(), privateDatabase)
+	}
+	if err != nil || dsn == "" {
+		return nil
+	}
+	pool, err := postgres.Open(ctx, dsn, "doctor", postgres.System, 1)
+	if err != nil {
+		return nil
+	}
+	defer pool.Close()
+	keys, err := rotation.Unheld(ctx, pool, ring)
+	switch {
+	case err != nil:
+		return nil
+	case len(keys) > 0:
+		text := fmt.Sprintf("values are sealed under the master key %s, which is not among those given (%s)", strings.Join(keys, ", "), strings.Join(ring.Fingerprints(), ", "))
+		return []finding{{wrong, text, cure}}
+	}
+	return []finding{{fine, "the master key opens what is stored", ""}}
 }
 
 // lookAtRoles tries to become what serve and work become.

@@ -46,6 +46,7 @@ func (d *doctorCommand) checks() []struct {
 		{"master key", d.lookAtMasterKey},
 		{"data folder", d.lookAtDataFolder},
 		{"PostgreSQL", d.lookAtPostgres},
+		{"sealed", d.lookAtSealed},
 		{"ports", d.lookAtPorts},
 		{"service", d.lookAtService},
 		{"clock", d.lookAtClock},

@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"encoding/json"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
@@ -108,10 +111,14 @@ func TestCallProxyAndKeysOnTheRealService(t *testing.T) {
 
 func TestDoctorOnTheRealService(t *testing.T) {
 	environ, baseURL := startWeft(t)
-	key := "WEFT_MASTER_KEY=5tM3cJtqCxq1yKq2n0Hn1cP0D6bV4o8oUu0cVw7wQ2A="
+	own, err := os.ReadFile(filepath.Join(filepath.Dir(strings.TrimPrefix(environ[0], "WEFT_CREDENTIALS=")), "master.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := "WEFT_MASTER_KEY=" + strings.TrimSpace(string(own))
 	address := strings.TrimPrefix(baseURL, "http://")
 	got := doctor(t, append(environ, key), "--addr="+address, "--ops-addr=127.0.0.1:0")
-	for _, want := range []string{"is served by a Weft", "ready at", "accepted: workspace", "agrees with"} {
+	for _, want := range []string{"is served by a Weft", "ready at", "accepted: workspace", "agrees with", "opens what is stored"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("it does not say %q", want)
 		}
@@ -119,4 +126,18 @@ func TestDoctorOnTheRealService(t *testing.T) {
 	if got.code != 0 {
 		t.Error(got.stdout, got.stderr)
 	}
+	// A callback whose secrets are under a key that is gone.
+	run(t, environ, "", "call", "RANDOM_UUID").check(t, 0, "", "COMPLETED")
+	conn, err := pgx.Connect(t.Context(), strings.TrimPrefix(environ[1], "DATABASE_URL="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), `INSERT INTO callbacks (workspace_id, execution_id, url, sealed, signed, created_at)
+		SELECT workspace_id, id, 'https://a.example', '\x010432303235ff'::bytea, true, now() FROM component_executions LIMIT 1`); err != nil {
+		t.Fatal(err)
+	}
+	got = doctor(t, append(environ, key), "--addr="+address, "--ops-addr=127.0.0.1:0")
+	got.check(t, 1, "values are sealed under the master key 2025,", "must be put right")
+	got.check(t, 1, "WEFT_MASTER_KEYS_OLD", "")
 }

@@ -229,6 +229,30 @@ func TestTheOldestParkedAreFoundByTheirOwnIndex(t *testing.T) {
 	}
 }
 
+// TestTheKeysOfSealedValuesAreFoundByTheirIndexes: however many rows hold none.
+func TestTheKeysOfSealedValuesAreFoundByTheirIndexes(t *testing.T) {
+	b := open(t)
+	for n := range 3 {
+		b.fill(t, b.week.AddDate(0, 0, -7*n), 1000, 10)
+	}
+	walks := map[string]func(r *recorder){
+		"component_executions": func(r *recorder) { _, _ = db.New().ExecutionListHeaders(t.Context(), r, 5) },
+		"callbacks":            func(r *recorder) { _, _ = db.New().CallbackListHeaders(t.Context(), r, 5) },
+	}
+	for table, run := range walks {
+		b.exec(t, "ANALYZE "+table)
+		for _, generic := range []bool{true, false} {
+			var r recorder
+			run(&r)
+			for _, scan := range b.explain(t, &r, generic) {
+				if strings.Contains(scan, "Seq Scan") || strings.HasSuffix(scan, "_pkey") {
+					t.Errorf("generic %v: scans %s", generic, scan)
+				}
+			}
+		}
+	}
+}
+
 // TestUpkeepPassesWhatIsParked: what upkeep asks every few seconds costs what is
 // under way, however much is parked.
 func TestUpkeepPassesWhatIsParked(t *testing.T) {

@@ -269,6 +269,45 @@ func TestMT07WhatNoKeyOpensIsNamedAndLeftAlone(t *testing.T) {
 	r.readable(t, ring(t, old))
 }
 
+func TestAMasterKeyThatOpensNothingIsNoticed(t *testing.T) {
+	dsn := pgtest.DSN(t)
+	pool := open(t, dsn)
+	old, fresh := key("2025", 1), key("2026", 2)
+	start := func(keys *seal.Keyring) string {
+		t.Helper()
+		var log bytes.Buffer
+		holder, err := rotation.Hold(t.Context(), dsn, keys, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		holder.Run(ended)
+		return log.String()
+	}
+	const warning = "SEALED UNDER A MASTER KEY THAT THIS PROCESS DOES NOT HAVE"
+	if log := start(ring(t, fresh)); strings.Contains(log, warning) {
+		t.Errorf("with nothing sealed: %s", log)
+	}
+	fill(t, pool, ring(t, old), 1)
+	fill(t, pool, ring(t, fresh), 500)
+	if log := start(ring(t, fresh)); !strings.Contains(log, warning) || !strings.Contains(log, "needed=[2025]") {
+		t.Errorf("without the old key: %s", log)
+	}
+	if log := start(ring(t, fresh, old)); strings.Contains(log, warning) {
+		t.Errorf("with both keys: %s", log)
+	}
+	if log := start(ring(t, old)); !strings.Contains(log, "needed=[2026]") {
+		t.Errorf("without the new key: %s", log)
+	}
+	if _, err := pool.Exec(t.Context(), "DROP TABLE callbacks CASCADE"); err != nil {
+		t.Fatal(err)
+	}
+	if log := start(ring(t, fresh)); !strings.Contains(log, "could not be looked at") {
+		t.Errorf("without the table: %s", log)
+	}
+}
+
 func TestProcessesShowTheirKeys(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	pool := pgtest.DB(t)

@@ -2,6 +2,8 @@ package rotation
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -32,6 +34,30 @@ type page struct {
 var tables = []table{
 	{name: "component_executions", place: execution.SealedAt, page: pageOfExecutions, replace: replaceCalls},
 	{name: "callbacks", place: callback.SealedAt, page: pageOfCallbacks, replace: replaceSecrets},
+}
+
+// looked is how many of the oldest and of the newest values of a table are enough to
+// tell which keys are needed.
+const looked = 200
+
+// Unheld are the ids of the keys that stored values are sealed under and the ring
+// does not hold, as far as the oldest and the newest values show.
+func Unheld(ctx context.Context, conn postgres.DB, ring *seal.Keyring) ([]string, error) {
+	calls, err := db.New().ExecutionListHeaders(ctx, conn, looked)
+	if err != nil {
+		return nil, fmt.Errorf("look at sealed values: %w", err)
+	}
+	secrets, err := db.New().CallbackListHeaders(ctx, conn, looked)
+	if err != nil {
+		return nil, fmt.Errorf("look at sealed values: %w", err)
+	}
+	var unheld []string
+	for _, header := range slices.Concat(calls, secrets) {
+		if id, ok := seal.KeyID(header); ok && !ring.Holds(header) && !slices.Contains(unheld, id) {
+			unheld = append(unheld, id)
+		}
+	}
+	return unheld, nil
 }
 
 func pageOfExecutions(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {

@@ -121,7 +121,22 @@ func Hold(ctx context.Context, dsn string, ring *seal.Keyring, log *slog.Logger)
 			break
 		}
 	}
+	h.lookAtValues(ctx)
 	return h, nil
+}
+
+// lookAtValues warns of what this process cannot open. Whatever keeps it from
+// looking keeps nothing from starting.
+func (h *Holder) lookAtValues(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, beatWithin)
+	defer cancel()
+	switch keys, err := Unheld(ctx, h.conn, h.ring); {
+	case err != nil:
+		h.log.Warn("the keys of the sealed values could not be looked at", "error", err)
+	case len(keys) > 0:
+		h.log.Warn("VALUES ARE SEALED UNDER A MASTER KEY THAT THIS PROCESS DOES NOT HAVE: executions and callbacks that hold them wait for a process that does. Give that key to all as WEFT_MASTER_KEY, or as one of WEFT_MASTER_KEYS_OLD",
+			"needed", keys, "held", h.ring.Fingerprints())
+	}
 }
 
 func (h *Holder) connect(ctx context.Context) error {
