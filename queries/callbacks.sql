@@ -33,7 +33,7 @@ WHERE c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id AND c.
 -- What the deliveries under way need, for those that are still to be made. wait
 -- is the time until the next attempt is due; negative when it is. Naming QUEUED
 -- would make the planner walk the index of queued callbacks instead of the key.
-SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.job_id, e.traceparent,
+SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.job_id, c.due_at, e.traceparent,
        (COALESCE(c.due_at, now()) - now())::interval AS wait
 FROM callbacks c
 JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@execution_ids::uuid[]) AS execution_id) AS i

@@ -491,7 +491,8 @@ type CallbackAttemptPage struct {
 // CallbackError Why an attempt to deliver a callback failed. It never holds anything that the receiver said.
 type CallbackError struct {
 	// Class The kind of failure: `dns`, `refused`, `reset`, `unreachable`, `timeout`, `tls`, `redirect`,
-	// `blocked_address`, `too_large`, `status` or `connection`.
+	// `blocked_address`, `too_large`, `status` or `connection`; `secrets` when Weft could not open the stored
+	// secret or header values: nothing was sent then, and nothing is until a replay.
 	//
 	//
 	// Examples: status

@@ -344,7 +344,7 @@ func (q *Queries) CallbackListStranded(ctx context.Context, db DBTX, arg Callbac
 }
 
 const callbackLoadMany = `-- name: CallbackLoadMany :many
-SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.job_id, e.traceparent,
+SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.job_id, c.due_at, e.traceparent,
        (COALESCE(c.due_at, now()) - now())::interval AS wait
 FROM callbacks c
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS execution_id) AS i
@@ -366,6 +366,7 @@ type CallbackLoadManyRow struct {
 	Body        []byte
 	Tries       int32
 	JobID       *int64
+	DueAt       *time.Time
 	Traceparent *string
 	Wait        time.Duration
 }
@@ -390,6 +391,7 @@ func (q *Queries) CallbackLoadMany(ctx context.Context, db DBTX, arg CallbackLoa
 			&i.Body,
 			&i.Tries,
 			&i.JobID,
+			&i.DueAt,
 			&i.Traceparent,
 			&i.Wait,
 		); err != nil {

@@ -72,6 +72,8 @@ type Deliverer struct {
 
 	mu    sync.Mutex
 	under map[uuid.UUID]struct{} // executions whose callback is being delivered here
+
+	lacking time.Time // when it was last logged that a master key is missing
 }
 
 // delivery is one callback that is due.
@@ -82,6 +84,7 @@ type delivery struct {
 	sealed      []byte
 	body        []byte
 	tries       int
+	overdue     time.Duration // since the attempt was due
 	traceparent string
 	held        bool // the queue's worker holds the job
 }
@@ -138,7 +141,7 @@ func (d *Deliverer) deliver(ctx context.Context, c delivery) (again time.Duratio
 		return d.attempt(ctx, c)
 	}()
 	if v.kept {
-		c.tries, c.held = c.tries+1, false
+		c.tries, c.overdue, c.held = c.tries+1, 0, false
 		go d.deliverHere(c, v.again)
 		return 0, nil
 	}
@@ -152,9 +155,14 @@ type verdict struct {
 }
 
 func (d *Deliverer) attempt(ctx context.Context, c delivery) (verdict, error) {
+	if again, yes := d.lacks(ctx, c); yes {
+		return verdict{again: again}, nil
+	}
 	secrets, err := unseal(d.Keyring, c.WorkspaceID, c.ExecutionID, c.sealed)
 	if err != nil {
-		return verdict{}, err
+		d.Log.ErrorContext(ctx, "the stored secrets of a callback cannot be opened",
+			"workspace_id", c.WorkspaceID, "execution_id", c.ExecutionID, "error", err)
+		return d.settle(ctx, c, outcome{begun: time.Now(), class: classSecrets})
 	}
 	leave, again := d.enter(ctx, c)
 	if leave == nil {

@@ -33,7 +33,7 @@ func DefaultSchedule() []time.Duration {
 // (Retry-After, or the rest it needs after a 429 or a timeout) is granted
 // between once and twice the planned delay.
 func next(schedule []time.Duration, attempts int, out outcome, random float64) (time.Duration, bool) {
-	if out.delivered() || out.status == http.StatusGone || attempts >= len(schedule) {
+	if out.delivered() || out.status == http.StatusGone || out.class == classSecrets || attempts >= len(schedule) {
 		return 0, false
 	}
 	planned := schedule[attempts]

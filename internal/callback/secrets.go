@@ -1,8 +1,11 @@
 package callback
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -39,10 +42,44 @@ func unseal(keyring *seal.Keyring, workspaceID, executionID uuid.UUID, sealed []
 	if err != nil {
 		return s, fmt.Errorf("open callback secrets: %w", err)
 	}
-	if err := json.Unmarshal(plain, &s); err != nil {
-		return s, fmt.Errorf("decode callback secrets: %w", err)
+	if json.Unmarshal(plain, &s) != nil {
+		return s, errors.New("decode callback secrets") // what is wrong may show some of them
 	}
 	return s, nil
+}
+
+// classSecrets is the class of an attempt that sent nothing, because the stored
+// secrets do not open under the very key that they name: they never will.
+const classSecrets = "secrets"
+
+const (
+	// keyPatience is how long a delivery goes on being left to processes that may
+	// hold the key of its secrets: longer than a roll-out or a rotation of keys
+	// ought to take.
+	keyPatience = 24 * time.Hour
+
+	minKeyPause = 5 * time.Second
+	maxKeyPause = time.Minute
+	keyLogEvery = time.Minute
+)
+
+// lacks reports whether a delivery has to wait for a process that holds the key
+// of its secrets, and for how long.
+func (d *Deliverer) lacks(ctx context.Context, c delivery) (again time.Duration, yes bool) {
+	if c.sealed == nil || d.Keyring.Holds(c.sealed) || c.overdue >= keyPatience {
+		return 0, false
+	}
+	d.mu.Lock()
+	tell := time.Since(d.lacking) >= keyLogEvery
+	if tell {
+		d.lacking = time.Now()
+	}
+	d.mu.Unlock()
+	if tell {
+		d.Log.WarnContext(ctx, "callbacks are sealed under a master key that this process does not have",
+			"workspace_id", c.WorkspaceID, "execution_id", c.ExecutionID)
+	}
+	return min(max(c.overdue, minKeyPause), maxKeyPause), true
 }
 
 // SealedAt names the place of the sealed secrets of one execution's callback.

@@ -40,7 +40,7 @@ type outcome struct {
 	begun      time.Time
 	took       time.Duration
 	status     int    // 0: there was no answer
-	class      string // of egress.Classes; "" when delivered
+	class      string // of egress.Classes, or classSecrets; "" when delivered
 	retryAfter time.Duration
 }
 

@@ -33,11 +33,12 @@ var failures = map[string]string{
 	"blocked_address": "The callback URL leads to an address that is not allowed.",
 	"too_large":       "The receiver's answer was too large.",
 	"connection":      "The exchange with the receiver failed.",
+	"secrets":         "The stored secrets cannot be opened: nothing was sent.",
 }
 
 // CallbackError encodes the error of an attempt by its class (of
-// egress.Classes) and the status answered, 0 for none. A delivery ("") has none:
-// nil.
+// egress.Classes, or "secrets") and the status answered, 0 for none. A delivery
+// ("") has none: nil.
 func CallbackError(class string, httpStatus int) (json.RawMessage, error) {
 	if class == "" {
 		return nil, nil
