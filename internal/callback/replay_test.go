@@ -174,3 +174,42 @@ func TestAttemptsArePagedNewestFirst(t *testing.T) {
 		}
 	}
 }
+
+// A forced replay finds nothing to hasten while an attempt is under way: it
+// changes nothing, and the audit log says nothing.
+func TestAForcedReplayThatChangesNothingIsNoEvent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, options{settings: Settings{Schedule: []time.Duration{0, time.Hour}}})
+	r := b.receiver(t, always(500))
+	f := b.submit(t, wish{url: r.url})
+	b.await(t, 1)
+	before := b.row(t, f)
+	state := func(job string) {
+		t.Helper()
+		if _, err := b.pool.Exec(t.Context(), "UPDATE river.river_job SET state = $1 WHERE id = $2", job, *before.JobID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events := func() (n int) {
+		t.Helper()
+		if err := b.pool.QueryRow(t.Context(), "SELECT count(*) FROM audit_events WHERE action = 'callback.replayed'").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	state("running")
+	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	if row := b.row(t, f); *row.DueAt != *before.DueAt || events() != 0 {
+		t.Errorf("due %v, then %v, with %d events", before.DueAt, row.DueAt, events())
+	}
+	state("scheduled")
+	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, 1)
+	if n := events(); n != 1 {
+		t.Errorf("%d events of a replay that hastened", n)
+	}
+}

@@ -103,24 +103,31 @@ func (s *Service) replayTx(ctx context.Context, tx pgx.Tx, workspaceID, executio
 	if todo, err := replayable(c, force); !todo || err != nil {
 		return err
 	}
-	err = audit.RecordTx(ctx, tx, audit.Event{
-		WorkspaceID: workspaceID, Action: "callback.replayed", SubjectKind: "execution", SubjectID: executionID.String(),
-		Details: map[string]any{"force": force},
-	})
-	if err != nil {
-		return err
-	}
 	if c.State == stateQueued {
-		_, err := q.CallbackHasten(ctx, tx, db.CallbackHastenParams{
+		hastened, err := q.CallbackHasten(ctx, tx, db.CallbackHastenParams{
 			WorkspaceID: workspaceID, ExecutionID: executionID, JobID: *c.JobID,
 		})
-		return err
+		if err != nil || hastened == 0 {
+			return err // an attempt is under way: nothing is to be hastened, and nothing was done
+		}
+		return replayedTx(ctx, tx, workspaceID, executionID, force)
 	}
 	ids, err := enqueueManyTx(ctx, tx, s.jobs, []Args{{WorkspaceID: workspaceID, ExecutionID: executionID}}, time.Time{})
 	if err != nil {
 		return err
 	}
-	return q.CallbackReplay(ctx, tx, db.CallbackReplayParams{WorkspaceID: workspaceID, ExecutionID: executionID, JobID: &ids[0]})
+	err = q.CallbackReplay(ctx, tx, db.CallbackReplayParams{WorkspaceID: workspaceID, ExecutionID: executionID, JobID: &ids[0]})
+	if err != nil {
+		return err
+	}
+	return replayedTx(ctx, tx, workspaceID, executionID, force)
+}
+
+func replayedTx(ctx context.Context, tx pgx.Tx, workspaceID, executionID uuid.UUID, force bool) error {
+	return audit.RecordTx(ctx, tx, audit.Event{
+		WorkspaceID: workspaceID, Action: "callback.replayed", SubjectKind: "execution", SubjectID: executionID.String(),
+		Details: map[string]any{"force": force},
+	})
 }
 
 // missing tells an execution without a callback from one that does not exist.
