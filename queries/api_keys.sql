@@ -23,10 +23,11 @@ FROM api_keys WHERE workspace_id = @workspace_id AND id = @id FOR UPDATE;
 UPDATE api_keys SET revoked_at = COALESCE(revoked_at, now()) WHERE workspace_id = @workspace_id AND id = @id
 RETURNING id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by;
 
--- name: APIKeyReplace :exec
+-- name: APIKeyReplace :one
 -- The key ends in a while, beside its successor.
 UPDATE api_keys SET replaced_by = @replaced_by, expires_at = now() + @overlap::interval
-WHERE workspace_id = @workspace_id AND id = @id;
+WHERE workspace_id = @workspace_id AND id = @id
+RETURNING expires_at;
 
 -- name: APIKeyListOver :many
 -- Of the given keys those that are revoked or have expired.

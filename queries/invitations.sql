@@ -39,8 +39,9 @@ RETURNING revoked_at;
 
 -- name: InvitationFind :one
 -- The open invitation that a token stands for, whatever the workspace.
-SELECT workspace_id, id, email, role, invited_by FROM invitations
-WHERE token_hash = @token_hash AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now();
+SELECT i.workspace_id, i.id, i.email, i.role, i.expires_at, i.invited_by, w.name AS workspace_name, u.email AS by_email, u.name AS by_name
+FROM invitations i JOIN workspaces w ON w.id = i.workspace_id LEFT JOIN users u ON u.id = i.invited_by
+WHERE i.token_hash = @token_hash AND i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > now();
 
 -- name: InvitationAccept :execrows
 -- Once: whoever comes second changes nothing.

@@ -189,9 +189,10 @@ func (q *Queries) APIKeyListOver(ctx context.Context, db DBTX, ids []uuid.UUID) 
 	return items, nil
 }
 
-const aPIKeyReplace = `-- name: APIKeyReplace :exec
+const aPIKeyReplace = `-- name: APIKeyReplace :one
 UPDATE api_keys SET replaced_by = $1, expires_at = now() + $2::interval
 WHERE workspace_id = $3 AND id = $4
+RETURNING expires_at
 `
 
 type APIKeyReplaceParams struct {
@@ -202,14 +203,16 @@ type APIKeyReplaceParams struct {
 }
 
 // The key ends in a while, beside its successor.
-func (q *Queries) APIKeyReplace(ctx context.Context, db DBTX, arg APIKeyReplaceParams) error {
-	_, err := db.Exec(ctx, aPIKeyReplace,
+func (q *Queries) APIKeyReplace(ctx context.Context, db DBTX, arg APIKeyReplaceParams) (*time.Time, error) {
+	row := db.QueryRow(ctx, aPIKeyReplace,
 		arg.ReplacedBy,
 		arg.Overlap,
 		arg.WorkspaceID,
 		arg.ID,
 	)
-	return err
+	var expires_at *time.Time
+	err := row.Scan(&expires_at)
+	return expires_at, err
 }
 
 const aPIKeyRevoke = `-- name: APIKeyRevoke :one

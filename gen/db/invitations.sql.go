@@ -32,16 +32,21 @@ func (q *Queries) InvitationAccept(ctx context.Context, db DBTX, arg InvitationA
 }
 
 const invitationFind = `-- name: InvitationFind :one
-SELECT workspace_id, id, email, role, invited_by FROM invitations
-WHERE token_hash = $1 AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now()
+SELECT i.workspace_id, i.id, i.email, i.role, i.expires_at, i.invited_by, w.name AS workspace_name, u.email AS by_email, u.name AS by_name
+FROM invitations i JOIN workspaces w ON w.id = i.workspace_id LEFT JOIN users u ON u.id = i.invited_by
+WHERE i.token_hash = $1 AND i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > now()
 `
 
 type InvitationFindRow struct {
-	WorkspaceID uuid.UUID
-	ID          uuid.UUID
-	Email       string
-	Role        string
-	InvitedBy   *uuid.UUID
+	WorkspaceID   uuid.UUID
+	ID            uuid.UUID
+	Email         string
+	Role          string
+	ExpiresAt     time.Time
+	InvitedBy     *uuid.UUID
+	WorkspaceName string
+	ByEmail       *string
+	ByName        *string
 }
 
 // The open invitation that a token stands for, whatever the workspace.
@@ -53,7 +58,11 @@ func (q *Queries) InvitationFind(ctx context.Context, db DBTX, tokenHash []byte)
 		&i.ID,
 		&i.Email,
 		&i.Role,
+		&i.ExpiresAt,
 		&i.InvitedBy,
+		&i.WorkspaceName,
+		&i.ByEmail,
+		&i.ByName,
 	)
 	return i, err
 }

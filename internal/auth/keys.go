@@ -41,6 +41,7 @@ func NewKeys(db postgres.DB) *Keys { return &Keys{db: db} }
 
 // CreateParams says what key to make. No workflows means all of the workspace's.
 type CreateParams struct {
+	ID                 uuid.UUID // of the key, so that a repeat is known as one; zero makes it
 	WorkspaceID        uuid.UUID
 	Label              string
 	AllowedWorkflowIDs []uuid.UUID
@@ -57,6 +58,13 @@ type Created struct {
 	Label              string
 	AllowedWorkflowIDs []uuid.UUID
 	CreatedAt          time.Time
+	Replaces           *Replaced // nil for a key that is no other's successor
+}
+
+// Replaced is a key that goes on beside its successor until it ends.
+type Replaced struct {
+	Hint   string
+	EndsAt time.Time
 }
 
 // LogValue keeps the secrets out of logs.
@@ -66,7 +74,8 @@ func (c Created) LogValue() slog.Value { return slog.StringValue(c.KeyID.String(
 func (c Created) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "API key %s", c.KeyID) }
 
 // Create makes a key: its text and an Ed25519 pair, of which only the SHA-256
-// and the public half are stored. A bad label or list is INVALID_INPUT.
+// and the public half are stored. A bad label or list is INVALID_INPUT, an
+// ID that a key has already is CONFLICT.
 func (k *Keys) Create(ctx context.Context, p CreateParams) (Created, error) {
 	if err := p.check(); err != nil {
 		return Created{}, err
@@ -89,9 +98,11 @@ func tell(ctx context.Context, tx pgx.Tx, workspaceID, keyID uuid.UUID, what str
 }
 
 func insert(ctx context.Context, conn postgres.DB, p CreateParams) (Created, error) {
-	keyID, err := uuid.NewV7()
-	if err != nil {
-		return Created{}, fmt.Errorf("make key id: %w", err)
+	keyID, err := p.ID, error(nil)
+	if keyID == uuid.Nil {
+		if keyID, err = uuid.NewV7(); err != nil {
+			return Created{}, fmt.Errorf("make key id: %w", err)
+		}
 	}
 	public, pkcs8, err := signature.GenerateKey()
 	if err != nil {
@@ -110,7 +121,10 @@ func insert(ctx context.Context, conn postgres.DB, p CreateParams) (Created, err
 		AllowedWorkflowIds: workflows,
 		CreatedBy:          p.CreatedBy,
 	})
-	if err != nil {
+	switch {
+	case postgres.Taken(err):
+		return Created{}, alreadyMade()
+	case err != nil:
 		return Created{}, fmt.Errorf("insert API key: %w", err)
 	}
 	return Created{
@@ -185,6 +199,14 @@ func record(row db.APIKeyRevokeRow) api.APIKey {
 }
 
 func noKey() error { return fault.New(fault.NotFound, "There is no API key with this id.") }
+
+// alreadyMade is for who asks for the same key again.
+func alreadyMade() error {
+	return &fault.Error{
+		Code: fault.Conflict, Reason: "already_made",
+		Message: "This was done already: the key was made, and shown that once. If nobody kept it, revoke it and make another.",
+	}
+}
 
 // Revoke ends a key for good; again is the same. It is refused everywhere within
 // a second, and its streams end within five. An unknown key is NOT_FOUND.

@@ -16,6 +16,7 @@ import (
 // RotateParams says which key to rotate, how long it goes on beside its successor,
 // and who does it.
 type RotateParams struct {
+	ID                 uuid.UUID // of the successor, so that a repeat is known as one; zero makes it
 	WorkspaceID, KeyID uuid.UUID
 	Overlap            time.Duration
 	By                 *uuid.UUID
@@ -23,7 +24,7 @@ type RotateParams struct {
 
 // Rotate makes a key with the label and the workflows of another, which ends after
 // the overlap. NOT_FOUND for an unknown key, CONFLICT for one that has ended or
-// was rotated before.
+// was rotated before, this same rotation among them.
 func (k *Keys) Rotate(ctx context.Context, p RotateParams) (made Created, err error) {
 	err = pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) error {
 		old, err := queries.APIKeyGetForUpdate(ctx, tx, db.APIKeyGetForUpdateParams{WorkspaceID: p.WorkspaceID, ID: p.KeyID})
@@ -32,6 +33,8 @@ func (k *Keys) Rotate(ctx context.Context, p RotateParams) (made Created, err er
 			return noKey()
 		case err != nil:
 			return fmt.Errorf("read API key: %w", err)
+		case p.ID != uuid.Nil && old.ReplacedBy != nil && *old.ReplacedBy == p.ID:
+			return alreadyMade()
 		case !old.Active:
 			return &fault.Error{
 				Code: fault.Conflict, Reason: "key_not_active",
@@ -39,16 +42,19 @@ func (k *Keys) Rotate(ctx context.Context, p RotateParams) (made Created, err er
 			}
 		}
 		made, err = insert(ctx, tx, CreateParams{
-			WorkspaceID: p.WorkspaceID, Label: old.Label, AllowedWorkflowIDs: old.AllowedWorkflowIds, CreatedBy: p.By,
+			ID: p.ID, WorkspaceID: p.WorkspaceID, Label: old.Label, AllowedWorkflowIDs: old.AllowedWorkflowIds, CreatedBy: p.By,
 		})
 		if err != nil {
 			return err
 		}
-		err = queries.APIKeyReplace(ctx, tx, db.APIKeyReplaceParams{
+		ends, err := queries.APIKeyReplace(ctx, tx, db.APIKeyReplaceParams{
 			WorkspaceID: p.WorkspaceID, ID: p.KeyID, ReplacedBy: &made.KeyID, Overlap: p.Overlap,
 		})
 		if err != nil {
 			return fmt.Errorf("end API key: %w", err)
+		}
+		if ends != nil {
+			made.Replaces = &Replaced{Hint: old.KeyHint, EndsAt: *ends}
 		}
 		return tell(ctx, tx, p.WorkspaceID, p.KeyID, "rotated", map[string]any{
 			"label": old.Label, "replacedBy": made.KeyID, "overlapSeconds": int64(p.Overlap / time.Second),

@@ -75,3 +75,27 @@ func reasonOf(err error) string {
 	}
 	return ""
 }
+
+func TestAKeyThatIsAskedForAgainIsMadeOnce(t *testing.T) {
+	b := setup(t, auth.Options{})
+	id := uuid.Must(uuid.NewV7())
+	p := auth.CreateParams{ID: id, WorkspaceID: b.workspace, Label: "x"}
+	made, err := b.keys.Create(t.Context(), p)
+	if err != nil || made.KeyID != id {
+		t.Fatalf("%v, %v", made, err)
+	}
+	if _, err := b.keys.Create(t.Context(), p); reasonOf(err) != "already_made" {
+		t.Errorf("again: %v", err)
+	}
+	rotation := auth.RotateParams{ID: uuid.Must(uuid.NewV7()), WorkspaceID: b.workspace, KeyID: id, Overlap: time.Hour}
+	next, err := b.keys.Rotate(t.Context(), rotation)
+	if err != nil || next.KeyID != rotation.ID || next.Replaces == nil || time.Until(next.Replaces.EndsAt) < 50*time.Minute {
+		t.Fatalf("%v, %v", next, err)
+	}
+	if _, err := b.keys.Rotate(t.Context(), rotation); reasonOf(err) != "already_made" {
+		t.Errorf("again: %v", err)
+	}
+	if keys, err := b.keys.List(t.Context(), b.workspace); err != nil || len(keys) != 3 { // with that of the setup
+		t.Errorf("%d keys, %v", len(keys), err)
+	}
+}

@@ -43,18 +43,24 @@ func (i Invited) String() string { return "invitation " + i.ID.String() }
 // that is still open. FORBIDDEN when an owner is invited, or was, and the actor is
 // none; CONFLICT for who is a member already.
 func (s *Service) Invite(ctx context.Context, actor Member, email string, role Role) (Invited, error) {
-	given := address(email)
-	if given == "" {
-		return Invited{}, fault.Invalid("/email", "this is not an e-mail address")
-	}
 	id, err := newID()
 	if err != nil {
 		return Invited{}, err
 	}
+	return s.InviteAs(ctx, actor, id, email, role)
+}
+
+// InviteAs is Invite with the id of the invitation, so that a repeat is known as
+// one: CONFLICT, and what was made stays as it is.
+func (s *Service) InviteAs(ctx context.Context, actor Member, id uuid.UUID, email string, role Role) (Invited, error) {
+	given := address(email)
+	if given == "" {
+		return Invited{}, fault.Invalid("/email", "this is not an e-mail address")
+	}
 	token, hash := newToken()
 	by := actor.wire()
 	made := Invited{Token: token, Invitation: api.Invitation{ID: id, Email: given, Role: api.Role(role), InvitedBy: &by}}
-	err = pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
 		has, err := hold(ctx, tx, actor.WorkspaceID, actor.ID)
 		if err != nil {
 			return err
@@ -78,7 +84,10 @@ func (s *Service) Invite(ctx context.Context, actor Member, email string, role R
 		row, err := queries.InvitationInsert(ctx, tx, db.InvitationInsertParams{
 			WorkspaceID: actor.WorkspaceID, ID: id, Email: given, Role: string(role), TokenHash: hash, InvitedBy: &actor.ID, Life: InvitationLife,
 		})
-		if err != nil {
+		switch {
+		case postgres.Taken(err):
+			return conflict("already_made", "This was done already: the link was made, and shown that once. If nobody kept it, revoke the invitation and make another.")
+		case err != nil:
 			return fmt.Errorf("insert invitation: %w", err)
 		}
 		made.CreatedAt, made.ExpiresAt = timestamp.Of(row.CreatedAt), timestamp.Of(row.ExpiresAt)
@@ -226,6 +235,31 @@ func noInvitation() error {
 	return fault.New(fault.NotFound, "This invitation does not exist, was used, or is over. Ask for a new one.")
 }
 
+// Offer is what an invitation offers, and to whom.
+type Offer struct {
+	WorkspaceID      uuid.UUID
+	Workspace, Email string
+	Role             Role
+	By               api.User
+	ExpiresAt        timestamp.Time
+}
+
+// Offered is what the token of an invitation stands for, for who holds it. NOT_FOUND
+// for a token that is not, or no more; too many of them are RATE_LIMITED.
+func (s *Service) Offered(ctx context.Context, token string, from netip.Addr) (Offer, error) {
+	row, err := s.findInvitation(ctx, token, from)
+	if err != nil {
+		return Offer{}, err
+	}
+	if row.InvitedBy == nil || row.ByEmail == nil || row.ByName == nil {
+		return Offer{}, noInvitation()
+	}
+	return Offer{
+		WorkspaceID: row.WorkspaceID, Workspace: row.WorkspaceName, Email: row.Email, Role: Role(row.Role), ExpiresAt: timestamp.Of(row.ExpiresAt),
+		By: api.User{ID: *row.InvitedBy, Email: *row.ByEmail, Name: *row.ByName},
+	}, nil
+}
+
 // Accept makes a member of who holds the token of an invitation, and signs them
 // in. Without an account they get one; with one the password must be its own. Who is
 // a member already keeps the role. INVALID_INPUT for a bad name or password, the
@@ -238,7 +272,7 @@ func (s *Service) Accept(ctx context.Context, a Acceptance) (Session, error) {
 	if err := checkPassword(a.Password); err != nil {
 		return Session{}, err
 	}
-	invited, err := s.findInvitation(ctx, a)
+	invited, err := s.findInvitation(ctx, a.Token, a.Client)
 	if err != nil {
 		return Session{}, err
 	}
@@ -270,12 +304,12 @@ func (s *Service) Accept(ctx context.Context, a Acceptance) (Session, error) {
 
 // findInvitation finds what a token stands for. Guessing is limited like signing
 // in.
-func (s *Service) findInvitation(ctx context.Context, a Acceptance) (db.InvitationFindRow, error) {
-	client := attempt.Subscriber(a.Client)
+func (s *Service) findInvitation(ctx context.Context, token string, from netip.Addr) (db.InvitationFindRow, error) {
+	client := attempt.Subscriber(from)
 	if wait := s.addresses.Wait(client); wait > 0 {
 		return db.InvitationFindRow{}, tooMany("sign_in_attempts", "Too many attempts to sign in. Wait and try again.", wait)
 	}
-	invited, err := queries.InvitationFind(ctx, s.system, hashOf(a.Token))
+	invited, err := queries.InvitationFind(ctx, s.system, hashOf(token))
 	if postgres.NotFound(err) {
 		s.addresses.Count(client)
 		return invited, noInvitation()

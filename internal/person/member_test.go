@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/person"
 )
@@ -143,4 +144,28 @@ func TestMT02MembersAreSeenWithinTheScopeOnly(t *testing.T) {
 	if page, err := b.Members(b.scope(t), b.workspace, person.Page{Limit: 10}); err != nil || len(page.Data) != 1 {
 		t.Errorf("with it: %d members, %v", len(page.Data), err)
 	}
+}
+
+func TestAnInvitationThatIsMadeAgainStaysAsItIs(t *testing.T) {
+	b := setup(t)
+	ctx, id := b.scope(t), uuid.Must(uuid.NewV7())
+	made, err := b.InviteAs(ctx, b.owner, id, "ada@example.org", person.Editor)
+	if err != nil || made.ID != id {
+		t.Fatalf("%v, %v", made, err)
+	}
+	_, err = b.InviteAs(ctx, b.owner, id, "ada@example.org", person.Editor)
+	refused(t, "again", err, fault.Conflict, "already_made")
+	offer, err := b.Offered(t.Context(), made.Token, home)
+	if err != nil || offer.Workspace != "Acme" || offer.Email != "ada@example.org" || offer.Role != person.Editor || offer.By != (api.User{ID: b.owner.ID, Email: b.owner.Email, Name: b.owner.Name}) {
+		t.Errorf("%+v, %v", offer, err)
+	}
+	if _, err := b.Disinvite(ctx, b.owner, id); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 { // as many mistakes as a person makes
+		_, err = b.Offered(t.Context(), made.Token, home)
+		refused(t, "what is over", err, fault.NotFound, "")
+	}
+	_, err = b.Offered(t.Context(), made.Token, home)
+	refused(t, "too many", err, fault.RateLimited, "sign_in_attempts")
 }

@@ -14,7 +14,10 @@ import (
 // NotFound reports whether a query that must return a row returned none.
 func NotFound(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
-// Raised reports whether a statement raised this code of ours (the function must).
+// Taken reports whether a row was refused because there is one with its key.
+func Taken(err error) bool { return Raised(err, "23505") }
+
+// Raised reports whether a statement raised this code.
 func Raised(err error, code string) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.Code == code
