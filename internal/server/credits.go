@@ -3,12 +3,12 @@ package server
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/gate"
 )
 
 // GetWorkspaceOfKey is the workspace as the key that signed sees it.
@@ -63,22 +63,11 @@ type ledgerFile struct {
 	file *billing.File
 }
 
-// partTime is how long a client may take to receive one part of a file, and the
-// database to give the next one.
-const partTime = 15 * time.Second
-
-// VisitListLedgerResponse writes the file. Its length has no bound, so each part
-// has a time of its own, and the handler's own does not end it.
+// VisitListLedgerResponse writes the file.
 func (l ledgerFile) VisitListLedgerResponse(w http.ResponseWriter) error {
 	w.Header().Set("Content-Type", ledgerFileMedia+"; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="ledger.csv"`)
-	control := http.NewResponseController(w)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(l.ctx)) // who has gone away is noticed by the writes
-	defer cancel()
-	late := time.AfterFunc(2*partTime, cancel)
-	defer late.Stop()
-	return l.file.Write(ctx, w, func() {
-		late.Reset(2 * partTime)
-		_ = control.SetWriteDeadline(time.Now().Add(partTime))
-	})
+	parts := gate.Parts(l.ctx, w)
+	defer parts.End()
+	return l.file.Write(parts.Context, w, parts.Next)
 }

@@ -86,7 +86,7 @@ func (f *front) known(docs *http.ServeMux) http.HandlerFunc {
 // page passes a request on to the pages for people, within the bounds that
 // operations have.
 func (f *front) page(w http.ResponseWriter, r *http.Request) {
-	if _, pattern := f.console.Handler(r); pattern == "" {
+	if _, pattern := f.console.Handler(r); pattern == "/" && len(f.allowed(r, f.console)) > 0 {
 		f.none(w, r, f.console)
 		return
 	}
