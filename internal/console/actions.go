@@ -2,8 +2,10 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -21,22 +23,24 @@ type action struct {
 	operation string      // of the contract
 	role      person.Role // the least that may, as the contract has it
 	section   string      // of the page, to come back to
+	form      string      // that says what is wrong and keeps what was typed
 	do        func(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error)
 }
 
 // actions are the forms of a workspace's page, by what follows its path.
 var actions = map[string]action{
-	"invitations":                       {"createInvitation", person.Admin, "members", invite},
-	"invitations/{invitationId}/revoke": {"revokeInvitation", person.Admin, "members", disinvite},
-	"members/{userId}/role":             {"updateMember", person.Admin, "members", setRole},
-	"members/{userId}/remove":           {"removeMember", person.Admin, "members", remove},
-	"api-keys":                          {"createApiKey", person.Admin, "keys", createKey},
-	"api-keys/{keyId}/rotate":           {"rotateApiKey", person.Admin, "keys", rotateKey},
-	"api-keys/{keyId}/revoke":           {"revokeApiKey", person.Admin, "keys", revokeKey},
+	"invitations":                       {"createInvitation", person.Admin, "members", "invite", invite},
+	"invitations/{invitationId}/revoke": {"revokeInvitation", person.Admin, "members", "members", disinvite},
+	"members/{userId}/role":             {"updateMember", person.Admin, "members", "members", setRole},
+	"members/{userId}/remove":           {"removeMember", person.Admin, "members", "members", remove},
+	"api-keys":                          {"createApiKey", person.Admin, "keys", "new", createKey},
+	"api-keys/{keyId}/rotate":           {"rotateApiKey", person.Admin, "keys", "keys", rotateKey},
+	"api-keys/{keyId}/revoke":           {"revokeApiKey", person.Admin, "keys", "keys", revokeKey},
 }
 
 // act does what a form asks. What has something to show this once shows it; all
-// else leads back to the page, so that reloading does nothing twice.
+// else leads back to the page. Reloading does nothing twice: what is made has the
+// id that its form was given.
 func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ctx, v, err := c.member(r)
@@ -50,14 +54,10 @@ func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
 			once, err = a.do(c, ctx, r, v)
 		}
 		if err != nil {
-			if denied, ok := errors.AsType[*fault.Error](err); ok && denied.Code == fault.Forbidden {
-				c.Audit.Deny(ctx, v.WorkspaceID, v.actor(), a.operation, denied.Reason)
-			}
-			status, message := c.explain(ctx, w.Header(), err)
-			return c.show(ctx, w, status, v, message, shown{})
+			return c.refuse(ctx, w, r, a, v, err)
 		}
 		if once != (shown{}) {
-			if err := c.show(ctx, w, http.StatusOK, v, "", once); err != nil {
+			if err := c.show(ctx, w, http.StatusOK, v, refusal{}, once); err != nil {
 				// It is made, and can be shown here only: without the rest of the page.
 				c.Log.WarnContext(ctx, "a page shows only what it shows once", "error", err)
 				c.render(w, http.StatusOK, "once", settingsPage{Workspace: api.Workspace{ID: v.WorkspaceID}, shown: once})
@@ -66,6 +66,41 @@ func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
 		}
 		return seeOther(w, r, "/settings/workspaces/"+v.WorkspaceID.String()+"#"+a.section)
 	}
+}
+
+// refuse shows the page with what is wrong at the form, and what was typed in it.
+func (c *console) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, a action, v visitor, err error) error {
+	met := refusal{At: a.form, Typed: r.PostForm}
+	if !v.Role.Reaches(person.Admin) {
+		met.At = a.section // the form is for those who may
+	}
+	if failure, ok := errors.AsType[*fault.Error](err); ok {
+		switch failure.Code {
+		case fault.Forbidden:
+			c.Audit.Deny(ctx, v.WorkspaceID, v.actor(), a.operation, failure.Reason)
+		case fault.Conflict:
+			if failure.Reason == "already_made" {
+				met.Typed = nil // sent again, it would be another
+			}
+		}
+	}
+	var status int
+	status, met.Fault = c.explain(ctx, w.Header(), err)
+	return c.show(ctx, w, status, v, met, shown{})
+}
+
+// back leads who asks for the address of a form to the page that has it.
+func back(w http.ResponseWriter, r *http.Request) error {
+	return seeOther(w, r, "/settings/workspaces/"+url.PathEscape(r.PathValue("workspaceId")))
+}
+
+// formID is the id that the form was given for what it makes, zero for none.
+func formID(r *http.Request) uuid.UUID {
+	id, err := uuid.Parse(r.PostFormValue("id"))
+	if err != nil || id.Version() != 7 {
+		return uuid.Nil
+	}
+	return id
 }
 
 // role is the role that a form gives.
@@ -83,7 +118,13 @@ func invite(c *console, ctx context.Context, r *http.Request, v visitor) (shown,
 	if err != nil {
 		return shown{}, err
 	}
-	made, err := c.People.Invite(ctx, v.Member, r.PostFormValue("email"), role)
+	id := formID(r)
+	if id == uuid.Nil {
+		if id, err = uuid.NewV7(); err != nil {
+			return shown{}, err
+		}
+	}
+	made, err := c.People.InviteAs(ctx, v.Member, id, r.PostFormValue("email"), role)
 	if err != nil {
 		return shown{}, err
 	}
@@ -120,21 +161,43 @@ func remove(c *console, ctx context.Context, r *http.Request, v visitor) (shown,
 
 // createKey takes the workflows one in a line, or none for all.
 func createKey(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
-	var workflows []uuid.UUID
-	for _, text := range strings.Fields(r.PostFormValue("workflows")) {
-		id, err := uuid.Parse(text)
-		if err != nil {
-			return shown{}, fault.Invalid("/allowedWorkflowIds", "A workflow is named by its id, one in each line.")
-		}
-		workflows = append(workflows, id)
+	workflows, err := workflowLines(r.PostFormValue("workflows"))
+	if err != nil {
+		return shown{}, err
 	}
 	made, err := c.Keys.Create(ctx, auth.CreateParams{
-		WorkspaceID: v.WorkspaceID, Label: r.PostFormValue("label"), AllowedWorkflowIDs: workflows, CreatedBy: &v.ID,
+		ID: formID(r), WorkspaceID: v.WorkspaceID, Label: r.PostFormValue("label"), AllowedWorkflowIDs: workflows, CreatedBy: &v.ID,
 	})
 	if err != nil {
 		return shown{}, err
 	}
-	return shown{Key: &made}, nil
+	return c.shownKey(r, v, made)
+}
+
+func workflowLines(text string) (workflows []uuid.UUID, err error) {
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		for _, word := range strings.Fields(line) {
+			id, err := uuid.Parse(word)
+			if err != nil {
+				return nil, fault.Invalid("/allowedWorkflowIds", "Line %d of the workflows is not the id of one. A workflow is named by its id, one in each line.", number)
+			}
+			workflows = append(workflows, id)
+		}
+	}
+	return workflows, nil
+}
+
+// shownKey is a new key with the file that the tools take.
+func (c *console) shownKey(r *http.Request, v visitor, made auth.Created) (shown, error) {
+	file, err := json.MarshalIndent(struct {
+		BaseURL     string    `json:"baseUrl"`
+		WorkspaceID uuid.UUID `json:"workspaceId"`
+		APIKey      string    `json:"apiKey"`
+		APISecret   string    `json:"apiSecret"`
+	}{c.Proxies.Origin(r), v.WorkspaceID, made.APIKey, made.APISecret}, "", "  ")
+	return shown{Key: &made, Credentials: string(file)}, err
 }
 
 func rotateKey(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
@@ -147,12 +210,12 @@ func rotateKey(c *console, ctx context.Context, r *http.Request, v visitor) (sho
 		return shown{}, fault.Invalid("/overlapSeconds", "The old key can go on for 0 to 168 hours.")
 	}
 	made, err := c.Keys.Rotate(ctx, auth.RotateParams{
-		WorkspaceID: v.WorkspaceID, KeyID: id, Overlap: time.Duration(hours) * time.Hour, By: &v.ID,
+		ID: formID(r), WorkspaceID: v.WorkspaceID, KeyID: id, Overlap: time.Duration(hours) * time.Hour, By: &v.ID,
 	})
 	if err != nil {
 		return shown{}, err
 	}
-	return shown{Key: &made}, nil
+	return c.shownKey(r, v, made)
 }
 
 func revokeKey(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {

@@ -18,7 +18,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -29,7 +28,6 @@ import (
 	"github.com/weft-automation/weft/internal/gate"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/timestamp"
 	"github.com/weft-automation/weft/internal/workspace"
 )
 
@@ -59,17 +57,15 @@ type console struct {
 
 // Handler serves /settings and what is below it.
 func Handler(deps Deps) (*http.ServeMux, error) {
-	templates, err := template.New("").Funcs(template.FuncMap{
-		"date":  func(t timestamp.Time) string { return t.Std().UTC().Format("2 Jan 2006") },
-		"clock": func(t timestamp.Time) string { return t.Std().UTC().Format("2 Jan 2006, 15:04 UTC") },
-		"past":  func(t timestamp.Time) bool { return t.Std().Before(time.Now()) },
-	}).ParseFS(pages, "pages/*.html")
+	templates, err := template.New("").Funcs(words).ParseFS(pages, "pages/*.html")
 	if err != nil {
 		return nil, err
 	}
 	c := &console{Deps: deps, templates: templates}
 	mux := http.NewServeMux()
-	for name, kind := range map[string]string{"style.css": "text/css; charset=utf-8", "invitation.js": "text/javascript; charset=utf-8"} {
+	for name, kind := range map[string]string{
+		"style.css": "text/css; charset=utf-8", "invitation.js": "text/javascript; charset=utf-8", "copy.js": "text/javascript; charset=utf-8",
+	} {
 		body, err := pages.ReadFile("pages/" + name)
 		if err != nil {
 			return nil, err
@@ -84,16 +80,27 @@ func Handler(deps Deps) (*http.ServeMux, error) {
 	handle := func(pattern string, page func(http.ResponseWriter, *http.Request) error) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { c.serve(w, r, page) })
 	}
+	handle("/", c.nothing)
 	handle("GET /settings", c.start)
+	for _, path := range []string{"sign-in", "sign-out"} {
+		handle("GET /settings/"+path, func(w http.ResponseWriter, r *http.Request) error { return seeOther(w, r, "/settings") })
+	}
 	handle("POST /settings/sign-in", c.signIn)
 	handle("POST /settings/sign-out", c.signOut)
 	handle("GET /settings/invitations", c.invitation)
 	handle("POST /settings/invitations", c.accept)
 	handle("GET /settings/workspaces/{workspaceId}", c.settings)
+	handle("GET /settings/workspaces/{workspaceId}/ledger.csv", c.statement)
 	for path, action := range actions {
 		handle("POST /settings/workspaces/{workspaceId}/"+path, c.act(action))
+		handle("GET /settings/workspaces/{workspaceId}/"+path, back)
 	}
 	return mux, nil
+}
+
+// nothing is the page of a path that has none.
+func (c *console) nothing(http.ResponseWriter, *http.Request) error {
+	return fault.New(fault.NotFound, "There is no page at this address.")
 }
 
 // protect sets what every answer has.
@@ -134,7 +141,7 @@ func (c *console) explain(ctx context.Context, header http.Header, err error) (i
 		if wait := gate.RetryAfter(failure); wait > 0 {
 			header.Set("Retry-After", strconv.Itoa(wait))
 		}
-		return gate.Status(failure), failure.Message
+		return gate.Status(failure), sentence(failure.Message)
 	}
 	if postgres.Unavailable(err) {
 		header.Set("Retry-After", "1")

@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"encoding/json"
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
@@ -167,7 +168,9 @@ func TestEveryAnswerIsProtected(t *testing.T) {
 	send := s.browser(t)
 	send(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}})
 	for path, want := range map[string]int{
-		"/settings": 303, s.workspace: 200, "/settings/invitations": 200, "/settings/style.css": 200, "/settings/invitation.js": 200,
+		"/settings": 303, s.workspace: 200, "/settings/invitations": 200, "/settings/style.css": 200, "/settings/invitation.js": 200, "/settings/copy.js": 200,
+		"/settings/sign-in": 303, s.workspace + "/api-keys": 303, s.workspace + "/ledger.csv": 200,
+		"/settings/nothing": 404, "/settings/workspaces": 404,
 		"/settings/workspaces/x": 404, "/settings/workspaces/" + uuid.Max.String(): 404,
 	} {
 		status, header, _ := send(http.MethodGet, path, nil)
@@ -183,17 +186,18 @@ func TestEveryAnswerIsProtected(t *testing.T) {
 		}
 	}
 	for line, allow := range map[string]string{
-		"PUT " + s.workspace: "GET, HEAD", "DELETE /settings": "GET, HEAD", "GET /settings/sign-in": "POST", "PUT /settings/invitations": "GET, HEAD, POST",
-		"POST /settings/style.css": "GET, HEAD", "GET " + s.workspace + "/api-keys": "POST",
+		"PUT " + s.workspace: "GET, HEAD", "DELETE /settings": "GET, HEAD", "PUT /settings/sign-in": "GET, HEAD, POST", "PUT /settings/invitations": "GET, HEAD, POST",
+		"POST /settings/style.css": "GET, HEAD", "PUT " + s.workspace + "/api-keys": "GET, HEAD, POST",
 	} {
 		method, path, _ := strings.Cut(line, " ")
 		if status, header, _ := send(method, path, nil); status != 405 || header.Get("Allow") != allow {
 			t.Errorf("%s: %d, Allow %q", line, status, header.Get("Allow"))
 		}
 	}
-	for _, path := range []string{"/settings/", "/settings/nothing", "/settings/workspaces"} {
-		if status, header, _ := send(http.MethodGet, path, nil); status != 404 || !strings.HasPrefix(header.Get("Content-Type"), "application/problem+json") {
-			t.Errorf("%s: %d %v", path, status, header)
+	for _, line := range []string{"GET /settings/nothing", "POST /settings/nothing", "GET /settings/workspaces", "GET " + s.workspace + "/nothing"} {
+		method, path, _ := strings.Cut(line, " ")
+		if status, header, body := send(method, path, nil); status != 404 || !strings.HasPrefix(header.Get("Content-Type"), "text/html") || !strings.Contains(body, "no page at this address") {
+			t.Errorf("%s: %d %v", line, status, header)
 		}
 	}
 }
@@ -232,10 +236,10 @@ func TestAFormThatIsRefusedSaysWhy(t *testing.T) {
 		status int
 		want   string
 	}{
-		"no label":         {"/api-keys", url.Values{}, 400, "label must have"},
-		"bad workflow":     {"/api-keys", url.Values{"label": {"x"}, "workflows": {"y"}}, 400, "named by its id"},
+		"no label":         {"/api-keys", url.Values{}, 400, "The label must have 1 to 200 characters."},
+		"bad workflow":     {"/api-keys", url.Values{"label": {"x"}, "workflows": {"\n\ny"}}, 400, "Line 3 of the workflows"},
 		"no such role":     {"/invitations", url.Values{"email": {"a@b.example"}, "role": {"king"}}, 400, "no such role"},
-		"no address":       {"/invitations", url.Values{"email": {"nobody"}, "role": {"viewer"}}, 400, "not an e-mail address"},
+		"no address":       {"/invitations", url.Values{"email": {"nobody"}, "role": {"viewer"}}, 400, "This is not an e-mail address."},
 		"a member already": {"/invitations", url.Values{"email": {email}, "role": {"viewer"}}, 409, "member already"},
 		"unknown member":   {"/members/" + uuid.Max.String() + "/remove", nil, 404, "no member with this id"},
 		"malformed member": {"/members/x/remove", nil, 404, "no member with this id"},
@@ -251,14 +255,103 @@ func TestAFormThatIsRefusedSaysWhy(t *testing.T) {
 		t.Errorf("an unknown invitation: %d", status)
 	}
 	for range 19 {
-		send(http.MethodPost, "/settings/invitations", acceptance)
+		send(http.MethodPost, "/settings/invitations", url.Values{"token": {"none"}})
 	}
-	if status, header, _ := send(http.MethodPost, "/settings/invitations", acceptance); status != 429 || header.Get("Retry-After") == "" {
+	if status, header, body := send(http.MethodPost, "/settings/invitations", acceptance); status != 429 || header.Get("Retry-After") == "" || !strings.Contains(body, `value="none"`) {
 		t.Errorf("too many: %d, Retry-After %q", status, header.Get("Retry-After"))
 	}
-	acceptance.Set("password", "too short")
-	if status, _, body := send(http.MethodPost, "/settings/invitations", acceptance); status != 400 || !strings.Contains(body, `value="none"`) || !strings.Contains(body, `value="Ada"`) {
+}
+
+// made is the only text between two others in what a page says.
+func made(t *testing.T, body, before, after string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(body, before)
+	text, _, ended := strings.Cut(rest, after)
+	if !found || !ended {
+		t.Fatalf("no %q in %s", before, body)
+	}
+	return html.UnescapeString(text)
+}
+
+func TestAnInvitationSaysWhatItOffersBeforeItIsAccepted(t *testing.T) {
+	s := start(t)
+	owner, guest := s.browser(t), s.browser(t)
+	owner(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}})
+	_, _, body := owner(http.MethodPost, s.workspace+"/invitations", url.Values{"email": {"ada@example.org"}, "role": {"editor"}})
+	form := url.Values{"token": {made(t, body, "#token=", "<")}}
+	status, _, body := guest(http.MethodPost, "/settings/invitations", form)
+	for _, want := range []string{"Acme", "editor", "ada@example.org", "Grace Hopper", email, `name="password"`} {
+		if status != 200 || !strings.Contains(body, want) {
+			t.Errorf("%d, without %s", status, want)
+		}
+	}
+	form["name"], form["password"] = []string{"Ada"}, []string{"too short"}
+	if status, _, body := guest(http.MethodPost, "/settings/invitations", form); status != 400 || !strings.Contains(body, `value="Ada"`) || !strings.Contains(body, "Acme") {
 		t.Errorf("a bad password: %d, %s", status, body)
+	}
+	form.Set("password", password)
+	if status, header, _ := guest(http.MethodPost, "/settings/invitations", form); status != 303 || header.Get("Location") != s.workspace {
+		t.Errorf("accepting: %d, to %s", status, header.Get("Location"))
+	}
+	if status, _, body := guest(http.MethodPost, "/settings/invitations", url.Values{"token": form["token"]}); status != 404 ||
+		strings.Contains(body, "<input") || !strings.Contains(body, "sign in") {
+		t.Errorf("used: %d, %s", status, body)
+	}
+}
+
+// Reloading what a form answered sends it again.
+func TestAFormThatIsSentAgainDoesNothing(t *testing.T) {
+	s := start(t)
+	send := s.browser(t)
+	send(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}})
+	_, _, page := send(http.MethodGet, s.workspace, nil)
+	const id = `name="id" value="`
+	again := func(path, after string, form url.Values) string {
+		t.Helper()
+		form.Set("id", made(t, page[strings.Index(page, after):], id, `"`))
+		status, _, first := send(http.MethodPost, s.workspace+path, form)
+		if status != 200 {
+			t.Fatalf("%s: %d %s", path, status, first)
+		}
+		if status, _, body := send(http.MethodPost, s.workspace+path, form); status != 409 || !strings.Contains(body, "done already") || strings.Contains(body, `class="once"`) {
+			t.Errorf("%s again: %d", path, status)
+		}
+		return first
+	}
+	body := again("/invitations", `id="invite"`, url.Values{"email": {"a@b.example"}, "role": {"viewer"}})
+	if status, _, _ := s.browser(t)(http.MethodPost, "/settings/invitations", url.Values{"token": {made(t, body, "#token=", "<")}}); status != 200 {
+		t.Errorf("the link that was made: %d", status)
+	}
+	again("/api-keys", `id="new"`, url.Values{"label": {"x"}})
+	_, _, page = send(http.MethodGet, s.workspace, nil)
+	rotate := made(t, page, s.workspace+"/api-keys/", "/rotate")
+	again("/api-keys/"+rotate+"/rotate", rotate+"/rotate", url.Values{"hours": {"0"}})
+	var keys, invitations int
+	err := s.pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM api_keys), (SELECT count(*) FROM invitations)").Scan(&keys, &invitations)
+	if err != nil || keys != 2 || invitations != 1 {
+		t.Errorf("%d keys and %d invitations, %v", keys, invitations, err)
+	}
+}
+
+func TestAWorkspaceSaysWhatItHas(t *testing.T) {
+	s := start(t)
+	send := s.browser(t)
+	send(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}})
+	if _, err := s.pool.Exec(t.Context(), "UPDATE workspaces SET plan = 'growth'"); err != nil {
+		t.Fatal(err)
+	}
+	_, _, page := send(http.MethodGet, s.workspace, nil)
+	for _, want := range []string{"1,000,000", "The plan gives 200 credits a month", "until the plan usage of a month is 500 credits", "18,000 an hour", "Credits granted"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	status, header, file := send(http.MethodGet, s.workspace+"/ledger.csv", nil)
+	if status != 200 || header.Get("Content-Type") != "text/csv; charset=utf-8" || !strings.HasPrefix(file, "id,kind,") || !strings.Contains(file, ",1000000,") {
+		t.Errorf("the statement: %d %v %s", status, header, file)
+	}
+	if status, _, _ := s.browser(t)(http.MethodGet, s.workspace+"/ledger.csv", nil); status != 401 {
+		t.Errorf("the statement for anybody: %d", status)
 	}
 }
 

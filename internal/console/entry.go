@@ -12,8 +12,6 @@ type signInPage struct{ Email, Fault string }
 
 type troublePage struct{ Title, Fault string }
 
-type invitationPage struct{ Token, Name, Fault string }
-
 type nowherePage struct {
 	User api.User
 }
@@ -65,24 +63,4 @@ func (c *console) signOut(w http.ResponseWriter, r *http.Request) error {
 // forget takes the cookie away.
 func (c *console) forget(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, person.Cookie("", c.Proxies.Secure(r)))
-}
-
-// invitation asks who accepts. The token stands in the fragment of the link,
-// which browsers send to nobody; the page's script puts it into the form.
-func (c *console) invitation(w http.ResponseWriter, _ *http.Request) error {
-	c.render(w, http.StatusOK, "invitation", invitationPage{})
-	return nil
-}
-
-func (c *console) accept(w http.ResponseWriter, r *http.Request) error {
-	session, err := c.People.Accept(r.Context(), person.Acceptance{
-		Token: r.PostFormValue("token"), Name: r.PostFormValue("name"), Password: r.PostFormValue("password"), Client: c.client(r),
-	})
-	if err != nil {
-		status, message := c.explain(r.Context(), w.Header(), err)
-		c.render(w, status, "invitation", invitationPage{Token: r.PostFormValue("token"), Name: r.PostFormValue("name"), Fault: message})
-		return nil
-	}
-	http.SetCookie(w, person.Cookie(session.Token, c.Proxies.Secure(r)))
-	return seeOther(w, r, "/settings")
 }

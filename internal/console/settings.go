@@ -3,6 +3,8 @@ package console
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -10,12 +12,16 @@ import (
 	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/contract"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/postgres"
 )
 
-// shownRows is how much of a list a page shows.
-const shownRows = 100
+// How much of a list a page shows.
+const (
+	shownRows   = 100
+	shownEvents = 10
+)
 
 // settingsPage is all that the page of a workspace shows.
 type settingsPage struct {
@@ -30,15 +36,41 @@ type settingsPage struct {
 	Keys        api.APIKeyPage
 	Roles       []person.Role // that the person may give
 
-	Fault string
+	Events []api.AuditEvent // the latest, for those who may see them
+
+	refusal
 	shown
+}
+
+// refusal is what a form met.
+type refusal struct {
+	At    string // the form, or a section
+	Fault string
+	Typed url.Values
+}
+
+// Met is what is wrong with what stands there.
+func (r refusal) Met(at string) string {
+	if r.At != at {
+		return ""
+	}
+	return r.Fault
+}
+
+// Given is what was typed into a field of the form that was refused.
+func (r refusal) Given(form, field string) string {
+	if r.At != form {
+		return ""
+	}
+	return r.Typed.Get(field)
 }
 
 // shown is what is shown this once.
 type shown struct {
-	Key  *auth.Created
-	Link string // of an invitation
-	For  string // whom it is for
+	Key         *auth.Created
+	Credentials string // the file that holds the key
+	Link        string // of an invitation
+	For         string // whom it is for
 }
 
 // member is the visitor as a member of the workspace of the path, with the scope
@@ -49,6 +81,9 @@ func (c *console) member(r *http.Request) (context.Context, visitor, error) {
 		id = uuid.Max // of no workspace
 	}
 	v, err := c.visitor(r, &id)
+	if fault.CodeOf(err) == fault.NotFound {
+		err = fault.New(fault.NotFound, "There is no workspace at this address, or you do not belong to it any more.")
+	}
 	return audit.By(postgres.Scope(r.Context(), id), v.actor()), v, err
 }
 
@@ -61,12 +96,13 @@ func (c *console) settings(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return c.show(ctx, w, http.StatusOK, v, "", shown{})
+	return c.show(ctx, w, http.StatusOK, v, refusal{}, shown{})
 }
 
-// show writes the page of a workspace, with a fault or what is shown this once.
-func (c *console) show(ctx context.Context, w http.ResponseWriter, status int, v visitor, fault string, once shown) error {
-	p := settingsPage{Role: v.Role, Manages: v.Role.Reaches(person.Admin), Fault: fault, shown: once, Roles: person.Roles()}
+// show writes the page of a workspace, with what a form met or what is shown this
+// once.
+func (c *console) show(ctx context.Context, w http.ResponseWriter, status int, v visitor, met refusal, once shown) error {
+	p := settingsPage{Role: v.Role, Manages: v.Role.Reaches(person.Admin), refusal: met, shown: once, Roles: person.Roles()}
 	if v.Role != person.Owner {
 		p.Roles = p.Roles[1:]
 	}
@@ -90,8 +126,36 @@ func (c *console) show(ctx context.Context, w http.ResponseWriter, status int, v
 	if p.Keys, err = c.Keys.Page(ctx, v.WorkspaceID, shownRows, ""); err != nil {
 		return err
 	}
+	if v.Role.Reaches(person.Admin) {
+		events, err := c.Audit.List(ctx, v.WorkspaceID, shownEvents, "")
+		if err != nil {
+			return err
+		}
+		p.Events = events.Data
+	}
 	c.render(w, status, "settings", p)
 	return nil
+}
+
+// NewID is the id of what a form on the page will make.
+func (p settingsPage) NewID() (uuid.UUID, error) { return uuid.NewV7() }
+
+// Rows is how high the field of a key's workflows is.
+func (p settingsPage) Rows() int { return min(10, 1+strings.Count(p.Given("new", "workflows"), "\n")) }
+
+// Active are the keys that work.
+func (p settingsPage) Active() []api.APIKey { return p.keys(false) }
+
+// Ended are the keys that work no more.
+func (p settingsPage) Ended() []api.APIKey { return p.keys(true) }
+
+func (p settingsPage) keys(ended bool) (keys []api.APIKey) {
+	for _, key := range p.Keys.Data {
+		if ended == (key.RevokedAt != nil || key.ExpiresAt != nil && past(key.ExpiresAt.Std())) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // Touchable says whether the person may change somebody of that role: owners only

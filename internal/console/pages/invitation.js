@@ -1,8 +1,10 @@
 // The token of an invitation stands in the fragment of the link, which browsers
-// keep to themselves: into the form with it, and out of the address bar.
+// keep to themselves: out of the address bar, and by the form to what it stands for.
 const token = new URLSearchParams(location.hash.slice(1)).get('token');
 if (token) {
-  document.querySelector('input[name=token]').value = token;
-  document.querySelector('#token').hidden = true;
+  const form = document.querySelector('#find');
+  form.elements.token.value = token;
+  form.querySelector('label').hidden = true;
   history.replaceState(null, '', location.pathname);
+  form.submit();
 }

@@ -65,7 +65,8 @@ async function fits(page) {
 }
 
 const text = (page, selector) => page.locator(selector).innerText();
-const row = (page, word) => page.locator('tr', { hasText: word });
+const key = (page, word) => page.locator('.keys tr', { hasText: word });
+const row = (page, word) => page.locator('section:not(#events) tr', { hasText: word });
 
 // Signing in.
 const owner = await open();
@@ -76,7 +77,7 @@ await picture(owner, 'sign-in');
 await signIn(owner, email, password);
 await owner.waitForURL(/\/settings\/workspaces\//);
 const workspace = owner.url();
-assert.match(await text(owner, '#workspace'), /Enterprise[^]*Paid credits\s+1000000/i);
+assert.match(await text(owner, '#workspace'), /Enterprise[^]*Paid credits\s+1,000,000/i);
 assert.deepEqual((await owner.context().cookies()).map(c => [c.name, c.httpOnly, c.sameSite]), [['weft_session', true, 'Lax']]);
 assert.equal(await owner.evaluate(() => document.cookie), '');
 
@@ -85,9 +86,19 @@ await owner.fill('#new input[name=label]', 'Checkout <b>&"');
 await owner.click('#new button');
 const apiKey = await text(owner, '#api-key'), apiSecret = await text(owner, '#api-secret');
 assert.match(await text(owner, '#new-key'), /Checkout <b>&"/);
+assert.deepEqual(JSON.parse(await text(owner, '#credentials')), { baseUrl: base, workspaceId: workspace.split('/').pop(), apiKey, apiSecret });
+assert.equal(await owner.evaluate(() => document.activeElement.id), 'new-key', 'what is shown once is not in view');
+await owner.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+await owner.click('[data-copy=credentials]');
+await owner.getByText('Copied').waitFor();
+assert.equal(await owner.evaluate(() => navigator.clipboard.readText()), await text(owner, '#credentials'));
 await picture(owner, 'new-key');
 await fits(owner);
-await owner.click('#new-key a');
+
+// Reloading sends the form again, which makes no second one.
+await owner.reload();
+assert.match(await text(owner, '[role=alert]'), /done already/);
+assert.equal(await row(owner, 'Checkout <b>&"').count(), 1);
 await owner.goto(workspace);
 assert.ok(!(await owner.content()).includes(apiSecret) && !(await owner.content()).includes(apiKey), 'a key is shown twice');
 
@@ -96,30 +107,52 @@ await owner.fill('#new input[name=label]', 'Doomed');
 await owner.click('#new button');
 const doomed = { apiKey: await text(owner, '#api-key'), apiSecret: await text(owner, '#api-secret') };
 await owner.goto(workspace);
-await row(owner, 'Doomed').locator('summary').click();
-await row(owner, 'Doomed').getByText('Revoke at once').click();
-await row(owner, 'Doomed').getByText('revoked').waitFor();
+await key(owner, 'Doomed').getByText('Revoke', { exact: true }).click();
+await key(owner, 'Doomed').getByText('Revoke at once').click();
+await owner.getByText('Keys that have ended (1)').click();
+await key(owner, 'Doomed').getByText('revoked').waitFor();
 
 // And a third rotated.
 await owner.fill('#new input[name=label]', 'Turned');
 await owner.click('#new button');
 await owner.goto(workspace);
-await row(owner, 'Turned').locator('summary').click();
-await row(owner, 'Turned').getByText('Rotate').click();
-await owner.locator('#new-key').waitFor();
+await key(owner, 'Turned').getByText('Rotate').click();
+await picture(owner, 'rotate');
+await fits(owner);
+await key(owner, 'Turned').getByText('Make the new key').click();
+assert.match(await text(owner, '#new-key'), /replaces the key ws_.*goes on until \d+ \w+ \d{4}, \d\d:\d\d UTC/);
+await picture(owner, 'rotated');
+await owner.reload();
+assert.match(await text(owner, '#keys [role=alert]'), /done already/);
 await owner.goto(workspace);
-assert.equal(await row(owner, 'Turned').count(), 2);
-assert.match(await row(owner, 'Turned').last().innerText(), /ends/);
+assert.equal(await key(owner, 'Turned').count(), 2);
+assert.match(await key(owner, 'Turned').last().innerText(), /ends/);
+
+// A form that is refused keeps what was typed, and says why where it stands.
+await owner.fill('#new input[name=label]', 'Typed');
+await owner.fill('#new textarea', '019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d70\nnot an id\n');
+await owner.click('#new button');
+assert.match(await text(owner, '#keys [role=alert]'), /Line 2 of the workflows/);
+assert.equal(await owner.inputValue('#new input[name=label]'), 'Typed');
+assert.equal(await owner.inputValue('#new textarea'), '019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d70\nnot an id\n');
+assert.ok(await owner.evaluate(() => document.querySelector('#keys [role=alert]').getBoundingClientRect().bottom < innerHeight), 'the message is out of sight');
+await picture(owner, 'refused');
+await owner.goto(owner.url());
+assert.equal(owner.url(), workspace);
 
 // Somebody is invited and comes in by the link.
 await owner.fill('#invite input[name=email]', 'ada@example.org');
 await owner.click('#invite button');
 const link = await text(owner, '#link');
 await picture(owner, 'invitation-made');
+await owner.reload();
+assert.match(await text(owner, '#members [role=alert]'), /done already/);
 const ada = await open();
 await ada.goto(link);
 await ada.waitForFunction(() => location.hash === '');
-assert.equal(await ada.locator('#token').isVisible(), false);
+await ada.locator('input[name=password]').waitFor();
+assert.match(await text(ada, 'main'), /Acme[^]*Editor[^]*Grace Hopper \(owner@example.org\)/i);
+assert.equal(await ada.inputValue('input[name=email]'), 'ada@example.org');
 await picture(ada, 'invitation');
 await fits(ada);
 await ada.fill('input[name=name]', 'Ada Lovelace');
@@ -127,7 +160,16 @@ await ada.fill('input[name=password]', 'a long enough password');
 await ada.click('button.main');
 await ada.waitForURL(workspace);
 assert.match(await text(ada, '#workspace'), /editor/i);
-assert.equal(await ada.locator('#new, #invite, #members select, #keys summary').count(), 0, 'an editor sees forms of admins');
+assert.equal(await ada.locator('#new, #invite, #members select, #events, #keys .actions').count(), 0, 'an editor sees forms of admins');
+
+// The link is used.
+const late = await open();
+await late.goto(link);
+assert.match(await text(late, '[role=alert]'), /was used/);
+assert.equal(await late.locator('input').count(), 0);
+await picture(late, 'invitation-over');
+await late.getByText('sign in').click();
+await late.locator('input[name=password]').waitFor();
 
 // The role changes, and the person is removed.
 await owner.goto(workspace);
