@@ -168,6 +168,7 @@ func creditsExhausted(t *probe.Trial) {
 		p := t.Problem(answer, http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
 		t.Equal("reason", probe.Reason(p), "credits_exhausted")
 		t.Check(!p.Retryable, "a 402 says that it is retryable")
+		t.Check(p.Price != nil && *p.Price == 1_000_000 && p.AvailableCredits != nil && *p.AvailableCredits == 0, "a 402 without price and credits: %s", answer.Body)
 	})
 	t.Check(accepted.Load() == 2 && refused.Load() == 18, "%d were accepted and %d refused", accepted.Load(), refused.Load())
 	own := probe.Decode[api.KeyWorkspace](t, t.Do(probe.Request{Path: keyWorkspace, Sign: probe.Signing{As: poor}}))

@@ -1437,6 +1437,11 @@ type Plan string
 
 // Problem A failure, as RFC 9457 has it. More members may come with it.
 type Problem struct {
+	// AvailableCredits With `credits_exhausted`, what both pots still have for new executions.
+	//
+	// Examples: 0
+	AvailableCredits *credit.Amount `json:"availableCredits,omitempty"`
+
 	// Code What went wrong, for programs. Stable.
 	//
 	// | Code | Status |
@@ -1517,6 +1522,16 @@ type Problem struct {
 	// Examples: There is no execution with this id.
 	Message string `json:"message"`
 
+	// NextReleaseAt With `credits_exhausted`, when the plan gives credits again. Absent where it gives none.
+	//
+	// Examples: 2026-11-23T00:00:00.000Z
+	NextReleaseAt *timestamp.Time `json:"nextReleaseAt,omitempty"`
+
+	// Price With `credits_exhausted`, the credits that the execution would have cost.
+	//
+	// Examples: 1
+	Price *credit.Amount `json:"price,omitempty"`
+
 	// Reason A finer cause, where there is one. More may be added.
 	//
 	// - `UNAUTHORIZED`, signed requests: `missing_api_key`, `missing_timestamp`, `missing_signature`,
@@ -1540,6 +1555,11 @@ type Problem struct {
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	RequestID string `json:"requestId"`
+
+	// ReservedCredits With `credits_exhausted`, the credits that executions which are not final yet hold back.
+	//
+	// Examples: 2
+	ReservedCredits *credit.Amount `json:"reservedCredits,omitempty"`
 
 	// Retryable Whether the same request can succeed later without a change.
 	//

@@ -70,6 +70,18 @@ func (a *account) began() time.Time {
 // period names the account's present period by the day that it began.
 func (a *account) period() string { return a.began().Format(time.DateOnly) }
 
+// givesAgain is when the plan next gives credits: with the next release, or with the
+// next month where nothing is left of this one's. Zero where it gives none.
+func (a *account) givesAgain() time.Time {
+	switch {
+	case a.Monthly == 0:
+		return time.Time{}
+	case a.PlanUsed < a.Monthly:
+		return a.ValidUntil
+	}
+	return a.Month.AddDate(0, 1, 0)
+}
+
 // begin moves the account into the period of at, on the terms that hold now: at a
 // new month what is unspent expires and the counters begin anew; in every period
 // the pot is filled up to a quarter, never above the month's rest.

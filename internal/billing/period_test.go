@@ -1,12 +1,15 @@
 package billing_test
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/credit"
@@ -218,9 +221,19 @@ func TestUsageBeyondBothPotsEndsAtTheUsageLimit(t *testing.T) {
 	for range 46 {
 		d.use(id, credit.Credits(10))
 	}
-	made, err := d.admit(billing.Want{WorkspaceID: id, Amount: 1})
-	if err != nil || len(made) != 0 {
-		t.Errorf("%d admitted beyond the usage limit, %v", len(made), err)
+	err := d.tx(func(tx pgx.Tx) error {
+		refusals, _, err := d.books.DecideTx(t.Context(), tx, []billing.Want{{WorkspaceID: id, Amount: credit.Credits(2)}})
+		if err != nil {
+			return err
+		}
+		refusal, ok := errors.AsType[*fault.Error](refusals[0])
+		if !ok || fmt.Sprint(refusal.Extra) != "map[availableCredits:0 nextReleaseAt:2026-11-23 00:00:00 +0000 UTC price:2 reservedCredits:0]" {
+			t.Errorf("beyond the usage limit: %v, %+v", refusals[0], refusal)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 	if got, want := d.account(id), state([5]credit.Amount{0, 0, 0, credit.Credits(50), credit.Credits(450)}, 0); got != want {
 		t.Errorf("the account has %s, want %s", got, want)

@@ -30,10 +30,19 @@ var ErrUndecided = errors.New("the credits admit not all of it at once")
 // ReasonExhausted is the reason of a 402.
 const ReasonExhausted = "credits_exhausted"
 
-func exhausted() error {
+// exhausted refuses what costs price, and says what there is.
+func (a *account) exhausted(price credit.Amount) error {
+	extra := map[string]any{"price": price, "availableCredits": max(0, a.Plan+a.Paid-a.Reserved), "reservedCredits": a.Reserved}
+	if at := a.givesAgain(); !at.IsZero() {
+		extra["nextReleaseAt"] = at
+	}
+	unit := "credits"
+	if price == credit.Credits(1) {
+		unit = "credit"
+	}
 	return &fault.Error{
-		Code: fault.InsufficientCredits, Reason: ReasonExhausted,
-		Message: "The workspace has no credits left: plan and paid credits are used up or reserved, and the plan allows no further usage this month.",
+		Code: fault.InsufficientCredits, Reason: ReasonExhausted, Extra: extra,
+		Message: fmt.Sprintf("This costs %s %s, and the workspace has none left; plan and paid credits are used up or reserved, and the plan allows no further usage this month.", price, unit),
 	}
 }
 
@@ -106,7 +115,7 @@ func (b Books) DecideTx(ctx context.Context, tx pgx.Tx, wants []Want) (refusals 
 			refusals[i] = stopped()
 			continue
 		case w.Amount > 0 && a.left() <= 0:
-			refusals[i] = exhausted()
+			refusals[i] = a.exhausted(w.Amount)
 			continue
 		}
 		a.Reserved += w.Amount
