@@ -20,6 +20,8 @@ var creditCases = []Case{
 	{Part: "D7.own", Name: "credits/200 the workspace of the key", Run: creditsOfKey},
 	{Part: "8.credits, D7.2.pots", Name: "credits/200 what each plan gives", Run: creditsPlans, Needs: workspaces},
 	{Part: "8.4, D7.2.pots, D7.3", Name: "credits/200 plan credits first, then paid ones, then what the plan allows", Run: creditsAllowance, Needs: []probe.Need{probe.NeedWorkspace, probe.NeedNear}},
+	{Part: "8.4, 8.4.paid, 8.custom, D7.3.limit", Name: "credits/402 beyond the usage limit, but for what paid credits pay", Run: creditsLimit, Needs: workspaces},
+	{Part: "8.5", Name: "credits/200 what a week resets, and a month", Run: creditsResets, Needs: workspaces},
 	{Part: "D7.3, D7.4, D3.table", Name: "LE08 credits/402 submits beyond the credits", Run: creditsExhausted, Needs: []probe.Need{probe.NeedPoor}},
 	{Part: "D7.1, 3.1.completed, 2.1.totalUsage", Name: "credits/200 totalUsage is what the statement says", Run: creditsStatement, Needs: owner},
 	{Part: "D7.4", Name: "credits/200 a failed execution costs nothing", Run: creditsFailed, Needs: []probe.Need{probe.NeedOwner, probe.NeedNear}},
@@ -149,6 +151,59 @@ func creditsAllowance(t *probe.Trial) {
 	t.Check(at >= 0, "the statement lacks %s", allowed)
 	line := page.Data[at]
 	t.Equal("who paid", fmt.Sprint(line.PlanCredits, line.PaidCredits, line.Allowance, line.Usage), "0 0 1 1")
+}
+
+// creditsLimit has agreed on 4 credits a month, so a quarter of 1, and a limit of 3.
+func creditsLimit(t *probe.Trial) {
+	as := on(t, probe.Terms{Plan: "enterprise", Paid: 1, Credits: new(4), UsageLimit: new(3)})
+	execute := submit(t, probe.RandomUUID().Waiting(15_000), as) // for 1
+	stands := func(what, want string) {
+		own := creditsOf(t, as)
+		t.Check(own.UsageLimit != nil, "there is no usageLimit")
+		got := fmt.Sprintf("monthly %s, limit %s, plan %s, paid %s, used %s", own.MonthlyCredits, own.UsageLimit, own.PlanCredits, own.PaidCredits, own.UsedThisMonth)
+		t.Equal(what, got, "monthly 4, limit 3, "+want)
+	}
+	spend := func(times int) {
+		for range times {
+			made := probe.Decode[api.ComponentExecution](t, t.Do(execute))
+			t.Equal("status", string(made.Status), "COMPLETED")
+		}
+		p := t.Problem(t.Do(execute), http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
+		t.Equal("reason", probe.Reason(p), "credits_exhausted")
+	}
+	stands("at first", "plan 1, paid 1, used 0")
+	spend(1 + 1 + 2) // of the plan, paid, and what the limit allows beyond
+	stands("at the limit", "plan 0, paid 0, used 3")
+	t.NoError("grant", t.Target().Grant(t.Context(), as.As.WorkspaceID, 5))
+	spend(5)
+	stands("after paid credits beyond the limit", "plan 0, paid 0, used 3")
+}
+
+// creditsResets looks at workspaces that were left alone since another week, and
+// since another month, with 20 of Growth's quarter of 50 left.
+func creditsResets(t *probe.Trial) {
+	now := time.Now().UTC()
+	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	monday := now.Truncate(24*time.Hour).AddDate(0, 0, -(int(now.Weekday())+6)%7)
+	token := t.SignInAs(*customer(t, "starter").As) // whose owner owns the others too
+	for _, then := range []time.Time{monday.Add(-time.Minute), month.Add(-time.Minute)} {
+		as := on(t, probe.Terms{Plan: "growth", Paid: 3, Then: then, Spent: 30})
+		// Soft: the quarter is whole again, and what the month used stays used.
+		want, moves := "plan 50, paid 3, used 30", "RELEASE 30, EXECUTION -30, RELEASE 50, GRANT 0"
+		if then.Before(month) {
+			// Hard: what is left expires, and nothing is used yet. In the first days of
+			// a month the other week was in the other month.
+			want, moves = "plan 50, paid 3, used 0", "RELEASE 50, EXPIRY -20, EXECUTION -30, RELEASE 50, GRANT 0"
+		}
+		own := creditsOf(t, as)
+		t.Equal("since "+then.String(), fmt.Sprintf("plan %s, paid %s, used %s", own.PlanCredits, own.PaidCredits, own.UsedThisMonth), want)
+		var lines []string
+		page := probe.Decode[api.LedgerPage](t, patiently(t, probe.Request{Path: probe.Workspace(as.As.WorkspaceID) + "/ledger", Bearer: token}))
+		for _, line := range page.Data {
+			lines = append(lines, fmt.Sprintf("%s %s", line.Kind, line.PlanCredits))
+		}
+		t.Equal("the statement, newest first", strings.Join(lines, ", "), moves)
+	}
 }
 
 // The poor workspace has no plan credits and paid credits for two.

@@ -17,15 +17,14 @@ var workspaces = []probe.Need{probe.NeedWorkspace}
 
 var limitCases = []Case{
 	{Part: "8.1, 4.1.3, D6.fields", Name: "limits/200 what is left after reads and submits", Run: limitCosts, Needs: workspaces},
-	{Part: "D6.fields", Name: "limits/200 every signed operation tells what is left", Run: limitFields, Needs: []probe.Need{probe.NeedWorkspace, probe.NeedNear}},
-	{Part: "8.plan, D6.second, D6.hour", Name: "limits/200 the limits of each plan", Run: limitPlans, Needs: workspaces},
+	{Part: "8.1, D6.fields", Name: "limits/200 every signed operation counts as the contract says", Run: limitFields, Needs: []probe.Need{probe.NeedWorkspace, probe.NeedNear}},
 	{Part: "8.2, 7.429, D6.retry, D6.second", Name: "RL03 who waits as Retry-After says is let in", Run: limitObeyed, Needs: workspaces},
 	{Part: "D6.refused, D6.fields, 8.2", Name: "RL07 refused requests cost nothing, and the fields agree", Run: limitRefused, Needs: workspaces},
 	{Part: "8.workspace", Name: "limits/429 is for all keys of the workspace, and leaves other workspaces as they are", Run: limitWorkspaces, Needs: workspaces},
 	{Part: "8.3", Name: "limits/429 comes before what a call costs", Run: limitBalance, Needs: workspaces},
 	{Part: "D6.refused, D1.8.order", Name: "RL06 strangers do not use a workspace's limits up", Run: limitStrangers, Needs: workspaces},
 	{Part: "D6.waits", Name: "RL09 calls that wait inline", Run: limitWaits, Needs: []probe.Need{probe.NeedWorkspace, probe.NeedNear}},
-	{Part: "D6.streams", Name: "RL09 open streams", Run: limitStreams, Needs: []probe.Need{probe.NeedWorkspace, probe.NeedNear}},
+	{Part: "8.1, D6.streams", Name: "RL09 open streams", Run: limitStreams, Needs: []probe.Need{probe.NeedWorkspace, probe.NeedNear}},
 }
 
 const limitsPath = "/v1/sdk/limits"
@@ -34,7 +33,12 @@ const limitsPath = "/v1/sdk/limits"
 func customer(t *probe.Trial, plan string) probe.Signing { return withCredit(t, plan, 1000) }
 
 func withCredit(t *probe.Trial, plan string, credits int) probe.Signing {
-	credentials, err := t.Target().NewWorkspace(t.Context(), plan, credits)
+	return on(t, probe.Terms{Plan: plan, Paid: credits})
+}
+
+// on makes a workspace on terms of its own and signs as it.
+func on(t *probe.Trial, terms probe.Terms) probe.Signing {
+	credentials, err := t.Target().NewWorkspace(t.Context(), terms)
 	t.NoError("make a workspace", err)
 	return probe.Signing{As: &credentials}
 }
@@ -111,42 +115,24 @@ func limitCosts(t *probe.Trial) {
 	t.Equal("RateLimit of an open operation", open.Header.Get("RateLimit")+open.Header.Get("RateLimit-Policy"), "")
 }
 
+// limitFields asks for everything that programs sign.
 func limitFields(t *probe.Trial) {
 	as := customer(t, "professional")
-	check := func(answer probe.Answer) probe.Answer {
+	requests := signed(t, called(probe.RandomUUID(), t.Receiver(""), ""), as)
+	hour := 45_000 - 2 // for the execution that they are about
+	for _, request := range requests {
+		answer := t.Do(request)
 		t.Equal("status", answer.Status, http.StatusOK)
 		t.Equal("RateLimit-Policy", answer.Header.Get("RateLimit-Policy"), `"second";q=25;w=1, "hour";q=45000;w=3600`)
+		cost := 1
+		if request.Method == http.MethodPost && request.Path == probe.Components {
+			cost = 2
+		}
+		hour -= cost
 		left := rates(t, answer, "RateLimit")
-		t.Check(len(left) == 2 && left["hour"]["r"] < 45_000 && left["second"]["r"] < 25, "RateLimit %v", left)
-		return answer
+		t.Equal("left of the hour after "+request.Method+" "+request.Path, left["hour"]["r"], hour)
+		t.Check(len(left) == 2 && left["second"]["r"] <= 25-cost, "RateLimit %v", left)
 	}
-	for _, request := range signed(t, called(probe.RandomUUID(), t.Receiver(""), ""), as) {
-		check(t.Do(request))
-	}
-}
-
-func limitPlans(t *probe.Trial) {
-	for plan, want := range map[string]struct{ rps, rph, waits, streams int32 }{
-		"starter": {5, 9_000, 20, 10}, "growth": {10, 18_000, 20, 50}, "professional": {25, 45_000, 20, 500},
-	} {
-		answer := t.Do(probe.Request{Path: limitsPath, Sign: customer(t, plan)})
-		got := probe.Decode[api.Limits](t, answer)
-		t.Equal("plan", string(got.Plan), plan)
-		t.Equal("limits of "+plan,
-			[]int32{*got.RequestsPerSecond.Limit, *got.RequestsPerHour.Limit, *got.InlineWaits.Limit, *got.Streams.Limit},
-			[]int32{want.rps, want.rph, want.waits, want.streams})
-		t.Equal("what is left", []int32{*got.RequestsPerSecond.Remaining, *got.RequestsPerHour.Remaining, got.InlineWaits.Open, got.Streams.Open},
-			[]int32{want.rps - 1, want.rph - 1, 0, 0})
-		policy := rates(t, answer, "RateLimit-Policy")
-		t.Equal("RateLimit-Policy", policy, map[string]map[string]int{
-			"second": {"q": int(want.rps), "w": 1}, "hour": {"q": int(want.rph), "w": 3600},
-		})
-	}
-	answer := t.Do(probe.Request{Path: limitsPath, Sign: customer(t, "enterprise")})
-	got := probe.Decode[api.Limits](t, answer)
-	t.Check(got.RequestsPerSecond.Limit == nil && got.RequestsPerHour.Remaining == nil && got.InlineWaits.Limit == nil && got.Streams.Limit == nil,
-		"enterprise has limits of its own: %s", answer.Body)
-	t.Equal("RateLimit-Policy of enterprise", answer.Header.Get("RateLimit-Policy"), "")
 }
 
 // limitObeyed is refused twenty times and let in each time it has waited.
@@ -317,6 +303,8 @@ func limitStreams(t *probe.Trial) {
 	id := probe.Decode[api.ComponentExecution](t, patiently(t, submit(t, probe.Fetch(url), as))).ID.String()
 	request := probe.Request{Path: probe.Execution(id) + "/stream", Sign: as}
 	var streams []*probe.Stream
+	hour := 9_000 - 2
+	left := func(header http.Header) int { return rates(t, probe.Answer{Header: header}, "RateLimit")["hour"]["r"] }
 	for i := range 10 {
 		if i%4 == 2 {
 			quiet(t)
@@ -324,7 +312,8 @@ func limitStreams(t *probe.Trial) {
 		stream := t.StreamOf(request)
 		_, ok := stream.Next()
 		t.Check(ok, "a stream ended")
-		t.Check(stream.Header.Get("RateLimit") != "", "a stream without RateLimit")
+		hour--
+		t.Equal("left of the hour after a stream was opened", left(stream.Header), hour)
 		streams = append(streams, stream)
 	}
 	quiet(t)
@@ -334,6 +323,7 @@ func limitStreams(t *probe.Trial) {
 	p := t.Problem(answer, http.StatusTooManyRequests, "RATE_LIMITED")
 	t.Equal("reason", probe.Reason(p), "streams")
 	retryAfter(t, answer)
+	t.Equal("left of the hour after one that was refused", left(answer.Header), hour-1)
 	streams[0].Close()
 	t.Until("a stream that was closed makes room", 20*time.Second, func() bool {
 		wait(t, 300*time.Millisecond)

@@ -34,7 +34,7 @@ func Cases() []Case {
 		callbackCases, replayCases, callbackRuleCases,
 		signingCases, refusalCases, keyCases,
 		requestCases, gateCases, abuseCases, idempotencyCases, listCases, catalogueCases,
-		peopleCases, doorCases, memberCases, apiKeyCases, auditCases, limitCases, peopleLimitCases, creditCases,
+		peopleCases, doorCases, memberCases, apiKeyCases, auditCases, limitCases, planLimitCases, peopleLimitCases, creditCases,
 	)
 }
 

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,11 +12,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/plan"
@@ -138,18 +141,29 @@ func boot(t *testing.T) *probe.Target {
 		t.Fatal(err)
 	}
 	makeOwner(t, ctx, pool, &customers, "owner@customers.example")
-	target.NewWorkspace = func(ctx context.Context, name string, credits int) (probe.Credentials, error) {
-		return newWorkspace(ctx, pool, customers, plan.Name(name), credits)
+	target.NewWorkspace = func(ctx context.Context, terms probe.Terms) (probe.Credentials, error) {
+		return newWorkspace(ctx, pool, customers, terms)
+	}
+	target.Grant = func(ctx context.Context, workspaceID string, credits int) error {
+		_, err := billing.Books{}.Grant(ctx, pool, billing.Grant{
+			WorkspaceID: uuid.MustParse(workspaceID), Amount: credit.Credits(int64(credits)), Reference: uuid.NewString(),
+		})
+		return err
 	}
 	return target
 }
 
 // newWorkspace makes a workspace of its own with a key, and with the members of
 // another.
-func newWorkspace(ctx context.Context, pool *pgxpool.Pool, like probe.Credentials, name plan.Name, credits int) (probe.Credentials, error) {
-	id, err := workspace.Create(ctx, pool, workspace.CreateParams{Name: uuid.NewString(), Plan: name, Paid: credit.Credits(int64(credits))})
+func newWorkspace(ctx context.Context, pool *pgxpool.Pool, like probe.Credentials, terms probe.Terms) (probe.Credentials, error) {
+	id, err := workspace.Create(ctx, pool, workspace.CreateParams{
+		Name: uuid.NewString(), Plan: plan.Name(terms.Plan), Paid: credit.Credits(int64(terms.Paid)),
+	})
 	if err != nil {
 		return probe.Credentials{}, fmt.Errorf("make workspace: %w", err)
+	}
+	if err := agree(ctx, pool, id, terms); err != nil {
+		return probe.Credentials{}, err
 	}
 	key, err := auth.NewKeys(pool).Create(ctx, auth.CreateParams{WorkspaceID: id, Label: "limits"})
 	if err != nil {
@@ -161,6 +175,42 @@ func newWorkspace(ctx context.Context, pool *pgxpool.Pool, like probe.Credential
 	}
 	like.WorkspaceID, like.APIKey, like.APISecret = id.String(), key.APIKey, key.APISecret
 	return like, nil
+}
+
+// agree sets what the terms say beyond the plan.
+func agree(ctx context.Context, pool *pgxpool.Pool, id uuid.UUID, terms probe.Terms) error {
+	var books billing.Books
+	if !terms.Then.IsZero() {
+		books.Now = func() time.Time { return terms.Then }
+	}
+	if terms.RPS != nil || terms.RPH != nil || terms.Credits != nil || terms.UsageLimit != nil {
+		err := books.SetPlan(ctx, pool, billing.Plan{
+			WorkspaceID: id, Name: plan.Name(terms.Plan), RPS: terms.RPS, RPH: terms.RPH,
+			Credits: amount(terms.Credits), UsageLimit: amount(terms.UsageLimit),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if terms.Spent == 0 {
+		return nil
+	}
+	price := credit.Credits(int64(terms.Spent))
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		refusals, _, err := books.DecideTx(ctx, tx, []billing.Want{{WorkspaceID: id, Amount: price}})
+		if err = errors.Join(append(refusals, err)...); err != nil {
+			return fmt.Errorf("spend: %w", err)
+		}
+		_, err = books.SettleTx(ctx, tx, []billing.Charge{{WorkspaceID: id, ExecutionID: uuid.Must(uuid.NewV7()), Amount: price, Reserved: price}})
+		return err
+	})
+}
+
+func amount(credits *int) *credit.Amount {
+	if credits == nil {
+		return nil
+	}
+	return new(credit.Credits(int64(*credits)))
 }
 
 // node starts one process's worth of a service, on a database.

@@ -29,7 +29,7 @@ var watchful = []string{
 	"catalogue/200 every component with its schemas", "catalogue/200 in the dialect of generators", "health/200",
 	"spec/200 in both forms, and equal",
 	"MT09 audit/200 who did what, newest first",
-	"limits/200 every signed operation tells what is left",
+	"limits/200 every signed operation counts as the contract says",
 	"limits/200 every operation of people on a workspace counts as 1, and what takes rights away as 0",
 	"credits/200 the workspace of the key", "credits/200 totalUsage is what the statement says", "credits/200 the statement by pages and as CSV",
 	"people/200 signing in, being known, signing out", "people/200 the workspaces of a person",

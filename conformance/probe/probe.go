@@ -73,12 +73,30 @@ type Target struct {
 	// NewKey makes a key of the workspace and says how to revoke it.
 	NewKey func(context.Context) (Credentials, func(context.Context) error, error)
 
-	// NewWorkspace makes a workspace of its own on a plan, with a key, an owner, a
-	// viewer and so many paid credits, for a case that uses its limits up.
-	NewWorkspace func(ctx context.Context, plan string, credits int) (Credentials, error)
+	// NewWorkspace makes a workspace of its own with a key, an owner and a viewer,
+	// for a case that uses its limits up.
+	NewWorkspace func(context.Context, Terms) (Credentials, error)
+
+	// Grant gives a workspace paid credits.
+	Grant func(ctx context.Context, workspaceID string, credits int) error
 
 	// Tamper changes what receivers of callbacks get before they look at it.
 	Tamper func(*Delivery)
+}
+
+// Terms are those that a workspace is made on.
+type Terms struct {
+	Plan string
+	Paid int // paid credits that it begins with
+
+	// What is agreed for it; nil is what the plan gives.
+	RPS, RPH            *int32
+	Credits, UsageLimit *int // of a month
+
+	// Then is an earlier time at which it was there already, and used Spent
+	// credits. Zero: it is new.
+	Then  time.Time
+	Spent int
 }
 
 // NewTarget is a deployment reached with the given credentials, with the
@@ -133,7 +151,7 @@ const (
 	NeedOwner     Need = "an owner's e-mail address and password"
 	NeedViewer    Need = "the password of a member who may only look"
 	NeedNewKey    Need = "a way to make and revoke keys"
-	NeedWorkspace Need = "a way to make workspaces"
+	NeedWorkspace Need = "a way to make workspaces and to give them credits"
 	NeedSchedule  Need = "a callback schedule of at most ten seconds"
 )
 
@@ -155,7 +173,7 @@ func (t *Target) Offers(need Need) bool {
 	case NeedNewKey:
 		return t.NewKey != nil
 	case NeedWorkspace:
-		return t.NewWorkspace != nil
+		return t.NewWorkspace != nil && t.Grant != nil
 	case NeedSchedule:
 		var whole time.Duration
 		for _, delay := range t.Schedule {
