@@ -88,13 +88,25 @@ func (f KeyFile) Renew() (*seal.Keyring, error) {
 	return keyring(keys[0], strings.Join(keys[1:], ","))
 }
 
-// Forget takes the old keys away. Nothing may be sealed under them any more.
-func (f KeyFile) Forget() error {
+// PutAside takes the old keys out of the file, each into one of its own beside it:
+// a backup may need them. Nothing else may be sealed under them any more.
+func (f KeyFile) PutAside() (files []string, err error) {
 	keys, err := readMasterKeys(f.path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return f.write(keys[:1])
+	for _, text := range keys[1:] {
+		key, err := seal.ParseKey(text)
+		if err != nil {
+			return files, err
+		}
+		file := KeyFile{f.path + "." + seal.Fingerprint(key.Secret)}
+		if err := file.write([]string{text}); err != nil {
+			return files, err
+		}
+		files = append(files, file.path)
+	}
+	return files, f.write(keys[:1])
 }
 
 // write replaces the file in one step.

@@ -76,8 +76,12 @@ func TestMT07TheKeyOfAFolderIsRenewedAndTheOldOneForgotten(t *testing.T) {
 	if started, err := keyringOfFolder(dir); err != nil || !started.Holds(sealed) {
 		t.Fatalf("a start in between: %v", err)
 	}
-	if err := file.Forget(); err != nil {
-		t.Fatal(err)
+	aside, err := file.PutAside()
+	if err != nil || len(aside) != 1 {
+		t.Fatal(aside, err)
+	}
+	if kept, err := (KeyFile{aside[0]}).Keyring(); err != nil || !kept.Holds(sealed) || len(kept.Fingerprints()) != 1 {
+		t.Errorf("beside the file is another key: %v", err)
 	}
 	after, err := keyringOfFolder(dir)
 	if err != nil || after.Holds(sealed) || after.Fingerprints()[0] != renewed.Fingerprints()[0] {

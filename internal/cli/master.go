@@ -71,8 +71,12 @@ func (k *keysRotateMaster) ofFolder(s *session, pool *pgxpool.Pool) error {
 		return err
 	}
 	if report.Done() {
-		if err := file.Forget(); err != nil {
+		old, err := file.PutAside()
+		if err != nil {
 			return err
+		}
+		for _, path := range old {
+			s.note("The old key is in %s: keep it as long as backups that were made under it.", path)
 		}
 	}
 	return tell(s, ring, report)
@@ -140,12 +144,13 @@ func tellEverybody(ctx context.Context, pool *pgxpool.Pool, primary string) erro
 // tell prints which keys are still needed. It is an error that one of the old
 // ones is.
 func tell(s *session, ring *seal.Keyring, report rotation.Report) error {
-	s.note("%d values were sealed anew.", report.Sealed)
+	s.note("%s", counted(report.Sealed, "1 value was sealed anew.", "%d values were sealed anew."))
 	for _, place := range report.First {
 		s.note("No key that was given opens %s.", place)
 	}
 	if report.Closed > 0 {
-		return fmt.Errorf("%d values are damaged or sealed under a key that was not given: name that one in WEFT_MASTER_KEYS_OLD and come again; remove no key", report.Closed)
+		return fmt.Errorf("%s damaged or sealed under a key that was not given: name that one in WEFT_MASTER_KEYS_OLD and come again; remove no key",
+			counted(report.Closed, "1 value is", "%d values are"))
 	}
 	needed, err := listKeys(s.stdout, ring, report)
 	if err == nil && needed {
@@ -184,7 +189,7 @@ func listKeys(w io.Writer, ring *seal.Keyring, report rotation.Report) (needed b
 			state, needed = "is still needed", true
 		}
 		if i == 0 && report.Left > 0 {
-			state = fmt.Sprintf("all but %d values are sealed under it", report.Left)
+			state = fmt.Sprintf("all but %s sealed under it", counted(report.Left, "1 value are", "%d values are"))
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\n", key, processes, state)
 	}
