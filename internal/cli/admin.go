@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/weft-automation/weft/internal/billing"
@@ -14,7 +15,7 @@ import (
 // adminCommand works on the database: whoever reaches that may give credits,
 // make owners and set passwords.
 type adminCommand struct {
-	Credits  adminCredits  `cmd:"" help:"Give a workspace paid credits."`
+	Credits  adminCredits  `cmd:"" help:"Give a workspace paid credits, or take them back."`
 	Plan     adminPlan     `cmd:"" help:"Put a workspace on a plan."`
 	Owner    adminOwner    `cmd:"" help:"Make an owner of a workspace. Who has an account keeps its password."`
 	Password adminPassword `cmd:"" help:"Give a person another password. They keep their roles."`
@@ -24,7 +25,7 @@ type adminCommand struct {
 type adminCredits struct {
 	database
 	Workspace string `arg:"" help:"Name or id of the workspace."`
-	Amount    string `arg:"" help:"Credits, with at most 6 decimals. To take back: -- -5."`
+	Amount    string `arg:"" help:"Credits, with at most 6 decimals. To take back, give a negative number behind all else: -- -5."`
 	Reference string `placeholder:"TEXT" help:"What it is for, such as an invoice. The same reference gives once. Without one, every call gives."`
 	Note      string `placeholder:"TEXT" help:"What the workspace's statement says beside it."`
 }
@@ -88,15 +89,12 @@ func (c *adminPlanSet) Run(s *session) error {
 			return errors.New("a rate is at least 1; leave it out for the plan's own")
 		}
 	}
-	for text, to := range map[*string]**credit.Amount{c.Credits: &p.Credits, c.Limit: &p.UsageLimit} {
-		if text == nil {
-			continue
-		}
-		amount, err := credit.Parse(*text)
-		if err != nil || amount < 0 {
-			return fmt.Errorf("%q is not a number of credits", *text)
-		}
-		*to = &amount
+	var err error
+	if p.Credits, err = ownCredits("--credits", c.Credits); err != nil {
+		return err
+	}
+	if p.UsageLimit, err = ownCredits("--limit", c.Limit); err != nil {
+		return err
 	}
 	pool, done, err := c.open(s.ctx)
 	if err != nil {
@@ -106,6 +104,11 @@ func (c *adminPlanSet) Run(s *session) error {
 	if p.WorkspaceID, err = findWorkspace(s.ctx, pool, c.Workspace); err != nil {
 		return err
 	}
+	reader := billing.Reader{DB: pool}
+	before, err := reader.Credits(s.ctx, p.WorkspaceID)
+	if err != nil {
+		return err
+	}
 	err = billing.Books{}.SetPlan(s.ctx, pool, p)
 	if failure, ok := errors.AsType[*fault.Error](err); ok {
 		return errors.New(failure.Message)
@@ -113,6 +116,35 @@ func (c *adminPlanSet) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	s.note("Workspace %s is on the plan %s.", c.Workspace, c.Plan)
+	after, err := reader.Credits(s.ctx, p.WorkspaceID)
+	if err != nil {
+		return err
+	}
+	s.note("Workspace %s is on the plan %s: requests a second %s, an hour %s; a month %s plan credits, and usage of %s that paid credits need not pay.",
+		c.Workspace, c.Plan, rate(p.RPS, p.Name.Terms().RPS), rate(p.RPH, p.Name.Terms().RPH), after.MonthlyCredits, *after.UsageLimit)
+	s.note("Plan credits there: %s before, %s now.", before.PlanCredits, after.PlanCredits)
 	return nil
+}
+
+// ownCredits reads a flag; nil is what the plan gives.
+func ownCredits(flag string, text *string) (*credit.Amount, error) {
+	if text == nil {
+		return nil, nil
+	}
+	amount, err := credit.Parse(*text)
+	if err != nil || amount < 0 {
+		return nil, fmt.Errorf("%s: %q is not a number of credits from 0 on", flag, *text)
+	}
+	return &amount, nil
+}
+
+// rate is the workspace's own, else that of its plan.
+func rate(own *int32, of int) string {
+	if own != nil {
+		of = int(*own)
+	}
+	if of == plan.None {
+		return "without limit"
+	}
+	return strconv.Itoa(of)
 }

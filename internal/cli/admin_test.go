@@ -19,14 +19,18 @@ func TestAdminGrantsCreditsSetsPlansAndTheAuditProvesThem(t *testing.T) {
 	run(t, environ, "", "admin", "credits", "shop", "100.5", "--reference=invoice 7").check(t, 0, "", "nothing was changed")
 	run(t, environ, "", "admin", "credits", "shop", "7", "--reference=invoice 7").check(t, 1, "", "gave 100.5 credits before")
 	run(t, environ, "", "admin", "credits", "shop", "--", "-0.5").check(t, 0, "", "-0.5 paid credits")
-	run(t, environ, "", "admin", "credits", "shop", "--", "-101").check(t, 1, "", "has 100 paid credits only")
+	run(t, environ, "", "admin", "credits", "shop", "--reference=back", "--", "-101").check(t, 1, "", "has 100 paid credits only")
 	run(t, environ, "", "admin", "credits", "shop", "1e3").check(t, 1, "", "not a decimal")
 
 	run(t, environ, "", "admin", "plan", "set", "shop", "gold").check(t, 2, "", "gold")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=0").check(t, 1, "", "at least 1")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--limit=-1").check(t, 1, "", "not a number of credits")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--limit=9223372036854").check(t, 1, "", "at most 1,000,000,000 credits")
-	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=50", "--rph=9000", "--credits=400", "--limit=1000.5").check(t, 0, "", "is on the plan enterprise")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=50", "--rph=9000", "--credits=400", "--limit=1000.5").
+		check(t, 0, "", "is on the plan enterprise: requests a second 50, an hour 9000; a month 400 plan credits, and usage of 1000.5 that")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise").check(t, 0, "", "a second without limit, an hour without limit; a month 0 plan credits")
+	run(t, environ, "", "admin", "plan", "set", "shop", "growth").check(t, 0, "", "Plan credits there: 0 before, 50 now.")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=50", "--rph=9000", "--credits=400", "--limit=1000.5").check(t, 0, "", "50 before, 100 now")
 
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
@@ -41,16 +45,16 @@ func TestAdminGrantsCreditsSetsPlansAndTheAuditProvesThem(t *testing.T) {
 	}
 	id := got[strings.LastIndex(got, " ")+1:]
 
-	run(t, environ, "", "audit").check(t, 0, "", "1 workspaces")
-	run(t, environ, "", "audit", id).check(t, 0, "", "1 workspaces")
+	run(t, environ, "", "audit").check(t, 0, "", "1 workspace: ")
+	run(t, environ, "", "audit", id).check(t, 0, "", "Workspace "+id+": ")
 	run(t, environ, "", "audit", "nobody").check(t, 1, "", "there is no workspace")
 	if _, err := conn.Exec(t.Context(), "UPDATE credit_accounts SET paid = paid + 3000000"); err != nil {
 		t.Fatal(err)
 	}
-	run(t, environ, "", "audit").check(t, 1, "account "+id+" has 103 paid credits, its postings sum to 100", "1 rows are wrong")
+	run(t, environ, "", "audit").check(t, 1, "account "+id+" has 103 paid credits, its postings sum to 100", "1 row is wrong")
 	if _, err := conn.Exec(t.Context(), "UPDATE credit_accounts SET paid = paid - 3000000; UPDATE workspaces SET billing_stopped_at = now(); UPDATE credit_accounts SET stopped = true"); err != nil {
 		t.Fatal(err)
 	}
 	run(t, environ, "", "audit", "shop").check(t, 0, "", "right again: it goes on")
-	run(t, environ, "", "audit", "shop").check(t, 0, "", "1 workspaces")
+	run(t, environ, "", "audit", "shop").check(t, 0, "", "Workspace shop: ")
 }

@@ -43,9 +43,13 @@ func (c *auditCommand) Run(s *session) error {
 		return err
 	}
 	if len(broken) > 0 {
-		s.note("%d rows are wrong.", len(broken))
+		s.note("%s", counted(len(broken), "1 row is wrong.", "%d rows are wrong."))
 		return errQuiet
 	}
-	s.note("%d workspaces: every account is the sum of its postings, and every final execution was charged once what it used.", workspaces)
+	whose := counted(workspaces, "1 workspace", "%d workspaces")
+	if c.Workspace != "" {
+		whose = "Workspace " + c.Workspace
+	}
+	s.note("%s: every account is the sum of its postings, and every final execution was charged once what it used.", whose)
 	return nil
 }

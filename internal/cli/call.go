@@ -179,7 +179,7 @@ func explain(err error, credentials client.Credentials) error {
 	case !ok:
 		return fmt.Errorf("%w\nIs a Weft running at %s? `weft doctor` looks into it", err, credentials.BaseURL)
 	case problem.Reason != nil && *problem.Reason == "invalid_credentials":
-		return fmt.Errorf("%w\nThe credentials are not of this Weft, or the key was revoked", err)
+		return fmt.Errorf("%w\nThe credentials are not of this Weft, or the key was revoked, or ended after a rotation", err)
 	}
 	return err
 }

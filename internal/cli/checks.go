@@ -103,7 +103,7 @@ func (d *doctorCommand) lookAtPostgres(ctx context.Context, _ *session) []findin
 		all = append(all, finding{doubt, fmt.Sprintf("its clock is %v off this machine's", off.Round(time.Millisecond)), "synchronise both by NTP"})
 	}
 	if err := postgres.CheckSchema(ctx, pool); err != nil {
-		return append(all, finding{wrong, err.Error(), "weft migrate (weft dev does it by itself)"})
+		return append(all, finding{wrong, err.Error(), d.cure("weft migrate (weft dev does it by itself)", "weft migrate")})
 	}
 	return append(all, finding{fine, "the schema is this binary's", ""}, lookAtRoles(ctx, dsn))
 }
@@ -177,7 +177,7 @@ func (d *doctorCommand) lookAtPorts(ctx context.Context, _ *session) []finding {
 		case isWeft(ctx, address):
 			all = append(all, finding{fine, address + " is served by a Weft", ""})
 		default:
-			all = append(all, finding{wrong, err.Error(), "stop the program that has it, or choose another address with --addr and --ops-addr"})
+			all = append(all, finding{wrong, err.Error(), "stop the program that has it, or choose another address with " + d.cure("--addr and --ops-addr", "WEFT_ADDR and WEFT_OPS_ADDR")})
 		}
 	}
 	return all
@@ -201,7 +201,7 @@ func isWeft(ctx context.Context, address string) bool {
 func (d *doctorCommand) lookAtService(ctx context.Context, _ *session) []finding {
 	answer, err := d.get(ctx, "/readyz")
 	if err != nil {
-		return []finding{{doubt, "nothing answers at " + d.baseURL(), "start it: weft dev"}}
+		return []finding{{doubt, "nothing answers at " + d.baseURL(), "start it: " + d.cure("weft dev", "weft serve, and weft work beside it")}}
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode == http.StatusOK {
@@ -237,6 +237,10 @@ func (d *doctorCommand) lookAtClock(ctx context.Context, _ *session) []finding {
 }
 
 func (d *doctorCommand) lookAtCredentials(ctx context.Context, _ *session) []finding {
+	if _, err := os.Stat(d.Credentials); errors.Is(err, fs.ErrNotExist) {
+		cure := d.cure("weft dev writes one; --credentials names another", "for calls from here: weft keys create --workspace NAME --out "+d.Credentials+"; --credentials names another")
+		return []finding{{doubt, "there is no credentials file " + d.Credentials, cure}}
+	}
 	credentials, signer, err := d.signer()
 	if err != nil {
 		return []finding{{doubt, err.Error(), ""}}
@@ -256,7 +260,7 @@ func (d *doctorCommand) lookAtCredentials(ctx context.Context, _ *session) []fin
 	case refused && problem.Status >= http.StatusInternalServerError:
 		return append(all, finding{wrong, err.Error(), "the fault is the service's: its log says more"})
 	case refused:
-		return append(all, finding{wrong, err.Error(), "make a new key: weft keys create (weft dev makes one at its next start)"})
+		return append(all, finding{wrong, err.Error(), "make a new key: " + d.cure("weft keys create (weft dev makes one at its next start)", "weft keys create --workspace NAME --out FILE")})
 	}
 	return append(all, finding{doubt, "not tried: the service does not answer", ""})
 }

@@ -8,11 +8,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -70,6 +73,14 @@ func (s *session) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.stderr, format+"\n", args...)
 }
 
+// counted says how many there are: one, or many with the number in the place of %d.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return fmt.Sprintf(many, n)
+}
+
 // Process is what Run takes of the process it runs in.
 type Process struct {
 	Program        string   // as it was called
@@ -84,6 +95,9 @@ var errQuiet = errors.New("said already")
 
 // exit is what --help and the like end the parsing with.
 type exit int
+
+// negative is an argument that is taken for a flag.
+var negative = regexp.MustCompile(`^-[0-9.]+$`)
 
 // Run does what the arguments say and returns the exit code.
 func Run(ctx context.Context, p Process) (code int) {
@@ -106,6 +120,9 @@ func Run(ctx context.Context, p Process) (code int) {
 	command, err := parser.Parse(p.Args)
 	if err != nil {
 		s.note("weft: %v", err)
+		if at := slices.IndexFunc(p.Args, negative.MatchString); at >= 0 {
+			s.note("A negative number is given as --name=%[1]s, or behind all else as -- %[1]s.", p.Args[at])
+		}
 		if parse, ok := errors.AsType[*kong.ParseError](err); ok {
 			s.note("Try: %s --help", strings.TrimSpace("weft "+parse.Context.Command()))
 		}
@@ -129,6 +146,10 @@ func newParser(s *session) (*kong.Kong, error) {
 	if credentials == "" {
 		credentials = filepath.Join(dataDir, "credentials.json")
 	}
+	addr, opsAddr := "127.0.0.1:8080", "127.0.0.1:9090"
+	if s.getenv("DATABASE_URL") != "" { // of serve, not of dev
+		addr, opsAddr = cmp.Or(s.getenv("WEFT_ADDR"), addr), cmp.Or(s.getenv("WEFT_OPS_ADDR"), opsAddr)
+	}
 	return kong.New(&commands{},
 		kong.Name("weft"),
 		kong.Description("Runs components and workflows, durably."),
@@ -140,6 +161,8 @@ func newParser(s *session) (*kong.Kong, error) {
 			"credentials":  credentials,
 			"base_url":     s.getenv("WEFT_BASE_URL"),
 			"database_url": s.getenv("DATABASE_URL"),
+			"addr":         addr,
+			"ops_addr":     opsAddr,
 			"version":      app.Version,
 		},
 	)

@@ -12,9 +12,17 @@ import (
 type doctorCommand struct {
 	database
 	target
-	Addr      string `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address of the API (${default})."`
-	OpsAddr   string `name:"ops-addr" default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of health and metrics (${default})."`
+	Addr      string `default:"${addr}" placeholder:"ADDR" help:"Address of the API (${default})."`
+	OpsAddr   string `name:"ops-addr" default:"${ops_addr}" placeholder:"ADDR" help:"Address of health and metrics (${default})."`
 	EgressURL string `name:"egress-url" default:"https://example.com/" placeholder:"URL" help:"What the way out is tried with (${default})."`
+}
+
+// cure is the one for weft dev, or with a DATABASE_URL that for serve and work.
+func (d *doctorCommand) cure(ofDev, ofServe string) string {
+	if d.DatabaseURL != "" {
+		return ofServe
+	}
+	return ofDev
 }
 
 // level is how bad a finding is.

@@ -58,6 +58,13 @@ func TestDoctorFindsAWellSetUpWell(t *testing.T) {
 	}
 }
 
+func TestDoctorLooksAtTheAddressesOfServe(t *testing.T) {
+	environ := []string{"DATABASE_URL=postgres://127.0.0.1:1/x", "WEFT_ADDR=127.0.0.1:8431", "WEFT_OPS_ADDR=127.0.0.1:8432"}
+	run(t, environ, "", "doctor", "--help").check(t, 0, "(127.0.0.1:8431)", "")
+	run(t, environ, "", "doctor", "--help").check(t, 0, "(127.0.0.1:8432)", "")
+	run(t, environ[1:], "", "doctor", "--help").check(t, 0, "(127.0.0.1:8080)", "") // weft dev has flags for them
+}
+
 func TestDoctorSaysWhatIsWrongAndTheCure(t *testing.T) {
 	foreign := httptest.NewServer(http.NotFoundHandler())
 	defer foreign.Close()
@@ -102,6 +109,8 @@ func TestDoctorSaysWhatIsWrongAndTheCure(t *testing.T) {
 		{"open key file", nil, []string{"--data-dir=" + dir}, []string{"can be read by other users", "chmod 600"}},
 		{"data folder", nil, []string{"--data-dir=" + file}, []string{"is not a folder"}},
 		{"port taken", nil, []string{"--ops-addr=" + foreign.Listener.Addr().String()}, []string{"address already in use", "--ops-addr"}},
+		{"port of serve taken", []string{"DATABASE_URL=postgres://127.0.0.1:1/x", "WEFT_ADDR=127.0.0.1:1"}, []string{"--addr=" + foreign.Listener.Addr().String()}, []string{"address already in use", "WEFT_ADDR and WEFT_OPS_ADDR"}},
+		{"nothing served", []string{"DATABASE_URL=postgres://127.0.0.1:1/x"}, nil, []string{"start it: weft serve", "weft keys create --workspace NAME"}},
 		{"not ready", nil, []string{"--addr=" + foreign.Listener.Addr().String()}, []string{"answers /readyz with 404"}},
 		{"clock", behind.environ(), nil, []string{"this machine is -60 s ahead", "NTP"}},
 		{"credentials", nil, []string{"--credentials=" + other}, []string{"can be read by other users", "invalid_credentials", "weft keys create"}},

@@ -35,9 +35,9 @@ func (q *quarantineStatus) Run(s *session) error {
 	default:
 		_, _ = fmt.Fprintf(s.stdout, "In quarantine since %s: %s.\n", status.Since.UTC().Format(time.DateTime), status.Reason)
 	}
-	_, err = fmt.Fprintf(s.stdout, `%d executions are not final and would go on. %d of them were under way and may not be repeated: they would fail with WORKER_LOST.
-%d callbacks would be delivered, perhaps again.
-`, status.Executions, status.Doubtful, status.Callbacks)
+	_, err = fmt.Fprintf(s.stdout, `%s not final and would go on. %d of them were under way and may not be repeated: they would fail with WORKER_LOST.
+%s would be delivered, perhaps again.
+`, counted(int(status.Executions), "1 execution is", "%d executions are"), status.Doubtful, counted(int(status.Callbacks), "1 callback", "%d callbacks"))
 	return err
 }
 

@@ -39,6 +39,12 @@ type serveCommand struct {
 	OpsAddr *string `name:"ops-addr" placeholder:"ADDR" help:"Address of health and metrics ($$WEFT_OPS_ADDR, 127.0.0.1:9090)."`
 }
 
+// settings says where serve and work take theirs from.
+const settings = "The settings are variables of the environment: DATABASE_URL and WEFT_MASTER_KEY must be set, the README describes them all under \"Running it for others\", and weft doctor judges them."
+
+// Help is what --help says beside the flags.
+func (c *serveCommand) Help() string { return settings }
+
 // Run runs the API alone.
 func (c *serveCommand) Run(s *session) error {
 	cfg, err := app.ConfigFromEnv(s.environ)
@@ -53,6 +59,9 @@ func (c *serveCommand) Run(s *session) error {
 type workCommand struct {
 	OpsAddr *string `name:"ops-addr" placeholder:"ADDR" help:"Address of health and metrics; empty for none ($$WEFT_OPS_ADDR, 127.0.0.1:9091)."`
 }
+
+// Help is what --help says beside the flags.
+func (c *workCommand) Help() string { return settings }
 
 // Run runs the workers alone.
 func (c *workCommand) Run(s *session) error {
