@@ -29,7 +29,7 @@ type Config struct {
 	Addr    string // of the API; "" serves none
 	OpsAddr string // of health and metrics; "" serves none
 	Work    bool   // run components and deliver callbacks
-	Workers int    // executions at once, for each of the two ways in
+	Workers int    // executions at once, for each of the two ways in (slotsOf)
 
 	AllowNetworks []netip.Prefix // that egress may reach beyond public addresses
 	AllowHosts    []string

@@ -65,10 +65,22 @@ func (h atLeast) WithGroup(name string) slog.Handler {
 // nearly all of them wait, for a receiver or for their turn at one.
 const deliveriesPerSlot = 4
 
+// slotsOf is how many executions can begin at once in a process, which is what the
+// window of a workspace is a part of. What a process accepts it begins in slots
+// beside those of the queue. Where nothing is accepted those begin only what comes
+// in the place of what has ended: a window of them too would let one workspace fill
+// the queue's, which others wait for.
+func slotsOf(cfg Config) int {
+	if cfg.Addr == "" {
+		return cfg.Workers
+	}
+	return 2 * cfg.Workers
+}
+
 func newWorkingHalf(a *App, deps execution.Deps) (*workingHalf, error) {
 	h := &workingHalf{watch: a.watch, log: a.log, stopped: make(chan struct{})}
 	deps.DB = a.pools.work
-	h.identity = execution.NewIdentity(a.cfg.DatabaseURL, a.cfg.Workers, a.log)
+	h.identity = execution.NewIdentity(a.cfg.DatabaseURL, slotsOf(a.cfg), a.log)
 	h.delivers = callback.NewDeliverer(callback.Deps{
 		DB: deps.DB, Jobs: deps.Jobs, Keyring: deps.Keyring, Guard: a.guard, Log: a.log,
 		Attempted: a.metrics.CallbackAttempted, Quarantined: a.watch.Held,

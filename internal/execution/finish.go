@@ -28,18 +28,19 @@ type finish struct {
 	status status.Execution
 	output json.RawMessage
 	err    json.RawMessage
+	local  bool // its run holds a slot, and gives it back once this is written
 }
 
 func (f finish) weight() int { return len(f.output) + len(f.err) }
 
-func (r *Runner) complete(ctx context.Context, row db.ExecutionStartManyRow, entry *component.Entry, output json.RawMessage) error {
+func (r *Runner) complete(ctx context.Context, row db.ExecutionStartManyRow, output json.RawMessage, local bool) error {
 	return r.settle(ctx, finish{
 		key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch,
-		status: status.ExecutionCompleted, output: output,
+		status: status.ExecutionCompleted, output: output, local: local,
 	})
 }
 
-func (r *Runner) fail(ctx context.Context, row db.ExecutionStartManyRow, failure *component.Error) error {
+func (r *Runner) fail(ctx context.Context, row db.ExecutionStartManyRow, failure *component.Error, local bool) error {
 	if failure.Err != nil {
 		r.log.WarnContext(ctx, "execution failed", "code", failure.Code, "error", failure.Err)
 	}
@@ -47,6 +48,7 @@ func (r *Runner) fail(ctx context.Context, row db.ExecutionStartManyRow, failure
 	if err != nil {
 		return err
 	}
+	f.local = local
 	return r.settle(ctx, f)
 }
 
@@ -168,10 +170,15 @@ func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) 
 	jobs := make([]int64, len(rows))
 	made.done = make([]finished, len(rows))
 	var frozen []callback.Final
+	ending := 0
 	for i, row := range rows {
 		charges[i] = billing.Charge{WorkspaceID: row.WorkspaceID, ExecutionID: row.ID, Amount: row.Usage, Reserved: row.Reserved}
 		jobs[i] = row.JobID
-		made.done[i] = finished{row: final(row, first[turn{notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.Epoch}]), callback: row.HasCallback}
+		end := first[turn{notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.Epoch}]
+		made.done[i] = finished{row: final(row, end), callback: row.HasCallback}
+		if end.local {
+			ending++
+		}
 		if row.HasCallback {
 			frozen = append(frozen, callback.Final(made.done[i].row))
 		}
@@ -185,7 +192,7 @@ func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) 
 		}
 		return nil
 	})
-	made.next, err = r.chargeTx(ctx, tx, charges)
+	made.next, err = r.chargeTx(ctx, tx, charges, ending)
 	crashpoint.Reached(crashpoint.InFinish)
 	return made, err
 }
@@ -193,15 +200,15 @@ func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) 
 // chargeTx settles, and lets parked executions go in the place of what has ended.
 // Where nothing was parked when last seen, the settlement leaves with the commit:
 // the accounts are locked no longer than that takes, and whatever turns out to be
-// parked is for afterwards.
-func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billing.Charge) (*successors, error) {
+// parked is for afterwards. ending is how many slots of local runs become free.
+func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, ending int) (*successors, error) {
 	if r.window.crowded(charges) {
 		loads, err := r.Ledger.SettleTx(ctx, tx, charges)
 		if err != nil {
 			return nil, err
 		}
 		r.window.sawParked(loads)
-		return r.releaseTx(ctx, tx, loads)
+		return r.releaseTx(ctx, tx, loads, ending)
 	}
 	next := &successors{runner: r}
 	tx.Last(func(tx pgx.Tx) error {

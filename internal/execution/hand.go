@@ -190,7 +190,7 @@ func (r *Runner) Moving(ctx context.Context) error {
 		return errors.New("the worker holds no session with the database")
 	}
 	inside, stuck := r.hand.progress()
-	full := inside >= cap(r.slots) && cap(r.slots) > 0
+	full := inside >= r.slots.size && r.slots.size > 0
 	if full || r.quarantined() != nil || time.Since(time.Unix(0, r.moved.Load())) < stalledAfter {
 		return nil
 	}
@@ -205,4 +205,31 @@ func (r *Runner) Moving(ctx context.Context) error {
 		return fmt.Errorf("work has been ready for %.0f s and none has begun here", waits)
 	}
 	return nil
+}
+
+// slots are those of local runs.
+type slots struct {
+	size int
+
+	mu    sync.Mutex
+	taken int
+}
+
+// take takes a slot if one is free. Those that end in the transaction for which it
+// is taken count as free: their runs give them back right after the commit, and
+// what they leave would else go through the queue and fill that.
+func (s *slots) take(ending int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken >= s.size+ending {
+		return false
+	}
+	s.taken++
+	return true
+}
+
+func (s *slots) free() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken--
 }

@@ -205,3 +205,25 @@ func TestAWorkerThatStandsStillWithWhatItHasInHandSaysSo(t *testing.T) {
 		t.Errorf("just ended: %v", err)
 	}
 }
+
+func TestASlotThatIsBecomingFreeCanBeTaken(t *testing.T) {
+	t.Parallel()
+	s := slots{size: 2}
+	for i, c := range []struct {
+		ending int
+		taken  bool
+	}{{0, true}, {0, true}, {0, false}, {1, true}, {1, false}, {2, true}} {
+		if taken := s.take(c.ending); taken != c.taken {
+			t.Errorf("take %d with %d ending: %v", i, c.ending, taken)
+		}
+	}
+	s.free()
+	s.free() // the two that were ending
+	if s.take(0) {
+		t.Error("there are more slots than there were")
+	}
+	s.free()
+	if !s.take(0) {
+		t.Error("a free slot cannot be taken")
+	}
+}

@@ -109,8 +109,17 @@ type options struct {
 	slots   int  // for local runs; 0: everything goes through the queue
 	workers int  // of the queue; 0: none
 	idle    bool // no identity: accepts only
+	works   bool // accepts nothing
 
 	skew time.Duration // of the node's clock
+}
+
+// capacity is how many executions can begin at once in a node.
+func (o options) capacity() int {
+	if o.works {
+		return o.workers
+	}
+	return o.slots + o.workers
 }
 
 // start brings up a node; it is stopped when the test ends, or by node.stop.
@@ -138,7 +147,7 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 		t.Cleanup(n.stop)
 		return n
 	}
-	n.identity = execution.NewIdentity(b.dsn, max(o.slots, o.workers), log)
+	n.identity = execution.NewIdentity(b.dsn, o.capacity(), log)
 	n.runner = execution.NewRunner(deps, n.identity, o.slots, log)
 	n.service = execution.NewService(deps, n.runner)
 	held := make(chan struct{})

@@ -45,7 +45,7 @@ const (
 // write is fenced.
 type Identity struct {
 	dsn     string
-	slots   int // that this process has, for others to know
+	slots   int // in which executions can begin here, for others to know
 	log     *slog.Logger
 	current atomic.Int32 // 0: none
 	ready   chan struct{}

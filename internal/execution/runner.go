@@ -32,8 +32,8 @@ type Runner struct {
 	starts   *groupcommit.Group[begin, *db.ExecutionStartManyRow]
 	finishes *groupcommit.Group[finish, struct{}]
 
-	moved   atomic.Int64  // when an attempt last began or ended, Unix nanoseconds
-	slots   chan struct{} // of local runs
+	moved   atomic.Int64 // when an attempt last began or ended, Unix nanoseconds
+	slots   *slots
 	window  *window
 	running sync.WaitGroup
 	winding sync.RWMutex    // ending is set under it
@@ -44,8 +44,8 @@ type Runner struct {
 
 // NewRunner makes the executing half with so many slots for executions that
 // this process accepted itself. What the queue brings has slots of its own.
-func NewRunner(deps Deps, identity *Identity, slots int, log *slog.Logger) *Runner {
-	r := &Runner{Deps: deps, log: log, identity: identity, hand: newHand(), slots: make(chan struct{}, slots), window: &window{}}
+func NewRunner(deps Deps, identity *Identity, size int, log *slog.Logger) *Runner {
+	r := &Runner{Deps: deps, log: log, identity: identity, hand: newHand(), slots: &slots{size: size}, window: &window{}}
 	r.starts = groupcommit.New(groupcommit.Options[begin]{}, postgres.Unavailable, r.flushStarts)
 	r.finishes = groupcommit.New(groupcommit.Options[finish]{
 		Weigh: finish.weight, MaxQueue: 1 << 30, // bounded by what may run at once
@@ -55,19 +55,15 @@ func NewRunner(deps Deps, identity *Identity, slots int, log *slog.Logger) *Runn
 }
 
 // reserve takes a slot for a local run and returns the worker that holds it; 0
-// when there is no free slot or this process must not begin work.
-func (r *Runner) reserve() int32 {
+// when there is no free slot or this process must not begin work. ending is how
+// many slots become free with the commit that it is taken for.
+func (r *Runner) reserve(ending int) int32 {
 	worker, alive := r.identity.Worker()
-	if !alive || r.ctx.Err() != nil || r.quarantined() != nil {
+	if !alive || r.ctx.Err() != nil || r.quarantined() != nil || !r.slots.take(ending) {
 		return 0
 	}
-	select {
-	case r.slots <- struct{}{}:
-		r.running.Add(1)
-		return worker
-	default:
-		return 0
-	}
+	r.running.Add(1)
+	return worker
 }
 
 // giveUp gives back a slot that was reserved for an execution which was not
@@ -81,19 +77,19 @@ func (r *Runner) giveUp(worker int32, id uuid.UUID, err error) {
 }
 
 func (r *Runner) free() {
-	<-r.slots
+	r.slots.free()
 	r.running.Done()
 }
 
 // reserveNext is reserve for what begins because another ended: not once the
 // process winds up.
-func (r *Runner) reserveNext() int32 {
+func (r *Runner) reserveNext(ending int) int32 {
 	r.winding.RLock()
 	defer r.winding.RUnlock()
 	if r.ending {
 		return 0
 	}
-	return r.reserve()
+	return r.reserve(ending)
 }
 
 // WindUp ends the beginning of parked executions in this process: they are left to
@@ -107,8 +103,7 @@ func (r *Runner) WindUp() {
 // start runs a local execution in its reserved slot.
 func (r *Runner) start(ctx context.Context, row db.ExecutionStartManyRow) {
 	go func() {
-		defer r.running.Done()
-		defer func() { <-r.slots }()
+		defer r.free()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(r.ctx, cancel)()
@@ -184,7 +179,7 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	}
 	c, err := r.open(row)
 	if err != nil {
-		return 0, outcomeFailed, r.fail(ctx, row, &component.Error{Code: "INTERNAL_ERROR", Message: "the stored input cannot be opened", Err: err})
+		return 0, outcomeFailed, r.fail(ctx, row, &component.Error{Code: "INTERNAL_ERROR", Message: "the stored input cannot be opened", Err: err}, local)
 	}
 	runCtx, cancel := context.WithTimeout(ctx, entry.Timeout-row.Elapsed)
 	defer cancel()
@@ -197,7 +192,7 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 		again, err = r.pause(ctx, row, pause{delay: result.Wait.After, continuing: true, state: result.Wait.State, local: local})
 		return again, outcomeWaiting, err
 	case err == nil:
-		return 0, outcomeCompleted, r.complete(ctx, row, entry, result.Output)
+		return 0, outcomeCompleted, r.complete(ctx, row, result.Output, local)
 	case ctx.Err() != nil:
 		again, err = r.interrupted(ctx, row, entry.RepeatFor(c), local)
 		return again, outcomeInterrupted, err
@@ -207,7 +202,7 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 		again, err = r.pause(ctx, row, pause{delay: backoff(int(row.Attempt)), local: local})
 		return again, outcomeRetry, err
 	}
-	return 0, outcomeFailed, r.fail(ctx, row, failure)
+	return 0, outcomeFailed, r.fail(ctx, row, failure, local)
 }
 
 // keyPatience is how long an execution waits that this process cannot open, for
@@ -225,7 +220,7 @@ func (r *Runner) cannot(ctx context.Context, row db.ExecutionStartManyRow, why s
 	if row.Unrunnable >= unrunnableFor {
 		return 0, outcomeFailed, r.fail(ctx, row, &component.Error{
 			Code: "INTERNAL_ERROR", Message: "for two hours no worker could run this execution", Err: errors.New(why),
-		})
+		}, local)
 	}
 	r.log.WarnContext(ctx, "this worker cannot run the execution", "reason", why)
 	again, err = r.pause(ctx, row, pause{
@@ -238,7 +233,7 @@ func (r *Runner) cannot(ctx context.Context, row db.ExecutionStartManyRow, why s
 // an attempt, because it shuts down.
 func (r *Runner) interrupted(ctx context.Context, row db.ExecutionStartManyRow, rule component.Repeat, local bool) (time.Duration, error) {
 	if rule == component.RepeatUnsafe {
-		return 0, r.fail(ctx, row, errWorkerLost)
+		return 0, r.fail(ctx, row, errWorkerLost, local)
 	}
 	// A wait goes on where it was, within the time that it has left.
 	return r.pause(ctx, row, pause{

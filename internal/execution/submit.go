@@ -84,7 +84,7 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 		return Submitted{}, err
 	}
 	if s.local != nil {
-		if a.worker = s.local.reserve(); a.worker != 0 {
+		if a.worker = s.local.reserve(0); a.worker != 0 {
 			s.local.hand.take(a.id)
 		}
 	}

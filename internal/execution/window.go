@@ -174,14 +174,16 @@ type successors struct {
 	rows   []db.ExecutionStartManyRow
 	waited []time.Duration
 	worker int32
+	ending int         // slots that become free with the commit
 	later  []uuid.UUID // workspaces whose parked executions are to be looked at after the commit
 }
 
 // releaseTx lets as many parked executions go as there is room for in the windows
 // of their workspaces, whose accounts tx has locked. Those that find a free slot
-// in this process begin here, without a trip through the queue.
-func (r *Runner) releaseTx(ctx context.Context, tx pgx.Tx, loads map[uuid.UUID]billing.Load) (*successors, error) {
-	next := &successors{runner: r}
+// in this process begin here, without a trip through the queue; ending is how many
+// become free with tx.
+func (r *Runner) releaseTx(ctx context.Context, tx pgx.Tx, loads map[uuid.UUID]billing.Load, ending int) (*successors, error) {
+	next := &successors{runner: r, ending: ending}
 	queued := false
 	for id, load := range loads {
 		if load.Parked == 0 {
@@ -214,7 +216,7 @@ func (r *Runner) releaseTx(ctx context.Context, tx pgx.Tx, loads map[uuid.UUID]b
 func (s *successors) takeTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, n int) (elsewhere bool, err error) {
 	slots := 0
 	for ; slots < n; slots++ {
-		worker := s.runner.reserveNext()
+		worker := s.runner.reserveNext(s.ending)
 		if worker == 0 || s.worker != 0 && worker != s.worker {
 			if worker != 0 {
 				s.runner.free()
@@ -325,7 +327,7 @@ func (r *Runner) unpark(ctx context.Context, id uuid.UUID) (released int, err er
 		}
 		next, err = r.releaseTx(ctx, tx, map[uuid.UUID]billing.Load{
 			id: {Live: int(row.Live), Parked: int(row.Parked), Waiting: int(row.Waiting)},
-		})
+		}, 0)
 		return err
 	})
 	if err != nil {

@@ -25,18 +25,17 @@ type busy struct {
 	mu      sync.Mutex
 	running int
 	most    int
-	sum     time.Duration // of all runs
+	sum     time.Duration // of all runs, up to changed
+	changed time.Time     // when running last did
 	started map[uuid.UUID]time.Time
 }
 
 func newBusy(name string, takes time.Duration) *busy {
 	b := &busy{started: map[uuid.UUID]time.Time{}}
 	b.module = module{name: name, price: 1, repeat: component.RepeatPure, run: func(ctx context.Context, call component.Call) (component.Result, error) {
-		began := time.Now()
 		b.mu.Lock()
-		b.running++
+		b.started[call.ExecutionID] = b.change(1)
 		b.most = max(b.most, b.running)
-		b.started[call.ExecutionID] = began
 		b.mu.Unlock()
 		select {
 		case <-time.After(takes):
@@ -44,11 +43,18 @@ func newBusy(name string, takes time.Duration) *busy {
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.running--
-		b.sum += time.Since(began)
+		b.change(-1)
 		return component.Result{Output: json.RawMessage(`{}`)}, ctx.Err()
 	}}
 	return b
+}
+
+// change counts one more or less that runs, and says when; b.mu is held.
+func (b *busy) change(by int) time.Time {
+	now := time.Now()
+	b.sum += time.Duration(b.running) * now.Sub(b.changed)
+	b.running, b.changed = b.running+by, now
+	return now
 }
 
 // peak is how many ran at once at most.
@@ -62,6 +68,7 @@ func (b *busy) peak() int {
 func (b *busy) used() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.change(0)
 	return b.sum
 }
 
@@ -99,21 +106,28 @@ func (b *bench) arrivals(t *testing.T, n *node, quick *busy, count int, every ti
 
 func p95(sorted []time.Duration) time.Duration { return sorted[(len(sorted)*95+99)/100-1] }
 
+// The busy workspace holds nine tenths of what can run at once. Its components run
+// for nearly all of that: the rest is their beginning and end being written.
 func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
-	queued, count, every, slots := 200, 12, 200*time.Millisecond, 20
+	queued, count, every, slots := 200, 20, 120*time.Millisecond, 20
 	if os.Getenv("WEFT_SOAK") != "" {
 		queued, count, every, slots = 10_000, 60, time.Second, 100
 	}
-	// A's executions take so long that they last for as long as B's arrive, twice.
-	takes := 2 * time.Duration(count*slots) * every / time.Duration(queued)
-	for way, separate := range map[string]bool{"one process": false, "a process that serves and one that works": true} {
+	for way, o := range map[string]options{
+		"one process": {slots: slots, workers: slots},
+		"a process that serves and one that works": {slots: slots, workers: slots, works: true},
+	} {
 		t.Run(way, func(t *testing.T) {
+			capacity := o.capacity()
+			window := capacity * 9 / 10
+			// A's executions take so long that they last for as long as B's arrive, twice.
+			takes := 2 * time.Duration(count*capacity) * every / time.Duration(queued)
 			a := newBench(t)
 			b := a.other(t, "b")
 			long, quick := newBusy("LONG", takes), newBusy("QUICK", 0)
-			worker := a.start(t, options{slots: slots, workers: slots}, long, quick)
+			worker := a.start(t, o, long, quick)
 			server := worker
-			if separate {
+			if o.works {
 				server = a.start(t, options{idle: true}, long, quick)
 			}
 			idle := p95(b.arrivals(t, server, quick, count, every/4))
@@ -129,7 +143,7 @@ func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
 			submitting.Wait()
 			began, before := time.Now(), long.used()
 			waits := b.arrivals(t, server, quick, count, every)
-			used := float64(long.used()-before) / float64(time.Since(began)) / float64(slots)
+			used := float64(long.used()-before) / float64(time.Since(began)) / float64(capacity)
 			var left, has int
 			err := a.pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE parked), count(*) FILTER (WHERE NOT parked)
 				FROM component_executions WHERE finished_at IS NULL AND workspace_id = $1`, a.workspace).Scan(&left, &has)
@@ -139,19 +153,23 @@ func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
 			if left == 0 {
 				t.Fatal("the backlog was over too early to show anything")
 			}
-			t.Logf("p95 to the start: %v idle, %v beside %d queued; the other has %d of %d slots, and components ran in %.0f %% of them", idle, p95(waits), queued, has, slots, 100*used)
-			if got := p95(waits); got > 2*time.Second || got > 2*idle+250*time.Millisecond {
+			t.Logf("p95 to the start: %v idle, %v beside %d queued; the other has %d of %d slots, and components ran in %.0f %% of them", idle, p95(waits), queued, has, capacity, 100*used)
+			if got := p95(waits); got > 2*time.Second || got > 2*idle+noise {
 				t.Errorf("p95 to the start is %v, idle it was %v", got, idle)
 			}
-			if has < slots*9/10 || used < 0.6 {
-				t.Errorf("the other has %d of %d slots and ran in %.0f %% of them", has, slots, 100*used)
+			if has < window || used < 0.8 {
+				t.Errorf("the other has %d of %d slots and ran in %.0f %% of them", has, capacity, 100*used)
 			}
-			if most := long.peak(); most > slots*9/10 {
-				t.Errorf("%d of the other's ran at once, want at most %d", most, slots*9/10)
+			if most := long.peak(); most > window {
+				t.Errorf("%d of the other's ran at once, want at most %d", most, window)
 			}
 		})
 	}
 }
+
+// noise is by how much a start is late on a busy machine of two cores, beside idle
+// starts of some 30 ms.
+const noise = 75 * time.Millisecond
 
 // TestParkedExecutionsAllEndWhateverTheWindow: one slot, several submitters, and
 // executions that pause.
