@@ -209,6 +209,22 @@ func TestAnAgreedAmountHasABound(t *testing.T) {
 	}
 }
 
+// An hour of less than a submit counts would let none in.
+func TestARateHoldsASubmit(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, noon)
+	id := d.open("a", plan.Starter, 0)
+	for _, c := range []struct {
+		rps, rph *int32
+		possible bool
+	}{{nil, new(int32(2)), true}, {nil, new(int32(1)), false}, {new(int32(1)), nil, true}, {new(int32(0)), nil, false}} {
+		err := d.books.SetPlan(t.Context(), d.pool, billing.Plan{WorkspaceID: id, Name: plan.Starter, RPS: c.rps, RPH: c.rph})
+		if (err == nil) != c.possible || err != nil && fault.CodeOf(err) != fault.InvalidInput {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+}
+
 // Growth allows 500 a month that paid credits need not pay.
 func TestUsageBeyondBothPotsEndsAtTheUsageLimit(t *testing.T) {
 	t.Parallel()

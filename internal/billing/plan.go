@@ -28,12 +28,17 @@ type Plan struct {
 // then on there is at once what there would be if the plan had held since the period
 // began: the rest of its quarter is released, or what is above it expires. What was
 // used stays used, so going to and fro moves nothing. Error: INVALID_INPUT for an
-// amount that is not possible.
+// amount or a rate that is not possible.
 func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 	for _, own := range []*credit.Amount{p.Credits, p.UsageLimit} {
 		if own != nil && (*own < 0 || *own > largestAmount) {
 			return fault.New(fault.InvalidInput, "Plan credits and a usage limit are at least 0, and at most 1,000,000,000 credits.")
 		}
+	}
+	// An hour that does not hold the 2 of a submit would let none in; a second always
+	// holds them (decisions 6).
+	if p.RPS != nil && *p.RPS < 1 || p.RPH != nil && *p.RPH < 2 {
+		return fault.New(fault.InvalidInput, "A limit is at least 1 request a second, and 2 an hour: executing a component counts as 2.")
 	}
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		accounts, at, err := b.lock(ctx, tx, p.WorkspaceID)
