@@ -287,13 +287,15 @@ func limitWaits(t *probe.Trial) {
 	answer := t.Do(submit(t, probe.Fetch(url).Waiting(15000), as))
 	p := t.Problem(answer, http.StatusTooManyRequests, "RATE_LIMITED")
 	t.Equal("reason", probe.Reason(p), "inline_waits")
-	retryAfter(t, answer)
+	room := time.Now().Add(retryAfter(t, answer))
 	t.Equal("left after the refusal", rates(t, answer, "RateLimit")["hour"]["r"], before)
 	t.Until("the refusal costs nothing", 5*time.Second, func() bool {
 		before--
 		return rates(t, t.Do(probe.Request{Path: limitsPath, Sign: as}), "RateLimit")["hour"]["r"] >= before
 	})
 	t.Equal("a call that does not wait", patiently(t, submit(t, probe.RandomUUID(), as)).Status, http.StatusOK)
+	wait(t, time.Until(room))
+	t.Equal("who waited that long", patiently(t, submit(t, probe.RandomUUID().Waiting(15000), as)).Status, http.StatusOK)
 }
 
 func limitStreams(t *probe.Trial) {

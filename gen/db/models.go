@@ -244,6 +244,7 @@ type OpenCall struct {
 	Waits       int32
 	Streams     int32
 	ExpiresAt   time.Time
+	WaitsEndAt  *time.Time
 }
 
 type PartitionWeek struct {
@@ -306,4 +307,6 @@ type Workspace struct {
 	CustomCredits    *credit.Amount
 	CustomUsageLimit *credit.Amount
 	BillingStoppedAt *time.Time
+	CustomWaits      *int32
+	CustomStreams    *int32
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const workspaceGet = `-- name: WorkspaceGet :one
-SELECT id, name, plan, custom_rps, custom_rph, custom_credits, custom_usage_limit, created_at FROM workspaces WHERE id = $1
+SELECT id, name, plan, custom_rps, custom_rph, custom_waits, custom_streams, custom_credits, custom_usage_limit, created_at FROM workspaces WHERE id = $1
 `
 
 type WorkspaceGetRow struct {
@@ -23,6 +23,8 @@ type WorkspaceGetRow struct {
 	Plan             string
 	CustomRps        *int32
 	CustomRph        *int32
+	CustomWaits      *int32
+	CustomStreams    *int32
 	CustomCredits    *credit.Amount
 	CustomUsageLimit *credit.Amount
 	CreatedAt        time.Time
@@ -37,6 +39,8 @@ func (q *Queries) WorkspaceGet(ctx context.Context, db DBTX, id uuid.UUID) (Work
 		&i.Plan,
 		&i.CustomRps,
 		&i.CustomRph,
+		&i.CustomWaits,
+		&i.CustomStreams,
 		&i.CustomCredits,
 		&i.CustomUsageLimit,
 		&i.CreatedAt,
@@ -157,7 +161,7 @@ func (q *Queries) WorkspaceListIds(ctx context.Context, db DBTX, arg WorkspaceLi
 }
 
 const workspaceListOfUser = `-- name: WorkspaceListOfUser :many
-SELECT w.id, w.name, w.plan, w.custom_rps, w.custom_rph, w.custom_credits, w.custom_usage_limit, w.created_at, m.role
+SELECT w.id, w.name, w.plan, w.custom_rps, w.custom_rph, w.custom_waits, w.custom_streams, w.custom_credits, w.custom_usage_limit, w.created_at, m.role
 FROM members m JOIN workspaces w ON w.id = m.workspace_id
 WHERE m.user_id = $1 AND w.id < $2 ORDER BY w.id DESC LIMIT $3
 `
@@ -174,6 +178,8 @@ type WorkspaceListOfUserRow struct {
 	Plan             string
 	CustomRps        *int32
 	CustomRph        *int32
+	CustomWaits      *int32
+	CustomStreams    *int32
 	CustomCredits    *credit.Amount
 	CustomUsageLimit *credit.Amount
 	CreatedAt        time.Time
@@ -196,6 +202,8 @@ func (q *Queries) WorkspaceListOfUser(ctx context.Context, db DBTX, arg Workspac
 			&i.Plan,
 			&i.CustomRps,
 			&i.CustomRph,
+			&i.CustomWaits,
+			&i.CustomStreams,
 			&i.CustomCredits,
 			&i.CustomUsageLimit,
 			&i.CreatedAt,
@@ -275,14 +283,17 @@ func (q *Queries) WorkspaceListTerms(ctx context.Context, db DBTX, ids []uuid.UU
 const workspaceSetPlan = `-- name: WorkspaceSetPlan :execrows
 UPDATE workspaces SET
     plan = $1, custom_rps = $2, custom_rph = $3,
-    custom_credits = $4, custom_usage_limit = $5
-WHERE id = $6
+    custom_waits = $4, custom_streams = $5,
+    custom_credits = $6, custom_usage_limit = $7
+WHERE id = $8
 `
 
 type WorkspaceSetPlanParams struct {
 	Plan             string
 	CustomRps        *int32
 	CustomRph        *int32
+	CustomWaits      *int32
+	CustomStreams    *int32
 	CustomCredits    *credit.Amount
 	CustomUsageLimit *credit.Amount
 	ID               uuid.UUID
@@ -294,6 +305,8 @@ func (q *Queries) WorkspaceSetPlan(ctx context.Context, db DBTX, arg WorkspaceSe
 		arg.Plan,
 		arg.CustomRps,
 		arg.CustomRph,
+		arg.CustomWaits,
+		arg.CustomStreams,
 		arg.CustomCredits,
 		arg.CustomUsageLimit,
 		arg.ID,

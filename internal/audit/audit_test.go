@@ -117,7 +117,7 @@ func TestMT09NobodyChangesOrDeletesAnEvent(t *testing.T) {
 	s := newShelf(t)
 	s.record(t, t.Context(), s.system, audit.Event{WorkspaceID: s.a, Action: "plan.changed"})
 	for role, pool := range map[string]*pgxpool.Pool{"owner": s.owner, "system": s.system, "api": s.scoped} {
-		for _, sql := range []string{"UPDATE audit_events SET action = 'x.y'", "DELETE FROM audit_events"} {
+		for _, sql := range []string{"UPDATE audit_events SET action = 'x.y'", "DELETE FROM audit_events", "TRUNCATE audit_events"} {
 			_, err := pool.Exec(postgres.Scope(t.Context(), s.a), sql)
 			if err == nil {
 				t.Errorf("%s: %s was let through", role, sql)

@@ -248,7 +248,7 @@ func TestRL10StoreBlocked(t *testing.T) {
 		t.Errorf("a workspace that was never seen: %+v", d)
 	}
 	asked := time.Now()
-	closed, err := l.Open(t.Context(), id, Wait)
+	closed, err := l.Open(t.Context(), id, Wait, time.Second)
 	if took := time.Since(asked); err != nil || took > 100*time.Millisecond {
 		t.Errorf("a wait: %v after %v", err, took)
 	}

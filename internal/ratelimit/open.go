@@ -31,8 +31,6 @@ const (
 	// renewEvery how often it is.
 	openLife   = 10 * time.Second
 	renewEvery = 3 * time.Second
-	// openPause is what a client is told to wait: nobody knows when a call ends.
-	openPause = time.Second
 	// openLockClass is the class of the advisory locks under which caps are judged.
 	openLockClass = 0x6f70656e
 )
@@ -51,31 +49,33 @@ type opening struct {
 	workspaceID uuid.UUID
 	kind        Kind
 	cap         int
+	ends        tenth // of a wait
 
 	decided, allowed bool
+	room             time.Duration // of a refusal: how long until there is room
 }
 
-// Open counts a call as open until closed is called, over all nodes. Beyond the
-// cap of the workspace it is RATE_LIMITED.
-func (l *Limiter) Open(ctx context.Context, workspaceID uuid.UUID, kind Kind) (closed func(), err error) {
+// Open counts a call as open until closed is called, over all nodes. A wait says how
+// long it lasts at most. Beyond the cap of the workspace it is RATE_LIMITED.
+func (l *Limiter) Open(ctx context.Context, workspaceID uuid.UUID, kind Kind, lasts time.Duration) (closed func(), err error) {
 	if l == nil {
 		return func() {}, nil
 	}
 	_, terms, _ := l.Terms(ctx, workspaceID)
-	o := &opening{workspaceID: workspaceID, kind: kind, cap: capOf(kind, terms)}
+	o := &opening{workspaceID: workspaceID, kind: kind, cap: capOf(kind, terms), ends: endOf(lasts)}
 	if o.cap == plan.None {
 		l.mu.Lock()
-		l.view(workspaceID).open[kind]++
+		l.view(workspaceID).begin(o)
 		l.mu.Unlock()
-	} else if !l.open(ctx, o) {
-		return nil, tooMany(kind, o.cap)
+	} else if room, allowed := l.open(ctx, o); !allowed {
+		return nil, tooMany(kind, o.cap, room)
 	}
 	return sync.OnceFunc(func() { l.closed(o) }), nil
 }
 
-func tooMany(kind Kind, limit int) error {
+func tooMany(kind Kind, limit int, room time.Duration) error {
 	refusal := fault.New(fault.RateLimited, "This workspace has %d calls open that wait for their result, as many as it may. Wait for one to end, or submit without waitForMs.", limit)
-	refusal.Reason, refusal.RetryAfter = "inline_waits", openPause
+	refusal.Reason, refusal.RetryAfter = "inline_waits", room
 	if kind == Stream {
 		refusal.Message = fmt.Sprintf("This workspace has %d streams open, as many as it may. Close one first.", limit)
 		refusal.Reason = "streams"
@@ -83,14 +83,15 @@ func tooMany(kind Kind, limit int) error {
 	return refusal
 }
 
-// open judges a call that has a cap.
-func (l *Limiter) open(ctx context.Context, o *opening) bool {
+// open judges a call that has a cap. When it is refused, room is how long until
+// another has ended.
+func (l *Limiter) open(ctx context.Context, o *opening) (room time.Duration, allowed bool) {
 	l.mu.Lock()
-	full := l.view(o.workspaceID).open[o.kind] >= o.cap
+	own := l.view(o.workspaceID).calls()
 	l.mu.Unlock()
-	if full {
+	if own.open[o.kind] >= o.cap {
 		l.metrics.LimitDecided("memory", false)
-		return false
+		return own.untilRoom(o), false
 	}
 	source := "degraded"
 	if l.opensHealth.ask() {
@@ -114,10 +115,12 @@ func (l *Limiter) open(ctx context.Context, o *opening) bool {
 	defer l.mu.Unlock()
 	if !o.decided {
 		source = "degraded"
-		l.grant(o, l.view(o.workspaceID).open[o.kind] < o.cap)
+		own := l.view(o.workspaceID).calls()
+		o.room = own.untilRoom(o)
+		l.grant(o, own.open[o.kind] < o.cap)
 	}
 	l.metrics.LimitDecided(source, o.allowed)
-	return o.allowed
+	return o.room, o.allowed
 }
 
 // grant decides once; l.mu is held.
@@ -127,14 +130,14 @@ func (l *Limiter) grant(o *opening, allowed bool) {
 	}
 	o.decided, o.allowed = true, allowed
 	if allowed {
-		l.view(o.workspaceID).open[o.kind]++
+		l.view(o.workspaceID).begin(o)
 	}
 }
 
 // closed ends a call. The store hears of it at once where others may wait for it.
 func (l *Limiter) closed(o *opening) {
 	l.mu.Lock()
-	l.view(o.workspaceID).open[o.kind]--
+	l.view(o.workspaceID).end(o)
 	l.mu.Unlock()
 	if o.cap != plan.None && l.opensHealth.ask() {
 		l.later.Go(func() { _, _ = l.opens.Do(context.Background(), &opening{workspaceID: o.workspaceID}) })
@@ -146,7 +149,7 @@ func (l *Limiter) closed(o *opening) {
 func (l *Limiter) OpenCalls(ctx context.Context, workspaceID uuid.UUID) (waits, streams int) {
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
-	others, err := queries.OpenCallSumOthers(ctx, l.db, db.OpenCallSumOthersParams{WorkspaceIds: []uuid.UUID{workspaceID}, Node: l.node})
+	others, err := queries.OpenCallSumOthers(ctx, l.db, db.OpenCallSumOthersParams{WorkspaceIds: []uuid.UUID{workspaceID}, Node: l.node, Longest: longestWait})
 	if err == nil && len(others) > 0 {
 		waits, streams = int(others[0].Waits), int(others[0].Streams)
 	}
@@ -177,13 +180,13 @@ func (l *Limiter) judge(ctx context.Context, openings []*opening) (out []bool, e
 	if err := queries.OpenCallLock(ctx, tx, db.OpenCallLockParams{LockClass: openLockClass, Keys: lockKeys(ids)}); err != nil {
 		return nil, fmt.Errorf("lock open calls: %w", err)
 	}
-	others, err := queries.OpenCallSumOthers(ctx, tx, db.OpenCallSumOthersParams{WorkspaceIds: ids, Node: l.node})
+	others, err := queries.OpenCallSumOthers(ctx, tx, db.OpenCallSumOthersParams{WorkspaceIds: ids, Node: l.node, Longest: longestWait})
 	if err != nil {
 		return nil, fmt.Errorf("sum open calls: %w", err)
 	}
-	foreign := make(map[uuid.UUID][kinds]int, len(others))
+	foreign := make(map[uuid.UUID]calls, len(others))
 	for _, row := range others {
-		foreign[row.WorkspaceID] = [kinds]int{Wait: int(row.Waits), Stream: int(row.Streams)}
+		foreign[row.WorkspaceID] = callsOf(row)
 	}
 	out, own := l.judgeOwn(openings, foreign)
 	if err := l.writeOpen(ctx, tx, ids, own); err != nil {
@@ -198,27 +201,31 @@ func (l *Limiter) judge(ctx context.Context, openings []*opening) (out []bool, e
 		l.grant(o, out[i])
 	}
 	for _, id := range ids {
-		l.view(id).stored = own[id] != [kinds]int{}
+		l.view(id).stored = own[id].open != [kinds]int{}
 	}
 	return out, nil
 }
 
 // judgeOwn decides in the order of asking. own is what this node has open with
 // what is let in now.
-func (l *Limiter) judgeOwn(openings []*opening, foreign map[uuid.UUID][kinds]int) (out []bool, own map[uuid.UUID][kinds]int) {
+func (l *Limiter) judgeOwn(openings []*opening, foreign map[uuid.UUID]calls) (out []bool, own map[uuid.UUID]calls) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out, own = make([]bool, len(openings)), map[uuid.UUID][kinds]int{}
+	out, own = make([]bool, len(openings)), map[uuid.UUID]calls{}
 	for i, o := range openings {
-		open, ok := own[o.workspaceID]
+		here, ok := own[o.workspaceID]
 		if !ok {
-			open = l.view(o.workspaceID).open
+			here = l.view(o.workspaceID).calls()
 		}
-		if o.cap != plan.None && !o.decided && foreign[o.workspaceID][o.kind]+open[o.kind] < o.cap {
-			out[i] = true
-			open[o.kind]++
+		if o.cap != plan.None && !o.decided {
+			if all := here.and(foreign[o.workspaceID]); all.open[o.kind] < o.cap {
+				out[i] = true
+				here = here.and(o.call())
+			} else {
+				o.room = all.untilRoom(o)
+			}
 		}
-		own[o.workspaceID] = open
+		own[o.workspaceID] = here
 	}
 	return out, own
 }

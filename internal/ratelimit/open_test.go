@@ -26,7 +26,7 @@ func TestRL09CapsHoldOverAllNodes(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range c.tries {
 			all.Go(func() {
-				closed, err := n.limiters[i%2].Open(t.Context(), id, kind)
+				closed, err := n.limiters[i%2].Open(t.Context(), id, kind, time.Second)
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
@@ -34,7 +34,7 @@ func TestRL09CapsHoldOverAllNodes(t *testing.T) {
 					return
 				}
 				f, ok := err.(*fault.Error)
-				if !ok || f.Code != fault.RateLimited || f.Reason != c.reason || f.RetryAfter < time.Second {
+				if !ok || f.Code != fault.RateLimited || f.Reason != c.reason || f.RetryAfter < time.Second || kind == Stream && f.RetryAfter != streamPause {
 					t.Errorf("%v", err)
 				}
 				refused++
@@ -49,7 +49,7 @@ func TestRL09CapsHoldOverAllNodes(t *testing.T) {
 				t.Errorf("node %d knows of %d waits and %d streams", i, waits, streams)
 			}
 		}
-		if closed, err := n.limiters[0].Open(t.Context(), other, kind); err != nil {
+		if closed, err := n.limiters[0].Open(t.Context(), other, kind, time.Second); err != nil {
 			t.Errorf("another workspace: %v", err)
 		} else {
 			closed()
@@ -63,7 +63,7 @@ func TestRL09CapsHoldOverAllNodes(t *testing.T) {
 				waits, streams := l.OpenCalls(t.Context(), id)
 				return waits == 0 && streams == 0
 			})
-			closed, err := l.Open(t.Context(), id, kind)
+			closed, err := l.Open(t.Context(), id, kind, time.Second)
 			if err != nil {
 				t.Fatalf("node %d lets nobody in again: %v", i, err)
 			}
@@ -85,11 +85,11 @@ func TestRL09RowsOfADeadNodeExpire(t *testing.T) {
 		}
 	}
 	dead("1 minute")
-	if _, err := n.limiters[0].Open(t.Context(), id, Wait); err == nil {
+	if _, err := n.limiters[0].Open(t.Context(), id, Wait, time.Second); err == nil {
 		t.Error("what another node has open is not counted")
 	}
 	dead("-1 second")
-	closed, err := n.limiters[0].Open(t.Context(), id, Wait)
+	closed, err := n.limiters[0].Open(t.Context(), id, Wait, time.Second)
 	if err != nil {
 		t.Fatalf("what a dead node had open is counted: %v", err)
 	}

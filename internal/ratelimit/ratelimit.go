@@ -63,6 +63,7 @@ type workspaceView struct {
 	owed  []charge // what the store was not told yet
 	lease lease
 	open  [kinds]int
+	ends  map[tenth]int // when waits that are open end at the latest, and how many
 	// stored says that the store has a row of what this node has open.
 	stored bool
 }

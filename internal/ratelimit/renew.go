@@ -82,17 +82,18 @@ func (l *Limiter) settle() {
 }
 
 // writeOpen writes what this node has open of workspaces.
-func (l *Limiter) writeOpen(ctx context.Context, tx pgx.Tx, ids []uuid.UUID, own map[uuid.UUID][kinds]int) error {
+func (l *Limiter) writeOpen(ctx context.Context, tx pgx.Tx, ids []uuid.UUID, own map[uuid.UUID]calls) error {
 	some := db.OpenCallUpsertManyParams{Node: l.node, Life: openLife}
 	var none []uuid.UUID
 	for _, id := range ids {
-		open := own[id]
-		if open == [kinds]int{} {
+		c := own[id]
+		if c.open == [kinds]int{} {
 			none = append(none, id)
 			continue
 		}
 		some.WorkspaceIds = append(some.WorkspaceIds, id)
-		some.Waits, some.Streams = append(some.Waits, int32(open[Wait])), append(some.Streams, int32(open[Stream]))
+		some.Waits, some.Streams = append(some.Waits, int32(c.open[Wait])), append(some.Streams, int32(c.open[Stream]))
+		some.WaitsEndIn = append(some.WaitsEndIn, c.untilEnd().Microseconds())
 	}
 	if len(some.WorkspaceIds) > 0 {
 		if err := queries.OpenCallUpsertMany(ctx, tx, some); err != nil {

@@ -86,7 +86,7 @@ func TestRL10StoreSlow(t *testing.T) {
 	}
 	for range 150 {
 		all.Go(func() {
-			if _, err := l.Open(t.Context(), enterprise, Wait); err == nil {
+			if _, err := l.Open(t.Context(), enterprise, Wait, time.Second); err == nil {
 				waits.Add(1)
 			}
 		})

@@ -27,7 +27,7 @@ func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteCompon
 		return nil, mismatchFirst(ctx, s.executions.CheckRepeat, callOf(ctx), err)
 	}
 	if params.WaitFor > 0 {
-		closed, err := s.limiter.Open(ctx, params.WorkspaceID, ratelimit.Wait)
+		closed, err := s.limiter.Open(ctx, params.WorkspaceID, ratelimit.Wait, params.WaitFor)
 		if err != nil {
 			return nil, err
 		}

@@ -35,7 +35,7 @@ type streams struct {
 // keeps nothing of the request but its id; it ends when the key is revoked, and
 // by stop. A workspace that has as many streams as it may is refused.
 func (s streams) open(ctx context.Context, principal auth.Principal) (_ context.Context, stop context.CancelFunc, err error) {
-	closed, err := s.limiter.Open(ctx, principal.WorkspaceID, ratelimit.Stream)
+	closed, err := s.limiter.Open(ctx, principal.WorkspaceID, ratelimit.Stream, 0)
 	if err != nil {
 		return nil, nil, err
 	}
