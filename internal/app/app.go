@@ -269,7 +269,7 @@ type pools struct {
 
 func openPools(ctx context.Context, cfg Config) (p *pools, err error) {
 	p = &pools{}
-	if p.api, err = postgres.Open(ctx, cfg.DatabaseURL, "api", postgres.API, 16); err != nil {
+	if p.api, err = postgres.Open(ctx, cfg.DatabaseURL, "api", cmp.Or(cfg.apiRole, postgres.API), 16); err != nil {
 		return p, err
 	}
 	if p.system, err = postgres.Open(ctx, cfg.DatabaseURL, "system", postgres.System, 6); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/retention"
 	"github.com/weft-automation/weft/internal/seal"
 	"github.com/weft-automation/weft/internal/server"
@@ -48,6 +49,10 @@ type Config struct {
 	// Instead takes the place of parts of the service, to measure what they cost;
 	// nil everywhere but in the benchmark, and no setting makes it.
 	Instead *Instead
+
+	// apiRole is under whose rights requests work: postgres.API, unless a test takes
+	// away what row-level security hides.
+	apiRole postgres.Role
 
 	// beforeServing runs when all is built and the addresses are bound, before
 	// the first request is answered.

@@ -70,10 +70,9 @@ type Deliverer struct {
 	handoff    handoff
 	reconciler reconciler
 
-	mu    sync.Mutex
-	under map[uuid.UUID]struct{} // executions whose callback is being delivered here
-
-	lacking time.Time // when it was last logged that a master key is missing
+	mu      sync.Mutex
+	under   map[uuid.UUID]struct{} // executions whose callback is being delivered here
+	lacking time.Time              // when it was last logged that a master key is missing
 }
 
 // delivery is one callback that is due.
