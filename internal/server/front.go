@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -172,9 +174,19 @@ func (f *front) caught(w *answer, r *http.Request, cause any) {
 		w.broken = true
 		return
 	}
-	f.log.ErrorContext(r.Context(), "a handler panicked", "panic", cause, "stack", telemetry.Stack(debug.Stack()))
+	f.log.ErrorContext(r.Context(), "a handler panicked", "panic", panicText(cause), "stack", telemetry.Stack(debug.Stack()))
 	w.broken = w.status != 0
 	f.fail(w, r, fault.New(fault.Internal, "%s", internalMessage))
+}
+
+// panicText is what the log says of a panic: the words of the runtime, and of
+// anything else the type, since its text may hold what the request brought. Where
+// it was is in the stack.
+func panicText(cause any) string {
+	if failure, ok := cause.(runtime.Error); ok {
+		return failure.Error()
+	}
+	return fmt.Sprintf("(%T)", cause)
 }
 
 // operation is the way of a request to one operation.

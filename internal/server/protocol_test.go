@@ -111,6 +111,30 @@ func TestAB08FramingCannotSmuggleARequest(t *testing.T) {
 	}
 }
 
+// What a handler panics with may be what the request brought. The log says where it
+// was and of what kind, not what it held.
+func TestMT05APanicIsLoggedWithoutWhatTheRequestBrought(t *testing.T) {
+	const canary = "c4n4ry-5ecret-9f27"
+	var empty []string
+	for told, cause := range map[string]func(){
+		"(string)":              func() { panic("cannot read " + canary) },
+		"(*errors.errorString)": func() { panic(errors.New(canary)) },
+		"(api.Problem)":         func() { panic(api.Problem{Detail: canary}) },
+		"runtime error: index out of range [0] with length 0":   func() { _ = empty[len(empty)] },
+		"interface conversion: interface {} is string, not int": func() { _ = any(canary).(int) },
+	} {
+		s := start(t)
+		s.operations.get = func(context.Context) (api.ComponentExecution, error) { cause(); return api.ComponentExecution{}, nil }
+		if got := s.do(t, "GET", getPath, "", "X-Api-Key: "+canary); got.status != 500 || strings.Contains(got.body, canary) {
+			t.Errorf("%s: %d %s", told, got.status, got.body)
+		}
+		log := s.logs.String()
+		if !strings.Contains(log, `"panic":"`+told) || !strings.Contains(log, "protocol_test.go") || strings.Contains(log, canary) {
+			t.Errorf("the log of a panic with %s is %s", told, log)
+		}
+	}
+}
+
 // Every failure has the one shape, carries code and request id, and shows
 // nothing of the inside.
 func TestAB12FailuresHaveOneShapeAndShowNothing(t *testing.T) {
