@@ -5,12 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -46,6 +50,39 @@ func (w *whole) answers(t *testing.T, rate, count int) time.Duration {
 }
 
 var oldest = regexp.MustCompile(`(?m)^weft_database_oldest_transaction_seconds ([0-9.e+-]+)$`)
+
+// What ends a forgotten transaction is the server's, by a setting of each session:
+// no pool and no single connection of Weft may come without it.
+func TestEX17EverySessionEndsAForgottenTransaction(t *testing.T) {
+	t.Parallel()
+	w := startWhole(t, nil)
+	has := func(name string, row pgx.Row) {
+		t.Helper()
+		var held string
+		if err := row.Scan(&held); err != nil || held != "30s" {
+			t.Errorf("a session of %s may leave a transaction open for %q, %v", name, held, err)
+		}
+	}
+	const show = "SHOW idle_in_transaction_session_timeout"
+	all := reflect.ValueOf(*w.app.pools)
+	for i := range all.NumField() {
+		pool := (*pgxpool.Pool)(all.Field(i).UnsafePointer())
+		has("the pool "+all.Type().Field(i).Name, pool.QueryRow(t.Context(), show))
+	}
+	single, err := postgres.Connect(t.Context(), w.dsn, "single")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = single.Close(context.Background()) }()
+	has("a single connection", single.QueryRow(t.Context(), show))
+	// Nobody goes round these: every session of the process bears a name that they give.
+	var strangers int
+	err = w.app.pools.system.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND backend_type = 'client backend' AND application_name NOT LIKE 'weft-%'`).Scan(&strangers)
+	if err != nil || strangers > 0 {
+		t.Errorf("%d sessions are made otherwise, %v", strangers, err)
+	}
+}
 
 func TestEX17AForgottenTransactionIsSeenAndEndedAndDelaysNobody(t *testing.T) {
 	w := startWhole(t, nil)
