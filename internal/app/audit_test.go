@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/person"
+	"github.com/weft-automation/weft/internal/plan"
 )
 
 // events are all events of the workspace, oldest first.
@@ -90,6 +93,31 @@ func TestMT09EveryDeedIsOneEvent(t *testing.T) {
 	replay := "/v1/sdk/components/executions/" + id + "/replay-callback"
 	waitFor(t, func() bool { return strings.Contains(n.sign(t, http.MethodPost, replay, nil).body, `"deliveredAt":"`) }) // changes nothing
 	did("callback.replayed", "acme", id, n.sign(t, http.MethodPost, replay+"?force=true", nil))
+
+	// What weft admin does.
+	system := w.app.pools.system
+	deed := func(action, subject string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", action, err)
+		}
+		did(action, "system", subject, none)
+	}
+	deed("plan.changed", "", billing.Books{}.SetPlan(t.Context(), system, billing.Plan{WorkspaceID: n.id, Name: plan.Growth, RPS: new(int32(7))}))
+	grant := func(action string, amount credit.Amount) {
+		t.Helper()
+		for range 2 { // the second changes nothing
+			if _, err := (billing.Books{}).Grant(t.Context(), system, billing.Grant{WorkspaceID: n.id, Amount: amount, Reference: action}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		deed(action, "", nil)
+	}
+	grant("credits.granted", credit.Credits(5))
+	grant("credits.taken_back", -credit.Credits(2))
+	_, err := person.SetPassword(t.Context(), system, "acme@example.org", password)
+	deed("password.changed", n.owner.ID.String(), err)
+	n.token = w.signIn(t, "acme@example.org")
 
 	var have []string
 	for _, e := range n.events(t) {
