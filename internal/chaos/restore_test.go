@@ -79,7 +79,7 @@ func TestOP05ARestoredSystemIsHeldUntilItsRelease(t *testing.T) {
 		code, text = s.command(nil, "quarantine", "status")
 		return code != 0 || strings.Contains(text, "In quarantine since"), text
 	})
-	if code != 0 || !strings.Contains(text, "timeline") || !strings.Contains(text, fmt.Sprint(open, " executions are not final")) {
+	if code != 0 || !strings.Contains(text, "timeline") || !strings.Contains(text, fmt.Sprint(open, " execution")) {
 		t.Errorf("status: %d %s", code, text)
 	}
 	if code, text := s.command(nil, "quarantine", "release"); code != 0 {
