@@ -21,6 +21,7 @@ var creditCases = []Case{
 	{Part: "8.credits, D7.2.pots", Name: "credits/200 what each plan gives", Run: creditsPlans, Needs: workspaces},
 	{Part: "8.4, D7.2.pots, D7.3", Name: "credits/200 plan credits first, then paid ones, then what the plan allows", Run: creditsAllowance, Needs: []probe.Need{probe.NeedWorkspace, probe.NeedNear}},
 	{Part: "8.4, 8.4.paid, 8.custom, D7.3.limit", Name: "credits/402 beyond the usage limit, but for what paid credits pay", Run: creditsLimit, Needs: workspaces},
+	{Part: "D7.3", Name: "credits/402 what would have been needed", Run: creditsRefusal, Needs: workspaces},
 	{Part: "8.5", Name: "credits/200 what a week resets, and a month", Run: creditsResets, Needs: workspaces},
 	{Part: "D7.3, D7.4, D3.table", Name: "LE08 credits/402 submits beyond the credits", Run: creditsExhausted, Needs: []probe.Need{probe.NeedPoor}},
 	{Part: "D7.1, 3.1.completed, 2.1.totalUsage", Name: "credits/200 totalUsage is what the statement says", Run: creditsStatement, Needs: owner},
@@ -177,6 +178,16 @@ func creditsLimit(t *probe.Trial) {
 	t.NoError("grant", t.Target().Grant(t.Context(), as.As.WorkspaceID, 5))
 	spend(5)
 	stands("after paid credits beyond the limit", "plan 0, paid 0, used 3")
+}
+
+// creditsRefusal is refused at once: the quarter was spent and is all that the
+// limit allows.
+func creditsRefusal(t *probe.Trial) {
+	as := on(t, probe.Terms{Plan: "enterprise", Credits: new(4), UsageLimit: new(1), Spent: 1})
+	p := t.Problem(t.Do(submit(t, probe.RandomUUID(), as)), http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
+	t.Check(p.Price != nil && p.AvailableCredits != nil && p.ReservedCredits != nil && p.NextReleaseAt != nil, "a 402 without what there is: %+v", p)
+	t.Equal("price, available and reserved", fmt.Sprint(*p.Price, *p.AvailableCredits, *p.ReservedCredits), "1 0 0")
+	t.Equal("nextReleaseAt", *p.NextReleaseAt, creditsOf(t, as).NextReleaseAt)
 }
 
 // creditsResets looks at workspaces that were left alone since another week, and
