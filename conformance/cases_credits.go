@@ -90,7 +90,7 @@ func creditsPages(t *probe.Trial) {
 	t.Check(len(first.Data) == 2 && first.HasMore && first.NextCursor != nil, "the first page is %+v", first)
 	second := ledger(t, token, "?limit=2&cursor="+*first.NextCursor)
 	t.Check(len(second.Data) > 0 && second.Data[0].ID.String() < first.Data[1].ID.String(), "the pages overlap")
-	for _, query := range []string{"?limit=0", "?cursor=x", "?from=yesterday"} {
+	for _, query := range []string{"?limit=0", "?cursor=x", "?from=yesterday", "?from=2026-11-02&to=2026-11-01"} {
 		t.Problem(t.Do(probe.Request{Path: probe.Workspace(t.Target().WorkspaceID) + "/ledger" + query, Bearer: token}), http.StatusBadRequest, "INVALID_INPUT")
 	}
 	today := time.Now().UTC()

@@ -2028,7 +2028,7 @@ type ListLedgerParams struct {
 	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// From The first day (UTC) whose postings are wanted.
+	// From The first day (UTC) whose postings are wanted; not after `to`.
 	From *Day `form:"from,omitempty" json:"from,omitempty"`
 
 	// To The last day (UTC) whose postings are wanted.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -108,6 +109,34 @@ func TestLE09WrongBooksStopTheBillingOfTheirWorkspace(t *testing.T) {
 	told := d.text("SELECT string_agg(action, ' ' ORDER BY id) FROM audit_events WHERE workspace_id = $1 AND actor_kind = 'system'", mended)
 	if told != "credits.granted billing.stopped billing.resumed" {
 		t.Errorf("the audit log tells %q", told)
+	}
+}
+
+// A note is text, whatever a spreadsheet makes of it, and amounts are numbers.
+func TestAStatementHoldsNoFormula(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, noon)
+	id := d.open("a", plan.Starter, credit.Credits(5))
+	_, err := d.books.Grant(t.Context(), d.pool, billing.Grant{WorkspaceID: id, Amount: -credit.Credits(2), Reference: "@SUM(A1)", Note: "=1+2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := billing.Reader{Books: d.books, DB: d.pool}
+	file, err := reader.File(t.Context(), billing.Statement{WorkspaceID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := file.Write(t.Context(), &text, func() {}); err != nil || !strings.Contains(text.String(), ",'@SUM(A1),0,-2,0,0,'=1+2,") {
+		t.Errorf("%s, %v", text.String(), err)
+	}
+	day := time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
+	wrong := billing.Statement{WorkspaceID: id, From: day, To: day.AddDate(0, 0, -1)}
+	_, asFile := reader.File(t.Context(), wrong)
+	_, asPage := reader.Page(t.Context(), wrong, 10, "")
+	_, right := reader.Page(t.Context(), billing.Statement{WorkspaceID: id, From: day, To: day}, 10, "")
+	if fault.CodeOf(asFile) != fault.InvalidInput || fault.CodeOf(asPage) != fault.InvalidInput || right != nil {
+		t.Errorf("%v, %v, %v", asFile, asPage, right)
 	}
 }
 

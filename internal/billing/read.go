@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/cursor"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/timestamp"
 )
@@ -58,6 +60,18 @@ var (
 	lastDay  = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
+// check refuses days of which there can be none. INVALID_INPUT.
+func (s Statement) check() error {
+	if s.To.IsZero() || !s.From.After(s.To) {
+		return nil
+	}
+	const message = "must not be after to"
+	return &fault.Error{
+		Code: fault.InvalidInput, Message: "/query/from: " + message,
+		Details: []fault.Detail{{Code: string(fault.InvalidInput), Message: message, Pointer: "/query/from"}},
+	}
+}
+
 func (s Statement) params(before uuid.UUID, rows int) db.PostingListParams {
 	p := db.PostingListParams{WorkspaceID: s.WorkspaceID, Before: before, Since: firstDay, Until: lastDay, MaxRows: int32(rows)}
 	if s.From.After(firstDay) {
@@ -73,9 +87,12 @@ func (s Statement) params(before uuid.UUID, rows int) db.PostingListParams {
 }
 
 // Page is one page of a statement, newest first. INVALID_INPUT for a cursor that no
-// page gave out.
+// page gave out, and for days that end before they begin.
 func (r Reader) Page(ctx context.Context, s Statement, limit int, after string) (api.LedgerPage, error) {
 	page := api.LedgerPage{Data: []api.LedgerPosting{}}
+	if err := s.check(); err != nil {
+		return page, err
+	}
 	before, err := cursor.Before(after)
 	if err != nil {
 		return page, err
@@ -126,8 +143,11 @@ type File struct {
 	rows      []db.CreditPosting
 }
 
-// File begins a statement as CSV.
+// File begins a statement as CSV. INVALID_INPUT for days that end before they begin.
 func (r Reader) File(ctx context.Context, s Statement) (*File, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
 	f := &File{reader: r, statement: s}
 	return f, f.read(ctx, uuid.Max)
 }
@@ -175,6 +195,9 @@ func cells(p api.LedgerPosting) []string {
 	text := func(s *string) string {
 		if s == nil {
 			return ""
+		}
+		if *s != "" && strings.ContainsRune("=+-@\t\r\n", rune((*s)[0])) {
+			return "'" + *s // a spreadsheet would take it for a formula
 		}
 		return *s
 	}
