@@ -20,6 +20,8 @@ type Plan struct {
 	WorkspaceID uuid.UUID
 	Name        plan.Name
 	RPS, RPH    *int32
+	Waits       *int32         // calls that wait inline at once
+	Streams     *int32         // open at once
 	Credits     *credit.Amount // a month
 	UsageLimit  *credit.Amount
 }
@@ -28,7 +30,7 @@ type Plan struct {
 // then on there is at once what there would be if the plan had held since the period
 // began: the rest of its quarter is released, or what is above it expires. What was
 // used stays used, so going to and fro moves nothing. Error: INVALID_INPUT for an
-// amount or a rate that is not possible.
+// amount, a rate or a cap that is not possible.
 func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 	for _, own := range []*credit.Amount{p.Credits, p.UsageLimit} {
 		if own != nil && (*own < 0 || *own > largestAmount) {
@@ -39,6 +41,9 @@ func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 	// holds them (decisions 6).
 	if p.RPS != nil && *p.RPS < 1 || p.RPH != nil && *p.RPH < 2 {
 		return fault.New(fault.InvalidInput, "A limit is at least 1 request a second, and 2 an hour: executing a component counts as 2.")
+	}
+	if p.Waits != nil && *p.Waits < 1 || p.Streams != nil && *p.Streams < 1 {
+		return fault.New(fault.InvalidInput, "At least 1 call that waits inline and 1 stream may be open at a time.")
 	}
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		accounts, at, err := b.lock(ctx, tx, p.WorkspaceID)
@@ -51,7 +56,7 @@ func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 		}
 		_, err = db.New().WorkspaceSetPlan(ctx, tx, db.WorkspaceSetPlanParams{
 			ID: p.WorkspaceID, Plan: string(p.Name), CustomRps: p.RPS, CustomRph: p.RPH,
-			CustomCredits: p.Credits, CustomUsageLimit: p.UsageLimit,
+			CustomWaits: p.Waits, CustomStreams: p.Streams, CustomCredits: p.Credits, CustomUsageLimit: p.UsageLimit,
 		})
 		if err != nil {
 			return err
@@ -69,7 +74,7 @@ func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 		details := p.details()
 		details["before"] = Plan{
 			Name: plan.Name(before.Plan), RPS: before.CustomRps, RPH: before.CustomRph,
-			Credits: before.CustomCredits, UsageLimit: before.CustomUsageLimit,
+			Waits: before.CustomWaits, Streams: before.CustomStreams, Credits: before.CustomCredits, UsageLimit: before.CustomUsageLimit,
 		}.details()
 		return audit.RecordTx(ctx, tx, audit.Event{WorkspaceID: p.WorkspaceID, Action: "plan.changed", Details: details})
 	})
@@ -82,7 +87,9 @@ func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 // details are what the audit log says of the plan.
 func (p Plan) details() map[string]any {
 	all := map[string]any{"plan": p.Name}
-	for name, own := range map[string]*int32{"requestsPerSecond": p.RPS, "requestsPerHour": p.RPH} {
+	for name, own := range map[string]*int32{
+		"requestsPerSecond": p.RPS, "requestsPerHour": p.RPH, "inlineWaits": p.Waits, "streams": p.Streams,
+	} {
 		if own != nil {
 			all[name] = *own
 		}

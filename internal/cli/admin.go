@@ -77,13 +77,15 @@ type adminPlanSet struct {
 	Plan      string  `arg:"" enum:"starter,growth,professional,enterprise" help:"starter, growth, professional or enterprise."`
 	RPS       *int32  `name:"rps" placeholder:"N" help:"Requests a second."`
 	RPH       *int32  `name:"rph" placeholder:"N" help:"Requests an hour."`
+	Waits     *int32  `placeholder:"N" help:"Calls that wait for their result at once."`
+	Streams   *int32  `placeholder:"N" help:"Streams that are open at once."`
 	Credits   *string `placeholder:"N" help:"Plan credits of a month."`
 	Limit     *string `placeholder:"N" help:"Usage of a month that paid credits need not pay."`
 }
 
 // Run sets the plan.
 func (c *adminPlanSet) Run(s *session) error {
-	p := billing.Plan{Name: plan.Name(c.Plan), RPS: c.RPS, RPH: c.RPH}
+	p := billing.Plan{Name: plan.Name(c.Plan), RPS: c.RPS, RPH: c.RPH, Waits: c.Waits, Streams: c.Streams}
 	for _, rate := range []*int32{c.RPS, c.RPH} {
 		if rate != nil && *rate <= 0 {
 			return errors.New("a rate is at least 1; leave it out for the plan's own")
@@ -122,6 +124,7 @@ func (c *adminPlanSet) Run(s *session) error {
 	}
 	s.note("Workspace %s is on the plan %s: requests a second %s, an hour %s; a month %s plan credits, and usage of %s that paid credits need not pay.",
 		c.Workspace, c.Plan, rate(p.RPS, p.Name.Terms().RPS), rate(p.RPH, p.Name.Terms().RPH), after.MonthlyCredits, *after.UsageLimit)
+	s.note("At once: calls that wait for their result %s, streams %s.", rate(p.Waits, p.Name.Terms().Waits), rate(p.Streams, p.Name.Terms().Streams))
 	s.note("Plan credits there: %s before, %s now.", before.PlanCredits, after.PlanCredits)
 	return nil
 }
@@ -138,7 +141,7 @@ func ownCredits(flag string, text *string) (*credit.Amount, error) {
 	return &amount, nil
 }
 
-// rate is the workspace's own, else that of its plan.
+// rate is a limit: the workspace's own, else that of its plan.
 func rate(own *int32, of int) string {
 	if own != nil {
 		of = int(*own)

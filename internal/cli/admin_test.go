@@ -29,8 +29,11 @@ func TestAdminGrantsCreditsSetsPlansAndTheAuditProvesThem(t *testing.T) {
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=50", "--rph=9000", "--credits=400", "--limit=1000.5").
 		check(t, 0, "", "is on the plan enterprise: requests a second 50, an hour 9000; a month 400 plan credits, and usage of 1000.5 that")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise").check(t, 0, "", "a second without limit, an hour without limit; a month 0 plan credits")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--streams=0").check(t, 1, "", "At least 1 call")
+	run(t, environ, "", "admin", "plan", "set", "shop", "growth", "--waits=7").check(t, 0, "", "calls that wait for their result 7, streams 50")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise").check(t, 0, "", "result without limit, streams without limit")
 	run(t, environ, "", "admin", "plan", "set", "shop", "growth").check(t, 0, "", "Plan credits there: 0 before, 50 now.")
-	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=50", "--rph=9000", "--credits=400", "--limit=1000.5").check(t, 0, "", "50 before, 100 now")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=50", "--rph=9000", "--waits=100", "--streams=2000", "--credits=400", "--limit=1000.5").check(t, 0, "", "50 before, 100 now")
 
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
@@ -38,9 +41,9 @@ func TestAdminGrantsCreditsSetsPlansAndTheAuditProvesThem(t *testing.T) {
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
 	var got string
-	err = conn.QueryRow(t.Context(), `SELECT concat_ws(' ', w.plan, w.custom_rps, w.custom_rph, a.monthly, a.usage_limit, a.plan, a.paid, w.id)
+	err = conn.QueryRow(t.Context(), `SELECT concat_ws(' ', w.plan, w.custom_rps, w.custom_rph, w.custom_waits, w.custom_streams, a.monthly, a.usage_limit, a.plan, a.paid, w.id)
 		FROM workspaces w JOIN credit_accounts a ON a.workspace_id = w.id`).Scan(&got)
-	if want := "enterprise 50 9000 400000000 1000500000 100000000 100000000 "; err != nil || !strings.HasPrefix(got, want) {
+	if want := "enterprise 50 9000 100 2000 400000000 1000500000 100000000 100000000 "; err != nil || !strings.HasPrefix(got, want) {
 		t.Errorf("%v, %v; want %s", got, err, want)
 	}
 	id := got[strings.LastIndex(got, " ")+1:]

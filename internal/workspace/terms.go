@@ -67,7 +67,7 @@ func (s *Service) ListOf(ctx context.Context, userID uuid.UUID, limit int, after
 	for _, row := range rows {
 		page.Data = append(page.Data, record(db.WorkspaceGetRow{
 			ID: row.ID, Name: row.Name, Plan: row.Plan, CustomRps: row.CustomRps, CustomRph: row.CustomRph,
-			CustomCredits: row.CustomCredits, CustomUsageLimit: row.CustomUsageLimit, CreatedAt: row.CreatedAt,
+			CustomWaits: row.CustomWaits, CustomStreams: row.CustomStreams, CustomCredits: row.CustomCredits, CustomUsageLimit: row.CustomUsageLimit, CreatedAt: row.CreatedAt,
 		}, row.Role))
 	}
 	return page, nil
@@ -91,6 +91,12 @@ func terms(row db.WorkspaceGetRow) plan.Terms {
 	}
 	if row.CustomRph != nil {
 		t.RPH = int(*row.CustomRph)
+	}
+	if row.CustomWaits != nil {
+		t.Waits = int(*row.CustomWaits)
+	}
+	if row.CustomStreams != nil {
+		t.Streams = int(*row.CustomStreams)
 	}
 	if row.CustomCredits != nil {
 		t.Monthly = *row.CustomCredits
