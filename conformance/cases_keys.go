@@ -83,6 +83,8 @@ func keyLife(t *probe.Trial) {
 	t.Check(works(t, credentials) && works(t, successor), "a key is refused inside the overlap")
 	key = listed(made.ID.String())
 	t.Check(key.ReplacedBy != nil && *key.ReplacedBy == next.ID && key.ExpiresAt != nil, "the old key is %v", key)
+	t.Check(next.Replaces != nil && next.Replaces.ID == made.ID && next.Replaces.ExpiresAt == *key.ExpiresAt, "it replaces %v", next.Replaces)
+	t.Check(made.Replaces == nil, "the first key replaces %v", made.Replaces)
 	left := time.Until(key.ExpiresAt.Std())
 	t.Check(left > 58*time.Minute && left < 61*time.Minute, "it ends in %v", left)
 

@@ -852,6 +852,9 @@ type CreatedAPIKey struct {
 	//
 	// Examples: Checkout
 	Label string `json:"label"`
+
+	// Replaces Of a rotation, the key that the new one takes the place of. Absent for a key that takes none's.
+	Replaces *ReplacedAPIKey `json:"replaces,omitempty"`
 }
 
 // CreatedInvitation An invitation that was just made, with what is never shown again.
@@ -1640,6 +1643,19 @@ type ReadinessCheck struct {
 //
 // Examples: ok
 type ReadinessCheckStatus string
+
+// ReplacedAPIKey Of a rotation, the key that the new one takes the place of. Absent for a key that takes none's.
+type ReplacedAPIKey struct {
+	// ExpiresAt When the old key ends.
+	//
+	// Examples: 2026-11-22T10:15:30.120Z
+	ExpiresAt timestamp.Time `json:"expiresAt"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+}
 
 // RequestLimit A limit on requests in a time.
 type RequestLimit struct {

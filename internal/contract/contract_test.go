@@ -81,7 +81,7 @@ func TestCheckBodyTellsAllFaultsOfTheEnvelope(t *testing.T) {
 		{"module in lower case", `{"module":"random_uuid","input":{},"config":{}}`, "/module must match ^[A-Z][A-Z0-9_]*$"},
 		{"long module", `{"module":"` + long + `","input":{},"config":{}}`, "/module must have at most 64 characters; /module must match ^[A-Z][A-Z0-9_]*$"},
 		{"not a url", `{"module":"A","input":{},"config":{},"callbackUrl":"no url"}`, "/callbackUrl must be a valid uri"},
-		{"empty secret", `{"module":"A","input":{},"config":{},"callbackSecret":""}`, "/callbackSecret must have at least 1 characters"},
+		{"empty secret", `{"module":"A","input":{},"config":{},"callbackSecret":""}`, "/callbackSecret must have at least 1 character"},
 		{"header name", `{"module":"A","input":{},"config":{},"callbackHeaders":{"a b":"x"}}`, "/callbackHeaders/a b is not an allowed name"},
 		{"header value", `{"module":"A","input":{},"config":{},"callbackHeaders":{"a":"x\ny","b":7}}`, `/callbackHeaders/a must match ^[\x20-\x7E]*$; /callbackHeaders/b must be of type string`},
 	} {

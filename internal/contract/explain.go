@@ -94,11 +94,11 @@ func expected(k jsonschema.ErrorKind) string {
 	case *kind.Pattern:
 		return "must match " + k.Want
 	case *kind.MinLength:
-		return fmt.Sprintf("must have at least %d characters", k.Want)
+		return "must have at least " + count(k.Want, "character")
 	case *kind.MaxLength:
-		return fmt.Sprintf("must have at most %d characters", k.Want)
+		return "must have at most " + count(k.Want, "character")
 	case *kind.MaxProperties:
-		return fmt.Sprintf("must have at most %d members", k.Want)
+		return "must have at most " + count(k.Want, "member")
 	case *kind.Minimum:
 		return "must be at least " + k.Want.RatString()
 	case *kind.Maximum:
@@ -107,4 +107,12 @@ func expected(k jsonschema.ErrorKind) string {
 		return fmt.Sprintf("must be one of %v", k.Want)
 	}
 	return "breaks the rule " + strings.Join(k.KeywordPath(), ".")
+}
+
+// count is so many of a thing.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -46,5 +46,9 @@ func (s *Server) RotateAPIKey(ctx context.Context, request api.RotateAPIKeyReque
 		overlap = time.Duration(value(request.Body.OverlapSeconds)) * time.Second
 	}
 	made, err := s.keys.Rotate(ctx, auth.RotateParams{WorkspaceID: member.WorkspaceID, KeyID: request.KeyID, Overlap: overlap, By: &member.ID})
-	return api.RotateAPIKey200JSONResponse(shown(made)), err
+	answer := shown(made)
+	if old := made.Replaces; old != nil {
+		answer.Replaces = &api.ReplacedAPIKey{ID: request.KeyID, ExpiresAt: timestamp.Of(old.EndsAt)}
+	}
+	return api.RotateAPIKey200JSONResponse(answer), err
 }
