@@ -35,7 +35,11 @@ type nodes struct {
 
 func start(t *testing.T, n int, patience time.Duration) *nodes {
 	t.Helper()
-	dsn := pgtest.DSN(t)
+	return startOn(t, pgtest.DSN(t), n, patience)
+}
+
+func startOn(t *testing.T, dsn string, n int, patience time.Duration) *nodes {
+	t.Helper()
 	all := &nodes{owner: open(t, dsn, postgres.Owner)}
 	for range n {
 		metrics := telemetry.NewMetrics("test")

@@ -61,13 +61,14 @@ func (l *Limiter) Open(ctx context.Context, workspaceID uuid.UUID, kind Kind, la
 	if l == nil {
 		return func() {}, nil
 	}
+	began := time.Now()
 	_, terms, _ := l.Terms(ctx, workspaceID)
 	o := &opening{workspaceID: workspaceID, kind: kind, cap: capOf(kind, terms), ends: endOf(lasts)}
 	if o.cap == plan.None {
 		l.mu.Lock()
 		l.view(workspaceID).begin(o)
 		l.mu.Unlock()
-	} else if room, allowed := l.open(ctx, o); !allowed {
+	} else if room, allowed := l.open(ctx, o, l.patience-time.Since(began)); !allowed {
 		return nil, tooMany(kind, o.cap, room)
 	}
 	return sync.OnceFunc(func() { l.closed(o) }), nil
@@ -83,9 +84,9 @@ func tooMany(kind Kind, limit int, room time.Duration) error {
 	return refusal
 }
 
-// open judges a call that has a cap. When it is refused, room is how long until
-// another has ended.
-func (l *Limiter) open(ctx context.Context, o *opening) (room time.Duration, allowed bool) {
+// open judges a call that has a cap, within what its terms left of the patience. When
+// it is refused, room is how long until another has ended.
+func (l *Limiter) open(ctx context.Context, o *opening, patience time.Duration) (room time.Duration, allowed bool) {
 	l.mu.Lock()
 	own := l.view(o.workspaceID).calls()
 	l.mu.Unlock()
@@ -102,7 +103,7 @@ func (l *Limiter) open(ctx context.Context, o *opening) (room time.Duration, all
 			defer cancel()
 			_, _ = l.opens.Do(ctx, o) // a failure leaves it undecided
 		})
-		timer := time.NewTimer(l.patience)
+		timer := time.NewTimer(patience)
 		defer timer.Stop()
 		select {
 		case <-done:

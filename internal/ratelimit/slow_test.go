@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,6 +41,63 @@ func (s slow) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, err
 func (s slow) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	s.delay(ctx)
 	return s.DB.QueryRow(ctx, sql, args...)
+}
+
+// stalled is a store that never answers.
+type stalled struct{ postgres.DB }
+
+func (stalled) Begin(ctx context.Context) (pgx.Tx, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (stalled) Query(ctx context.Context, _ string, _ ...any) (pgx.Rows, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (stalled) QueryRow(ctx context.Context, _ string, _ ...any) pgx.Row {
+	<-ctx.Done()
+	return noRow{ctx.Err()}
+}
+
+type noRow struct{ err error }
+
+func (r noRow) Scan(...any) error { return r.err }
+
+// The clock of the bubble stands while anything runs, so the limit is exact however
+// busy the machine is.
+func TestRL10ADecisionWaitsForTheStoreFor50Milliseconds(t *testing.T) {
+	take := func(l *Limiter, id uuid.UUID) { l.Take(t.Context(), id, 1) }
+	open := func(l *Limiter, id uuid.UUID) {
+		if closed, err := l.Open(t.Context(), id, Wait, time.Second); err == nil {
+			closed()
+		}
+	}
+	for what, decide := range map[string]func(*Limiter, uuid.UUID){"a request": take, "a wait": open} {
+		for whose, known := range map[string]time.Duration{"is not known": 0, "was known": -time.Second, "is known": time.Hour} {
+			t.Run(what+" of a workspace that "+whose, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l, err := New(stalled{}, nil, Patience)
+					if err != nil {
+						t.Fatal(err)
+					}
+					id := uuid.New()
+					if known != 0 {
+						l.view(id).terms = termsView{name: plan.Growth, terms: plan.Growth.Terms(), known: true, until: time.Now().Add(known)}
+					}
+					for n := range 3 {
+						asked := time.Now()
+						decide(l, id)
+						if took := time.Since(asked); took > 50*time.Millisecond {
+							t.Errorf("decision %d took %v", n, took)
+						}
+					}
+					l.Close(context.Background())
+				})
+			})
+		}
+	}
 }
 
 // The store answers, but slowly. What nobody knows of a workspace yet lets nobody in
