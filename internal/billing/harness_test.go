@@ -30,7 +30,13 @@ type desk struct {
 
 func newDesk(t *testing.T, now string) *desk {
 	t.Helper()
-	d := &desk{t: t, pool: pgtest.DB(t)}
+	return newDeskOf(t, 0, now)
+}
+
+// newDeskOf is newDesk with so many connections.
+func newDeskOf(t *testing.T, conns int32, now string) *desk {
+	t.Helper()
+	d := &desk{t: t, pool: pgtest.Pool(t, conns)}
 	d.books = billing.Books{Now: func() time.Time { d.mu.Lock(); defer d.mu.Unlock(); return d.now }}
 	d.at(now)
 	return d

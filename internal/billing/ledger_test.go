@@ -27,6 +27,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const noon = "2026-11-18T12:00:00Z" // a Wednesday
 
+// sides is how many ask at once, each on a connection of its own.
+const sides = 20
+
 func state(pots [5]credit.Amount, live int) string {
 	return fmt.Sprintf("plan %s, paid %s, reserved %s, used %s+%s, live %d", pots[0], pots[1], pots[2], pots[3], pots[4], live)
 }
@@ -34,11 +37,11 @@ func state(pots [5]credit.Amount, live int) string {
 // Every debit is sent twice: the second finds the posting of the first.
 func TestLE01AThousandDebitsSentTwiceOnCreditForHalf(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, noon)
+	d := newDeskOf(t, sides, noon)
 	id := d.open("a", plan.Starter, credit.Credits(500))
 	var admitted, settled, refused atomic.Int64
 	var senders sync.WaitGroup
-	for range 20 {
+	for range sides {
 		senders.Go(func() {
 			for range 50 {
 				made, err := d.admit(billing.Want{WorkspaceID: id, Amount: credit.Credits(1)})
@@ -77,7 +80,7 @@ func TestLE01AThousandDebitsSentTwiceOnCreditForHalf(t *testing.T) {
 
 func TestLE02OneExecutionFinishedFromFiftySidesIsPostedOnce(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, noon)
+	d := newDeskOf(t, sides, noon)
 	id := d.open("a", plan.Starter, credit.Credits(10))
 	made, err := d.admit(billing.Want{WorkspaceID: id, Amount: credit.Credits(3)})
 	if err != nil || len(made) != 1 {
@@ -104,12 +107,12 @@ func TestLE02OneExecutionFinishedFromFiftySidesIsPostedOnce(t *testing.T) {
 // The last one admitted may cost more than was left: by less than its price.
 func TestLE08ParallelAdmissionsOvershootByLessThanOnePrice(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, noon)
+	d := newDeskOf(t, sides, noon)
 	id := d.open("a", plan.Starter, credit.Credits(10))
 	var mu sync.Mutex
 	var made []execution
 	var senders sync.WaitGroup
-	for range 20 {
+	for range sides {
 		senders.Go(func() {
 			for range 10 {
 				one, err := d.admit(billing.Want{WorkspaceID: id, Amount: credit.Credits(3)})

@@ -242,7 +242,7 @@ func TestEX15AnIdempotencyKeyMakesOneExecution(t *testing.T) {
 	}
 }
 
-func TestLE02AnExecutionFinishedManyTimesIsPostedOnce(t *testing.T) {
+func TestWhatIsFinalAndPostedStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, ways["in the accepting process"], echo())

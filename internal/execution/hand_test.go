@@ -28,6 +28,7 @@ import (
 // stage is a runner on a database of its own, with a workspace; nothing runs.
 type stage struct {
 	runner    *Runner
+	deps      Deps
 	pool      *pgxpool.Pool
 	workspace uuid.UUID
 }
@@ -45,10 +46,19 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	s := &stage{pool: pool}
-	s.runner = NewRunner(Deps{DB: pool, Jobs: jobs, Hub: notify.NewHub(), Ledger: billing.Books{}}, NewIdentity("", 10, log), 10, log)
-	t.Cleanup(s.runner.Close)
+	s.deps = Deps{DB: pool, Jobs: jobs, Hub: notify.NewHub(), Ledger: billing.Books{}}
+	s.runner = s.process(t)
 	s.workspace = s.other(t)
 	return s
+}
+
+// process makes the executing half of one more process.
+func (s *stage) process(t *testing.T) *Runner {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	r := NewRunner(s.deps, NewIdentity("", 10, log), 10, log)
+	t.Cleanup(r.Close)
+	return r
 }
 
 // other makes another workspace.

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -66,5 +67,32 @@ func TestTwoEndsInOneBatchTellWhatTheRowSays(t *testing.T) {
 				t.Errorf("told %s %s %s, the row says %s %s %s", told.Status, told.Output, told.Error, row.Status, row.Output, row.Error)
 			}
 		})
+	}
+}
+
+// Two processes end twenty executions, each from fifty sides at once.
+func TestLE02AnExecutionFinishedManyTimesIsPostedOnce(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	processes := []*Runner{s.runner, s.process(t)}
+	s.exec(t, "UPDATE credit_accounts SET live = 20, reserved = 100 WHERE workspace_id = $1", s.workspace)
+	var ends sync.WaitGroup
+	for range 20 {
+		key := s.insert(t, "status, job_id, reserved, attempt, attempt_started_at, epoch", "'EXECUTING', 1, 5, 1, now(), 1")
+		for side := range 50 {
+			ends.Go(func() {
+				f := finish{key: key, epoch: 1, status: status.ExecutionCompleted, output: []byte(`{}`), local: side%3 == 0}
+				if err := processes[side%2].settle(t.Context(), f); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	ends.Wait()
+	var postings, usage, live, reserved int
+	err := s.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM credit_postings WHERE kind = 'EXECUTION'),
+		(SELECT sum(usage)::bigint FROM credit_postings WHERE kind = 'EXECUTION'), live, reserved FROM credit_accounts`).Scan(&postings, &usage, &live, &reserved)
+	if err != nil || postings != 20 || usage != 100 || live != 0 || reserved != 0 {
+		t.Errorf("%d postings of %d micro-credits, %d live, %d kept back, %v", postings, usage, live, reserved, err)
 	}
 }

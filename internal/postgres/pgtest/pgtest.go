@@ -73,7 +73,14 @@ func DSN(t testing.TB) string {
 // back by then fails it.
 func DB(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool, err := postgres.Open(context.Background(), DSN(t), "test", postgres.Owner, 0)
+	return Pool(t, 0)
+}
+
+// Pool is DB with so many connections at most, for tests of what happens side by
+// side: 0 is pgxpool's own number, which is that of the cores.
+func Pool(t testing.TB, conns int32) *pgxpool.Pool {
+	t.Helper()
+	pool, err := postgres.Open(context.Background(), DSN(t), "test", postgres.Owner, conns)
 	if err != nil {
 		t.Fatalf("test database: %v", err)
 	}
