@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weft-automation/weft/conformance/probe"
@@ -56,6 +57,7 @@ func auditPages(t *probe.Trial) {
 func auditDenial(t *probe.Trial) {
 	viewer := t.SignInAs(*t.Target().Viewer)
 	refused := map[string]string{} // operation by the id of a request
+	about := map[string]bool{}     // whether the path of an operation names what it is about
 	for _, operation := range peoples(t) {
 		if operation.Role() == "" || operation.Role() == "viewer" {
 			continue
@@ -65,6 +67,7 @@ func auditDenial(t *probe.Trial) {
 		answer := t.Do(request)
 		t.Equal("reason", probe.Reason(t.Problem(answer, http.StatusForbidden, "FORBIDDEN")), "role_not_allowed")
 		refused[answer.Header.Get("X-Request-Id")] = operation.ID
+		about[operation.ID] = strings.Count(operation.Template, "{") > 1
 	}
 	t.Check(len(refused) > 0, "viewers may do everything")
 	owner := t.SignIn()
@@ -76,6 +79,7 @@ func auditDenial(t *probe.Trial) {
 			}
 			t.Equal("action", e.Action, "access.denied")
 			t.Equal("subject", e.Subject.ID, refused[*e.RequestID])
+			t.Equal("a target of "+e.Subject.ID, strings.Contains(string(e.Details), `"target"`), about[e.Subject.ID])
 			t.Check(e.Actor.Kind == api.AuditActorKindUser && e.Actor.Name != nil && *e.Actor.Name == t.Target().Viewer.AdminEmail, "actor %s", t.JSON(e.Actor))
 			missing--
 		}

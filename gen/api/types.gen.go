@@ -393,7 +393,9 @@ type AuditEvent struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	At timestamp.Time `json:"at"`
 
-	// Details More about it, by action; without secrets.
+	// Details More about it, by action; without secrets. What was denied has the `reason`, and as `target` the id of what
+	// it was about where the path named one.
+	//
 	//
 	// Examples: {"label":"Checkout"}
 	Details json.RawMessage `json:"details"`

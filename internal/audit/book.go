@@ -53,6 +53,13 @@ func NewBook(system, scoped postgres.DB, lost func(), log *slog.Logger) *Book {
 	}
 }
 
+// Target is ctx for a request about one thing: what is denied in it says which.
+func Target(ctx context.Context, id uuid.UUID) context.Context {
+	return context.WithValue(ctx, targetKey{}, id)
+}
+
+type targetKey struct{}
+
 // Deny notes that actor was denied operation in a workspace, and why. It does not
 // wait. What is of no workspace is nobody's to read.
 func (b *Book) Deny(ctx context.Context, workspaceID uuid.UUID, actor Actor, operation, reason string) {
@@ -66,6 +73,9 @@ func (b *Book) Deny(ctx context.Context, workspaceID uuid.UUID, actor Actor, ope
 	event := Event{
 		WorkspaceID: workspaceID, Action: "access.denied", Actor: actor, SubjectKind: "operation", SubjectID: operation,
 		Details: map[string]any{"reason": reason}, RequestID: telemetry.RequestID(ctx),
+	}
+	if id, ok := ctx.Value(targetKey{}).(uuid.UUID); ok {
+		event.Details["target"] = id
 	}
 	b.Later(ctx, func(ctx context.Context) error { return RecordTx(ctx, b.system, event) })
 }

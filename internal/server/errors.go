@@ -6,11 +6,14 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/audit"
+	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/gate"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -68,7 +71,7 @@ func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	failure := public(err)
 	call.failed = failure.Code
-	f.note(ctx, failure, err)
+	f.note(about(r, call.operation), failure, err)
 	status, body := render(failure, call.id)
 	header := w.Header()
 	for name, value := range failure.Header {
@@ -102,6 +105,18 @@ func (f *front) note(ctx context.Context, failure *fault.Error, err error) {
 	case fault.RateLimited:
 		f.metrics.Refused(failure.Reason)
 	}
+}
+
+// about is the context of r with what its path names below the workspace.
+func about(r *http.Request, operation *contract.Operation) context.Context {
+	if operation == nil {
+		return r.Context()
+	}
+	name, _, _ := strings.Cut(operation.Path[strings.LastIndex(operation.Path, "{")+1:], "}")
+	if id, err := uuid.Parse(r.PathValue(name)); err == nil && name != "workspaceId" {
+		return audit.Target(r.Context(), id)
+	}
+	return r.Context()
 }
 
 // denied notes a refusal of somebody who is known to belong to a workspace.
