@@ -30,7 +30,13 @@ func TestRL09ARefusedWaitIsToldWhenThereIsRoom(t *testing.T) {
 		n.refused(t, node, id, Wait, 5*time.Second, 9*time.Second)
 	}
 	short()
-	defer begin(1, 15*time.Second)()
+	within(t, 5*time.Second, "the other node has heard of the end", func() bool {
+		closed, err := n.limiters[1].Open(t.Context(), id, Wait, 15*time.Second)
+		if err == nil {
+			t.Cleanup(closed)
+		}
+		return err == nil
+	})
 	for node := range n.limiters {
 		n.refused(t, node, id, Wait, 12*time.Second, 16*time.Second)
 	}
