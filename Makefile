@@ -8,10 +8,10 @@ SHELL       := /bin/bash
 TOOLS     := internal/tools
 GO_TOOL   := go tool -modfile=$(TOOLS)/go.mod
 NODE_DONE := $(TOOLS)/node_modules/.package-lock.json
-FUZZTIME  ?= 2000x
-# Fuzzing compiles all that a package stands on once more. The pure gates stand on
-# little; the soak fuzzes every target.
-FUZZED    ?= internal/signature internal/strictjson internal/gate internal/egress
+# The tests run every target's seeds. To go beyond them compiles all that a package
+# stands on once more, which is for the soak.
+FUZZTIME  ?= 10s
+FUZZED    ?= internal conformance
 SEED      ?= on
 # Tests wait for services more than they compute.
 PARALLEL  ?= 6
@@ -56,7 +56,6 @@ dev: build
 # what is left.
 test: go
 	@$(MAKE) --no-print-directory -j3 check unit
-	@$(MAKE) --no-print-directory fuzz
 
 check: lint vet static
 
@@ -88,7 +87,7 @@ fuzz: go
 soak: go $(NODE_DONE)
 	WEFT_SOAK=1 go test -count=1 -p 1 -timeout 40m ./...
 	$(MAKE) check LINT_TESTS=true
-	$(MAKE) fuzz FUZZTIME=1m FUZZED="internal conformance"
+	$(MAKE) fuzz FUZZTIME=1m
 
 chaos: go
 	WEFT_SOAK=1 go test -count=1 -timeout 20m -v -parallel 2 -run 'TestEX(01|02|03|06|08|20)' ./internal/chaos | grep -v '^=== '

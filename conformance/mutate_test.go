@@ -45,6 +45,10 @@ var unseen = map[place]string{
 	{"callback", "/callback/lastError/message"}:    "the body is frozen before the first attempt",
 	{"callback", "/callback/lastError/httpStatus"}: "the body is frozen before the first attempt",
 
+	{"createApiKey", "/replaces"}:           "only a rotation replaces a key",
+	{"createApiKey", "/replaces/id"}:        "only a rotation replaces a key",
+	{"createApiKey", "/replaces/expiresAt"}: "only a rotation replaces a key",
+
 	{"listSystemComponents", "/*/inputs/parameters/*/schema/items"}:      "no component has such an input",
 	{"listSystemComponents", "/*/inputs/parameters/*/schema/properties"}: "no component has such an input",
 	{"listSystemComponents", "/*/inputs/parameters/*/schema/required"}:   "no component has such an input",

@@ -20,7 +20,7 @@ func TestTheCollectorKeepsItsDistance(t *testing.T) {
 		for {
 			goal, kept := heap()
 			// The goal also counts stacks and the like, a few megabytes.
-			if far := int64(goal) - int64(kept); far > spare-1<<20 && far < max(spare, int64(kept))+32<<20 {
+			if far := int64(goal) - int64(kept); far > spare-2*smallest && far < max(spare, int64(kept))+32<<20 {
 				break
 			}
 			select {
