@@ -28,6 +28,14 @@ FROM (SELECT
     unnest(@parked::boolean[])       AS parked) AS i
 RETURNING id, created_at;
 
+-- name: ExecutionGetBare :one
+-- The record of an execution that has no callback. A statement locks each partition
+-- of each table that it names: with two tables that is more than a session locks
+-- cheaply, and most of what this read costs.
+SELECT workspace_id, id, module, status, output, error, usage, created_at, updated_at, has_callback
+FROM component_executions
+WHERE workspace_id = @workspace_id AND id = @id;
+
 -- name: ExecutionGet :one
 -- The record of an execution with the progress of its callback.
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,

@@ -277,6 +277,51 @@ func (q *Queries) ExecutionGet(ctx context.Context, db DBTX, arg ExecutionGetPar
 	return i, err
 }
 
+const executionGetBare = `-- name: ExecutionGetBare :one
+SELECT workspace_id, id, module, status, output, error, usage, created_at, updated_at, has_callback
+FROM component_executions
+WHERE workspace_id = $1 AND id = $2
+`
+
+type ExecutionGetBareParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+type ExecutionGetBareRow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Module      string
+	Status      status.Execution
+	Output      []byte
+	Error       []byte
+	Usage       credit.Amount
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	HasCallback bool
+}
+
+// The record of an execution that has no callback. A statement locks each partition
+// of each table that it names: with two tables that is more than a session locks
+// cheaply, and most of what this read costs.
+func (q *Queries) ExecutionGetBare(ctx context.Context, db DBTX, arg ExecutionGetBareParams) (ExecutionGetBareRow, error) {
+	row := db.QueryRow(ctx, executionGetBare, arg.WorkspaceID, arg.ID)
+	var i ExecutionGetBareRow
+	err := row.Scan(
+		&i.WorkspaceID,
+		&i.ID,
+		&i.Module,
+		&i.Status,
+		&i.Output,
+		&i.Error,
+		&i.Usage,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.HasCallback,
+	)
+	return i, err
+}
+
 const executionInsertMany = `-- name: ExecutionInsertMany :many
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,

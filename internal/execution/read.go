@@ -28,7 +28,14 @@ func (s *Service) Get(ctx context.Context, workspaceID, executionID uuid.UUID) (
 }
 
 func (s *Service) get(ctx context.Context, workspaceID, executionID uuid.UUID) (db.ExecutionGetRow, error) {
-	row, err := db.New().ExecutionGet(ctx, s.db, db.ExecutionGetParams{WorkspaceID: workspaceID, ID: executionID})
+	bare, err := db.New().ExecutionGetBare(ctx, s.db, db.ExecutionGetBareParams{WorkspaceID: workspaceID, ID: executionID})
+	row := db.ExecutionGetRow{
+		WorkspaceID: bare.WorkspaceID, ID: bare.ID, Module: bare.Module, Status: bare.Status,
+		Output: bare.Output, Error: bare.Error, Usage: bare.Usage, CreatedAt: bare.CreatedAt, UpdatedAt: bare.UpdatedAt,
+	}
+	if err == nil && bare.HasCallback {
+		row, err = db.New().ExecutionGet(ctx, s.db, db.ExecutionGetParams{WorkspaceID: workspaceID, ID: executionID})
+	}
 	if postgres.NotFound(err) {
 		return row, fault.New(fault.NotFound, "There is no execution with this id.")
 	}
