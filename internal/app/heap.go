@@ -1,9 +1,11 @@
 package app
 
 import (
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 )
 
 // spare is how much garbage may come together in bytes. The collector's own measure,
@@ -16,6 +18,14 @@ type sentinel struct{ _ *sentinel }
 
 // smallest is the heap that the collector takes for the least it reckons with.
 const smallest = 4 << 20
+
+// relaxCollector paces the collector from now on, for a process of its own, unless
+// its operator does.
+var relaxCollector = sync.OnceFunc(func() {
+	if os.Getenv("GOGC") == "" {
+		paceCollector()
+	}
+})
 
 // paceCollector sets the collector's next run, and from then on each one that
 // follows: to spare above what is live, or to twice that where it is more.

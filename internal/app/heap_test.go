@@ -2,15 +2,14 @@ package app
 
 import (
 	"runtime"
-	"runtime/debug"
 	"runtime/metrics"
 	"testing"
 	"time"
 )
 
-// TestTheCollectorKeepsItsDistance is about the whole process: not parallel.
+// TestTheCollectorKeepsItsDistance is about the whole process, which keeps the pace:
+// not parallel.
 func TestTheCollectorKeepsItsDistance(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	paceCollector()
 	for _, size := range []int{1, 256 << 20} {
 		live := make([]byte, size)
