@@ -98,7 +98,8 @@ func New(conn postgres.DB, metrics *telemetry.Metrics, patience time.Duration) (
 	return l, nil
 }
 
-// Take lets cost requests of a workspace in, or refuses them. It always decides.
+// Take lets cost requests of a workspace in, or refuses them. It always decides. A
+// cost of 0 is always let in.
 func (l *Limiter) Take(ctx context.Context, workspaceID uuid.UUID, cost int) Decision {
 	if l == nil {
 		return Decision{Allowed: true}
@@ -106,6 +107,8 @@ func (l *Limiter) Take(ctx context.Context, workspaceID uuid.UUID, cost int) Dec
 	_, terms, known := l.Terms(ctx, workspaceID)
 	limits := Limits{RPS: terms.RPS, RPH: terms.RPH}
 	switch {
+	case cost == 0:
+		return l.takeNothing(workspaceID, limits)
 	case !known:
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -62,6 +62,23 @@ func (l *Limiter) decideAlone(a *ask) Decision {
 	return d
 }
 
+// takeNothing lets in what costs nothing and says what is left by the last view of
+// the state. The store has nothing to decide of it and nothing to be told.
+func (l *Limiter) takeNothing(id uuid.UUID, limits Limits) Decision {
+	if limits.none() {
+		return Decision{Allowed: true}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := l.view(id)
+	d := v.seen.look(0, limits)
+	if v.lease.given.limits == limits {
+		d.charged.n = v.lease.left // the store counts it, and nobody has used it
+	}
+	l.metrics.LimitDecided("memory", true)
+	return d.refunded()
+}
+
 // refusedBySight refuses what the store would refuse as well: since it was seen,
 // others can only have taken more. So a flood does not reach it.
 func (l *Limiter) refusedBySight(id uuid.UUID, cost int, limits Limits) (Decision, bool) {
@@ -71,10 +88,15 @@ func (l *Limiter) refusedBySight(id uuid.UUID, cost int, limits Limits) (Decisio
 	if len(seen.state) == 0 || time.Since(seen.when) > freshFor {
 		return Decision{}, false
 	}
-	var s State
-	_ = s.UnmarshalBinary(seen.state) // our own encoding
-	d := s.Take(seen.now(), cost, limits)
+	d := seen.look(cost, limits)
 	return d, !d.Allowed
+}
+
+// look is what would become of requests by a view, which stays as it is.
+func (v stateView) look(cost int, limits Limits) Decision {
+	var s State
+	_ = s.UnmarshalBinary(v.state) // our own encoding
+	return s.Take(v.now(), cost, limits)
 }
 
 // change alters the state of a view.
