@@ -31,15 +31,22 @@ WHERE c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id AND c.
 
 -- name: CallbackLoadMany :many
 -- What the deliveries under way need, for those that are still to be made. wait
--- is the time until the next attempt is due; negative when it is. Naming QUEUED
+-- is the time until the next attempt is due; negative when it is. unopened is the
+-- time since a worker found that it lacks the key, and none opened it. Naming QUEUED
 -- would make the planner walk the index of queued callbacks instead of the key.
 SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.job_id, c.due_at, e.traceparent,
-       (COALESCE(c.due_at, now()) - now())::interval AS wait
+       (COALESCE(c.due_at, now()) - now())::interval AS wait,
+       COALESCE(now() - c.unopened_since, interval '0')::interval AS unopened
 FROM callbacks c
 JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@execution_ids::uuid[]) AS execution_id) AS i
   ON c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
 JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
 WHERE c.state NOT IN ('PENDING', 'DELIVERED', 'EXHAUSTED');
+
+-- name: CallbackUnopened :exec
+-- Notes that a worker lacks the key of the secrets, unless one has found so before.
+UPDATE callbacks SET unopened_since = now()
+WHERE workspace_id = @workspace_id AND execution_id = @execution_id AND unopened_since IS NULL;
 
 -- name: CallbackRecordMany :many
 -- Records attempts: their rows, the counters, the state that follows, and what
@@ -64,6 +71,7 @@ WITH i AS (
         attempt_count   = c.attempt_count + 1,
         tries           = c.tries + CASE WHEN c.job_id = i.job_id THEN 1 ELSE 0 END,
         last_attempt_at = i.started_at,
+        unopened_since  = NULL,
         last_error      = NULLIF(i.error, '')::json,
         delivered_at    = COALESCE(c.delivered_at, CASE WHEN i.delivered THEN now() END),
         due_at          = CASE WHEN i.delivered OR (c.job_id = i.job_id AND i.again_us < 0) THEN NULL
@@ -103,7 +111,7 @@ SELECT * FROM callbacks WHERE workspace_id = @workspace_id AND execution_id = @e
 
 -- name: CallbackReplay :exec
 -- Begins another round of attempts. The caller holds the row's lock.
-UPDATE callbacks SET state = 'QUEUED', round = round + 1, tries = 0, due_at = NULL, job_id = @job_id
+UPDATE callbacks SET state = 'QUEUED', round = round + 1, tries = 0, due_at = NULL, unopened_since = NULL, job_id = @job_id
 WHERE workspace_id = @workspace_id AND execution_id = @execution_id;
 
 -- name: CallbackRearm :exec
@@ -175,7 +183,7 @@ FROM ((SELECT o.sealed FROM callbacks o WHERE o.sealed IS NOT NULL ORDER BY o.ex
 -- name: CallbackReseal :execrows
 -- Puts secrets that were sealed anew in place of those that were read. A row that
 -- somebody else has locked, or whose secrets are erased, is left alone.
-UPDATE callbacks c SET sealed = free.fresh
+UPDATE callbacks c SET sealed = free.fresh, unopened_since = NULL
 FROM (SELECT l.workspace_id, l.execution_id, i.fresh FROM callbacks l
       JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@execution_ids::uuid[]) AS execution_id,
                    unnest(@stale::bytea[]) AS stale, unnest(@fresh::bytea[]) AS fresh) AS i

@@ -76,7 +76,7 @@ func (q *Queries) CallbackFreezeMany(ctx context.Context, db DBTX, arg CallbackF
 }
 
 const callbackGet = `-- name: CallbackGet :one
-SELECT workspace_id, execution_id, url, sealed, signed, header_names, body, state, round, tries, attempt_count, job_id, due_at, last_attempt_at, delivered_at, last_error, created_at FROM callbacks WHERE workspace_id = $1 AND execution_id = $2
+SELECT workspace_id, execution_id, url, sealed, signed, header_names, body, state, round, tries, attempt_count, job_id, due_at, last_attempt_at, delivered_at, last_error, created_at, unopened_since FROM callbacks WHERE workspace_id = $1 AND execution_id = $2
 `
 
 type CallbackGetParams struct {
@@ -105,6 +105,7 @@ func (q *Queries) CallbackGet(ctx context.Context, db DBTX, arg CallbackGetParam
 		&i.DeliveredAt,
 		&i.LastError,
 		&i.CreatedAt,
+		&i.UnopenedSince,
 	)
 	return i, err
 }
@@ -345,7 +346,8 @@ func (q *Queries) CallbackListStranded(ctx context.Context, db DBTX, arg Callbac
 
 const callbackLoadMany = `-- name: CallbackLoadMany :many
 SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.job_id, c.due_at, e.traceparent,
-       (COALESCE(c.due_at, now()) - now())::interval AS wait
+       (COALESCE(c.due_at, now()) - now())::interval AS wait,
+       COALESCE(now() - c.unopened_since, interval '0')::interval AS unopened
 FROM callbacks c
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS execution_id) AS i
   ON c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
@@ -369,10 +371,12 @@ type CallbackLoadManyRow struct {
 	DueAt       *time.Time
 	Traceparent *string
 	Wait        time.Duration
+	Unopened    time.Duration
 }
 
 // What the deliveries under way need, for those that are still to be made. wait
-// is the time until the next attempt is due; negative when it is. Naming QUEUED
+// is the time until the next attempt is due; negative when it is. unopened is the
+// time since a worker found that it lacks the key, and none opened it. Naming QUEUED
 // would make the planner walk the index of queued callbacks instead of the key.
 func (q *Queries) CallbackLoadMany(ctx context.Context, db DBTX, arg CallbackLoadManyParams) ([]CallbackLoadManyRow, error) {
 	rows, err := db.Query(ctx, callbackLoadMany, arg.WorkspaceIds, arg.ExecutionIds)
@@ -394,6 +398,7 @@ func (q *Queries) CallbackLoadMany(ctx context.Context, db DBTX, arg CallbackLoa
 			&i.DueAt,
 			&i.Traceparent,
 			&i.Wait,
+			&i.Unopened,
 		); err != nil {
 			return nil, err
 		}
@@ -406,7 +411,7 @@ func (q *Queries) CallbackLoadMany(ctx context.Context, db DBTX, arg CallbackLoa
 }
 
 const callbackLock = `-- name: CallbackLock :one
-SELECT workspace_id, execution_id, url, sealed, signed, header_names, body, state, round, tries, attempt_count, job_id, due_at, last_attempt_at, delivered_at, last_error, created_at FROM callbacks WHERE workspace_id = $1 AND execution_id = $2 FOR UPDATE
+SELECT workspace_id, execution_id, url, sealed, signed, header_names, body, state, round, tries, attempt_count, job_id, due_at, last_attempt_at, delivered_at, last_error, created_at, unopened_since FROM callbacks WHERE workspace_id = $1 AND execution_id = $2 FOR UPDATE
 `
 
 type CallbackLockParams struct {
@@ -436,6 +441,7 @@ func (q *Queries) CallbackLock(ctx context.Context, db DBTX, arg CallbackLockPar
 		&i.DeliveredAt,
 		&i.LastError,
 		&i.CreatedAt,
+		&i.UnopenedSince,
 	)
 	return i, err
 }
@@ -473,6 +479,7 @@ WITH i AS (
         attempt_count   = c.attempt_count + 1,
         tries           = c.tries + CASE WHEN c.job_id = i.job_id THEN 1 ELSE 0 END,
         last_attempt_at = i.started_at,
+        unopened_since  = NULL,
         last_error      = NULLIF(i.error, '')::json,
         delivered_at    = COALESCE(c.delivered_at, CASE WHEN i.delivered THEN now() END),
         due_at          = CASE WHEN i.delivered OR (c.job_id = i.job_id AND i.again_us < 0) THEN NULL
@@ -561,7 +568,7 @@ func (q *Queries) CallbackRecordMany(ctx context.Context, db DBTX, arg CallbackR
 }
 
 const callbackReplay = `-- name: CallbackReplay :exec
-UPDATE callbacks SET state = 'QUEUED', round = round + 1, tries = 0, due_at = NULL, job_id = $1
+UPDATE callbacks SET state = 'QUEUED', round = round + 1, tries = 0, due_at = NULL, unopened_since = NULL, job_id = $1
 WHERE workspace_id = $2 AND execution_id = $3
 `
 
@@ -606,7 +613,7 @@ func (q *Queries) CallbackRequeue(ctx context.Context, db DBTX, arg CallbackRequ
 }
 
 const callbackReseal = `-- name: CallbackReseal :execrows
-UPDATE callbacks c SET sealed = free.fresh
+UPDATE callbacks c SET sealed = free.fresh, unopened_since = NULL
 FROM (SELECT l.workspace_id, l.execution_id, i.fresh FROM callbacks l
       JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS execution_id,
                    unnest($3::bytea[]) AS stale, unnest($4::bytea[]) AS fresh) AS i
@@ -635,4 +642,20 @@ func (q *Queries) CallbackReseal(ctx context.Context, db DBTX, arg CallbackResea
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const callbackUnopened = `-- name: CallbackUnopened :exec
+UPDATE callbacks SET unopened_since = now()
+WHERE workspace_id = $1 AND execution_id = $2 AND unopened_since IS NULL
+`
+
+type CallbackUnopenedParams struct {
+	WorkspaceID uuid.UUID
+	ExecutionID uuid.UUID
+}
+
+// Notes that a worker lacks the key of the secrets, unless one has found so before.
+func (q *Queries) CallbackUnopened(ctx context.Context, db DBTX, arg CallbackUnopenedParams) error {
+	_, err := db.Exec(ctx, callbackUnopened, arg.WorkspaceID, arg.ExecutionID)
+	return err
 }

@@ -59,6 +59,7 @@ type Callback struct {
 	DeliveredAt   *time.Time
 	LastError     []byte
 	CreatedAt     time.Time
+	UnopenedSince *time.Time
 }
 
 type CallbackAttempt struct {

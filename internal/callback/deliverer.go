@@ -72,7 +72,7 @@ type Deliverer struct {
 
 	mu      sync.Mutex
 	under   map[uuid.UUID]struct{} // executions whose callback is being delivered here
-	lacking time.Time              // when it was last logged that a master key is missing
+	keyless keyless                // under a master key that is missing here
 }
 
 // delivery is one callback that is due.
@@ -83,7 +83,7 @@ type delivery struct {
 	sealed      []byte
 	body        []byte
 	tries       int
-	overdue     time.Duration // since the attempt was due
+	unopened    time.Duration // since a worker first lacked the key of its secrets; 0: none did
 	traceparent string
 	held        bool // the queue's worker holds the job
 }
@@ -140,7 +140,7 @@ func (d *Deliverer) deliver(ctx context.Context, c delivery) (again time.Duratio
 		return d.attempt(ctx, c)
 	}()
 	if v.kept {
-		c.tries, c.overdue, c.held = c.tries+1, 0, false
+		c.tries, c.unopened, c.held = c.tries+1, 0, false
 		go d.deliverHere(c, v.again)
 		return 0, nil
 	}
@@ -154,8 +154,8 @@ type verdict struct {
 }
 
 func (d *Deliverer) attempt(ctx context.Context, c delivery) (verdict, error) {
-	if again, yes := d.lacks(ctx, c); yes {
-		return verdict{again: again}, nil
+	if again, err := d.lacks(ctx, c); again > 0 || err != nil {
+		return verdict{again: again}, err
 	}
 	secrets, err := unseal(d.Keyring, c.WorkspaceID, c.ExecutionID, c.sealed)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/seal"
 )
 
@@ -53,33 +54,65 @@ func unseal(keyring *seal.Keyring, workspaceID, executionID uuid.UUID, sealed []
 const classSecrets = "secrets"
 
 const (
-	// keyPatience is how long a delivery goes on being left to processes that may
-	// hold the key of its secrets: longer than a roll-out or a rotation of keys
+	// keyPatience is how long a delivery goes from one process to the next that
+	// lacks the key of its secrets: longer than a roll-out or a rotation of keys
 	// ought to take.
 	keyPatience = 24 * time.Hour
+
+	// keyGrace is how long a process must have been meeting deliveries that it
+	// lacks the key for before it ends one. When everything stood still meanwhile,
+	// a process with the key gets its turn first.
+	keyGrace = time.Hour
 
 	minKeyPause = 5 * time.Second
 	maxKeyPause = time.Minute
 	keyLogEvery = time.Minute
 )
 
-// lacks reports whether a delivery has to wait for a process that holds the key
-// of its secrets, and for how long.
-func (d *Deliverer) lacks(ctx context.Context, c delivery) (again time.Duration, yes bool) {
-	if c.sealed == nil || d.Keyring.Holds(c.sealed) || c.overdue >= keyPatience {
-		return 0, false
+// keyless is what a process remembers of deliveries that it lacks the key for.
+type keyless struct {
+	since  time.Time // they have come since then, never keyGrace apart
+	last   time.Time
+	logged time.Time
+}
+
+// lacks reports for how long a delivery has to wait for a process that holds the
+// key of its secrets; 0: it is this one's to make, or to end.
+func (d *Deliverer) lacks(ctx context.Context, c delivery) (again time.Duration, err error) {
+	if c.sealed == nil || d.Keyring.Holds(c.sealed) {
+		return 0, nil
 	}
-	d.mu.Lock()
-	tell := time.Since(d.lacking) >= keyLogEvery
-	if tell {
-		d.lacking = time.Now()
-	}
-	d.mu.Unlock()
+	lasting, tell := d.meetKeyless(time.Now())
 	if tell {
 		d.Log.WarnContext(ctx, "callbacks are sealed under a master key that this process does not have",
 			"workspace_id", c.WorkspaceID, "execution_id", c.ExecutionID)
 	}
-	return min(max(c.overdue, minKeyPause), maxKeyPause), true
+	if lasting && c.unopened >= keyPatience {
+		return 0, nil
+	}
+	if c.unopened <= 0 {
+		err := db.New().CallbackUnopened(ctx, d.DB, db.CallbackUnopenedParams{WorkspaceID: c.WorkspaceID, ExecutionID: c.ExecutionID})
+		if err != nil {
+			return 0, fmt.Errorf("note that the key of a callback is missing: %w", err)
+		}
+	}
+	return min(max(c.unopened, minKeyPause), maxKeyPause), nil
+}
+
+// meetKeyless remembers one more delivery that this process lacks the key for.
+// lasting says that they have come for long, tell that it is time to log it.
+func (d *Deliverer) meetKeyless(now time.Time) (lasting, tell bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k := &d.keyless
+	if now.Sub(k.last) >= keyGrace {
+		k.since = now
+	}
+	k.last = now
+	if tell = now.Sub(k.logged) >= keyLogEvery; tell {
+		k.logged = now
+	}
+	return now.Sub(k.since) >= keyGrace, tell
 }
 
 // SealedAt names the place of the sealed secrets of one execution's callback.

@@ -72,7 +72,8 @@ func TestMT06SecretsThatDoNotOpenEndTheDelivery(t *testing.T) {
 }
 
 // What this process has no key for another may deliver, or this one later: that
-// is no attempt, until it has lasted longer than any rotation of keys.
+// is no attempt, until processes have lacked the key for longer than any rotation
+// takes. How long the delivery has been due, or nobody was there, does not count.
 func TestMT06SecretsUnderAKeyThatIsNotHeldWait(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{idle: true})
@@ -86,10 +87,11 @@ func TestMT06SecretsUnderAKeyThatIsNotHeldWait(t *testing.T) {
 	secret := "s"
 	finals := b.accept(t, wish{url: r.url, secret: &secret}, wish{url: r.url, secret: &secret})
 	b.finish(t, false, finals...)
-	turn := func(f Final, age time.Duration) time.Duration {
+	const twoDays = 48 * time.Hour
+	turn := func(f Final) time.Duration {
 		t.Helper()
 		again, err := b.deliverer.work(t.Context(), &river.Job[Args]{
-			JobRow: &rivertype.JobRow{ID: *b.row(t, f).JobID, CreatedAt: time.Now().Add(-age)},
+			JobRow: &rivertype.JobRow{ID: *b.row(t, f).JobID, CreatedAt: time.Now().Add(-twoDays)},
 			Args:   Args{WorkspaceID: f.WorkspaceID, ExecutionID: f.ID},
 		})
 		if err != nil {
@@ -97,29 +99,58 @@ func TestMT06SecretsUnderAKeyThatIsNotHeldWait(t *testing.T) {
 		}
 		return again
 	}
+	waits := func(f Final, when string, pause time.Duration) {
+		t.Helper()
+		again, row := turn(f), b.row(t, f)
+		if again != pause || row.State != stateQueued || row.AttemptCount != 0 || row.LastError != nil || row.UnopenedSince == nil {
+			t.Errorf("%s it comes again in %v, is %s after %d attempts with %s, unopened since %v",
+				when, again, row.State, row.AttemptCount, row.LastError, row.UnopenedSince)
+		}
+	}
+	delivered, ended := finals[0], finals[1]
+	b.setSince(t, "due_at", ended, twoDays)
 	for _, f := range finals {
-		for age, pause := range map[time.Duration]time.Duration{0: minKeyPause, time.Hour: maxKeyPause, keyPatience - time.Minute: maxKeyPause} {
-			if again := turn(f, age); again != pause {
-				t.Errorf("after %v it comes again in %v", age, again)
-			}
+		waits(f, "two days overdue", minKeyPause)
+		first := *b.row(t, f).UnopenedSince
+		waits(f, "at the second look", minKeyPause)
+		if again := *b.row(t, f).UnopenedSince; !again.Equal(first) {
+			t.Errorf("it is unopened since %v, then since %v", first, again)
 		}
-		if row := b.row(t, f); row.State != stateQueued || row.AttemptCount != 0 || row.LastError != nil {
-			t.Errorf("it is %s after %d attempts with %s", row.State, row.AttemptCount, row.LastError)
-		}
+		b.setSince(t, "unopened_since", f, keyPatience-time.Minute)
+		b.deliverer.keyless.since = time.Now().Add(-keyGrace)
+		waits(f, "a minute before a day is over", maxKeyPause)
 	}
 	if n := strings.Count(b.log.String(), "a master key that this process does not have"); n != 1 || strings.Contains(b.log.String(), "ERROR") {
 		t.Errorf("it is logged %d times: %s", n, b.log)
 	}
+
+	b.setSince(t, "unopened_since", ended, twoDays)
+	b.deliverer.keyless = keyless{}
+	waits(ended, "when the process has just started", maxKeyPause)
+	b.deliverer.keyless.since, b.deliverer.keyless.last = time.Now().Add(-twoDays), time.Now().Add(-keyGrace)
+	waits(ended, "when nothing has come for an hour", maxKeyPause)
+
+	b.setSince(t, "unopened_since", delivered, twoDays)
 	b.deliverer.Keyring = others
-	if again := turn(finals[0], keyPatience+time.Hour); again != 0 || b.row(t, finals[0]).State != "DELIVERED" {
-		t.Errorf("a process with the key did not deliver: %+v", b.row(t, finals[0]))
+	if again, row := turn(delivered), b.row(t, delivered); again != 0 || row.State != "DELIVERED" || row.UnopenedSince != nil {
+		t.Errorf("a process with the key did not deliver: again in %v, %+v", again, row)
 	}
 	b.deliverer.Keyring = here
-	if again := turn(finals[1], keyPatience); again != 0 || b.row(t, finals[1]).State != "EXHAUSTED" || len(r.all()) != 1 {
-		t.Errorf("after a day without the key: again in %v, %+v", again, b.row(t, finals[1]))
+	b.setSince(t, "unopened_since", ended, keyPatience)
+	b.deliverer.keyless.since = time.Now().Add(-keyGrace)
+	if again, row := turn(ended), b.row(t, ended); again != 0 || row.State != "EXHAUSTED" || row.UnopenedSince != nil || len(r.all()) != 1 {
+		t.Errorf("after a day without the key: again in %v, %+v", again, row)
 	}
 	if classes := b.await(t, 2); !slices.Equal(classes, []string{"", classSecrets}) {
 		t.Errorf("the attempts are %v", classes)
+	}
+}
+
+// setSince puts a column of a callback's times back.
+func (b *bench) setSince(t *testing.T, column string, f Final, ago time.Duration) {
+	t.Helper()
+	if _, err := b.pool.Exec(t.Context(), "UPDATE callbacks SET "+column+" = now() - $1::interval WHERE execution_id = $2", ago, f.ID); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -58,10 +58,7 @@ func (d *Deliverer) work(ctx context.Context, job *river.Job[Args]) (time.Durati
 	}
 	c := delivery{
 		Args: job.Args, jobID: job.ID, url: row.URL, sealed: row.Sealed, body: row.Body, tries: int(row.Tries), held: true,
-		overdue: time.Since(job.CreatedAt),
-	}
-	if row.DueAt != nil {
-		c.overdue = -row.Wait
+		unopened: row.Unopened,
 	}
 	if row.Traceparent != nil {
 		c.traceparent = *row.Traceparent

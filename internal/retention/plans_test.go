@@ -168,6 +168,9 @@ func TestHotStatementsTouchOneWeekByTheKey(t *testing.T) {
 		"CallbackLoadMany": func(r *recorder) {
 			_, _ = q.CallbackLoadMany(ctx, r, db.CallbackLoadManyParams{WorkspaceIds: owners, ExecutionIds: ids})
 		},
+		"CallbackUnopened": func(r *recorder) {
+			_ = q.CallbackUnopened(ctx, r, db.CallbackUnopenedParams{WorkspaceID: b.workspace, ExecutionID: ids[0]})
+		},
 		"CallbackRecordMany": func(r *recorder) {
 			now := time.Now()
 			_, _ = q.CallbackRecordMany(ctx, r, db.CallbackRecordManyParams{
