@@ -30,5 +30,9 @@ WHERE workspace_id = @workspace_id AND id = @id
 RETURNING expires_at;
 
 -- name: APIKeyListOver :many
--- Of the given keys those that are revoked or have expired.
-SELECT id FROM api_keys WHERE id = ANY(@ids::uuid[]) AND (revoked_at IS NOT NULL OR expires_at <= now());
+-- Of the given keys those that are revoked or have expired. Another workspace may
+-- have a key with the same id.
+SELECT k.workspace_id, k.id FROM api_keys k
+JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id) AS i
+  ON k.workspace_id = i.workspace_id AND k.id = i.id
+WHERE k.revoked_at IS NOT NULL OR k.expires_at <= now();

@@ -165,23 +165,37 @@ func (q *Queries) APIKeyList(ctx context.Context, db DBTX, arg APIKeyListParams)
 }
 
 const aPIKeyListOver = `-- name: APIKeyListOver :many
-SELECT id FROM api_keys WHERE id = ANY($1::uuid[]) AND (revoked_at IS NOT NULL OR expires_at <= now())
+SELECT k.workspace_id, k.id FROM api_keys k
+JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id) AS i
+  ON k.workspace_id = i.workspace_id AND k.id = i.id
+WHERE k.revoked_at IS NOT NULL OR k.expires_at <= now()
 `
 
-// Of the given keys those that are revoked or have expired.
-func (q *Queries) APIKeyListOver(ctx context.Context, db DBTX, ids []uuid.UUID) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, aPIKeyListOver, ids)
+type APIKeyListOverParams struct {
+	WorkspaceIds []uuid.UUID
+	Ids          []uuid.UUID
+}
+
+type APIKeyListOverRow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+// Of the given keys those that are revoked or have expired. Another workspace may
+// have a key with the same id.
+func (q *Queries) APIKeyListOver(ctx context.Context, db DBTX, arg APIKeyListOverParams) ([]APIKeyListOverRow, error) {
+	rows, err := db.Query(ctx, aPIKeyListOver, arg.WorkspaceIds, arg.Ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []uuid.UUID{}
+	items := []APIKeyListOverRow{}
 	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
+		var i APIKeyListOverRow
+		if err := rows.Scan(&i.WorkspaceID, &i.ID); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -69,6 +69,28 @@ func TestAU11AKeyThatExpiresEndsItsStreams(t *testing.T) {
 	}
 }
 
+// The id of a key may come from a form, from whoever knows that of another's key.
+func TestAKeyEndsNoStreamsOfItsNamesakeInAnotherWorkspace(t *testing.T) {
+	b := setup(t, auth.Options{})
+	namesakes := b.newWorkspace(t)
+	namesake, err := b.keys.Create(t.Context(), auth.CreateParams{ID: b.key.KeyID, WorkspaceID: namesakes, Label: "x"})
+	if err != nil || namesake.KeyID != b.key.KeyID {
+		t.Fatalf("%v, %v", namesake, err)
+	}
+	ends, stop := b.verifier.UntilRevoked(t.Context(), auth.Principal{WorkspaceID: b.workspace, KeyID: b.key.KeyID})
+	defer stop()
+	stays, stopOther := b.verifier.UntilRevoked(t.Context(), auth.Principal{WorkspaceID: namesakes, KeyID: namesake.KeyID})
+	defer stopOther()
+	if _, err := b.keys.Revoke(t.Context(), b.workspace, b.key.KeyID); err != nil {
+		t.Fatal(err)
+	}
+	<-ends.Done()
+	stop() // waits until the look has ended all that it ends for this key
+	if !errors.Is(context.Cause(ends), auth.ErrRevoked) || stays.Err() != nil {
+		t.Errorf("revoked: %v, the other: %v", context.Cause(ends), context.Cause(stays))
+	}
+}
+
 func reasonOf(err error) string {
 	if failure, ok := errors.AsType[*fault.Error](err); ok {
 		return failure.Reason

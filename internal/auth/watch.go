@@ -2,13 +2,12 @@ package auth
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/postgres"
 )
 
@@ -22,14 +21,18 @@ type watches struct {
 	db postgres.DB
 
 	mu    sync.Mutex
-	byKey map[uuid.UUID]map[*watch]struct{}
+	byKey map[watchedKey]map[*watch]struct{}
 	quit  chan struct{} // ends the looking; nil while nothing is watched
 }
+
+// watchedKey is a key as the database knows it: an id may come from a form, so
+// that two workspaces may each have a key with it.
+type watchedKey struct{ WorkspaceID, ID uuid.UUID }
 
 type watch struct{ cancel context.CancelCauseFunc }
 
 func newWatches(db postgres.DB) *watches {
-	return &watches{db: db, byKey: make(map[uuid.UUID]map[*watch]struct{})}
+	return &watches{db: db, byKey: make(map[watchedKey]map[*watch]struct{})}
 }
 
 // UntilRevoked is ctx for a stream of the principal: it ends with ErrRevoked
@@ -37,32 +40,33 @@ func newWatches(db postgres.DB) *watches {
 func (v *Verifier) UntilRevoked(ctx context.Context, p Principal) (_ context.Context, stop context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &watch{cancel: cancel}
-	v.watches.add(p.KeyID, w)
+	key := watchedKey{p.WorkspaceID, p.KeyID}
+	v.watches.add(key, w)
 	return ctx, func() {
-		v.watches.remove(p.KeyID, w)
+		v.watches.remove(key, w)
 		cancel(context.Canceled)
 	}
 }
 
-func (w *watches) add(keyID uuid.UUID, one *watch) {
+func (w *watches) add(key watchedKey, one *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.byKey[keyID] == nil {
-		w.byKey[keyID] = make(map[*watch]struct{})
+	if w.byKey[key] == nil {
+		w.byKey[key] = make(map[*watch]struct{})
 	}
-	w.byKey[keyID][one] = struct{}{}
+	w.byKey[key][one] = struct{}{}
 	if w.quit == nil {
 		w.quit = make(chan struct{})
 		go w.run(w.quit)
 	}
 }
 
-func (w *watches) remove(keyID uuid.UUID, one *watch) {
+func (w *watches) remove(key watchedKey, one *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.byKey[keyID], one)
-	if len(w.byKey[keyID]) == 0 {
-		delete(w.byKey, keyID)
+	delete(w.byKey[key], one)
+	if len(w.byKey[key]) == 0 {
+		delete(w.byKey, key)
 	}
 	if len(w.byKey) == 0 && w.quit != nil {
 		close(w.quit)
@@ -86,23 +90,27 @@ func (w *watches) run(quit <-chan struct{}) {
 		if err != nil {
 			continue // nothing can be revoked in a database that does not answer; the next look tells
 		}
-		for _, keyID := range over {
-			w.end(keyID)
+		for _, key := range over {
+			w.end(watchedKey(key))
 		}
 	}
 }
 
 // watched is the keys of open streams.
-func (w *watches) watched() []uuid.UUID {
+func (w *watches) watched() (keys db.APIKeyListOverParams) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Collect(maps.Keys(w.byKey))
+	for key := range w.byKey {
+		keys.WorkspaceIds = append(keys.WorkspaceIds, key.WorkspaceID)
+		keys.Ids = append(keys.Ids, key.ID)
+	}
+	return keys
 }
 
-func (w *watches) end(keyID uuid.UUID) {
+func (w *watches) end(key watchedKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for one := range w.byKey[keyID] {
+	for one := range w.byKey[key] {
 		one.cancel(ErrRevoked)
 	}
 }
