@@ -94,10 +94,15 @@ func back(w http.ResponseWriter, r *http.Request) error {
 	return seeOther(w, r, "/settings/workspaces/"+url.PathEscape(r.PathValue("workspaceId")))
 }
 
-// formID is the id that the form was given for what it makes, zero for none.
+// formLife is the time for which a form's id is taken: lists are in the order of
+// ids, so one that lies about its time would stand where nobody looks.
+const formLife = 24 * time.Hour
+
+// formID is the id that the form was given for what it makes, zero for none and
+// for one that is not of about now.
 func formID(r *http.Request) uuid.UUID {
 	id, err := uuid.Parse(r.PostFormValue("id"))
-	if err != nil || id.Version() != 7 {
+	if err != nil || id.Version() != 7 || time.Since(time.Unix(id.Time().UnixTime())).Abs() > formLife {
 		return uuid.Nil
 	}
 	return id
