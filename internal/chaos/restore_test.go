@@ -102,7 +102,7 @@ func (s *scene) inTheMiddle(n int) time.Time {
 	s.t.Helper()
 	s.upstream.hold()
 	s.load(n, mixed)
-	s.awaitRunning(n / 2)
+	s.awaitRunning(min(n/2, 90)) // one worker has a hundred slots
 	var moment time.Time
 	if err := s.pool.QueryRow(s.t.Context(), "SELECT clock_timestamp()").Scan(&moment); err != nil {
 		s.t.Fatal(err)
