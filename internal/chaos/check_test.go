@@ -230,7 +230,7 @@ func (s *scene) judge(id uuid.UUID, a ack, raw json.RawMessage) (problems []stri
 func (s *scene) judgeCallback(id uuid.UUID, record api.ComponentExecution, raw json.RawMessage) (problems []string) {
 	got := s.receiver.of(id.String())
 	if got == nil {
-		return []string{"no callback came"}
+		return []string{fmt.Sprintf("no callback came: the record says %s", raw)}
 	}
 	if got.differ {
 		problems = append(problems, "the copies differ")

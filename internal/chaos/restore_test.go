@@ -117,6 +117,12 @@ func (s *scene) inTheMiddle(n int) time.Time {
 func (s *scene) turnTo(dsn string) {
 	s.t.Helper()
 	s.dsn, s.pool = dsn, openPool(s.t, dsn)
+	// It can be read while it is still on the way to its moment.
+	eventually(s.t, 30*time.Second, "the recovery to end", func() (bool, string) {
+		var recovers bool
+		err := s.pool.QueryRow(s.t.Context(), "SELECT pg_is_in_recovery()").Scan(&recovers)
+		return err == nil && !recovers, fmt.Sprint(recovers, err)
+	})
 	rows, err := s.pool.Query(s.t.Context(), `SELECT e.id, COALESCE(c.delivered_at IS NOT NULL, false)
 		FROM component_executions e LEFT JOIN callbacks c ON c.workspace_id = e.workspace_id AND c.execution_id = e.id`)
 	if err != nil {
