@@ -86,11 +86,6 @@ type adminPlanSet struct {
 // Run sets the plan.
 func (c *adminPlanSet) Run(s *session) error {
 	p := billing.Plan{Name: plan.Name(c.Plan), RPS: c.RPS, RPH: c.RPH, Waits: c.Waits, Streams: c.Streams}
-	for _, rate := range []*int32{c.RPS, c.RPH} {
-		if rate != nil && *rate <= 0 {
-			return errors.New("a rate is at least 1; leave it out for the plan's own")
-		}
-	}
 	var err error
 	if p.Credits, err = ownCredits("--credits", c.Credits); err != nil {
 		return err

@@ -187,17 +187,17 @@ func expected(k jsonschema.ErrorKind, came func(any) string) string {
 	case *kind.Pattern:
 		return fmt.Sprintf("must match %s, got %s", k.Want, came(k.Got))
 	case *kind.MinLength:
-		return fmt.Sprintf("must have at least %s, got %d", count(k.Want, "character"), k.Got)
+		return fmt.Sprintf("must have at least %s, got %d", fault.Count(k.Want, "character"), k.Got)
 	case *kind.MaxLength:
-		return fmt.Sprintf("must have at most %s, got %d", count(k.Want, "character"), k.Got)
+		return fmt.Sprintf("must have at most %s, got %d", fault.Count(k.Want, "character"), k.Got)
 	case *kind.MinItems:
-		return fmt.Sprintf("must have at least %s, got %d", count(k.Want, "item"), k.Got)
+		return fmt.Sprintf("must have at least %s, got %d", fault.Count(k.Want, "item"), k.Got)
 	case *kind.MaxItems:
-		return fmt.Sprintf("must have at most %s, got %d", count(k.Want, "item"), k.Got)
+		return fmt.Sprintf("must have at most %s, got %d", fault.Count(k.Want, "item"), k.Got)
 	case *kind.MinProperties:
-		return fmt.Sprintf("must have at least %s, got %d", count(k.Want, "member"), k.Got)
+		return fmt.Sprintf("must have at least %s, got %d", fault.Count(k.Want, "member"), k.Got)
 	case *kind.MaxProperties:
-		return fmt.Sprintf("must have at most %s, got %d", count(k.Want, "member"), k.Got)
+		return fmt.Sprintf("must have at most %s, got %d", fault.Count(k.Want, "member"), k.Got)
 	case *kind.Minimum:
 		return fmt.Sprintf("must be at least %s, got %s", number(k.Want), came(k.Got))
 	case *kind.Maximum:
@@ -321,12 +321,4 @@ func cutPointer(path string) string {
 		end--
 	}
 	return path[:end]
-}
-
-// count is so many of a thing.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -94,11 +94,11 @@ func expected(k jsonschema.ErrorKind) string {
 	case *kind.Pattern:
 		return "must match " + k.Want
 	case *kind.MinLength:
-		return "must have at least " + count(k.Want, "character")
+		return "must have at least " + fault.Count(k.Want, "character")
 	case *kind.MaxLength:
-		return "must have at most " + count(k.Want, "character")
+		return "must have at most " + fault.Count(k.Want, "character")
 	case *kind.MaxProperties:
-		return "must have at most " + count(k.Want, "member")
+		return "must have at most " + fault.Count(k.Want, "member")
 	case *kind.Minimum:
 		return "must be at least " + k.Want.RatString()
 	case *kind.Maximum:
@@ -107,12 +107,4 @@ func expected(k jsonschema.ErrorKind) string {
 		return fmt.Sprintf("must be one of %v", k.Want)
 	}
 	return "breaks the rule " + strings.Join(k.KeywordPath(), ".")
-}
-
-// count is so many of a thing.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -108,3 +108,11 @@ func CodeOf(err error) Code {
 	}
 	return Internal
 }
+
+// Count is so many of a thing, as messages say it: 1 character, 2 characters.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
