@@ -14,3 +14,20 @@ func TestOnlyCompletedAndFailedAreTerminal(t *testing.T) {
 		}
 	}
 }
+
+func TestARunAndAStageEndInOneOfThreeStates(t *testing.T) {
+	for state, want := range map[Run]bool{
+		RunCreated: false, RunExecuting: false, RunCompleted: true, RunFailed: true, RunCanceled: true,
+	} {
+		if got := state.Terminal(); got != want {
+			t.Errorf("run %s: terminal = %v, want %v", state, got, want)
+		}
+	}
+	for state, want := range map[Stage]bool{
+		StageCreated: false, StageRunning: false, StageCompleted: true, StageFailed: true, StageCanceled: true,
+	} {
+		if got := state.Terminal(); got != want {
+			t.Errorf("stage %s: terminal = %v, want %v", state, got, want)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+-- name: RunInsert :one
+-- Lasts is the time after which the run ends whatever is left of it.
+INSERT INTO workflow_runs
+    (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, variables, reserved, max_credits,
+     deadline, job_id, parent_run_id, parent_stage_id, rerun_of, traceparent, created_at, updated_at)
+VALUES
+    (@workspace_id, @id, @workflow_id, @workflow_version, 'CREATED', @trigger, @input, sqlc.narg('metadata'),
+     sqlc.narg('variables'), @reserved, sqlc.narg('max_credits'), now() + @lasts::interval, @job_id,
+     sqlc.narg('parent_run_id'), sqlc.narg('parent_stage_id'), sqlc.narg('rerun_of'), sqlc.narg('traceparent'), now(), now())
+RETURNING created_at, deadline;
+
+-- name: RunGet :one
+-- The record of a run without its stages.
+SELECT id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, cancel_requested_at,
+       cancel_reason, cancel_mode, max_credits, usage, stage_count, failed_count, pending_count, event_seq, deadline, job_id,
+       parent_run_id, rerun_of, created_at, updated_at, finished_at
+FROM workflow_runs
+WHERE workspace_id = @workspace_id AND id = @id;
+
+-- name: RunList :many
+-- Newest first, after the cursor; of one workflow or in one state where that is named. A
+-- page ends early, but not before its first row, when what it carries grows beyond
+-- max_bytes; found counts the rows that there were.
+WITH page AS (
+    SELECT l.id, octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
+    FROM workflow_runs l
+    WHERE l.workspace_id = @workspace_id AND l.id < @before
+      AND (sqlc.narg('workflow_id')::uuid IS NULL OR l.workflow_id = sqlc.narg('workflow_id')::uuid)
+      AND (sqlc.narg('status')::text IS NULL OR l.status = sqlc.narg('status')::text)
+    ORDER BY l.id DESC
+    LIMIT @max_rows
+), measured AS (
+    SELECT page.id, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
+    FROM page WINDOW newest AS (ORDER BY page.id DESC)
+)
+SELECT r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.metadata, r.output, r.error, r.cancel_requested_at,
+       r.cancel_reason, r.cancel_mode, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count, r.event_seq,
+       r.deadline, r.job_id, r.parent_run_id, r.rerun_of, r.created_at, r.updated_at, r.finished_at,
+       measured.found::bigint AS found
+FROM measured
+JOIN workflow_runs r ON r.workspace_id = @workspace_id AND r.id = measured.id
+WHERE measured.place = 1 OR measured.bytes <= @max_bytes::bigint
+ORDER BY r.id DESC;
+
+-- name: RunStageList :many
+-- Stages newest first, after the cursor, in pages that end as those of runs do. What is
+-- not final is as far as its execution is, looked up one by one: as a join it might be
+-- one with all executions.
+WITH page AS (
+    SELECT l.id, octet_length(COALESCE(l.output::text, '')) AS size
+    FROM run_stages l
+    WHERE l.workspace_id = @workspace_id AND l.run_id = @run_id AND l.id < @before
+    ORDER BY l.id DESC
+    LIMIT @max_rows
+), measured AS (
+    SELECT page.id, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
+    FROM page WINDOW newest AS (ORDER BY page.id DESC)
+)
+SELECT s.id, s.component_id, s.module, s.name, s.iteration,
+       CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
+       s.port, s.output, s.error, s.usage, GREATEST(s.attempt, e.attempt)::integer AS attempt, s.execution_id, s.item_count,
+       s.next_item, s.live_items, s.failed_items, s.child_run_id, s.dispatched_at, s.created_at,
+       COALESCE(s.started_at, e.attempt_started_at) AS started_at, GREATEST(s.updated_at, e.updated_at)::timestamptz AS updated_at,
+       s.finished_at, measured.found::bigint AS found
+FROM measured
+JOIN run_stages s ON s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = measured.id
+LEFT JOIN LATERAL (
+    SELECT x.status, x.attempt, x.attempt_started_at, x.updated_at FROM component_executions x
+    WHERE s.finished_at IS NULL AND x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
+) AS e ON true
+WHERE measured.place = 1 OR measured.bytes <= @max_bytes::bigint
+ORDER BY s.id DESC;
+
+-- name: RunStageListAll :many
+-- The next stages in the order in which they were made: who wants all asks again after
+-- the last until there is none. Otherwise as RunStageList.
+WITH page AS (
+    SELECT l.id, octet_length(COALESCE(l.output::text, '')) AS size
+    FROM run_stages l
+    WHERE l.workspace_id = @workspace_id AND l.run_id = @run_id AND l.id > @after
+    ORDER BY l.id
+    LIMIT @max_rows
+), measured AS (
+    SELECT page.id, row_number() OVER oldest AS place, sum(page.size) OVER oldest AS bytes
+    FROM page WINDOW oldest AS (ORDER BY page.id)
+)
+SELECT s.id, s.component_id, s.module, s.name, s.iteration,
+       CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
+       s.port, s.output, s.error, s.usage, GREATEST(s.attempt, e.attempt)::integer AS attempt, s.execution_id, s.item_count,
+       s.next_item, s.live_items, s.failed_items, s.child_run_id, s.dispatched_at, s.created_at,
+       COALESCE(s.started_at, e.attempt_started_at) AS started_at, GREATEST(s.updated_at, e.updated_at)::timestamptz AS updated_at,
+       s.finished_at
+FROM measured
+JOIN run_stages s ON s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = measured.id
+LEFT JOIN LATERAL (
+    SELECT x.status, x.attempt, x.attempt_started_at, x.updated_at FROM component_executions x
+    WHERE s.finished_at IS NULL AND x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
+) AS e ON true
+WHERE measured.place = 1 OR measured.bytes <= @max_bytes::bigint
+ORDER BY s.id;
+
+-- name: RunEventList :many
+-- What a run's log tells after an event, in its order.
+SELECT seq, status, output, error, created_at FROM run_events
+WHERE workspace_id = @workspace_id AND run_id = @run_id AND seq > @after
+ORDER BY seq
+LIMIT @max_rows;
+
+-- name: RunSignalInsert :one
+-- Keeps the first signal of each name and wakes the run, if that is not final.
+WITH woken AS (
+    UPDATE workflow_runs r SET wake_at = now()
+    WHERE r.workspace_id = @workspace_id AND r.id = @run_id AND r.finished_at IS NULL
+    RETURNING r.workspace_id, r.id
+), kept AS (
+    INSERT INTO run_signals (workspace_id, run_id, name, payload, received_at)
+    SELECT woken.workspace_id, woken.id, @name, @payload::json, now() FROM woken
+    ON CONFLICT DO NOTHING
+    RETURNING run_id
+)
+SELECT (SELECT count(*) > 0 FROM woken)::boolean AS live, (SELECT count(*) > 0 FROM kept)::boolean AS first;

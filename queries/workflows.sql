@@ -1,0 +1,37 @@
+-- name: WorkflowInsert :one
+-- The first version is inserted beside it.
+INSERT INTO workflows (workspace_id, id, name, description, status) VALUES (@workspace_id, @id, @name, @description, @status)
+RETURNING version, created_at, updated_at;
+
+-- name: WorkflowGet :one
+-- A workflow with one of its versions, the latest unless it is named, and the name and
+-- the description of then.
+SELECT w.id, v.name, v.description, w.status, w.version AS latest, v.version, v.definition, w.created_at, w.updated_at,
+       v.created_at AS saved_at
+FROM workflows w
+JOIN workflow_versions v ON v.workspace_id = w.workspace_id AND v.workflow_id = w.id
+  AND v.version = COALESCE(sqlc.narg('version')::integer, w.version)
+WHERE w.workspace_id = @workspace_id AND w.id = @id;
+
+-- name: WorkflowList :many
+-- Newest first, after the cursor, without the definitions.
+SELECT id, name, description, status, version, created_at, updated_at FROM workflows
+WHERE workspace_id = @workspace_id AND id < @before
+ORDER BY id DESC
+LIMIT @max_rows;
+
+-- name: WorkflowUpdate :one
+-- Begins the next version, which the caller inserts; compare-and-set on the version where
+-- one is expected. No row: there is no such workflow, or it is at another version.
+UPDATE workflows SET name = @name, description = @description, status = @status, version = version + 1,
+    updated_at = GREATEST(updated_at, now())
+WHERE workspace_id = @workspace_id AND id = @id
+  AND (sqlc.narg('expected')::integer IS NULL OR version = sqlc.narg('expected')::integer)
+RETURNING version, created_at, updated_at;
+
+-- name: WorkflowArchive :one
+-- Again is the same. No row: as for an update.
+UPDATE workflows SET status = 'ARCHIVED', updated_at = CASE WHEN status = 'ARCHIVED' THEN updated_at ELSE GREATEST(updated_at, now()) END
+WHERE workspace_id = @workspace_id AND id = @id
+  AND (sqlc.narg('expected')::integer IS NULL OR version = sqlc.narg('expected')::integer)
+RETURNING name, description, version, created_at, updated_at;
