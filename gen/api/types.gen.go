@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	"github.com/google/uuid"
+	"github.com/oapi-codegen/runtime"
 	openapi_types "github.com/oapi-codegen/runtime/types"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/fault"
@@ -32,6 +33,24 @@ func (e AuditActorKind) Valid() bool {
 	case AuditActorKindSystem:
 		return true
 	case AuditActorKindUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CancelMode.
+const (
+	CancelModeGraceful  CancelMode = "graceful"
+	CancelModeImmediate CancelMode = "immediate"
+)
+
+// Valid indicates whether the value is a known member of the CancelMode enum.
+func (e CancelMode) Valid() bool {
+	switch e {
+	case CancelModeGraceful:
+		return true
+	case CancelModeImmediate:
 		return true
 	default:
 		return false
@@ -170,6 +189,24 @@ func (e LivenessStatus) Valid() bool {
 	}
 }
 
+// Defines values for OnFailure.
+const (
+	OnFailureContinue OnFailure = "continue"
+	OnFailureFail     OnFailure = "fail"
+)
+
+// Valid indicates whether the value is a known member of the OnFailure enum.
+func (e OnFailure) Valid() bool {
+	switch e {
+	case OnFailureContinue:
+		return true
+	case OnFailureFail:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Plan.
 const (
 	PlanEnterprise   Plan = "enterprise"
@@ -248,6 +285,24 @@ func (e Role) Valid() bool {
 	}
 }
 
+// Defines values for SavedWorkflowStatus.
+const (
+	SavedWorkflowStatusACTIVE SavedWorkflowStatus = "ACTIVE"
+	SavedWorkflowStatusPAUSED SavedWorkflowStatus = "PAUSED"
+)
+
+// Valid indicates whether the value is a known member of the SavedWorkflowStatus enum.
+func (e SavedWorkflowStatus) Valid() bool {
+	switch e {
+	case SavedWorkflowStatusACTIVE:
+		return true
+	case SavedWorkflowStatusPAUSED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SignatureAlgorithm.
 const (
 	SignatureAlgorithmHmacSha256V1 SignatureAlgorithm = "hmac-sha256-v1"
@@ -272,6 +327,114 @@ const (
 func (e SystemComponentConfigsType) Valid() bool {
 	switch e {
 	case SystemComponentConfigsTypeObject:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WorkflowFileFormat.
+const (
+	WorkflowFileFormatWeftWorkflowV1 WorkflowFileFormat = "weft.workflow.v1"
+)
+
+// Valid indicates whether the value is a known member of the WorkflowFileFormat enum.
+func (e WorkflowFileFormat) Valid() bool {
+	switch e {
+	case WorkflowFileFormatWeftWorkflowV1:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WorkflowStatus.
+const (
+	WorkflowStatusACTIVE   WorkflowStatus = "ACTIVE"
+	WorkflowStatusARCHIVED WorkflowStatus = "ARCHIVED"
+	WorkflowStatusPAUSED   WorkflowStatus = "PAUSED"
+)
+
+// Valid indicates whether the value is a known member of the WorkflowStatus enum.
+func (e WorkflowStatus) Valid() bool {
+	switch e {
+	case WorkflowStatusACTIVE:
+		return true
+	case WorkflowStatusARCHIVED:
+		return true
+	case WorkflowStatusPAUSED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for StagesOfRun.
+const (
+	StagesOfRunAll  StagesOfRun = "all"
+	StagesOfRunNone StagesOfRun = "none"
+)
+
+// Valid indicates whether the value is a known member of the StagesOfRun enum.
+func (e StagesOfRun) Valid() bool {
+	switch e {
+	case StagesOfRunAll:
+		return true
+	case StagesOfRunNone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WorkflowFormat.
+const (
+	WorkflowFormatExport WorkflowFormat = "export"
+	WorkflowFormatRecord WorkflowFormat = "record"
+)
+
+// Valid indicates whether the value is a known member of the WorkflowFormat enum.
+func (e WorkflowFormat) Valid() bool {
+	switch e {
+	case WorkflowFormatExport:
+		return true
+	case WorkflowFormatRecord:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetWorkflowRunParamsStages.
+const (
+	GetWorkflowRunParamsStagesAll  GetWorkflowRunParamsStages = "all"
+	GetWorkflowRunParamsStagesNone GetWorkflowRunParamsStages = "none"
+)
+
+// Valid indicates whether the value is a known member of the GetWorkflowRunParamsStages enum.
+func (e GetWorkflowRunParamsStages) Valid() bool {
+	switch e {
+	case GetWorkflowRunParamsStagesAll:
+		return true
+	case GetWorkflowRunParamsStagesNone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetWorkflowParamsFormat.
+const (
+	GetWorkflowParamsFormatExport GetWorkflowParamsFormat = "export"
+	GetWorkflowParamsFormatRecord GetWorkflowParamsFormat = "record"
+)
+
+// Valid indicates whether the value is a known member of the GetWorkflowParamsFormat enum.
+func (e GetWorkflowParamsFormat) Valid() bool {
+	switch e {
+	case GetWorkflowParamsFormatExport:
+		return true
+	case GetWorkflowParamsFormatRecord:
 		return true
 	default:
 		return false
@@ -529,6 +692,31 @@ type CallingAPIKey struct {
 	Label string `json:"label"`
 }
 
+// CancelMode `graceful`, the default: stages that run finish. `immediate`: they are stopped.
+//
+// Examples: graceful
+type CancelMode string
+
+// CancelWorkflowRunRequest Why a run is to end, and how.
+//
+// Examples: {"mode":"graceful","reason":"The order was withdrawn."}
+type CancelWorkflowRunRequest struct {
+	// Mode `graceful`, the default: stages that run finish. `immediate`: they are stopped.
+	//
+	// Examples: graceful
+	Mode *CancelMode `json:"mode,omitempty"`
+
+	// Reason Why, in your words. It stands in the run's record.
+	//
+	// Examples: The order was withdrawn.
+	Reason *string `json:"reason,omitempty"`
+}
+
+// CanvasPosition Where the component stands on the canvas: x and y. Null: nowhere yet.
+//
+// Examples: [480,120.5]
+type CanvasPosition = []float64
+
 // Component What a component takes, gives and costs.
 type Component struct {
 	// Category What family a component belongs to. More may be added.
@@ -606,10 +794,22 @@ type Component struct {
 	Title string `json:"title"`
 }
 
+// ComponentAttempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
+// 2 s (each +/- 20 %).
+//
+// Examples: 3
+type ComponentAttempts = int32
+
 // ComponentCategory What family a component belongs to. More may be added.
 //
 // Examples: UTILITY, HTTP, EVM, LOGIC
 type ComponentCategory = string
+
+// ComponentConfig The config of the component, by the module's own schema (`config` in the catalogue). Variables and secrets are as
+// in `input`.
+//
+// Examples: {"concurrency":5}
+type ComponentConfig map[string]interface{}
 
 // ComponentEffect `none`: a function of its input, or of chance; `read`: reads the outside; `write`: changes the outside.
 //
@@ -760,6 +960,23 @@ type ComponentExecutionPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
+// ComponentID What a component is called inside its workflow.
+//
+// Examples: balance
+type ComponentID = string
+
+// ComponentInput Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
+// connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
+// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it names a variable.
+//
+// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
+type ComponentInput map[string]interface{}
+
+// ComponentName What the component is called, for people.
+//
+// Examples: Its balance
+type ComponentName = string
+
 // ComponentPage One page of components, ordered by module name.
 type ComponentPage struct {
 	// Data The components of this page.
@@ -782,6 +999,11 @@ type ComponentPage struct {
 //
 // Examples: pure
 type ComponentRepeat string
+
+// ComponentTimeout How many milliseconds one attempt may take; the module's own timeout if this is absent.
+//
+// Examples: 5000
+type ComponentTimeout = int32
 
 // CreateAPIKeyRequest What a new key is for.
 type CreateAPIKeyRequest struct {
@@ -820,6 +1042,54 @@ type CreateSessionRequest struct {
 	//
 	// Examples: correct horse battery staple
 	Password *string `json:"password,omitempty"`
+}
+
+// CreateWorkflowRequest A workflow to store.
+//
+// Examples: {"components":[{"config":{"durationMs":1000},"id":"pause","module":"DELAY"}],"name":"Pause"}
+type CreateWorkflowRequest struct {
+	// Components Its components. Those that no edge leads to begin the run; if one of them is a trigger (`ON_API_CALLED`, ...), all
+	// others must be reached from it.
+	Components json.RawMessage `json:"components"`
+
+	// DataConnections Which outputs go into which inputs.
+	DataConnections json.RawMessage `json:"dataConnections,omitempty"`
+
+	// Description What it is for, for people.
+	//
+	// Examples: Reads the balance of each account and answers with all of them.
+	Description *WorkflowDescription `json:"description,omitempty"`
+
+	// Format The form of an exported workflow.
+	//
+	// Examples: weft.workflow.v1
+	Format *WorkflowFileFormat `json:"format,omitempty"`
+
+	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
+	// input.
+	//
+	//
+	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
+	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
+
+	// Name What the workflow is called.
+	//
+	// Examples: Balances
+	Name WorkflowName `json:"name"`
+
+	// SequenceEdges What follows what.
+	SequenceEdges json.RawMessage `json:"sequenceEdges,omitempty"`
+
+	// Status The status with which a workflow is saved.
+	//
+	// Examples: PAUSED
+	Status *SavedWorkflowStatus `json:"status,omitempty"`
+
+	// Triggers What starts the workflow beside the API. Nothing does so far: anything but an empty array is refused with 422.
+	//
+	//
+	// Examples: []
+	Triggers json.RawMessage `json:"triggers,omitempty"`
 }
 
 // CreatedAPIKey A key that was just made, with what is never shown again.
@@ -983,6 +1253,52 @@ type CurrentSession struct {
 	Workspaces []Membership `json:"workspaces"`
 }
 
+// DataConnection That an output of a component goes into an input of another, once it is there. A connection that leaves the body
+// of a FOR_EACH carries the array of the values of all items, in their order.
+//
+// Examples: {"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}
+type DataConnection struct {
+	// From Where a value comes from.
+	From DataSource `json:"from"`
+
+	// ID What the edge or the connection is called inside its workflow.
+	//
+	// Examples: e1
+	ID EdgeID `json:"id"`
+
+	// To Where a value goes.
+	To DataTarget `json:"to"`
+}
+
+// DataConnections Which outputs go into which inputs.
+type DataConnections = []DataConnection
+
+// DataSource Where a value comes from.
+type DataSource struct {
+	// ComponentID What a component is called inside its workflow.
+	//
+	// Examples: balance
+	ComponentID ComponentID `json:"componentId"`
+
+	// Output The name of the output, or a dotted path into it.
+	//
+	// Examples: body.price
+	Output string `json:"output"`
+}
+
+// DataTarget Where a value goes.
+type DataTarget struct {
+	// ComponentID What a component is called inside its workflow.
+	//
+	// Examples: balance
+	ComponentID ComponentID `json:"componentId"`
+
+	// Input The name of the input, or a dotted path into it.
+	//
+	// Examples: query.symbol
+	Input string `json:"input"`
+}
+
 // Day A day, in UTC.
 //
 // Examples: 2026-11-01
@@ -1023,11 +1339,16 @@ type DialectSchema struct {
 // Examples: bigint
 type DialectType string
 
+// EdgeID What the edge or the connection is called inside its workflow.
+//
+// Examples: e1
+type EdgeID = string
+
 // ErrorCode What went wrong, for programs. Stable.
 //
 // | Code | Status |
 // |---|---|
-// | `INVALID_INPUT` | 400 malformed request, 422 against the module's own schema |
+// | `INVALID_INPUT` | 400 malformed request, 422 against the module's or the workflow's own rules |
 // | `UNAUTHORIZED` | 401 |
 // | `INSUFFICIENT_CREDITS` | 402 |
 // | `FORBIDDEN` | 403 |
@@ -1151,6 +1472,12 @@ type ExecutionStatus = status.Execution
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type ID = uuid.UUID
+
+// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
+// input.
+//
+// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
+type InputSchema = json.RawMessage
 
 // Invitation An invitation to a workspace.
 type Invitation struct {
@@ -1419,6 +1746,138 @@ type Membership struct {
 // Examples: RANDOM_UUID, API_CALL
 type ModuleName = string
 
+// NewSequenceEdge That a component follows another, as it is saved.
+//
+// Examples: {"from":"start","id":"e1","to":"each"}
+type NewSequenceEdge struct {
+	// From What a component is called inside its workflow.
+	//
+	// Examples: balance
+	From ComponentID `json:"from"`
+
+	// ID What the edge or the connection is called inside its workflow.
+	//
+	// Examples: e1
+	ID EdgeID `json:"id"`
+
+	// Port The port of the first component that has to fire: `next`; `then` or `else` of an IF; the name of a case, or
+	// `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any component.
+	//
+	//
+	// Examples: next
+	Port *PortName `json:"port,omitempty"`
+
+	// To What a component is called inside its workflow.
+	//
+	// Examples: balance
+	To ComponentID `json:"to"`
+}
+
+// NewSequenceEdges What follows what.
+type NewSequenceEdges = []NewSequenceEdge
+
+// NewWorkflowComponent A component of a workflow, as it is saved.
+//
+// Examples: {"id":"balance","input":{"jsonRpcUrl":"{{env.RPC_URL}}","tokenAddress":"0x0000000000000000000000000000000000000000"},"module":"GET_EVM_ACCOUNT_BALANCE"}
+type NewWorkflowComponent struct {
+	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
+	// 2 s (each +/- 20 %).
+	//
+	//
+	// Examples: 3
+	Attempts *ComponentAttempts `json:"attempts,omitempty"`
+
+	// Config The config of the component, by the module's own schema (`config` in the catalogue). Variables and secrets are as
+	// in `input`.
+	//
+	//
+	// Examples: {"concurrency":5}
+	Config json.RawMessage `json:"config,omitempty"`
+
+	// ID What a component is called inside its workflow.
+	//
+	// Examples: balance
+	ID ComponentID `json:"id"`
+
+	// Input Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
+	// connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
+	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it names a variable.
+	//
+	//
+	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
+	Input json.RawMessage `json:"input,omitempty"`
+
+	// Module The name of a component.
+	//
+	// Examples: RANDOM_UUID, API_CALL
+	Module ModuleName `json:"module"`
+
+	// Name What the component is called, for people.
+	//
+	// Examples: Its balance
+	Name *ComponentName `json:"name,omitempty"`
+
+	// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
+	// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
+	// completed without an output.
+	//
+	//
+	// Examples: continue
+	OnFailure *OnFailure `json:"onFailure,omitempty"`
+
+	// Position Where the component stands on the canvas: x and y. Null: nowhere yet.
+	//
+	// Examples: [480,120.5]
+	Position json.RawMessage `json:"position,omitempty"`
+
+	// TimeoutMs How many milliseconds one attempt may take; the module's own timeout if this is absent.
+	//
+	// Examples: 5000
+	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
+}
+
+// NewWorkflowComponents Its components. Those that no edge leads to begin the run; if one of them is a trigger (`ON_API_CALLED`, ...), all
+// others must be reached from it.
+type NewWorkflowComponents = []NewWorkflowComponent
+
+// NonTerminalStage A stage that is not final.
+type NonTerminalStage struct {
+	// ExecutionAttempt The attempt that runs; 0 if none was started.
+	//
+	// Examples: 1
+	ExecutionAttempt int32 `json:"executionAttempt"`
+
+	// ExecutionEventID The component execution that the stage is. Null for what the run itself does.
+	ExecutionEventID *ID `json:"executionEventId"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// Module The module name of the component.
+	//
+	// Examples: GET_EVM_ACCOUNT_BALANCE
+	Module string `json:"module"`
+
+	// Status The status of a stage that is not final.
+	//
+	// Examples: RUNNING
+	Status NonTerminalStageStatus `json:"status"`
+}
+
+// NonTerminalStageStatus The status of a stage that is not final.
+//
+// Examples: RUNNING
+type NonTerminalStageStatus = status.Stage
+
+// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
+// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
+// completed without an output.
+//
+// Examples: continue
+type OnFailure string
+
 // OpenLimit A limit on what is open at the same time.
 type OpenLimit struct {
 	// Limit How many there may be. Null when there is no limit.
@@ -1440,6 +1899,12 @@ type OpenapiDocument = json.RawMessage
 // Examples: growth
 type Plan string
 
+// PortName The port of the first component that has to fire: `next`; `then` or `else` of an IF; the name of a case, or
+// `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any component.
+//
+// Examples: next
+type PortName = string
+
 // Problem A failure, as RFC 9457 has it. More members may come with it.
 type Problem struct {
 	// AvailableCredits With `credits_exhausted`, what both pots still have for new executions.
@@ -1451,7 +1916,7 @@ type Problem struct {
 	//
 	// | Code | Status |
 	// |---|---|
-	// | `INVALID_INPUT` | 400 malformed request, 422 against the module's own schema |
+	// | `INVALID_INPUT` | 400 malformed request, 422 against the module's or the workflow's own rules |
 	// | `UNAUTHORIZED` | 401 |
 	// | `INSUFFICIENT_CREDITS` | 402 |
 	// | `FORBIDDEN` | 403 |
@@ -1486,7 +1951,7 @@ type Problem struct {
 	//
 	// | Code | Status |
 	// |---|---|
-	// | `INVALID_INPUT` | 400 malformed request, 422 against the module's own schema |
+	// | `INVALID_INPUT` | 400 malformed request, 422 against the module's or the workflow's own rules |
 	// | `UNAUTHORIZED` | 401 |
 	// | `INSUFFICIENT_CREDITS` | 402 |
 	// | `FORBIDDEN` | 403 |
@@ -1532,7 +1997,7 @@ type Problem struct {
 	// Examples: 2026-11-23T00:00:00.000Z
 	NextReleaseAt *timestamp.Time `json:"nextReleaseAt,omitempty"`
 
-	// Price With `credits_exhausted`, the credits that the execution would have cost.
+	// Price With `credits_exhausted`, the credits that the execution, or the run at the least, would have cost.
 	//
 	// Examples: 1
 	Price *credit.Amount `json:"price,omitempty"`
@@ -1544,8 +2009,9 @@ type Problem struct {
 	//   `timestamp_in_future`.
 	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
 	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`.
-	// - `FORBIDDEN`: `workflow_not_allowed`, `role_not_allowed`, `cross_origin`.
-	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `key_not_active`.
+	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `role_not_allowed`, `cross_origin`.
+	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `key_not_active`, `workflow_paused`,
+	//   `workflow_archived`, `run_finished`.
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `inline_waits`, `streams`,
 	//   `failed_authentications`, `sign_in_attempts`.
 	// - `UNAVAILABLE`: `quarantined`: the database was restored, and its operator has not released it yet;
@@ -1612,6 +2078,16 @@ type ProblemDetail struct {
 	Pointer string `json:"pointer"`
 }
 
+// QuoteWorkflowRequest Of what run a quote is wanted.
+//
+// Examples: {"version":1}
+type QuoteWorkflowRequest struct {
+	// Version The version, from 1. Every save makes the next one, and none ever changes.
+	//
+	// Examples: 3
+	Version *WorkflowVersion `json:"version,omitempty"`
+}
+
 // Readiness This deployment can work.
 type Readiness struct {
 	// Checks What was looked at.
@@ -1645,6 +2121,54 @@ type ReadinessCheck struct {
 //
 // Examples: ok
 type ReadinessCheckStatus string
+
+// ReplaceWorkflowRequest A workflow to put in the place of the present version.
+//
+// Examples: {"components":[{"config":{"durationMs":2000},"id":"pause","module":"DELAY"}],"name":"Pause","status":"PAUSED"}
+type ReplaceWorkflowRequest struct {
+	// Components Its components. Those that no edge leads to begin the run; if one of them is a trigger (`ON_API_CALLED`, ...), all
+	// others must be reached from it.
+	Components json.RawMessage `json:"components"`
+
+	// DataConnections Which outputs go into which inputs.
+	DataConnections json.RawMessage `json:"dataConnections,omitempty"`
+
+	// Description What it is for, for people.
+	//
+	// Examples: Reads the balance of each account and answers with all of them.
+	Description *WorkflowDescription `json:"description,omitempty"`
+
+	// Format The form of an exported workflow.
+	//
+	// Examples: weft.workflow.v1
+	Format *WorkflowFileFormat `json:"format,omitempty"`
+
+	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
+	// input.
+	//
+	//
+	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
+	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
+
+	// Name What the workflow is called.
+	//
+	// Examples: Balances
+	Name WorkflowName `json:"name"`
+
+	// SequenceEdges What follows what.
+	SequenceEdges json.RawMessage `json:"sequenceEdges,omitempty"`
+
+	// Status The status with which a workflow is saved.
+	//
+	// Examples: PAUSED
+	Status *SavedWorkflowStatus `json:"status,omitempty"`
+
+	// Triggers What starts the workflow beside the API. Nothing does so far: anything but an empty array is refused with 422.
+	//
+	//
+	// Examples: []
+	Triggers json.RawMessage `json:"triggers,omitempty"`
+}
 
 // ReplacedAPIKey Of a rotation, the key that the new one takes the place of. Absent for a key that takes none's.
 type ReplacedAPIKey struct {
@@ -1685,6 +2209,310 @@ type RotateAPIKeyRequest struct {
 	OverlapSeconds *int32 `json:"overlapSeconds,omitempty"`
 }
 
+// RunError Why a run failed.
+type RunError struct {
+	// Code A stable code: that of the stage that failed, or of the run itself: `INSUFFICIENT_CREDITS` (a stage could not
+	// be paid, or `maxCredits` was reached), `OUTPUT_TOO_LARGE` (its stages gave more than 64 MiB), `LIMIT_EXCEEDED`
+	// (more than 50,000 stages, or 10,000 items in a loop), `TIMEOUT`, `INVALID_INPUT`, `INTERNAL_ERROR`, or the one
+	// that a FAIL gives.
+	//
+	//
+	// Examples: UPSTREAM_ERROR
+	Code string `json:"code"`
+
+	// ComponentID The component of that stage. Null when it was none.
+	ComponentID *ComponentID `json:"componentId"`
+
+	// Message What happened, for people.
+	//
+	// Examples: The upstream answered 503.
+	Message string `json:"message"`
+
+	// Retryable Whether the same run may succeed at another time.
+	//
+	// Examples: true
+	Retryable bool `json:"retryable"`
+
+	// StageID The stage that failed. Null when it was none.
+	StageID *ID `json:"stageId"`
+}
+
+// RunEvent One event of a run's stream and of its log.
+type RunEvent struct {
+	// Error Why the run failed. Null unless FAILED.
+	Error json.RawMessage `json:"error"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// Output How the run stood. Any of its members may be absent.
+	Output json.RawMessage `json:"output"`
+
+	// Seq The number of the event in the run's log, from 1. It is the `id:` of the message on the stream.
+	//
+	// Examples: 17
+	Seq int64 `json:"seq"`
+
+	// Status CREATED until its first stage starts, EXECUTING from then on; COMPLETED, FAILED and CANCELED are final.
+	//
+	//
+	// Examples: EXECUTING
+	Status RunStatus `json:"status"`
+
+	// Timestamp When it happened.
+	//
+	// Examples: 2026-11-21T10:16:00.020Z
+	Timestamp timestamp.Time `json:"timestamp"`
+}
+
+// RunEventOutput How the run stood. Any of its members may be absent.
+type RunEventOutput struct {
+	// CancelReason Why, in the words of who asked. Null when there are none.
+	//
+	// Examples: The order was withdrawn.
+	CancelReason *string `json:"cancelReason"`
+
+	// CancelRequestedAt When the end of the run was asked for. Null when it was not.
+	//
+	// Examples: 2026-11-21T10:16:02.000Z
+	CancelRequestedAt *timestamp.Time `json:"cancelRequestedAt"`
+
+	// FailedStageCount How many stages had failed.
+	//
+	// Examples: 0
+	FailedStageCount int32 `json:"failedStageCount"`
+
+	// NonTerminalStages The stages that were not final, those that were created first, at most 100; `pendingStageCount` counts all of
+	// them.
+	NonTerminalStages []NonTerminalStage `json:"nonTerminalStages"`
+
+	// PendingStageCount How many stages were created and not final.
+	//
+	// Examples: 1
+	PendingStageCount int32 `json:"pendingStageCount"`
+
+	// TotalUsage Credits that the run had used.
+	//
+	// Examples: 3
+	TotalUsage credit.Amount `json:"totalUsage"`
+}
+
+// RunEventPage One page of events, in the order of the log.
+type RunEventPage struct {
+	// Data The events of this page.
+	Data []RunEvent `json:"data"`
+
+	// HasMore Whether there is a next page.
+	//
+	// Examples: false
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor The `cursor` of the next page. Null on the last one.
+	//
+	// Examples: null
+	NextCursor *string `json:"nextCursor"`
+}
+
+// RunOrigin The run that another one repeats. Stages that finished there before `fromStageId`, or all that completed if it is
+// absent, are taken over: they are neither run nor charged again.
+type RunOrigin struct {
+	// FromStageID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	FromStageID *ID `json:"fromStageId,omitempty"`
+
+	// RunID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	RunID ID `json:"runId"`
+}
+
+// RunQuote What a run of a workflow would cost.
+type RunQuote struct {
+	// MaximumCredits The most that a run can cost. Null when it has no bound that is known beforehand.
+	//
+	// Examples: null
+	MaximumCredits *credit.Amount `json:"maximumCredits"`
+
+	// MinimumCredits The least that a run that completes costs. A trigger keeps it back.
+	//
+	// Examples: 1
+	MinimumCredits credit.Amount `json:"minimumCredits"`
+
+	// UnknownBounds Which components have no bound that is known beforehand. Empty when `maximumCredits` is known.
+	UnknownBounds []UnknownBound `json:"unknownBounds"`
+
+	// WorkflowID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	WorkflowID ID `json:"workflowId"`
+
+	// WorkflowVersion The version, from 1. Every save makes the next one, and none ever changes.
+	//
+	// Examples: 3
+	WorkflowVersion WorkflowVersion `json:"workflowVersion"`
+}
+
+// RunSignal A signal that a run has.
+type RunSignal struct {
+	// Payload What a signal carries.
+	//
+	// Examples: {"approvedBy":"ada@example.org"}
+	Payload SignalPayload `json:"payload"`
+
+	// ReceivedAt When the first one came.
+	//
+	// Examples: 2026-11-21T10:16:02.000Z
+	ReceivedAt timestamp.Time `json:"receivedAt"`
+
+	// RunID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	RunID ID `json:"runId"`
+
+	// Signal The name of the signal.
+	//
+	// Examples: approved
+	Signal string `json:"signal"`
+}
+
+// RunStage A component at work in a run, once for each iteration of the loops around it.
+type RunStage struct {
+	// ComponentID What a component is called inside its workflow.
+	//
+	// Examples: balance
+	ComponentID ComponentID `json:"componentId"`
+
+	// CreditUsage Credits that the stage used; 0 until it is final.
+	//
+	// Examples: 3
+	CreditUsage credit.Amount `json:"creditUsage"`
+
+	// Error Why the stage failed. Null unless FAILED.
+	Error json.RawMessage `json:"error"`
+
+	// ExecutionAttempt The attempt that runs or was the last; 0 if none was started.
+	//
+	// Examples: 1
+	ExecutionAttempt int32 `json:"executionAttempt"`
+
+	// ExecutionDispatchedAt When the stage was given to the workers. Null when it was not.
+	//
+	// Examples: 2026-11-21T10:16:00.012Z
+	ExecutionDispatchedAt *timestamp.Time `json:"executionDispatchedAt"`
+
+	// ExecutionEventID The component execution that the stage is, for `GET /v1/sdk/components/executions/{executionId}`. Null for
+	// what the run itself does, as IF and FOR_EACH.
+	ExecutionEventID *ID `json:"executionEventId"`
+
+	// FinishedAt When it became final. Null until then.
+	//
+	// Examples: 2026-11-21T10:16:00.236Z
+	FinishedAt *timestamp.Time `json:"finishedAt"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// Iteration The index of the item in each FOR_EACH around the component, the outermost first. Empty outside of loops.
+	//
+	// Examples: [0,2]
+	Iteration []int32 `json:"iteration"`
+
+	// Module The module name of the component.
+	//
+	// Examples: GET_EVM_ACCOUNT_BALANCE
+	Module string `json:"module"`
+
+	// Name What the component is called, for people.
+	//
+	// Examples: Its balance
+	Name ComponentName `json:"name"`
+
+	// Output What the component gave. Null until COMPLETED.
+	//
+	// Examples: {"balance":"51000000000000000000"}
+	Output json.RawMessage `json:"output"`
+
+	// StartedAt When it began. Null until then.
+	//
+	// Examples: 2026-11-21T10:16:00.020Z
+	StartedAt *timestamp.Time `json:"startedAt"`
+
+	// Status CREATED until it starts, RUNNING from then on, also between attempts; COMPLETED, FAILED and CANCELED are final. A
+	// branch that is not taken has no stages.
+	//
+	//
+	// Examples: COMPLETED
+	Status StageStatus `json:"status"`
+
+	// UpdatedAt When it last changed.
+	//
+	// Examples: 2026-11-21T10:16:00.236Z
+	UpdatedAt timestamp.Time `json:"updatedAt"`
+}
+
+// RunStagePage One page of stages, in the order in which they were created.
+type RunStagePage struct {
+	// Data The stages of this page.
+	Data []RunStage `json:"data"`
+
+	// HasMore Whether there is a next page.
+	//
+	// Examples: false
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor The `cursor` of the next page. Null on the last one.
+	//
+	// Examples: null
+	NextCursor *string `json:"nextCursor"`
+}
+
+// RunStatus CREATED until its first stage starts, EXECUTING from then on; COMPLETED, FAILED and CANCELED are final.
+//
+// Examples: EXECUTING
+type RunStatus = status.Run
+
+// RunTrigger What began a run. `API`: a request. `SCHEDULE`: a schedule. `WEBHOOK`: an inbound webhook. `RUN`: another run. More
+// may be added.
+//
+// Examples: API
+type RunTrigger = string
+
+// SavedWorkflowStatus The status with which a workflow is saved.
+//
+// Examples: PAUSED
+type SavedWorkflowStatus string
+
+// SequenceEdge That a component follows another. A component starts when each of its incoming edges has fired or cannot fire any
+// more, and at least one fired.
+type SequenceEdge struct {
+	// From What a component is called inside its workflow.
+	//
+	// Examples: balance
+	From ComponentID `json:"from"`
+
+	// ID What the edge or the connection is called inside its workflow.
+	//
+	// Examples: e1
+	ID EdgeID `json:"id"`
+
+	// Port The port of the first component that has to fire: `next`; `then` or `else` of an IF; the name of a case, or
+	// `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any component.
+	//
+	//
+	// Examples: next
+	Port PortName `json:"port"`
+
+	// To What a component is called inside its workflow.
+	//
+	// Examples: balance
+	To ComponentID `json:"to"`
+}
+
 // Session A session that has just begun.
 type Session struct {
 	// ExpiresAt When the session ends by itself.
@@ -1704,10 +2532,21 @@ type Session struct {
 	Workspaces []Membership `json:"workspaces"`
 }
 
+// SignalPayload What a signal carries.
+//
+// Examples: {"approvedBy":"ada@example.org"}
+type SignalPayload = json.RawMessage
+
 // SignatureAlgorithm How the completion callback is signed.
 //
 // Examples: hmac-sha256-v1
 type SignatureAlgorithm string
+
+// StageStatus CREATED until it starts, RUNNING from then on, also between attempts; COMPLETED, FAILED and CANCELED are final. A
+// branch that is not taken has no stages.
+//
+// Examples: COMPLETED
+type StageStatus = status.Stage
 
 // SystemComponent A component in the small dialect that code generators read.
 type SystemComponent struct {
@@ -1807,12 +2646,164 @@ type SystemComponentResponse struct {
 	Schema DialectSchema `json:"schema"`
 }
 
+// TriggerResult A run that was accepted.
+type TriggerResult struct {
+	// JobID The id of the job that sees to the run. For people who look into the queue; nothing takes it.
+	//
+	// Examples: 48151623
+	JobID string `json:"jobId"`
+
+	// Run A run of a workflow.
+	Run *WorkflowRun `json:"run,omitempty"`
+
+	// RunID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	RunID ID `json:"runId"`
+}
+
+// TriggerWorkflowRequest What a run begins with.
+//
+// Examples: {"input":{"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}}
+type TriggerWorkflowRequest struct {
+	// Input The input of the run, by the `inputSchema` of the workflow; `{}` if it is absent.
+	//
+	// Examples: {"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}
+	Input json.RawMessage `json:"input,omitempty"`
+
+	// MaxCredits The most credits that the run may cost, with at most six decimals. If its least is above it, the trigger is
+	// refused with 402 and the reason `max_credits`; if a stage would exceed it, the stage is not created and the
+	// run ends FAILED.
+	//
+	//
+	// Examples: 10
+	MaxCredits *json.Number `json:"maxCredits,omitempty"`
+
+	// Metadata What you want to find again in the run's record. The run itself does not see it.
+	//
+	// Examples: {"order":"4711"}
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+
+	// RerunOf The run that another one repeats. Stages that finished there before `fromStageId`, or all that completed if it is
+	// absent, are taken over: they are neither run nor charged again.
+	RerunOf *RunOrigin `json:"rerunOf,omitempty"`
+
+	// Version The version, from 1. Every save makes the next one, and none ever changes.
+	//
+	// Examples: 3
+	Version *WorkflowVersion `json:"version,omitempty"`
+
+	// WaitForMs How many milliseconds the answer may wait for the end of the run.
+	//
+	// Examples: 5000
+	WaitForMs *int32 `json:"waitForMs,omitempty"`
+}
+
+// UnknownBound A component whose cost has no bound that is known beforehand.
+type UnknownBound struct {
+	// ComponentID What a component is called inside its workflow.
+	//
+	// Examples: balance
+	ComponentID ComponentID `json:"componentId"`
+
+	// Reason Why: `items`, how many items a FOR_EACH has comes with the run; `workflow`, a RUN_WORKFLOW, whose run has no
+	// bound itself. More may be added.
+	//
+	//
+	// Examples: items
+	Reason string `json:"reason"`
+}
+
 // UpdateMemberRequest The role that a member gets.
 type UpdateMemberRequest struct {
 	// Role What a member may do, from most to least.
 	//
 	// Examples: editor
 	Role Role `json:"role"`
+}
+
+// UpdateWorkflowComponentRequest What changes in a component.
+//
+// Examples: {"config":{"concurrency":10},"position":[240,60]}
+type UpdateWorkflowComponentRequest struct {
+	// Config Members of the config that change. A `null` is taken away; an object is merged into the one that is there.
+	//
+	//
+	// Examples: {"concurrency":10,"onItemFailure":null}
+	Config json.RawMessage `json:"config,omitempty"`
+
+	// Name What the component is called, for people.
+	//
+	// Examples: Its balance
+	Name *ComponentName `json:"name,omitempty"`
+
+	// Position Where the component stands on the canvas: x and y.
+	//
+	// Examples: [480,120.5]
+	Position json.RawMessage `json:"position,omitempty"`
+}
+
+// UpdatedWorkflowComponent A component of a workflow, and the version of the workflow that has it so.
+type UpdatedWorkflowComponent struct {
+	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
+	// 2 s (each +/- 20 %).
+	//
+	//
+	// Examples: 3
+	Attempts *ComponentAttempts `json:"attempts,omitempty"`
+
+	// Config The config of the component, by the module's own schema (`config` in the catalogue). Variables and secrets are as
+	// in `input`.
+	//
+	//
+	// Examples: {"concurrency":5}
+	Config json.RawMessage `json:"config"`
+
+	// ID What a component is called inside its workflow.
+	//
+	// Examples: balance
+	ID ComponentID `json:"id"`
+
+	// Input Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
+	// connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
+	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it names a variable.
+	//
+	//
+	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
+	Input json.RawMessage `json:"input"`
+
+	// Module The name of a component.
+	//
+	// Examples: RANDOM_UUID, API_CALL
+	Module ModuleName `json:"module"`
+
+	// Name What the component is called, for people.
+	//
+	// Examples: Its balance
+	Name ComponentName `json:"name"`
+
+	// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
+	// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
+	// completed without an output.
+	//
+	//
+	// Examples: continue
+	OnFailure *OnFailure `json:"onFailure,omitempty"`
+
+	// Position Where the component stands on the canvas: x and y. Null: nowhere yet.
+	//
+	// Examples: [480,120.5]
+	Position json.RawMessage `json:"position"`
+
+	// TimeoutMs How many milliseconds one attempt may take; the module's own timeout if this is absent.
+	//
+	// Examples: 5000
+	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
+
+	// WorkflowVersion The version, from 1. Every save makes the next one, and none ever changes.
+	//
+	// Examples: 3
+	WorkflowVersion WorkflowVersion `json:"workflowVersion"`
 }
 
 // User A person.
@@ -1832,6 +2823,367 @@ type User struct {
 	// Examples: Ada Lovelace
 	Name string `json:"name"`
 }
+
+// Workflow A workflow, as one of its versions has it.
+type Workflow struct {
+	// Components Its components.
+	Components json.RawMessage `json:"components"`
+
+	// CreatedAt When the workflow was created.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	CreatedAt timestamp.Time `json:"createdAt"`
+
+	// DataConnections Which outputs go into which inputs.
+	DataConnections json.RawMessage `json:"dataConnections"`
+
+	// Description What it is for, for people.
+	//
+	// Examples: Reads the balance of each account and answers with all of them.
+	Description WorkflowDescription `json:"description"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
+	// input.
+	//
+	//
+	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
+	InputSchema json.RawMessage `json:"inputSchema"`
+
+	// Name What the workflow is called.
+	//
+	// Examples: Balances
+	Name WorkflowName `json:"name"`
+
+	// SequenceEdges What follows what.
+	SequenceEdges json.RawMessage `json:"sequenceEdges"`
+
+	// Status ACTIVE: it can be triggered. PAUSED: it cannot, until it is made active again. ARCHIVED: it is out of use and not
+	// listed.
+	//
+	//
+	// Examples: ACTIVE
+	Status WorkflowStatus `json:"status"`
+
+	// Triggers What starts the workflow beside the API. Nothing does so far: anything but an empty array is refused with 422.
+	//
+	//
+	// Examples: []
+	Triggers json.RawMessage `json:"triggers"`
+
+	// UpdatedAt When the workflow last changed; of an earlier version, when that was saved.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	UpdatedAt timestamp.Time `json:"updatedAt"`
+
+	// Version The version, from 1. Every save makes the next one, and none ever changes.
+	//
+	// Examples: 3
+	Version WorkflowVersion `json:"version"`
+}
+
+// WorkflowComponent A component of a workflow.
+type WorkflowComponent struct {
+	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
+	// 2 s (each +/- 20 %).
+	//
+	//
+	// Examples: 3
+	Attempts *ComponentAttempts `json:"attempts,omitempty"`
+
+	// Config The config of the component, by the module's own schema (`config` in the catalogue). Variables and secrets are as
+	// in `input`.
+	//
+	//
+	// Examples: {"concurrency":5}
+	Config json.RawMessage `json:"config"`
+
+	// ID What a component is called inside its workflow.
+	//
+	// Examples: balance
+	ID ComponentID `json:"id"`
+
+	// Input Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
+	// connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
+	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it names a variable.
+	//
+	//
+	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
+	Input json.RawMessage `json:"input"`
+
+	// Module The name of a component.
+	//
+	// Examples: RANDOM_UUID, API_CALL
+	Module ModuleName `json:"module"`
+
+	// Name What the component is called, for people.
+	//
+	// Examples: Its balance
+	Name ComponentName `json:"name"`
+
+	// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
+	// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
+	// completed without an output.
+	//
+	//
+	// Examples: continue
+	OnFailure *OnFailure `json:"onFailure,omitempty"`
+
+	// Position Where the component stands on the canvas: x and y. Null: nowhere yet.
+	//
+	// Examples: [480,120.5]
+	Position json.RawMessage `json:"position"`
+
+	// TimeoutMs How many milliseconds one attempt may take; the module's own timeout if this is absent.
+	//
+	// Examples: 5000
+	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
+}
+
+// WorkflowDescription What it is for, for people.
+//
+// Examples: Reads the balance of each account and answers with all of them.
+type WorkflowDescription = string
+
+// WorkflowExport A workflow as a file.
+type WorkflowExport struct {
+	// Components Its components.
+	Components json.RawMessage `json:"components"`
+
+	// DataConnections Which outputs go into which inputs.
+	DataConnections json.RawMessage `json:"dataConnections"`
+
+	// Description What it is for, for people.
+	//
+	// Examples: Reads the balance of each account and answers with all of them.
+	Description WorkflowDescription `json:"description"`
+
+	// Format The form of an exported workflow.
+	//
+	// Examples: weft.workflow.v1
+	Format WorkflowFileFormat `json:"format"`
+
+	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
+	// input.
+	//
+	//
+	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
+	InputSchema json.RawMessage `json:"inputSchema"`
+
+	// Name What the workflow is called.
+	//
+	// Examples: Balances
+	Name WorkflowName `json:"name"`
+
+	// SequenceEdges What follows what.
+	SequenceEdges json.RawMessage `json:"sequenceEdges"`
+
+	// Triggers What starts the workflow beside the API. Nothing does so far: anything but an empty array is refused with 422.
+	//
+	//
+	// Examples: []
+	Triggers json.RawMessage `json:"triggers"`
+}
+
+// WorkflowFileFormat The form of an exported workflow.
+//
+// Examples: weft.workflow.v1
+type WorkflowFileFormat string
+
+// WorkflowName What the workflow is called.
+//
+// Examples: Balances
+type WorkflowName = string
+
+// WorkflowPage One page of workflows, newest first.
+type WorkflowPage struct {
+	// Data The workflows of this page.
+	Data []WorkflowSummary `json:"data"`
+
+	// HasMore Whether there is a next page.
+	//
+	// Examples: true
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor The `cursor` of the next page. Null on the last one.
+	//
+	// Examples: MDE5YWE1ZjItNmMzZS03YjExLTlkMGEtM2YxYzJiNGE1ZDZl
+	NextCursor *string `json:"nextCursor"`
+}
+
+// WorkflowRun A run of a workflow.
+type WorkflowRun struct {
+	// CancelReason Why, in the words of who asked. Null when there are none.
+	//
+	// Examples: The order was withdrawn.
+	CancelReason *string `json:"cancelReason"`
+
+	// CancelRequestedAt When the end of the run was asked for. Null when it was not.
+	//
+	// Examples: 2026-11-21T10:16:02.000Z
+	CancelRequestedAt *timestamp.Time `json:"cancelRequestedAt"`
+
+	// CreatedAt When the run was accepted.
+	//
+	// Examples: 2026-11-21T10:16:00.000Z
+	CreatedAt timestamp.Time `json:"createdAt"`
+
+	// Error Why the run failed. Null unless FAILED.
+	Error json.RawMessage `json:"error"`
+
+	// FailedStageCount How many stages failed.
+	//
+	// Examples: 0
+	FailedStageCount int32 `json:"failedStageCount"`
+
+	// FinishedAt When the run became final. Null until then.
+	//
+	// Examples: 2026-11-21T10:16:00.240Z
+	FinishedAt *timestamp.Time `json:"finishedAt"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// Input What the run began with.
+	//
+	// Examples: {"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}
+	Input json.RawMessage `json:"input"`
+
+	// Metadata The `metadata` of the trigger. Null if it had none.
+	//
+	// Examples: {"order":"4711"}
+	Metadata json.RawMessage `json:"metadata"`
+
+	// Output What the run's RESPOND gave. Null until then, and of a run without one.
+	//
+	// Examples: {"balances":["51000000000000000000"]}
+	Output json.RawMessage `json:"output"`
+
+	// ParentRunID The run whose RUN_WORKFLOW began this one. Null for any other.
+	ParentRunID *ID `json:"parentRunId"`
+
+	// PendingStageCount How many stages were created and are not final.
+	//
+	// Examples: 1
+	PendingStageCount int32 `json:"pendingStageCount"`
+
+	// RerunOf The run that this one repeats. Null when it repeats none.
+	RerunOf json.RawMessage `json:"rerunOf"`
+
+	// RunStages Its stages, in the order in which they were created. Empty in lists and with `stages=none`.
+	RunStages []RunStage `json:"runStages"`
+
+	// Status CREATED until its first stage starts, EXECUTING from then on; COMPLETED, FAILED and CANCELED are final.
+	//
+	//
+	// Examples: EXECUTING
+	Status RunStatus `json:"status"`
+
+	// TotalUsage Credits that the run has used so far: the sum of its stages.
+	//
+	// Examples: 3
+	TotalUsage credit.Amount `json:"totalUsage"`
+
+	// Trigger What began a run. `API`: a request. `SCHEDULE`: a schedule. `WEBHOOK`: an inbound webhook. `RUN`: another run. More
+	// may be added.
+	//
+	//
+	// Examples: API
+	Trigger RunTrigger `json:"trigger"`
+
+	// UpdatedAt When the run last changed.
+	//
+	// Examples: 2026-11-21T10:16:00.240Z
+	UpdatedAt timestamp.Time `json:"updatedAt"`
+
+	// WorkflowID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	WorkflowID ID `json:"workflowId"`
+
+	// WorkflowVersion The version, from 1. Every save makes the next one, and none ever changes.
+	//
+	// Examples: 3
+	WorkflowVersion WorkflowVersion `json:"workflowVersion"`
+}
+
+// WorkflowRunPage One page of runs, newest first.
+type WorkflowRunPage struct {
+	// Data The runs of this page.
+	Data []WorkflowRun `json:"data"`
+
+	// HasMore Whether there is a next page.
+	//
+	// Examples: true
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor The `cursor` of the next page. Null on the last one.
+	//
+	// Examples: MDE5YWE1ZjItNmMzZS03YjExLTlkMGEtM2YxYzJiNGE1ZDZl
+	NextCursor *string `json:"nextCursor"`
+}
+
+// WorkflowStatus ACTIVE: it can be triggered. PAUSED: it cannot, until it is made active again. ARCHIVED: it is out of use and not
+// listed.
+//
+// Examples: ACTIVE
+type WorkflowStatus string
+
+// WorkflowSummary A workflow without its components.
+type WorkflowSummary struct {
+	// CreatedAt When the workflow was created.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	CreatedAt timestamp.Time `json:"createdAt"`
+
+	// Description What it is for, for people.
+	//
+	// Examples: Reads the balance of each account and answers with all of them.
+	Description WorkflowDescription `json:"description"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// Name What the workflow is called.
+	//
+	// Examples: Balances
+	Name WorkflowName `json:"name"`
+
+	// Status ACTIVE: it can be triggered. PAUSED: it cannot, until it is made active again. ARCHIVED: it is out of use and not
+	// listed.
+	//
+	//
+	// Examples: ACTIVE
+	Status WorkflowStatus `json:"status"`
+
+	// UpdatedAt When the workflow last changed.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	UpdatedAt timestamp.Time `json:"updatedAt"`
+
+	// Version The version, from 1. Every save makes the next one, and none ever changes.
+	//
+	// Examples: 3
+	Version WorkflowVersion `json:"version"`
+}
+
+// WorkflowTriggers What starts the workflow beside the API. Nothing does so far: anything but an empty array is refused with 422.
+//
+// Examples: []
+type WorkflowTriggers = []map[string]interface{}
+
+// WorkflowVersion The version, from 1. Every save makes the next one, and none ever changes.
+//
+// Examples: 3
+type WorkflowVersion = int32
 
 // Workspace A workspace as one of its members sees it.
 type Workspace struct {
@@ -1914,6 +3266,9 @@ type WorkspacePage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
+// After defines model for After.
+type After = int64
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -1928,6 +3283,9 @@ type Force = bool
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// IfMatch defines model for IfMatch.
+type IfMatch = string
+
 // InvitationID A UUIDv7 in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
@@ -1938,6 +3296,9 @@ type InvitationID = ID
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type KeyID = ID
 
+// LastEventID defines model for LastEventId.
+type LastEventID = int64
+
 // Limit defines model for Limit.
 type Limit = int32
 
@@ -1947,6 +3308,22 @@ type Prefer = string
 // RequestID defines model for RequestId.
 type RequestID = string
 
+// RunID A UUIDv7 in lower case.
+//
+// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+type RunID = ID
+
+// RunStatusFilter CREATED until its first stage starts, EXECUTING from then on; COMPLETED, FAILED and CANCELED are final.
+//
+// Examples: EXECUTING
+type RunStatusFilter = RunStatus
+
+// Signal defines model for Signal.
+type Signal = string
+
+// StagesOfRun defines model for StagesOfRun.
+type StagesOfRun string
+
 // Traceparent defines model for Traceparent.
 type Traceparent = string
 
@@ -1954,6 +3331,28 @@ type Traceparent = string
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type UserID = ID
+
+// Version defines model for Version.
+type Version = int32
+
+// WorkflowComponentID What a component is called inside its workflow.
+//
+// Examples: balance
+type WorkflowComponentID = ComponentID
+
+// WorkflowFormat defines model for WorkflowFormat.
+type WorkflowFormat string
+
+// WorkflowID A UUIDv7 in lower case.
+//
+// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+type WorkflowID = ID
+
+// WorkflowStatusFilter ACTIVE: it can be triggered. PAUSED: it cannot, until it is made active again. ARCHIVED: it is out of use and not
+// listed.
+//
+// Examples: ACTIVE
+type WorkflowStatusFilter = WorkflowStatus
 
 // WorkspaceID A UUIDv7 in lower case.
 //
@@ -1971,9 +3370,9 @@ type ListComponentsParams struct {
 
 // ExecuteComponentParams defines parameters for ExecuteComponent.
 type ExecuteComponentParams struct {
-	// IdempotencyKey A text of your choice that stands for this one submit. For 24 hours a repeat with the same key and the same body
+	// IdempotencyKey A text of your choice that stands for this one request. For 24 hours a repeat with the same key and the same body
 	// makes nothing new: it answers with the present record of the first, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`; while the first is not yet
+	// honours `waitForMs` where there is one. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`; while the first is not yet
 	// committed, 409 `IDEMPOTENCY_IN_FLIGHT`. A refused request leaves no trace.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -2000,6 +3399,121 @@ type ListCallbackAttemptsParams struct {
 type ReplayComponentCallbackParams struct {
 	// Force Send it again even though it was delivered.
 	Force *Force `form:"force,omitempty" json:"force,omitempty"`
+}
+
+// ListWorkflowsParams defines parameters for ListWorkflows.
+type ListWorkflowsParams struct {
+	// Status Only workflows with this status. Without it all that are not archived.
+	Status *WorkflowStatusFilter `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit How many items at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateWorkflowParams defines parameters for CreateWorkflow.
+type CreateWorkflowParams struct {
+	// IdempotencyKey A text of your choice that stands for this one request. For 24 hours a repeat with the same key and the same body
+	// makes nothing new: it answers with the present record of the first, marked `Idempotent-Replayed: true`, and
+	// honours `waitForMs` where there is one. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`; while the first is not yet
+	// committed, 409 `IDEMPOTENCY_IN_FLIGHT`. A refused request leaves no trace.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListWorkflowRunsParams defines parameters for ListWorkflowRuns.
+type ListWorkflowRunsParams struct {
+	// WorkflowID Only the runs of this workflow.
+	WorkflowID *ID `form:"workflowId,omitempty" json:"workflowId,omitempty"`
+
+	// Status Only runs with this status.
+	Status *RunStatusFilter `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit How many items at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// GetWorkflowRunParams defines parameters for GetWorkflowRun.
+type GetWorkflowRunParams struct {
+	// Stages `none` leaves `runStages` empty.
+	Stages *GetWorkflowRunParamsStages `form:"stages,omitempty" json:"stages,omitempty"`
+}
+
+// GetWorkflowRunParamsStages defines parameters for GetWorkflowRun.
+type GetWorkflowRunParamsStages string
+
+// ListRunEventsParams defines parameters for ListRunEvents.
+type ListRunEventsParams struct {
+	// After The `seq` of an event, which is also its id on the stream. Only what comes after it is wanted.
+	After *After `form:"after,omitempty" json:"after,omitempty"`
+
+	// Limit How many items at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListRunStagesParams defines parameters for ListRunStages.
+type ListRunStagesParams struct {
+	// Limit How many items at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// StreamWorkflowRunParams defines parameters for StreamWorkflowRun.
+type StreamWorkflowRunParams struct {
+	// After The `seq` of an event, which is also its id on the stream. Only what comes after it is wanted.
+	After *After `form:"after,omitempty" json:"after,omitempty"`
+
+	// LastEventID The id of the last event that was received, as every client of event streams sends it after a disconnect.
+	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
+}
+
+// GetWorkflowParams defines parameters for GetWorkflow.
+type GetWorkflowParams struct {
+	// Version Which version of the workflow; without it the present one.
+	Version *Version `form:"version,omitempty" json:"version,omitempty"`
+
+	// Format `export` gives the workflow as a file.
+	Format *GetWorkflowParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// GetWorkflowParamsFormat defines parameters for GetWorkflow.
+type GetWorkflowParamsFormat string
+
+// GetWorkflow200JSONResponseBody defines parameters for GetWorkflow.
+type GetWorkflow200JSONResponseBody struct {
+	union json.RawMessage
+}
+
+// TriggerWorkflowParams defines parameters for TriggerWorkflow.
+type TriggerWorkflowParams struct {
+	// IdempotencyKey A text of your choice that stands for this one request. For 24 hours a repeat with the same key and the same body
+	// makes nothing new: it answers with the present record of the first, marked `Idempotent-Replayed: true`, and
+	// honours `waitForMs` where there is one. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`; while the first is not yet
+	// committed, 409 `IDEMPOTENCY_IN_FLIGHT`. A refused request leaves no trace.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ReplaceWorkflowParams defines parameters for ReplaceWorkflow.
+type ReplaceWorkflowParams struct {
+	// IfMatch The `ETag` of the workflow that the change is made to. If it has been saved since, nothing changes: 412. `*` is
+	// any version.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
+// UpdateWorkflowComponentParams defines parameters for UpdateWorkflowComponent.
+type UpdateWorkflowComponentParams struct {
+	// IfMatch The `ETag` of the workflow that the change is made to. If it has been saved since, nothing changes: 412. `*` is
+	// any version.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // ListWorkspacesParams defines parameters for ListWorkspaces.
@@ -2068,6 +3582,27 @@ type AcceptInvitationJSONRequestBody = AcceptInvitationRequest
 // ExecuteComponentJSONRequestBody defines body for ExecuteComponent for application/json ContentType.
 type ExecuteComponentJSONRequestBody = ExecuteComponentRequest
 
+// CreateWorkflowJSONRequestBody defines body for CreateWorkflow for application/json ContentType.
+type CreateWorkflowJSONRequestBody = CreateWorkflowRequest
+
+// CancelWorkflowRunJSONRequestBody defines body for CancelWorkflowRun for application/json ContentType.
+type CancelWorkflowRunJSONRequestBody = CancelWorkflowRunRequest
+
+// SendRunSignalJSONRequestBody defines body for SendRunSignal for application/json ContentType.
+type SendRunSignalJSONRequestBody = SignalPayload
+
+// TriggerWorkflowJSONRequestBody defines body for TriggerWorkflow for application/json ContentType.
+type TriggerWorkflowJSONRequestBody = TriggerWorkflowRequest
+
+// ReplaceWorkflowJSONRequestBody defines body for ReplaceWorkflow for application/json ContentType.
+type ReplaceWorkflowJSONRequestBody = ReplaceWorkflowRequest
+
+// UpdateWorkflowComponentJSONRequestBody defines body for UpdateWorkflowComponent for application/json ContentType.
+type UpdateWorkflowComponentJSONRequestBody = UpdateWorkflowComponentRequest
+
+// QuoteWorkflowJSONRequestBody defines body for QuoteWorkflow for application/json ContentType.
+type QuoteWorkflowJSONRequestBody = QuoteWorkflowRequest
+
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody = CreateSessionRequest
 
@@ -2082,3 +3617,65 @@ type CreateInvitationJSONRequestBody = CreateInvitationRequest
 
 // UpdateMemberJSONRequestBody defines body for UpdateMember for application/json ContentType.
 type UpdateMemberJSONRequestBody = UpdateMemberRequest
+
+// AsWorkflow returns the union data inside the GetWorkflow200JSONResponseBody as a Workflow
+func (t GetWorkflow200JSONResponseBody) AsWorkflow() (Workflow, error) {
+	var body Workflow
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromWorkflow overwrites any union data inside the GetWorkflow200JSONResponseBody as the provided Workflow
+func (t *GetWorkflow200JSONResponseBody) FromWorkflow(v Workflow) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeWorkflow performs a merge with any union data inside the GetWorkflow200JSONResponseBody, using the provided Workflow
+func (t *GetWorkflow200JSONResponseBody) MergeWorkflow(v Workflow) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsWorkflowExport returns the union data inside the GetWorkflow200JSONResponseBody as a WorkflowExport
+func (t GetWorkflow200JSONResponseBody) AsWorkflowExport() (WorkflowExport, error) {
+	var body WorkflowExport
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromWorkflowExport overwrites any union data inside the GetWorkflow200JSONResponseBody as the provided WorkflowExport
+func (t *GetWorkflow200JSONResponseBody) FromWorkflowExport(v WorkflowExport) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeWorkflowExport performs a merge with any union data inside the GetWorkflow200JSONResponseBody, using the provided WorkflowExport
+func (t *GetWorkflow200JSONResponseBody) MergeWorkflowExport(v WorkflowExport) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t GetWorkflow200JSONResponseBody) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *GetWorkflow200JSONResponseBody) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}

@@ -132,6 +132,7 @@ type ComponentExecution struct {
 	UpdatedAt        time.Time
 	FinishedAt       *time.Time
 	UnrunnableSince  *time.Time
+	RunID            *uuid.UUID
 }
 
 type ComponentExecutionsDefault struct {
@@ -274,6 +275,102 @@ type RiverRiverJob struct {
 	Queue       string
 }
 
+type RunEvent struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	Seq         int64
+	Status      status.Run
+	Output      []byte
+	Error       []byte
+	CreatedAt   time.Time
+}
+
+type RunEventsDefault struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	Seq         int64
+	Status      string
+	Output      []byte
+	Error       []byte
+	CreatedAt   time.Time
+}
+
+type RunSignal struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	Name        string
+	Payload     []byte
+	ReceivedAt  time.Time
+}
+
+type RunSignalsDefault struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	Name        string
+	Payload     []byte
+	ReceivedAt  time.Time
+}
+
+type RunStage struct {
+	WorkspaceID  uuid.UUID
+	RunID        uuid.UUID
+	ID           uuid.UUID
+	ComponentID  string
+	Module       string
+	Name         string
+	Iteration    []int32
+	Status       status.Stage
+	Port         *string
+	Output       []byte
+	Error        []byte
+	Usage        credit.Amount
+	Attempt      int32
+	ExecutionID  *uuid.UUID
+	Items        []byte
+	ItemCount    *int32
+	NextItem     *int32
+	LiveItems    *int32
+	FailedItems  int32
+	WakeAt       *time.Time
+	Signal       *string
+	ChildRunID   *uuid.UUID
+	DispatchedAt *time.Time
+	CreatedAt    time.Time
+	StartedAt    *time.Time
+	UpdatedAt    time.Time
+	FinishedAt   *time.Time
+}
+
+type RunStagesDefault struct {
+	WorkspaceID  uuid.UUID
+	RunID        uuid.UUID
+	ID           uuid.UUID
+	ComponentID  string
+	Module       string
+	Name         string
+	Iteration    []int32
+	Status       string
+	Port         *string
+	Output       []byte
+	Error        []byte
+	Usage        int64
+	Attempt      int32
+	ExecutionID  *uuid.UUID
+	Items        []byte
+	ItemCount    *int32
+	NextItem     *int32
+	LiveItems    *int32
+	FailedItems  int32
+	WakeAt       *time.Time
+	Signal       *string
+	ChildRunID   *uuid.UUID
+	DispatchedAt *time.Time
+	CreatedAt    time.Time
+	StartedAt    *time.Time
+	UpdatedAt    time.Time
+	FinishedAt   *time.Time
+}
+
 type Session struct {
 	TokenHash []byte
 	UserID    uuid.UUID
@@ -296,6 +393,99 @@ type Worker struct {
 	Host      string
 	StartedAt time.Time
 	Slots     int32
+}
+
+type Workflow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Name        string
+	Description string
+	Status      string
+	Version     int32
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
+type WorkflowRun struct {
+	WorkspaceID       uuid.UUID
+	ID                uuid.UUID
+	WorkflowID        uuid.UUID
+	WorkflowVersion   int32
+	Status            status.Run
+	Trigger           string
+	Input             []byte
+	Metadata          []byte
+	Output            []byte
+	Error             []byte
+	Variables         []byte
+	CancelRequestedAt *time.Time
+	CancelReason      *string
+	CancelMode        *string
+	Committed         credit.Amount
+	Reserved          credit.Amount
+	MaxCredits        *credit.Amount
+	Usage             credit.Amount
+	StageCount        int32
+	FailedCount       int32
+	PendingCount      int32
+	OutputBytes       int64
+	EventSeq          int64
+	WakeAt            *time.Time
+	Deadline          time.Time
+	JobID             int64
+	ParentRunID       *uuid.UUID
+	ParentStageID     *uuid.UUID
+	RerunOf           []byte
+	Traceparent       *string
+	CreatedAt         time.Time
+	UpdatedAt         time.Time
+	FinishedAt        *time.Time
+}
+
+type WorkflowRunsDefault struct {
+	WorkspaceID       uuid.UUID
+	ID                uuid.UUID
+	WorkflowID        uuid.UUID
+	WorkflowVersion   int32
+	Status            string
+	Trigger           string
+	Input             []byte
+	Metadata          []byte
+	Output            []byte
+	Error             []byte
+	Variables         []byte
+	CancelRequestedAt *time.Time
+	CancelReason      *string
+	CancelMode        *string
+	Committed         int64
+	Reserved          int64
+	MaxCredits        *int64
+	Usage             int64
+	StageCount        int32
+	FailedCount       int32
+	PendingCount      int32
+	OutputBytes       int64
+	EventSeq          int64
+	WakeAt            *time.Time
+	Deadline          time.Time
+	JobID             int64
+	ParentRunID       *uuid.UUID
+	ParentStageID     *uuid.UUID
+	RerunOf           []byte
+	Traceparent       *string
+	CreatedAt         time.Time
+	UpdatedAt         time.Time
+	FinishedAt        *time.Time
+}
+
+type WorkflowVersion struct {
+	WorkspaceID uuid.UUID
+	WorkflowID  uuid.UUID
+	Version     int32
+	Name        string
+	Description string
+	Definition  []byte
+	CreatedAt   time.Time
 }
 
 type Workspace struct {

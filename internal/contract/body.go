@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -17,13 +20,16 @@ import (
 // body is the JSON object that an operation takes.
 type body struct {
 	schema *jsonschema.Schema
-	known  map[string]member
+	root   *member
 }
 
-// member is what the check needs to know of one property beforehand.
+// member is what the check needs to know of a value beforehand.
 type member struct {
-	opaque bool // an object that passes through: only that it is one matters here
-	number bool
+	opaque  bool // an object that passes through: only that it is one matters here
+	number  bool
+	members map[string]*member // of an object that the contract looks into; nil for any other value
+	items   *member            // of an array; nil for any other value
+	most    int                // items of an array
 }
 
 func newBody(compiler *jsonschema.Compiler, pointer string, media *openapi3.MediaType) (*body, error) {
@@ -31,15 +37,27 @@ func newBody(compiler *jsonschema.Compiler, pointer string, media *openapi3.Medi
 	if err != nil {
 		return nil, fmt.Errorf("compile request body: %w", err)
 	}
-	b := &body{schema: schema, known: map[string]member{}}
-	for name, property := range media.Schema.Value.Properties {
-		b.known[name] = member{
-			opaque: property.Value.Type.Is("object") && property.Value.AdditionalProperties.Has != nil &&
-				*property.Value.AdditionalProperties.Has && len(property.Value.Properties) == 0,
-			number: property.Value.Type.Is("integer") || property.Value.Type.Is("number"),
+	return &body{schema: schema, root: newMember(media.Schema.Value)}, nil
+}
+
+// newMember reads a schema of requests, none of which is inside itself.
+func newMember(schema *openapi3.Schema) *member {
+	m := &member{number: schema.Type.Is("integer") || schema.Type.Is("number")}
+	switch {
+	case len(schema.Properties) > 0:
+		m.members = make(map[string]*member, len(schema.Properties))
+		for name, property := range schema.Properties {
+			m.members[name] = newMember(property.Value)
+		}
+	case schema.Type.Includes("object"):
+		m.opaque = schema.AdditionalProperties.Has != nil && *schema.AdditionalProperties.Has
+	case schema.Items != nil:
+		m.items, m.most = newMember(schema.Items.Value), math.MaxInt
+		if schema.MaxItems != nil {
+			m.most = int(*schema.MaxItems)
 		}
 	}
-	return b, nil
+	return m
 }
 
 // CheckBody checks a body, which must be a JSON object that passed the JSON
@@ -47,76 +65,130 @@ func newBody(compiler *jsonschema.Compiler, pointer string, media *openapi3.Medi
 // numbers written out. Unknown members are ignored, or faults with strict.
 // All faults come in one INVALID_INPUT.
 func (o *Operation) CheckBody(data []byte, strict bool) ([]byte, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(data, &members); err != nil {
+	if data = bytes.TrimSpace(data); len(data) == 0 || data[0] != '{' {
 		return nil, fault.Invalid("", "the body must be a JSON object")
 	}
-	var b body
+	root := &member{members: map[string]*member{}} // of an operation that takes no body
 	if o.body != nil {
-		b = *o.body
+		root = o.body.root
 	}
-	var details []fault.Detail
+	r := reading{strict: strict}
+	instance, err := r.value(root, data, nil)
+	if err != nil {
+		return nil, err
+	}
+	if o.body == nil {
+		return nil, invalid(r.faults)
+	}
+	if err := invalid(append(r.faults, explain(o.body.schema.Validate(instance))...)); err != nil {
+		return nil, err
+	}
+	return r.bindable.Bytes(), nil
+}
+
+// reading goes through a body once, for the validator and for the binder.
+type reading struct {
+	strict   bool
+	faults   []fault.Detail
+	bindable bytes.Buffer
+}
+
+// refuse notes a fault; no more than are told.
+func (r *reading) refuse(at []string, message string) {
+	if len(r.faults) < maxFaults {
+		r.faults = append(r.faults, detail(at, message))
+	}
+}
+
+// value reads one value: it is written again as the binder is to see it, and
+// returned as the validator is. An opaque object is not decoded: what is in it is
+// somebody else's to check, and it may be large.
+func (r *reading) value(m *member, raw json.RawMessage, at []string) (any, error) {
+	switch {
+	case m.opaque && raw[0] == '{':
+		r.bindable.Write(raw)
+		return map[string]any{}, nil
+	case m.members != nil && raw[0] == '{':
+		return r.object(m, raw, at)
+	case m.items != nil && raw[0] == '[':
+		return r.array(m, raw, at)
+	}
+	value, err := decode(raw)
+	if err != nil {
+		return nil, fault.Invalid(detail(at, "").Pointer, "is not valid JSON")
+	}
+	if _, number := value.(json.Number); !number || !m.number {
+		r.bindable.Write(raw)
+		return value, nil
+	}
+	if !moderate(raw) {
+		r.refuse(at, "is out of range")
+		raw, value = json.RawMessage("0"), json.Number("0")
+	}
+	r.bindable.WriteString(plain(raw))
+	return value, nil
+}
+
+// object reads the members that the contract knows, without the others, because
+// decoding into Go structs disregards case: MODULE would overwrite module past the
+// schema.
+func (r *reading) object(m *member, raw json.RawMessage, at []string) (any, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return nil, fault.Invalid(detail(at, "").Pointer, "is not valid JSON")
+	}
 	instance := make(map[string]any, len(members))
-	names := make([]string, 0, len(members))
-	for name, raw := range members {
-		known, ok := b.known[name]
+	r.bindable.WriteByte('{')
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		inside := append(slices.Clip(at), name)
+		known, ok := m.members[name]
 		if !ok {
-			if strict {
-				details = append(details, detail([]string{name}, "is not a known field"))
+			if r.strict {
+				r.refuse(inside, "is not a known field")
 			}
 			continue
 		}
-		value, err := known.instance(raw)
+		if len(instance) > 0 {
+			r.bindable.WriteByte(',')
+		}
+		fmt.Fprintf(&r.bindable, "%q:", name) // a name of the contract: letters only
+		value, err := r.value(known, members[name], inside)
 		if err != nil {
-			return nil, fault.Invalid("/"+name, "is not valid JSON")
+			return nil, err
 		}
 		instance[name] = value
-		names = append(names, name)
 	}
-	if o.body == nil {
-		return nil, invalid(details)
-	}
-	details = append(details, explain(b.schema.Validate(instance))...)
-	if err := invalid(details); err != nil {
-		return nil, err
-	}
-	slices.Sort(names)
-	return b.bindable(names, members), nil
+	r.bindable.WriteByte('}')
+	return instance, nil
 }
 
-// instance is the value for the validator. An opaque object is not decoded:
-// what is in it is somebody else's to check, and it may be large.
-func (m member) instance(raw json.RawMessage) (any, error) {
-	if m.opaque && raw[0] == '{' {
-		return map[string]any{}, nil
+func (r *reading) array(m *member, raw json.RawMessage, at []string) (any, error) {
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return nil, fault.Invalid(detail(at, "").Pointer, "is not valid JSON")
 	}
-	return decode(raw)
-}
-
-// bindable writes the known members again, each value byte by byte. Without
-// the others, because decoding into Go structs disregards case: MODULE would
-// overwrite module past the schema.
-func (b *body) bindable(names []string, members map[string]json.RawMessage) []byte {
-	var out bytes.Buffer
-	out.WriteByte('{')
-	for i, name := range names {
+	if len(items) > m.most { // those beyond are not gone through
+		r.refuse(at, "must have at most "+fault.Count(m.most, "item"))
+		items = items[:m.most]
+	}
+	instance := make([]any, len(items))
+	r.bindable.WriteByte('[')
+	for i, item := range items {
 		if i > 0 {
-			out.WriteByte(',')
+			r.bindable.WriteByte(',')
 		}
-		fmt.Fprintf(&out, "%q:", name) // a name of the contract: letters only
-		if b.known[name].number {
-			out.WriteString(plain(members[name]))
-		} else {
-			out.Write(members[name])
+		value, err := r.value(m.items, item, append(slices.Clip(at), fmt.Sprint(i)))
+		if err != nil {
+			return nil, err
 		}
+		instance[i] = value
 	}
-	out.WriteByte('}')
-	return out.Bytes()
+	r.bindable.WriteByte(']')
+	return instance, nil
 }
 
 // plain is a number without exponent, and a whole one without fraction: 3.0 and
-// 0.3e1 are integers to JSON Schema, but not to a Go int. The schema has bounded
-// it, and the gate its decimals.
+// 0.3e1 are integers to JSON Schema, but not to a Go int.
 func plain(raw json.RawMessage) string {
 	if !bytes.ContainsAny(raw, ".eE") {
 		return string(raw)
@@ -127,4 +199,18 @@ func plain(raw json.RawMessage) string {
 	}
 	decimals, _ := value.FloatPrec()
 	return value.FloatString(decimals)
+}
+
+// maxDigits is more than any number of the contract has, written out.
+const maxDigits = 400
+
+// moderate says whether a number is cheap to reckon with: 1e131071 is short, and
+// has as many digits.
+func moderate(raw json.RawMessage) bool {
+	digits, exponent, scientific := bytes.Cut(bytes.ToLower(raw), []byte("e"))
+	if !scientific {
+		return len(digits) <= maxDigits
+	}
+	n, err := strconv.Atoi(string(exponent))
+	return err == nil && len(digits) <= maxDigits && -maxDigits <= n && n <= maxDigits
 }

@@ -42,6 +42,8 @@ type Operation struct {
 	Cost   int      // against the workspace's rate limit; 0 also for what must not be kept from members by it
 	Media  []string // types of the answer 200, the usual one first
 
+	Unrestricted bool // takes no key that is restricted to some workflows
+
 	parameters []parameter
 	known      []string // names of the query parameters
 	body       *body    // nil: it takes none
@@ -122,6 +124,9 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 	success := source.Responses.Value("200")
 	if success == nil || success.Value == nil || len(success.Value.Content) == 0 {
 		return nil, fmt.Errorf("it needs an answer 200 with a media type")
+	}
+	if o.Unrestricted, _ = source.Extensions["x-unrestricted-key"].(bool); o.Unrestricted && !o.Signed {
+		return nil, fmt.Errorf("x-unrestricted-key is of what a key signs")
 	}
 	o.Media = slices.Sorted(maps.Keys(success.Value.Content)) // application/json is before all others that there are
 	for _, ref := range source.Parameters {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/fault"
@@ -111,6 +112,56 @@ func TestCheckBodyReturnsWhatTheContractKnows(t *testing.T) {
 	}
 }
 
+func TestCheckBodyLooksIntoWhatTheContractLooksInto(t *testing.T) {
+	create := load(t)["createWorkflow"]
+	body := `{"name":"n","inputSchema":null,"components":[{"ID":"b","id":"a","module":"A","input":{"Id":1.0},"position":[1.0,2e2],"workspaceId":1}],` +
+		`"dataConnections":[{"id":"d","from":{"componentId":"a","ComponentId":"b","output":"o"},"to":{"componentId":"a","input":"i"}}]}`
+	got, err := create.CheckBody([]byte(body), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"components":[{"id":"a","input":{"Id":1.0},"module":"A","position":[1,200]}],` +
+		`"dataConnections":[{"from":{"componentId":"a","output":"o"},"id":"d","to":{"componentId":"a","input":"i"}}],"inputSchema":null,"name":"n"}`; string(got) != want {
+		t.Fatalf("got  %s\nwant %s", got, want)
+	}
+	_, err = create.CheckBody([]byte(body), true)
+	if got, want := faults(t, err), "/components/0/ID is not a known field; /components/0/workspaceId is not a known field; /dataConnections/0/from/ComponentId is not a known field"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	_, err = create.CheckBody([]byte(`{"name":"","components":[{"module":"a","position":[1],"attempts":9},7],"sequenceEdges":{}}`), false)
+	if got, want := faults(t, err), "/components/0/attempts must be at most 3; /components/0/id is required; /components/0/module must match ^[A-Z][A-Z0-9_]*$; "+
+		"/components/0/position must have at least 2 items; /components/1 must be of type object; /name must have at least 1 character; /sequenceEdges must be of type array"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// A signal is its payload: the whole body passes through.
+func TestCheckBodyPassesAnOpaqueBodyThrough(t *testing.T) {
+	signal := load(t)["sendRunSignal"]
+	const body = `{"Approved": 1.0,"by":{"x":[1e3]}}`
+	if got, err := signal.CheckBody([]byte(body), true); err != nil || string(got) != body {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// A short text may stand for a number whose writing out, or mere comparison, takes
+// the service's time: it is refused unread.
+func TestCheckBodyReckonsWithNoImmoderateNumbers(t *testing.T) {
+	create := load(t)["createWorkflow"]
+	numbers := strings.TrimSuffix(strings.Repeat("1e131071,-1e-131071,", 20_000), ",")
+	began := time.Now()
+	_, err := create.CheckBody([]byte(`{"name":"n","components":[{"id":"a","module":"A","attempts":1e131071,"position":[`+numbers+`]},`+
+		strings.Repeat("1,", 100_000)+`1]}`), false)
+	for _, want := range []string{"/components must have at most 500 items", "/components/0/attempts is out of range", "/components/0/position/0 is out of range", "/components/0/position must have at most 2 items"} {
+		if got := faults(t, err); !strings.Contains(got, want) {
+			t.Errorf("%s is missing in %s", want, got)
+		}
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
 func TestStrictHandlingRefusesWhatTheContractDoesNotKnow(t *testing.T) {
 	operations := load(t)
 	_, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"config":{},"Module":1,"workspaceId":2}`), true)
@@ -155,6 +206,14 @@ func TestCheckParameters(t *testing.T) {
 		{name: "module", operation: "getComponent", path: "random_uuid", want: "404"},
 		{name: "force", operation: "replayComponentCallback", path: id, query: "force=true"},
 		{name: "forced", operation: "replayComponentCallback", path: id, query: "force=yes", want: "/query/force must be of type boolean"},
+		{name: "enum", operation: "getWorkflow", path: id, query: "format=export&version=2"},
+		{name: "no enum", operation: "getWorkflow", path: id, query: "format=yaml", want: "/query/format must be one of [record export]"},
+		{name: "version 0", operation: "getWorkflow", path: id, query: "version=0", want: "/query/version must be at least 1"},
+		{name: "status", operation: "listWorkflowRuns", query: "status=RUNNING", want: "/query/status must be one of [CREATED EXECUTING COMPLETED FAILED CANCELED]"},
+		{name: "event id", operation: "streamWorkflowRun", path: id, query: "after=7", header: http.Header{"Last-Event-Id": {"9"}}},
+		{name: "no event id", operation: "streamWorkflowRun", path: id, header: http.Header{"Last-Event-Id": {"x"}}, want: "/header/Last-Event-ID must be of type integer"},
+		{name: "etag", operation: "replaceWorkflow", path: id, header: http.Header{"If-Match": {`W/"12"`}}},
+		{name: "no etag", operation: "replaceWorkflow", path: id, header: http.Header{"If-Match": {`12`}}, want: `/header/If-Match must match ^(\*|(W/)?"[1-9][0-9]{0,9}")$`},
 		{name: "key", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"order 4711, first"}}},
 		{name: "long key", operation: "executeComponent", header: http.Header{"Idempotency-Key": {strings.Repeat("k", 256)}}, want: `/header/Idempotency-Key must have at most 255 characters; /header/Idempotency-Key must match ^[\x20-\x7E]{1,255}$`},
 		{name: "two keys", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"a", "b"}}, want: "/header/Idempotency-Key must be given only once"},

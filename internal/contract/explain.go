@@ -34,11 +34,14 @@ func invalid(details []fault.Detail) error {
 	return &fault.Error{Code: fault.InvalidInput, Message: message, Details: details[:min(len(details), maxFaults)]}
 }
 
+// token writes a name as a token of a JSON pointer.
+var token = strings.NewReplacer("~", "~0", "/", "~1")
+
 // detail is one fault at the place that the tokens name.
 func detail(tokens []string, message string) fault.Detail {
 	var pointer strings.Builder
-	for _, token := range tokens {
-		pointer.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token))
+	for _, name := range tokens {
+		pointer.WriteString("/" + token.Replace(name))
 	}
 	return fault.Detail{Code: string(fault.InvalidInput), Message: message, Pointer: cut(pointer.String())}
 }
@@ -97,6 +100,10 @@ func expected(k jsonschema.ErrorKind) string {
 		return "must have at least " + fault.Count(k.Want, "character")
 	case *kind.MaxLength:
 		return "must have at most " + fault.Count(k.Want, "character")
+	case *kind.MinItems:
+		return "must have at least " + fault.Count(k.Want, "item")
+	case *kind.MaxItems:
+		return "must have at most " + fault.Count(k.Want, "item")
 	case *kind.MaxProperties:
 		return "must have at most " + fault.Count(k.Want, "member")
 	case *kind.Minimum:

@@ -29,7 +29,7 @@ func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (pa
 			p.kind = kind
 		}
 	}
-	if p.kind == "string" && source.Pattern == "" {
+	if p.kind == "string" && source.Pattern == "" && len(source.Enum) == 0 {
 		return p, nil
 	}
 	var pointer string
@@ -53,6 +53,10 @@ func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (pa
 var missing = map[string]string{
 	"executionId":  "There is no execution with this id.",
 	"module":       "There is no component with this name.",
+	"workflowId":   "There is no workflow with this id.",
+	"componentId":  "There is no component with this id in the workflow.",
+	"runId":        "There is no run with this id.",
+	"signal":       "There is no signal with this name.",
 	"workspaceId":  "There is no workspace with this id.",
 	"userId":       "There is no member with this id.",
 	"invitationId": "There is no invitation with this id.",

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,13 +16,16 @@ import (
 	"github.com/weft-automation/weft/internal/gate"
 )
 
+// parameters are those of a path.
+var parameters = regexp.MustCompile(`\{[^}]+\}`)
+
 func TestEveryOperationIsOnTheMux(t *testing.T) {
 	s := start(t)
 	if len(s.front.contract.Operations) < 13 {
 		t.Fatalf("%d operations", len(s.front.contract.Operations))
 	}
 	for _, operation := range s.front.contract.Operations {
-		target := strings.NewReplacer("{executionId}", executionID, "{module}", "RANDOM_UUID").Replace(operation.Path)
+		target := parameters.ReplaceAllString(operation.Path, executionID)
 		r, err := http.NewRequest(operation.Method, target, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -110,8 +114,8 @@ func TestExamplesOfTheContractValidate(t *testing.T) {
 	}
 }
 
-// The example of the stream must be made of events of x-event-schema.
-func TestStreamExampleHoldsEvents(t *testing.T) {
+// The example of a stream must be made of events of its x-event-schema.
+func TestStreamExamplesHoldEvents(t *testing.T) {
 	document, err := loadOnce()
 	if err != nil {
 		t.Fatal(err)
@@ -120,25 +124,30 @@ func TestStreamExampleHoldsEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	media := doc.Paths.Value("/v1/sdk/components/executions/{executionId}/stream").Get.Responses.Value("200").Value.Content["text/event-stream"]
-	event := schemaOf(t, "/components/schemas/ComponentExecutionEvent")
-	found := 0
-	for line := range strings.Lines(media.Examples["stream"].Value.Value.(string)) {
-		data, ok := strings.CutPrefix(line, "data: ")
-		if !ok {
-			continue
+	for path, schema := range map[string]string{
+		"/v1/sdk/components/executions/{executionId}/stream": "ComponentExecutionEvent",
+		"/v1/sdk/workflows/executions/{runId}/stream":        "RunEvent",
+	} {
+		media := doc.Paths.Value(path).Get.Responses.Value("200").Value.Content["text/event-stream"]
+		event := schemaOf(t, "/components/schemas/"+schema)
+		found := 0
+		for line := range strings.Lines(media.Examples["stream"].Value.Value.(string)) {
+			data, ok := strings.CutPrefix(line, "data: ")
+			if !ok {
+				continue
+			}
+			found++
+			value, err := jsonschema.UnmarshalJSON(strings.NewReader(data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := event.Validate(value); err != nil {
+				t.Error(err)
+			}
 		}
-		found++
-		value, err := jsonschema.UnmarshalJSON(strings.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
+		if found != 2 {
+			t.Errorf("%s: %d events", path, found)
 		}
-		if err := event.Validate(value); err != nil {
-			t.Error(err)
-		}
-	}
-	if found != 2 {
-		t.Errorf("%d events", found)
 	}
 }
 

@@ -234,6 +234,9 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	if operation.Signed {
 		call.keep(r, body)
 	}
+	if err := scope(r, operation, call.principal); err != nil {
+		return err
+	}
 	strict := gate.PrefersStrict(r.Header.Values("Prefer"))
 	if strict {
 		w.Header().Set("Preference-Applied", "handling=strict")

@@ -114,8 +114,9 @@ type service struct {
 	operations *operations
 	logs       *logs
 
-	mu       sync.Mutex
-	verified []auth.Request
+	mu        sync.Mutex
+	verified  []auth.Request
+	workflows []uuid.UUID // to which the key is restricted; none: to none
 }
 
 // logs holds what was logged.
@@ -154,7 +155,7 @@ func start(t testing.TB, change ...func(*service, *http.Server)) *service {
 		if r.Header.Get(auth.HeaderKey) == "" {
 			return auth.Principal{}, &fault.Error{Code: fault.Unauthorized, Reason: "missing_api_key", Message: "X-Api-Key is missing"}
 		}
-		return auth.Principal{WorkspaceID: uuid.Max, KeyID: uuid.Max}, nil
+		return auth.Principal{WorkspaceID: uuid.Max, KeyID: uuid.Max, Workflows: s.workflows}, nil
 	}
 	s.front.mount(s.operations, nil)
 	s.Server = httptest.NewUnstartedServer(s.front)

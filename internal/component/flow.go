@@ -1,0 +1,23 @@
+package component
+
+import "encoding/json"
+
+// Flow is the place of a module in a graph: by which ports it goes on. The zero Flow
+// is that of a module that goes on by `next`.
+type Flow struct {
+	Ports     []string                              // beside `error`, which every module has; nil: `next`
+	CasePorts func(config json.RawMessage) []string // further ports that a config names; nil: none
+	Loop      bool                                  // what follows by `each` runs once for every item
+	Trigger   bool                                  // begins a run
+}
+
+// director is a module of control flow.
+type director interface{ Flow() Flow }
+
+// Flow is the place of the module in a graph.
+func (e *Entry) Flow() Flow {
+	if module, ok := e.module.(director); ok {
+		return module.Flow()
+	}
+	return Flow{}
+}
