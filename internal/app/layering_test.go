@@ -53,6 +53,7 @@ var places = map[string]place{
 	"internal/egress/egresstest": {level: 1, outside: []string{"golang.org/x/net/dns/dnsmessage"}, why: "hostile names and servers", tests: true},
 	"internal/attempt":           {level: 1, why: "attempts that fail, limited by source"},
 	"internal/groupcommit":       {level: 1, why: "many writes in one transaction"},
+	"internal/graph":             {level: 1, inside: []string{"internal/status"}, why: "what a workflow's definition means; no database, no clock, no log"},
 
 	// Storage, wire and telling: what is generated, and the server itself.
 	"gen": {level: 1, why: "only a test: what is generated is fresh"},
