@@ -121,6 +121,14 @@ func TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration(t *testing.T) {
 	if err := Migrate(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
+	var weeks, tables, keys int
+	if err := conn.QueryRow(t.Context(), `SELECT count(DISTINCT w.week), count(c.oid), count(k.oid)
+		FROM partition_weeks w CROSS JOIN weekly_tables() t
+		LEFT JOIN pg_class c ON c.oid = to_regclass(t.name || to_char(w.week AT TIME ZONE 'UTC', '"_"IYYY"w"IW')) AND c.relispartition
+		LEFT JOIN pg_constraint k ON k.conrelid = c.oid AND k.contype = 'f'`).Scan(&weeks, &tables, &keys); err != nil ||
+		weeks < 9 || tables != 7*weeks || keys != 5*weeks {
+		t.Errorf("%d weeks have %d partitions with %d foreign keys, %v; want 7 and 5 each", weeks, tables, keys, err)
+	}
 	if broken, n, err := billing.Audit(t.Context(), conn, uuid.Nil); err != nil || n != 1 || len(broken) > 0 {
 		t.Errorf("the books of %d workspaces: %v, %v", n, broken, err)
 	}

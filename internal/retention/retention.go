@@ -1,5 +1,5 @@
-// Package retention owns how long what was executed is kept: it makes the
-// partitions of the coming weeks and drops whole weeks that have been final for
+// Package retention owns how long what was executed is kept, executions and runs of
+// workflows with all that hangs on them: it makes the partitions of the coming weeks and drops whole weeks that have been final for
 // long enough.
 //
 // It deletes no row, and it never touches the ledger. The one invariant: what is
@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// Default is how long executions are kept after their end.
+	// Default is how long executions and runs are kept after their end.
 	Default = 30 * 24 * time.Hour
 	// Least is the shortest time that may be asked for. A week goes as a whole,
 	// and not before another has passed since it ended.
@@ -123,7 +123,7 @@ func (k *Keeper) Keep(ctx context.Context) (dropped int, err error) {
 
 // move empties the default partitions: nothing there is ever dropped.
 func (k *Keeper) move(ctx context.Context, found int64) error {
-	k.log.WarnContext(ctx, "executions lie in no week's partition and are moved", "count", found)
+	k.log.WarnContext(ctx, "executions or runs lie in no week's partition and are moved", "count", found)
 	weeks, err := db.New().PartitionsDefaultWeeks(ctx, k.db)
 	if err != nil {
 		return fmt.Errorf("list the weeks of the default partitions: %w", err)

@@ -121,9 +121,17 @@ func (b *books) age(t *testing.T, by time.Duration) {
 	b.exec(t, "UPDATE partition_weeks SET final_since = final_since - $1::interval", by)
 }
 
-func partition(week time.Time) string {
+// weekly are the tables of which each week has a partition; what refers to another
+// stands behind it.
+var weekly = []string{
+	"component_executions", "callbacks", "callback_attempts", "workflow_runs", "run_stages", "run_events", "run_signals",
+}
+
+func partition(week time.Time) string { return partitionOf("component_executions", week) }
+
+func partitionOf(table string, week time.Time) string {
 	year, number := week.ISOWeek()
-	return fmt.Sprintf("component_executions_%dw%02d", year, number)
+	return fmt.Sprintf("%s_%dw%02d", table, year, number)
 }
 
 func TestThePartitionsOfTheComingWeeksAreMadeAndTheDefaultsEmptied(t *testing.T) {
@@ -132,20 +140,21 @@ func TestThePartitionsOfTheComingWeeksAreMadeAndTheDefaultsEmptied(t *testing.T)
 	// rows of this week and of a far one.
 	for n := range 4 {
 		week := b.week.AddDate(0, 0, 7*n)
-		year, number := week.ISOWeek()
-		for _, table := range []string{"callback_attempts", "callbacks", "component_executions"} {
-			b.exec(t, fmt.Sprintf("DROP TABLE %s_%dw%02d", table, year, number))
+		for _, table := range slices.Backward(weekly) {
+			b.exec(t, "DROP TABLE "+partitionOf(table, week))
 		}
 		b.exec(t, "DELETE FROM partition_weeks WHERE week = $1", week)
 	}
 	far := b.week.AddDate(0, 0, 7*9)
 	b.fill(t, b.week, 50, 10)
 	b.fill(t, far, 30, 10)
+	b.fillRuns(t, b.week, 5)
+	b.fillRuns(t, far.AddDate(0, 0, 7), 4)
 	if n := b.count(t, "component_executions_default"); n != 80 {
 		t.Fatalf("%d rows are in the default partition, want 80", n)
 	}
 	b.keep(t, retention.Default)
-	for _, table := range []string{"component_executions", "callbacks", "callback_attempts"} {
+	for _, table := range weekly {
 		if n := b.count(t, table+"_default"); n != 0 {
 			t.Errorf("%d rows are left in %s_default", n, table)
 		}
@@ -158,6 +167,8 @@ func TestThePartitionsOfTheComingWeeksAreMadeAndTheDefaultsEmptied(t *testing.T)
 	if n := b.count(t, "callback_attempts"); n != 8 {
 		t.Errorf("%d attempts are left, want 8", n)
 	}
+	b.hasRuns(t, b.week, 5)
+	b.hasRuns(t, far.AddDate(0, 0, 7), 4)
 	before := b.count(t, "partition_weeks")
 	b.keep(t, retention.Default)
 	if n := b.count(t, "partition_weeks"); n != before {

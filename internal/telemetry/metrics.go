@@ -101,7 +101,7 @@ func (m *Metrics) registerUpkeep(r *prometheus.Registry) {
 	m.progress = gaugeVec(r, "weft_loop_progress_timestamp_seconds", "When a loop last went round. Alert when it stands still.", "loop")
 	m.backlog = gaugeVec(r, "weft_backlog", "Unfinished work.", "kind")
 	m.backlogAge = gaugeVec(r, "weft_backlog_oldest_age_seconds", "Age of the oldest unfinished or due piece of work.", "kind")
-	m.inDefault = gauge(r, "weft_default_partition_executions", "Executions found in no week's partition by the last look. Alert when it is not 0.")
+	m.inDefault = gauge(r, "weft_default_partition_executions", "Executions and runs found in no week's partition by the last look. Alert when it is not 0.")
 	m.drift = gauge(r, "weft_credit_drift", "Rows that the last audit of the credits found wrong. Alert on anything but 0.")
 	m.audited = gauge(r, "weft_credit_audit_timestamp_seconds", "When the credits were last audited to the end, on the process that did it; 0 where none was.")
 	m.listenFailures = counter(r, "weft_listen_failures_total", "Times that the wake-up connection was lost.")
@@ -319,7 +319,7 @@ func (m *Metrics) ListenLost() {
 	}
 }
 
-// InDefaultPartitions notes how many executions were found in no week's
+// InDefaultPartitions notes how many executions and runs were found in no week's
 // partition.
 func (m *Metrics) InDefaultPartitions(found int64) {
 	if m != nil {
