@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -32,10 +33,19 @@ func TestADroppedExecutionIsOneThatThereIsNot(t *testing.T) {
 	if _, _, err := w.client.Get(t.Context(), old); err != nil {
 		t.Fatalf("before its time: %v", err)
 	}
-	// Its week is seen to be final, and then is for long enough.
-	if _, err := w.app.half.keeper.Keep(t.Context()); err != nil {
-		t.Fatal(err)
+	// A table may be in use, and the app's own upkeep may be the quicker one.
+	keep := func() {
+		t.Helper()
+		for {
+			if _, err := w.app.half.keeper.Keep(t.Context()); err == nil {
+				return
+			} else if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "55P03" && e.Code != "40P01" {
+				t.Fatal(err)
+			}
+		}
 	}
+	// Its week is seen to be final, and then is for long enough.
+	keep()
 	owner, err := postgres.Connect(t.Context(), w.dsn, "test")
 	if err != nil {
 		t.Fatal(err)
@@ -44,11 +54,7 @@ func TestADroppedExecutionIsOneThatThereIsNot(t *testing.T) {
 	if _, err := owner.Exec(t.Context(), "UPDATE partition_weeks SET final_since = final_since - interval '25 hours'"); err != nil {
 		t.Fatal(err)
 	}
-	// A table may be in use, and the app's own upkeep may be the quicker one.
-	for gone := false; !gone; {
-		_, err := w.app.half.keeper.Keep(t.Context())
-		gone = err == nil
-	}
+	keep()
 	for _, call := range []struct{ method, path string }{
 		{http.MethodGet, ""}, {http.MethodPost, "/replay-callback"}, {http.MethodGet, "/callback-attempts"},
 	} {

@@ -56,7 +56,7 @@ func TestWhatIsFinalSavedOrLoggedOfAWorkflowStays(t *testing.T) {
 		"UPDATE run_signals SET payload = '[]'", "DELETE FROM run_signals", "DELETE FROM run_stages", "DELETE FROM workflow_runs", "DELETE FROM workflow_versions")
 	refused(postgres.System, "23505", stage+"VALUES ("+one+", "+one+", gen_random_uuid(), 'a', 'HASH', '', 'CREATED', now(), now())") // unique_violation
 	refused(postgres.System, "23503", stage+"VALUES ("+one+", gen_random_uuid(), "+one+", 'a', 'HASH', '', 'CREATED', now(), now())") // foreign_key_violation
-	refused(postgres.System, "23514", // check_violation
+	refused(postgres.System, "23514",                                                                                                 // check_violation
 		"UPDATE workflow_runs SET status = 'FAILED', finished_at = now()", "UPDATE workflow_runs SET status = 'COMPLETED'",
 		"UPDATE workflow_runs SET pending_count = -1", "UPDATE workflow_runs SET pending_count = 1",
 		"UPDATE workflow_runs SET stage_count = 1, pending_count = 1, status = 'COMPLETED', finished_at = now()",

@@ -95,11 +95,13 @@ func (b *books) explain(t *testing.T, r *recorder, generic bool) []string {
 	defer func() { _ = tx.Conn().Deallocate(context.Background(), "hot") }()
 	literals := make([]string, len(r.args))
 	for n, arg := range r.args {
-		literal, err := tx.Conn().TypeMap().Encode(hot.ParamOIDs[n], pgx.TextFormatCode, arg, nil)
+		literal, err := tx.Conn().TypeMap().Encode(hot.ParamOIDs[n], pgx.TextFormatCode, arg, []byte{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		literals[n] = "'" + string(literal) + "'"
+		if literals[n] = "'" + string(literal) + "'"; literal == nil {
+			literals[n] = "NULL"
+		}
 	}
 	var text string
 	execute := "EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE hot"

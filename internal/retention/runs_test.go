@@ -1,6 +1,7 @@
 package retention_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +135,30 @@ func TestStatementsThatNameARunTouchOneWeekByTheKey(t *testing.T) {
 					t.Errorf("%s (generic %v, analyzed %v) scans %s", name, generic, analyzed, scan)
 				}
 			}
+		}
+	}
+}
+
+// TestListsOfRunsReadThePageThatTheyShow: the newest by the key, those of one workflow
+// by their own index, however many others there are.
+func TestListsOfRunsReadThePageThatTheyShow(t *testing.T) {
+	b := open(t)
+	for n := range 3 {
+		b.fillRuns(t, b.week.AddDate(0, 0, -7*n), 1000)
+	}
+	rare := uuid.Must(uuid.NewV7())
+	b.exec(t, `INSERT INTO workflow_runs (workspace_id, id, workflow_id, workflow_version, status, trigger, input, deadline, job_id, created_at, updated_at)
+		SELECT $1, overlay(least_id($2)::text PLACING '000' || n FROM 20)::uuid, $3, 1, 'EXECUTING', 'API', '{}', $2, 1, $2, $2
+		FROM generate_series(1, 5) AS n`, b.workspace, b.week, rare)
+	b.exec(t, "ANALYZE workflow_runs")
+	for index, workflowID := range map[string]*uuid.UUID{"_pkey": nil, "_workflow_id_id_idx": &rare} {
+		var r recorder
+		_, _ = db.New().RunList(t.Context(), &r, db.RunListParams{
+			WorkspaceID: b.workspace, Before: uuid.Max, WorkflowID: workflowID, MaxRows: 5, MaxBytes: 1 << 20,
+		})
+		wanted := partitionOf("workflow_runs", b.week) + " by " + partitionOf("workflow_runs", b.week) + index
+		if scans := b.explain(t, &r, false); !slices.Contains(scans, wanted) || strings.Contains(strings.Join(scans, " "), " by Seq") {
+			t.Errorf("of the workflow %v: scans %q, want %s", workflowID, scans, wanted)
 		}
 	}
 }

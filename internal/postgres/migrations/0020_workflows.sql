@@ -93,7 +93,9 @@ CREATE TABLE workflow_runs (
 -- What upkeep walks: only what is still alive.
 CREATE INDEX live_workflow_runs ON workflow_runs (workspace_id, id) WHERE finished_at IS NULL;
 CREATE INDEX waking_workflow_runs ON workflow_runs (wake_at) WHERE finished_at IS NULL AND wake_at IS NOT NULL;
-CREATE INDEX workflow_runs_of_workflow ON workflow_runs (workspace_id, workflow_id, id);
+-- For lists. Did it begin with the workspace, a young partition that is not analyzed yet
+-- would be asked for single runs by it.
+CREATE INDEX workflow_runs_of_workflow ON workflow_runs (workflow_id, id);
 
 CREATE TRIGGER workflow_runs_final BEFORE UPDATE ON workflow_runs
     FOR EACH ROW WHEN (OLD.finished_at IS NOT NULL) EXECUTE FUNCTION refuse_change();
@@ -179,6 +181,12 @@ CREATE TRIGGER run_events_kept BEFORE TRUNCATE ON run_events
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER run_signals_append_only BEFORE UPDATE ON run_signals
     FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+-- Where ids go whose week has no partitions yet.
+CREATE TABLE workflow_runs_default PARTITION OF workflow_runs DEFAULT WITH (fillfactor = 75);
+CREATE TABLE run_stages_default PARTITION OF run_stages DEFAULT WITH (fillfactor = 75);
+CREATE TABLE run_events_default PARTITION OF run_events DEFAULT;
+CREATE TABLE run_signals_default PARTITION OF run_signals DEFAULT;
 
 -- The tables of which each week has a partition, whatever is referred to before what
 -- refers to it: the column that tells the week, whose sibling it refers to, and how full
@@ -297,12 +305,8 @@ CREATE OR REPLACE FUNCTION default_partition_weeks() RETURNS timestamptz[] LANGU
 $$;
 REVOKE EXECUTE ON FUNCTION weekly_tables() FROM PUBLIC;
 
--- The defaults, and the weeks that there are.
-CREATE TABLE workflow_runs_default PARTITION OF workflow_runs DEFAULT WITH (fillfactor = 75);
-CREATE TABLE run_stages_default PARTITION OF run_stages DEFAULT WITH (fillfactor = 75);
-CREATE TABLE run_events_default PARTITION OF run_events DEFAULT;
-CREATE TABLE run_signals_default PARTITION OF run_signals DEFAULT;
 SELECT refer_partitions('_default');
+-- The weeks that there are.
 SELECT make_partitions(week) FROM partition_weeks ORDER BY week;
 
 -- The second wall (0007), and what each role may. Nobody deletes any of it.
