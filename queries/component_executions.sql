@@ -1,10 +1,11 @@
 -- name: ExecutionInsertMany :many
 -- Inserts accepted executions, one for each element of the arrays. A row whose
 -- worker_id is not 0 is inserted as started by that worker (its slot is
--- reserved before the commit, so the intent to run commits with the row).
+-- reserved before the commit, so the intent to run commits with the row). The
+-- arrays of what only stages of runs have may be empty: that is null for all.
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
-     job_id, has_callback, traceparent, reserved, parked, created_at, updated_at)
+     job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, created_at, updated_at)
 SELECT
     i.workspace_id, i.id, i.module, i.repeat_rule,
     CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
@@ -12,7 +13,8 @@ SELECT
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
     CASE WHEN i.worker_id = 0 THEN NULL ELSE now() END,
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
-    NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, i.parked, now(), now()
+    NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, i.parked,
+    i.run_id, NULLIF(i.timeout_ms, 0), now(), now()
 FROM (SELECT
     unnest(@workspace_ids::uuid[])   AS workspace_id,
     unnest(@ids::uuid[])             AS id,
@@ -25,7 +27,9 @@ FROM (SELECT
     unnest(@has_callbacks::boolean[]) AS has_callback,
     unnest(@traceparents::text[])    AS traceparent,
     unnest(@reserved::bigint[])      AS reserved,
-    unnest(@parked::boolean[])       AS parked) AS i
+    unnest(@parked::boolean[])       AS parked,
+    unnest(@run_ids::uuid[])         AS run_id,
+    unnest(@timeouts::integer[])     AS timeout_ms) AS i
 RETURNING id, created_at;
 
 -- name: ExecutionGetBare :one
@@ -48,13 +52,16 @@ WHERE e.workspace_id = @workspace_id AND e.id = @id;
 
 -- name: ExecutionList :many
 -- Newest first, after the cursor; UUIDv7 ids order by time, so the primary key
--- serves it and inserts do not disturb a page. A page ends early, but not before
+-- serves it and inserts do not disturb a page. Stages of runs are left out, and no
+-- more than max_walked rows are walked past. A page ends early, but not before
 -- its first row, when its outputs grow beyond max_bytes; found counts the rows
 -- that there were.
 WITH page AS (
     SELECT l.id, octet_length(COALESCE(l.output::text, '')) AS size
-    FROM component_executions l
-    WHERE l.workspace_id = @workspace_id AND l.id < @before
+    FROM (SELECT a.id, a.output, a.run_id FROM component_executions a
+          WHERE a.workspace_id = @workspace_id AND a.id < @before
+          ORDER BY a.id DESC LIMIT @max_walked) AS l
+    WHERE l.run_id IS NULL
     ORDER BY l.id DESC
     LIMIT @max_rows
 ), measured AS (
@@ -71,6 +78,13 @@ JOIN component_executions e ON e.workspace_id = @workspace_id AND e.id = measure
 LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND c.execution_id = e.id
 WHERE measured.place = 1 OR measured.bytes <= @max_bytes::bigint
 ORDER BY e.id DESC;
+
+-- name: ExecutionWalked :one
+-- The row that comes after so many, newest first: a list has walked that far.
+SELECT id FROM component_executions
+WHERE workspace_id = @workspace_id AND id < @before
+ORDER BY id DESC
+LIMIT 1 OFFSET @walked;
 
 -- name: ExecutionStartMany :many
 -- Starts or goes on with attempts: compare-and-set on "nobody works on it".
@@ -93,6 +107,7 @@ FROM (SELECT
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
   AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
+          e.run_id, e.timeout_ms, e.canceling,
           (now() - e.attempt_started_at)::interval AS elapsed,
           COALESCE(now() - e.unrunnable_since, interval '0')::interval AS unrunnable;
 
@@ -144,7 +159,52 @@ FROM (SELECT
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
   AND e.status = 'EXECUTING'
 RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
-          e.has_callback, e.created_at, e.updated_at;
+          e.has_callback, e.run_id, e.created_at, e.updated_at;
+
+-- name: ExecutionListOfRun :many
+-- Those of the executions of a run that are not final, with what a cancellation
+-- has to know. By the key, as the start is.
+SELECT e.id, e.epoch, e.attempt, (e.status = 'CREATED')::boolean AS created, (e.worker_id IS NOT NULL)::boolean AS held, e.canceling
+FROM component_executions e
+JOIN (SELECT unnest(@ids::uuid[]) AS id) AS i ON e.id = i.id
+WHERE e.workspace_id = @workspace_id AND e.run_id = @run_id::uuid AND e.status IN ('CREATED', 'EXECUTING');
+
+-- name: ExecutionCancelMany :many
+-- Ends executions that nobody works on. What somebody has locked, has begun or has
+-- released since it was looked at is left alone: nobody waits. The caller holds the
+-- account's lock, so what is parked stays so.
+UPDATE component_executions e SET
+    call        = '',
+    status      = 'FAILED',
+    error       = free.error::json,
+    parked      = false,
+    wait_state  = NULL,
+    not_before  = NULL,
+    updated_at  = GREATEST(e.updated_at, now()),
+    finished_at = now()
+FROM (SELECT c.workspace_id, c.id, c.parked, i.error
+      FROM component_executions c
+      JOIN (SELECT unnest(@ids::uuid[]) AS id, unnest(@epochs::integer[]) AS epoch, unnest(@errors::text[]) AS error) AS i
+        ON c.id = i.id AND c.epoch = i.epoch
+      WHERE c.workspace_id = @workspace_id AND c.worker_id IS NULL AND c.status IN ('CREATED', 'EXECUTING')
+      FOR UPDATE OF c SKIP LOCKED) AS free
+WHERE e.workspace_id = free.workspace_id AND e.id = free.id
+RETURNING e.workspace_id, e.id, e.module, e.status, e.error, e.usage, e.job_id, e.run_id, e.created_at, e.updated_at, free.parked AS was_parked;
+
+-- name: ExecutionCancelHeld :many
+-- Has attempts under way end. What somebody has locked is left alone.
+UPDATE component_executions e SET canceling = true, updated_at = GREATEST(e.updated_at, now())
+FROM (SELECT c.workspace_id, c.id
+      FROM component_executions c
+      JOIN (SELECT unnest(@ids::uuid[]) AS id, unnest(@epochs::integer[]) AS epoch) AS i ON c.id = i.id AND c.epoch = i.epoch
+      WHERE c.workspace_id = @workspace_id AND c.status = 'EXECUTING'
+      FOR UPDATE OF c SKIP LOCKED) AS free
+WHERE e.workspace_id = free.workspace_id AND e.id = free.id
+RETURNING e.id;
+
+-- name: ExecutionCanceling :one
+-- Whether the attempt under way is to end.
+SELECT canceling FROM component_executions WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: ExecutionChangedSince :many
 -- Of the watched executions those that ended or changed lately: the net under
@@ -247,12 +307,12 @@ WHERE e.workspace_id = free.workspace_id AND e.id = free.id;
 
 -- name: ExecutionAudit :many
 -- Executions whose usage is not what was posted for them: once when they are
--- final, never before. -1: nothing was.
-SELECT e.workspace_id, e.id, e.status, e.usage, COALESCE(p.usage, -1)::bigint AS posted
+-- final, never before, and never for a stage of a run. -1: nothing was.
+SELECT e.workspace_id, e.id, e.status, e.usage, (e.run_id IS NOT NULL)::boolean AS stage, COALESCE(p.usage, -1)::bigint AS posted
 FROM component_executions e
 LEFT JOIN credit_postings p ON p.workspace_id = e.workspace_id AND p.kind = 'EXECUTION' AND p.reference = e.id::text
 WHERE e.workspace_id = ANY (@workspace_ids::uuid[])
-  AND CASE WHEN e.finished_at IS NULL THEN p.usage IS NOT NULL ELSE p.usage IS DISTINCT FROM e.usage END
+  AND CASE WHEN e.finished_at IS NULL OR e.run_id IS NOT NULL THEN p.usage IS NOT NULL ELSE p.usage IS DISTINCT FROM e.usage END
 ORDER BY e.workspace_id, e.id
 LIMIT @max_rows;
 
@@ -277,7 +337,8 @@ WITH oldest AS (
         updated_at         = GREATEST(e.updated_at, now())
     FROM oldest o
     WHERE e.workspace_id = o.workspace_id AND e.id = o.id AND e.status = 'CREATED'
-    RETURNING e.id, e.module, CASE WHEN o.here THEN e.call END::bytea AS call, e.attempts, e.epoch, e.job_id, e.traceparent, e.created_at, o.here
+    RETURNING e.id, e.module, CASE WHEN o.here THEN e.call END::bytea AS call, e.attempts, e.epoch, e.job_id, e.traceparent,
+              e.run_id, e.timeout_ms, e.created_at, o.here
 ), due AS (
     UPDATE river.river_job j SET
         state        = CASE WHEN r.here THEN 'scheduled' ELSE 'available' END::river.river_job_state,
@@ -287,6 +348,6 @@ WITH oldest AS (
     UPDATE credit_accounts a SET parked = GREATEST(a.parked - (SELECT count(*) FROM released), 0)
     WHERE a.workspace_id = @workspace_id
 )
-SELECT r.id, r.module, r.call, r.attempts, r.epoch, r.job_id, r.traceparent, r.created_at, r.here::boolean AS here,
+SELECT r.id, r.module, r.call, r.attempts, r.epoch, r.job_id, r.traceparent, r.run_id, r.timeout_ms, r.created_at, r.here::boolean AS here,
        (now() - r.created_at)::interval AS waited
 FROM released r;

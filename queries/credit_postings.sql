@@ -26,8 +26,8 @@ ORDER BY id DESC
 LIMIT @max_rows;
 
 -- name: PostingAudit :many
--- Postings whose entries do not sum to zero, and charges of executions that are
--- not there although others of their week are.
+-- Postings whose entries do not sum to zero, and charges of executions and runs that
+-- are not there although others of their week are.
 SELECT p.workspace_id, p.id, p.kind, p.reference,
        (p.plan + p.paid + p.allowance + p.usage + p.granted + p.released + p.expired)::bigint AS rest
 FROM credit_postings p
@@ -36,6 +36,10 @@ WHERE p.workspace_id = ANY (@workspace_ids::uuid[])
        OR (p.kind = 'EXECUTION' AND CASE WHEN p.reference ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
             THEN to_regclass('component_executions' || to_char(time_of(p.reference::uuid) AT TIME ZONE 'UTC', '"_"IYYY"w"IW')) IS NOT NULL
                  AND NOT EXISTS (SELECT FROM component_executions e WHERE e.workspace_id = p.workspace_id AND e.id = p.reference::uuid)
+            ELSE true END)
+       OR (p.kind = 'RUN' AND CASE WHEN p.reference ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+            THEN to_regclass('workflow_runs' || to_char(time_of(p.reference::uuid) AT TIME ZONE 'UTC', '"_"IYYY"w"IW')) IS NOT NULL
+                 AND NOT EXISTS (SELECT FROM workflow_runs r WHERE r.workspace_id = p.workspace_id AND r.id = p.reference::uuid)
             ELSE true END))
 ORDER BY p.workspace_id, p.id
 LIMIT @max_rows;

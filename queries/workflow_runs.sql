@@ -119,3 +119,26 @@ WITH woken AS (
     RETURNING run_id
 )
 SELECT (SELECT count(*) > 0 FROM woken)::boolean AS live, (SELECT count(*) > 0 FROM kept)::boolean AS first;
+
+-- name: RunListExecutions :many
+-- The executions of the stages of a run that are not final, in the order of their ids.
+SELECT s.execution_id::uuid AS execution_id FROM run_stages s
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.execution_id > @after::uuid
+ORDER BY s.execution_id
+LIMIT @max_rows;
+
+-- name: RunAudit :many
+-- Runs whose usage is not what was posted for them, once when they are final and never
+-- before, or is not the sum of their stages'. -1: nothing was posted.
+SELECT r.workspace_id, r.id, r.status, r.usage, COALESCE(p.usage, -1)::bigint AS posted, COALESCE(s.usage, 0)::bigint AS staged
+FROM workflow_runs r
+LEFT JOIN credit_postings p ON p.workspace_id = r.workspace_id AND p.kind = 'RUN' AND p.reference = r.id::text
+LEFT JOIN (
+    SELECT t.workspace_id, t.run_id, sum(t.usage) AS usage
+    FROM run_stages t WHERE t.workspace_id = ANY (@workspace_ids::uuid[]) GROUP BY t.workspace_id, t.run_id
+) AS s ON s.workspace_id = r.workspace_id AND s.run_id = r.id
+WHERE r.workspace_id = ANY (@workspace_ids::uuid[])
+  AND CASE WHEN r.finished_at IS NULL THEN p.usage IS NOT NULL
+           ELSE p.usage IS DISTINCT FROM r.usage OR r.usage <> COALESCE(s.usage, 0) END
+ORDER BY r.workspace_id, r.id
+LIMIT @max_rows;

@@ -15,11 +15,11 @@ import (
 )
 
 const executionAudit = `-- name: ExecutionAudit :many
-SELECT e.workspace_id, e.id, e.status, e.usage, COALESCE(p.usage, -1)::bigint AS posted
+SELECT e.workspace_id, e.id, e.status, e.usage, (e.run_id IS NOT NULL)::boolean AS stage, COALESCE(p.usage, -1)::bigint AS posted
 FROM component_executions e
 LEFT JOIN credit_postings p ON p.workspace_id = e.workspace_id AND p.kind = 'EXECUTION' AND p.reference = e.id::text
 WHERE e.workspace_id = ANY ($1::uuid[])
-  AND CASE WHEN e.finished_at IS NULL THEN p.usage IS NOT NULL ELSE p.usage IS DISTINCT FROM e.usage END
+  AND CASE WHEN e.finished_at IS NULL OR e.run_id IS NOT NULL THEN p.usage IS NOT NULL ELSE p.usage IS DISTINCT FROM e.usage END
 ORDER BY e.workspace_id, e.id
 LIMIT $2
 `
@@ -34,11 +34,12 @@ type ExecutionAuditRow struct {
 	ID          uuid.UUID
 	Status      status.Execution
 	Usage       credit.Amount
+	Stage       bool
 	Posted      int64
 }
 
 // Executions whose usage is not what was posted for them: once when they are
-// final, never before. -1: nothing was.
+// final, never before, and never for a stage of a run. -1: nothing was.
 func (q *Queries) ExecutionAudit(ctx context.Context, db DBTX, arg ExecutionAuditParams) ([]ExecutionAuditRow, error) {
 	rows, err := db.Query(ctx, executionAudit, arg.WorkspaceIds, arg.MaxRows)
 	if err != nil {
@@ -53,6 +54,7 @@ func (q *Queries) ExecutionAudit(ctx context.Context, db DBTX, arg ExecutionAudi
 			&i.ID,
 			&i.Status,
 			&i.Usage,
+			&i.Stage,
 			&i.Posted,
 		); err != nil {
 			return nil, err
@@ -63,6 +65,142 @@ func (q *Queries) ExecutionAudit(ctx context.Context, db DBTX, arg ExecutionAudi
 		return nil, err
 	}
 	return items, nil
+}
+
+const executionCancelHeld = `-- name: ExecutionCancelHeld :many
+UPDATE component_executions e SET canceling = true, updated_at = GREATEST(e.updated_at, now())
+FROM (SELECT c.workspace_id, c.id
+      FROM component_executions c
+      JOIN (SELECT unnest($1::uuid[]) AS id, unnest($2::integer[]) AS epoch) AS i ON c.id = i.id AND c.epoch = i.epoch
+      WHERE c.workspace_id = $3 AND c.status = 'EXECUTING'
+      FOR UPDATE OF c SKIP LOCKED) AS free
+WHERE e.workspace_id = free.workspace_id AND e.id = free.id
+RETURNING e.id
+`
+
+type ExecutionCancelHeldParams struct {
+	Ids         []uuid.UUID
+	Epochs      []int32
+	WorkspaceID uuid.UUID
+}
+
+// Has attempts under way end. What somebody has locked is left alone.
+func (q *Queries) ExecutionCancelHeld(ctx context.Context, db DBTX, arg ExecutionCancelHeldParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, executionCancelHeld, arg.Ids, arg.Epochs, arg.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const executionCancelMany = `-- name: ExecutionCancelMany :many
+UPDATE component_executions e SET
+    call        = '',
+    status      = 'FAILED',
+    error       = free.error::json,
+    parked      = false,
+    wait_state  = NULL,
+    not_before  = NULL,
+    updated_at  = GREATEST(e.updated_at, now()),
+    finished_at = now()
+FROM (SELECT c.workspace_id, c.id, c.parked, i.error
+      FROM component_executions c
+      JOIN (SELECT unnest($1::uuid[]) AS id, unnest($2::integer[]) AS epoch, unnest($3::text[]) AS error) AS i
+        ON c.id = i.id AND c.epoch = i.epoch
+      WHERE c.workspace_id = $4 AND c.worker_id IS NULL AND c.status IN ('CREATED', 'EXECUTING')
+      FOR UPDATE OF c SKIP LOCKED) AS free
+WHERE e.workspace_id = free.workspace_id AND e.id = free.id
+RETURNING e.workspace_id, e.id, e.module, e.status, e.error, e.usage, e.job_id, e.run_id, e.created_at, e.updated_at, free.parked AS was_parked
+`
+
+type ExecutionCancelManyParams struct {
+	Ids         []uuid.UUID
+	Epochs      []int32
+	Errors      []string
+	WorkspaceID uuid.UUID
+}
+
+type ExecutionCancelManyRow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Module      string
+	Status      status.Execution
+	Error       []byte
+	Usage       credit.Amount
+	JobID       int64
+	RunID       *uuid.UUID
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	WasParked   bool
+}
+
+// Ends executions that nobody works on. What somebody has locked, has begun or has
+// released since it was looked at is left alone: nobody waits. The caller holds the
+// account's lock, so what is parked stays so.
+func (q *Queries) ExecutionCancelMany(ctx context.Context, db DBTX, arg ExecutionCancelManyParams) ([]ExecutionCancelManyRow, error) {
+	rows, err := db.Query(ctx, executionCancelMany,
+		arg.Ids,
+		arg.Epochs,
+		arg.Errors,
+		arg.WorkspaceID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExecutionCancelManyRow{}
+	for rows.Next() {
+		var i ExecutionCancelManyRow
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ID,
+			&i.Module,
+			&i.Status,
+			&i.Error,
+			&i.Usage,
+			&i.JobID,
+			&i.RunID,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.WasParked,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const executionCanceling = `-- name: ExecutionCanceling :one
+SELECT canceling FROM component_executions WHERE workspace_id = $1 AND id = $2
+`
+
+type ExecutionCancelingParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+// Whether the attempt under way is to end.
+func (q *Queries) ExecutionCanceling(ctx context.Context, db DBTX, arg ExecutionCancelingParams) (bool, error) {
+	row := db.QueryRow(ctx, executionCanceling, arg.WorkspaceID, arg.ID)
+	var canceling bool
+	err := row.Scan(&canceling)
+	return canceling, err
 }
 
 const executionChangedSince = `-- name: ExecutionChangedSince :many
@@ -148,7 +286,7 @@ FROM (SELECT
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
   AND e.status = 'EXECUTING'
 RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
-          e.has_callback, e.created_at, e.updated_at
+          e.has_callback, e.run_id, e.created_at, e.updated_at
 `
 
 type ExecutionFinishManyParams struct {
@@ -170,6 +308,7 @@ type ExecutionFinishManyRow struct {
 	Reserved    credit.Amount
 	JobID       int64
 	HasCallback bool
+	RunID       *uuid.UUID
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 }
@@ -205,6 +344,7 @@ func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg Executio
 			&i.Reserved,
 			&i.JobID,
 			&i.HasCallback,
+			&i.RunID,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 		); err != nil {
@@ -325,7 +465,7 @@ func (q *Queries) ExecutionGetBare(ctx context.Context, db DBTX, arg ExecutionGe
 const executionInsertMany = `-- name: ExecutionInsertMany :many
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
-     job_id, has_callback, traceparent, reserved, parked, created_at, updated_at)
+     job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, created_at, updated_at)
 SELECT
     i.workspace_id, i.id, i.module, i.repeat_rule,
     CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
@@ -333,7 +473,8 @@ SELECT
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
     CASE WHEN i.worker_id = 0 THEN NULL ELSE now() END,
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
-    NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, i.parked, now(), now()
+    NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, i.parked,
+    i.run_id, NULLIF(i.timeout_ms, 0), now(), now()
 FROM (SELECT
     unnest($1::uuid[])   AS workspace_id,
     unnest($2::uuid[])             AS id,
@@ -346,7 +487,9 @@ FROM (SELECT
     unnest($9::boolean[]) AS has_callback,
     unnest($10::text[])    AS traceparent,
     unnest($11::bigint[])      AS reserved,
-    unnest($12::boolean[])       AS parked) AS i
+    unnest($12::boolean[])       AS parked,
+    unnest($13::uuid[])         AS run_id,
+    unnest($14::integer[])     AS timeout_ms) AS i
 RETURNING id, created_at
 `
 
@@ -363,6 +506,8 @@ type ExecutionInsertManyParams struct {
 	Traceparents []string
 	Reserved     []int64
 	Parked       []bool
+	RunIds       []uuid.UUID
+	Timeouts     []int32
 }
 
 type ExecutionInsertManyRow struct {
@@ -372,7 +517,8 @@ type ExecutionInsertManyRow struct {
 
 // Inserts accepted executions, one for each element of the arrays. A row whose
 // worker_id is not 0 is inserted as started by that worker (its slot is
-// reserved before the commit, so the intent to run commits with the row).
+// reserved before the commit, so the intent to run commits with the row). The
+// arrays of what only stages of runs have may be empty: that is null for all.
 func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg ExecutionInsertManyParams) ([]ExecutionInsertManyRow, error) {
 	rows, err := db.Query(ctx, executionInsertMany,
 		arg.WorkspaceIds,
@@ -387,6 +533,8 @@ func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg Executio
 		arg.Traceparents,
 		arg.Reserved,
 		arg.Parked,
+		arg.RunIds,
+		arg.Timeouts,
 	)
 	if err != nil {
 		return nil, err
@@ -409,10 +557,12 @@ func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg Executio
 const executionList = `-- name: ExecutionList :many
 WITH page AS (
     SELECT l.id, octet_length(COALESCE(l.output::text, '')) AS size
-    FROM component_executions l
-    WHERE l.workspace_id = $1 AND l.id < $3
+    FROM (SELECT a.id, a.output, a.run_id FROM component_executions a
+          WHERE a.workspace_id = $1 AND a.id < $3
+          ORDER BY a.id DESC LIMIT $4) AS l
+    WHERE l.run_id IS NULL
     ORDER BY l.id DESC
-    LIMIT $4
+    LIMIT $5
 ), measured AS (
     SELECT page.id, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
     FROM page WINDOW newest AS (ORDER BY page.id DESC)
@@ -433,6 +583,7 @@ type ExecutionListParams struct {
 	WorkspaceID uuid.UUID
 	MaxBytes    int64
 	Before      uuid.UUID
+	MaxWalked   int32
 	MaxRows     int32
 }
 
@@ -457,7 +608,8 @@ type ExecutionListRow struct {
 }
 
 // Newest first, after the cursor; UUIDv7 ids order by time, so the primary key
-// serves it and inserts do not disturb a page. A page ends early, but not before
+// serves it and inserts do not disturb a page. Stages of runs are left out, and no
+// more than max_walked rows are walked past. A page ends early, but not before
 // its first row, when its outputs grow beyond max_bytes; found counts the rows
 // that there were.
 func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListParams) ([]ExecutionListRow, error) {
@@ -465,6 +617,7 @@ func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListP
 		arg.WorkspaceID,
 		arg.MaxBytes,
 		arg.Before,
+		arg.MaxWalked,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -525,6 +678,57 @@ func (q *Queries) ExecutionListHeaders(ctx context.Context, db DBTX, each int32)
 			return nil, err
 		}
 		items = append(items, header)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const executionListOfRun = `-- name: ExecutionListOfRun :many
+SELECT e.id, e.epoch, e.attempt, (e.status = 'CREATED')::boolean AS created, (e.worker_id IS NOT NULL)::boolean AS held, e.canceling
+FROM component_executions e
+JOIN (SELECT unnest($1::uuid[]) AS id) AS i ON e.id = i.id
+WHERE e.workspace_id = $2 AND e.run_id = $3::uuid AND e.status IN ('CREATED', 'EXECUTING')
+`
+
+type ExecutionListOfRunParams struct {
+	Ids         []uuid.UUID
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+}
+
+type ExecutionListOfRunRow struct {
+	ID        uuid.UUID
+	Epoch     int32
+	Attempt   int16
+	Created   bool
+	Held      bool
+	Canceling bool
+}
+
+// Those of the executions of a run that are not final, with what a cancellation
+// has to know. By the key, as the start is.
+func (q *Queries) ExecutionListOfRun(ctx context.Context, db DBTX, arg ExecutionListOfRunParams) ([]ExecutionListOfRunRow, error) {
+	rows, err := db.Query(ctx, executionListOfRun, arg.Ids, arg.WorkspaceID, arg.RunID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExecutionListOfRunRow{}
+	for rows.Next() {
+		var i ExecutionListOfRunRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Epoch,
+			&i.Attempt,
+			&i.Created,
+			&i.Held,
+			&i.Canceling,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -814,7 +1018,8 @@ WITH oldest AS (
         updated_at         = GREATEST(e.updated_at, now())
     FROM oldest o
     WHERE e.workspace_id = o.workspace_id AND e.id = o.id AND e.status = 'CREATED'
-    RETURNING e.id, e.module, CASE WHEN o.here THEN e.call END::bytea AS call, e.attempts, e.epoch, e.job_id, e.traceparent, e.created_at, o.here
+    RETURNING e.id, e.module, CASE WHEN o.here THEN e.call END::bytea AS call, e.attempts, e.epoch, e.job_id, e.traceparent,
+              e.run_id, e.timeout_ms, e.created_at, o.here
 ), due AS (
     UPDATE river.river_job j SET
         state        = CASE WHEN r.here THEN 'scheduled' ELSE 'available' END::river.river_job_state,
@@ -824,7 +1029,7 @@ WITH oldest AS (
     UPDATE credit_accounts a SET parked = GREATEST(a.parked - (SELECT count(*) FROM released), 0)
     WHERE a.workspace_id = $2
 )
-SELECT r.id, r.module, r.call, r.attempts, r.epoch, r.job_id, r.traceparent, r.created_at, r.here::boolean AS here,
+SELECT r.id, r.module, r.call, r.attempts, r.epoch, r.job_id, r.traceparent, r.run_id, r.timeout_ms, r.created_at, r.here::boolean AS here,
        (now() - r.created_at)::interval AS waited
 FROM released r
 `
@@ -845,6 +1050,8 @@ type ExecutionReleaseRow struct {
 	Epoch       int32
 	JobID       int64
 	Traceparent *string
+	RunID       *uuid.UUID
+	TimeoutMs   *int32
 	CreatedAt   time.Time
 	Here        bool
 	Waited      time.Duration
@@ -878,6 +1085,8 @@ func (q *Queries) ExecutionRelease(ctx context.Context, db DBTX, arg ExecutionRe
 			&i.Epoch,
 			&i.JobID,
 			&i.Traceparent,
+			&i.RunID,
+			&i.TimeoutMs,
 			&i.CreatedAt,
 			&i.Here,
 			&i.Waited,
@@ -986,6 +1195,7 @@ FROM (SELECT
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
   AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
+          e.run_id, e.timeout_ms, e.canceling,
           (now() - e.attempt_started_at)::interval AS elapsed,
           COALESCE(now() - e.unrunnable_since, interval '0')::interval AS unrunnable
 `
@@ -1008,6 +1218,9 @@ type ExecutionStartManyRow struct {
 	Epoch       int32
 	JobID       int64
 	Traceparent *string
+	RunID       *uuid.UUID
+	TimeoutMs   *int32
+	Canceling   bool
 	Elapsed     time.Duration
 	Unrunnable  time.Duration
 }
@@ -1041,6 +1254,9 @@ func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg Execution
 			&i.Epoch,
 			&i.JobID,
 			&i.Traceparent,
+			&i.RunID,
+			&i.TimeoutMs,
+			&i.Canceling,
 			&i.Elapsed,
 			&i.Unrunnable,
 		); err != nil {
@@ -1075,4 +1291,25 @@ func (q *Queries) ExecutionState(ctx context.Context, db DBTX, arg ExecutionStat
 	var i ExecutionStateRow
 	err := row.Scan(&i.JobID, &i.FinishedAt)
 	return i, err
+}
+
+const executionWalked = `-- name: ExecutionWalked :one
+SELECT id FROM component_executions
+WHERE workspace_id = $1 AND id < $2
+ORDER BY id DESC
+LIMIT 1 OFFSET $3
+`
+
+type ExecutionWalkedParams struct {
+	WorkspaceID uuid.UUID
+	Before      uuid.UUID
+	Walked      int32
+}
+
+// The row that comes after so many, newest first: a list has walked that far.
+func (q *Queries) ExecutionWalked(ctx context.Context, db DBTX, arg ExecutionWalkedParams) (uuid.UUID, error) {
+	row := db.QueryRow(ctx, executionWalked, arg.WorkspaceID, arg.Before, arg.Walked)
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
 }

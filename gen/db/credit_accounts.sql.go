@@ -17,7 +17,7 @@ const accountAudit = `-- name: AccountAudit :many
 SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period,
        COALESCE(p.plan, 0)::bigint AS posted_plan, COALESCE(p.paid, 0)::bigint AS posted_paid,
        COALESCE(p.plan_used, 0)::bigint AS posted_plan_used, COALESCE(p.allowance_used, 0)::bigint AS posted_allowance_used,
-       COALESCE(e.reserved, 0)::bigint AS live_reserved, COALESCE(e.live, 0)::bigint AS live_count, COALESCE(e.parked, 0)::bigint AS live_parked
+       (COALESCE(e.reserved, 0) + COALESCE(r.reserved, 0))::bigint AS live_reserved, COALESCE(e.live, 0)::bigint AS live_count, COALESCE(e.parked, 0)::bigint AS live_parked
 FROM credit_accounts a
 LEFT JOIN (
     SELECT s.workspace_id, sum(s.plan) AS plan, sum(s.paid) AS paid,
@@ -27,13 +27,17 @@ LEFT JOIN (
     WHERE s.workspace_id = ANY ($1::uuid[]) GROUP BY s.workspace_id
 ) AS p ON p.workspace_id = a.workspace_id
 LEFT JOIN (
-    SELECT l.workspace_id, sum(l.reserved) AS reserved, count(l.id) AS live, count(l.id) FILTER (WHERE l.parked) AS parked
+    SELECT l.workspace_id, sum(l.reserved) FILTER (WHERE l.run_id IS NULL) AS reserved, count(l.id) AS live, count(l.id) FILTER (WHERE l.parked) AS parked
     FROM component_executions l WHERE l.finished_at IS NULL AND l.workspace_id = ANY ($1::uuid[]) GROUP BY l.workspace_id
 ) AS e ON e.workspace_id = a.workspace_id
+LEFT JOIN (
+    SELECT k.workspace_id, sum(k.reserved) AS reserved
+    FROM workflow_runs k WHERE k.finished_at IS NULL AND k.workspace_id = ANY ($1::uuid[]) GROUP BY k.workspace_id
+) AS r ON r.workspace_id = a.workspace_id
 WHERE a.workspace_id = ANY ($1::uuid[])
   AND (a.plan <> COALESCE(p.plan, 0) OR a.paid <> COALESCE(p.paid, 0)
        OR a.plan_used <> COALESCE(p.plan_used, 0) OR a.allowance_used <> COALESCE(p.allowance_used, 0)
-       OR a.reserved <> COALESCE(e.reserved, 0) OR a.live <> COALESCE(e.live, 0) OR a.parked <> COALESCE(e.parked, 0))
+       OR a.reserved <> COALESCE(e.reserved, 0) + COALESCE(r.reserved, 0) OR a.live <> COALESCE(e.live, 0) OR a.parked <> COALESCE(e.parked, 0))
 ORDER BY a.workspace_id
 `
 
@@ -48,8 +52,8 @@ type AccountAuditRow struct {
 	LiveParked          int64
 }
 
-// Accounts that are not what their postings and live executions sum up to, with
-// what these do.
+// Accounts that are not what their postings, live executions and live runs sum up
+// to, with what these do. For a stage its run keeps back.
 func (q *Queries) AccountAudit(ctx context.Context, db DBTX, workspaceIds []uuid.UUID) ([]AccountAuditRow, error) {
 	rows, err := db.Query(ctx, accountAudit, workspaceIds)
 	if err != nil {
@@ -244,6 +248,17 @@ func (q *Queries) AccountListDue(ctx context.Context, db DBTX, arg AccountListDu
 		return nil, err
 	}
 	return items, nil
+}
+
+const accountLock = `-- name: AccountLock :one
+SELECT workspace_id FROM credit_accounts WHERE workspace_id = $1 FOR NO KEY UPDATE
+`
+
+func (q *Queries) AccountLock(ctx context.Context, db DBTX, workspaceID uuid.UUID) (uuid.UUID, error) {
+	row := db.QueryRow(ctx, accountLock, workspaceID)
+	var workspace_id uuid.UUID
+	err := row.Scan(&workspace_id)
+	return workspace_id, err
 }
 
 const accountLockMany = `-- name: AccountLockMany :many
@@ -463,31 +478,31 @@ func (q *Queries) AccountResume(ctx context.Context, db DBTX, workspaceID uuid.U
 
 const accountSettleMany = `-- name: AccountSettleMany :many
 WITH item AS (
-    SELECT u.workspace_id, u.id, u.execution_id, u.amount, u.reserved, u.place
-    FROM ROWS FROM (unnest($2::uuid[]), unnest($3::uuid[]), unnest($4::uuid[]),
-                    unnest($5::bigint[]), unnest($6::bigint[]))
-         WITH ORDINALITY AS u (workspace_id, id, execution_id, amount, reserved, place)
+    SELECT u.workspace_id, u.id, u.kind, u.about, u.amount, u.reserved, u.place
+    FROM ROWS FROM (unnest($2::uuid[]), unnest($3::uuid[]), unnest($4::text[]), unnest($5::uuid[]),
+                    unnest($6::bigint[]), unnest($7::bigint[]))
+         WITH ORDINALITY AS u (workspace_id, id, kind, about, amount, reserved, place)
 ), held AS (
     SELECT h.workspace_id, h.plan, h.paid, h.month FROM credit_accounts h
-    WHERE h.workspace_id = ANY ($2::uuid[]) AND h.valid_until > COALESCE($7::timestamptz, now())
+    WHERE h.workspace_id = ANY ($2::uuid[]) AND h.valid_until > COALESCE($8::timestamptz, now())
     ORDER BY h.workspace_id FOR NO KEY UPDATE
 ), running AS (
-    SELECT item.workspace_id, item.id, item.execution_id, item.amount, item.reserved, held.plan, held.plan + held.paid AS pots, held.month,
+    SELECT item.workspace_id, item.id, item.kind, item.about, item.amount, item.reserved, held.plan, held.plan + held.paid AS pots, held.month,
            (sum(item.amount) OVER (PARTITION BY item.workspace_id ORDER BY item.place))::bigint AS upto
     FROM item JOIN held ON held.workspace_id = item.workspace_id
 ), split AS (
-    SELECT r.workspace_id, r.id, r.execution_id, r.amount, r.reserved, r.month,
+    SELECT r.workspace_id, r.id, r.kind, r.about, r.amount, r.reserved, r.month,
            LEAST(r.upto, r.plan) - LEAST(r.upto - r.amount, r.plan) AS of_plan,
            LEAST(r.upto, r.pots) - LEAST(r.upto - r.amount, r.pots) AS of_pots
     FROM running r
 ), posted AS (
     INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, paid, allowance, usage, created_at)
-    SELECT s.workspace_id, s.id, 'EXECUTION', s.execution_id::text, -s.of_plan, s.of_plan - s.of_pots, s.of_pots - s.amount, s.amount,
+    SELECT s.workspace_id, s.id, s.kind, s.about::text, -s.of_plan, s.of_plan - s.of_pots, s.of_pots - s.amount, s.amount,
            -- in the account's month, whenever this transaction began
-           GREATEST(COALESCE($7::timestamptz, now()), s.month::timestamp AT TIME ZONE 'UTC')
-    FROM split s
+           GREATEST(COALESCE($8::timestamptz, now()), s.month::timestamp AT TIME ZONE 'UTC')
+    FROM split s WHERE s.kind <> 'STAGE'
 ), total AS (
-    SELECT s.workspace_id, count(s.id) AS ends, sum(s.of_plan)::bigint AS of_plan, sum(s.of_pots - s.of_plan)::bigint AS of_paid,
+    SELECT s.workspace_id, count(s.id) FILTER (WHERE s.kind <> 'RUN') AS ends, sum(s.of_plan)::bigint AS of_plan, sum(s.of_pots - s.of_plan)::bigint AS of_paid,
            sum(s.amount - s.of_pots)::bigint AS of_allowance, sum(s.reserved)::bigint AS reserved
     FROM split s GROUP BY s.workspace_id
 ), settled AS (
@@ -513,7 +528,8 @@ type AccountSettleManyParams struct {
 	Workspaces   int64
 	WorkspaceIds []uuid.UUID
 	Ids          []uuid.UUID
-	ExecutionIds []uuid.UUID
+	Kinds        []string
+	Abouts       []uuid.UUID
 	Amounts      []int64
 	Reserved     []int64
 	At           *time.Time
@@ -529,13 +545,15 @@ type AccountSettleManyRow struct {
 // Charges what became final, in the order given: plan credits pay first, then paid
 // ones, and what no pot pays is the month's allowance. Posts it, and gives back
 // what was reserved. Raises WF002 when the period of one of the accounts is over. A
-// second posting for an execution violates its key.
+// second posting for an execution or a run violates its key. A STAGE, which its run
+// pays for, is counted out and not posted; a RUN was never counted.
 func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSettleManyParams) ([]AccountSettleManyRow, error) {
 	rows, err := db.Query(ctx, accountSettleMany,
 		arg.Workspaces,
 		arg.WorkspaceIds,
 		arg.Ids,
-		arg.ExecutionIds,
+		arg.Kinds,
+		arg.Abouts,
 		arg.Amounts,
 		arg.Reserved,
 		arg.At,

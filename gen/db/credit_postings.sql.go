@@ -22,6 +22,10 @@ WHERE p.workspace_id = ANY ($1::uuid[])
        OR (p.kind = 'EXECUTION' AND CASE WHEN p.reference ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
             THEN to_regclass('component_executions' || to_char(time_of(p.reference::uuid) AT TIME ZONE 'UTC', '"_"IYYY"w"IW')) IS NOT NULL
                  AND NOT EXISTS (SELECT FROM component_executions e WHERE e.workspace_id = p.workspace_id AND e.id = p.reference::uuid)
+            ELSE true END)
+       OR (p.kind = 'RUN' AND CASE WHEN p.reference ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+            THEN to_regclass('workflow_runs' || to_char(time_of(p.reference::uuid) AT TIME ZONE 'UTC', '"_"IYYY"w"IW')) IS NOT NULL
+                 AND NOT EXISTS (SELECT FROM workflow_runs r WHERE r.workspace_id = p.workspace_id AND r.id = p.reference::uuid)
             ELSE true END))
 ORDER BY p.workspace_id, p.id
 LIMIT $2
@@ -40,8 +44,8 @@ type PostingAuditRow struct {
 	Rest        int64
 }
 
-// Postings whose entries do not sum to zero, and charges of executions that are
-// not there although others of their week are.
+// Postings whose entries do not sum to zero, and charges of executions and runs that
+// are not there although others of their week are.
 func (q *Queries) PostingAudit(ctx context.Context, db DBTX, arg PostingAuditParams) ([]PostingAuditRow, error) {
 	rows, err := db.Query(ctx, postingAudit, arg.WorkspaceIds, arg.MaxRows)
 	if err != nil {

@@ -133,6 +133,8 @@ type ComponentExecution struct {
 	FinishedAt       *time.Time
 	UnrunnableSince  *time.Time
 	RunID            *uuid.UUID
+	TimeoutMs        *int32
+	Canceling        bool
 }
 
 type ComponentExecutionsDefault struct {

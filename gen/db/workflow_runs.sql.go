@@ -14,6 +14,64 @@ import (
 	"github.com/weft-automation/weft/internal/status"
 )
 
+const runAudit = `-- name: RunAudit :many
+SELECT r.workspace_id, r.id, r.status, r.usage, COALESCE(p.usage, -1)::bigint AS posted, COALESCE(s.usage, 0)::bigint AS staged
+FROM workflow_runs r
+LEFT JOIN credit_postings p ON p.workspace_id = r.workspace_id AND p.kind = 'RUN' AND p.reference = r.id::text
+LEFT JOIN (
+    SELECT t.workspace_id, t.run_id, sum(t.usage) AS usage
+    FROM run_stages t WHERE t.workspace_id = ANY ($1::uuid[]) GROUP BY t.workspace_id, t.run_id
+) AS s ON s.workspace_id = r.workspace_id AND s.run_id = r.id
+WHERE r.workspace_id = ANY ($1::uuid[])
+  AND CASE WHEN r.finished_at IS NULL THEN p.usage IS NOT NULL
+           ELSE p.usage IS DISTINCT FROM r.usage OR r.usage <> COALESCE(s.usage, 0) END
+ORDER BY r.workspace_id, r.id
+LIMIT $2
+`
+
+type RunAuditParams struct {
+	WorkspaceIds []uuid.UUID
+	MaxRows      int32
+}
+
+type RunAuditRow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Status      status.Run
+	Usage       credit.Amount
+	Posted      int64
+	Staged      int64
+}
+
+// Runs whose usage is not what was posted for them, once when they are final and never
+// before, or is not the sum of their stages'. -1: nothing was posted.
+func (q *Queries) RunAudit(ctx context.Context, db DBTX, arg RunAuditParams) ([]RunAuditRow, error) {
+	rows, err := db.Query(ctx, runAudit, arg.WorkspaceIds, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunAuditRow{}
+	for rows.Next() {
+		var i RunAuditRow
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ID,
+			&i.Status,
+			&i.Usage,
+			&i.Posted,
+			&i.Staged,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const runEventList = `-- name: RunEventList :many
 SELECT seq, status, output, error, created_at FROM run_events
 WHERE workspace_id = $1 AND run_id = $2 AND seq > $3
@@ -314,6 +372,46 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]Ru
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const runListExecutions = `-- name: RunListExecutions :many
+SELECT s.execution_id::uuid AS execution_id FROM run_stages s
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND s.execution_id > $3::uuid
+ORDER BY s.execution_id
+LIMIT $4
+`
+
+type RunListExecutionsParams struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	After       uuid.UUID
+	MaxRows     int32
+}
+
+// The executions of the stages of a run that are not final, in the order of their ids.
+func (q *Queries) RunListExecutions(ctx context.Context, db DBTX, arg RunListExecutionsParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, runListExecutions,
+		arg.WorkspaceID,
+		arg.RunID,
+		arg.After,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var execution_id uuid.UUID
+		if err := rows.Scan(&execution_id); err != nil {
+			return nil, err
+		}
+		items = append(items, execution_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -53,7 +53,8 @@ type App struct {
 	people    *person.Service
 	limiter   *ratelimit.Limiter // nil in a process that serves nothing
 	metrics   *telemetry.Metrics
-	half      *workingHalf // nil in a process that only serves
+	half      *workingHalf      // nil in a process that only serves
+	runner    *execution.Runner // the half's, or one that only ends what is canceled
 	untrace   func(context.Context) error
 
 	api, ops   door
@@ -121,14 +122,17 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.cfg.Instead != nil {
 		deps.Ledger = a.cfg.Instead.Ledger
 	}
-	var local *execution.Runner
 	if a.cfg.Work {
 		if a.half, err = newWorkingHalf(a, deps); err != nil {
 			return err
 		}
-		local = a.half.runner
+		a.runner = a.half.runner
+	} else {
+		ends := deps
+		ends.DB = a.pools.system
+		a.runner = execution.NewRunner(ends, &execution.Identity{}, 0, a.log)
 	}
-	a.service = execution.NewService(deps, local)
+	a.service = execution.NewService(deps, a.runner)
 	a.callbacks = callback.NewService(a.pools.api, inserter)
 	a.book = audit.NewBook(a.pools.system, a.pools.api, a.metrics.AuditLost, a.log)
 	a.people = person.NewService(a.pools.system, a.pools.api, a.book, person.Options{})
@@ -217,6 +221,9 @@ func (a *App) stop(ctx context.Context) {
 	}
 	if a.half != nil {
 		a.half.stop(ctx)
+	} else if a.runner != nil {
+		a.runner.Drain(ctx)
+		a.runner.Close()
 	}
 	if a.background != nil {
 		a.background()

@@ -16,7 +16,7 @@ import (
 // Drift is a row of the books that is wrong.
 type Drift struct {
 	WorkspaceID uuid.UUID
-	Row         string // "account <workspace>", "execution <id>", "posting <id>"
+	Row         string // "account <workspace>", "execution <id>", "run <id>", "posting <id>"
 	Problem     string
 
 	counts bool // it is a count that is wrong, which moves no credits
@@ -39,8 +39,9 @@ const (
 
 // Audit proves the books of one workspace, or of all for the zero id: an account
 // is the sum of its postings, what it keeps back and counts is that of its live
-// executions, each final execution that is still stored was charged what it used,
-// and the entries of a posting sum to zero. It returns the rows that break this and
+// executions and runs, each final execution and run that is still stored was charged
+// what it used, a run what its stages used and a stage by itself nothing, and the
+// entries of a posting sum to zero. It returns the rows that break this and
 // how many workspaces it looked at. It disturbs nobody. With the error that some
 // workspaces could not be looked at comes what was found in the others.
 func Audit(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) (broken []Drift, workspaces int, err error) {
@@ -89,38 +90,14 @@ func auditOne(ctx context.Context, conn postgres.DB, id uuid.UUID, within time.D
 		if err != nil {
 			return err
 		}
-		q, ids := db.New(), []uuid.UUID{id}
-		accounts, err := q.AccountAudit(ctx, tx, ids)
-		if err != nil {
-			return err
-		}
-		for _, row := range accounts {
-			broken = append(broken, accountDrift(row)...)
-		}
-		executions, err := q.ExecutionAudit(ctx, tx, db.ExecutionAuditParams{WorkspaceIds: ids, MaxRows: auditMost})
-		if err != nil {
-			return err
-		}
-		for _, row := range executions {
-			posted := "has no posting"
-			if row.Posted >= 0 {
-				posted = fmt.Sprintf("was charged %s", credit.Amount(row.Posted))
+		for _, look := range []func(context.Context, pgx.Tx, []uuid.UUID) ([]Drift, error){
+			auditAccounts, auditExecutions, auditRuns, auditPostings,
+		} {
+			found, err := look(ctx, tx, []uuid.UUID{id})
+			if err != nil {
+				return err
 			}
-			broken = append(broken, Drift{
-				WorkspaceID: row.WorkspaceID, Row: "execution " + row.ID.String(),
-				Problem: fmt.Sprintf("is %s, used %s and %s", row.Status, row.Usage, posted),
-			})
-		}
-		postings, err := q.PostingAudit(ctx, tx, db.PostingAuditParams{WorkspaceIds: ids, MaxRows: auditMost})
-		if err != nil {
-			return err
-		}
-		for _, row := range postings {
-			problem := fmt.Sprintf("charges execution %s, which is not there", row.Reference)
-			if row.Rest != 0 {
-				problem = fmt.Sprintf("(%s %s) has entries that sum to %s", row.Kind, row.Reference, credit.Amount(row.Rest))
-			}
-			broken = append(broken, Drift{WorkspaceID: row.WorkspaceID, Row: "posting " + row.ID.String(), Problem: problem})
+			broken = append(broken, found...)
 		}
 		return nil
 	})
@@ -128,6 +105,58 @@ func auditOne(ctx context.Context, conn postgres.DB, id uuid.UUID, within time.D
 		return nil, fmt.Errorf("audit the credits of workspace %s: %w", id, err)
 	}
 	return broken, nil
+}
+
+func auditAccounts(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (broken []Drift, err error) {
+	rows, err := db.New().AccountAudit(ctx, tx, ids)
+	for _, row := range rows {
+		broken = append(broken, accountDrift(row)...)
+	}
+	return broken, err
+}
+
+func auditExecutions(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (broken []Drift, err error) {
+	rows, err := db.New().ExecutionAudit(ctx, tx, db.ExecutionAuditParams{WorkspaceIds: ids, MaxRows: auditMost})
+	for _, row := range rows {
+		problem := fmt.Sprintf("is %s, used %s and %s", row.Status, row.Usage, charged(row.Posted))
+		if row.Stage {
+			problem = "is a stage of a run and " + charged(row.Posted)
+		}
+		broken = append(broken, Drift{WorkspaceID: row.WorkspaceID, Row: "execution " + row.ID.String(), Problem: problem})
+	}
+	return broken, err
+}
+
+func auditRuns(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (broken []Drift, err error) {
+	rows, err := db.New().RunAudit(ctx, tx, db.RunAuditParams{WorkspaceIds: ids, MaxRows: auditMost})
+	for _, row := range rows {
+		broken = append(broken, Drift{
+			WorkspaceID: row.WorkspaceID, Row: "run " + row.ID.String(),
+			Problem: fmt.Sprintf("is %s, used %s, its stages %s, and %s", row.Status, row.Usage, credit.Amount(row.Staged), charged(row.Posted)),
+		})
+	}
+	return broken, err
+}
+
+// charged words what was posted; -1 is nothing.
+func charged(posted int64) string {
+	if posted < 0 {
+		return "has no posting"
+	}
+	return fmt.Sprintf("was charged %s", credit.Amount(posted))
+}
+
+func auditPostings(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (broken []Drift, err error) {
+	rows, err := db.New().PostingAudit(ctx, tx, db.PostingAuditParams{WorkspaceIds: ids, MaxRows: auditMost})
+	for _, row := range rows {
+		about := map[string]string{ofExecution: "execution", ofRun: "run"}[row.Kind]
+		problem := fmt.Sprintf("charges %s %s, which is not there", about, row.Reference)
+		if row.Rest != 0 {
+			problem = fmt.Sprintf("(%s %s) has entries that sum to %s", row.Kind, row.Reference, credit.Amount(row.Rest))
+		}
+		broken = append(broken, Drift{WorkspaceID: row.WorkspaceID, Row: "posting " + row.ID.String(), Problem: problem})
+	}
+	return broken, err
 }
 
 // accountDrift says in what an account differs from what it should be.
@@ -143,7 +172,7 @@ func accountDrift(row db.AccountAuditRow) (broken []Drift) {
 	differ("has %s paid credits, its postings sum to %s", a.Paid, credit.Amount(row.PostedPaid))
 	differ("used %s of the month's plan credits, its postings say %s", a.PlanUsed, credit.Amount(row.PostedPlanUsed))
 	differ("used %s of the month's allowance, its postings say %s", a.AllowanceUsed, credit.Amount(row.PostedAllowanceUsed))
-	differ("keeps back %s, its live executions need %s", a.Reserved, credit.Amount(row.LiveReserved))
+	differ("keeps back %s, its live executions and runs need %s", a.Reserved, credit.Amount(row.LiveReserved))
 	differ("counts %d live executions, there are %d", int64(a.Live), row.LiveCount)
 	differ("counts %d parked executions, there are %d", int64(a.Parked), row.LiveParked)
 	return broken

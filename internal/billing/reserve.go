@@ -16,10 +16,20 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 )
 
-// Want is one execution that asks to be accepted, with its price.
+// Want is one execution that asks to be accepted, with its price; or, of a stage,
+// with what its run keeps back more for it.
 type Want struct {
 	WorkspaceID uuid.UUID
 	Amount      credit.Amount
+	Run         bool // no execution: what a run keeps back
+}
+
+// count is how many executions it stands for.
+func (w Want) count() int32 {
+	if w.Run {
+		return 0
+	}
+	return 1
 }
 
 // ErrUndecided says that not all of the wants can be admitted as they stand: a
@@ -79,7 +89,7 @@ func (b Books) ReserveTx(ctx context.Context, tx pgx.Tx, wants []Want) (map[uuid
 			p.Needed[at] = p.Amounts[at]
 		}
 		p.Amounts[at] += int64(w.Amount)
-		p.Counts[at]++
+		p.Counts[at] += w.count()
 	}
 	rows, err := db.New().AccountReserveMany(ctx, tx, p)
 	if postgres.Raised(err, "WF001") {
@@ -119,14 +129,14 @@ func (b Books) DecideTx(ctx context.Context, tx pgx.Tx, wants []Want) (refusals 
 			continue
 		}
 		a.Reserved += w.Amount
-		a.Live++
+		a.Live += w.count()
 		asked[w.WorkspaceID].Amount += w.Amount
-		asked[w.WorkspaceID].Count++
+		asked[w.WorkspaceID].Count += w.count()
 	}
 	loads = make(map[uuid.UUID]Load, len(asked))
 	for id, p := range asked {
 		loads[id] = LoadOf(accounts[id].Live, accounts[id].Parked, accounts[id].Waiting)
-		if p.Count == 0 {
+		if p.Count == 0 && p.Amount == 0 {
 			continue
 		}
 		if err := db.New().AccountReserve(ctx, tx, *p); err != nil {

@@ -20,6 +20,7 @@ type Charge struct {
 	ExecutionID uuid.UUID
 	Amount      credit.Amount
 	Reserved    credit.Amount
+	Stage       bool // its run pays, when that ends: it is counted out, and no more
 }
 
 // PeriodOver is why nothing was settled: the next release of one of the workspaces
@@ -30,34 +31,69 @@ func (e *PeriodOver) Error() string {
 	return fmt.Sprintf("the period of one of %d accounts is over", len(e.Workspaces))
 }
 
+// What a settlement is about; the first two are kinds of postings.
+const (
+	ofExecution = "EXECUTION"
+	ofRun       = "RUN"
+	ofStage     = "STAGE"
+)
+
 // SettleTx charges executions that become final in tx, posts the charges, those of
-// nothing too, and gives back what was reserved. Every final execution has exactly
-// one posting; a second one violates the key and takes tx with it. The accounts
-// stay locked until tx ends: make it the last that tx does. It returns what each
-// workspace then has under way.
+// nothing too, and gives back what was reserved. Every final execution that is no
+// stage of a run has exactly one posting; a second one violates the key and takes tx
+// with it. The accounts stay locked until tx ends: make it the last that tx does. It
+// returns what each workspace then has under way.
 func (b Books) SettleTx(ctx context.Context, tx pgx.Tx, charges []Charge) (map[uuid.UUID]Load, error) {
-	p := db.AccountSettleManyParams{At: b.at()}
+	var p db.AccountSettleManyParams
 	for _, c := range charges {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return nil, fmt.Errorf("make posting id: %w", err)
+		kind := ofExecution
+		if c.Stage {
+			kind, c.Amount, c.Reserved = ofStage, 0, 0
 		}
-		p.Ids = append(p.Ids, id)
-		p.WorkspaceIds = append(p.WorkspaceIds, c.WorkspaceID)
-		p.ExecutionIds = append(p.ExecutionIds, c.ExecutionID)
-		p.Amounts = append(p.Amounts, int64(c.Amount))
-		p.Reserved = append(p.Reserved, int64(c.Reserved))
+		if err := appendCharge(&p, kind, c); err != nil {
+			return nil, err
+		}
 	}
+	return b.settle(ctx, tx, p)
+}
+
+// SettleRunTx charges a run that becomes final in tx for all of its stages, and gives
+// back what it had reserved. Otherwise it is as SettleTx.
+func (b Books) SettleRunTx(ctx context.Context, tx pgx.Tx, workspaceID, runID uuid.UUID, amount, reserved credit.Amount) error {
+	var p db.AccountSettleManyParams
+	err := appendCharge(&p, ofRun, Charge{WorkspaceID: workspaceID, ExecutionID: runID, Amount: amount, Reserved: reserved})
+	if err != nil {
+		return err
+	}
+	_, err = b.settle(ctx, tx, p)
+	return err
+}
+
+func appendCharge(p *db.AccountSettleManyParams, kind string, c Charge) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("make posting id: %w", err)
+	}
+	p.Ids = append(p.Ids, id)
+	p.Kinds = append(p.Kinds, kind)
+	p.WorkspaceIds = append(p.WorkspaceIds, c.WorkspaceID)
+	p.Abouts = append(p.Abouts, c.ExecutionID)
+	p.Amounts = append(p.Amounts, int64(c.Amount))
+	p.Reserved = append(p.Reserved, int64(c.Reserved))
+	return nil
+}
+
+func (b Books) settle(ctx context.Context, tx pgx.Tx, p db.AccountSettleManyParams) (map[uuid.UUID]Load, error) {
 	workspaces := slices.Clone(p.WorkspaceIds)
 	slices.SortFunc(workspaces, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	workspaces = slices.Compact(workspaces)
-	p.Workspaces = int64(len(workspaces))
+	p.At, p.Workspaces = b.at(), int64(len(workspaces))
 	rows, err := db.New().AccountSettleMany(ctx, tx, p)
 	if postgres.Raised(err, "WF002") {
 		return nil, &PeriodOver{workspaces}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("settle executions: %w", err)
+		return nil, fmt.Errorf("settle accounts: %w", err)
 	}
 	loads := make(map[uuid.UUID]Load, len(rows))
 	for _, row := range rows {

@@ -54,6 +54,20 @@ type accept struct {
 	worker          int32 // that holds a slot for it; 0 = the queue brings it
 	price           credit.Amount
 	parked          bool // beyond its workspace's window
+
+	// Of a stage of a run, which has no callback and no key.
+	run     uuid.UUID
+	reserve credit.Amount // what the run keeps back more for it
+	timeout int32         // ms; 0: the module's
+}
+
+// want is what it asks of the credits. The run of a stage keeps back its price.
+func (a accept) want() billing.Want {
+	w := billing.Want{WorkspaceID: a.WorkspaceID, Amount: a.price}
+	if a.run != uuid.Nil {
+		w.Amount = a.reserve
+	}
+	return w
 }
 
 func (a accept) weight() int { return len(a.call) + len(a.callbackSealed) }
@@ -101,12 +115,13 @@ func (s *Service) decided(items []accept, try func(how acceptFunc) error) error 
 	return err
 }
 
-// acceptFunc is a way to accept: all of them, or those that credits admit.
-type acceptFunc func(ctx context.Context, tx *postgres.Tx, items []accept) ([]accepted, error)
+// acceptFunc is a way to accept: all of them, or those that credits admit. What else
+// is to be kept back must be admitted.
+type acceptFunc func(ctx context.Context, tx *postgres.Tx, items []accept, kept ...billing.Want) ([]accepted, error)
 
 // acceptTx accepts all submissions, or fails with billing.ErrUndecided when it
 // takes a closer look at the credits of their workspaces.
-func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, items []accept) (made []accepted, err error) {
+func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, items []accept, kept ...billing.Want) (made []accepted, err error) {
 	size, err := s.window.of(ctx, tx)
 	if err != nil {
 		return nil, err
@@ -116,7 +131,7 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, items []accept)
 		return nil, err
 	}
 	reserve := func(tx pgx.Tx) error {
-		loads, err := s.ledger.ReserveTx(ctx, tx, wants(items))
+		loads, err := s.ledger.ReserveTx(ctx, tx, wants(kept, items))
 		if err != nil {
 			return err
 		}
@@ -131,12 +146,19 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, items []accept)
 }
 
 // acceptSomeTx looks at the credits first, for one submission after the other, and
-// accepts those that they admit.
-func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []accept) (made []accepted, err error) {
-	refusals, loads, err := s.ledger.DecideTx(ctx, tx, wants(items))
+// accepts those that they admit. A refusal of what else is to be kept back is an error.
+func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []accept, kept ...billing.Want) (made []accepted, err error) {
+	refusals, loads, err := s.ledger.DecideTx(ctx, tx, wants(kept, items))
 	if err != nil {
 		return nil, err
 	}
+	for i := range kept {
+		if refusals[i] != nil {
+			s.broke.note(kept[i].WorkspaceID)
+			return nil, refusals[i]
+		}
+	}
+	refusals = refusals[len(kept):]
 	size, err := s.window.of(ctx, tx)
 	if err != nil {
 		return nil, err
@@ -174,10 +196,11 @@ func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []acc
 	return made, nil
 }
 
-func wants(items []accept) []billing.Want {
-	all := make([]billing.Want, len(items))
-	for i, a := range items {
-		all[i] = billing.Want{WorkspaceID: a.WorkspaceID, Amount: a.price}
+func wants(kept []billing.Want, items []accept) []billing.Want {
+	all := make([]billing.Want, 0, len(kept)+len(items))
+	all = append(all, kept...)
+	for _, a := range items {
+		all = append(all, a.want())
 	}
 	return all
 }
@@ -185,6 +208,9 @@ func wants(items []accept) []billing.Want {
 // writeTx writes jobs, rows and callbacks of submissions. The jobs come first:
 // a row names its job.
 func (s *Service) writeTx(ctx context.Context, tx *postgres.Tx, items []accept) (made []accepted, err error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
 	jobs := make([]river.InsertManyParams, len(items))
 	now := time.Now()
 	for i, a := range items {
@@ -243,6 +269,10 @@ func appendExecution(p *db.ExecutionInsertManyParams, a accept, jobID int64) {
 	p.Traceparents = append(p.Traceparents, a.Traceparent)
 	p.Reserved = append(p.Reserved, int64(a.price))
 	p.Parked = append(p.Parked, a.parked)
+	if a.run != uuid.Nil { // one batch holds stages of runs, or none
+		p.RunIds = append(p.RunIds, a.run)
+		p.Timeouts = append(p.Timeouts, a.timeout)
+	}
 }
 
 func appendCallback(p *db.CallbackInsertManyParams, a accept) {

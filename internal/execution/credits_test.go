@@ -129,7 +129,7 @@ func (b *bench) breakByHand(t *testing.T, id, executionID uuid.UUID) {
 		{
 			"UPDATE credit_accounts SET reserved = 3 WHERE workspace_id = '" + id.String() + "'",
 			"UPDATE credit_accounts SET reserved = 0 WHERE workspace_id = '" + id.String() + "'",
-			"account " + id.String() + " keeps back 0.000003, its live executions need 0",
+			"account " + id.String() + " keeps back 0.000003, its live executions and runs need 0",
 		},
 		{
 			"UPDATE component_executions SET usage = 2000000 WHERE id = '" + executionID.String() + "'",

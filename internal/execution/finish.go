@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -78,43 +80,69 @@ func (r *Runner) settle(ctx context.Context, f finish) error {
 // waits for them. All are told, also those that were final before: the answer
 // to their commit may have been lost.
 func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{}, error) {
-	var made ends
+	made, err := r.commit(ctx, func(tx *postgres.Tx) (ends, error) { return r.finishTx(ctx, tx, items) })
+	if err != nil {
+		return nil, err
+	}
+	r.moved.Store(time.Now().UnixNano())
+	crashpoint.Reached(crashpoint.AfterFinish)
+	keys := make([]notify.Key, len(items))
+	for i, f := range items {
+		keys[i] = f.key
+	}
+	r.tell(ctx, keys, made)
+	return make([]struct{}, len(items)), nil
+}
+
+// commit ends executions in a transaction, and begins periods of credits that are over
+// first.
+func (r *Runner) commit(ctx context.Context, end func(tx *postgres.Tx) (ends, error)) (made ends, err error) {
 	for tries := 1; ; tries++ {
 		err := postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) (err error) {
-			made, err = r.finishTx(ctx, tx, items)
+			made, err = end(tx)
 			return err
 		})
 		if err == nil {
-			break
+			return made, nil
 		}
 		made.deliveries.Drop()
 		made.next.drop(err)
 		over, ok := errors.AsType[*billing.PeriodOver](err)
 		if !ok || tries == 3 {
-			return nil, err
+			return ends{}, err
 		}
 		if err := r.Ledger.Renew(ctx, r.DB, over.Workspaces...); err != nil {
-			return nil, fmt.Errorf("begin a period: %w", err)
+			return ends{}, fmt.Errorf("begin a period: %w", err)
 		}
 	}
-	r.moved.Store(time.Now().UnixNano())
-	crashpoint.Reached(crashpoint.AfterFinish)
+}
+
+// tell does what is to be done after a commit that ended executions: it wakes those
+// who wait for them, and for the runs that they are stages of, and begins what comes in
+// their place.
+func (r *Runner) tell(ctx context.Context, keys []notify.Key, made ends) {
 	won := make(map[notify.Key]finished, len(made.done))
+	runs := make(map[notify.Key]struct{})
+	stages := 0
 	for _, f := range made.done {
-		won[notify.Key{WorkspaceID: f.row.WorkspaceID, ID: f.row.ID}] = f
+		won[f.key()] = f
 		r.Metrics.Finished(f.row.Module, f.row.Status)
 		r.log.InfoContext(ctx, "execution finished", "workspace_id", f.row.WorkspaceID.String(), "execution_id", f.row.ID.String(),
 			"module", f.row.Module, "status", string(f.row.Status))
+		if f.run != nil {
+			stages++
+			runs[notify.Key{WorkspaceID: f.row.WorkspaceID, ID: *f.run}] = struct{}{}
+		}
 	}
-	changes := make([]notify.Change, len(items))
-	for i, f := range items {
-		changes[i].Key = f.key
+	changes := make([]notify.Change, len(keys))
+	for i, key := range keys {
+		changes[i].Key = key
 		// The progress of a callback goes on changing the record.
-		if end, ok := won[f.key]; ok && !end.callback {
+		if end, ok := won[key]; ok && !end.callback {
 			changes[i].Value = end.row
 		}
 	}
-	r.Metrics.Posted(len(made.done))
+	r.Metrics.Posted(len(made.done) - stages)
 	r.Hub.Publish(changes...)
 	made.deliveries.Start()
 	made.next.start(ctx)
@@ -122,7 +150,9 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 		// An account that somebody has locked holds up no other end.
 		r.running.Go(func() { r.unparkLater(context.WithoutCancel(ctx), later) })
 	}
-	return make([]struct{}, len(items)), nil
+	if len(runs) > 0 && r.Ended != nil {
+		r.Ended(ctx, slices.Collect(maps.Keys(runs)))
+	}
 }
 
 // ends is what a transaction that ends executions leaves to be done after its
@@ -133,10 +163,10 @@ type ends struct {
 	next       *successors // what begins in their place
 }
 
-// finishTx is the one place where an execution becomes final: state, frozen
-// callback with its delivery job, the end of its own job, and the settlement of
-// its credits commit together or not at all, and with them go parked executions
-// that now have room.
+// finishTx is the one place where an execution that was started becomes final, a
+// cancellation aside: state, frozen callback with its delivery job, the end of its own
+// job, and the settlement of its credits commit together or not at all, and with them go
+// parked executions that now have room.
 func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) (made ends, err error) {
 	var p db.ExecutionFinishManyParams
 	// One execution may end twice in one batch: its run and the sweep that took
@@ -172,10 +202,12 @@ func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) 
 	var frozen []callback.Final
 	ending := 0
 	for i, row := range rows {
-		charges[i] = billing.Charge{WorkspaceID: row.WorkspaceID, ExecutionID: row.ID, Amount: row.Usage, Reserved: row.Reserved}
+		charges[i] = billing.Charge{
+			WorkspaceID: row.WorkspaceID, ExecutionID: row.ID, Amount: row.Usage, Reserved: row.Reserved, Stage: row.RunID != nil,
+		}
 		jobs[i] = row.JobID
 		end := first[turn{notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.Epoch}]
-		made.done[i] = finished{row: final(row, end), callback: row.HasCallback}
+		made.done[i] = finished{row: final(row, end), callback: row.HasCallback, run: row.RunID}
 		if end.local {
 			ending++
 		}
@@ -186,15 +218,20 @@ func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) 
 	if made.deliveries, err = r.Deliverer.FreezeManyTx(ctx, tx, r.Jobs, frozen); err != nil {
 		return made, err
 	}
-	tx.Last(func(tx pgx.Tx) error {
+	tx.Last(dequeue(ctx, jobs))
+	made.next, err = r.chargeTx(ctx, tx, charges, ending)
+	crashpoint.Reached(crashpoint.InFinish)
+	return made, err
+}
+
+// dequeue takes the jobs of what is final from the queue.
+func dequeue(ctx context.Context, jobs []int64) func(tx pgx.Tx) error {
+	return func(tx pgx.Tx) error {
 		if err := db.New().RiverJobDeleteMany(ctx, tx, jobs); err != nil {
 			return fmt.Errorf("take finished jobs from the queue: %w", err)
 		}
 		return nil
-	})
-	made.next, err = r.chargeTx(ctx, tx, charges, ending)
-	crashpoint.Reached(crashpoint.InFinish)
-	return made, err
+	}
 }
 
 // chargeTx settles, and lets parked executions go in the place of what has ended.
@@ -223,7 +260,10 @@ func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billin
 type finished struct {
 	row      db.ExecutionGetRow // without its callback
 	callback bool               // it has one
+	run      *uuid.UUID         // that it is a stage of; nil: none
 }
+
+func (f finished) key() notify.Key { return notify.Key{WorkspaceID: f.row.WorkspaceID, ID: f.row.ID} }
 
 // final is the row as it stands after the finish, without its callback.
 func final(row db.ExecutionFinishManyRow, f finish) db.ExecutionGetRow {

@@ -110,6 +110,7 @@ type options struct {
 	workers int  // of the queue; 0: none
 	idle    bool // no identity: accepts only
 	works   bool // accepts nothing
+	ended   func(ctx context.Context, runs []notify.Key)
 
 	skew time.Duration // of the node's clock
 }
@@ -136,14 +137,15 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 		t.Fatal(err)
 	}
 	hub := notify.NewHub()
-	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Hub: hub, Ledger: billing.Books{}, Now: skewed(o.skew).Now}
+	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Hub: hub, Ledger: billing.Books{}, Now: skewed(o.skew).Now, Ended: o.ended}
 	ctx, cancel := context.WithCancel(context.Background())
 	relayed := make(chan struct{})
 	relay := &notify.Relay{Hub: hub, DSN: b.dsn, Log: log, Changed: execution.Changed(n.pool)}
 	go func() { defer close(relayed); relay.Run(ctx) }()
 	n.stop = func() { cancel(); <-relayed }
 	if o.idle {
-		n.service = execution.NewService(deps, nil)
+		n.runner = execution.NewRunner(deps, &execution.Identity{}, 0, log)
+		n.service = execution.NewService(deps, n.runner)
 		t.Cleanup(n.stop)
 		return n
 	}

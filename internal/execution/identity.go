@@ -42,7 +42,7 @@ const (
 // session of its own holds the number's advisory lock. When the session breaks
 // the number is dead, whatever this process thinks: it takes a new one and
 // begins no work in between. Nothing but repeats can come of it, because every
-// write is fenced.
+// write is fenced. The zero value is no worker.
 type Identity struct {
 	dsn     string
 	slots   int // in which executions can begin here, for others to know

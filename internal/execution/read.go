@@ -51,29 +51,59 @@ type ListParams struct {
 	Cursor string // of the page before; empty for the first
 }
 
-// List is the workspace's executions, newest first. INVALID_INPUT for a cursor
-// that no page gave out.
+// List is the workspace's executions, newest first, without the stages of runs.
+// INVALID_INPUT for a cursor that no page gave out.
 func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams) (api.ComponentExecutionPage, error) {
+	page := api.ComponentExecutionPage{Data: make([]api.ComponentExecution, 0, p.Limit)}
 	before, err := cursor.Before(p.Cursor)
 	if err != nil {
-		return api.ComponentExecutionPage{}, err
+		return page, err
 	}
+	for began := time.Now(); ; {
+		more, err := s.list(ctx, workspaceID, before, p.Limit, &page)
+		if err != nil {
+			return page, err
+		}
+		if page.HasMore = more != uuid.Nil; !page.HasMore {
+			return page, nil
+		}
+		if len(page.Data) > 0 || time.Since(began) > maxWalk {
+			page.NextCursor = cursor.Encode(more[:])
+			return page, nil
+		}
+		before = more
+	}
+}
+
+// A list walks past the stages of runs: this many rows at a time, for as long before it
+// gives out a page with nothing on it.
+const (
+	maxWalked = 10_000
+	maxWalk   = 500 * time.Millisecond
+)
+
+// list adds executions to a page and says after which id there may be more.
+func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, limit int, page *api.ComponentExecutionPage) (more uuid.UUID, err error) {
 	rows, err := db.New().ExecutionList(ctx, s.db, db.ExecutionListParams{
-		WorkspaceID: workspaceID, Before: before, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
+		WorkspaceID: workspaceID, Before: before, MaxWalked: maxWalked, MaxRows: int32(limit) + 1, MaxBytes: maxPageBytes,
 	})
 	if err != nil {
-		return api.ComponentExecutionPage{}, fmt.Errorf("list executions: %w", err)
+		return more, fmt.Errorf("list executions: %w", err)
 	}
-	page := api.ComponentExecutionPage{Data: make([]api.ComponentExecution, 0, len(rows))}
-	for _, row := range rows[:min(len(rows), p.Limit)] {
+	for _, row := range rows[:min(len(rows), limit)] {
 		page.Data = append(page.Data, record.Execution(listed(row)))
 	}
 	if len(rows) > 0 && rows[0].Found > int64(len(page.Data)) {
-		page.HasMore = true
-		last := page.Data[len(page.Data)-1].ID
-		page.NextCursor = cursor.Encode(last[:])
+		return page.Data[len(page.Data)-1].ID, nil
 	}
-	return page, nil
+	more, err = db.New().ExecutionWalked(ctx, s.db, db.ExecutionWalkedParams{WorkspaceID: workspaceID, Before: before, Walked: maxWalked - 1})
+	if postgres.NotFound(err) {
+		return uuid.Nil, nil
+	}
+	if err != nil {
+		return more, fmt.Errorf("list executions: %w", err)
+	}
+	return more, nil
 }
 
 // maxPageBytes is how much output one page holds, a single execution's aside: a

@@ -169,6 +169,9 @@ const (
 
 func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, local bool) (again time.Duration, outcome string, err error) {
 	entry, known := r.Modules.Lookup(row.Module)
+	if row.Canceling {
+		return 0, outcomeFailed, r.fail(ctx, row, errCanceled, local)
+	}
 	if !known {
 		// Another node may be of a newer version that knows it.
 		return r.cannot(ctx, row, "the component is not known to this worker", component.MaxWait, local)
@@ -181,13 +184,15 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	if err != nil {
 		return 0, outcomeFailed, r.fail(ctx, row, &component.Error{Code: "INTERNAL_ERROR", Message: "the stored input cannot be opened", Err: err}, local)
 	}
-	runCtx, cancel := context.WithTimeout(ctx, entry.Timeout-row.Elapsed)
+	runCtx, cancel := r.bounded(ctx, row, entry.Timeout)
 	defer cancel()
 	r.hand.runs(row.ID, true)
 	result, err := r.Modules.Run(runCtx, row.Module, c)
 	r.hand.runs(row.ID, false)
 	crashpoint.Reached(crashpoint.AfterEffect)
 	switch {
+	case (err != nil || result.Wait != nil) && errors.Is(context.Cause(runCtx), errCanceled):
+		return 0, outcomeFailed, r.fail(ctx, row, errCanceled, local)
 	case err == nil && result.Wait != nil:
 		again, err = r.pause(ctx, row, pause{delay: result.Wait.After, continuing: true, state: result.Wait.State, local: local})
 		return again, outcomeWaiting, err

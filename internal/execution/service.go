@@ -46,8 +46,8 @@ type Service struct {
 	quarantined func() error // why nothing may be accepted for now
 	refused     atomic.Int64 // when the database last took no acceptance, Unix nanoseconds; 0: it took the last
 
-	// local runs what this process accepted, without a trip through the queue;
-	// nil in a process that only serves.
+	// local runs what this process accepted, without a trip through the queue, and
+	// ends what is canceled; it has no slots in a process that only serves.
 	local *Runner
 }
 
@@ -70,6 +70,12 @@ type Deps struct {
 	// Quarantined returns why nothing may be accepted or begun for now, if so; nil:
 	// never.
 	Quarantined func() error
+
+	// Ended is told, after each commit that ended stages of runs, which runs these
+	// are; nil: nobody. It must return at once and may be called by many at a time: all
+	// that this process ends waits for it. A lost call is the engine's sweep's to make
+	// up for.
+	Ended func(ctx context.Context, runs []notify.Key)
 
 	Ledger Ledger
 	Now    func() time.Time // this node's clock; nil: time.Now
@@ -96,7 +102,8 @@ func (d *Deps) quarantined() error {
 
 // NewService makes the accepting half. With local given, executions run in this
 // process right after their acceptance whenever it has a free slot; their job
-// in the queue is then only the safety net.
+// in the queue is then only the safety net. A process that only serves gives a Runner
+// without slots, with an Identity that never runs; nil: nothing is ever canceled.
 func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
 		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,

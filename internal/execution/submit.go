@@ -174,23 +174,27 @@ func (s *Service) prepare(a *accept) error {
 	if err := s.modules.Check(a.Module, a.Input, a.Config); err != nil {
 		return err
 	}
+	entry, _ := s.modules.Lookup(a.Module)
+	if err := billing.Within(a.Module, entry.Price, a.MaxCredits); err != nil {
+		return err
+	}
+	if err := s.prepareCall(a, entry); err != nil || a.Callback == nil {
+		return err
+	}
+	return s.prepareCallback(a)
+}
+
+func (s *Service) prepareCall(a *accept, entry *component.Entry) error {
 	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config})
 	if err != nil {
 		return fmt.Errorf("encode call: %w", err)
 	}
-	entry, _ := s.modules.Lookup(a.Module)
 	a.price = entry.Price
-	if err := billing.Within(a.Module, a.price, a.MaxCredits); err != nil {
-		return err
-	}
 	a.repeat = entry.RepeatFor(component.Call{ExecutionID: a.id, Input: a.Input, Config: a.Config})
 	if a.call, err = s.keyring.Seal(plain, SealedAt(a.WorkspaceID, a.id)); err != nil {
 		return fmt.Errorf("seal call: %w", err)
 	}
-	if a.Callback == nil {
-		return nil
-	}
-	return s.prepareCallback(a)
+	return nil
 }
 
 func (s *Service) prepareCallback(a *accept) error {
@@ -235,12 +239,7 @@ func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitt
 	// Nobody can finish it before start: one subscription and no read will do.
 	ended := s.hub.Subscribe(notify.Key{WorkspaceID: a.WorkspaceID, ID: a.id})
 	defer ended.Close()
-	s.metrics.Started(a.Module, 0)
-	s.local.start(context.WithoutCancel(ctx), db.ExecutionStartManyRow{
-		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Call: a.call,
-		Attempts: int16(a.Attempts), Attempt: 1, Epoch: 1, JobID: made.jobID,
-		Traceparent: traceparent(a.Traceparent),
-	})
+	s.begin(ctx, a, made.jobID)
 	if a.WaitFor == 0 {
 		return submitted
 	}
@@ -250,6 +249,23 @@ func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitt
 		submitted.Record = final
 	}
 	return submitted
+}
+
+// begin runs an execution in the slot that was reserved for it.
+func (s *Service) begin(ctx context.Context, a accept, jobID int64) {
+	row := db.ExecutionStartManyRow{
+		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Call: a.call,
+		Attempts: int16(a.Attempts), Attempt: 1, Epoch: 1, JobID: jobID,
+		Traceparent: traceparent(a.Traceparent),
+	}
+	if a.run != uuid.Nil {
+		row.RunID = &a.run
+	}
+	if a.timeout > 0 {
+		row.TimeoutMs = &a.timeout
+	}
+	s.metrics.Started(a.Module, 0)
+	s.local.start(context.WithoutCancel(ctx), row)
 }
 
 func traceparent(text string) *string {

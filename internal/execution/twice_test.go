@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -94,5 +95,38 @@ func TestLE02AnExecutionFinishedManyTimesIsPostedOnce(t *testing.T) {
 		(SELECT sum(usage)::bigint FROM credit_postings WHERE kind = 'EXECUTION'), live, reserved FROM credit_accounts`).Scan(&postings, &usage, &live, &reserved)
 	if err != nil || postings != 20 || usage != 100 || live != 0 || reserved != 0 {
 		t.Errorf("%d postings of %d micro-credits, %d live, %d kept back, %v", postings, usage, live, reserved, err)
+	}
+}
+
+// However many stages of a run end in a commit, the run is told of once.
+func TestACommitTellsOfEachRunOnce(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	var told [][]notify.Key
+	s.runner.Ended = func(_ context.Context, runs []notify.Key) { told = append(told, runs) }
+	s.exec(t, "UPDATE credit_accounts SET live = 7, reserved = 5 WHERE workspace_id = $1", s.workspace)
+	var items []finish
+	end := func(of string) {
+		key := s.insert(t, "status, job_id, reserved, attempt, attempt_started_at, epoch, run_id", "'EXECUTING', 1, 5, 1, now(), 1, "+of)
+		items = append(items, finish{key: key, epoch: 1, status: status.ExecutionCompleted, output: []byte(`{}`)})
+	}
+	first, second := uuid.New(), uuid.New()
+	for range 3 {
+		end("'" + first.String() + "'")
+		end("'" + second.String() + "'")
+	}
+	end("NULL")
+	for range 2 { // the second time all of them are final
+		if _, err := s.runner.flushFinishes(t.Context(), items); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(told) != 1 || len(told[0]) != 2 || told[0][0].ID == told[0][1].ID || told[0][0].WorkspaceID != s.workspace {
+		t.Errorf("told of %v", told)
+	}
+	var postings, live, reserved int
+	err := s.pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM credit_postings WHERE kind <> 'GRANT'), live, reserved FROM credit_accounts").Scan(&postings, &live, &reserved)
+	if err != nil || postings != 1 || live != 0 || reserved != 0 {
+		t.Errorf("%d postings, %d live, %d kept back, %v", postings, live, reserved, err)
 	}
 }
