@@ -45,6 +45,7 @@ func TestAB10EveryParserOfForeignTextIsFuzzed(t *testing.T) {
 		"the stream's frames": `internal/sse/.*Fuzz`,
 		"callback addresses":  `internal/egress/.*Fuzz\w*URL`,
 		"callback headers":    `internal/egress/.*Fuzz\w*Header`,
+		"definitions":         `internal/graph/.*FuzzCompile`,
 	}
 	var all strings.Builder
 	target := regexp.MustCompile(`(?m)^func (Fuzz\w+)`)

@@ -43,16 +43,13 @@ func Convert(value, schema json.RawMessage) (json.RawMessage, error) {
 
 // simple reports whether a value fits without a look into it.
 func simple(value json.RawMessage, allowed kinds, taken shape) bool {
-	trimmed := bytes.TrimLeft(value, " \t\r\n")
-	if len(trimmed) == 0 {
-		return false
-	}
-	switch trimmed[0] {
-	case '"':
+	switch trimmed := bytes.TrimLeft(value, " \t\r\n"); {
+	case len(trimmed) == 0:
+	case trimmed[0] == '"':
 		return allowed&kindString != 0
-	case '[':
+	case trimmed[0] == '[':
 		return allowed&kindArray != 0 && !taken.combined() && taken.keyword("items") == nil && taken.keyword("prefixItems") == nil
-	case '{':
+	case trimmed[0] == '{':
 		return allowed&kindObject != 0 && !taken.combined() && taken.keyword("properties") == nil && taken.keyword("additionalProperties") == nil
 	}
 	return false

@@ -29,10 +29,9 @@ func (c *compiler) cutDeadlocks() []int {
 		}
 	}
 	order, kept := sorted(len(c.nodes), c.flows, func(cycle []arrow) {
+		// There is one: edges alone make no cycle any more, lifted or not, because
+		// none leads into a body but those of its FOR_EACH.
 		at := slices.IndexFunc(cycle, func(a arrow) bool { return a.data != "" })
-		if at < 0 {
-			return // edges across the border of a body, which are told
-		}
 		c.fault(cycle[at].pointer, CodeCycle, "%s, which is there only afterwards: %s", cycle[at].data, c.names(cycle))
 	})
 	c.flows = kept

@@ -171,7 +171,7 @@ func (r *reader) mismatch(given, taken shape) string {
 	if gives == 0 {
 		return ""
 	}
-	if gives != kindNull {
+	if gives != kindNull && takes != kindNull {
 		gives &^= kindNull // that null alone would fit helps nobody
 	}
 	if !gives.becomes(takes) {

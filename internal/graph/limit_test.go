@@ -84,7 +84,7 @@ func TestHostileDefinitionsAreJudgedSoon(t *testing.T) {
 	for name, d := range hostile() {
 		begin := time.Now()
 		plan, problems := graph.Compile(d, modules)
-		if took := time.Since(begin); took > 10*time.Second {
+		if took := time.Since(begin); took > 30*time.Second {
 			t.Errorf("%s took %s", name, took)
 		}
 		if plan == nil && (len(problems) == 0 || len(problems) > 100) {

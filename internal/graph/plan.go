@@ -118,7 +118,6 @@ type Step struct {
 // verdict is what is known of a component in a scope.
 type verdict struct {
 	settled bool // final, or it will never start
-	ran     bool // it has a stage
 	state   State
 }
 
@@ -140,13 +139,14 @@ func (p *Plan) Next(loop string, states map[string]State) Step {
 	failed := -1
 	for i, at := range members {
 		n, v := &p.nodes[at], &verdicts[i]
-		v.state, v.ran = states[n.component.ID]
+		state, ran := states[n.component.ID]
+		v.state = state
 		switch {
-		case v.ran:
-			v.settled = v.state.Status.Terminal()
+		case ran:
+			v.settled = state.Status.Terminal()
 			if !v.settled {
 				step.Live++
-			} else if v.state.Status == status.StageFailed && !n.handled() && (failed < 0 || at < failed) {
+			} else if state.Status == status.StageFailed && !n.handled() && (failed < 0 || at < failed) {
 				failed = at
 			}
 		case n.module.Trigger && begun:
@@ -175,7 +175,7 @@ func (p *Plan) starts(n *node, verdicts []verdict) (ready, dead bool) {
 		if !from.settled {
 			return false, false
 		}
-		fired = fired || from.ran && p.nodes[a.from].fires(from.state, a.port)
+		fired = fired || p.nodes[a.from].fires(from.state, a.port)
 	}
 	if !fired {
 		return false, true
@@ -194,8 +194,9 @@ func (n *node) handled() bool {
 }
 
 // fires reports whether a final stage fired a port of its component. A canceled
-// one fires none. One that failed fires `error` where an edge begins there,
-// otherwise, if it may continue, what it would have fired by itself.
+// one fires none, and neither does a component without a stage. One that failed
+// fires `error` where an edge begins there, otherwise, if it may continue, what it
+// would have fired by itself.
 func (n *node) fires(state State, port string) bool {
 	switch state.Status {
 	case status.StageCompleted:

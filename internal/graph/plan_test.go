@@ -3,9 +3,12 @@ package graph_test
 import (
 	"encoding/json"
 	"fmt"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -195,6 +198,28 @@ func shown(step graph.Step) string {
 		parts = append(parts, "done")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// What follows from the states must not depend on anything else: no clock, no
+// database, no context, no log.
+func TestThePackageIsPure(t *testing.T) {
+	t.Parallel()
+	allowed := []string{"bytes", "cmp", "encoding/json", "errors", "fmt", "maps", "reflect", "regexp", "slices", "strconv", "strings", "github.com/weft-automation/weft/internal/status"}
+	paths, _ := filepath.Glob("*.go")
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range file.Imports {
+			if name, _ := strconv.Unquote(spec.Path.Value); !slices.Contains(allowed, name) {
+				t.Errorf("%s imports %s", path, name)
+			}
+		}
+	}
 }
 
 // Every code of a fault has a file that shows it.
