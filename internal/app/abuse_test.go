@@ -46,6 +46,7 @@ func TestAB10EveryParserOfForeignTextIsFuzzed(t *testing.T) {
 		"callback addresses":  `internal/egress/.*Fuzz\w*URL`,
 		"callback headers":    `internal/egress/.*Fuzz\w*Header`,
 		"definitions":         `internal/graph/.*FuzzCompile`,
+		"expressions":         `internal/expression/.*Fuzz`,
 	}
 	var all strings.Builder
 	target := regexp.MustCompile(`(?m)^func (Fuzz\w+)`)

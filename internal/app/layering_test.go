@@ -52,6 +52,7 @@ var places = map[string]place{
 	"internal/egress":            {level: 1, inside: []string{"internal/fault"}, outside: []string{"code.dny.dev/ssrf"}, why: "the one way out to the network"},
 	"internal/egress/egresstest": {level: 1, outside: []string{"golang.org/x/net/dns/dnsmessage"}, why: "hostile names and servers", tests: true},
 	"internal/attempt":           {level: 1, why: "attempts that fail, limited by source"},
+	"internal/expression":        {level: 1, inside: []string{"internal/fault"}, outside: []string{"github.com/expr-lang/expr"}, why: "what conditions and transforms compute"},
 	"internal/groupcommit":       {level: 1, why: "many writes in one transaction"},
 	"internal/graph":             {level: 1, inside: []string{"internal/status"}, why: "what a workflow's definition means; no database, no clock, no log"},
 

@@ -1,0 +1,251 @@
+package expression
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// run is one evaluation and what it has used of its budget.
+type run struct {
+	program *Program
+	values  map[string]any
+	steps   int
+	memory  int
+	pattern *pattern // the last one made at run time
+}
+
+// scope is what a part sees beside the values: the variables and the predicate
+// around it. It is handed down by value, so leaving a part leaves its scope.
+type scope struct {
+	variables *variable
+	turn      *turn
+}
+
+type variable struct {
+	outer *variable
+	name  string
+	value any
+}
+
+// turn is one turn of a predicate.
+type turn struct {
+	item, acc any
+	index     int
+}
+
+// chainEnd is what the links of a.b?.c are from the one that found nil on.
+type chainEnd struct{}
+
+// eval is the value of a part. It panics with an *Error.
+func (r *run) eval(node ast.Node, s scope) any {
+	r.spend(node, 1)
+	switch node := node.(type) {
+	case *ast.NilNode:
+		return nil
+	case *ast.BoolNode:
+		return node.Value
+	case *ast.StringNode:
+		return node.Value
+	case *ast.IntegerNode:
+		return int64(node.Value)
+	case *ast.FloatNode:
+		return whole(node.Value)
+	case *ast.IdentifierNode:
+		return r.name(node, s)
+	case *ast.PointerNode:
+		return pointed(node.Name, s.turn)
+	case *ast.UnaryNode:
+		return r.unary(node, s)
+	case *ast.BinaryNode:
+		return r.binary(node, s)
+	case *ast.ChainNode:
+		if value := r.eval(node.Node, s); value != (chainEnd{}) {
+			return value
+		}
+		return nil
+	case *ast.MemberNode:
+		return r.member(node, s)
+	case *ast.SliceNode:
+		return r.slice(node, s)
+	case *ast.ConditionalNode:
+		if r.boolean(node.Cond, r.eval(node.Cond, s)) {
+			return r.eval(node.Exp1, s)
+		}
+		return r.eval(node.Exp2, s)
+	case *ast.VariableDeclaratorNode:
+		s.variables = &variable{s.variables, node.Name, r.eval(node.Value, s)}
+		return r.eval(node.Expr, s)
+	case *ast.SequenceNode:
+		var last any
+		for _, part := range node.Nodes {
+			last = r.eval(part, s)
+		}
+		return last
+	case *ast.ArrayNode:
+		return r.array(node, s)
+	case *ast.MapNode:
+		return r.object(node, s)
+	case *ast.BuiltinNode:
+		return r.call(node, node.Name, node.Arguments, s)
+	case *ast.CallNode:
+		return r.call(node, node.Callee.(*ast.IdentifierNode).Value, node.Arguments, s)
+	}
+	r.fail(node, Syntax, "this is not part of the language")
+	return nil
+}
+
+func (r *run) name(node *ast.IdentifierNode, s scope) any {
+	for v := s.variables; v != nil; v = v.outer {
+		if v.name == node.Value {
+			return v.value
+		}
+	}
+	value, ok := r.values[node.Value]
+	if !ok && !r.program.lenient[node] {
+		r.fail(node, UnknownName, "there is no value %s; %s", short(node.Value), r.present())
+	}
+	return value
+}
+
+// present lists the names that there are.
+func (r *run) present() string {
+	const most = 20
+	names := slices.Sorted(maps.Keys(r.values))
+	if len(names) == 0 {
+		return "there are none"
+	}
+	for i := range names {
+		names[i] = short(names[i])
+	}
+	if len(names) > most {
+		return "there are " + strings.Join(names[:most], ", ") + " and others"
+	}
+	return "there are " + strings.Join(names, ", ")
+}
+
+func pointed(name string, t *turn) any {
+	switch name {
+	case "index":
+		return int64(t.index)
+	case "acc":
+		return t.acc
+	}
+	return t.item
+}
+
+func (r *run) member(node *ast.MemberNode, s scope) any {
+	from := r.eval(node.Node, s)
+	if from == (chainEnd{}) || from == nil && node.Optional {
+		return chainEnd{}
+	}
+	key := r.eval(node.Property, s)
+	switch from := from.(type) {
+	case map[string]any:
+		return from[r.text(node.Property, key, "the name of a member")]
+	case []any:
+		return from[r.index(node, key, len(from))]
+	case string:
+		runes := r.runes(node, from)
+		return string(runes[r.index(node, key, len(runes))])
+	}
+	if name, ok := node.Property.(*ast.StringNode); ok {
+		r.fail(node, WrongType, "cannot take %s from %s: expected an object", short(name.Value), kind(from))
+	}
+	r.fail(node, WrongType, "cannot take a member or item from %s: expected an object, an array or a text", kind(from))
+	return nil
+}
+
+// index is a place among so many items, counted from the end where negative.
+func (r *run) index(node ast.Node, key any, size int) int {
+	index := r.integer(node, key, "an index")
+	if index < 0 {
+		index += int64(size)
+	}
+	if index < 0 || index >= int64(size) {
+		r.fail(node, OutOfRange, "there is no such item: there are %d", size)
+	}
+	return int(index)
+}
+
+func (r *run) slice(node *ast.SliceNode, s scope) any {
+	from := r.eval(node.Node, s)
+	bounds := func(size int) (int, int) {
+		bound := func(part ast.Node, otherwise int) int {
+			if part == nil {
+				return otherwise
+			}
+			place := r.integer(part, r.eval(part, s), "the bound of a slice")
+			if place < 0 {
+				place += int64(size)
+			}
+			return int(max(0, min(place, int64(size))))
+		}
+		low, high := bound(node.From, 0), bound(node.To, size)
+		return min(low, high), high
+	}
+	switch from := from.(type) {
+	case []any:
+		low, high := bounds(len(from))
+		return from[low:high:high]
+	case string:
+		runes := r.runes(node, from)
+		low, high := bounds(len(runes))
+		return string(runes[low:high])
+	}
+	r.fail(node, WrongType, "cannot slice %s: expected an array or a text", kind(from))
+	return nil
+}
+
+func (r *run) array(node *ast.ArrayNode, s scope) any {
+	r.hold(node, len(node.Nodes)+1, sizeOfItem)
+	items := make([]any, len(node.Nodes))
+	for i, part := range node.Nodes {
+		items[i] = r.eval(part, s)
+	}
+	return items
+}
+
+func (r *run) object(node *ast.MapNode, s scope) any {
+	r.hold(node, len(node.Pairs)+1, sizeOfMember)
+	members := make(map[string]any, len(node.Pairs))
+	for _, part := range node.Pairs {
+		pair := part.(*ast.PairNode)
+		key := r.text(pair.Key, r.eval(pair.Key, s), "the name of a member")
+		members[key] = r.eval(pair.Value, s)
+	}
+	return members
+}
+
+func (r *run) boolean(node ast.Node, value any) bool {
+	is, ok := value.(bool)
+	if !ok {
+		r.fail(node, WrongType, "expected a boolean, got %s", kind(value))
+	}
+	return is
+}
+
+func (r *run) text(node ast.Node, value any, what string) string {
+	text, ok := value.(string)
+	if !ok {
+		r.fail(node, WrongType, "%s must be a text, got %s", what, kind(value))
+	}
+	return text
+}
+
+func (r *run) list(node ast.Node, value any, what string) []any {
+	items, ok := value.([]any)
+	if !ok {
+		r.fail(node, WrongType, "%s must be an array, got %s", what, kind(value))
+	}
+	return items
+}
+
+// runes are the characters of a text: what len counts and an index means.
+func (r *run) runes(node ast.Node, text string) []rune {
+	r.hold(node, len(text), 4)
+	r.read(node, len(text))
+	return []rune(text)
+}

@@ -1,0 +1,331 @@
+package expression
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// exact is up to where every whole number is a double.
+const exact = 1 << 53
+
+// whole is a double as numbers are held here: an int64 where it is a whole
+// number that a double holds exactly.
+func whole(f float64) any {
+	if f == math.Trunc(f) && math.Abs(f) <= exact {
+		return int64(f)
+	}
+	return f
+}
+
+func isNumber(value any) bool {
+	switch value.(type) {
+	case int64, float64, int, json.Number:
+		return true
+	}
+	return false
+}
+
+// number is a number as an int64 or, where it is none, a float64; ok is false
+// for other values.
+func (r *run) number(node ast.Node, value any) (n any, ok bool) {
+	switch value := value.(type) {
+	case int64:
+		return value, true
+	case float64:
+		return whole(value), true
+	case int:
+		return int64(value), true
+	case json.Number:
+		return r.decimal(node, value.String()), true
+	}
+	return nil, false
+}
+
+// decimal reads a number of JSON.
+func (r *run) decimal(node ast.Node, text string) any {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	if !strings.ContainsAny(text, ".eE") {
+		r.fail(node, OutOfRange, "a whole number of more than 64 bits cannot be reckoned with: give it as text")
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		r.fail(node, OutOfRange, "a number is beyond the range of doubles")
+	}
+	return whole(f)
+}
+
+// numeric is the number that an operator or a function needs.
+func (r *run) numeric(node ast.Node, value any, what string) any {
+	n, ok := r.number(node, value)
+	if !ok {
+		r.fail(node, WrongType, "%s must be a number, got %s", what, kind(value))
+	}
+	return n
+}
+
+// integer is the whole number that an operator or a function needs.
+func (r *run) integer(node ast.Node, value any, what string) int64 {
+	n, ok := r.numeric(node, value, what).(int64)
+	if !ok {
+		r.fail(node, WrongType, "%s must be a whole number", what)
+	}
+	return n
+}
+
+func double(n any) float64 {
+	if n, ok := n.(int64); ok {
+		return float64(n)
+	}
+	return n.(float64)
+}
+
+// finite is the result of an operation on doubles.
+func (r *run) finite(node ast.Node, f float64) any {
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		r.fail(node, OutOfRange, "the result is beyond the range of doubles")
+	}
+	return whole(f)
+}
+
+// fits is the result of an operation on whole numbers.
+func (r *run) fits(node ast.Node, n int64, ok bool) any {
+	if !ok {
+		r.fail(node, OutOfRange, "the result is a whole number of more than 64 bits: BIGINT_CALCULATE reckons with such, as texts")
+	}
+	return n
+}
+
+// calculate is the result of an arithmetic operator on two numbers.
+func (r *run) calculate(node ast.Node, operator string, left, right any) any {
+	a, wholeA := left.(int64)
+	b, wholeB := right.(int64)
+	if wholeA && wholeB {
+		if n, done := r.calculateWhole(node, operator, a, b); done {
+			return n
+		}
+	}
+	x, y := double(left), double(right)
+	switch operator {
+	case "+":
+		return r.finite(node, x+y)
+	case "-":
+		return r.finite(node, x-y)
+	case "*":
+		return r.finite(node, x*y)
+	case "/":
+		r.divisor(node, y == 0)
+		return r.finite(node, x/y)
+	case "%":
+		r.fail(node, WrongType, "%% takes whole numbers")
+	}
+	return r.finite(node, math.Pow(x, y))
+}
+
+// calculateWhole does what stays among whole numbers.
+func (r *run) calculateWhole(node ast.Node, operator string, a, b int64) (n any, done bool) {
+	switch operator {
+	case "+":
+		return r.fits(node, a+b, (a+b > a) == (b > 0)), true
+	case "-":
+		return r.fits(node, a-b, (a-b < a) == (b > 0)), true
+	case "*":
+		product, ok := multiply(a, b)
+		return r.fits(node, product, ok), true
+	case "/":
+		r.divisor(node, b == 0)
+		if b != -1 && a%b == 0 {
+			return a / b, true
+		}
+		if b == -1 {
+			return r.fits(node, -a, a != math.MinInt64), true
+		}
+	case "%":
+		r.divisor(node, b == 0)
+		if b == -1 {
+			return int64(0), true
+		}
+		return a % b, true
+	case "**", "^":
+		if b >= 0 {
+			return r.power(node, a, b), true
+		}
+	}
+	return nil, false
+}
+
+func (r *run) divisor(node ast.Node, zero bool) {
+	if zero {
+		r.fail(node, OutOfRange, "division by zero")
+	}
+}
+
+func multiply(a, b int64) (product int64, ok bool) {
+	if a == 0 || b == 0 {
+		return 0, true
+	}
+	product = a * b
+	overflow := a == -1 && b == math.MinInt64 || b == -1 && a == math.MinInt64
+	return product, !overflow && product/b == a
+}
+
+func (r *run) power(node ast.Node, base, exponent int64) any {
+	switch base {
+	case 0, 1:
+		if exponent == 0 {
+			return int64(1)
+		}
+		return base
+	case -1:
+		return 1 - 2*(exponent&1)
+	}
+	result, ok := int64(1), exponent < 64
+	for range min(exponent, 64) {
+		if ok {
+			result, ok = multiply(result, base)
+		}
+	}
+	return r.fits(node, result, ok)
+}
+
+// order compares two numbers, exactly.
+func order(left, right any) int {
+	a, wholeA := left.(int64)
+	b, wholeB := right.(int64)
+	switch {
+	case wholeA && wholeB:
+		return cmp.Compare(a, b)
+	case wholeA != wholeB && (beyond(left) || beyond(right)):
+		return precise(left).Cmp(precise(right))
+	}
+	return cmp.Compare(double(left), double(right))
+}
+
+// beyond reports a whole number that a double may not hold.
+func beyond(n any) bool {
+	i, ok := n.(int64)
+	return ok && (i > exact || i < -exact)
+}
+
+func precise(n any) *big.Float {
+	if i, ok := n.(int64); ok {
+		return new(big.Float).SetInt64(i)
+	}
+	return big.NewFloat(n.(float64))
+}
+
+// int is a number without its fraction, or the whole number that a text is.
+func (c call) int() any {
+	if text, ok := c.arguments[0].(string); ok {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			c.fail(c.node, WrongType, "int() takes the text of a whole number of at most 64 bits")
+		}
+		return n
+	}
+	n := c.numberAt(0)
+	f, ok := n.(float64)
+	if !ok {
+		return n
+	}
+	if math.Abs(f) >= 1<<63 {
+		c.fail(c.node, OutOfRange, "int() takes numbers of at most 64 bits")
+	}
+	return int64(f)
+}
+
+// float is the number that a text is.
+func (c call) float() any {
+	text, ok := c.arguments[0].(string)
+	if !ok {
+		return c.numberAt(0)
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || strings.ContainsAny(text, "xXnNpP_") {
+		c.fail(c.node, WrongType, "float() takes the text of a decimal number")
+	}
+	return c.finite(c.node, f)
+}
+
+func (c call) abs() any {
+	n := c.numberAt(0)
+	if order(n, int64(0)) < 0 {
+		return c.calculate(c.node, "-", int64(0), n)
+	}
+	return n
+}
+
+func (c call) round() any {
+	f, ok := c.numberAt(0).(float64)
+	switch {
+	case !ok:
+		return c.numberAt(0)
+	case c.name == "ceil":
+		return whole(math.Ceil(f))
+	case c.name == "floor":
+		return whole(math.Floor(f))
+	}
+	return whole(math.Round(f))
+}
+
+// numbers are those among the arguments and in arrays among them.
+func (c call) numbers() []any {
+	return c.collect(nil, c.arguments, 0)
+}
+
+func (c call) collect(into, items []any, depth int) []any {
+	c.deep(c.node, depth)
+	for _, item := range items {
+		c.spend(c.node, 1)
+		if nested, ok := item.([]any); ok {
+			into = c.collect(into, nested, depth+1)
+			continue
+		}
+		c.hold(c.node, 2, sizeOfItem)
+		into = append(into, c.numeric(c.node, item, "what "+c.name+"() takes"))
+	}
+	return into
+}
+
+// extreme is the largest or smallest, nil of none.
+func (c call) extreme() any {
+	all := c.numbers()
+	if len(all) == 0 {
+		return nil
+	}
+	if c.name == "max" {
+		return slices.MaxFunc(all, order)
+	}
+	return slices.MinFunc(all, order)
+}
+
+func (c call) mean() any {
+	all := c.numbers()
+	var total any = int64(0)
+	for _, n := range all {
+		total = c.calculate(c.node, "+", total, n)
+	}
+	return c.calculate(c.node, "/", total, int64(max(1, len(all))))
+}
+
+func (c call) median() any {
+	all := c.numbers()
+	if len(all) == 0 {
+		return int64(0)
+	}
+	c.spend(c.node, 16*len(all))
+	slices.SortFunc(all, order)
+	high := all[len(all)/2]
+	if len(all)%2 == 1 {
+		return high
+	}
+	return c.calculate(c.node, "/", c.calculate(c.node, "+", all[len(all)/2-1], high), int64(2))
+}

@@ -1,0 +1,308 @@
+package expression
+
+import (
+	"cmp"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+func (r *run) unary(node *ast.UnaryNode, s scope) any {
+	value := r.eval(node.Node, s)
+	switch node.Operator {
+	case "not", "!":
+		return !r.boolean(node.Node, value)
+	case "-":
+		return r.calculate(node, "-", int64(0), r.numeric(node, value, "what follows -"))
+	}
+	return r.numeric(node, value, "what follows +")
+}
+
+func (r *run) binary(node *ast.BinaryNode, s scope) any {
+	left := r.eval(node.Left, s)
+	switch node.Operator {
+	case "and", "&&":
+		return r.boolean(node.Left, left) && r.boolean(node.Right, r.eval(node.Right, s))
+	case "or", "||":
+		return r.boolean(node.Left, left) || r.boolean(node.Right, r.eval(node.Right, s))
+	case "??":
+		if left != nil {
+			return left
+		}
+		return r.eval(node.Right, s)
+	}
+	right := r.eval(node.Right, s)
+	switch node.Operator {
+	case "==":
+		return r.equal(node, left, right, 0)
+	case "!=":
+		return !r.equal(node, left, right, 0)
+	case "<", ">", "<=", ">=":
+		return r.ordered(node, left, right)
+	case "in":
+		return r.in(node, left, right)
+	case "..":
+		return r.span(node, left, right)
+	case "matches":
+		return r.matches(node, left, right)
+	case "contains", "startsWith", "endsWith":
+		return r.textual(node, left, right)
+	case "+":
+		if a, ok := left.(string); ok {
+			if b, ok := right.(string); ok {
+				r.hold(node, len(a)+len(b), 1)
+				return a + b
+			}
+		}
+	}
+	return r.arithmetic(node, left, right)
+}
+
+func (r *run) arithmetic(node *ast.BinaryNode, left, right any) any {
+	a, isA := r.number(node, left)
+	b, isB := r.number(node, right)
+	if !isA || !isB {
+		want := "two numbers"
+		if node.Operator == "+" {
+			want = "two numbers or two texts"
+		}
+		r.fail(node, WrongType, "%s takes %s, got %s and %s", node.Operator, want, kind(left), kind(right))
+	}
+	return r.calculate(node, node.Operator, a, b)
+}
+
+func (r *run) ordered(node *ast.BinaryNode, left, right any) bool {
+	by := r.compare(node, left, right)
+	switch node.Operator {
+	case "<":
+		return by < 0
+	case ">":
+		return by > 0
+	case "<=":
+		return by <= 0
+	}
+	return by >= 0
+}
+
+// compare orders two numbers or two texts.
+func (r *run) compare(node ast.Node, left, right any) int {
+	if a, ok := left.(string); ok {
+		if b, ok := right.(string); ok {
+			r.read(node, min(len(a), len(b)))
+			return strings.Compare(a, b)
+		}
+	}
+	a, isA := r.number(node, left)
+	b, isB := r.number(node, right)
+	if !isA || !isB {
+		r.fail(node, WrongType, "only two numbers or two texts have an order, got %s and %s", kind(left), kind(right))
+	}
+	return order(a, b)
+}
+
+// equal compares values of any kind: numbers by what they are, arrays and
+// objects by what is in them.
+func (r *run) equal(node ast.Node, left, right any, depth int) bool {
+	r.spend(node, 1)
+	r.deep(node, depth)
+	switch a := left.(type) {
+	case nil:
+		return right == nil
+	case bool:
+		b, ok := right.(bool)
+		return ok && a == b
+	case string:
+		b, ok := right.(string)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		r.read(node, len(a))
+		return a == b
+	case []any:
+		b, ok := right.([]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if !r.equal(node, a[i], b[i], depth+1) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		b, ok := right.(map[string]any)
+		return ok && len(a) == len(b) && r.equalMembers(node, a, b, depth)
+	}
+	return r.equalNumbers(node, left, right)
+}
+
+// equalMembers goes through the names in their order, so that what a budget
+// allows does not depend on chance.
+func (r *run) equalMembers(node ast.Node, a, b map[string]any, depth int) bool {
+	for _, name := range r.names(node, a) {
+		other, ok := b[name]
+		if !ok || !r.equal(node, a[name], other, depth+1) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *run) equalNumbers(node ast.Node, left, right any) bool {
+	if !isNumber(left) || !isNumber(right) {
+		return false
+	}
+	if left == right {
+		return true
+	}
+	a, _ := r.number(node, left)
+	b, _ := r.number(node, right)
+	return order(a, b) == 0
+}
+
+// deep breaks off where values are nested deeper than any that can be given
+// back, or that came in.
+func (r *run) deep(node ast.Node, depth int) {
+	if depth > 2*MaxDepth {
+		r.fail(node, TooExpensive, "values are nested deeper than %d", 2*MaxDepth)
+	}
+}
+
+func (r *run) in(node *ast.BinaryNode, value, among any) bool {
+	switch among := among.(type) {
+	case nil:
+		return false
+	case []any:
+		for _, item := range among {
+			if r.equal(node, item, value, 0) {
+				return true
+			}
+		}
+		return false
+	case map[string]any:
+		_, ok := among[r.text(node.Left, value, "the name of a member")]
+		return ok
+	}
+	r.fail(node, WrongType, "in takes an array or an object, got %s", kind(among))
+	return false
+}
+
+// span is low..high, both included.
+func (r *run) span(node *ast.BinaryNode, left, right any) any {
+	low := r.integer(node.Left, left, "the begin of a range")
+	high := r.integer(node.Right, right, "the end of a range")
+	if high < low {
+		return []any{}
+	}
+	count := high - low + 1
+	if count <= 0 || count > maxMemory {
+		count = maxMemory
+	}
+	r.hold(node, int(count), sizeOfItem)
+	r.spend(node, int(count))
+	items := make([]any, count)
+	for i := range items {
+		items[i] = low + int64(i)
+	}
+	return items
+}
+
+// textual is contains, startsWith or endsWith; nil has nothing in it.
+func (r *run) textual(node *ast.BinaryNode, left, right any) bool {
+	if left == nil || right == nil {
+		return false
+	}
+	text := r.text(node.Left, left, "the left side of "+node.Operator)
+	part := r.text(node.Right, right, "the right side of "+node.Operator)
+	r.read(node, len(text))
+	switch node.Operator {
+	case "contains":
+		return strings.Contains(text, part)
+	case "startsWith":
+		return strings.HasPrefix(text, part)
+	}
+	return strings.HasSuffix(text, part)
+}
+
+// sorter orders values that are all numbers or all texts.
+func (r *run) sorter(node ast.Node, descending bool) func(a, b any) int {
+	return func(a, b any) int {
+		r.spend(node, 1)
+		by := r.compare(node, a, b)
+		if descending {
+			return cmp.Compare(0, by)
+		}
+		return by
+	}
+}
+
+const (
+	maxPattern     = 1 << 10 // bytes of a regular expression
+	maxPatternSize = 1_000   // instructions that it becomes
+)
+
+// matches is the operator of that name; nil matches nothing.
+func (r *run) matches(node *ast.BinaryNode, left, right any) bool {
+	if left == nil || right == nil {
+		return false
+	}
+	text := r.text(node.Left, left, "the left side of matches")
+	p := r.program.patterns[node]
+	if p == nil {
+		p = r.compiled(node, r.text(node.Right, right, "the right side of matches"))
+	}
+	// The time that a match takes is the product of both in the worst case.
+	r.spend(node, 1+len(text)*p.size/16)
+	return p.regexp.MatchString(text)
+}
+
+// compiled is a regular expression that does not stand in the text.
+func (r *run) compiled(node *ast.BinaryNode, text string) *pattern {
+	if r.pattern != nil && r.pattern.text == text {
+		return r.pattern
+	}
+	r.spend(node, 100+10*len(text))
+	p, problem := compilePattern(text)
+	if problem != "" {
+		r.fail(node.Right, WrongType, "%s", problem)
+	}
+	r.spend(node, 10*p.size)
+	r.pattern = p
+	return p
+}
+
+// compilePattern reads a regular expression (RE2: its time is linear), or says
+// what is wrong with it.
+func compilePattern(text string) (p *pattern, problem string) {
+	if len(text) > maxPattern {
+		return nil, "a regular expression may have at most 1024 bytes"
+	}
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, "this is not a regular expression (RE2)"
+	}
+	size := patternSize(tree)
+	if size > maxPatternSize {
+		return nil, "this regular expression repeats too much"
+	}
+	compiled, err := regexp.Compile(text)
+	if err != nil {
+		return nil, "this is not a regular expression (RE2)"
+	}
+	return &pattern{text: text, size: size, regexp: compiled}, ""
+}
+
+// patternSize is about how many instructions a regular expression becomes: what
+// is repeated n times stands there n times.
+func patternSize(tree *syntax.Regexp) int {
+	size := 2 + len(tree.Rune)/2
+	for _, sub := range tree.Sub {
+		size += patternSize(sub)
+	}
+	if tree.Op == syntax.OpRepeat {
+		size *= max(tree.Min, tree.Max, 1)
+	}
+	return min(size, 1<<20)
+}

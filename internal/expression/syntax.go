@@ -1,0 +1,122 @@
+package expression
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/conf"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/parser/lexer"
+)
+
+// parse reads the text into its tree.
+func parse(text string) (root ast.Node, err error) {
+	defer func() {
+		if recover() != nil {
+			root, err = nil, at(text, 0, Syntax, "this is not a valid expression")
+		}
+	}()
+	tree, err := parser.ParseWithConfig(text, &conf.Config{MaxNodes: maxNodes})
+	if err == nil {
+		return tree.Node, nil
+	}
+	fault, ok := errors.AsType[*file.Error](err)
+	if !ok {
+		return nil, at(text, 0, Syntax, "this is not a valid expression")
+	}
+	return nil, explain(text, fault)
+}
+
+// wordings are what the parser says, and what is said here: its own words hold
+// literals of the expression, which may hold what was substituted into it.
+var wordings = []struct{ theirs, ours string }{
+	{"literal not terminated", "a text is not closed: expected its closing quotation mark"},
+	{"unclosed comment", "a comment is not closed: expected */"},
+	{"invalid char escape", "this escape is none that a text can have"},
+	{"unable to unescape", "this escape is none that a text can have"},
+	{"unrecognized character", "this character has no meaning here"},
+	{"bad number syntax", "this is not a number"},
+	{"literal: strconv", "this number is out of range: expected one of at most 64 bits"},
+	{"literal is too large", "this number is out of range: expected one of at most 64 bits"},
+	{"coalesce expressions", "?? cannot be mixed with another operator: expected parentheses around one of them"},
+	{"a map key must be", "expected the name of a member: a name, a text, or an expression in parentheses"},
+	{"expected name", "expected the name of a member after the dot"},
+	{"wrap predicate", "expected { and } around a predicate of several parts"},
+	{"expected at least", "expected more arguments"},
+	{"unexpected end", "the expression ends too early"},
+}
+
+func explain(text string, fault *file.Error) *Error {
+	if strings.Contains(fault.Message, "maximum allowed nodes") {
+		return at(text, fault.From, TooExpensive, "the expression has more than %d parts", maxNodes)
+	}
+	for _, wording := range wordings {
+		if strings.Contains(fault.Message, wording.theirs) {
+			return at(text, fault.From, Syntax, "%s", wording.ours)
+		}
+	}
+	if strings.Contains(fault.Message, "token EOF") {
+		return at(text, utf8.RuneCountInString(text), Syntax, "the expression ends too early: expected %s", expected(text, math.MaxInt))
+	}
+	what := found(text, fault.From)
+	if what == ":" {
+		return at(text, fault.From, Syntax, "unexpected colon: expected %s; an object as the result of a predicate has braces of its own: {{name: value}}", expected(text, fault.From))
+	}
+	return at(text, fault.From, Syntax, "unexpected %s: expected %s", what, expected(text, fault.From))
+}
+
+// expected is what could stand at a place, by what stands before it.
+func expected(text string, from int) string {
+	what, open := "a value", []string{}
+	for _, token := range tokens(text, 0, from) {
+		what = "a value"
+		switch {
+		case token.Is(lexer.Bracket, "(", "[", "{"):
+			open = append(open, token.Value)
+		case token.Kind == lexer.Bracket:
+			open = open[:max(0, len(open)-1)]
+			what = "an operator"
+		case token.Kind != lexer.Operator:
+			what = "an operator"
+		}
+	}
+	if len(open) > 0 {
+		return what + " or " + map[string]string{"(": ")", "[": "]", "{": "}"}[open[len(open)-1]]
+	}
+	if what == "an operator" {
+		return what + " or the end"
+	}
+	return what
+}
+
+// found names what stands at a place, without its value where it is a literal.
+func found(text string, from int) string {
+	for _, token := range tokens(text, from, math.MaxInt) {
+		switch {
+		case token.Kind == lexer.String || token.Kind == lexer.Bytes:
+			return "text"
+		case token.Kind == lexer.Number:
+			return "number"
+		case len(token.Value) <= 32:
+			return token.Value
+		}
+		return "name"
+	}
+	return "end"
+}
+
+// tokens are those of the text that begin in a part of it, without its end.
+func tokens(text string, from, to int) []lexer.Token {
+	all, err := lexer.Lex(file.NewSource(text))
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(all, func(token lexer.Token) bool {
+		return token.Kind == lexer.EOF || token.From < from || token.From >= to
+	})
+}
