@@ -166,8 +166,9 @@ RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved
 -- has to know. By the key, as the start is.
 SELECT e.id, e.epoch, e.attempt, (e.status = 'CREATED')::boolean AS created, (e.worker_id IS NOT NULL)::boolean AS held, e.canceling
 FROM component_executions e
-JOIN (SELECT unnest(@ids::uuid[]) AS id) AS i ON e.id = i.id
-WHERE e.workspace_id = @workspace_id AND e.run_id = @run_id::uuid AND e.status IN ('CREATED', 'EXECUTING');
+JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id) AS i
+  ON e.workspace_id = i.workspace_id AND e.id = i.id
+WHERE e.run_id = @run_id::uuid AND e.status IN ('CREATED', 'EXECUTING');
 
 -- name: ExecutionCancelMany :many
 -- Ends executions that nobody works on. What somebody has locked, has begun or has
@@ -184,9 +185,10 @@ UPDATE component_executions e SET
     finished_at = now()
 FROM (SELECT c.workspace_id, c.id, c.parked, i.error
       FROM component_executions c
-      JOIN (SELECT unnest(@ids::uuid[]) AS id, unnest(@epochs::integer[]) AS epoch, unnest(@errors::text[]) AS error) AS i
-        ON c.id = i.id AND c.epoch = i.epoch
-      WHERE c.workspace_id = @workspace_id AND c.worker_id IS NULL AND c.status IN ('CREATED', 'EXECUTING')
+      JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id,
+                   unnest(@epochs::integer[]) AS epoch, unnest(@errors::text[]) AS error) AS i
+        ON c.workspace_id = i.workspace_id AND c.id = i.id AND c.epoch = i.epoch
+      WHERE c.worker_id IS NULL AND c.status IN ('CREATED', 'EXECUTING')
       FOR UPDATE OF c SKIP LOCKED) AS free
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.workspace_id, e.id, e.module, e.status, e.error, e.usage, e.job_id, e.run_id, e.created_at, e.updated_at, free.parked AS was_parked;
@@ -196,8 +198,9 @@ RETURNING e.workspace_id, e.id, e.module, e.status, e.error, e.usage, e.job_id, 
 UPDATE component_executions e SET canceling = true, updated_at = GREATEST(e.updated_at, now())
 FROM (SELECT c.workspace_id, c.id
       FROM component_executions c
-      JOIN (SELECT unnest(@ids::uuid[]) AS id, unnest(@epochs::integer[]) AS epoch) AS i ON c.id = i.id AND c.epoch = i.epoch
-      WHERE c.workspace_id = @workspace_id AND c.status = 'EXECUTING'
+      JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id, unnest(@epochs::integer[]) AS epoch) AS i
+        ON c.workspace_id = i.workspace_id AND c.id = i.id AND c.epoch = i.epoch
+      WHERE c.status = 'EXECUTING'
       FOR UPDATE OF c SKIP LOCKED) AS free
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.id;

@@ -121,10 +121,12 @@ WITH woken AS (
 SELECT (SELECT count(*) > 0 FROM woken)::boolean AS live, (SELECT count(*) > 0 FROM kept)::boolean AS first;
 
 -- name: RunListExecutions :many
--- The executions of the stages of a run that are not final, in the order of their ids.
-SELECT s.execution_id::uuid AS execution_id FROM run_stages s
-WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.execution_id > @after::uuid
-ORDER BY s.execution_id
+-- A page of the stages of a run that are not final and have an execution, in the order of
+-- their ids.
+SELECT s.id, s.execution_id::uuid AS execution_id FROM run_stages s
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.execution_id IS NOT NULL
+  AND s.id > @after
+ORDER BY s.id
 LIMIT @max_rows;
 
 -- name: RunAudit :many

@@ -71,22 +71,23 @@ const executionCancelHeld = `-- name: ExecutionCancelHeld :many
 UPDATE component_executions e SET canceling = true, updated_at = GREATEST(e.updated_at, now())
 FROM (SELECT c.workspace_id, c.id
       FROM component_executions c
-      JOIN (SELECT unnest($1::uuid[]) AS id, unnest($2::integer[]) AS epoch) AS i ON c.id = i.id AND c.epoch = i.epoch
-      WHERE c.workspace_id = $3 AND c.status = 'EXECUTING'
+      JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id, unnest($3::integer[]) AS epoch) AS i
+        ON c.workspace_id = i.workspace_id AND c.id = i.id AND c.epoch = i.epoch
+      WHERE c.status = 'EXECUTING'
       FOR UPDATE OF c SKIP LOCKED) AS free
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.id
 `
 
 type ExecutionCancelHeldParams struct {
-	Ids         []uuid.UUID
-	Epochs      []int32
-	WorkspaceID uuid.UUID
+	WorkspaceIds []uuid.UUID
+	Ids          []uuid.UUID
+	Epochs       []int32
 }
 
 // Has attempts under way end. What somebody has locked is left alone.
 func (q *Queries) ExecutionCancelHeld(ctx context.Context, db DBTX, arg ExecutionCancelHeldParams) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, executionCancelHeld, arg.Ids, arg.Epochs, arg.WorkspaceID)
+	rows, err := db.Query(ctx, executionCancelHeld, arg.WorkspaceIds, arg.Ids, arg.Epochs)
 	if err != nil {
 		return nil, err
 	}
@@ -117,19 +118,20 @@ UPDATE component_executions e SET
     finished_at = now()
 FROM (SELECT c.workspace_id, c.id, c.parked, i.error
       FROM component_executions c
-      JOIN (SELECT unnest($1::uuid[]) AS id, unnest($2::integer[]) AS epoch, unnest($3::text[]) AS error) AS i
-        ON c.id = i.id AND c.epoch = i.epoch
-      WHERE c.workspace_id = $4 AND c.worker_id IS NULL AND c.status IN ('CREATED', 'EXECUTING')
+      JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id,
+                   unnest($3::integer[]) AS epoch, unnest($4::text[]) AS error) AS i
+        ON c.workspace_id = i.workspace_id AND c.id = i.id AND c.epoch = i.epoch
+      WHERE c.worker_id IS NULL AND c.status IN ('CREATED', 'EXECUTING')
       FOR UPDATE OF c SKIP LOCKED) AS free
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.workspace_id, e.id, e.module, e.status, e.error, e.usage, e.job_id, e.run_id, e.created_at, e.updated_at, free.parked AS was_parked
 `
 
 type ExecutionCancelManyParams struct {
-	Ids         []uuid.UUID
-	Epochs      []int32
-	Errors      []string
-	WorkspaceID uuid.UUID
+	WorkspaceIds []uuid.UUID
+	Ids          []uuid.UUID
+	Epochs       []int32
+	Errors       []string
 }
 
 type ExecutionCancelManyRow struct {
@@ -151,10 +153,10 @@ type ExecutionCancelManyRow struct {
 // account's lock, so what is parked stays so.
 func (q *Queries) ExecutionCancelMany(ctx context.Context, db DBTX, arg ExecutionCancelManyParams) ([]ExecutionCancelManyRow, error) {
 	rows, err := db.Query(ctx, executionCancelMany,
+		arg.WorkspaceIds,
 		arg.Ids,
 		arg.Epochs,
 		arg.Errors,
-		arg.WorkspaceID,
 	)
 	if err != nil {
 		return nil, err
@@ -688,14 +690,15 @@ func (q *Queries) ExecutionListHeaders(ctx context.Context, db DBTX, each int32)
 const executionListOfRun = `-- name: ExecutionListOfRun :many
 SELECT e.id, e.epoch, e.attempt, (e.status = 'CREATED')::boolean AS created, (e.worker_id IS NOT NULL)::boolean AS held, e.canceling
 FROM component_executions e
-JOIN (SELECT unnest($1::uuid[]) AS id) AS i ON e.id = i.id
-WHERE e.workspace_id = $2 AND e.run_id = $3::uuid AND e.status IN ('CREATED', 'EXECUTING')
+JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id) AS i
+  ON e.workspace_id = i.workspace_id AND e.id = i.id
+WHERE e.run_id = $3::uuid AND e.status IN ('CREATED', 'EXECUTING')
 `
 
 type ExecutionListOfRunParams struct {
-	Ids         []uuid.UUID
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
+	WorkspaceIds []uuid.UUID
+	Ids          []uuid.UUID
+	RunID        uuid.UUID
 }
 
 type ExecutionListOfRunRow struct {
@@ -710,7 +713,7 @@ type ExecutionListOfRunRow struct {
 // Those of the executions of a run that are not final, with what a cancellation
 // has to know. By the key, as the start is.
 func (q *Queries) ExecutionListOfRun(ctx context.Context, db DBTX, arg ExecutionListOfRunParams) ([]ExecutionListOfRunRow, error) {
-	rows, err := db.Query(ctx, executionListOfRun, arg.Ids, arg.WorkspaceID, arg.RunID)
+	rows, err := db.Query(ctx, executionListOfRun, arg.WorkspaceIds, arg.Ids, arg.RunID)
 	if err != nil {
 		return nil, err
 	}

@@ -380,9 +380,10 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]Ru
 }
 
 const runListExecutions = `-- name: RunListExecutions :many
-SELECT s.execution_id::uuid AS execution_id FROM run_stages s
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND s.execution_id > $3::uuid
-ORDER BY s.execution_id
+SELECT s.id, s.execution_id::uuid AS execution_id FROM run_stages s
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND s.execution_id IS NOT NULL
+  AND s.id > $3
+ORDER BY s.id
 LIMIT $4
 `
 
@@ -393,8 +394,14 @@ type RunListExecutionsParams struct {
 	MaxRows     int32
 }
 
-// The executions of the stages of a run that are not final, in the order of their ids.
-func (q *Queries) RunListExecutions(ctx context.Context, db DBTX, arg RunListExecutionsParams) ([]uuid.UUID, error) {
+type RunListExecutionsRow struct {
+	ID          uuid.UUID
+	ExecutionID uuid.UUID
+}
+
+// A page of the stages of a run that are not final and have an execution, in the order of
+// their ids.
+func (q *Queries) RunListExecutions(ctx context.Context, db DBTX, arg RunListExecutionsParams) ([]RunListExecutionsRow, error) {
 	rows, err := db.Query(ctx, runListExecutions,
 		arg.WorkspaceID,
 		arg.RunID,
@@ -405,13 +412,13 @@ func (q *Queries) RunListExecutions(ctx context.Context, db DBTX, arg RunListExe
 		return nil, err
 	}
 	defer rows.Close()
-	items := []uuid.UUID{}
+	items := []RunListExecutionsRow{}
 	for rows.Next() {
-		var execution_id uuid.UUID
-		if err := rows.Scan(&execution_id); err != nil {
+		var i RunListExecutionsRow
+		if err := rows.Scan(&i.ID, &i.ExecutionID); err != nil {
 			return nil, err
 		}
-		items = append(items, execution_id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -67,6 +67,7 @@ func (d *desk) open(name string, of plan.Name, paid credit.Amount) uuid.UUID {
 type execution struct {
 	workspace, id uuid.UUID
 	price         credit.Amount
+	stage         bool
 }
 
 // admit asks for all wants in one transaction, as acceptance does, and returns
@@ -89,7 +90,7 @@ func (d *desk) admit(wants ...billing.Want) (admitted []execution, err error) {
 	}
 	for i, w := range wants {
 		if refusals[i] == nil {
-			admitted = append(admitted, execution{w.WorkspaceID, uuid.Must(uuid.NewV7()), w.Amount})
+			admitted = append(admitted, execution{workspace: w.WorkspaceID, id: uuid.Must(uuid.NewV7()), price: w.Amount})
 		}
 	}
 	return admitted, nil
@@ -99,13 +100,18 @@ func (d *desk) admit(wants ...billing.Want) (admitted []execution, err error) {
 func (d *desk) settle(percent int, all ...execution) error {
 	charges := make([]billing.Charge, len(all))
 	for i, e := range all {
-		charges[i] = billing.Charge{WorkspaceID: e.workspace, ExecutionID: e.id, Amount: e.price * credit.Amount(percent) / 100, Reserved: e.price}
+		charges[i] = billing.Charge{WorkspaceID: e.workspace, ExecutionID: e.id, Amount: e.price * credit.Amount(percent) / 100, Reserved: e.price, Stage: e.stage}
 	}
+	return d.renewing(func(tx pgx.Tx) error {
+		_, err := d.books.SettleTx(d.t.Context(), tx, charges)
+		return err
+	})
+}
+
+// renewing settles in a transaction, and begins periods that are over first.
+func (d *desk) renewing(settle func(tx pgx.Tx) error) error {
 	for {
-		err := d.tx(func(tx pgx.Tx) error {
-			_, err := d.books.SettleTx(d.t.Context(), tx, charges)
-			return err
-		})
+		err := d.tx(settle)
 		over, ok := errors.AsType[*billing.PeriodOver](err)
 		if !ok {
 			return err

@@ -29,11 +29,17 @@ var rules = []struct{ name, query string }{
 	{"I2 every execution is final", `
 		SELECT id || ' is ' || status || ', worker ' || COALESCE(worker_id::text, 'none') || ', job ' || job_id
 		FROM component_executions WHERE finished_at IS NULL`},
-	{"I3 every final execution has one posting of its usage", `
+	{"I3 every final execution has one posting of its usage, a stage none", `
 		SELECT e.id || ' used ' || e.usage || ', posted ' || COALESCE(p.usage::text, 'nothing')
 		FROM component_executions e
 		LEFT JOIN credit_postings p ON p.workspace_id = e.workspace_id AND p.reference = e.id::text AND p.kind = 'EXECUTION'
-		WHERE e.finished_at IS NOT NULL AND p.usage IS DISTINCT FROM e.usage`},
+		WHERE e.finished_at IS NOT NULL AND CASE WHEN e.run_id IS NULL THEN p.usage IS DISTINCT FROM e.usage ELSE p.usage IS NOT NULL END`},
+	{"I3 every final run has one posting of its usage, which is its stages', and no other has", `
+		SELECT r.id || ' is ' || r.status || ', used ' || r.usage || ', posted ' || COALESCE(p.usage::text, 'nothing')
+		FROM workflow_runs r
+		LEFT JOIN credit_postings p ON p.workspace_id = r.workspace_id AND p.reference = r.id::text AND p.kind = 'RUN'
+		WHERE CASE WHEN r.finished_at IS NULL THEN p.usage IS NOT NULL
+			ELSE p.usage IS DISTINCT FROM r.usage OR r.usage <> (SELECT COALESCE(sum(s.usage), 0) FROM run_stages s WHERE s.workspace_id = r.workspace_id AND s.run_id = r.id) END`},
 	{"I3 no posting without a final execution, none twice", `
 		SELECT p.reference || ' posted ' || count(*) || ' times'
 		FROM credit_postings p
@@ -49,10 +55,14 @@ var rules = []struct{ name, query string }{
 		SELECT a.workspace_id || ' has ' || a.plan || ' and ' || a.paid || ', posted are ' || COALESCE(sum(p.plan), 0) || ' and ' || COALESCE(sum(p.paid), 0)
 		FROM credit_accounts a LEFT JOIN credit_postings p ON p.workspace_id = a.workspace_id
 		GROUP BY a.workspace_id HAVING a.plan <> COALESCE(sum(p.plan), 0) OR a.paid <> COALESCE(sum(p.paid), 0)`},
-	{"I4 an account keeps back what its live executions need", `
-		SELECT a.workspace_id || ' keeps back ' || a.reserved || ' for ' || a.live || ', needed are ' || COALESCE(sum(e.reserved), 0) || ' for ' || count(e.id)
-		FROM credit_accounts a LEFT JOIN component_executions e ON e.workspace_id = a.workspace_id AND e.finished_at IS NULL
-		GROUP BY a.workspace_id HAVING a.reserved <> COALESCE(sum(e.reserved), 0) OR a.live <> count(e.id)`},
+	{"I4 an account keeps back what its live executions and runs need", `
+		SELECT a.workspace_id || ' keeps back ' || a.reserved || ' for ' || a.live || ', needed are ' || e.reserved + r.reserved || ' for ' || e.live
+		FROM credit_accounts a, LATERAL (
+			SELECT COALESCE(sum(l.reserved) FILTER (WHERE l.run_id IS NULL), 0) AS reserved, count(*) AS live
+			FROM component_executions l WHERE l.workspace_id = a.workspace_id AND l.finished_at IS NULL) AS e, LATERAL (
+			SELECT COALESCE(sum(k.reserved), 0) AS reserved
+			FROM workflow_runs k WHERE k.workspace_id = a.workspace_id AND k.finished_at IS NULL) AS r
+		WHERE a.reserved <> e.reserved + r.reserved OR a.live <> e.live`},
 	{"I5 the database refuses to change final rows", `
 		SELECT 'the trigger of ' || name || ' is off' FROM unnest(ARRAY['component_executions_final', 'credit_postings_append_only']) AS name
 		WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgname = name AND t.tgenabled = 'O')`},

@@ -36,6 +36,7 @@ type module struct {
 	price   credit.Amount
 	repeat  component.Repeat
 	timeout time.Duration
+	modes   []component.Mode // nil: both
 	run     func(ctx context.Context, call component.Call) (component.Result, error)
 }
 
@@ -45,10 +46,14 @@ func (m module) Describe() component.Descriptor {
 	if timeout == 0 {
 		timeout = 10 * time.Second
 	}
+	modes := m.modes
+	if modes == nil {
+		modes = []component.Mode{component.ModeComponent, component.ModeWorkflow}
+	}
 	return component.Descriptor{
 		Module: m.name, Title: m.name, Description: "A component of the tests.", Category: "UTILITY",
 		Input: anything, Config: anything, Output: anything, Price: m.price, Timeout: timeout,
-		Effect: component.EffectNone, Repeat: m.repeat, Modes: []component.Mode{component.ModeComponent},
+		Effect: component.EffectNone, Repeat: m.repeat, Modes: modes,
 	}
 }
 

@@ -33,10 +33,12 @@ type Stage struct {
 	Reserve       credit.Amount   // what the run keeps back more for it
 }
 
-// CheckStage says whether a stage may be accepted. INVALID_INPUT for an unknown module,
-// and with all faults at once for an input or config that breaks the module's schema.
+// CheckStage says whether a stage may be accepted. INVALID_INPUT for a module that is
+// unknown or runs on its own only, and with all faults at once for an input or config that
+// breaks the module's schema.
 func (s *Service) CheckStage(module string, input, config json.RawMessage) error {
-	return s.modules.Check(module, input, config)
+	_, err := s.check(component.ModeWorkflow, module, input, config)
+	return err
 }
 
 // Acceptance is one try to accept stages, in a transaction of the caller.
@@ -203,42 +205,48 @@ func (s *Service) Cancel(ctx context.Context, workspaceID, runID uuid.UUID, imme
 		return err
 	}
 	r, run := s.local, notify.Key{WorkspaceID: workspaceID, ID: runID}
-	p := db.RunListExecutionsParams{WorkspaceID: workspaceID, RunID: runID, MaxRows: cancelBatch}
+	page := db.RunListExecutionsParams{WorkspaceID: workspaceID, RunID: runID, MaxRows: cancelBatch}
 	for {
-		ids, err := db.New().RunListExecutions(ctx, r.DB, p)
+		stages, err := db.New().RunListExecutions(ctx, r.DB, page)
 		if err != nil {
 			return fmt.Errorf("list executions of a run: %w", err)
 		}
-		if err := r.cancel(ctx, run, ids, immediate); err != nil {
+		p := db.ExecutionListOfRunParams{RunID: runID}
+		for _, stage := range stages {
+			p.WorkspaceIds, p.Ids = append(p.WorkspaceIds, workspaceID), append(p.Ids, stage.ExecutionID)
+			page.After = stage.ID
+		}
+		if err := r.cancel(ctx, run, p, immediate); err != nil {
 			return err
 		}
-		if len(ids) < cancelBatch {
+		if len(stages) < cancelBatch {
 			return nil
 		}
-		p.After = ids[len(ids)-1]
 	}
 }
 
-func (r *Runner) cancel(ctx context.Context, run notify.Key, ids []uuid.UUID, immediate bool) error {
-	rows, err := db.New().ExecutionListOfRun(ctx, r.DB, db.ExecutionListOfRunParams{WorkspaceID: run.WorkspaceID, RunID: run.ID, Ids: ids})
+func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListOfRunParams, immediate bool) error {
+	rows, err := db.New().ExecutionListOfRun(ctx, r.DB, p)
 	if err != nil {
 		return fmt.Errorf("look at executions of a run: %w", err)
 	}
-	free := db.ExecutionCancelManyParams{WorkspaceID: run.WorkspaceID}
-	held := db.ExecutionCancelHeldParams{WorkspaceID: run.WorkspaceID}
+	var free db.ExecutionCancelManyParams
+	var held db.ExecutionCancelHeldParams
 	for _, row := range rows {
 		switch {
 		case row.Held && immediate && !row.Canceling:
+			held.WorkspaceIds = append(held.WorkspaceIds, run.WorkspaceID)
 			held.Ids, held.Epochs = append(held.Ids, row.ID), append(held.Epochs, row.Epoch)
 		case !row.Held && (immediate || row.Created):
 			why, err := record.ExecutionError(errCanceled.Code, errCanceled.Message, errCanceled.Retryable, int(row.Attempt), nil)
 			if err != nil {
 				return err
 			}
+			free.WorkspaceIds = append(free.WorkspaceIds, run.WorkspaceID)
 			free.Ids, free.Epochs, free.Errors = append(free.Ids, row.ID), append(free.Epochs, row.Epoch), append(free.Errors, string(why))
 		}
 	}
-	if err := r.cancelFree(ctx, free); err != nil || len(held.Ids) == 0 {
+	if err := r.cancelFree(ctx, run.WorkspaceID, free); err != nil || len(held.Ids) == 0 {
 		return err
 	}
 	told, err := db.New().ExecutionCancelHeld(ctx, r.DB, held)
@@ -254,11 +262,11 @@ func (r *Runner) cancel(ctx context.Context, run notify.Key, ids []uuid.UUID, im
 }
 
 // cancelFree ends executions that nobody works on.
-func (r *Runner) cancelFree(ctx context.Context, p db.ExecutionCancelManyParams) error {
+func (r *Runner) cancelFree(ctx context.Context, workspaceID uuid.UUID, p db.ExecutionCancelManyParams) error {
 	if len(p.Ids) == 0 {
 		return nil
 	}
-	made, err := r.commit(ctx, func(tx *postgres.Tx) (ends, error) { return r.cancelTx(ctx, tx, p) })
+	made, err := r.commit(ctx, func(tx *postgres.Tx) (ends, error) { return r.cancelTx(ctx, tx, workspaceID, p) })
 	if err != nil {
 		return fmt.Errorf("cancel executions: %w", err)
 	}
@@ -272,9 +280,9 @@ func (r *Runner) cancelFree(ctx context.Context, p db.ExecutionCancelManyParams)
 
 // cancelTx is finishTx for what was not started, or pauses. The account is locked first,
 // as whoever releases parked executions does.
-func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, p db.ExecutionCancelManyParams) (made ends, err error) {
+func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid.UUID, p db.ExecutionCancelManyParams) (made ends, err error) {
 	made.next = &successors{}
-	if _, err := db.New().AccountLock(ctx, tx, p.WorkspaceID); err != nil {
+	if _, err := db.New().AccountLock(ctx, tx, workspaceID); err != nil {
 		return made, fmt.Errorf("lock account: %w", err)
 	}
 	rows, err := db.New().ExecutionCancelMany(ctx, tx, p)
@@ -297,7 +305,7 @@ func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, p db.ExecutionCa
 		}
 	}
 	if parked > 0 {
-		if err := db.New().AccountPark(ctx, tx, db.AccountParkParams{WorkspaceID: p.WorkspaceID, Count: -parked}); err != nil {
+		if err := db.New().AccountPark(ctx, tx, db.AccountParkParams{WorkspaceID: workspaceID, Count: -parked}); err != nil {
 			return made, fmt.Errorf("count parked executions: %w", err)
 		}
 	}

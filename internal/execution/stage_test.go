@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,142 +19,9 @@ import (
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/status"
 )
-
-func (b *bench) exec(t *testing.T, sql string, args ...any) {
-	t.Helper()
-	if _, err := b.pool.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatal(err)
-	}
-}
-
-const insertRun = `INSERT INTO workflow_runs
-	(workspace_id, id, workflow_id, workflow_version, status, trigger, input, reserved, deadline, job_id, created_at, updated_at)
-	VALUES ($1, $2, $2, 1, 'EXECUTING', 'API', '{}', $3, now() + interval '1 hour', 1, now(), now())`
-
-// run makes a run that keeps back reserve.
-func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
-	t.Helper()
-	id := uuid.Must(uuid.NewV7())
-	err := n.service.Accepting(t.Context(), b.workspace, func(how *execution.Acceptance) error {
-		return postgres.InTx(t.Context(), n.pool, func(tx *postgres.Tx) error {
-			if _, err := tx.Exec(t.Context(), insertRun, b.workspace, id, int64(reserve)); err != nil {
-				return err
-			}
-			_, err := how.BeginTx(t.Context(), tx, reserve, nil)
-			return err
-		})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
-}
-
-// accept accepts so many stages of a run as a fold would, and returns those that were
-// accepted and why the others were not.
-func (b *bench) accept(t *testing.T, n *node, count int, like execution.Stage) (ids []uuid.UUID, refusals []error) {
-	t.Helper()
-	err := n.service.Accepting(t.Context(), b.workspace, func(how *execution.Acceptance) error {
-		return postgres.InTx(t.Context(), n.pool, func(tx *postgres.Tx) error {
-			stages := make([]execution.Stage, count)
-			for i := range stages {
-				stages[i] = like
-				stages[i].WorkspaceID, stages[i].ExecutionID = b.workspace, uuid.Must(uuid.NewV7())
-				stages[i].Input, stages[i].Config = json.RawMessage(`{}`), json.RawMessage(`{}`)
-				_, err := tx.Exec(t.Context(), `INSERT INTO run_stages (workspace_id, run_id, id, component_id, module, name, status, execution_id, created_at, updated_at)
-					VALUES ($1, $2, $3::uuid, $3::text, $4, 'n', 'CREATED', $3::uuid, now(), now())`, b.workspace, like.RunID, stages[i].ExecutionID, like.Module)
-				if err != nil {
-					return err
-				}
-			}
-			told, err := how.AcceptTx(t.Context(), tx, stages)
-			if err != nil {
-				return fmt.Errorf("fold: %w", err)
-			}
-			ids, refusals = nil, nil
-			var kept credit.Amount
-			for i, refusal := range told {
-				if refusal != nil {
-					refusals = append(refusals, refusal)
-					if _, err := tx.Exec(t.Context(), "DELETE FROM run_stages WHERE execution_id = $1", stages[i].ExecutionID); err != nil {
-						return err
-					}
-					continue
-				}
-				ids, kept = append(ids, stages[i].ExecutionID), kept+like.Reserve
-			}
-			tx.Last(func(tx pgx.Tx) error {
-				_, err := tx.Exec(t.Context(), "UPDATE workflow_runs SET reserved = reserved + $2 WHERE id = $1", like.RunID, int64(kept))
-				return err
-			})
-			return nil
-		})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ids, refusals
-}
-
-// conclude takes the stages of a run over and ends it.
-func (b *bench) conclude(t *testing.T, runID uuid.UUID) {
-	t.Helper()
-	b.exec(t, `UPDATE run_stages s SET status = 'COMPLETED', usage = e.usage, finished_at = now()
-		FROM component_executions e WHERE s.run_id = $1 AND e.id = s.execution_id`, runID)
-	err := pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
-		var usage, reserved credit.Amount
-		err := tx.QueryRow(t.Context(), `UPDATE workflow_runs SET status = 'COMPLETED', finished_at = now(),
-			usage = (SELECT sum(usage) FROM run_stages WHERE run_id = $1) WHERE id = $1 RETURNING usage, reserved`, runID).Scan(&usage, &reserved)
-		if err != nil {
-			return err
-		}
-		return billing.Books{}.SettleRunTx(t.Context(), tx, b.workspace, runID, usage, reserved)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// account is what the account of the bench counts.
-func (b *bench) account(t *testing.T) string {
-	t.Helper()
-	var text string
-	err := b.pool.QueryRow(t.Context(), `SELECT format('keeps back %s, %s live, %s parked', reserved, live, parked)
-		FROM credit_accounts WHERE workspace_id = $1`, b.workspace).Scan(&text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
-
-func (b *bench) balanced(t *testing.T, when string) {
-	t.Helper()
-	if broken := b.audit(t, b.workspace); len(broken) > 0 {
-		t.Errorf("%s the audit says %s", when, strings.Join(broken, "\n"))
-	}
-}
-
-// ended gathers the runs that a node tells of.
-type ended struct {
-	mu   sync.Mutex
-	runs []notify.Key
-}
-
-func (e *ended) tell(_ context.Context, runs []notify.Key) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.runs = append(e.runs, runs...)
-}
-
-func (e *ended) told(of uuid.UUID) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.ContainsFunc(e.runs, func(k notify.Key) bool { return k.ID == of })
-}
 
 func TestTheRunPaysForItsStages(t *testing.T) {
 	t.Parallel()
@@ -432,5 +297,26 @@ func TestAListWalksPastStages(t *testing.T) {
 	}
 	if len(page.Data) != 1 || page.Data[0].ID != old || page.HasMore {
 		t.Errorf("listed are %+v", page)
+	}
+}
+
+func TestAModuleRunsInItsModesOnly(t *testing.T) {
+	t.Parallel()
+	registry, err := component.NewRegistry(
+		module{name: "ALONE", repeat: component.RepeatPure, modes: []component.Mode{component.ModeComponent}},
+		module{name: "STAGE", repeat: component.RepeatPure, modes: []component.Mode{component.ModeWorkflow}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, nothing := execution.NewService(execution.Deps{Modules: registry}, nil), json.RawMessage(`{}`)
+	_, alone := s.Submit(t.Context(), execution.SubmitParams{Module: "STAGE", Attempts: 1, Input: nothing, Config: nothing})
+	for name, err := range map[string]error{"a stage on its own": alone, "as a stage": s.CheckStage("ALONE", nothing, nothing), "unknown": s.CheckStage("NONE", nothing, nothing)} {
+		if e, ok := errors.AsType[*fault.Error](err); !ok || e.Code != fault.InvalidInput || e.Unprocessable || e.Details[0].Pointer != "/module" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := s.CheckStage("STAGE", nothing, nothing); err != nil {
+		t.Error(err)
 	}
 }

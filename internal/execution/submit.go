@@ -56,8 +56,8 @@ type Submitted struct {
 }
 
 // Submit accepts an execution and waits up to WaitFor for its end: when it
-// returns without error, the row and its job are committed. Errors:
-// INVALID_INPUT for an unknown module (400) or an input that breaks the module's
+// returns without error, the row and its job are committed. Errors: INVALID_INPUT for a
+// module that is unknown or for workflows only (400) or an input that breaks the module's
 // schema (422), IDEMPOTENCY_MISMATCH, IDEMPOTENCY_IN_FLIGHT, INSUFFICIENT_CREDITS,
 // UNAVAILABLE when too much waits to be accepted, or the database is in quarantine.
 func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error) {
@@ -171,10 +171,10 @@ func (s *Service) CheckRepeat(ctx context.Context, key idempotency.Key) error {
 
 // prepare checks the call and its price and seals what is secret.
 func (s *Service) prepare(a *accept) error {
-	if err := s.modules.Check(a.Module, a.Input, a.Config); err != nil {
+	entry, err := s.check(component.ModeComponent, a.Module, a.Input, a.Config)
+	if err != nil {
 		return err
 	}
-	entry, _ := s.modules.Lookup(a.Module)
 	if err := billing.Within(a.Module, entry.Price, a.MaxCredits); err != nil {
 		return err
 	}
@@ -182,6 +182,16 @@ func (s *Service) prepare(a *accept) error {
 		return err
 	}
 	return s.prepareCallback(a)
+}
+
+// check refuses a call of a module that is not there, does not run in this mode, or whose
+// schema it breaks.
+func (s *Service) check(mode component.Mode, module string, input, config json.RawMessage) (*component.Entry, error) {
+	entry, known := s.modules.Lookup(module)
+	if known && !slices.Contains(entry.Modes, mode) {
+		return nil, fault.Invalid("/module", "%s does not run in the mode %s", module, mode)
+	}
+	return entry, s.modules.Check(module, input, config)
 }
 
 func (s *Service) prepareCall(a *accept, entry *component.Entry) error {

@@ -161,6 +161,18 @@ func TestHotStatementsTouchOneWeekByTheKey(t *testing.T) {
 		"ExecutionChangedSince": func(r *recorder) {
 			_, _ = q.ExecutionChangedSince(ctx, r, db.ExecutionChangedSinceParams{WorkspaceIds: owners, Ids: ids, Since: time.Second})
 		},
+		"ExecutionListOfRun": func(r *recorder) {
+			_, _ = q.ExecutionListOfRun(ctx, r, db.ExecutionListOfRunParams{WorkspaceIds: owners, RunID: b.workspace, Ids: ids})
+		},
+		"ExecutionCancelMany": func(r *recorder) {
+			_, _ = q.ExecutionCancelMany(ctx, r, db.ExecutionCancelManyParams{WorkspaceIds: owners, Ids: ids, Epochs: []int32{1, 1, 1}, Errors: three})
+		},
+		"ExecutionCancelHeld": func(r *recorder) {
+			_, _ = q.ExecutionCancelHeld(ctx, r, db.ExecutionCancelHeldParams{WorkspaceIds: owners, Ids: ids, Epochs: []int32{1, 1, 1}})
+		},
+		"ExecutionCanceling": func(r *recorder) {
+			_, _ = q.ExecutionCanceling(ctx, r, db.ExecutionCancelingParams{WorkspaceID: b.workspace, ID: ids[0]})
+		},
 		"CallbackListForFreeze": func(r *recorder) {
 			_, _ = q.CallbackListForFreeze(ctx, r, db.CallbackListForFreezeParams{WorkspaceIds: owners, ExecutionIds: ids})
 		},
