@@ -120,7 +120,10 @@ func (s shape) check(pointer string, data json.RawMessage) ([]fault.Detail, erro
 
 // explain turns the leaves of the validator's tree into faults.
 func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationError, out *[]fault.Detail) {
-	add := func(tokens []string, message string) {
+	add := func(tokens []string, byName bool, message string) {
+		if s.excusedFunc != nil && s.excusedFunc(root, tokens, byName) {
+			return
+		}
 		path := pointer
 		for _, token := range tokens {
 			path += "/" + escapeToken(token)
@@ -130,21 +133,21 @@ func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationE
 	at := invalid.InstanceLocation
 	switch k := invalid.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf, *kind.Not:
-		add(at, "has none of the allowed forms")
+		add(at, false, "has none of the allowed forms")
 		return
 	case *kind.Required:
 		for _, name := range k.Missing {
-			add(slices.Concat(at, []string{name}), "is required"+s.describe(slices.Concat(at, []string{name})))
+			add(slices.Concat(at, []string{name}), true, "is required"+s.describe(slices.Concat(at, []string{name})))
 		}
 		return
 	case *kind.DependentRequired:
 		for _, name := range k.Missing {
-			add(slices.Concat(at, []string{name}), "is required together with "+quote(k.Prop))
+			add(slices.Concat(at, []string{name}), true, "is required together with "+quote(k.Prop))
 		}
 		return
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			add(slices.Concat(at, []string{name}), "is not a known field")
+			add(slices.Concat(at, []string{name}), true, "is not a known field")
 		}
 		return
 	}
@@ -155,7 +158,7 @@ func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationE
 		return
 	}
 	secret := isSecret(s.secrets, at)
-	add(at, expected(invalid.ErrorKind, func(got any) string { return came(got, secret) }))
+	add(at, false, expected(invalid.ErrorKind, func(got any) string { return came(got, secret) }))
 }
 
 // describe says what a missing member should be, from the schema's own words.

@@ -36,6 +36,10 @@ type shape struct {
 	schema  *jsonschema.Schema
 	known   map[string]bool // nil: every member is passed on
 	secrets []string
+
+	// excusedFunc says that a fault at a place is none: one of the value there, or byName
+	// one of its being there or missing. nil: every fault is one.
+	excusedFunc func(root any, at []string, byName bool) bool
 }
 
 // repeater is a module whose repeat rule depends on the call.

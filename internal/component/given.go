@@ -1,0 +1,177 @@
+package component
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp/syntax"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+// Schema is a JSON Schema that a caller wrote, as a workflow has one of its input.
+type Schema struct {
+	shape shape
+	nodes int // with all that it refers to in place
+}
+
+// What a caller's schema may cost. Its parts, the steps of its patterns among them,
+// times those of the data bound the work of a check, which nothing can stop once it
+// has begun.
+const (
+	maxSchemaNodes = 5_000
+	maxCheckSteps  = 50_000_000
+)
+
+// NewSchema compiles a schema that a caller wrote, or says what is wrong with it, with
+// pointers below the given one. It refers to nothing outside of itself, and to nothing
+// that it stands in.
+func NewSchema(pointer string, raw json.RawMessage) (*Schema, []fault.Detail) {
+	refuse := func(format string, args ...any) []fault.Detail {
+		return []fault.Detail{{Code: string(fault.InvalidInput), Message: fmt.Sprintf(format, args...), Pointer: pointer}}
+	}
+	root, err := decode(raw)
+	if err != nil {
+		return nil, refuse("is not valid JSON")
+	}
+	m := measure{root: root, sizes: map[string]int{}}
+	s := &Schema{nodes: m.size(root)}
+	switch {
+	case m.refusal != "":
+		return nil, refuse("%s", m.refusal)
+	case s.nodes > maxSchemaNodes:
+		return nil, refuse("is too large: with all that it refers to it has more than %d parts", maxSchemaNodes)
+	}
+	s.shape.schema, err = compile(raw, nil)
+	if wrong, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		if invalid, ok := errors.AsType[*jsonschema.ValidationError](wrong.Err); ok {
+			var details []fault.Detail
+			s.shape.explain(pointer, root, invalid, &details)
+			return nil, details
+		}
+	}
+	if err != nil {
+		return nil, refuse("is not a JSON Schema (2020-12) that can be used")
+	}
+	return s, nil
+}
+
+// Check tells all that is wrong with data, with pointers below the given one.
+func (s *Schema) Check(pointer string, data json.RawMessage) []fault.Detail {
+	value, err := decode(data)
+	if err == nil && parts(value)*s.nodes > maxCheckSteps {
+		return []fault.Detail{{Code: string(fault.InvalidInput), Message: "is too large to be checked against its schema", Pointer: pointer}}
+	}
+	return s.shape.faults(pointer, data)
+}
+
+// parts counts the values in a value, itself among them; a long text is many.
+func parts(value any) int {
+	n := 1
+	switch value := value.(type) {
+	case string:
+		n += len(value) / 4
+	case []any:
+		for _, item := range value {
+			n += parts(item)
+		}
+	case map[string]any:
+		for _, member := range value {
+			n += parts(member)
+		}
+	}
+	return n
+}
+
+// measure finds how large a schema is with all that it refers to in place.
+type measure struct {
+	root    any
+	sizes   map[string]int // by reference; 0 while it is measured
+	refusal string
+}
+
+func (m *measure) size(node any) int {
+	n := 1
+	switch node := node.(type) {
+	case []any:
+		for _, item := range node {
+			n = m.add(n, m.size(item))
+		}
+	case map[string]any:
+		for name, member := range node {
+			n = m.add(n, m.keyword(name, member))
+		}
+	}
+	return n
+}
+
+// keyword is the size of a member.
+func (m *measure) keyword(name string, member any) int {
+	text, isText := member.(string)
+	switch {
+	case isText && name == "$ref":
+		return m.referred(text)
+	case isText && name == "pattern":
+		return steps(text)
+	case isText && slices.Contains([]string{"$dynamicRef", "$recursiveRef", "$id", "$anchor", "$dynamicAnchor"}, name), name == "$schema" && text != draft:
+		m.refusal = fmt.Sprintf("may not have %s", name)
+	}
+	n := m.size(member)
+	if patterns, ok := member.(map[string]any); ok && name == "patternProperties" {
+		for pattern := range patterns {
+			n = m.add(n, steps(pattern))
+		}
+	}
+	return n
+}
+
+// steps is how much a pattern has to do for each character, at most.
+func steps(pattern string) int {
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 1 // it does not compile
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return 1
+	}
+	return len(program.Inst)
+}
+
+// draft is the one version of JSON Schema.
+const draft = "https://json-schema.org/draft/2020-12/schema"
+
+// add is the sum, as far as it matters.
+func (m *measure) add(a, b int) int { return min(a+b, maxSchemaNodes+1) }
+
+func (m *measure) referred(reference string) int {
+	if known, ok := m.sizes[reference]; ok {
+		if known == 0 {
+			m.refusal = "refers to a part that it stands in"
+		}
+		return known
+	}
+	pointer, local := strings.CutPrefix(reference, "#")
+	if !local || pointer != "" && pointer[0] != '/' {
+		m.refusal = "refers to another document"
+		return 0
+	}
+	m.sizes[reference] = 0
+	pointer, err := url.PathUnescape(pointer)
+	if err != nil {
+		m.refusal = "has a reference that is not well formed"
+		return 0
+	}
+	var at []string
+	for _, token := range splitPath(pointer) {
+		at = append(at, unescapeToken(token))
+	}
+	size := m.size(inside(m.root, at))
+	m.sizes[reference] = size
+	return size
+}

@@ -1,0 +1,86 @@
+package component
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestASchemaOfACallerIsCompiledOrExplained(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/n"},"b":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"number"}}}`: "",
+		`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object"}`:                                         "",
+		`true`:                        "",
+		`{"type":"text"}`:             "/inputSchema/type",
+		`{"properties":7}`:            "/inputSchema/properties must be an object, got a number",
+		`{"pattern":"("}`:             "/inputSchema",
+		`{"$ref":"#/$defs/none"}`:     "/inputSchema is not a JSON Schema",
+		`{"$ref":"https://x.test/y"}`: "/inputSchema refers to another document",
+		`{"$ref":"#anchor"}`:          "/inputSchema refers to another document",
+		`{"$ref":"#"}`:                "/inputSchema refers to a part that it stands in",
+		`{"$id":"https://x.test/"}`:   "/inputSchema may not have $id",
+		`{"$schema":"http://json-schema.org/draft-07/schema#"}`:                                                            "/inputSchema may not have $schema",
+		`{"items":{"$ref":"#/$defs/a"},"$defs":{"a":{"items":{"$ref":"#/$defs/b"}},"b":{"items":{"$ref":"#/%24defs/a"}}}}`: "/inputSchema refers to a part that it stands in",
+		`{"properties":{"$id":{"type":"string"}}}`:                                                                         "",
+		`{"pattern":"((a?){30}){33}((b?){30}){33}((c?){30}){33}"}`:                                                         "/inputSchema is too large",
+		doubling(30): "/inputSchema is too large",
+	} {
+		compiled, details := NewSchema("/inputSchema", json.RawMessage(schema))
+		var got string
+		if len(details) > 0 {
+			got = details[0].Pointer + " " + details[0].Message
+		}
+		if (compiled == nil) == (want == "") || !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%.80s: %v, %q, want %q", schema, compiled != nil, got, want)
+		}
+	}
+}
+
+// doubling is a small schema that takes 2^n steps to check.
+func doubling(n int) string {
+	var defs strings.Builder
+	for i := range n {
+		next := string(rune('a'+i%26)) + strings.Repeat("x", (i+1)/26)
+		after := string(rune('a'+(i+1)%26)) + strings.Repeat("x", (i+2)/26)
+		defs.WriteString(`"` + next + `":{"allOf":[{"$ref":"#/$defs/` + after + `"},{"$ref":"#/$defs/` + after + `"}]},`)
+	}
+	last := string(rune('a'+n%26)) + strings.Repeat("x", (n+1)/26)
+	return `{"$ref":"#/$defs/a","$defs":{` + defs.String() + `"` + last + `":{"type":"object"}}}`
+}
+
+func TestDataIsCheckedAgainstTheSchemaOfACaller(t *testing.T) {
+	schema, details := NewSchema("", json.RawMessage(`{"type":"object","properties":{"accounts":{"type":"array","items":{"type":"string"}}},"required":["accounts"]}`))
+	if details != nil {
+		t.Fatal(details)
+	}
+	for data, want := range map[string]string{
+		`{"accounts":["a"],"more":1}`: "",
+		`{}`:                          "/input/accounts is required: expected an array",
+		`{"accounts":["a",7]}`:        "/input/accounts/1 must be a string, got a number",
+	} {
+		var got []string
+		for _, d := range schema.Check("/input", json.RawMessage(data)) {
+			got = append(got, d.Pointer+" "+d.Message)
+		}
+		if strings.Join(got, "; ") != want {
+			t.Errorf("%s: %q, want %q", data, got, want)
+		}
+	}
+}
+
+// What a check costs is bounded by the sizes of both, whatever they are.
+func TestNoCheckTakesLong(t *testing.T) {
+	branches := strings.TrimSuffix(strings.Repeat(`{"type":"string","minLength":2},`, 900), ",")
+	schema, details := NewSchema("", json.RawMessage(`{"type":"array","items":{"anyOf":[`+branches+`]}}`))
+	if details != nil {
+		t.Fatal(details)
+	}
+	for _, items := range []int{10, 500_000} {
+		began := time.Now()
+		faults := schema.Check("/input", json.RawMessage(`[`+strings.TrimSuffix(strings.Repeat("1,", items), ",")+`]`))
+		if len(faults) == 0 || time.Since(began) > 10*time.Second {
+			t.Errorf("%d items: %d faults after %v", items, len(faults), time.Since(began))
+		}
+	}
+}
