@@ -13,10 +13,17 @@ JOIN workflow_versions v ON v.workspace_id = w.workspace_id AND v.workflow_id = 
   AND v.version = COALESCE(sqlc.narg('version')::integer, w.version)
 WHERE w.workspace_id = @workspace_id AND w.id = @id;
 
+-- name: WorkflowLock :one
+-- Nobody else saves the workflow until the transaction ends. It is read after that: a
+-- statement that waits for a row sees the rest as it was when it began.
+SELECT version FROM workflows WHERE workspace_id = @workspace_id AND id = @id FOR NO KEY UPDATE;
+
 -- name: WorkflowList :many
--- Newest first, after the cursor, without the definitions.
+-- Newest first, after the cursor, without the definitions; without a status all that
+-- are not archived.
 SELECT id, name, description, status, version, created_at, updated_at FROM workflows
 WHERE workspace_id = @workspace_id AND id < @before
+  AND CASE WHEN sqlc.narg('status')::text IS NULL THEN status <> 'ARCHIVED' ELSE status = sqlc.narg('status')::text END
 ORDER BY id DESC
 LIMIT @max_rows;
 
@@ -35,3 +42,6 @@ UPDATE workflows SET status = 'ARCHIVED', updated_at = CASE WHEN status = 'ARCHI
 WHERE workspace_id = @workspace_id AND id = @id
   AND (sqlc.narg('expected')::integer IS NULL OR version = sqlc.narg('expected')::integer)
 RETURNING name, description, version, created_at, updated_at;
+
+-- name: WorkflowHead :one
+SELECT status, version FROM workflows WHERE workspace_id = @workspace_id AND id = @id;

@@ -480,6 +480,14 @@ type WorkflowRunsDefault struct {
 	FinishedAt        *time.Time
 }
 
+type WorkflowSecret struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	WorkflowID  uuid.UUID
+	Version     int32
+	Sealed      []byte
+}
+
 type WorkflowVersion struct {
 	WorkspaceID uuid.UUID
 	WorkflowID  uuid.UUID

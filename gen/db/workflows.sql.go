@@ -95,6 +95,27 @@ func (q *Queries) WorkflowGet(ctx context.Context, db DBTX, arg WorkflowGetParam
 	return i, err
 }
 
+const workflowHead = `-- name: WorkflowHead :one
+SELECT status, version FROM workflows WHERE workspace_id = $1 AND id = $2
+`
+
+type WorkflowHeadParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+type WorkflowHeadRow struct {
+	Status  string
+	Version int32
+}
+
+func (q *Queries) WorkflowHead(ctx context.Context, db DBTX, arg WorkflowHeadParams) (WorkflowHeadRow, error) {
+	row := db.QueryRow(ctx, workflowHead, arg.WorkspaceID, arg.ID)
+	var i WorkflowHeadRow
+	err := row.Scan(&i.Status, &i.Version)
+	return i, err
+}
+
 const workflowInsert = `-- name: WorkflowInsert :one
 INSERT INTO workflows (workspace_id, id, name, description, status) VALUES ($1, $2, $3, $4, $5)
 RETURNING version, created_at, updated_at
@@ -131,13 +152,15 @@ func (q *Queries) WorkflowInsert(ctx context.Context, db DBTX, arg WorkflowInser
 const workflowList = `-- name: WorkflowList :many
 SELECT id, name, description, status, version, created_at, updated_at FROM workflows
 WHERE workspace_id = $1 AND id < $2
+  AND CASE WHEN $3::text IS NULL THEN status <> 'ARCHIVED' ELSE status = $3::text END
 ORDER BY id DESC
-LIMIT $3
+LIMIT $4
 `
 
 type WorkflowListParams struct {
 	WorkspaceID uuid.UUID
 	Before      uuid.UUID
+	Status      *string
 	MaxRows     int32
 }
 
@@ -151,9 +174,15 @@ type WorkflowListRow struct {
 	UpdatedAt   time.Time
 }
 
-// Newest first, after the cursor, without the definitions.
+// Newest first, after the cursor, without the definitions; without a status all that
+// are not archived.
 func (q *Queries) WorkflowList(ctx context.Context, db DBTX, arg WorkflowListParams) ([]WorkflowListRow, error) {
-	rows, err := db.Query(ctx, workflowList, arg.WorkspaceID, arg.Before, arg.MaxRows)
+	rows, err := db.Query(ctx, workflowList,
+		arg.WorkspaceID,
+		arg.Before,
+		arg.Status,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -178,6 +207,24 @@ func (q *Queries) WorkflowList(ctx context.Context, db DBTX, arg WorkflowListPar
 		return nil, err
 	}
 	return items, nil
+}
+
+const workflowLock = `-- name: WorkflowLock :one
+SELECT version FROM workflows WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
+`
+
+type WorkflowLockParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+// Nobody else saves the workflow until the transaction ends. It is read after that: a
+// statement that waits for a row sees the rest as it was when it began.
+func (q *Queries) WorkflowLock(ctx context.Context, db DBTX, arg WorkflowLockParams) (int32, error) {
+	row := db.QueryRow(ctx, workflowLock, arg.WorkspaceID, arg.ID)
+	var version int32
+	err := row.Scan(&version)
+	return version, err
 }
 
 const workflowUpdate = `-- name: WorkflowUpdate :one

@@ -35,6 +35,7 @@ import (
 	"github.com/weft-automation/weft/internal/rotation"
 	"github.com/weft-automation/weft/internal/server"
 	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/workflow"
 )
 
 // App is one running process: API, workers, or both.
@@ -48,6 +49,7 @@ type App struct {
 	guard     *egress.Guard
 	service   *execution.Service
 	callbacks *callback.Service
+	workflows *workflow.Service
 	verifier  server.Verifier
 	book      *audit.Book
 	people    *person.Service
@@ -134,6 +136,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	}
 	a.service = execution.NewService(deps, a.runner)
 	a.callbacks = callback.NewService(a.pools.api, inserter)
+	a.workflows = workflow.NewService(a.pools.api, registry, a.cfg.Keyring)
 	a.book = audit.NewBook(a.pools.system, a.pools.api, a.metrics.AuditLost, a.log)
 	a.people = person.NewService(a.pools.system, a.pools.api, a.book, person.Options{})
 	if err := a.buildGates(); err != nil {

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,16 +39,25 @@ func (n *tenant) belongings(t *testing.T, receiver string) map[string]string {
 	waitFor(t, func() bool {
 		return strings.Contains(n.sign(t, http.MethodGet, "/v1/sdk/components/executions/"+executionID, nil).body, `"deliveredAt":"`)
 	})
+	// A component is known inside its workflow only; another tenant's is called otherwise.
+	componentID := n.owner.Name + "-" + rand.Text()[:8]
+	var w api.Workflow
+	for range 2 {
+		n.sign(t, http.MethodPost, "/v1/sdk/workflows", map[string]any{
+			"name": n.owner.Name, "components": []map[string]any{{"id": componentID, "module": "RANDOM_UUID"}},
+		}).into(t, &w)
+	}
 	return map[string]string{
 		"workspaceId": n.id.String(), "userId": userID.String(), "invitationId": invited.ID.String(), "keyId": key.ID.String(),
-		"executionId": executionID,
+		"executionId": executionID, "workflowId": w.ID.String(), "componentId": componentID,
+		"runId": uuid.Must(uuid.NewV7()).String(), // there are none yet
 	}
 }
 
 // send makes a request of the operation with these ids in its path.
 func (n *tenant) send(t *testing.T, o operation, ids map[string]string, query string) reply {
 	t.Helper()
-	path := strings.Replace(o.path, "{module}", "RANDOM_UUID", 1)
+	path := strings.NewReplacer("{module}", "RANDOM_UUID", "{signal}", "approved").Replace(o.path)
 	for name, id := range ids {
 		path = strings.Replace(path, "{"+name+"}", id, 1)
 	}
@@ -181,8 +191,9 @@ func lists(t *testing.T, w *whole, _ bool) {
 	signed := 0
 	for _, o := range operations(t) {
 		if o.open || o.method != http.MethodGet || strings.HasSuffix(o.path, "/stream") {
-			// The matrix has what names ids; the last part of this test has executeComponent.
-			if !o.open && len(o.ids) == 0 && !slices.Contains([]string{"executeComponent", "deleteCurrentSession"}, o.id) {
+			// The matrix has what names ids; the last part of this test has what takes a
+			// key of repeats.
+			if !o.open && len(o.ids) == 0 && !slices.Contains([]string{"executeComponent", "createWorkflow", "deleteCurrentSession"}, o.id) {
 				t.Errorf("%s is tried nowhere", o.id)
 			}
 			continue
@@ -219,30 +230,39 @@ func lists(t *testing.T, w *whole, _ bool) {
 	if signed < 7 {
 		t.Errorf("%d signed requests were made: the lists are not what they were", signed)
 	}
-	ids := map[string]bool{}
-	for _, n := range []*tenant{a, b, a} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.app.URL()+"/v1/sdk/components",
-			strings.NewReader(`{"module":"RANDOM_UUID","input":{},"config":{}}`))
-		if err != nil {
-			t.Fatal(err)
+	for path, body := range map[string]string{
+		"/v1/sdk/components": `{"module":"RANDOM_UUID","input":{},"config":{}}`,
+		"/v1/sdk/workflows":  `{"name":"w","components":[{"id":"a","module":"RANDOM_UUID"}]}`,
+	} {
+		ids := map[uuid.UUID]bool{}
+		for _, n := range []*tenant{a, b, a} {
+			ids[n.repeat(t, path, body)] = true
 		}
-		request.Header.Set("Content-Type", "application/json")
-		request.Header.Set("Idempotency-Key", "the same")
-		answer, err := n.signed.Do(request)
-		if err != nil {
-			t.Fatal(err)
+		if len(ids) != 2 {
+			t.Errorf("one Idempotency-Key in two workspaces made %d things by %s", len(ids), path)
 		}
-		var record api.ComponentExecution
-		err = json.NewDecoder(answer.Body).Decode(&record)
-		answer.Body.Close()
-		if err != nil || answer.StatusCode != http.StatusOK {
-			t.Fatalf("%s, %v", answer.Status, err)
-		}
-		ids[record.ID.String()] = true
 	}
-	if len(ids) != 2 {
-		t.Errorf("one Idempotency-Key in two workspaces made %d executions", len(ids))
+}
+
+// repeat makes something under a key of repeats that is always the same.
+func (n *tenant) repeat(t *testing.T, path, body string) uuid.UUID {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.whole.app.URL()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
 	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Idempotency-Key", "the same")
+	answer, err := n.signed.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var made struct{ ID uuid.UUID }
+	if err := json.NewDecoder(answer.Body).Decode(&made); err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s, %v", answer.Status, err)
+	}
+	return made.ID
 }
 
 func TestMT02AProcessWorksUnderTheRoles(t *testing.T) {

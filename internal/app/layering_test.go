@@ -121,6 +121,12 @@ var places = map[string]place{
 
 	"internal/catalog": {level: 4, inside: []string{"gen/api", "internal/component", "internal/fault"}, why: "components described to callers"},
 
+	"internal/workflow": {
+		level:   4,
+		inside:  []string{"gen/", "internal/audit", "internal/component", "internal/cursor", "internal/fault", "internal/graph", "internal/idempotency", "internal/postgres", "internal/record", "internal/seal", "internal/strictjson", "internal/timestamp"},
+		outside: []string{ids, pgx}, why: "definitions: saved, checked, kept; it runs nothing",
+	},
+
 	"internal/ratelimit": {
 		level:  4,
 		inside: []string{"gen/db", "internal/fault", "internal/groupcommit", "internal/plan", "internal/postgres", "internal/telemetry", "internal/workspace"}, outside: []string{ids, pgx},
@@ -140,12 +146,12 @@ var places = map[string]place{
 	},
 	"internal/server": {
 		level:   6,
-		inside:  []string{"gen/api", "internal/audit", "internal/auth", "internal/billing", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/execution", "internal/fault", "internal/gate", "internal/idempotency", "internal/person", "internal/portal", "internal/ratelimit", "internal/record", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres", "internal/workspace"},
+		inside:  []string{"gen/api", "internal/audit", "internal/auth", "internal/billing", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/execution", "internal/fault", "internal/gate", "internal/idempotency", "internal/person", "internal/portal", "internal/ratelimit", "internal/record", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres", "internal/workflow", "internal/workspace"},
 		outside: []string{ids, traces}, why: "HTTP only: no SQL, no queue; of postgres it knows when to say 503",
 	},
 	"internal/quarantine": {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{pgx}, why: "whether a restored database may be worked on"},
 	"internal/rotation": {
-		level: 6, inside: []string{"gen/db", "internal/callback", "internal/execution", "internal/postgres", "internal/seal"}, outside: []string{ids, pgx},
+		level: 6, inside: []string{"gen/db", "internal/callback", "internal/execution", "internal/postgres", "internal/seal", "internal/workflow"}, outside: []string{ids, pgx},
 		why: "sealing anew under another master key",
 	},
 	"internal/console": {

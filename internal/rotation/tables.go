@@ -12,6 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/seal"
+	"github.com/weft-automation/weft/internal/workflow"
 )
 
 // table is one column with sealed values.
@@ -33,6 +34,7 @@ type page struct {
 // hold none.
 var tables = []table{
 	{name: "component_executions", place: execution.SealedAt, page: pageOfExecutions, replace: replaceCalls},
+	{name: "workflow_secrets", place: workflow.SealedAt, page: pageOfWorkflows, replace: replaceWorkflowSecrets},
 	{name: "callbacks", place: callback.SealedAt, page: pageOfCallbacks, replace: replaceSecrets},
 }
 
@@ -51,8 +53,12 @@ func Unheld(ctx context.Context, conn postgres.DB, ring *seal.Keyring) ([]string
 	if err != nil {
 		return nil, fmt.Errorf("look at sealed values: %w", err)
 	}
+	literals, err := db.New().WorkflowSecretsListHeaders(ctx, conn, looked)
+	if err != nil {
+		return nil, fmt.Errorf("look at sealed values: %w", err)
+	}
 	var unheld []string
-	for _, header := range slices.Concat(calls, secrets) {
+	for _, header := range slices.Concat(calls, secrets, literals) {
 		if id, ok := seal.KeyID(header); ok && !ring.Holds(header) && !slices.Contains(unheld, id) {
 			unheld = append(unheld, id)
 		}
@@ -74,6 +80,15 @@ func pageOfCallbacks(ctx context.Context, pool postgres.DB, header []byte, after
 	for _, row := range rows {
 		p.add(row.WorkspaceID, row.ExecutionID, row.Stale)
 		last = row.ExecutionID
+	}
+	return p, last, err
+}
+
+func pageOfWorkflows(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
+	rows, err := db.New().WorkflowSecretsListSealed(ctx, pool, db.WorkflowSecretsListSealedParams{Header: header, After: after, MaxRows: pageSize})
+	for _, row := range rows {
+		p.add(row.WorkspaceID, row.ID, row.Stale)
+		last = row.ID
 	}
 	return p, last, err
 }
@@ -105,4 +120,15 @@ func replaceSecrets(ctx context.Context, pool postgres.DB, values []value) (int6
 		p.Fresh = append(p.Fresh, v.fresh)
 	}
 	return db.New().CallbackReseal(ctx, pool, p)
+}
+
+func replaceWorkflowSecrets(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
+	var p db.WorkflowSecretsResealParams
+	for _, v := range values {
+		p.WorkspaceIds = append(p.WorkspaceIds, v.workspaceID)
+		p.Ids = append(p.Ids, v.id)
+		p.Stale = append(p.Stale, v.stale)
+		p.Fresh = append(p.Fresh, v.fresh)
+	}
+	return db.New().WorkflowSecretsReseal(ctx, pool, p)
 }

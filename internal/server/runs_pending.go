@@ -14,12 +14,18 @@ import (
 func notBuilt() error { return fault.New(fault.Internal, "not built") }
 
 // TriggerWorkflow is not built.
-func (s *Server) TriggerWorkflow(context.Context, api.TriggerWorkflowRequestObject) (api.TriggerWorkflowResponseObject, error) {
+func (s *Server) TriggerWorkflow(ctx context.Context, request api.TriggerWorkflowRequestObject) (api.TriggerWorkflowResponseObject, error) {
+	if _, err := s.workflows.Get(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, nil); err != nil {
+		return nil, err
+	}
 	return nil, notBuilt()
 }
 
 // QuoteWorkflow is not built.
-func (s *Server) QuoteWorkflow(context.Context, api.QuoteWorkflowRequestObject) (api.QuoteWorkflowResponseObject, error) {
+func (s *Server) QuoteWorkflow(ctx context.Context, request api.QuoteWorkflowRequestObject) (api.QuoteWorkflowResponseObject, error) {
+	if _, err := s.workflows.Get(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, nil); err != nil {
+		return nil, err
+	}
 	return nil, notBuilt()
 }
 

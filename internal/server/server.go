@@ -29,6 +29,7 @@ import (
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workspace"
 )
 
@@ -36,6 +37,7 @@ import (
 type Deps struct {
 	Executions *execution.Service
 	Callbacks  *callback.Service
+	Workflows  *workflow.Service
 	Modules    *component.Registry
 	Guard      *egress.Guard
 	Verifier   Verifier
@@ -87,6 +89,7 @@ func New(deps Deps) (http.Handler, error) {
 		audit:      deps.Audit,
 		credits:    deps.Credits,
 		callbacks:  deps.Callbacks,
+		workflows:  deps.Workflows,
 		guard:      deps.Guard,
 		limiter:    deps.Limiter,
 		catalogue:  catalogue,
@@ -120,6 +123,7 @@ type Server struct {
 	audit      *audit.Book
 	credits    billing.Reader
 	callbacks  *callback.Service
+	workflows  *workflow.Service
 	guard      *egress.Guard
 	limiter    *ratelimit.Limiter
 	catalogue  *catalog.Catalog

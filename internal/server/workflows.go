@@ -2,36 +2,137 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/record"
+	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// CreateWorkflow is not built.
-func (s *Server) CreateWorkflow(context.Context, api.CreateWorkflowRequestObject) (api.CreateWorkflowResponseObject, error) {
-	return nil, notBuilt()
+// CreateWorkflow stores a workflow.
+func (s *Server) CreateWorkflow(ctx context.Context, request api.CreateWorkflowRequestObject) (api.CreateWorkflowResponseObject, error) {
+	call, body := callOf(ctx), request.Body
+	made, replayed, err := s.workflows.Create(ctx, workflow.CreateParams{
+		WorkspaceID: call.principal.WorkspaceID, Idempotency: call.idempotency(),
+		Draft: workflow.Draft{
+			Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema,
+			Components: body.Components, SequenceEdges: body.SequenceEdges, DataConnections: body.DataConnections, Triggers: body.Triggers,
+		},
+	})
+	return workflowAnswer{made, replayed}, err
 }
 
-// ListWorkflows is not built.
-func (s *Server) ListWorkflows(context.Context, api.ListWorkflowsRequestObject) (api.ListWorkflowsResponseObject, error) {
-	return nil, notBuilt()
+// ListWorkflows is one page of the workspace's workflows.
+func (s *Server) ListWorkflows(ctx context.Context, request api.ListWorkflowsRequestObject) (api.ListWorkflowsResponseObject, error) {
+	page, err := s.workflows.List(ctx, callOf(ctx).principal.WorkspaceID, workflow.ListParams{
+		Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor), Status: value(request.Params.Status),
+	})
+	return api.ListWorkflows200JSONResponse(page), err
 }
 
-// GetWorkflow is not built.
-func (s *Server) GetWorkflow(context.Context, api.GetWorkflowRequestObject) (api.GetWorkflowResponseObject, error) {
-	return nil, notBuilt()
+// GetWorkflow is a workflow, as a record or as a file.
+func (s *Server) GetWorkflow(ctx context.Context, request api.GetWorkflowRequestObject) (api.GetWorkflowResponseObject, error) {
+	w, err := s.workflows.Get(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, request.Params.Version)
+	if err == nil && value(request.Params.Format) == api.GetWorkflowParamsFormatExport {
+		return exportAnswer{w}, nil
+	}
+	return workflowAnswer{record: w}, err
 }
 
-// ReplaceWorkflow is not built.
-func (s *Server) ReplaceWorkflow(context.Context, api.ReplaceWorkflowRequestObject) (api.ReplaceWorkflowResponseObject, error) {
-	return nil, notBuilt()
+// ReplaceWorkflow saves a workflow anew.
+func (s *Server) ReplaceWorkflow(ctx context.Context, request api.ReplaceWorkflowRequestObject) (api.ReplaceWorkflowResponseObject, error) {
+	body := request.Body
+	replaced, err := s.workflows.Replace(ctx, workflow.ReplaceParams{
+		WorkspaceID: callOf(ctx).principal.WorkspaceID, WorkflowID: request.WorkflowID, Expected: expected(request.Params.IfMatch),
+		Draft: workflow.Draft{
+			Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema,
+			Components: body.Components, SequenceEdges: body.SequenceEdges, DataConnections: body.DataConnections, Triggers: body.Triggers,
+		},
+	})
+	return workflowAnswer{record: replaced}, err
 }
 
-// ArchiveWorkflow is not built.
-func (s *Server) ArchiveWorkflow(context.Context, api.ArchiveWorkflowRequestObject) (api.ArchiveWorkflowResponseObject, error) {
-	return nil, notBuilt()
+// ArchiveWorkflow takes a workflow out of use.
+func (s *Server) ArchiveWorkflow(ctx context.Context, request api.ArchiveWorkflowRequestObject) (api.ArchiveWorkflowResponseObject, error) {
+	archived, err := s.workflows.Archive(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID)
+	return workflowAnswer{record: archived}, err
 }
 
-// UpdateWorkflowComponent is not built.
-func (s *Server) UpdateWorkflowComponent(context.Context, api.UpdateWorkflowComponentRequestObject) (api.UpdateWorkflowComponentResponseObject, error) {
-	return nil, notBuilt()
+// UpdateWorkflowComponent changes a component of a workflow.
+func (s *Server) UpdateWorkflowComponent(ctx context.Context, request api.UpdateWorkflowComponentRequestObject) (api.UpdateWorkflowComponentResponseObject, error) {
+	body := value(request.Body)
+	updated, err := s.workflows.UpdateComponent(ctx, workflow.UpdateParams{
+		WorkspaceID: callOf(ctx).principal.WorkspaceID, WorkflowID: request.WorkflowID, ComponentID: request.ComponentID,
+		Expected: expected(request.Params.IfMatch), Config: body.Config, Name: body.Name, Position: body.Position,
+	})
+	return componentAnswer(updated), err
+}
+
+// expected is the version that an If-Match names, nil for any. The contract has
+// checked its form.
+func expected(ifMatch *api.IfMatch) *int32 {
+	text, quoted := strings.CutPrefix(strings.TrimPrefix(value(ifMatch), "W/"), `"`)
+	if !quoted {
+		return nil
+	}
+	number, err := strconv.ParseInt(strings.TrimSuffix(text, `"`), 10, 32)
+	if err != nil {
+		number = 0 // larger than any version
+	}
+	return new(int32(number))
+}
+
+// writeVersion is writeJSON of what a version has.
+func writeVersion(w http.ResponseWriter, version api.WorkflowVersion, value any) error {
+	w.Header().Set("ETag", fmt.Sprintf(`"%d"`, version))
+	return writeJSON(w, value)
+}
+
+// workflowAnswer is a workflow, perhaps that of an earlier request with the same
+// Idempotency-Key.
+type workflowAnswer struct {
+	record   api.Workflow
+	replayed bool
+}
+
+// VisitCreateWorkflowResponse writes the record and marks a repeat.
+func (a workflowAnswer) VisitCreateWorkflowResponse(w http.ResponseWriter) error {
+	if a.replayed {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	return writeVersion(w, a.record.Version, a.record)
+}
+
+// VisitGetWorkflowResponse writes the record.
+func (a workflowAnswer) VisitGetWorkflowResponse(w http.ResponseWriter) error {
+	return writeVersion(w, a.record.Version, a.record)
+}
+
+// VisitReplaceWorkflowResponse writes the record.
+func (a workflowAnswer) VisitReplaceWorkflowResponse(w http.ResponseWriter) error {
+	return writeVersion(w, a.record.Version, a.record)
+}
+
+// VisitArchiveWorkflowResponse writes the record.
+func (a workflowAnswer) VisitArchiveWorkflowResponse(w http.ResponseWriter) error {
+	return writeVersion(w, a.record.Version, a.record)
+}
+
+// exportAnswer is a workflow as a file.
+type exportAnswer struct{ record api.Workflow }
+
+// VisitGetWorkflowResponse writes the file.
+func (a exportAnswer) VisitGetWorkflowResponse(w http.ResponseWriter) error {
+	return writeVersion(w, a.record.Version, record.WorkflowExport(a.record))
+}
+
+// componentAnswer is a component of a workflow.
+type componentAnswer api.UpdatedWorkflowComponent
+
+// VisitUpdateWorkflowComponentResponse writes the component.
+func (a componentAnswer) VisitUpdateWorkflowComponentResponse(w http.ResponseWriter) error {
+	return writeVersion(w, a.WorkflowVersion, api.UpdatedWorkflowComponent(a))
 }

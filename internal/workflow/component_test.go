@@ -1,0 +1,95 @@
+package workflow_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/workflow"
+)
+
+func TestAComponentIsMergedIntoTheNextVersion(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	made := b.create(t, draft("w", `[{"id":"call","module":"CALL","name":"Ask","config":{"url":"https://a.test","options":{"a":1,"b":{"x":1,"y":2}}},"position":[1,2]},{"id":"other","module":"CALL","config":{"url":"https://o.test"}}]`))
+	got, err := b.update(made.ID, "call", `{"big":1.50,"options":{"a":null,"b":{"y":null,"z":[null]},"c":{"n":null}}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"big":1.50,"options":{"b":{"x":1,"z":[null]},"c":{}},"url":"https://a.test"}`; string(got.Config) != want {
+		t.Errorf("got  %s\nwant %s", got.Config, want)
+	}
+	if got.WorkflowVersion != 2 || got.Name != "Ask" || string(got.Position) != "[1,2]" || got.ID != "call" || got.Module != "CALL" || string(got.Input) != "{}" {
+		t.Errorf("what is absent did not stay: %+v", got)
+	}
+	named, err := b.UpdateComponent(b.ctx, workflow.UpdateParams{
+		WorkspaceID: b.workspace, WorkflowID: made.ID, ComponentID: "call", Name: new(""), Position: json.RawMessage(`[-1,0.5]`), Expected: new(int32(2)),
+	})
+	if err != nil || named.WorkflowVersion != 3 || named.Name != "" || string(named.Position) != "[-1,0.5]" || string(named.Config) != string(got.Config) {
+		t.Errorf("%+v, %v", named, err)
+	}
+	before, err := b.Get(b.ctx, b.workspace, made.ID, new(int32(1)))
+	if err != nil || string(before.Components) != string(made.Components) {
+		t.Errorf("version 1 changed: %s, %v", before.Components, err)
+	}
+	now, err := b.Get(b.ctx, b.workspace, made.ID, nil)
+	if err != nil || now.Version != 3 || !strings.Contains(string(now.Components), `"url":"https://o.test"`) {
+		t.Errorf("%s, %v", now.Components, err)
+	}
+}
+
+func TestAnUpdateOfNothingMakesNoVersion(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	made := b.create(t, draft("w", one))
+	got, err := b.update(made.ID, "call", "")
+	if err != nil || got.WorkflowVersion != 1 || !strings.Contains(string(got.Config), "a.test") {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if now, err := b.Get(b.ctx, b.workspace, made.ID, nil); err != nil || now.Version != 1 {
+		t.Errorf("%+v, %v", now, err)
+	}
+}
+
+func TestAnUpdateThatDoesNotFitIsRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	made := b.create(t, draft("w", one))
+	_, err := b.update(made.ID, "call", `{"url":7,"big":"x"}`)
+	if got := faults(t, err); !slices.Equal(got, []string{"/config/big", "/config/url"}) {
+		t.Errorf("got %v", got)
+	}
+	failure, _ := errors.AsType[*fault.Error](err)
+	if !strings.HasPrefix(failure.Message, "/config/big: ") {
+		t.Errorf("message %q", failure.Message)
+	}
+	_, err = b.update(made.ID, "call", `{"url":null}`)
+	if got := faults(t, err); !slices.Equal(got, []string{"/config/url"}) {
+		t.Errorf("got %v", got)
+	}
+	if _, err := b.update(made.ID, "nowhere", `{}`); fault.CodeOf(err) != fault.NotFound || !strings.Contains(err.Error(), "no component") {
+		t.Errorf("%v", err)
+	}
+	_, err = b.UpdateComponent(b.ctx, workflow.UpdateParams{WorkspaceID: b.workspace, WorkflowID: made.ID, ComponentID: "call", Name: new("x"), Expected: new(int32(7))})
+	if fault.CodeOf(err) != fault.PreconditionFailed {
+		t.Errorf("%v", err)
+	}
+	// Changes add up: the workflow must stay small enough to be one body again.
+	large := `{"options":{"a":"` + strings.Repeat("a", 600_000) + `"}}`
+	if _, err := b.update(made.ID, "call", large); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.update(made.ID, "call", strings.Replace(large, `"a"`, `"b"`, 1)); len(faults(t, err)) != 1 {
+		t.Errorf("%v", err)
+	}
+	deep := strings.Repeat(`{"a":`, 61) + "1" + strings.Repeat("}", 61)
+	if _, err := b.update(made.ID, "call", `{"options":`+deep+`}`); fault.CodeOf(err) != fault.InvalidInput {
+		t.Errorf("a nesting that no body may have: %v", err)
+	}
+	if now, err := b.Get(b.ctx, b.workspace, made.ID, nil); err != nil || now.Version != 2 {
+		t.Errorf("version %d, %v", now.Version, err)
+	}
+}

@@ -1,0 +1,177 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/strictjson"
+)
+
+const (
+	maxFaults     = 100     // told at once
+	maxDefinition = 1 << 20 // bytes: what was exported can be imported
+)
+
+// definition is what a version holds, in the form of the contract with every default
+// written out. So it is stored, and so it is shown.
+type definition struct {
+	InputSchema     json.RawMessage         `json:"inputSchema"`
+	Components      []api.WorkflowComponent `json:"components"`
+	SequenceEdges   []api.SequenceEdge      `json:"sequenceEdges"`
+	DataConnections []api.DataConnection    `json:"dataConnections"`
+	Triggers        json.RawMessage         `json:"triggers"`
+}
+
+// read is the definition of a draft, whose JSON has the form of the contract.
+func (draft Draft) read() (definition, error) {
+	var (
+		components []api.NewWorkflowComponent
+		edges      []api.NewSequenceEdge
+		d          = definition{InputSchema: or(draft.InputSchema, "null"), Triggers: or(draft.Triggers, "[]"), DataConnections: []api.DataConnection{}}
+	)
+	for _, part := range []struct {
+		from json.RawMessage
+		to   any
+	}{{draft.Components, &components}, {draft.SequenceEdges, &edges}, {draft.DataConnections, &d.DataConnections}} {
+		if err := json.Unmarshal(or(part.from, "[]"), part.to); err != nil {
+			return d, fmt.Errorf("read a definition: %w", err)
+		}
+	}
+	d.Components = make([]api.WorkflowComponent, len(components))
+	for i, c := range components {
+		d.Components[i] = api.WorkflowComponent{
+			ID: c.ID, Module: c.Module, Name: value(c.Name), Input: or(c.Input, "{}"), Config: or(c.Config, "{}"), Position: or(c.Position, "null"),
+			Attempts: c.Attempts, TimeoutMs: c.TimeoutMs, OnFailure: c.OnFailure,
+		}
+	}
+	d.SequenceEdges = make([]api.SequenceEdge, len(edges))
+	for i, e := range edges {
+		d.SequenceEdges[i] = api.SequenceEdge{ID: e.ID, From: e.From, To: e.To, Port: graph.PortNext}
+		if e.Port != nil {
+			d.SequenceEdges[i].Port = *e.Port
+		}
+	}
+	return d, nil
+}
+
+// or is raw, or the default where there is none.
+func or(raw json.RawMessage, otherwise string) json.RawMessage {
+	if raw == nil {
+		return json.RawMessage(otherwise)
+	}
+	return raw
+}
+
+// value is *p, or nothing.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// compile makes the plan of a definition and the schema of its input, which is nil if
+// it takes any. INVALID_INPUT, unprocessable, with all that is wrong, what is known
+// already among it.
+func compile(d definition, modules *component.Registry, known ...fault.Detail) (*graph.Plan, *component.Schema, error) {
+	var (
+		details []fault.Detail
+		schema  *component.Schema
+		input   graph.Definition
+	)
+	if string(d.InputSchema) != "null" {
+		schema, details = component.NewSchema("/inputSchema", d.InputSchema)
+	}
+	details = append(details, known...)
+	raw, err := strictjson.Encode(d)
+	if err == nil {
+		err = json.Unmarshal(raw, &input)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read a definition: %w", err)
+	}
+	plan, problems := graph.Compile(input, library{modules})
+	for _, p := range problems {
+		details = append(details, fault.Detail{Code: p.Code, Message: p.Message, Pointer: p.Pointer})
+	}
+	var triggers []json.RawMessage
+	if err := json.Unmarshal(d.Triggers, &triggers); err != nil || len(triggers) > 0 {
+		details = append(details, fault.Detail{Code: string(fault.InvalidInput), Message: "must be empty: only the API starts workflows so far", Pointer: "/triggers"})
+	}
+	if len(details) > 0 {
+		return nil, nil, invalid(details)
+	}
+	return plan, schema, nil
+}
+
+// invalid is one INVALID_INPUT of all faults.
+func invalid(details []fault.Detail) error {
+	message := details[0].Pointer + ": " + details[0].Message
+	if len(details) > 1 {
+		message = fmt.Sprintf("%s (and %d more, see errors)", message, len(details)-1)
+	}
+	return &fault.Error{Code: fault.InvalidInput, Unprocessable: true, Message: message, Details: details[:min(len(details), maxFaults)]}
+}
+
+// stored is a definition that compiled, fit to be kept: as it is shown, and its secret
+// values apart, nil if it has none.
+type stored struct {
+	shown   json.RawMessage
+	secrets secrets
+}
+
+// check compiles a definition and takes its secrets out. earlierFunc gives those of the
+// version before, which stand where the definition has only the mark of one; nil: there
+// is none.
+func (s *Service) check(d definition, earlierFunc func() (secrets, error)) (stored, error) {
+	unknown, err := s.restore(&d, earlierFunc)
+	if err != nil {
+		return stored{}, err
+	}
+	if _, _, err := compile(d, s.modules, unknown...); err != nil {
+		return stored{}, err
+	}
+	taken, err := s.takeOut(&d)
+	if err != nil {
+		return stored{}, err
+	}
+	shown, err := strictjson.Encode(d)
+	if err != nil {
+		return stored{}, fmt.Errorf("encode a definition: %w", err)
+	}
+	if len(shown) > maxDefinition {
+		return stored{}, invalid([]fault.Detail{{Code: string(fault.InvalidInput), Message: "the workflow is larger than 1 MiB", Pointer: ""}})
+	}
+	if err := strictjson.CheckObject(shown); err != nil {
+		return stored{}, err
+	}
+	return stored{shown: shown, secrets: taken}, nil
+}
+
+// library is the modules that can be a stage of a run.
+type library struct{ modules *component.Registry }
+
+// Module finds a module by its exact name.
+func (l library) Module(name string) (graph.Module, bool) {
+	entry, ok := l.modules.Lookup(name)
+	if !ok || !slices.Contains(entry.Modes, component.ModeWorkflow) {
+		return graph.Module{}, false
+	}
+	flow := entry.Flow()
+	return graph.Module{
+		Ports: flow.Ports, CasePorts: flow.CasePorts, Loop: flow.Loop, Trigger: flow.Trigger,
+		Input: entry.Input, Config: entry.Config, Output: entry.Output,
+		Check: func(input, config json.RawMessage, bound []string) []graph.Problem {
+			var problems []graph.Problem
+			for _, d := range entry.CheckLiterals(input, config, bound) {
+				problems = append(problems, graph.Problem{Pointer: d.Pointer, Code: d.Code, Message: d.Message})
+			}
+			return problems
+		},
+	}, true
+}
