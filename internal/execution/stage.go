@@ -80,9 +80,9 @@ var (
 
 // AcceptTx writes stages into tx, counts them as live, and keeps back for their run what
 // each asks for, or fails in a way that Accepting makes up for. It returns a refusal for
-// each, nil for those that were accepted: INSUFFICIENT_CREDITS, or INVALID_INPUT for a
-// module that is gone. The account may be locked from here to the end of tx: call it
-// last, but for what is left to tx.Last.
+// each, nil for those that were accepted: INSUFFICIENT_CREDITS, UNAVAILABLE where the
+// books are stopped, INVALID_INPUT for a module that is gone. The account may be locked
+// from here to the end of tx: call it last, but for what is left to tx.Last.
 func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Stage) (refusals []error, err error) {
 	if len(stages) == 0 {
 		return nil, nil
