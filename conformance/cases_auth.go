@@ -55,7 +55,8 @@ var keyCases = []Case{
 
 func signEverywhere(t *probe.Trial) {
 	t.Check(strings.HasPrefix(t.Target().APIKey, "ws_"), "the key does not begin with ws_")
-	for _, request := range signed(t, probe.RandomUUID(), probe.Signing{}) {
+	requests, _ := signed(t, probe.RandomUUID(), probe.Signing{})
+	for _, request := range requests {
 		answer := t.Do(request)
 		// Nothing to replay is an answer to a request that is authenticated.
 		t.Check(answer.Status == 200 || answer.Status == 409 && strings.HasSuffix(request.Path, "replay-callback"),
@@ -299,7 +300,7 @@ func refuseAlike(t *probe.Trial) {
 }
 
 func refuseFlood(t *probe.Trial) {
-	requests := signed(t, probe.RandomUUID(), probe.Signing{})
+	requests, _ := signed(t, probe.RandomUUID(), probe.Signing{})
 	var limited atomic.Bool
 	t.Parallel(8, func(int) {
 		for range 1000 {

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,24 +22,32 @@ var doorCases = []Case{
 	{Part: "D9.2.sessions", Name: "door/429 attempts to sign in", Run: entryFlood, Needs: []probe.Need{probe.NeedForwarded}},
 }
 
-// signed are requests of every signed operation on an execution of the call.
-func signed(t *probe.Trial, call probe.Call, as probe.Signing) []probe.Request {
+// signed are requests of every signed operation, and how many submits they take
+// beforehand: on an execution of the call, on a workflow, and on one to archive.
+func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Request, before int) {
 	submit := submit(t, call.Waiting(15000), as)
+	create := probe.Request{Method: http.MethodPost, Path: workflows, Body: t.JSON(drawn("signed")), Sign: as}
 	id := probe.Decode[api.ComponentExecution](t, t.Do(submit)).ID.String()
-	var list []probe.Request
+	workflow, archived := decodeWorkflow(t, t.Do(create)).ID, decodeWorkflow(t, t.Do(create)).ID
 	for _, operation := range t.Target().Spec.Operations() {
-		if !operation.Signed() {
+		if !operation.Signed() || slices.Contains(unbuilt, operation.ID) {
 			continue
 		}
 		request := probe.Request{Method: operation.Method, Sign: as}
-		request.Path = strings.NewReplacer("{executionId}", id, "{module}", "RANDOM_UUID").Replace(operation.Template)
-		t.Check(!strings.Contains(request.Path, "{"), "%s takes what signed does not have", operation.ID)
-		if request.Method == submit.Method && request.Path == submit.Path {
+		on := workflow
+		switch operation.ID {
+		case "executeComponent":
 			request.Body = submit.Body
+		case "createWorkflow", "replaceWorkflow":
+			request.Body = create.Body
+		case "archiveWorkflow":
+			on = archived
 		}
+		request.Path = strings.NewReplacer("{executionId}", id, "{module}", "RANDOM_UUID", "{workflowId}", on, "{componentId}", "id").Replace(operation.Template)
+		t.Check(!strings.Contains(request.Path, "{"), "%s takes what signed does not have", operation.ID)
 		list = append(list, request)
 	}
-	return list
+	return list, 2 + 1 + 1
 }
 
 // peoples are the operations of people.

@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ var requestCases = []Case{
 	{Part: "D3.table, D1.8.target", Name: "request/404 paths that do not exist", Run: unknownPaths},
 	{Part: "D3.406, D3.table", Name: "AB07 406 what is not acceptable", Run: acceptable},
 	{Part: "D1.1.type, D3.table", Name: "AB07 415 another content type", Run: contentTypes},
+	{Part: "D3.table, D1.1.size, D1.1.type", Name: "AB07 400, 413, 415 the form of every signed request", Run: signedForm},
 	{Part: "D3.414, D3.table", Name: "AB03 414 a target of 9 KiB, 431 too many headers", Run: longTarget},
 	{Part: "D1.8.order", Name: "request/the order of checks", Run: checkOrder},
 	{Part: "D1.8.target, 5.2.path", Name: "AU04 targets that are not in canonical form", Run: targets},
@@ -44,7 +46,9 @@ func requestID(t *probe.Trial) {
 func concrete(template string) string {
 	return strings.NewReplacer("{executionId}", "0193f1c0-0000-7000-8000-000000000000", "{module}", "RANDOM_UUID",
 		"{workspaceId}", "0193f1c0-0000-7000-8000-000000000001", "{userId}", "0193f1c0-0000-7000-8000-000000000002",
-		"{invitationId}", "0193f1c0-0000-7000-8000-000000000003", "{keyId}", "0193f1c0-0000-7000-8000-000000000004").Replace(template)
+		"{invitationId}", "0193f1c0-0000-7000-8000-000000000003", "{keyId}", "0193f1c0-0000-7000-8000-000000000004",
+		"{workflowId}", "0193f1c0-0000-7000-8000-000000000005", "{componentId}", "call", "{runId}", "0193f1c0-0000-7000-8000-000000000006",
+		"{signal}", "approved").Replace(template)
 }
 
 func methods(t *probe.Trial) {
@@ -58,7 +62,8 @@ func methods(t *probe.Trial) {
 	}
 	for path, operations := range have {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW", "get"} {
-			if operations[method] {
+			// .../workflows/executions is also an id that no workflow has.
+			if operations[method] || t.Target().Spec.Find(method, path) != nil {
 				continue
 			}
 			body := []byte("method-canary")
@@ -69,7 +74,7 @@ func methods(t *probe.Trial) {
 			t.Problem(answer, http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED")
 			allow := strings.Split(strings.ReplaceAll(answer.Header.Get("Allow"), " ", ""), ",")
 			for _, allowed := range allow {
-				t.Check(operations[allowed] || allowed == http.MethodHead && operations[http.MethodGet],
+				t.Check(t.Target().Spec.Find(allowed, path) != nil,
 					"%s: Allow: %s", path, answer.Header.Get("Allow"))
 			}
 			t.Check(len(allow) >= len(operations), "%s: Allow: %s leaves one out", path, answer.Header.Get("Allow"))
@@ -88,7 +93,8 @@ func unknownPaths(t *probe.Trial) {
 
 func acceptable(t *probe.Trial) {
 	media := map[string]string{"/openapi.yaml": "application/yaml"}
-	for _, request := range append(signed(t, probe.RandomUUID(), probe.Signing{}), probe.Request{Path: "/v1/system/components"},
+	requests, _ := signed(t, probe.RandomUUID(), probe.Signing{})
+	for _, request := range append(requests, probe.Request{Path: "/v1/system/components"},
 		probe.Request{Path: "/openapi.json"}, probe.Request{Path: "/openapi.yaml"}) {
 		own := "application/json"
 		if strings.HasSuffix(request.Path, "/stream") {
@@ -125,6 +131,28 @@ func contentTypes(t *probe.Trial) {
 	}
 	for _, kind := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON;charset=UTF-8"} {
 		t.Equal(kind, send(http.Header{"Content-Type": {kind}}).Status, http.StatusOK)
+	}
+}
+
+// signedForm breaks the form of each operation that a program signs in every way that
+// the document names for it.
+func signedForm(t *probe.Trial) {
+	for _, operation := range t.Target().Spec.Operations() {
+		if !operation.Signed() || slices.Contains(unbuilt, operation.ID) {
+			continue
+		}
+		send := func(body []byte, query string, header http.Header) probe.Answer {
+			return t.Do(probe.Request{Method: operation.Method, Path: concrete(operation.Template) + query, Body: body, Header: header})
+		}
+		if operation.Named(http.StatusUnsupportedMediaType) {
+			t.Problem(send([]byte("{"), "", nil), http.StatusBadRequest, "INVALID_INPUT")
+			answer := send([]byte("{}"), "", http.Header{"Content-Type": {"text/plain"}})
+			t.Problem(answer, http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE")
+			t.Problem(send(make([]byte, 1<<20+1), "", nil), http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE")
+		} else if operation.Named(http.StatusBadRequest) {
+			answer := send(nil, "?limit=0&force=x&version=0&after=-1&stages=x", nil)
+			t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
+		}
 	}
 }
 

@@ -1,0 +1,229 @@
+package conformance
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/weft-automation/weft/conformance/probe"
+)
+
+// wrongWorkflow is refused with 422; the faults are at these places and at no others.
+func wrongWorkflow(t *probe.Trial, what string, body object, pointers ...string) {
+	p := t.Problem(t.Post(workflows, body), http.StatusUnprocessableEntity, "INVALID_INPUT")
+	got := probe.Pointers(p)
+	slices.Sort(got)
+	slices.Sort(pointers)
+	t.Equal(what, slices.Compact(got), pointers)
+	for _, fault := range p.Errors {
+		t.Check(fault.Code != "" && fault.Message != "", "%s: a fault without code or message: %s", what, t.JSON(p))
+	}
+}
+
+// sketch is a workflow of components, edges "from port to" and connections
+// "from.output to.input".
+func sketch(components []object, edges []string, connections ...string) object {
+	body := object{"name": "sketch", "components": components}
+	var drawnEdges, drawnConnections []object
+	for i, edge := range edges {
+		words := strings.Fields(edge)
+		drawnEdges = append(drawnEdges, object{"id": fmt.Sprint("e", i), "from": words[0], "port": words[1], "to": words[2]})
+	}
+	for i, connection := range connections {
+		words := strings.Fields(connection)
+		from, output, _ := strings.Cut(words[0], ".")
+		to, input, _ := strings.Cut(words[1], ".")
+		drawnConnections = append(drawnConnections, object{
+			"id": fmt.Sprint("d", i), "from": object{"componentId": from, "output": output}, "to": object{"componentId": to, "input": input},
+		})
+	}
+	if drawnEdges != nil {
+		body["sequenceEdges"] = drawnEdges
+	}
+	if drawnConnections != nil {
+		body["dataConnections"] = drawnConnections
+	}
+	return body
+}
+
+func use(id, module string) object { return object{"id": id, "module": module} }
+
+func having(component object, name string, value any) object {
+	component[name] = value
+	return component
+}
+
+func workflowFaults(t *probe.Trial) {
+	makes, takes := use("makes", "RANDOM_UUID"), having(use("takes", "HASH"), "input", object{"data": "x"})
+	all := sketch([]object{
+		makes, having(use("takes", "HASH"), "input", object{"algorithm": "md5"}), use("makes", "RANDOM_UUID"), use("none", "NO_SUCH_MODULE"),
+	}, []string{"makes then takes", "makes next gone", "takes next takes"}, "makes.nothing takes.data", "gone.x makes.y")
+	all["inputSchema"], all["triggers"] = object{"type": "text"}, []any{object{}}
+	wrongWorkflow(t, "all at once", all, "/inputSchema/type", "/components/1/input/algorithm", "/components/2/id", "/components/3/module",
+		"/sequenceEdges/0/port", "/sequenceEdges/1/to", "/sequenceEdges/2", "/dataConnections/0/from/output",
+		"/dataConnections/1/from/componentId", "/dataConnections/1/to/input", "/triggers")
+	wrongWorkflow(t, "a required input", sketch([]object{use("a", "HASH")}, nil), "/components/0/input/data")
+	wrongWorkflow(t, "a literal of the wrong type", sketch([]object{having(use("a", "HASH"), "input", object{"data": 7})}, nil), "/components/0/input/data")
+	wrongWorkflow(t, "types that do not fit", sketch([]object{
+		having(use("call", "API_CALL"), "config", object{"apiUrl": "https://api.example.org/", "method": "GET"}), takes,
+	}, []string{"call next takes"}, "call.headers takes.algorithm"), "/components/0/input/headers", "/dataConnections/0")
+	wrongWorkflow(t, "one input twice", sketch([]object{makes, use("b", "HASH")}, []string{"makes next b"}, "makes.uuid b.data", "makes.uuid b.data"), "/dataConnections/1/to/input")
+	p := t.Problem(t.Post(workflows, sketch([]object{makes, takes, use("third", "RANDOM_UUID")}, []string{"makes next takes", "takes next third", "third next makes"})),
+		http.StatusUnprocessableEntity, "INVALID_INPUT")
+	for _, name := range []string{"makes", "takes", "third"} {
+		t.Check(strings.Contains(p.Detail, name), "the cycle does not name %s: %s", name, p.Detail)
+	}
+	// What is right beside all that, and wrong in its place.
+	right := create(t, sketch([]object{makes, takes}, []string{"makes next takes", "makes error takes"}))
+	p = t.Problem(put(t, right.ID, sketch([]object{makes, takes}, []string{"makes then takes"}), ""), http.StatusUnprocessableEntity, "INVALID_INPUT")
+	t.Equal("pointers", probe.Pointers(p), []string{"/sequenceEdges/0/port"})
+	t.Equal("version", decodeWorkflow(t, t.Get(workflowPath(right.ID))).Version, 1)
+	create(t, sketch([]object{makes, use("b", "HASH")}, nil, "makes.uuid b.data"))
+}
+
+func workflowBounds(t *probe.Trial) {
+	many := func(n int) []object {
+		var list []object
+		for i := range n {
+			list = append(list, use(fmt.Sprint("c", i), "RANDOM_UUID"))
+		}
+		return list
+	}
+	t.Equal("500 components", len(create(t, sketch(many(500), nil)).Components), 500)
+	refused := func(what, pointer string, body object) {
+		p := t.Problem(t.Post(workflows, body), http.StatusBadRequest, "INVALID_INPUT")
+		t.Check(slices.Contains(probe.Pointers(p), pointer), "%s: the faults are at %q, want %q", what, probe.Pointers(p), pointer)
+	}
+	refused("501 components", "/components", sketch(many(501), nil))
+	refused("no component", "/components", sketch([]object{}, nil))
+	edges := slices.Repeat([]string{"c0 next c1"}, 2001)
+	refused("2,001 edges", "/sequenceEdges", sketch(many(2), edges))
+	for name, value := range map[string]any{"id": "a b", "module": "lower", "attempts": 4, "timeoutMs": 0, "onFailure": "retry", "position": []int{1}, "input": []int{}, "config": nil} {
+		refused(name, "/components/0/"+name, sketch([]object{having(use("a", "RANDOM_UUID"), name, value)}, nil))
+	}
+	refused("a long id", "/components/0/id", sketch([]object{use(strings.Repeat("a", 65), "RANDOM_UUID")}, nil))
+	refused("no name", "/name", object{"components": many(1)})
+	refused("an empty name", "/name", object{"name": "", "components": many(1)})
+}
+
+func workflowStrict(t *probe.Trial) {
+	body := drawn("unknown fields")
+	body["workspaceId"], body["version"] = "0193f1c0-0000-7000-8000-000000000001", 7
+	body["components"].([]any)[0].(object)["cost"] = 0
+	body["components"].([]any)[1].(object)["ID"] = "renamed"
+	body["dataConnections"].([]any)[0].(object)["from"].(object)["ComponentId"] = "digest"
+	made := create(t, body)
+	t.Equal("version", made.Version, 1)
+	likeDrawn(t, made, "unknown fields")
+	answer := t.Do(probe.Request{Method: http.MethodPost, Path: workflows, Body: t.JSON(body), Header: http.Header{"Prefer": {"handling=strict"}}})
+	p := t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
+	t.Equal("pointers", probe.Pointers(p), []string{"/components/0/cost", "/components/1/ID", "/dataConnections/0/from/ComponentId", "/version", "/workspaceId"})
+}
+
+// workflowSecrets puts a canary where a module has a secret: whoever reads the workflow
+// does not see it, and saving what was read leaves it as it is.
+func workflowSecrets(t *probe.Trial) {
+	const canary = "canary-4f1b9c7e"
+	call := object{
+		"id": "call", "module": "API_CALL", "config": object{"apiUrl": "https://api.example.org/", "method": "GET"},
+		"input": object{"headers": object{"Authorization": canary, "X-Variable": "Bearer {{env.TOKEN}}"}},
+	}
+	shown := object{"headers": object{"Authorization": "[redacted]", "X-Variable": "Bearer {{env.TOKEN}}"}}
+	made := create(t, sketch([]object{call}, nil))
+	same(t, "input", made.Components[0]["input"], shown)
+	path := workflowPath(made.ID)
+	file := t.Get(path + "?format=export")
+	for _, answer := range []probe.Answer{
+		t.Get(path), file, t.Get(path + "?version=1"), t.Post(path+"/components/call", object{"config": object{"method": "POST"}}),
+		t.Do(probe.Request{Method: http.MethodPut, Path: path, Body: file.Body}), t.Do(probe.Request{Method: http.MethodDelete, Path: path}),
+	} {
+		t.Equal(answer.Operation, answer.Status, http.StatusOK)
+		t.Check(strings.Contains(string(answer.Body), "[redacted]") && !strings.Contains(string(answer.Body), canary), "%s shows %s", answer.Operation, answer.Body)
+	}
+	answer := t.Do(probe.Request{Method: http.MethodPost, Path: workflows, Body: file.Body})
+	p := t.Problem(answer, http.StatusUnprocessableEntity, "INVALID_INPUT")
+	t.Equal("a mark without a secret", probe.Pointers(p), []string{"/components/0/input/headers/Authorization"})
+}
+
+// onWorkflow are requests of every operation whose path names a workflow.
+func onWorkflow(t *probe.Trial, id string) []probe.Request {
+	var list []probe.Request
+	for _, operation := range t.Target().Spec.Operations() {
+		if !strings.Contains(operation.Template, "{workflowId}") || slices.Contains(unbuilt, operation.ID) {
+			continue
+		}
+		request := probe.Request{Method: operation.Method, Path: concrete(strings.Replace(operation.Template, "{workflowId}", id, 1))}
+		if operation.Method == http.MethodPut {
+			request.Body = t.JSON(drawn("x"))
+		}
+		list = append(list, request)
+	}
+	t.Check(len(list) >= 4, "%d operations on a workflow", len(list))
+	return list
+}
+
+func workflowUnknown(t *probe.Trial) {
+	const nobodys = "0193f1c0-0000-7000-8000-000000000007"
+	for i, unknown := range onWorkflow(t, nobodys) {
+		want := t.Problem(t.Do(unknown), http.StatusNotFound, "NOT_FOUND")
+		for _, id := range []string{"x", upper(nobodys), "executions", strings.ReplaceAll(nobodys, "-", "")} {
+			request := onWorkflow(t, id)[i]
+			if operation := t.Target().Spec.Find(request.Method, request.Path); strings.Contains(operation.Template, "{workflowId}") {
+				t.Equal(request.Method+" "+request.Path, t.Problem(t.Do(request), http.StatusNotFound, "NOT_FOUND").Detail, want.Detail)
+			}
+		}
+	}
+}
+
+func workflowForeign(t *probe.Trial) {
+	as := probe.Signing{As: t.Target().Foreign}
+	foreign := decodeWorkflow(t, t.Do(probe.Request{Method: http.MethodPost, Path: workflows, Body: t.JSON(drawn("foreign")), Sign: as})).ID
+	unknown := onWorkflow(t, "0193f1c0-0000-7000-8000-000000000007")
+	for i, request := range onWorkflow(t, foreign) {
+		t.Equal(request.Method, t.Problem(t.Do(request), http.StatusNotFound, "NOT_FOUND").Detail, t.Problem(t.Do(unknown[i]), http.StatusNotFound, "NOT_FOUND").Detail)
+	}
+	t.Equal("listed", listedWorkflow(t, foreign, "").ID, "")
+	unchanged := decodeWorkflow(t, t.Do(probe.Request{Path: workflowPath(foreign), Sign: as}))
+	t.Check(unchanged.Version == 1 && unchanged.Status == "ACTIVE", "%+v", unchanged)
+	repeat := probe.Request{Method: http.MethodPost, Path: workflows, Body: t.JSON(drawn("keyed")), Header: http.Header{"Idempotency-Key": {unique()}}}
+	own := decodeWorkflow(t, t.Do(repeat))
+	repeat.Sign = as
+	t.Check(decodeWorkflow(t, t.Do(repeat)).ID != own.ID, "another workspace's key was found")
+}
+
+// workflowRestricted asks with a key that is for one workflow only.
+func workflowRestricted(t *probe.Trial) {
+	listed, other := create(t, drawn("listed")).ID, create(t, drawn("other")).ID
+	boss := t.SignIn()
+	made, credentials := newKeyOf(t, boss, "restricted", listed)
+	as := probe.Signing{As: &credentials}
+	var bodies []string
+	for _, id := range []string{other, "0193f1c0-0000-7000-8000-000000000007"} { // whether it exists or not
+		for _, request := range onWorkflow(t, id) {
+			request.Sign = as
+			for _, body := range [][]byte{request.Body, []byte(`{"name":7,"config":8,"waitForMs":-1}`)} { // whatever the body
+				request.Body = body
+				p := t.Problem(t.Do(request), http.StatusForbidden, "FORBIDDEN")
+				t.Equal("reason", probe.Reason(p), "workflow_not_allowed")
+				bodies = append(bodies, p.Title+p.Detail)
+			}
+		}
+	}
+	for _, body := range bodies {
+		t.Equal("the body", body, bodies[0])
+	}
+	for _, request := range []probe.Request{
+		{Method: http.MethodPost, Path: workflows, Body: t.JSON(drawn("x"))}, {Path: workflows},
+		{Method: http.MethodPut, Path: workflowPath(listed), Body: t.JSON(drawn("x"))}, {Method: http.MethodDelete, Path: workflowPath(listed)},
+	} {
+		request.Sign = as
+		t.Equal("reason", probe.Reason(t.Problem(t.Do(request), http.StatusForbidden, "FORBIDDEN")), "key_restricted")
+	}
+	likeDrawn(t, decodeWorkflow(t, t.Do(probe.Request{Path: workflowPath(listed), Sign: as})), "listed")
+	update := probe.Request{Method: http.MethodPost, Path: workflowPath(listed) + "/components/id", Body: []byte(`{"name":"by the key"}`), Sign: as}
+	t.Equal("updated", probe.Decode[updatedComponent](t, t.Do(update)).Name, "by the key")
+	answer := t.Do(submit(t, probe.RandomUUID(), as))
+	t.Equal("executing a component", answer.Status, http.StatusOK)
+	within(t, boss, http.MethodDelete, "/api-keys/"+made.ID.String(), nil)
+}
