@@ -32,7 +32,10 @@ type commands struct {
 	Work    workCommand    `cmd:"" help:"Run the workers (any number of processes)."`
 	Migrate migrateCommand `cmd:"" help:"Bring the database to this binary's schema."`
 
-	Call  callCommand  `cmd:"" help:"Run a component and print its record."`
+	Call callCommand `cmd:"" help:"Run a component and print its record."`
+
+	Workflows workflowsCommand `cmd:"" help:"Keep workflows in files."`
+
 	Proxy proxyCommand `cmd:"" help:"Serve a local proxy that signs what goes through it."`
 	Keys  keysCommand  `cmd:"" help:"Make, list and revoke API keys (on the server's side)."`
 	Admin adminCommand `cmd:"" help:"Grant credits and set plans (on the server's side)."`

@@ -33,7 +33,7 @@ func (p *Problem) Error() string {
 	}
 	fmt.Fprintf(&text, ": %s", p.Detail)
 	for _, one := range p.Errors {
-		if strings.Contains(p.Detail, one.Message) {
+		if len(p.Errors) == 1 && strings.Contains(p.Detail, one.Message) {
 			continue // a fault that stands alone is the detail too
 		}
 		fmt.Fprintf(&text, "\n  %s: %s", one.Pointer, one.Message)

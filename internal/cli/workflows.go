@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/client"
+)
+
+// workflowsPath is where workflows are.
+const workflowsPath = "/v1/sdk/workflows"
+
+// workflowsCommand keeps workflows in files.
+type workflowsCommand struct {
+	Push workflowsPush `cmd:"" help:"Create a workflow from a file, or replace one."`
+	Pull workflowsPull `cmd:"" help:"Print a workflow as a file that push takes."`
+}
+
+// workflowsPush saves the workflow of a file.
+type workflowsPush struct {
+	target
+	File           string    `arg:"" help:"JSON file with the workflow, or - for stdin."`
+	ID             uuid.UUID `arg:"" optional:"" help:"Id of the workflow to replace; without it a new one is created."`
+	At             int32     `placeholder:"N" help:"Replace it only if it is still at this version."`
+	IdempotencyKey string    `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
+}
+
+func (c *workflowsPush) Run(s *session) error {
+	if c.ID == uuid.Nil && c.At != 0 || c.ID != uuid.Nil && c.IdempotencyKey != "" {
+		return fmt.Errorf("--at is for a workflow that is replaced, --idempotency-key for one that is created")
+	}
+	file := "@" + c.File
+	if c.File == "-" {
+		file = c.File
+	}
+	body, err := object(c.File, file, s.stdin)
+	if err != nil {
+		return err
+	}
+	method, path, header := http.MethodPost, workflowsPath, http.Header{}
+	if c.IdempotencyKey != "" {
+		header.Set("Idempotency-Key", c.IdempotencyKey)
+	}
+	if c.ID != uuid.Nil {
+		method, path = http.MethodPut, path+"/"+c.ID.String()
+	}
+	if c.At != 0 {
+		header.Set("If-Match", strconv.Quote(strconv.Itoa(int(c.At))))
+	}
+	raw, err := c.ask(s, method, path, body, header)
+	if err != nil {
+		return err
+	}
+	var saved api.Workflow
+	if err := json.Unmarshal(raw, &saved); err != nil {
+		return fmt.Errorf("read the workflow: %w", err)
+	}
+	s.note("%s  %s  version %d  %s", saved.ID, saved.Name, saved.Version, saved.Status)
+	return printJSON(s.stdout, raw)
+}
+
+// workflowsPull prints a workflow.
+type workflowsPull struct {
+	target
+	ID  uuid.UUID `arg:"" help:"Id of the workflow."`
+	At  int32     `placeholder:"N" help:"Which version; without it the present one."`
+	Out string    `placeholder:"FILE" help:"Where to write it instead of stdout."`
+}
+
+func (c *workflowsPull) Run(s *session) error {
+	query := url.Values{"format": {"export"}}
+	if c.At != 0 {
+		query.Set("version", strconv.Itoa(int(c.At)))
+	}
+	raw, err := c.ask(s, http.MethodGet, workflowsPath+"/"+c.ID.String()+"?"+query.Encode(), nil, nil)
+	if err != nil {
+		return err
+	}
+	if c.Out == "" {
+		return printJSON(s.stdout, raw)
+	}
+	var file bytes.Buffer
+	if err := printJSON(&file, raw); err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.Out, file.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("write the workflow: %w", err)
+	}
+	s.note("written to %s", c.Out)
+	return nil
+}
+
+// ask makes a signed request and gives the body of its answer.
+func (t target) ask(s *session, method, path string, body []byte, header http.Header) ([]byte, error) {
+	credentials, signer, err := t.signer()
+	if err != nil {
+		return nil, err
+	}
+	weft, err := client.New(credentials.BaseURL, signer, nil)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := weft.Call(s.ctx, method, path, body, header)
+	if err != nil {
+		return nil, explain(err, credentials)
+	}
+	return raw, nil
+}
