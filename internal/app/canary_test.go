@@ -98,6 +98,7 @@ func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
 			path := "/v1/sdk/components/executions/" + record.ID.String()
 			expectNone(t, "the record of "+entry.Module, answer.body, []string{canary})
 			expectNone(t, "its stream", n.sign(t, http.MethodGet, path+"/stream", nil).body, []string{canary})
+			n.drawSecret(t, map[string]any{"id": "c", "module": entry.Module, "input": input, "config": config})
 			tried++
 		}
 	}
@@ -113,6 +114,19 @@ func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
 	expectNone(t, "the traces", traces.String(), secrets)
 	expectNone(t, "the log at debug", w.log.String(), secrets)
 	expectNone(t, "a dump of every table", dump(t, w.dsn), secrets)
+}
+
+// drawSecret puts a component with secrets into a workflow, and reads it in every way.
+func (n *tenant) drawSecret(t *testing.T, c map[string]any) {
+	t.Helper()
+	made := n.sign(t, http.MethodPost, "/v1/sdk/workflows", map[string]any{"name": "secret", "components": []any{c}})
+	var w api.Workflow
+	made.into(t, &w)
+	path := "/v1/sdk/workflows/" + w.ID.String()
+	expectNone(t, "a workflow", made.body, []string{canary})
+	expectNone(t, "a workflow", n.sign(t, http.MethodGet, path, nil).body, []string{canary})
+	expectNone(t, "its file", n.sign(t, http.MethodGet, path+"?format=export", nil).body, []string{canary})
+	expectNone(t, "its component", n.sign(t, http.MethodPost, path+"/components/c", map[string]any{"name": "x"}).body, []string{canary})
 }
 
 // secretFields are the places of a body that are marked as secret.
