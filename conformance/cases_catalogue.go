@@ -25,6 +25,13 @@ var catalogueCases = []Case{
 // modules are those of the first part.
 var modules = []string{
 	"API_CALL", "GET_EVM_ACCOUNT_BALANCE", "HASH", "RANDOM_HEX", "RANDOM_UUID", "READ_EVM_CONTRACT", "WAIT_FOR_EVM_TRANSACTION",
+	"TRANSFORM",
+}
+
+// controls are those of control flow, which are executed inside a workflow only.
+var controls = []string{
+	"ARRAY_BUILDER", "BOOLEAN_CONSTANT", "DELAY", "FAIL", "FOR_EACH", "IF", "JSON_CONSTANT", "NUMBER_CONSTANT", "ON_API_CALLED", "ON_SCHEDULE", "ON_WEBHOOK",
+	"RESPOND", "RUN_WORKFLOW", "STRING_CONSTANT", "SWITCH", "WAIT_FOR_SIGNAL", "WAIT_UNTIL",
 }
 
 func catalogueAll(t *probe.Trial) {
@@ -49,8 +56,18 @@ func catalogueAll(t *probe.Trial) {
 		}), "API_CALL: secret fields %v", c.SecretFields)
 	}
 	t.Check(slices.IsSorted(names), "not ordered by module: %v", names)
-	for _, module := range modules {
+	for _, module := range slices.Concat(modules, controls) {
 		t.Check(slices.Contains(names, module), "%s is missing", module)
+	}
+	for _, c := range page.Data {
+		want := []api.ExecutionMode{api.ExecutionModeCOMPONENT, api.ExecutionModeWORKFLOW}
+		if slices.Contains(controls, c.Module) {
+			want = want[1:]
+			t.Equal(c.Module+" price", string(t.JSON(c.Price)), "0")
+		}
+		if slices.Contains(modules, c.Module) || slices.Contains(controls, c.Module) {
+			t.Equal(c.Module+" executionModes", c.ExecutionModes, want)
+		}
 	}
 	uuid := page.Data[slices.Index(names, "RANDOM_UUID")]
 	t.Equal("price", string(t.JSON(uuid.Price)), "1")
@@ -122,7 +139,11 @@ func catalogueSystem(t *probe.Trial) {
 			t.Check(typeOf(schema.Properties["blockHash"]) == "string" && slices.Contains(schema.Required, "blockHash"), "receipt: %s", t.JSON(schema))
 		}
 	}
-	for _, module := range modules {
+	items := byModule["FOR_EACH"].Inputs.Parameters
+	t.Check(len(items) == 1 && items[0].Name == "items" && typeOf(items[0].Schema) == "array" && items[0].Schema.Items != nil, "the inputs of FOR_EACH: %s", t.JSON(items))
+	array := byModule["ARRAY_BUILDER"].Outputs.Response
+	t.Check(len(array) == 1 && array[0].Name == "array" && typeOf(array[0].Schema) == "array" && array[0].Schema.Items != nil, "the outputs of ARRAY_BUILDER: %s", t.JSON(array))
+	for _, module := range slices.Concat(modules, controls) {
 		t.Check(byModule[module].Module == module, "%s is missing", module)
 	}
 	t.Equal("as many as in the catalogue", len(all), len(probe.Decode[api.ComponentPage](t, t.Get(probe.Components+"?limit=100")).Data))

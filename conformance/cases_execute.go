@@ -194,6 +194,10 @@ func executeEnvelope(t *probe.Trial) {
 	} {
 		invalid(t, c.body, c.pointer)
 	}
+	for _, module := range controls {
+		p := invalid(t, `{"module":"`+module+`","input":{},"config":{}}`, "/module")
+		t.Check(strings.Contains(p.Detail, "WORKFLOW"), "%s: the mode is not named: %s", module, p.Detail)
+	}
 }
 
 // invalid submits a body that is refused with 400 for what the pointer names.

@@ -56,6 +56,21 @@ func (r *Registry) Check(module string, input, config json.RawMessage) error {
 	}
 }
 
+// CheckMode says whether a module can be executed in a mode: INVALID_INPUT at
+// /module, naming the modes that it has, where it cannot. Of a module that is not
+// there Check says so.
+func (r *Registry) CheckMode(module string, mode Mode) error {
+	entry, ok := r.entries[module]
+	if !ok || slices.Contains(entry.Modes, mode) {
+		return nil
+	}
+	var modes []string
+	for _, m := range entry.Modes {
+		modes = append(modes, string(m))
+	}
+	return fault.Invalid("/module", "%s cannot be executed in the mode %s; its executionModes are %s", module, mode, strings.Join(modes, ", "))
+}
+
 // unknown is the answer to a module that is not there, with the name that was
 // probably meant.
 func (r *Registry) unknown(module string) error {

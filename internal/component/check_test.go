@@ -101,6 +101,20 @@ func TestAB06UnknownModulesAreRefusedWithoutReflection(t *testing.T) {
 	}
 }
 
+func TestModesAreNamedWhereOneIsMissing(t *testing.T) {
+	r := checked(t)
+	if err := r.CheckMode("PROBE", ModeComponent); err != nil {
+		t.Error(err)
+	}
+	f, ok := r.CheckMode("PROBE", ModeWorkflow).(*fault.Error)
+	if !ok || f.Code != fault.InvalidInput || f.Unprocessable || f.Details[0].Pointer != "/module" || f.Message != "PROBE cannot be executed in the mode WORKFLOW; its executionModes are COMPONENT" {
+		t.Errorf("%+v", f)
+	}
+	if err := r.CheckMode("NOPE", ModeComponent); err != nil {
+		t.Errorf("Check says that better: %v", err)
+	}
+}
+
 func TestAB06InputsOfTheWrongTypeAreRefused(t *testing.T) {
 	for _, data := range []string{`null`, `[]`, `"text"`, `7`, `true`} {
 		f, ok := checked(t).Check("PROBE", json.RawMessage(data), json.RawMessage(`{}`)).(*fault.Error)

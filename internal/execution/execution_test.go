@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -239,6 +240,23 @@ func TestEX15AnIdempotencyKeyMakesOneExecution(t *testing.T) {
 	var rows int
 	if err := b.pool.QueryRow(t.Context(), "SELECT count(*) FROM idempotency_keys").Scan(&rows); err != nil || rows != 1 {
 		t.Errorf("%d keys are kept, %v; the refused one must leave none", rows, err)
+	}
+}
+
+// What is executed inside a workflow only is refused by itself, and taken as a stage.
+func TestComponentsOfWorkflowsAreNotExecutedOnTheirOwn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	inside := echo()
+	inside.name, inside.modes = "INSIDE", []component.Mode{component.ModeWorkflow}
+	n := b.start(t, options{idle: true}, inside)
+	_, err := n.service.Submit(t.Context(), execution.SubmitParams{WorkspaceID: b.workspace, Module: "INSIDE", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`), Attempts: 1})
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok || f.Code != fault.InvalidInput || f.Unprocessable || f.Details[0].Pointer != "/module" || !strings.Contains(f.Message, "executionModes are WORKFLOW") {
+		t.Errorf("got %v", err)
+	}
+	if err := n.service.CheckStage("INSIDE", json.RawMessage(`{}`), json.RawMessage(`{}`)); err != nil {
+		t.Errorf("as a stage: %v", err)
 	}
 }
 

@@ -187,10 +187,10 @@ func (s *Service) prepare(a *accept) error {
 // check refuses a call of a module that is not there, does not run in this mode, or whose
 // schema it breaks.
 func (s *Service) check(mode component.Mode, module string, input, config json.RawMessage) (*component.Entry, error) {
-	entry, known := s.modules.Lookup(module)
-	if known && !slices.Contains(entry.Modes, mode) {
-		return nil, fault.Invalid("/module", "%s does not run in the mode %s", module, mode)
+	if err := s.modules.CheckMode(module, mode); err != nil {
+		return nil, err
 	}
+	entry, _ := s.modules.Lookup(module)
 	return entry, s.modules.Check(module, input, config)
 }
 

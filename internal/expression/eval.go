@@ -14,6 +14,7 @@ type run struct {
 	values  map[string]any
 	steps   int
 	memory  int
+	counted int      // items and members of the result
 	pattern *pattern // the last one made at run time
 }
 

@@ -33,6 +33,8 @@ const (
 	MaxText   = 4 << 10 // bytes of an expression
 	MaxResult = 1 << 20 // bytes of a result, as JSON
 	MaxDepth  = 60      // nesting of a result
+	MaxValues = 99_000  // items and members in a result
+	MaxName   = 1 << 10 // bytes of a member's name
 
 	maxNodes  = 1_000    // parts of an expression
 	maxVisits = 4_000    // of its parts, where some stand in several places

@@ -163,6 +163,8 @@ func TestFaultsOfExpressionsNameThePlaceAndNoValue(t *testing.T) {
 		{`repeat("a", -1)`, OutOfRange, "1:1", "negative"},
 		{`bitshl(1, -1)`, OutOfRange, "1:1", "negative"},
 		{`take([1], -1)`, OutOfRange, "1:1", "negative"},
+		{`1..100000`, TooExpensive, "1:2", "more than 99000 items"},
+		{`{(repeat("k", 1025)): 1}`, NotJSON, "1:1", "name of a member"},
 		{`"\x00"`, NotJSON, "1:1", "U+0000"},
 		{strings.Repeat("[", 70) + strings.Repeat("]", 70), NotJSON, "1:1", "nested deeper"},
 	} {

@@ -22,11 +22,19 @@ const (
 // measure breaks off where a value has no form in JSON, or one that is too
 // large. A value may hold another one many times: it is as large as it is told.
 func (r *run) measure(node ast.Node, value any) (size int) {
+	r.counted = 0
 	size = r.sizeOf(node, value, 0, 0)
 	if size > MaxResult {
 		r.fail(node, TooExpensive, "the result has more than %d bytes", MaxResult)
 	}
 	return size
+}
+
+// count counts the items or members of a result.
+func (r *run) count(node ast.Node, values int) {
+	if r.counted += values; r.counted > MaxValues {
+		r.fail(node, TooExpensive, "the result has more than %d items and members", MaxValues)
+	}
 }
 
 func (r *run) sizeOf(node ast.Node, value any, size, depth int) int {
@@ -52,14 +60,19 @@ func (r *run) sizeOf(node ast.Node, value any, size, depth int) int {
 	case string:
 		return size + r.sizeOfText(node, value)
 	case []any:
+		r.count(node, len(value))
 		size += 2
 		for _, item := range value {
 			size = r.sizeOf(node, item, size+1, depth+1)
 		}
 		return size
 	case map[string]any:
+		r.count(node, len(value))
 		size += 2
 		for _, name := range r.names(node, value) {
+			if len(name) > MaxName {
+				r.fail(node, NotJSON, "the name of a member has more than %d bytes", MaxName)
+			}
 			size = r.sizeOf(node, value[name], size+2+r.sizeOfText(node, name), depth+1)
 		}
 		return size

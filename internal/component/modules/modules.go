@@ -11,6 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/apicall"
 	"github.com/weft-automation/weft/internal/component/modules/evm"
+	"github.com/weft-automation/weft/internal/component/modules/logic"
 	"github.com/weft-automation/weft/internal/component/modules/utility"
 	"github.com/weft-automation/weft/internal/egress"
 )
@@ -22,5 +23,6 @@ func All(guard *egress.Guard) []component.Module {
 		utility.Modules(),
 		apicall.Modules(guard),
 		evm.Modules(guard),
+		logic.Modules(),
 	)
 }

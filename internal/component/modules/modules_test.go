@@ -34,7 +34,11 @@ func TestTheLibraryIsWhatItsFamiliesList(t *testing.T) {
 	for _, d := range registry(t).List() {
 		names = append(names, d.Module)
 	}
-	want := []string{"API_CALL", "GET_EVM_ACCOUNT_BALANCE", "HASH", "RANDOM_HEX", "RANDOM_UUID", "READ_EVM_CONTRACT", "WAIT_FOR_EVM_TRANSACTION"}
+	want := []string{
+		"API_CALL", "ARRAY_BUILDER", "BOOLEAN_CONSTANT", "DELAY", "FAIL", "FOR_EACH", "GET_EVM_ACCOUNT_BALANCE", "HASH", "IF", "JSON_CONSTANT",
+		"NUMBER_CONSTANT", "ON_API_CALLED", "ON_SCHEDULE", "ON_WEBHOOK", "RANDOM_HEX", "RANDOM_UUID", "READ_EVM_CONTRACT", "RESPOND", "RUN_WORKFLOW",
+		"STRING_CONSTANT", "SWITCH", "TRANSFORM", "WAIT_FOR_EVM_TRANSACTION", "WAIT_FOR_SIGNAL", "WAIT_UNTIL",
+	}
 	if !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
@@ -45,6 +49,16 @@ func TestPricesThatTheContractGives(t *testing.T) {
 	for module, want := range map[string]credit.Amount{"RANDOM_UUID": credit.Credits(1), "GET_EVM_ACCOUNT_BALANCE": credit.Credits(3)} {
 		if entry, _ := r.Lookup(module); entry.Price != want {
 			t.Errorf("%s costs %s, want %s", module, entry.Price, want)
+		}
+	}
+}
+
+// Every module is of use inside a workflow; those of control flow are nowhere else.
+func TestModesOfTheLibrary(t *testing.T) {
+	for _, d := range registry(t).List() {
+		alone := d.Category != "LOGIC" || d.Module == "TRANSFORM"
+		if slices.Contains(d.Modes, component.ModeComponent) != alone || !slices.Contains(d.Modes, component.ModeWorkflow) {
+			t.Errorf("%s has the modes %v", d.Module, d.Modes)
 		}
 	}
 }

@@ -1,0 +1,130 @@
+package logic
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/graph"
+)
+
+const maxCases = 50
+
+// expressionField is the schema of an expression.
+const expressionField = `{"type": "string", "minLength": 1, "maxLength": 4096, "title": "Expression", "description": "An expression of the language expr over the values of the input, each by its name.", "examples": ["%s"]}`
+
+var condition = &module{
+	flow: component.Flow{Ports: []string{graph.PortThen, graph.PortElse}},
+	Descriptor: inWorkflows("IF", "If",
+		"Goes on by then where a condition holds, else by else.",
+		anything+`"examples": [{"amount": 1200, "country": "DE"}]`,
+		`"description": "The condition.", "required": ["expression"], "properties": {"expression": `+fmt.Sprintf(expressionField, `amount > 1000 and country in [\"DE\", \"AT\"]`)+`}, "examples": [{"expression": "amount > 1000"}]`,
+		`"description": "What was found.", "required": ["result"], "properties": {
+			"result": {"type": "boolean", "title": "Result", "description": "Whether the condition holds.", "examples": [true]}
+		}`),
+	check: checkExpression,
+	evaluate: func(input, config json.RawMessage) (Outcome, error) {
+		c, err := component.Decode[expressionConfig](config)
+		if err != nil {
+			return Outcome{}, err
+		}
+		holds, err := boolean("expression", c.Expression, input)
+		if err != nil {
+			return Outcome{}, err
+		}
+		port := graph.PortElse
+		if holds {
+			port = graph.PortThen
+		}
+		return result(port, map[string]bool{"result": holds})
+	},
+}
+
+var selection = &module{
+	flow: component.Flow{CasePorts: caseNames},
+	Descriptor: inWorkflows("SWITCH", "Switch",
+		"Goes on by the first of its cases that holds, each of which is a port, else by default.",
+		anything+`"examples": [{"amount": 1200}]`,
+		`"description": "The cases, in the order in which they are tried.", "required": ["cases"], "properties": {
+			"cases": {"type": "array", "minItems": 1, "maxItems": 50, "title": "Cases", "description": "Each has a name, which is its port, and an expression, which says whether it holds.", "items": {
+				"type": "object", "required": ["name", "expression"], "additionalProperties": false, "properties": {
+					"name": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$", "description": "The case's port; default and error are taken."},
+					"expression": `+fmt.Sprintf(expressionField, "amount > 1000")+`
+				}}, "examples": [[{"name": "large", "expression": "amount > 1000"}, {"name": "none", "expression": "amount == 0"}]]}
+		}, "examples": [{"cases": [{"name": "large", "expression": "amount > 1000"}, {"name": "none", "expression": "amount == 0"}]}]`,
+		`"description": "What was found.", "required": ["case"], "properties": {
+			"case": {"type": "string", "title": "Case", "description": "The name of the case that holds, or default.", "examples": ["large"]}
+		}`),
+	check: checkCases,
+	evaluate: func(input, config json.RawMessage) (Outcome, error) {
+		c, err := component.Decode[switchConfig](config)
+		if err != nil {
+			return Outcome{}, err
+		}
+		for i, one := range c.Cases {
+			holds, err := boolean(fmt.Sprintf("cases[%d].expression", i), one.Expression, input)
+			if err != nil {
+				return Outcome{}, err
+			}
+			if holds {
+				return result(one.Name, map[string]string{"case": one.Name})
+			}
+		}
+		return result(graph.PortDefault, map[string]string{"case": graph.PortDefault})
+	},
+}
+
+type switchConfig struct {
+	Cases []struct {
+		Name       string `json:"name"`
+		Expression string `json:"expression"`
+	} `json:"cases"`
+}
+
+var caseName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// caseNames are the ports that a config names, each once.
+func caseNames(config json.RawMessage) []string {
+	var c switchConfig
+	if err := json.Unmarshal(config, &c); err != nil {
+		return nil
+	}
+	names := []string{}
+	for _, one := range c.Cases {
+		if caseName.MatchString(one.Name) && one.Name != graph.PortDefault && one.Name != graph.PortError && !slices.Contains(names, one.Name) {
+			names = append(names, one.Name)
+		}
+	}
+	return names
+}
+
+func checkCases(config json.RawMessage) []fault.Detail {
+	var c switchConfig
+	if err := json.Unmarshal(config, &c); err != nil {
+		return problem("/cases", "must be an array of objects with a name and an expression")
+	}
+	if len(c.Cases) == 0 || len(c.Cases) > maxCases {
+		return problem("/cases", fmt.Sprintf("must have 1 to %d cases", maxCases))
+	}
+	var all []fault.Detail
+	seen := map[string]int{}
+	for i, one := range c.Cases {
+		pointer := fmt.Sprintf("/cases/%d", i)
+		first, twice := seen[one.Name]
+		switch {
+		case !caseName.MatchString(one.Name):
+			all = append(all, problem(pointer+"/name", "must be 1 to 64 letters, digits, _ or -: it is the name of a port")...)
+		case one.Name == graph.PortDefault || one.Name == graph.PortError:
+			all = append(all, problem(pointer+"/name", "is taken: every switch has the ports default and error")...)
+		case twice:
+			all = append(all, problem(pointer+"/name", fmt.Sprintf("is the name of case %d as well", first))...)
+		default:
+			seen[one.Name] = i
+		}
+		all = append(all, compiles(pointer+"/expression", one.Expression)...)
+	}
+	return all
+}

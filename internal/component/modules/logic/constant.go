@@ -1,0 +1,112 @@
+package logic
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/graph"
+)
+
+var (
+	stringConstant  = constant("STRING_CONSTANT", "String", "string", `"0x7c3aed0f1a2b3c4d5e6f708192a3b4c5d6e7f809"`)
+	numberConstant  = constant("NUMBER_CONSTANT", "Number", "number", `42`)
+	booleanConstant = constant("BOOLEAN_CONSTANT", "Boolean", "boolean", `true`)
+	jsonConstant    = constant("JSON_CONSTANT", "JSON", "", `{"name": "ada", "limits": [1, 2]}`)
+)
+
+// constant is a module that gives the value of its config; kind is that value's
+// type, "" for any.
+func constant(name, title, kind, example string) *module {
+	typed, what := `"type": "`+kind+`", `, "a "+kind
+	if kind == "" {
+		typed, what = "", "any value"
+	}
+	return &module{
+		Descriptor: inWorkflows(name, title+" constant",
+			"Gives "+what+" that stands in the workflow.",
+			nothing,
+			fmt.Sprintf(`"description": "The value.", "required": ["value"], "properties": {"value": {%s"title": "Value", "description": "The value to give.", "examples": [%s]}}, "examples": [{"value": %[2]s}]`, typed, example),
+			fmt.Sprintf(`"description": "The value.", "required": ["value"], "properties": {"value": {%s"title": "Value", "description": "The value of the config.", "examples": [%s]}}`, typed, example)),
+		evaluate: func(_, config json.RawMessage) (Outcome, error) {
+			c, err := members(config)
+			if err != nil {
+				return Outcome{}, err
+			}
+			value, ok := c["value"]
+			if !ok || kind != "" && !isOf(value, kind) {
+				return Outcome{}, component.Permanent(component.CodeInvalidInput, "value must be %s", what)
+			}
+			return result(graph.PortNext, map[string]any{"value": value})
+		},
+	}
+}
+
+var wholeNumber = regexp.MustCompile(`^-?\d+(\.0+)?$`)
+
+// isOf reports whether a value is of a type of JSON Schema.
+func isOf(value any, kind string) bool {
+	switch value := value.(type) {
+	case string:
+		return kind == "string"
+	case bool:
+		return kind == "boolean"
+	case []any:
+		return kind == "array"
+	case map[string]any:
+		return kind == "object"
+	case json.Number:
+		return kind == "number" || kind == "integer" && wholeNumber.MatchString(value.String())
+	}
+	return false
+}
+
+// maxItems is how many inputs ARRAY_BUILDER has.
+const maxItems = 1000
+
+var arrayBuilder = &module{
+	Descriptor: inWorkflows("ARRAY_BUILDER", "Array builder",
+		"Makes an array of its inputs, which are named 0, 1, 2 and so on. An index that has no value, because its branch was not taken, is left out.",
+		`"description": "The items by index.", "properties": {}, "patternProperties": {"^(0|[1-9][0-9]{0,2})$": {}}, "additionalProperties": false, "examples": [{"0": "first", "1": "second"}]`,
+		`"description": "What the items are.", "properties": {
+			"itemType": {"type": "string", "enum": ["any", "string", "number", "integer", "boolean", "object", "array"], "default": "any", "title": "Item type", "description": "The type that every item must have.", "examples": ["string"]}
+		}, "examples": [{}, {"itemType": "string"}]`,
+		`"description": "The array.", "required": ["array"], "properties": {
+			"array": {"type": "array", "items": {}, "title": "Array", "description": "The items in the order of their indexes.", "examples": [["first", "second"]]}
+		}`),
+	evaluate: func(input, config json.RawMessage) (Outcome, error) {
+		c, err := component.Decode[struct{ ItemType string }](config)
+		if err != nil {
+			return Outcome{}, err
+		}
+		given, err := members(input)
+		if err != nil {
+			return Outcome{}, err
+		}
+		return build(given, c.ItemType)
+	},
+}
+
+func build(given map[string]any, kind string) (Outcome, error) {
+	var places []int
+	for name := range given {
+		place, err := strconv.Atoi(name)
+		if err != nil || place < 0 || place >= maxItems || strconv.Itoa(place) != name {
+			return Outcome{}, component.Permanent(component.CodeInvalidInput, "the inputs must be named by indexes from 0 to %d", maxItems-1)
+		}
+		places = append(places, place)
+	}
+	slices.Sort(places)
+	items := make([]any, 0, len(places))
+	for _, place := range places {
+		item := given[strconv.Itoa(place)]
+		if kind != "" && kind != "any" && !isOf(item, kind) {
+			return Outcome{}, component.Permanent(component.CodeInvalidInput, "item %d must be of the type %s", place, kind)
+		}
+		items = append(items, item)
+	}
+	return result(graph.PortNext, map[string]any{"array": items})
+}

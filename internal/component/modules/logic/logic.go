@@ -1,0 +1,182 @@
+// Package logic holds the modules of the category LOGIC: where a run begins,
+// which way it goes, what it computes on the way, what it waits for and how it
+// ends.
+//
+// A module here does no work of its own. Evaluate gives what is a function of
+// input and config; whatever needs a run (triggers, loops, waits, children,
+// ends) the engine does, by the module's name, and Due tells when a wait is
+// over. CheckConfig judges a config when a workflow is saved, where its schema
+// alone cannot.
+//
+// The one invariant: nothing here reads a clock or changes anything, so the
+// same call gives the same.
+package logic
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/strictjson"
+)
+
+const category = "LOGIC"
+
+// Modules is the table of the family.
+func Modules() []component.Module {
+	return []component.Module{
+		onAPICalled, onSchedule, onWebhook,
+		condition, selection, forEach,
+		transform, arrayBuilder, stringConstant, numberConstant, booleanConstant, jsonConstant,
+		delay, waitUntil, waitForSignal,
+		runWorkflow, respond, fail,
+	}
+}
+
+// module is one line of the table.
+type module struct {
+	component.Descriptor
+	flow     component.Flow
+	check    func(config json.RawMessage) []fault.Detail
+	evaluate func(input, config json.RawMessage) (Outcome, error)
+}
+
+// Outcome is what a component gives and the port by which the run goes on.
+type Outcome struct {
+	Output json.RawMessage
+	Port   string
+}
+
+// Describe is what the catalogue says.
+func (m *module) Describe() component.Descriptor { return m.Descriptor }
+
+// Flow is the module's place in a graph.
+func (m *module) Flow() component.Flow { return m.flow }
+
+// CheckConfig tells what is wrong with a config that the schema lets pass, each
+// fault with its pointer into the config.
+func (m *module) CheckConfig(config json.RawMessage) []fault.Detail {
+	if m.check == nil {
+		return nil
+	}
+	return m.check(config)
+}
+
+// Run executes a module on its own, where it can be.
+func (m *module) Run(_ context.Context, call component.Call) (component.Result, error) {
+	if !slices.Contains(m.Modes, component.ModeComponent) {
+		return component.Result{}, component.Permanent(component.CodeInvalidInput, "%s is executed inside a workflow only", m.Module)
+	}
+	outcome, err := m.evaluate(call.Input, call.Config)
+	return component.Result{Output: outcome.Output}, err
+}
+
+func lookup(name string) *module {
+	for _, one := range Modules() {
+		if m := one.(*module); m.Module == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// Evaluate is what IF, SWITCH, TRANSFORM, ARRAY_BUILDER and the constants give.
+// Every error is a *component.Error.
+func Evaluate(name string, input, config json.RawMessage) (Outcome, error) {
+	m := lookup(name)
+	if m == nil || m.evaluate == nil {
+		return Outcome{}, component.Permanent(component.CodeInternal, "%s is not a function of its input", component.Cut(name, 64))
+	}
+	return m.evaluate(input, config)
+}
+
+// Ports are the ports of a component beside `error`, by its config. It is not
+// ok for modules of other families, which have `next` alone.
+func Ports(name string, config json.RawMessage) (ports []string, ok bool) {
+	m := lookup(name)
+	switch {
+	case m == nil:
+		return []string{graph.PortNext}, false
+	case m.flow.Loop:
+		return []string{graph.PortEach, graph.PortDone}, true
+	case m.flow.CasePorts != nil:
+		return append(m.flow.CasePorts(config), graph.PortDefault), true
+	case m.flow.Ports != nil:
+		return slices.Clone(m.flow.Ports), true
+	}
+	return []string{graph.PortNext}, true
+}
+
+// CheckConfig tells what is wrong with a config of a module of this family, as
+// its method does.
+func CheckConfig(name string, config json.RawMessage) []fault.Detail {
+	if m := lookup(name); m != nil {
+		return m.CheckConfig(config)
+	}
+	return nil
+}
+
+// quick is the time of what is computed at once.
+const quick = 5 * time.Second
+
+// inWorkflows describes a module that is executed inside a workflow only.
+func inWorkflows(name, title, description string, input, config, output string) component.Descriptor {
+	return component.Descriptor{
+		Module: name, Title: title, Description: description, Category: category,
+		Input: object(input), Config: object(config), Output: object(output),
+		Timeout: quick, Effect: component.EffectNone, Repeat: component.RepeatPure,
+		Modes: []component.Mode{component.ModeWorkflow},
+	}
+}
+
+// lasting is a module of which an attempt may take longer.
+func lasting(d component.Descriptor, timeout time.Duration) component.Descriptor {
+	d.Timeout = timeout
+	return d
+}
+
+// object is a schema of an object with the given keywords.
+func object(keywords string) json.RawMessage {
+	return json.RawMessage(`{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", ` + keywords + `}`)
+}
+
+const (
+	nothing  = `"description": "No fields.", "properties": {}, "examples": [{}]`
+	anything = `"description": "Any named values.", "properties": {}, "additionalProperties": true, `
+)
+
+// result makes the outcome of an output that goes on by a port.
+func result(port string, output any) (Outcome, error) {
+	data, err := strictjson.Encode(output)
+	if err != nil {
+		return Outcome{}, &component.Error{Code: component.CodeInternal, Message: "the output cannot be encoded", Err: err}
+	}
+	if len(data) > component.MaxOutput {
+		return Outcome{}, component.Permanent(component.CodeOutputTooLarge, "the output has %d bytes; at most %d are allowed", len(data), component.MaxOutput)
+	}
+	return Outcome{Output: data, Port: port}, nil
+}
+
+// members reads an object with its numbers as they are written.
+func members(data json.RawMessage) (map[string]any, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return map[string]any{}, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var all map[string]any
+	if err := decoder.Decode(&all); err != nil {
+		return nil, &component.Error{Code: component.CodeInvalidInput, Message: "the input is not an object", Err: err}
+	}
+	return all, nil
+}
+
+// problem is one fault of a config.
+func problem(pointer, message string) []fault.Detail {
+	return []fault.Detail{{Code: string(fault.InvalidInput), Pointer: pointer, Message: message}}
+}

@@ -1,0 +1,75 @@
+package logic
+
+import (
+	"encoding/json"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+var begins = component.Flow{Trigger: true}
+
+var onAPICalled = &module{
+	flow: begins,
+	Descriptor: inWorkflows("ON_API_CALLED", "On API call",
+		"Where a run begins that was triggered by the API or by another workflow. Gives each member of the trigger's input by its name, and the input whole.",
+		nothing,
+		`"description": "What a run takes.", "properties": {
+			"inputSchema": {"type": "object", "title": "Input schema", "description": "A JSON Schema of type object, which says what members the input has. Without it, every input is taken.", "examples": [{"type": "object", "required": ["amount"], "properties": {"amount": {"type": "string"}}}]}
+		}, "examples": [{}, {"inputSchema": {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "string"}}}}]`,
+		`"description": "Each member of the input by its name, and:", "required": ["input", "triggeredAt"], "additionalProperties": true, "properties": {
+			"input": {"type": "object", "title": "Input", "description": "The input whole.", "examples": [{"amount": "1000"}]},
+			"triggeredAt": {"type": "string", "format": "date-time", "title": "Triggered at", "description": "When the run was triggered.", "examples": ["2026-01-31T12:00:00.000Z"]}
+		}`),
+	check: checkInputSchema,
+}
+
+// checkInputSchema holds what an input is: an object. The schema itself is
+// compiled by who saves the workflow.
+func checkInputSchema(config json.RawMessage) []fault.Detail {
+	var c struct {
+		InputSchema *struct {
+			Type any `json:"type"`
+		} `json:"inputSchema"`
+	}
+	if err := json.Unmarshal(config, &c); err != nil || c.InputSchema == nil || c.InputSchema.Type == nil || c.InputSchema.Type == "object" {
+		return nil
+	}
+	return problem("/inputSchema/type", `must be "object": the input of a run is one`)
+}
+
+var onSchedule = &module{
+	flow: begins,
+	Descriptor: inWorkflows("ON_SCHEDULE", "On schedule",
+		"Where a run begins that its schedule triggered.",
+		nothing,
+		`"description": "When runs begin.", "required": ["cron"], "properties": {
+			"cron": {"type": "string", "minLength": 1, "maxLength": 200, "title": "Cron", "description": "Minute, hour, day of the month, month and day of the week, or @hourly, @daily, @weekly, @monthly, @yearly.", "examples": ["0 9 * * MON-FRI", "@daily"]},
+			"timeZone": {"type": "string", "minLength": 1, "maxLength": 64, "default": "UTC", "title": "Time zone", "description": "The time zone of the schedule, by its IANA name. Where a clock is put forward, times that it leaves out are passed over.", "examples": ["Europe/Berlin"]}
+		}, "examples": [{"cron": "0 9 * * MON-FRI", "timeZone": "Europe/Berlin"}]`,
+		`"description": "When.", "required": ["scheduledAt"], "properties": {
+			"scheduledAt": {"type": "string", "format": "date-time", "title": "Scheduled at", "description": "The time of the schedule, which the run may have begun somewhat after.", "examples": ["2026-01-31T08:00:00.000Z"]}
+		}`),
+	check: checkSchedule,
+}
+
+var onWebhook = &module{
+	flow: begins,
+	Descriptor: inWorkflows("ON_WEBHOOK", "On webhook",
+		"Where a run begins that a request of another service triggered.",
+		nothing,
+		`"description": "Whose requests are taken.", "properties": {
+			"verification": {"type": "object", "title": "Verification", "description": "How a request proves whose it is: by the HMAC of its body under a secret that both sides know. Without it, who knows the address may trigger runs.", "required": ["secret", "header"], "additionalProperties": false, "properties": {
+				"secret": {"type": "string", "minLength": 8, "maxLength": 1024, "x-secret": true, "description": "The secret of the HMAC."},
+				"header": {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$", "description": "The header that holds it."},
+				"prefix": {"type": "string", "maxLength": 32, "description": "What stands before it in the header."},
+				"algorithm": {"type": "string", "enum": ["sha256", "sha512"], "default": "sha256", "description": "The hash function."},
+				"encoding": {"type": "string", "enum": ["hex", "base64"], "default": "hex", "description": "How its bytes are written."},
+				"deliveryHeader": {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$", "description": "The header with the id of a delivery: the same one twice begins one run."}
+			}, "examples": [{"secret": "correct-horse-battery", "header": "X-Hub-Signature-256", "prefix": "sha256=", "deliveryHeader": "X-GitHub-Delivery"}]}
+		}, "examples": [{"verification": {"secret": "correct-horse-battery", "header": "X-Hub-Signature-256", "prefix": "sha256=", "deliveryHeader": "X-GitHub-Delivery"}}]`,
+		`"description": "The request.", "required": ["headers", "body"], "properties": {
+			"headers": {"type": "object", "additionalProperties": {"type": "string"}, "title": "Headers", "description": "Its headers by lower-case name.", "examples": [{"content-type": "application/json"}]},
+			"body": {"title": "Body", "description": "Its body: the JSON value where the content type says JSON, else text.", "examples": [{"action": "opened"}]}
+		}`),
+}
