@@ -144,3 +144,6 @@ WHERE r.workspace_id = ANY (@workspace_ids::uuid[])
            ELSE p.usage IS DISTINCT FROM r.usage OR r.usage <> COALESCE(s.usage, 0) END
 ORDER BY r.workspace_id, r.id
 LIMIT @max_rows;
+
+-- name: RunSignalGet :one
+SELECT payload, received_at FROM run_signals WHERE workspace_id = @workspace_id AND run_id = @run_id AND name = @name;

@@ -426,6 +426,28 @@ func (q *Queries) RunListExecutions(ctx context.Context, db DBTX, arg RunListExe
 	return items, nil
 }
 
+const runSignalGet = `-- name: RunSignalGet :one
+SELECT payload, received_at FROM run_signals WHERE workspace_id = $1 AND run_id = $2 AND name = $3
+`
+
+type RunSignalGetParams struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	Name        string
+}
+
+type RunSignalGetRow struct {
+	Payload    []byte
+	ReceivedAt time.Time
+}
+
+func (q *Queries) RunSignalGet(ctx context.Context, db DBTX, arg RunSignalGetParams) (RunSignalGetRow, error) {
+	row := db.QueryRow(ctx, runSignalGet, arg.WorkspaceID, arg.RunID, arg.Name)
+	var i RunSignalGetRow
+	err := row.Scan(&i.Payload, &i.ReceivedAt)
+	return i, err
+}
+
 const runSignalInsert = `-- name: RunSignalInsert :one
 WITH woken AS (
     UPDATE workflow_runs r SET wake_at = now()

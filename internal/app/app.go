@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
@@ -33,6 +34,7 @@ import (
 	"github.com/weft-automation/weft/internal/quarantine"
 	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/rotation"
+	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/server"
 	"github.com/weft-automation/weft/internal/telemetry"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -55,7 +57,8 @@ type App struct {
 	people    *person.Service
 	limiter   *ratelimit.Limiter // nil in a process that serves nothing
 	metrics   *telemetry.Metrics
-	half      *workingHalf      // nil in a process that only serves
+	half      *workingHalf // nil in a process that only serves
+	runs      *run.Service
 	runner    *execution.Runner // the half's, or one that only ends what is canceled
 	untrace   func(context.Context) error
 
@@ -120,14 +123,13 @@ func (a *App) build(ctx context.Context) (err error) {
 	deps := execution.Deps{
 		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Hub: a.hub,
 		Draining: a.draining, Metrics: a.metrics, Quarantined: a.watch.Check, Ledger: billing.Books{},
+		Ended: func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { a.runs.Ended(ctx, stages) },
 	}
 	if a.cfg.Instead != nil {
 		deps.Ledger = a.cfg.Instead.Ledger
 	}
 	if a.cfg.Work {
-		if a.half, err = newWorkingHalf(a, deps); err != nil {
-			return err
-		}
+		a.half = newWorkingHalf(a, deps)
 		a.runner = a.half.runner
 	} else {
 		ends := deps
@@ -135,8 +137,11 @@ func (a *App) build(ctx context.Context) (err error) {
 		a.runner = execution.NewRunner(ends, &execution.Identity{}, 0, a.log)
 	}
 	a.service = execution.NewService(deps, a.runner)
-	a.callbacks = callback.NewService(a.pools.api, inserter)
 	a.workflows = workflow.NewService(a.pools.api, registry, a.cfg.Keyring)
+	if err := a.buildRuns(registry, inserter); err != nil {
+		return err
+	}
+	a.callbacks = callback.NewService(a.pools.api, inserter)
 	a.book = audit.NewBook(a.pools.system, a.pools.api, a.metrics.AuditLost, a.log)
 	a.people = person.NewService(a.pools.system, a.pools.api, a.book, person.Options{})
 	if err := a.buildGates(); err != nil {
@@ -158,6 +163,19 @@ func (a *App) buildGates() (err error) {
 	return err
 }
 
+// buildRuns makes what brings the runs of workflows on. Every process does: it takes no
+// worker.
+func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx.Tx]) error {
+	a.runs = run.NewService(run.Deps{
+		API: a.pools.api, System: a.pools.system, Jobs: inserter, Hub: a.hub, Executions: a.service, Modules: registry,
+		Workflows: a.workflows, Ledger: billing.Books{}, Draining: a.draining, Quarantined: a.watch.Check, Log: a.log,
+	})
+	if a.half == nil {
+		return nil
+	}
+	return a.half.join(a, a.runs)
+}
+
 // observe makes the metrics and what they watch by themselves.
 func (a *App) observe(registry *component.Registry) {
 	a.metrics = telemetry.NewMetrics(Version)
@@ -176,7 +194,7 @@ func (a *App) observe(registry *component.Registry) {
 func (a *App) start(ctx context.Context) error {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.background = cancel
-	relay := &notify.Relay{Hub: a.hub, DSN: a.cfg.DatabaseURL, Log: a.log, Changed: execution.Changed(a.pools.system), Lost: a.metrics.ListenLost}
+	relay := &notify.Relay{Hub: a.hub, DSN: a.cfg.DatabaseURL, Log: a.log, Changed: a.changed, Lost: a.metrics.ListenLost}
 	a.running.Go(func() { relay.Run(background) })
 	a.running.Go(func() { a.watch.Run(background) })
 	keys, err := rotation.Hold(ctx, a.cfg.DatabaseURL, a.cfg.Keyring, a.log)
@@ -194,6 +212,16 @@ func (a *App) start(ctx context.Context) error {
 		}
 	}
 	return a.serve(ctx)
+}
+
+// changed says which of the watched executions and runs have changed lately.
+func (a *App) changed(ctx context.Context, keys []notify.Key, since time.Duration) ([]notify.Key, error) {
+	executions, err := execution.Changed(a.pools.system)(ctx, keys, since)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := run.Changed(a.pools.system)(ctx, keys, since)
+	return append(executions, runs...), err
 }
 
 // URL is the base URL of the API; "" when this process serves none.
@@ -227,6 +255,9 @@ func (a *App) stop(ctx context.Context) {
 	} else if a.runner != nil {
 		a.runner.Drain(ctx)
 		a.runner.Close()
+	}
+	if a.runs != nil {
+		a.runs.Close()
 	}
 	if a.background != nil {
 		a.background()

@@ -17,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/quarantine"
 	"github.com/weft-automation/weft/internal/retention"
+	"github.com/weft-automation/weft/internal/run"
 )
 
 // workingHalf runs components and delivers callbacks.
@@ -27,6 +28,7 @@ type workingHalf struct {
 	sweeper  *execution.Sweeper
 	keeper   *retention.Keeper
 	queue    *river.Client[pgx.Tx]
+	runs     *run.Sweeper
 	watch    *quarantine.Watch
 	log      *slog.Logger
 	deadline time.Time     // of the soft stop
@@ -77,7 +79,7 @@ func slotsOf(cfg Config) int {
 	return 2 * cfg.Workers
 }
 
-func newWorkingHalf(a *App, deps execution.Deps) (*workingHalf, error) {
+func newWorkingHalf(a *App, deps execution.Deps) *workingHalf {
 	h := &workingHalf{watch: a.watch, log: a.log, stopped: make(chan struct{})}
 	deps.DB = a.pools.work
 	h.identity = execution.NewIdentity(a.cfg.DatabaseURL, slotsOf(a.cfg), a.log)
@@ -89,9 +91,16 @@ func newWorkingHalf(a *App, deps execution.Deps) (*workingHalf, error) {
 	h.runner = execution.NewRunner(deps, h.identity, a.cfg.Workers, a.log)
 	h.sweeper = execution.NewSweeper(h.runner)
 	h.keeper = retention.NewKeeper(deps.DB, a.cfg.Retention, a.metrics, a.log)
+	return h
+}
+
+// join gives the half its queue, and the runs that it brings on.
+func (h *workingHalf) join(a *App, runs *run.Service) error {
+	h.runs = run.NewSweeper(runs)
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &execution.Worker{Runner: h.runner})
 	river.AddWorker(workers, &callback.Worker{Deliverer: h.delivers})
+	river.AddWorker(workers, &run.Worker{Service: runs})
 	var err error
 	h.queue, err = river.NewClient(riverDriver(a.pools.queue), &river.Config{
 		Schema:  postgres.RiverSchema,
@@ -107,9 +116,9 @@ func newWorkingHalf(a *App, deps execution.Deps) (*workingHalf, error) {
 		SoftStopTimeout:             softStop,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make the queue's workers: %w", err)
+		return fmt.Errorf("make the queue's workers: %w", err)
 	}
-	return h, nil
+	return nil
 }
 
 func (h *workingHalf) start(ctx, background context.Context, running *sync.WaitGroup) error {
@@ -121,6 +130,7 @@ func (h *workingHalf) start(ctx, background context.Context, running *sync.WaitG
 			h.watch.Beat(ctx)
 			h.sweeper.Sweep(ctx)
 			h.delivers.Sweep(ctx)
+			h.runs.Sweep(ctx)
 			h.keeper.Sweep(ctx)
 		})
 	})

@@ -18,9 +18,8 @@ import (
 )
 
 const (
-	maxFaults  = 100 // faults told at once
-	maxQuoted  = 48  // characters of a caller's value in a message
-	maxListing = 20  // allowed values named in a message
+	maxQuoted  = 48 // characters of a caller's value in a message
+	maxListing = 20 // allowed values named in a message
 )
 
 // Check says whether a call of the module may be accepted.
@@ -42,18 +41,7 @@ func (r *Registry) Check(module string, input, config json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	details = append(details, more...)
-	if len(details) == 0 {
-		return nil
-	}
-	message := fmt.Sprintf("%s: %s", details[0].Pointer, details[0].Message)
-	if len(details) > 1 {
-		message = fmt.Sprintf("%s (and %d more, see errors)", message, len(details)-1)
-	}
-	return &fault.Error{
-		Code: fault.InvalidInput, Unprocessable: true, Message: message,
-		Details: details[:min(len(details), maxFaults)],
-	}
+	return fault.Unprocessable(append(details, more...))
 }
 
 // CheckMode says whether a module can be executed in a mode: INVALID_INPUT at

@@ -17,7 +17,7 @@ import (
 // Point is a place in the life of an execution or a callback.
 type Point string
 
-// The points. P8 and P9 belong to workflows and credits.
+// The points.
 const (
 	AfterAccept    Point = "P1" // after the commit of the acceptance, before the answer
 	AfterClaim     Point = "P2" // after the queue gave the job, before the start
@@ -26,6 +26,7 @@ const (
 	AfterFinish    Point = "P5" // after its commit, before anybody is told
 	AfterDelivery  Point = "P6" // after the receiver's 2xx, before it is recorded
 	AfterRecording Point = "P7" // after that record, before the job is closed
+	BetweenStages  Point = "P8" // inside the transaction that brings a run on
 	InRelease      Point = "P9" // inside the transaction of a release of credits
 )
 

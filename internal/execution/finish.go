@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -122,7 +120,7 @@ func (r *Runner) commit(ctx context.Context, end func(tx *postgres.Tx) (ends, er
 // their place.
 func (r *Runner) tell(ctx context.Context, keys []notify.Key, made ends) {
 	won := make(map[notify.Key]finished, len(made.done))
-	runs := make(map[notify.Key]struct{})
+	runs := make(map[notify.Key][]uuid.UUID)
 	stages := 0
 	for _, f := range made.done {
 		won[f.key()] = f
@@ -131,7 +129,8 @@ func (r *Runner) tell(ctx context.Context, keys []notify.Key, made ends) {
 			"module", f.row.Module, "status", string(f.row.Status))
 		if f.run != nil {
 			stages++
-			runs[notify.Key{WorkspaceID: f.row.WorkspaceID, ID: *f.run}] = struct{}{}
+			run := notify.Key{WorkspaceID: f.row.WorkspaceID, ID: *f.run}
+			runs[run] = append(runs[run], f.row.ID)
 		}
 	}
 	changes := make([]notify.Change, len(keys))
@@ -151,7 +150,7 @@ func (r *Runner) tell(ctx context.Context, keys []notify.Key, made ends) {
 		r.running.Go(func() { r.unparkLater(context.WithoutCancel(ctx), later) })
 	}
 	if len(runs) > 0 && r.Ended != nil {
-		r.Ended(ctx, slices.Collect(maps.Keys(runs)))
+		r.Ended(ctx, runs)
 	}
 }
 

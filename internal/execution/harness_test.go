@@ -115,7 +115,7 @@ type options struct {
 	workers int  // of the queue; 0: none
 	idle    bool // no identity: accepts only
 	works   bool // accepts nothing
-	ended   func(ctx context.Context, runs []notify.Key)
+	ended   func(ctx context.Context, stages map[notify.Key][]uuid.UUID)
 
 	skew time.Duration // of the node's clock
 }

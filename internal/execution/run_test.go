@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -139,10 +140,10 @@ type ended struct {
 	runs []notify.Key
 }
 
-func (e *ended) tell(_ context.Context, runs []notify.Key) {
+func (e *ended) tell(_ context.Context, stages map[notify.Key][]uuid.UUID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.runs = append(e.runs, runs...)
+	e.runs = slices.AppendSeq(e.runs, maps.Keys(stages))
 }
 
 func (e *ended) told(of uuid.UUID) bool {

@@ -75,7 +75,7 @@ type Deps struct {
 	// are; nil: nobody. It must return at once and may be called by many at a time: all
 	// that this process ends waits for it. A lost call is the engine's sweep's to make
 	// up for.
-	Ended func(ctx context.Context, runs []notify.Key)
+	Ended func(ctx context.Context, stages map[notify.Key][]uuid.UUID)
 
 	Ledger Ledger
 	Now    func() time.Time // this node's clock; nil: time.Now

@@ -3,6 +3,8 @@ package execution
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 
@@ -103,7 +105,9 @@ func TestACommitTellsOfEachRunOnce(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	var told [][]notify.Key
-	s.runner.Ended = func(_ context.Context, runs []notify.Key) { told = append(told, runs) }
+	s.runner.Ended = func(_ context.Context, stages map[notify.Key][]uuid.UUID) {
+		told = append(told, slices.Collect(maps.Keys(stages)))
+	}
 	s.exec(t, "UPDATE credit_accounts SET live = 7, reserved = 5 WHERE workspace_id = $1", s.workspace)
 	var items []finish
 	end := func(of string) {

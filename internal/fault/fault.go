@@ -100,6 +100,22 @@ func Invalid(pointer, format string, args ...any) *Error {
 	}
 }
 
+// maxDetails is how many faults are told at once.
+const maxDetails = 100
+
+// Unprocessable makes an INVALID_INPUT error (422) of all faults of what came; nil when
+// there are none.
+func Unprocessable(details []Detail) error {
+	if len(details) == 0 {
+		return nil
+	}
+	message := fmt.Sprintf("%s: %s", details[0].Pointer, details[0].Message)
+	if len(details) > 1 {
+		message = fmt.Sprintf("%s (and %d more, see errors)", message, len(details)-1)
+	}
+	return &Error{Code: InvalidInput, Unprocessable: true, Message: message, Details: details[:min(len(details), maxDetails)]}
+}
+
 // CodeOf is the code of err: that of the *Error in its chain, or
 // INTERNAL_ERROR for every other error.
 func CodeOf(err error) Code {

@@ -28,6 +28,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/ratelimit"
+	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/telemetry"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workspace"
@@ -36,8 +37,9 @@ import (
 // Deps is what the server is made of.
 type Deps struct {
 	Executions *execution.Service
-	Callbacks  *callback.Service
 	Workflows  *workflow.Service
+	Runs       *run.Service
+	Callbacks  *callback.Service
 	Modules    *component.Registry
 	Guard      *egress.Guard
 	Verifier   Verifier
@@ -83,13 +85,14 @@ func New(deps Deps) (http.Handler, error) {
 	}
 	f.mount(&Server{
 		executions: deps.Executions,
+		workflows:  deps.Workflows,
+		runs:       deps.Runs,
 		people:     deps.People,
 		keys:       deps.Keys,
 		workspaces: deps.Workspaces,
 		audit:      deps.Audit,
 		credits:    deps.Credits,
 		callbacks:  deps.Callbacks,
-		workflows:  deps.Workflows,
 		guard:      deps.Guard,
 		limiter:    deps.Limiter,
 		catalogue:  catalogue,
@@ -117,13 +120,14 @@ func Health(ready func(context.Context) []Check, metrics *telemetry.Metrics, log
 // Server is the operations of the contract, one file for each tag.
 type Server struct {
 	executions *execution.Service
+	workflows  *workflow.Service
+	runs       *run.Service
 	people     *person.Service
 	keys       *auth.Keys
 	workspaces *workspace.Service
 	audit      *audit.Book
 	credits    billing.Reader
 	callbacks  *callback.Service
-	workflows  *workflow.Service
 	guard      *egress.Guard
 	limiter    *ratelimit.Limiter
 	catalogue  *catalog.Catalog

@@ -62,23 +62,26 @@ type executionStream struct {
 // returns. It returns nil whatever happens: an error would be written into the
 // stream.
 func (s executionStream) VisitStreamComponentExecutionResponse(w http.ResponseWriter) error {
-	closed := s.streams.metrics.StreamOpened("execution")
-	if s.streams.running != nil {
-		s.streams.running.Add(1)
+	detach(s.ctx, s.stop, w, "execution", s.streams, sse.Source[api.ComponentExecutionEvent]{Events: s.events, EncodeFunc: encodeEvent})
+	return nil
+}
+
+// detach hands a connection to a stream of the kind, and returns.
+func detach[T any](ctx context.Context, stop context.CancelFunc, w http.ResponseWriter, kind string, s streams, source sse.Source[T]) {
+	closed := s.metrics.StreamOpened(kind)
+	if s.running != nil {
+		s.running.Add(1)
 	}
-	source := sse.Source[api.ComponentExecutionEvent]{Events: s.events, EncodeFunc: encodeEvent}
-	options := sse.Options{Drain: s.streams.draining, DrainSpread: s.streams.spread}
-	sse.Detach(s.ctx, w, source, options, func(err error) {
-		s.stop()
+	sse.Detach(ctx, w, source, sse.Options{Drain: s.draining, DrainSpread: s.spread}, func(err error) {
+		stop()
 		closed()
 		if err != nil {
-			s.streams.log.DebugContext(s.ctx, "a stream ended early", "error", err)
+			s.log.DebugContext(ctx, "a stream ended early", "error", err)
 		}
-		if s.streams.running != nil {
-			s.streams.running.Done()
+		if s.running != nil {
+			s.running.Done()
 		}
 	})
-	return nil
 }
 
 // encodeEvent makes the frame of an event. The final one has no name, so that a

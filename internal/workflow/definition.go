@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	maxFaults     = 100     // told at once
 	maxDefinition = 1 << 20 // bytes: what was exported can be imported
 )
 
@@ -103,19 +102,10 @@ func compile(d definition, modules *component.Registry, known ...fault.Detail) (
 	if err := json.Unmarshal(d.Triggers, &triggers); err != nil || len(triggers) > 0 {
 		details = append(details, fault.Detail{Code: string(fault.InvalidInput), Message: "must be empty: only the API starts workflows so far", Pointer: "/triggers"})
 	}
-	if len(details) > 0 {
-		return nil, nil, invalid(details)
+	if err := fault.Unprocessable(details); err != nil {
+		return nil, nil, err
 	}
 	return plan, schema, nil
-}
-
-// invalid is one INVALID_INPUT of all faults.
-func invalid(details []fault.Detail) error {
-	message := details[0].Pointer + ": " + details[0].Message
-	if len(details) > 1 {
-		message = fmt.Sprintf("%s (and %d more, see errors)", message, len(details)-1)
-	}
-	return &fault.Error{Code: fault.InvalidInput, Unprocessable: true, Message: message, Details: details[:min(len(details), maxFaults)]}
 }
 
 // stored is a definition that compiled, fit to be kept: as it is shown, and its secret
@@ -145,7 +135,7 @@ func (s *Service) check(d definition, earlierFunc func() (secrets, error)) (stor
 		return stored{}, fmt.Errorf("encode a definition: %w", err)
 	}
 	if len(shown) > maxDefinition {
-		return stored{}, invalid([]fault.Detail{{Code: string(fault.InvalidInput), Message: "the workflow is larger than 1 MiB", Pointer: ""}})
+		return stored{}, fault.Unprocessable([]fault.Detail{{Code: string(fault.InvalidInput), Message: "the workflow is larger than 1 MiB", Pointer: ""}})
 	}
 	if err := strictjson.CheckObject(shown); err != nil {
 		return stored{}, err

@@ -81,7 +81,7 @@ func within(err error, pointer string) error {
 			details[i].Pointer = "/" + inside
 		}
 	}
-	return invalid(details)
+	return fault.Unprocessable(details)
 }
 
 func updatedComponent(c api.WorkflowComponent, number int32) api.UpdatedWorkflowComponent {

@@ -1,0 +1,180 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/strictjson"
+)
+
+// readSources reads the outputs that what is ready in these scopes takes, all at once.
+func (f *fold) readSources(round []*scope) error {
+	var missing []place
+	for _, sc := range round {
+		if sc.over || f.stopped(sc) {
+			continue
+		}
+		for _, id := range f.plan.Next(sc.component, sc.states).Ready {
+			for _, source := range f.plan.Sources(id) {
+				p := at(source.From, sc.iteration[:min(source.Depth, len(sc.iteration))])
+				if _, known := f.values[p]; !known && !source.Item && source.Collected == 0 {
+					missing = append(missing, p)
+					f.values[p] = nil // what gives nothing is not asked for again
+				}
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	components, iterations := sortedPlaces(missing)
+	rows, err := db.New().StageListOutputs(f.ctx, f.tx, db.StageListOutputsParams{
+		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentIds: components, Iterations: iterations,
+	})
+	if err != nil {
+		return fmt.Errorf("read outputs: %w", err)
+	}
+	for _, row := range rows {
+		f.values[at(row.ComponentID, row.Iteration)] = row.Output
+	}
+	return nil
+}
+
+// bind is the input of a component in a scope. A *graph.BindError says that a value does
+// not fit.
+func (f *fold) bind(sc *scope, c graph.Component) (json.RawMessage, error) {
+	sources := f.plan.Sources(c.ID)
+	values := make([]graph.Bound, len(sources))
+	for i, source := range sources {
+		value, err := f.value(sc, source)
+		if err != nil {
+			return nil, err
+		}
+		values[i] = graph.Bound{Source: source, Value: value}
+	}
+	return graph.Bind(c.Input, values)
+}
+
+// value is what a connection carries into a scope; nil where there is none.
+func (f *fold) value(sc *scope, source graph.Source) (json.RawMessage, error) {
+	shared := sc.iteration[:min(source.Depth, len(sc.iteration))]
+	var output json.RawMessage
+	switch {
+	case source.Item:
+		item, err := f.item(sc, source, shared)
+		if err != nil {
+			return nil, err
+		}
+		output = item
+	case source.Collected > 0:
+		return f.collected(source, shared)
+	default:
+		output = f.values[at(source.From, shared)]
+	}
+	value, _ := graph.Select(output, source.Path)
+	return value, nil
+}
+
+// item is what a loop gives to one of its iterations (decisions 8.5).
+func (f *fold) item(sc *scope, source graph.Source, shared []int32) (json.RawMessage, error) {
+	l := f.loops[at(source.From, shared)]
+	if l == nil || len(sc.iteration) <= len(shared) {
+		return nil, nil
+	}
+	items, err := f.itemsOf(l)
+	if err != nil {
+		return nil, err
+	}
+	index := int(sc.iteration[len(shared)])
+	output, err := strictjson.Encode(map[string]json.RawMessage{
+		graph.OutputItem: items[index], graph.OutputIndex: json.RawMessage(strconv.Itoa(index)),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write an item: %w", err)
+	}
+	return output, nil
+}
+
+// collected are the values of all iterations, in the order of the items; null for one
+// that gave none.
+func (f *fold) collected(source graph.Source, shared []int32) (json.RawMessage, error) {
+	found := map[string]json.RawMessage{}
+	add := func(iteration []int32, output json.RawMessage) {
+		if value, ok := graph.Select(output, source.Path); ok {
+			found[written(iteration)] = value
+		}
+	}
+	rows, err := f.outputsBelow(source.From, shared)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		add(row.Iteration, row.Output)
+	}
+	counts, err := f.countsAround(source, shared)
+	if err != nil {
+		return nil, err
+	}
+	var gather func(iteration []int32, left int) any
+	gather = func(iteration []int32, left int) any {
+		if left == 0 {
+			return found[written(iteration)]
+		}
+		all := make([]any, counts[written(iteration)])
+		for i := range all {
+			all[i] = gather(append(slices.Clone(iteration), int32(i)), left-1)
+		}
+		return all
+	}
+	return strictjson.Encode(gather(slices.Clone(shared), source.Collected))
+}
+
+// outputsBelow are the outputs of a component in all iterations that begin so.
+func (f *fold) outputsBelow(componentID string, prefix []int32) ([]db.StageListCollectedRow, error) {
+	rows, err := db.New().StageListCollected(f.ctx, f.tx, db.StageListCollectedParams{
+		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentID: componentID, Prefix: prefix,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the outputs of iterations: %w", err)
+	}
+	for _, t := range f.made {
+		if t.component.ID == componentID && t.status == status.StageCompleted && !t.dropped &&
+			len(t.iteration) >= len(prefix) && slices.Equal(t.iteration[:len(prefix)], prefix) {
+			rows = append(rows, db.StageListCollectedRow{Iteration: t.iteration, Output: t.output})
+		}
+	}
+	for _, l := range f.ended {
+		if l.componentID == componentID && len(l.iteration) >= len(prefix) && slices.Equal(l.iteration[:len(prefix)], prefix) {
+			rows = append(rows, db.StageListCollectedRow{Iteration: l.iteration, Output: l.ended.output})
+		}
+	}
+	return rows, nil
+}
+
+// countsAround are the numbers of items of the loops that a value leaves, by where each
+// of them ran.
+func (f *fold) countsAround(source graph.Source, shared []int32) (map[string]int, error) {
+	counts := map[string]int{}
+	loop := f.plan.Loop(source.From)
+	for range source.Collected {
+		rows, err := f.outputsBelow(loop, shared)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			var output struct {
+				Count int `json:"count"`
+			}
+			if json.Unmarshal(row.Output, &output) == nil {
+				counts[written(row.Iteration)] = output.Count
+			}
+		}
+		loop = f.plan.Loop(loop)
+	}
+	return counts, nil
+}

@@ -1,0 +1,162 @@
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/weft-automation/weft/internal/component/modules/logic"
+	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/timestamp"
+)
+
+// controls are the components that the engine itself is: they need no worker.
+var controls map[string]func(f *fold, sc *scope, t *stage, input json.RawMessage) error
+
+func init() {
+	controls = map[string]func(f *fold, sc *scope, t *stage, input json.RawMessage) error{
+		"ON_API_CALLED": (*fold).triggered, "ON_SCHEDULE": (*fold).triggered, "ON_WEBHOOK": (*fold).triggered,
+		"FOR_EACH": (*fold).forEach,
+		"IF":       (*fold).evaluate, "SWITCH": (*fold).evaluate, "TRANSFORM": (*fold).evaluate, "ARRAY_BUILDER": (*fold).evaluate,
+		"STRING_CONSTANT": (*fold).evaluate, "NUMBER_CONSTANT": (*fold).evaluate,
+		"BOOLEAN_CONSTANT": (*fold).evaluate, "JSON_CONSTANT": (*fold).evaluate,
+		"DELAY": (*fold).delay, "WAIT_UNTIL": (*fold).waitUntil, "WAIT_FOR_SIGNAL": (*fold).waitForSignal,
+		"RESPOND": (*fold).respond, "FAIL": (*fold).failOnPurpose,
+	}
+}
+
+// triggered gives what the run was begun with.
+func (f *fold) triggered(sc *scope, t *stage, _ json.RawMessage) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(f.run.Input, &members); err != nil {
+		return fmt.Errorf("read the input of the run: %w", err)
+	}
+	if members == nil {
+		members = map[string]json.RawMessage{}
+	}
+	if t.component.Module == "ON_API_CALLED" {
+		members["input"] = f.run.Input
+	}
+	if err := setTime(members, "triggeredAt", f.run.CreatedAt); err != nil {
+		return err
+	}
+	output, err := strictjson.Encode(members)
+	if err != nil {
+		return fmt.Errorf("write the trigger's output: %w", err)
+	}
+	f.put(sc, t.completed(output, graph.PortNext))
+	return nil
+}
+
+func setTime(members map[string]json.RawMessage, name string, at time.Time) error {
+	text, err := json.Marshal(timestamp.Of(at))
+	if err != nil {
+		return fmt.Errorf("write a time: %w", err)
+	}
+	members[name] = text
+	return nil
+}
+
+// evaluate computes what is a function of its input.
+func (f *fold) evaluate(sc *scope, t *stage, input json.RawMessage) error {
+	outcome, err := logic.Evaluate(t.component.Module, input, object(t.component.Config))
+	if err != nil {
+		f.put(sc, t.failed(failureOf(err)))
+		return nil
+	}
+	f.put(sc, t.completed(outcome.Output, outcome.Port))
+	return nil
+}
+
+// forEach begins a loop.
+func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
+	var in struct {
+		Items json.RawMessage `json:"items"`
+	}
+	var items []json.RawMessage
+	_ = json.Unmarshal(input, &in)
+	switch err := json.Unmarshal(in.Items, &items); {
+	case err != nil || !bytes.HasPrefix(bytes.TrimSpace(in.Items), []byte("[")):
+		f.put(sc, t.failed(failure("INVALID_INPUT", "items is not an array", nil)))
+		return nil
+	case len(items) > maxItems:
+		f.put(sc, t.failed(failure("INVALID_INPUT", fmt.Sprintf("items has %d entries; at most %d are allowed", len(items), maxItems), nil)))
+		return nil
+	case len(in.Items) > maxStageValue:
+		f.put(sc, t.failed(failure("INVALID_INPUT", "items is larger than 1 MiB", nil)))
+		return nil
+	}
+	t.status, t.items = status.StageRunning, in.Items
+	t.loop = &loop{id: t.id, componentID: t.component.ID, iteration: t.iteration, count: int32(len(items)), stage: t}
+	t.loop.configure(t.component.Config)
+	f.service.items.put(f.run.ID, t.id, items, len(in.Items))
+	f.loops[at(t.component.ID, t.iteration)] = t.loop
+	f.put(sc, t)
+	f.fill(t.loop)
+	return nil
+}
+
+// delay waits for a while, and holds nobody.
+func (f *fold) delay(sc *scope, t *stage, _ json.RawMessage) error {
+	var config struct {
+		DurationMs int64 `json:"durationMs"`
+	}
+	_ = json.Unmarshal(t.component.Config, &config)
+	f.wait(sc, t, time.Duration(config.DurationMs)*time.Millisecond)
+	return nil
+}
+
+func (f *fold) waitUntil(sc *scope, t *stage, _ json.RawMessage) error {
+	var config struct {
+		Timestamp time.Time `json:"timestamp"`
+	}
+	if err := json.Unmarshal(t.component.Config, &config); err != nil {
+		f.put(sc, t.failed(failure("INVALID_INPUT", "timestamp is not a time like 2026-01-31T12:00:00Z", nil)))
+		return nil
+	}
+	f.wait(sc, t, config.Timestamp.Sub(f.run.Now))
+	return nil
+}
+
+// wait has a stage go on after a time; at once where that is over.
+func (f *fold) wait(sc *scope, t *stage, after time.Duration) {
+	t.status, t.wake = status.StageRunning, max(after, time.Millisecond)
+	f.timers = true
+	f.put(sc, t)
+}
+
+// waitForSignal waits for a signal, which may have come before, or until its time is over.
+func (f *fold) waitForSignal(sc *scope, t *stage, _ json.RawMessage) error {
+	var config struct {
+		Name      string `json:"name"`
+		TimeoutMs int64  `json:"timeoutMs"`
+	}
+	_ = json.Unmarshal(t.component.Config, &config)
+	t.signal = config.Name
+	f.wait(sc, t, time.Duration(config.TimeoutMs)*time.Millisecond)
+	f.more = true // the next fold sees whether it has come
+	return nil
+}
+
+// respond gives the run its output; the last one counts.
+func (f *fold) respond(sc *scope, t *stage, input json.RawMessage) error {
+	f.put(sc, t.completed(input, graph.PortNext))
+	if t.status == status.StageCompleted {
+		f.run.Output = input
+	}
+	return nil
+}
+
+// failOnPurpose fails as its config says.
+func (f *fold) failOnPurpose(sc *scope, t *stage, _ json.RawMessage) error {
+	config := struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}{"FAILED", "the workflow failed on purpose"}
+	_ = json.Unmarshal(object(t.component.Config), &config)
+	f.put(sc, t.failed(failure(config.Code, config.Message, nil)))
+	return nil
+}

@@ -1,0 +1,367 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/crashpoint"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// stagesAtOnce is about how many stages one fold makes: what a loop has more of is for
+// the next one.
+const stagesAtOnce = 500
+
+// cancelAgain is how long a run that is to end waits before it asks again for the end of
+// what still runs.
+const cancelAgain = 2 * time.Second
+
+// fold is one fold of a run: what was read under its lock, and what follows from it,
+// which is written at the end.
+type fold struct {
+	service *Service
+	ctx     context.Context
+	tx      *postgres.Tx
+	run     db.RunLockRow
+	plan    *graph.Plan
+
+	scopes   map[place]*scope
+	queue    []*scope                  // to be looked at
+	states   map[place]graph.State     // as this fold has made them
+	loops    map[place]*loop           // under way
+	values   map[place]json.RawMessage // outputs that were read or made
+	failures map[place]failed          // why stages failed, of those that became final here
+
+	live    []api.NonTerminalStage // after this fold
+	gone    map[uuid.UUID]bool     // stages that have become final
+	made    []*stage               // new stages
+	accepts []*stage               // of them those with an execution
+	ended   []*loop                // loops of earlier folds that are over
+	cut     []uuid.UUID            // stages of earlier folds that are canceled
+	looked  bool                   // all that is live was looked at
+	changed bool
+	over    bool // the root scope is
+	copied  bool // stages were taken over from an earlier run
+	halted  bool // the run begins to be ended by this fold
+	more    bool // there is more to do at once
+	wake    time.Time
+	timers  bool // there may be some
+}
+
+// place is a component in an iteration, or an iteration of a loop, whose index comes
+// last.
+type place struct {
+	component string
+	iteration string // as PostgreSQL writes an array
+}
+
+// scope is the root, or one iteration of a loop.
+type scope struct {
+	place     // of the loop; of the root: nothing
+	iteration []int32
+	states    map[string]graph.State // nil: not read yet
+	queued    bool
+	over      bool
+}
+
+func at(component string, iteration []int32) place {
+	return place{component, written(iteration)}
+}
+
+// written is an array as PostgreSQL writes it.
+func written(iteration []int32) string {
+	text := []byte{'{'}
+	for i, index := range iteration {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = fmt.Appendf(text, "%d", index)
+	}
+	return string(append(text, '}'))
+}
+
+// taken is a stage that has become final since the last fold.
+type taken db.StageTakeOverRow
+
+// bringOn folds a run until there is nothing more to do at the moment.
+func (s *Service) bringOn(ctx context.Context, key notify.Key, n news) error {
+	for ; ; n = (news{}) {
+		f, err := s.fold(ctx, key, n)
+		if err != nil || f == nil {
+			return err
+		}
+		s.afterwards(ctx, f)
+		if !f.more {
+			return nil
+		}
+	}
+}
+
+// fold folds a run once. There is no fold of one that is final or unknown.
+func (s *Service) fold(ctx context.Context, key notify.Key, n news) (f *fold, err error) {
+	if s.Quarantined != nil && s.Quarantined() != nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, foldTimeout)
+	defer cancel()
+	for tries := 1; ; tries++ {
+		err = s.Executions.Accepting(ctx, key.WorkspaceID, func(how *execution.Acceptance) error {
+			return postgres.InTx(ctx, s.System, func(tx *postgres.Tx) (err error) {
+				f, err = s.foldTx(ctx, tx, key, n, how)
+				return err
+			})
+		})
+		over, ok := errors.AsType[*billing.PeriodOver](err)
+		if err == nil || !ok || tries == 3 {
+			return f, err
+		}
+		if err := s.Ledger.Renew(ctx, s.System, over.Workspaces...); err != nil {
+			return nil, fmt.Errorf("begin a period: %w", err)
+		}
+	}
+}
+
+func (s *Service) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n news, how *execution.Acceptance) (*fold, error) {
+	run, err := db.New().RunLock(ctx, tx, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+	if postgres.NotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock run: %w", err)
+	}
+	if run.Status.Terminal() {
+		return nil, nil
+	}
+	version, err := s.Workflows.Load(ctx, tx, key.WorkspaceID, run.WorkflowID, &run.WorkflowVersion)
+	if err != nil {
+		return nil, err
+	}
+	f := &fold{
+		service: s, ctx: ctx, tx: tx, run: run, plan: version.Plan,
+		scopes: map[place]*scope{}, states: map[place]graph.State{}, loops: map[place]*loop{},
+		values: map[place]json.RawMessage{}, failures: map[place]failed{}, gone: map[uuid.UUID]bool{},
+	}
+	if err := f.takeOver(n); err != nil {
+		return nil, err
+	}
+	if err := f.advance(); err != nil {
+		return nil, err
+	}
+	if err := f.accept(how); err != nil {
+		return nil, err
+	}
+	if !f.changed {
+		return f, f.rest()
+	}
+	crashpoint.Reached(crashpoint.BetweenStages)
+	return f, f.write()
+}
+
+// takeOver takes over what has finished since the last fold.
+func (f *fold) takeOver(n news) error {
+	if len(n.executions) > 0 {
+		rows, err := db.New().StageTakeOver(f.ctx, f.tx, db.StageTakeOverParams{
+			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Executions: n.executions,
+		})
+		if err != nil {
+			return fmt.Errorf("take over finished executions: %w", err)
+		}
+		for _, row := range rows {
+			f.take(taken(row))
+		}
+	}
+	if err := f.takeOverEarlier(); err != nil {
+		return err
+	}
+	due := f.run.Status == status.RunCreated || f.run.WakeAt != nil && !f.run.WakeAt.After(f.run.Now)
+	if !due && !n.unknown {
+		return nil
+	}
+	return f.look()
+}
+
+// take notes that a stage has become final.
+func (f *fold) take(t taken) {
+	f.changed, f.gone[t.ID] = true, true
+	f.run.PendingCount--
+	f.run.Usage += t.Usage
+	f.run.OutputBytes += t.Bytes
+	if t.Status == status.StageFailed {
+		f.run.FailedCount++
+	}
+	state := graph.State{Status: t.Status}
+	if t.Port != nil {
+		state.Port = *t.Port
+	}
+	sc := f.scopeOf(t.ComponentID, t.Iteration)
+	f.states[at(t.ComponentID, t.Iteration)] = state
+	if sc.states != nil {
+		sc.states[t.ComponentID] = state
+	}
+	f.failures[at(t.ComponentID, t.Iteration)] = failed{t.ID, t.Error}
+	f.touch(sc)
+	if f.run.OutputBytes > maxOutput {
+		f.failWith("OUTPUT_TOO_LARGE", "The outputs of this run's stages come to more than 64 MiB.")
+	}
+}
+
+// look takes over what nobody tells of: timers, signals, child runs; and looks at all
+// that is live, so that a fold which did not come to an end, or was lost, is made up for.
+func (f *fold) look() error {
+	f.looked, f.timers = true, true
+	q, p := db.New(), db.StageTakeSignalsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
+	executions, err := q.StageTakeOverAll(f.ctx, f.tx, db.StageTakeOverAllParams(p))
+	if err != nil {
+		return fmt.Errorf("take over finished executions: %w", err)
+	}
+	for _, row := range executions {
+		f.take(taken(row))
+	}
+	signals, err := q.StageTakeSignals(f.ctx, f.tx, p)
+	if err != nil {
+		return fmt.Errorf("take over signals: %w", err)
+	}
+	for _, row := range signals {
+		f.take(taken(row))
+	}
+	due, err := q.StageTakeDue(f.ctx, f.tx, db.StageTakeDueParams(p))
+	if err != nil {
+		return fmt.Errorf("take over timers: %w", err)
+	}
+	for _, row := range due {
+		f.take(taken(row))
+	}
+	children, err := q.StageTakeChildren(f.ctx, f.tx, db.StageTakeChildrenParams(p))
+	if err != nil {
+		return fmt.Errorf("take over child runs: %w", err)
+	}
+	for _, row := range children {
+		f.take(taken(row))
+	}
+	if !f.run.Deadline.After(f.run.Now) {
+		f.failWith("TIMEOUT", "The run took longer than a run may take.")
+	}
+	if err := f.tellOfCancel(); err != nil {
+		return err
+	}
+	f.touch(f.root())
+	return f.lookAtLive()
+}
+
+// tellOfCancel has the log tell that the end was asked for, once.
+func (f *fold) tellOfCancel() error {
+	if f.run.CancelRequestedAt == nil || f.changed {
+		return nil
+	}
+	rows, err := db.New().RunEventList(f.ctx, f.tx, db.RunEventListParams{
+		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, After: f.run.EventSeq - 1, MaxRows: 1,
+	})
+	if err != nil {
+		return fmt.Errorf("read the last event: %w", err)
+	}
+	var told api.RunEventOutput
+	if len(rows) == 0 || json.Unmarshal(rows[0].Output, &told) != nil || told.CancelRequestedAt == nil {
+		f.changed, f.halted = true, true
+	}
+	return nil
+}
+
+// lookAtLive finds the loops that go on, and what a run that ends must not wait for.
+func (f *fold) lookAtLive() error {
+	rows, err := db.New().StageListLive(f.ctx, f.tx, db.StageListLiveParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, MaxRows: maxStages})
+	if err != nil {
+		return fmt.Errorf("list live stages: %w", err)
+	}
+	var loops []place
+	for _, row := range rows {
+		switch {
+		case row.ItemCount != nil:
+			loops = append(loops, at(row.ComponentID, row.Iteration))
+		case f.ending() && row.ExecutionID == nil && row.ChildRunID == nil:
+			f.cutOff(row.ID, row.ComponentID, row.Iteration)
+		}
+	}
+	if err := f.readLoops(loops); err != nil {
+		return err
+	}
+	for _, p := range loops {
+		if l := f.loops[p]; l != nil {
+			f.fill(l)
+		}
+	}
+	return nil
+}
+
+// cutOff cancels a stage that waits for nothing but a timer or a signal.
+func (f *fold) cutOff(id uuid.UUID, componentID string, iteration []int32) {
+	f.cut = append(f.cut, id)
+	f.take(taken{ID: id, ComponentID: componentID, Iteration: iteration, Status: status.StageCanceled})
+}
+
+// ending reports whether nothing may begin any more, whatever is ready.
+func (f *fold) ending() bool { return len(f.run.Error) > 0 || f.run.CancelRequestedAt != nil }
+
+// afterwards does what follows from a fold once it is committed.
+func (s *Service) afterwards(ctx context.Context, f *fold) {
+	key := notify.Key{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID}
+	if f.changed {
+		s.lives.put(key.ID, f.run.EventSeq, f.live)
+		s.Hub.Publish(notify.Change{Key: key})
+	}
+	if f.run.Status.Terminal() {
+		s.Log.InfoContext(ctx, "run finished", "workspace_id", key.WorkspaceID.String(), "run_id", key.ID.String(), "status", string(f.run.Status))
+		s.items.forget(key.ID)
+		if f.run.ParentRunID != nil {
+			s.folder.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: *f.run.ParentRunID})
+		}
+		return
+	}
+	if f.ending() && f.run.PendingCount > 0 && (f.halted || f.looked) {
+		s.stop(ctx, f)
+	}
+	if !f.wake.IsZero() && !f.more {
+		s.folder.wakeAt(key, f.wake.Sub(f.run.Now))
+	}
+}
+
+// stop asks for the end of what still runs for a run that is to end: what has begun may
+// finish, unless the end is to be immediate.
+func (s *Service) stop(ctx context.Context, f *fold) {
+	immediate := f.run.CancelMode != nil && *f.run.CancelMode == cancelImmediate || !f.run.Deadline.After(f.run.Now)
+	if err := s.Executions.Cancel(ctx, f.run.WorkspaceID, f.run.ID, immediate); err != nil && ctx.Err() == nil {
+		s.Log.WarnContext(ctx, "the executions of a run could not be canceled; it is tried again", "run_id", f.run.ID.String(), "error", err)
+	}
+}
+
+// sortedPlaces is for statements: the same order always, so that nobody waits in a circle.
+func sortedPlaces(places []place) (components, iterations []string) {
+	slices.SortFunc(places, func(a, b place) int {
+		if a.component != b.component {
+			if a.component < b.component {
+				return -1
+			}
+			return 1
+		}
+		if a.iteration < b.iteration {
+			return -1
+		}
+		return 1
+	})
+	for _, p := range places {
+		components, iterations = append(components, p.component), append(iterations, p.iteration)
+	}
+	return components, iterations
+}

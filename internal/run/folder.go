@@ -1,0 +1,146 @@
+package run
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+const (
+	// foldsAtOnce bounds the folds under way in one process: each holds a connection.
+	foldsAtOnce = 6
+	foldTimeout = 30 * time.Second
+	// timersWithin is how far ahead a process looks after timers itself; the sweep does
+	// so for those beyond, and for those of processes that are gone.
+	timersWithin = time.Minute
+)
+
+// folder folds runs beside each other, and each of them by one at a time: what wakes a run
+// that is being folded has it folded once more.
+type folder struct {
+	service *Service
+	slots   chan struct{}
+	ctx     context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	awake  map[notify.Key]*news // under way or about to be, with what came since; nil: nothing
+	timers map[notify.Key]timer
+	closed bool
+}
+
+type timer struct {
+	at   time.Time
+	stop func() bool
+}
+
+func newFolder(s *Service) *folder {
+	f := &folder{
+		service: s, slots: make(chan struct{}, foldsAtOnce),
+		awake: map[notify.Key]*news{}, timers: map[notify.Key]timer{},
+	}
+	f.ctx, f.stop = context.WithCancel(context.Background())
+	return f
+}
+
+// news is why a run is to be folded.
+type news struct {
+	executions []uuid.UUID // that have finished
+	unknown    bool        // whatever may have happened
+}
+
+// wake has a run folded soon, whatever has happened to it.
+func (f *folder) wake(key notify.Key) { f.add(key, news{unknown: true}) }
+
+// add has a run folded soon for what is known to have happened.
+func (f *folder) add(key notify.Key, n news) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return
+	}
+	waiting, under := f.awake[key]
+	if !under {
+		f.awake[key] = nil
+		f.running.Go(func() { f.work(key, n) })
+		return
+	}
+	if waiting == nil {
+		waiting = &news{}
+		f.awake[key] = waiting
+	}
+	waiting.executions = append(waiting.executions, n.executions...)
+	waiting.unknown = waiting.unknown || n.unknown
+}
+
+func (f *folder) work(key notify.Key, n news) {
+	for {
+		select {
+		case f.slots <- struct{}{}:
+		case <-f.ctx.Done():
+			return
+		}
+		err := f.service.bringOn(f.ctx, key, n)
+		<-f.slots
+		if err != nil && f.ctx.Err() == nil && !postgres.Unavailable(err) {
+			f.service.Log.WarnContext(f.ctx, "a run was not brought on", "run_id", key.ID.String(), "error", err)
+		}
+		f.mu.Lock()
+		next := f.awake[key]
+		if next == nil || err != nil { // the sweep comes back to what failed
+			delete(f.awake, key)
+			f.mu.Unlock()
+			return
+		}
+		n = *next
+		f.awake[key] = nil
+		f.mu.Unlock()
+	}
+}
+
+// wakeAt has a run folded when a timer of it is due. Only the earliest counts.
+func (f *folder) wakeAt(key notify.Key, after time.Duration) {
+	if after > timersWithin {
+		return
+	}
+	at := time.Now().Add(after)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t, set := f.timers[key]; f.closed || set && !t.at.After(at) {
+		return
+	} else if set {
+		t.stop()
+	}
+	set := time.AfterFunc(max(after, 0), func() {
+		f.mu.Lock()
+		delete(f.timers, key)
+		f.mu.Unlock()
+		f.wake(key)
+	})
+	f.timers[key] = timer{at: at, stop: set.Stop}
+}
+
+// close ends the folding. What is left is for other processes and for the next start.
+func (f *folder) close() {
+	f.mu.Lock()
+	f.closed = true
+	for _, t := range f.timers {
+		t.stop()
+	}
+	f.mu.Unlock()
+	done := make(chan struct{})
+	go func() { f.running.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(2 * time.Second):
+		f.stop()
+		<-done
+	}
+	f.stop()
+}

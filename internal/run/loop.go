@@ -1,0 +1,222 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// loop is a FOR_EACH under way in some iteration of what is around it.
+type loop struct {
+	id          uuid.UUID
+	componentID string
+	iteration   []int32
+	concurrency int32
+	keepsOn     bool // when an item fails
+	count       int32
+	next        int32 // the first that has not begun
+	live        int32
+	failed      int32
+	stage       *stage // when this fold makes it
+	dirty       bool
+	ended       *stage // how it ended
+}
+
+// failing reports whether nothing more of it begins because an item failed.
+func (l *loop) failing() bool { return l.failed > 0 && !l.keepsOn }
+
+// loopOf is the loop of which a scope is an iteration; it is known by then.
+func (f *fold) loopOf(sc *scope) *loop {
+	return f.loops[at(sc.component, sc.iteration[:len(sc.iteration)-1])]
+}
+
+// readLoopsAround reads the loops around scopes that are not known yet.
+func (f *fold) readLoopsAround(round []*scope) error {
+	var missing []place
+	seen := map[place]bool{}
+	for _, sc := range round {
+		for sc.component != "" {
+			outer := sc.iteration[:len(sc.iteration)-1]
+			p := at(sc.component, outer)
+			if f.loops[p] == nil && !seen[p] {
+				seen[p] = true
+				missing = append(missing, p)
+			}
+			sc = f.scopeOf(sc.component, outer)
+		}
+	}
+	return f.readLoops(missing)
+}
+
+func (f *fold) readLoops(missing []place) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	components, iterations := sortedPlaces(missing)
+	rows, err := db.New().StageListLoops(f.ctx, f.tx, db.StageListLoopsParams{
+		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentIds: components, Iterations: iterations,
+	})
+	if err != nil {
+		return fmt.Errorf("read loops: %w", err)
+	}
+	for _, row := range rows {
+		p := at(row.ComponentID, row.Iteration)
+		if f.loops[p] != nil {
+			continue
+		}
+		l := &loop{
+			id: row.ID, componentID: row.ComponentID, iteration: row.Iteration,
+			count: row.ItemCount, next: row.NextItem, live: row.LiveItems, failed: row.FailedItems,
+		}
+		c, _ := f.plan.Component(row.ComponentID)
+		l.configure(c.Config)
+		f.loops[p] = l
+	}
+	return nil
+}
+
+// configure reads what the definition says of a loop (components.md).
+func (l *loop) configure(config json.RawMessage) {
+	var c struct {
+		Concurrency   int32  `json:"concurrency"`
+		OnItemFailure string `json:"onItemFailure"`
+	}
+	_ = json.Unmarshal(config, &c) // what was saved was checked
+	l.concurrency, l.keepsOn = c.Concurrency, c.OnItemFailure == graph.OnFailureContinue
+	if l.concurrency < 1 || l.concurrency > 100 {
+		l.concurrency = 10
+	}
+}
+
+// fill begins as many items as may run beside each other, and ends a loop none of which
+// is left.
+func (f *fold) fill(l *loop) {
+	if l.ended != nil {
+		return
+	}
+	parent := f.scopeOf(l.componentID, l.iteration)
+	stopped := f.stopped(parent) || l.failing()
+	for !stopped && l.next < l.count && l.live < l.concurrency {
+		if len(f.made) >= stagesAtOnce {
+			f.more = true
+			break
+		}
+		sc := f.scope(l.componentID, append(append([]int32(nil), l.iteration...), l.next))
+		sc.states = map[string]graph.State{}
+		l.next, l.live, l.dirty, f.changed = l.next+1, l.live+1, true, true
+		f.touch(sc)
+	}
+	if l.live > 0 || l.next < l.count && !stopped {
+		return
+	}
+	end := &stage{status: status.StageCompleted, port: graph.PortDone}
+	switch {
+	case l.failing():
+		end = &stage{status: status.StageFailed, failure: failure("ITEM_FAILED",
+			fmt.Sprintf("%d of the items that had begun failed", l.failed), map[string]any{"failedItems": l.failed, "items": l.count})}
+	case f.ending():
+		end = &stage{status: status.StageCanceled}
+	default:
+		end.output = json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.count, l.failed))
+	}
+	f.endLoop(l, end)
+}
+
+func (f *fold) endLoop(l *loop, end *stage) {
+	l.ended, f.changed = end, true
+	f.run.PendingCount--
+	if end.status == status.StageFailed {
+		f.run.FailedCount++
+	}
+	if l.stage != nil {
+		l.stage.status, l.stage.port, l.stage.output, l.stage.failure = end.status, end.port, end.output, end.failure
+	} else {
+		f.ended = append(f.ended, l)
+	}
+	parent := f.scopeOf(l.componentID, l.iteration)
+	f.set(parent, l.componentID, graph.State{Status: end.status, Port: end.port})
+	f.failures[at(l.componentID, l.iteration)] = failed{l.id, end.failure}
+}
+
+// iterationOver counts an iteration out, of which failed is what failed in it without
+// being handled.
+func (f *fold) iterationOver(sc *scope, failed string) {
+	l := f.loopOf(sc)
+	if l == nil || l.ended != nil {
+		return
+	}
+	l.live, l.dirty, f.changed = l.live-1, true, true
+	if failed != "" {
+		l.failed++
+	}
+	f.fill(l)
+}
+
+// itemsBytes bounds what a process remembers of the items of loops.
+const itemsBytes = 64 << 20
+
+// itemCache remembers the items of loops under way, which every fold of theirs needs.
+type itemCache struct {
+	mu    sync.Mutex
+	size  int
+	loops map[uuid.UUID]cachedItems
+}
+
+type cachedItems struct {
+	run   uuid.UUID
+	items []json.RawMessage
+	size  int
+}
+
+func (c *itemCache) get(id uuid.UUID) ([]json.RawMessage, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cached, ok := c.loops[id]
+	return cached.items, ok
+}
+
+func (c *itemCache) put(run, id uuid.UUID, items []json.RawMessage, size int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.loops == nil || c.size+size > itemsBytes {
+		c.loops, c.size = map[uuid.UUID]cachedItems{}, 0
+	}
+	if _, known := c.loops[id]; !known {
+		c.loops[id] = cachedItems{run, items, size}
+		c.size += size
+	}
+}
+
+func (c *itemCache) forget(run uuid.UUID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, cached := range c.loops {
+		if cached.run == run {
+			delete(c.loops, id)
+			c.size -= cached.size
+		}
+	}
+}
+
+// itemsOf are the items of a loop under way.
+func (f *fold) itemsOf(l *loop) ([]json.RawMessage, error) {
+	if items, ok := f.service.items.get(l.id); ok {
+		return items, nil
+	}
+	raw, err := db.New().StageItems(f.ctx, f.tx, db.StageItemsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: l.id})
+	if err != nil {
+		return nil, fmt.Errorf("read the items of a loop: %w", err)
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return nil, fmt.Errorf("read the items of a loop: %w", err)
+	}
+	f.service.items.put(f.run.ID, l.id, items, len(raw))
+	return items, nil
+}

@@ -1,0 +1,226 @@
+package run
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/cursor"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/record"
+)
+
+// maxPageBytes is how much one page holds, a single row aside: it then ends before its
+// limit.
+const maxPageBytes = 8 << 20
+
+// Access is who asks: a workspace's key and the workflows that it may be used on.
+type Access interface {
+	MayUse(workflowID uuid.UUID) bool
+}
+
+// get is the row of a run. NOT_FOUND for an unknown id and for another workspace's alike.
+func (s *Service) get(ctx context.Context, key notify.Key) (db.RunGetRow, error) {
+	row, err := db.New().RunGet(ctx, s.API, db.RunGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+	if postgres.NotFound(err) {
+		return row, errNoRun
+	}
+	if err != nil {
+		return row, fmt.Errorf("read run: %w", err)
+	}
+	return row, nil
+}
+
+var (
+	errNoRun     = fault.New(fault.NotFound, "There is no run with this id.")
+	errForbidden = &fault.Error{
+		Code: fault.Forbidden, Reason: "workflow_not_allowed", Message: "This key may not be used on this workflow.",
+	}
+)
+
+// allowed is get for whoever may use the run's workflow (decisions 2.8).
+func (s *Service) allowed(ctx context.Context, key notify.Key, who Access) (db.RunGetRow, error) {
+	row, err := s.get(ctx, key)
+	if err == nil && !who.MayUse(row.WorkflowID) {
+		return row, errForbidden
+	}
+	return row, err
+}
+
+// Get is the present record of a run without its stages, for Stages gives them. FORBIDDEN
+// where the key may not be used on its workflow.
+func (s *Service) Get(ctx context.Context, key notify.Key, who Access) (api.WorkflowRun, error) {
+	row, err := s.allowed(ctx, key, who)
+	if err != nil {
+		return api.WorkflowRun{}, err
+	}
+	return record.Run(row), nil
+}
+
+// Stages are all stages of a run in the order in which they were made, read in pages, so
+// that a run of 50,000 takes no more memory than one of 100.
+func (s *Service) Stages(ctx context.Context, key notify.Key) iter.Seq2[api.RunStage, error] {
+	return func(yield func(api.RunStage, error) bool) {
+		p := db.RunStageListAllParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: 500, MaxBytes: maxPageBytes}
+		for {
+			rows, err := db.New().RunStageListAll(ctx, s.API, p)
+			if err != nil {
+				yield(api.RunStage{}, fmt.Errorf("list stages: %w", err))
+				return
+			}
+			for _, row := range rows {
+				if !yield(record.RunStage(staged(row)), nil) {
+					return
+				}
+				p.After = row.ID
+			}
+			if len(rows) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// staged is a row of the list of all as one of a page.
+func staged(row db.RunStageListAllRow) db.RunStageListRow {
+	return db.RunStageListRow{
+		ID: row.ID, ComponentID: row.ComponentID, Module: row.Module, Name: row.Name, Iteration: row.Iteration, Status: row.Status,
+		Port: row.Port, Output: row.Output, Error: row.Error, Usage: row.Usage, Attempt: row.Attempt, ExecutionID: row.ExecutionID,
+		DispatchedAt: row.DispatchedAt, CreatedAt: row.CreatedAt, StartedAt: row.StartedAt, UpdatedAt: row.UpdatedAt, FinishedAt: row.FinishedAt,
+	}
+}
+
+// ListParams is a page of a list (decisions 1.5).
+type ListParams struct {
+	Limit      int
+	Cursor     string
+	WorkflowID *uuid.UUID // of runs: of this workflow only
+	Status     *string    // of runs: in this state only
+}
+
+// List is the workspace's runs, newest first. INVALID_INPUT for a cursor that no page
+// gave out.
+func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams) (page api.WorkflowRunPage, err error) {
+	before, err := cursor.Before(p.Cursor)
+	if err != nil {
+		return page, err
+	}
+	rows, err := db.New().RunList(ctx, s.API, db.RunListParams{
+		WorkspaceID: workspaceID, Before: before, WorkflowID: p.WorkflowID, Status: p.Status, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
+	})
+	if err != nil {
+		return page, fmt.Errorf("list runs: %w", err)
+	}
+	page.Data = make([]api.WorkflowRun, 0, len(rows))
+	for _, row := range rows[:min(len(rows), p.Limit)] {
+		page.Data = append(page.Data, record.Run(listed(row)))
+	}
+	if len(rows) > 0 && rows[0].Found > int64(len(page.Data)) {
+		last := page.Data[len(page.Data)-1].ID
+		page.HasMore, page.NextCursor = true, cursor.Encode(last[:])
+	}
+	return page, nil
+}
+
+func listed(row db.RunListRow) db.RunGetRow {
+	return db.RunGetRow{
+		ID: row.ID, WorkflowID: row.WorkflowID, WorkflowVersion: row.WorkflowVersion, Status: row.Status, Trigger: row.Trigger,
+		Input: row.Input, Metadata: row.Metadata, Output: row.Output, Error: row.Error, CancelRequestedAt: row.CancelRequestedAt,
+		CancelReason: row.CancelReason, Usage: row.Usage, FailedCount: row.FailedCount, PendingCount: row.PendingCount,
+		ParentRunID: row.ParentRunID, RerunOf: row.RerunOf, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, FinishedAt: row.FinishedAt,
+	}
+}
+
+// StagePage is a page of a run's stages, newest first.
+func (s *Service) StagePage(ctx context.Context, key notify.Key, who Access, p ListParams) (page api.RunStagePage, err error) {
+	before, err := cursor.Before(p.Cursor)
+	if err != nil {
+		return page, err
+	}
+	if _, err := s.allowed(ctx, key, who); err != nil {
+		return page, err
+	}
+	rows, err := db.New().RunStageList(ctx, s.API, db.RunStageListParams{
+		WorkspaceID: key.WorkspaceID, RunID: key.ID, Before: before, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
+	})
+	if err != nil {
+		return page, fmt.Errorf("list stages: %w", err)
+	}
+	page.Data = make([]api.RunStage, 0, len(rows))
+	for _, row := range rows[:min(len(rows), p.Limit)] {
+		page.Data = append(page.Data, record.RunStage(row))
+	}
+	if len(rows) > 0 && rows[0].Found > int64(len(page.Data)) {
+		last := page.Data[len(page.Data)-1].ID
+		page.HasMore, page.NextCursor = true, cursor.Encode(last[:])
+	}
+	return page, nil
+}
+
+// EventPage is a page of a run's log, in its order, after the event that is named or the
+// cursor.
+func (s *Service) EventPage(ctx context.Context, key notify.Key, who Access, p ListParams, after int64) (page api.RunEventPage, err error) {
+	if p.Cursor != "" {
+		place, err := cursor.Decode(p.Cursor, 8)
+		if err != nil {
+			return page, err
+		}
+		after = int64(binary.BigEndian.Uint64(place))
+	}
+	if _, err := s.allowed(ctx, key, who); err != nil {
+		return page, err
+	}
+	rows, err := s.events(ctx, key, after, p.Limit+1)
+	if err != nil {
+		return page, err
+	}
+	page.Data = make([]api.RunEvent, 0, len(rows))
+	for _, row := range rows[:min(len(rows), p.Limit)] {
+		page.Data = append(page.Data, record.RunEvent(key.ID, row))
+	}
+	if len(rows) > p.Limit {
+		place := binary.BigEndian.AppendUint64(nil, uint64(page.Data[p.Limit-1].Seq))
+		page.HasMore, page.NextCursor = true, cursor.Encode(place)
+	}
+	return page, nil
+}
+
+func (s *Service) events(ctx context.Context, key notify.Key, after int64, limit int) ([]db.RunEventListRow, error) {
+	rows, err := db.New().RunEventList(ctx, s.API, db.RunEventListParams{
+		WorkspaceID: key.WorkspaceID, RunID: key.ID, After: after, MaxRows: int32(limit),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	return rows, nil
+}
+
+// await is the record of a run once it is over or has responded, or after the window.
+func (s *Service) await(ctx context.Context, changed *notify.Subscription, window time.Duration) (api.WorkflowRun, error) {
+	timer := time.NewTimer(window)
+	defer timer.Stop()
+	for {
+		row, err := s.get(ctx, changed.Key())
+		if err != nil || row.Status.Terminal() || row.Output != nil {
+			return record.Run(row), err
+		}
+		select {
+		case <-changed.C():
+			continue
+		case <-timer.C:
+		case <-s.Draining:
+		case <-ctx.Done():
+			return api.WorkflowRun{}, ctx.Err()
+		}
+		row, err = s.get(ctx, changed.Key())
+		return record.Run(row), err
+	}
+}

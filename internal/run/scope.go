@@ -1,0 +1,188 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// root is the scope of what is in no loop.
+func (f *fold) root() *scope { return f.scope("", nil) }
+
+// scope is an iteration of a loop, whose index comes last.
+func (f *fold) scope(loop string, iteration []int32) *scope {
+	p := at(loop, iteration)
+	sc := f.scopes[p]
+	if sc == nil {
+		sc = &scope{place: p, iteration: slices.Clone(iteration)}
+		f.scopes[p] = sc
+	}
+	return sc
+}
+
+// scopeOf is where a component is in an iteration.
+func (f *fold) scopeOf(componentID string, iteration []int32) *scope {
+	return f.scope(f.plan.Loop(componentID), iteration)
+}
+
+// touch has a scope looked at.
+func (f *fold) touch(sc *scope) {
+	if !sc.queued && !sc.over {
+		sc.queued = true
+		f.queue = append(f.queue, sc)
+	}
+}
+
+// set notes the state of a component in a scope and has it looked at.
+func (f *fold) set(sc *scope, componentID string, state graph.State) {
+	f.states[at(componentID, sc.iteration)] = state
+	if sc.states != nil {
+		sc.states[componentID] = state
+	}
+	f.touch(sc)
+}
+
+// advance goes on until no scope that was touched has anything to be begun or ended.
+func (f *fold) advance() error {
+	for len(f.queue) > 0 {
+		round := f.queue
+		f.queue = nil
+		if err := f.readStates(round); err != nil {
+			return err
+		}
+		if err := f.readLoopsAround(round); err != nil {
+			return err
+		}
+		if err := f.readSources(round); err != nil {
+			return err
+		}
+		for _, sc := range round {
+			sc.queued = false
+			if err := f.step(sc); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// step begins what is ready in a scope, and ends it when nothing more will be.
+func (f *fold) step(sc *scope) error {
+	if sc.over {
+		return nil
+	}
+	next := f.plan.Next(sc.component, sc.states)
+	if next.Failed != "" && sc.component == "" {
+		f.failFor(sc, next.Failed, f.failures[at(next.Failed, nil)])
+	}
+	if !f.stopped(sc) && len(next.Ready) > 0 {
+		for _, id := range f.chosen(sc, next.Ready) {
+			if f.stopped(sc) {
+				break
+			}
+			if err := f.begin(sc, id); err != nil {
+				return err
+			}
+		}
+		f.touch(sc)
+		return nil
+	}
+	if next.Live > 0 {
+		return nil
+	}
+	sc.over = true
+	if sc.component == "" {
+		f.over = true
+		return nil
+	}
+	f.iterationOver(sc, next.Failed)
+	return nil
+}
+
+// chosen leaves those triggers out that did not begin this run.
+func (f *fold) chosen(sc *scope, ready []string) []string {
+	triggers := f.plan.Triggers()
+	if sc.component != "" || len(triggers) < 2 {
+		return ready
+	}
+	mine := triggers[0]
+	for _, id := range triggers {
+		if c, _ := f.plan.Component(id); c.Module == triggerModules[f.run.Trigger] {
+			mine = id
+			break
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(ready), func(id string) bool {
+		return id != mine && slices.Contains(triggers, id)
+	})
+}
+
+// triggerModules says where a run begins, by what triggered it.
+var triggerModules = map[string]string{"API": "ON_API_CALLED", "RUN": "ON_API_CALLED", "SCHEDULE": "ON_SCHEDULE", "WEBHOOK": "ON_WEBHOOK"}
+
+// stopped reports whether nothing begins in a scope any more: the run ends, or an item of
+// a loop around it has failed for good.
+func (f *fold) stopped(sc *scope) bool {
+	if f.ending() {
+		return true
+	}
+	for sc.component != "" {
+		l := f.loopOf(sc)
+		if l == nil || l.failing() {
+			return true
+		}
+		sc = f.scopeOf(sc.component, sc.iteration[:len(sc.iteration)-1])
+	}
+	return false
+}
+
+// readStates reads how far the scopes are that were not read yet.
+func (f *fold) readStates(round []*scope) error {
+	var missing []place
+	for _, sc := range round {
+		if sc.states == nil {
+			for _, id := range f.plan.Members(sc.component) {
+				missing = append(missing, at(id, sc.iteration))
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	read := map[place]graph.State{}
+	if f.run.Status != status.RunCreated || f.copied { // else there is no stage yet
+		components, iterations := sortedPlaces(missing)
+		rows, err := db.New().StageListStates(f.ctx, f.tx, db.StageListStatesParams{
+			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentIds: components, Iterations: iterations,
+		})
+		if err != nil {
+			return fmt.Errorf("read stages: %w", err)
+		}
+		for _, row := range rows {
+			state := graph.State{Status: row.Status}
+			if row.Port != nil {
+				state.Port = *row.Port
+			}
+			read[at(row.ComponentID, row.Iteration)] = state
+		}
+	}
+	for _, sc := range round {
+		if sc.states != nil {
+			continue
+		}
+		sc.states = map[string]graph.State{}
+		for _, id := range f.plan.Members(sc.component) {
+			p := at(id, sc.iteration)
+			if state, ok := read[p]; ok {
+				sc.states[id] = state
+			}
+			if state, ok := f.states[p]; ok {
+				sc.states[id] = state
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/idempotency"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+// TriggerParams is a request to run a workflow (contract 4.5, decisions 8.8).
+type TriggerParams struct {
+	WorkspaceID, WorkflowID uuid.UUID
+
+	Version     *int32          // nil: the present one
+	Input       json.RawMessage // an object; empty: `{}`
+	Metadata    json.RawMessage // an object; may be empty
+	MaxCredits  *credit.Amount  // the most that the run may cost; nil: any
+	RerunOf     *Origin         // the run that is repeated; nil: none
+	Idempotency *idempotency.Key
+	Traceparent string        // W3C; may be empty
+	WaitFor     time.Duration // how long to wait for the end before answering
+}
+
+// Triggered is a run that was accepted.
+type Triggered struct {
+	RunID    uuid.UUID
+	JobID    int64
+	Run      *api.WorkflowRun // without its stages; only where a wait was asked for
+	Replayed bool             // the Idempotency-Key had made this run before
+}
+
+// Trigger accepts a run: when it returns without error, the run and its job are
+// committed. Errors: NOT_FOUND for an unknown workflow or version, CONFLICT for one that is
+// paused or archived, INVALID_INPUT (422) for an input that breaks its schema,
+// INSUFFICIENT_CREDITS, IDEMPOTENCY_MISMATCH, IDEMPOTENCY_IN_FLIGHT, UNAVAILABLE.
+func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, error) {
+	if p.Idempotency != nil {
+		earlier, found, err := p.Idempotency.Find(ctx, s.API)
+		if err != nil {
+			return Triggered{}, err
+		}
+		if found {
+			return s.repeat(ctx, p, earlier)
+		}
+	}
+	if err := s.quarantined(); err != nil {
+		return Triggered{}, err
+	}
+	if p.RerunOf != nil {
+		if err := s.again(ctx, &p); err != nil {
+			return Triggered{}, err
+		}
+	}
+	n, err := s.prepare(ctx, p)
+	if err != nil {
+		return Triggered{}, err
+	}
+	earlier, err := s.accept(context.WithoutCancel(ctx), p, n)
+	if err != nil {
+		return Triggered{}, err
+	}
+	if earlier != uuid.Nil {
+		return s.repeat(ctx, p, earlier)
+	}
+	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: n.id}
+	ended := s.Hub.Subscribe(key)
+	defer ended.Close()
+	s.folder.wake(key)
+	return s.answer(ctx, p, Triggered{RunID: n.id, JobID: n.jobID}, ended)
+}
+
+func (s *Service) repeat(ctx context.Context, p TriggerParams, earlier uuid.UUID) (Triggered, error) {
+	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: earlier}
+	ended := s.Hub.Subscribe(key)
+	defer ended.Close()
+	row, err := s.get(ctx, key)
+	if err != nil {
+		return Triggered{}, err
+	}
+	return s.answer(ctx, p, Triggered{RunID: earlier, JobID: row.JobID, Replayed: true}, ended)
+}
+
+// answer waits for the end of the run if that was asked for.
+func (s *Service) answer(ctx context.Context, p TriggerParams, t Triggered, ended *notify.Subscription) (Triggered, error) {
+	if p.WaitFor <= 0 {
+		return t, nil
+	}
+	run, err := s.await(ctx, ended, p.WaitFor)
+	if err == nil {
+		t.Run = &run
+	}
+	return t, nil // accepted it is, whatever becomes of the wait
+}
+
+// begin is a run on its way into the database.
+type begin struct {
+	id      uuid.UUID
+	version int32
+	least   credit.Amount
+	jobID   int64
+}
+
+// prepare checks all that can be checked before anything is written.
+func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) {
+	loaded, err := s.Workflows.Load(ctx, s.API, p.WorkspaceID, p.WorkflowID, p.Version)
+	if err != nil {
+		return nil, err
+	}
+	if loaded.Status != api.WorkflowStatusACTIVE {
+		word := strings.ToLower(string(loaded.Status))
+		return nil, &fault.Error{Code: fault.Conflict, Reason: "workflow_" + word, Message: "This workflow is " + word + ", so it cannot be run."}
+	}
+	if loaded.Input != nil {
+		if err := fault.Unprocessable(loaded.Input.Check("/input", json.RawMessage(cmp.Or(string(p.Input), "{}")))); err != nil {
+			return nil, err
+		}
+	}
+	n := &begin{version: loaded.Version, least: s.quote(loaded.Plan).least}
+	if err := billing.Within("This workflow", n.least, p.MaxCredits); err != nil {
+		return nil, err
+	}
+	n.id, err = uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("make run id: %w", err)
+	}
+	return n, nil
+}
+
+// accept commits the run, its job, its reservation and its Idempotency-Key together, or
+// finds what an earlier request made.
+func (s *Service) accept(ctx context.Context, p TriggerParams, n *begin) (earlier uuid.UUID, err error) {
+	ctx, cancel := context.WithTimeout(ctx, foldTimeout)
+	defer cancel()
+	for tries := 1; ; tries++ {
+		err = s.Executions.Accepting(ctx, p.WorkspaceID, func(how *execution.Acceptance) error {
+			return postgres.InTx(ctx, s.API, func(tx *postgres.Tx) (err error) {
+				earlier, err = s.acceptTx(ctx, tx, how, p, n)
+				return err
+			})
+		})
+		over, ok := errors.AsType[*billing.PeriodOver](err)
+		if err == nil || !ok || tries == 3 {
+			break
+		}
+		if err := s.Ledger.Renew(ctx, s.System, over.Workspaces...); err != nil {
+			return uuid.Nil, fmt.Errorf("begin a period: %w", err)
+		}
+	}
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("accept run: %w", err)
+	}
+	return earlier, nil
+}
+
+func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance, p TriggerParams, n *begin) (earlier uuid.UUID, err error) {
+	if p.Idempotency != nil {
+		var found bool
+		if earlier, found, err = p.Idempotency.ClaimTx(ctx, tx); err != nil || found {
+			return earlier, err
+		}
+	}
+	job, err := s.Jobs.InsertTx(ctx, tx, Args{WorkspaceID: p.WorkspaceID, RunID: n.id}, &river.InsertOpts{
+		Queue: Queue, ScheduledAt: time.Now().Add(safetyNet),
+	})
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("insert job: %w", err)
+	}
+	n.jobID = job.Job.ID
+	if _, err := db.New().RunInsert(ctx, tx, s.row(p, n)); err != nil {
+		return uuid.Nil, fmt.Errorf("insert run: %w", err)
+	}
+	if p.Idempotency != nil {
+		tx.Last(func(tx pgx.Tx) error { return p.Idempotency.KeepTx(ctx, tx, n.id) })
+	}
+	_, err = how.BeginTx(ctx, tx, n.least, nil)
+	return uuid.Nil, err
+}
+
+func (s *Service) row(p TriggerParams, n *begin) db.RunInsertParams {
+	row := db.RunInsertParams{
+		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version,
+		Trigger: "API", Input: json.RawMessage(cmp.Or(string(p.Input), "{}")), Metadata: p.Metadata,
+		Reserved: n.least, MaxCredits: p.MaxCredits, Lasts: lasts, JobID: n.jobID,
+	}
+	if p.RerunOf != nil {
+		row.RerunOf, _ = json.Marshal(p.RerunOf) // two ids
+	}
+	if p.Traceparent != "" {
+		row.Traceparent = &p.Traceparent
+	}
+	return row
+}
+
+func (s *Service) quarantined() error {
+	if s.Quarantined == nil {
+		return nil
+	}
+	return s.Quarantined()
+}

@@ -1,0 +1,232 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/timestamp"
+)
+
+// rest notes, of a fold that changed nothing, when the next is due.
+func (f *fold) rest() error {
+	if !f.looked {
+		return nil
+	}
+	wake, err := f.nextWake()
+	if err != nil {
+		return err
+	}
+	f.tx.Last(func(tx pgx.Tx) error { return f.writeRun(tx, wake) })
+	return nil
+}
+
+// write writes what follows from the fold: the stages, how far loops are, an event, the
+// run; and of a run that is over the charge, last of all because it locks the account.
+func (f *fold) write() error {
+	f.conclude()
+	if err := f.showLive(); err != nil {
+		return err
+	}
+	event, err := f.event(f.live[:min(len(f.live), shownStages)])
+	if err != nil {
+		return err
+	}
+	wake, err := f.nextWake()
+	if err != nil {
+		return err
+	}
+	f.run.EventSeq++
+	f.tx.Last(f.writeStages)
+	f.tx.Last(f.writeEnds)
+	f.tx.Last(func(tx pgx.Tx) error { return f.writeRun(tx, wake) })
+	f.tx.Last(func(tx pgx.Tx) error {
+		err := db.New().RunEventInsert(f.ctx, tx, db.RunEventInsertParams{
+			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Seq: f.run.EventSeq, Status: f.run.Status, Output: event, Error: f.shownError(),
+		})
+		if err != nil {
+			return fmt.Errorf("write event: %w", err)
+		}
+		return nil
+	})
+	if f.run.Status.Terminal() {
+		f.tx.Last(func(tx pgx.Tx) error {
+			return f.service.Ledger.SettleRunTx(f.ctx, tx, f.run.WorkspaceID, f.run.ID, f.run.Usage, f.run.Reserved)
+		})
+	}
+	return nil
+}
+
+// shownError is why the run failed, once it has.
+func (f *fold) shownError() json.RawMessage {
+	if f.run.Status == status.RunFailed {
+		return f.run.Error
+	}
+	return nil
+}
+
+// conclude decides in which state the run is after this fold. A cancel wins over a
+// failure that came after it.
+func (f *fold) conclude() {
+	switch {
+	case !f.over || f.run.PendingCount > 0:
+		if f.run.StageCount > 0 {
+			f.run.Status = status.RunExecuting
+		}
+	case f.run.CancelRequestedAt != nil:
+		f.run.Status = status.RunCanceled
+	case len(f.run.Error) > 0:
+		f.run.Status = status.RunFailed
+	default:
+		f.run.Status = status.RunCompleted
+	}
+}
+
+// nextWake is when the run is to be folded although nothing tells of it.
+func (f *fold) nextWake() (*time.Time, error) {
+	if f.run.Status.Terminal() {
+		return nil, nil
+	}
+	next := f.run.Deadline
+	earlier := func(t time.Time) {
+		if t.Before(next) {
+			next = t
+		}
+	}
+	switch {
+	case f.more:
+		earlier(f.run.Now)
+	case f.ending() && f.run.PendingCount > 0:
+		earlier(f.run.Now.Add(cancelAgain))
+	}
+	if f.timers || f.run.WakeAt != nil && f.run.WakeAt.Before(f.run.Deadline) {
+		stored, err := db.New().StageNextWake(f.ctx, f.tx, db.StageNextWakeParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID})
+		if err != nil && !postgres.NotFound(err) {
+			return nil, fmt.Errorf("look for timers: %w", err)
+		}
+		if err == nil {
+			earlier(*stored)
+		}
+	}
+	for _, t := range f.made {
+		if t.wake > 0 && !t.dropped {
+			earlier(f.run.Now.Add(t.wake))
+		}
+	}
+	if next.Before(f.run.Deadline) {
+		f.wake = next
+	}
+	return &next, nil
+}
+
+func (f *fold) writeRun(tx pgx.Tx, wake *time.Time) error {
+	err := db.New().RunFold(f.ctx, tx, db.RunFoldParams{
+		WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Status: f.run.Status, Output: f.run.Output, Error: f.run.Error,
+		Committed: f.run.Committed, Reserved: f.run.Reserved, Usage: f.run.Usage,
+		StageCount: f.run.StageCount, FailedCount: f.run.FailedCount, PendingCount: f.run.PendingCount,
+		OutputBytes: f.run.OutputBytes, EventSeq: f.run.EventSeq, WakeAt: wake, Final: f.run.Status.Terminal(),
+	})
+	if err != nil {
+		return fmt.Errorf("write run: %w", err)
+	}
+	return nil
+}
+
+func (f *fold) writeStages(tx pgx.Tx) error {
+	p := db.StageInsertManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
+	for _, t := range f.made {
+		if !t.dropped {
+			appendStage(&p, t)
+		}
+	}
+	if len(p.Ids) == 0 {
+		return nil
+	}
+	if err := db.New().StageInsertMany(f.ctx, tx, p); err != nil {
+		return fmt.Errorf("insert stages: %w", err)
+	}
+	return nil
+}
+
+func appendStage(p *db.StageInsertManyParams, t *stage) {
+	p.Ids = append(p.Ids, t.id)
+	p.ComponentIds = append(p.ComponentIds, t.component.ID)
+	p.Modules = append(p.Modules, t.component.Module)
+	p.Names = append(p.Names, t.component.Name)
+	p.Iterations = append(p.Iterations, written(t.iteration))
+	p.Statuses = append(p.Statuses, string(t.status))
+	p.Ports = append(p.Ports, t.port)
+	p.Outputs = append(p.Outputs, string(t.output))
+	p.Errors = append(p.Errors, string(t.failure))
+	executionID := uuid.Nil
+	if t.execution != nil {
+		executionID = t.execution.ExecutionID
+	}
+	p.ExecutionIds = append(p.ExecutionIds, executionID)
+	p.ChildRunIds = append(p.ChildRunIds, uuid.Nil)
+	p.Items = append(p.Items, string(t.items))
+	l := loop{count: -1}
+	if t.loop != nil {
+		l = *t.loop
+	}
+	p.ItemCounts, p.NextItems = append(p.ItemCounts, l.count), append(p.NextItems, l.next)
+	p.LiveItems, p.FailedItems = append(p.LiveItems, l.live), append(p.FailedItems, l.failed)
+	p.WakeMs = append(p.WakeMs, t.wake.Milliseconds())
+	p.Signals = append(p.Signals, t.signal)
+}
+
+// writeEnds ends what earlier folds made, and notes how far their loops are.
+func (f *fold) writeEnds(tx pgx.Tx) error {
+	p := db.StageFinishManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
+	end := func(id uuid.UUID, s *stage, l loop) {
+		p.Ids = append(p.Ids, id)
+		p.Statuses, p.Ports = append(p.Statuses, string(s.status)), append(p.Ports, s.port)
+		p.Outputs, p.Errors = append(p.Outputs, string(s.output)), append(p.Errors, string(s.failure))
+		p.NextItems, p.FailedItems = append(p.NextItems, l.next), append(p.FailedItems, l.failed)
+	}
+	for _, l := range f.ended {
+		end(l.id, l.ended, *l)
+	}
+	for _, id := range f.cut {
+		end(id, &stage{status: status.StageCanceled}, loop{})
+	}
+	if len(p.Ids) > 0 {
+		if err := db.New().StageFinishMany(f.ctx, tx, p); err != nil {
+			return fmt.Errorf("end stages: %w", err)
+		}
+	}
+	on := db.StageAdvanceLoopsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
+	for _, l := range f.loops {
+		if l.dirty && l.stage == nil && l.ended == nil {
+			on.Ids, on.NextItems = append(on.Ids, l.id), append(on.NextItems, l.next)
+			on.LiveItems, on.FailedItems = append(on.LiveItems, l.live), append(on.FailedItems, l.failed)
+		}
+	}
+	if len(on.Ids) == 0 {
+		return nil
+	}
+	if err := db.New().StageAdvanceLoops(f.ctx, tx, on); err != nil {
+		return fmt.Errorf("bring loops on: %w", err)
+	}
+	return nil
+}
+
+// event is what the run's log is told (contract 2.5).
+func (f *fold) event(live []api.NonTerminalStage) (json.RawMessage, error) {
+	output, err := strictjson.Encode(api.RunEventOutput{
+		TotalUsage: f.run.Usage, PendingStageCount: f.run.PendingCount, FailedStageCount: f.run.FailedCount,
+		CancelRequestedAt: timestamp.OfPointer(f.run.CancelRequestedAt), CancelReason: f.run.CancelReason, NonTerminalStages: live,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write an event: %w", err)
+	}
+	return output, nil
+}

@@ -1,0 +1,192 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/ratelimit"
+	"github.com/weft-automation/weft/internal/run"
+	"github.com/weft-automation/weft/internal/telemetry"
+)
+
+// TriggerWorkflow accepts a run and waits for its end if it is asked to. Once it is
+// accepted the answer is 200, whatever becomes of the wait.
+func (s *Server) TriggerWorkflow(ctx context.Context, request api.TriggerWorkflowRequestObject) (api.TriggerWorkflowResponseObject, error) {
+	params, err := triggerParams(ctx, request)
+	if err != nil {
+		return nil, mismatchFirst(ctx, s.executions.CheckRepeat, callOf(ctx), err)
+	}
+	if params.WaitFor > 0 {
+		closed, err := s.limiter.Open(ctx, params.WorkspaceID, ratelimit.Wait, params.WaitFor)
+		if err != nil {
+			return nil, err
+		}
+		defer closed()
+		defer s.streams.metrics.WaitOpened()()
+	}
+	triggered, err := s.runs.Trigger(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	telemetry.Concerns(ctx, triggered.RunID)
+	result := api.TriggerResult{RunID: triggered.RunID, JobID: strconv.FormatInt(triggered.JobID, 10)}
+	answer := triggerAnswer{written: written{value: result, replayed: triggered.Replayed}, result: result}
+	if triggered.Run != nil {
+		answer.run = &wholeRun{run: *triggered.Run, stages: s.runs.Stages(ctx, runKey(ctx, triggered.RunID)), log: s.streams.log}
+	}
+	return answer, nil
+}
+
+func triggerParams(ctx context.Context, request api.TriggerWorkflowRequestObject) (run.TriggerParams, error) {
+	call := callOf(ctx)
+	params := run.TriggerParams{
+		WorkspaceID: call.principal.WorkspaceID, WorkflowID: request.WorkflowID,
+		Idempotency: call.idempotency(), Traceparent: telemetry.Traceparent(ctx),
+	}
+	body := request.Body
+	if body == nil {
+		return params, nil
+	}
+	params.Version, params.Input, params.Metadata = body.Version, body.Input, body.Metadata
+	params.WaitFor = time.Duration(value(body.WaitForMs)) * time.Millisecond
+	if body.RerunOf != nil {
+		params.RerunOf = &run.Origin{RunID: body.RerunOf.RunID, FromStageID: body.RerunOf.FromStageID}
+	}
+	if body.MaxCredits != nil {
+		most, err := credit.Parse(body.MaxCredits.String())
+		if err != nil {
+			return params, fault.Invalid("/maxCredits", "must have at most 6 decimals")
+		}
+		params.MaxCredits = &most
+	}
+	return params, nil
+}
+
+// QuoteWorkflow says what a run would cost.
+func (s *Server) QuoteWorkflow(ctx context.Context, request api.QuoteWorkflowRequestObject) (api.QuoteWorkflowResponseObject, error) {
+	quote, err := s.runs.Quote(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID)
+	return written{value: quote}, err
+}
+
+// ListWorkflowRuns is a page of runs.
+func (s *Server) ListWorkflowRuns(ctx context.Context, request api.ListWorkflowRunsRequestObject) (api.ListWorkflowRunsResponseObject, error) {
+	p := run.ListParams{Limit: limitOf(request.Params.Limit), Cursor: value(request.Params.Cursor), WorkflowID: request.Params.WorkflowID}
+	if request.Params.Status != nil {
+		p.Status = new(string(*request.Params.Status))
+	}
+	page, err := s.runs.List(ctx, callOf(ctx).principal.WorkspaceID, p)
+	return written{value: page}, err
+}
+
+// GetWorkflowRun is the record of a run, with its stages unless these are left out.
+func (s *Server) GetWorkflowRun(ctx context.Context, request api.GetWorkflowRunRequestObject) (api.GetWorkflowRunResponseObject, error) {
+	key := runKey(ctx, request.RunID)
+	record, err := s.runs.Get(ctx, key, callOf(ctx).principal)
+	if err != nil {
+		return nil, err
+	}
+	if request.Params.Stages != nil {
+		return written{value: record}, nil
+	}
+	return wholeRun{run: record, stages: s.runs.Stages(ctx, key), log: s.streams.log}, nil
+}
+
+// StreamWorkflowRun streams the log of a run.
+func (s *Server) StreamWorkflowRun(ctx context.Context, request api.StreamWorkflowRunRequestObject) (api.StreamWorkflowRunResponseObject, error) {
+	principal := callOf(ctx).principal
+	ctx, stop, err := s.streams.open(ctx, principal)
+	if err != nil {
+		return nil, err
+	}
+	events, err := s.runs.Watch(ctx, notify.Key{WorkspaceID: principal.WorkspaceID, ID: request.RunID}, principal, afterOf(request.Params))
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return runStream{ctx: ctx, stop: stop, events: events, streams: s.streams}, nil
+}
+
+// afterOf is the event after which a stream begins: that of the header, or else of the
+// query; nil for the present state.
+func afterOf(p api.StreamWorkflowRunParams) *int64 {
+	if p.LastEventID != nil {
+		return p.LastEventID
+	}
+	return p.After
+}
+
+// ListRunStages is a page of a run's stages.
+func (s *Server) ListRunStages(ctx context.Context, request api.ListRunStagesRequestObject) (api.ListRunStagesResponseObject, error) {
+	page, err := s.runs.StagePage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
+		run.ListParams{Limit: limitOf(request.Params.Limit), Cursor: value(request.Params.Cursor)})
+	return written{value: page}, err
+}
+
+// ListRunEvents is a page of a run's log.
+func (s *Server) ListRunEvents(ctx context.Context, request api.ListRunEventsRequestObject) (api.ListRunEventsResponseObject, error) {
+	page, err := s.runs.EventPage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
+		run.ListParams{Limit: limitOf(request.Params.Limit), Cursor: value(request.Params.Cursor)}, value(request.Params.After))
+	return written{value: page}, err
+}
+
+// CancelWorkflowRun asks for the end of a run.
+func (s *Server) CancelWorkflowRun(ctx context.Context, request api.CancelWorkflowRunRequestObject) (api.CancelWorkflowRunResponseObject, error) {
+	var mode string
+	var reason *string
+	if request.Body != nil {
+		mode, reason = string(value(request.Body.Mode)), request.Body.Reason
+	}
+	record, err := s.runs.Cancel(ctx, runKey(ctx, request.RunID), callOf(ctx).principal, mode, reason)
+	if err != nil {
+		return nil, err
+	}
+	return wholeRun{run: record, stages: s.runs.Stages(ctx, runKey(ctx, request.RunID)), log: s.streams.log}, nil
+}
+
+// SendRunSignal gives a run a signal.
+func (s *Server) SendRunSignal(ctx context.Context, request api.SendRunSignalRequestObject) (api.SendRunSignalResponseObject, error) {
+	var payload api.SignalPayload
+	if request.Body != nil {
+		payload = *request.Body
+	}
+	signal, err := s.runs.Signal(ctx, runKey(ctx, request.RunID), callOf(ctx).principal, request.Signal, payload)
+	return written{value: signal}, err
+}
+
+func runKey(ctx context.Context, runID api.RunID) notify.Key {
+	return notify.Key{WorkspaceID: callOf(ctx).principal.WorkspaceID, ID: runID}
+}
+
+func limitOf(limit *api.Limit) int {
+	if limit == nil {
+		return defaultLimit
+	}
+	return int(*limit)
+}
+
+// written is an answer that is written as it is.
+type written struct {
+	value    any
+	replayed bool
+}
+
+func (a written) write(w http.ResponseWriter) error {
+	if a.replayed {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	return writeJSON(w, a.value)
+}
+
+// The operations whose answers it is.
+func (a written) VisitQuoteWorkflowResponse(w http.ResponseWriter) error    { return a.write(w) }
+func (a written) VisitListWorkflowRunsResponse(w http.ResponseWriter) error { return a.write(w) }
+func (a written) VisitGetWorkflowRunResponse(w http.ResponseWriter) error   { return a.write(w) }
+func (a written) VisitListRunStagesResponse(w http.ResponseWriter) error    { return a.write(w) }
+func (a written) VisitListRunEventsResponse(w http.ResponseWriter) error    { return a.write(w) }
+func (a written) VisitSendRunSignalResponse(w http.ResponseWriter) error    { return a.write(w) }

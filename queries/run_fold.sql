@@ -1,0 +1,82 @@
+-- name: RunLock :one
+-- A run as it stands, for whoever folds it. Locked so that signals may still be kept.
+SELECT workspace_id, id, workflow_id, workflow_version, status, trigger, input, output, error, variables,
+       cancel_requested_at, cancel_mode, committed, reserved, max_credits, usage, stage_count, failed_count, pending_count,
+       output_bytes, event_seq, wake_at, deadline, parent_run_id, parent_stage_id, traceparent, rerun_of, created_at, updated_at, finished_at,
+       cancel_reason, now()::timestamptz AS now
+FROM workflow_runs
+WHERE workspace_id = @workspace_id AND id = @id
+FOR NO KEY UPDATE;
+
+-- name: RunFold :exec
+-- What a fold makes of a run, under its lock.
+UPDATE workflow_runs SET
+    status        = @status,
+    output        = sqlc.narg('output'),
+    error         = sqlc.narg('error'),
+    committed     = @committed,
+    reserved      = @reserved,
+    usage         = @usage,
+    stage_count   = @stage_count,
+    failed_count  = @failed_count,
+    pending_count = @pending_count,
+    output_bytes  = @output_bytes,
+    event_seq     = @event_seq,
+    wake_at       = sqlc.narg('wake_at'),
+    updated_at    = GREATEST(updated_at, now()),
+    finished_at   = CASE WHEN @final::boolean THEN now() END
+WHERE workspace_id = @workspace_id AND id = @id;
+
+-- name: RunEventInsert :exec
+INSERT INTO run_events (workspace_id, run_id, seq, status, output, error, created_at)
+VALUES (@workspace_id, @run_id, @seq, @status, @output, sqlc.narg('error'), now());
+
+-- name: RunCancel :one
+-- Asks for the end of a run that is not final: the first to ask counts, but who asks for
+-- an immediate end later gets it. No row: there is no such run; live says whether it was
+-- still to be ended.
+WITH asked AS (
+    UPDATE workflow_runs r SET
+        cancel_requested_at = COALESCE(r.cancel_requested_at, now()),
+        cancel_reason       = CASE WHEN r.cancel_requested_at IS NULL THEN sqlc.narg('reason') ELSE r.cancel_reason END,
+        cancel_mode         = CASE WHEN r.cancel_mode = 'immediate' THEN r.cancel_mode ELSE @mode::text END,
+        wake_at             = now(),
+        updated_at          = GREATEST(r.updated_at, now())
+    WHERE r.workspace_id = @workspace_id AND r.id = @id AND r.finished_at IS NULL
+    RETURNING r.id
+)
+SELECT r.workflow_id, EXISTS (SELECT FROM asked) AS live
+FROM workflow_runs r WHERE r.workspace_id = @workspace_id AND r.id = @id;
+
+-- name: RunListDue :many
+-- Runs that are to be folded although nothing told of it: a timer is due, a signal or a
+-- cancel came, or one of their executions has been final for a while.
+SELECT r.workspace_id, r.id FROM workflow_runs r
+WHERE r.finished_at IS NULL AND r.wake_at <= now()
+ORDER BY r.wake_at
+LIMIT @max_rows;
+
+-- name: RunListBehind :many
+-- Runs, in the order of their ids, with a stage whose execution or child run has been
+-- final for a moment although the stage is not.
+SELECT r.workspace_id, r.id FROM workflow_runs r
+WHERE r.finished_at IS NULL AND (r.workspace_id, r.id) > (@after_workspace_id::uuid, @after::uuid)
+  AND (r.status = 'CREATED' AND r.updated_at < now() - @grace::interval OR EXISTS (
+      SELECT FROM run_stages s
+      JOIN LATERAL (SELECT e.finished_at FROM component_executions e
+                    WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id
+                    UNION ALL
+                    SELECT c.finished_at FROM workflow_runs c
+                    WHERE c.workspace_id = s.workspace_id AND c.id = s.child_run_id) AS x
+        ON x.finished_at < now() - @grace::interval
+      WHERE s.workspace_id = r.workspace_id AND s.run_id = r.id AND s.finished_at IS NULL))
+ORDER BY r.workspace_id, r.id
+LIMIT @max_rows;
+
+-- name: RunChangedSince :many
+-- Of the watched runs those that ended or changed lately: the net under lost wake-ups, as
+-- for executions.
+SELECT r.workspace_id, r.id FROM workflow_runs r
+JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id) AS i
+  ON r.workspace_id = i.workspace_id AND r.id = i.id
+WHERE r.finished_at IS NOT NULL OR r.updated_at > now() - @since::interval;

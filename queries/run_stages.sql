@@ -1,0 +1,211 @@
+-- name: StageTakeOver :many
+-- Makes those stages final whose execution is, of the executions named, as that ended. It fired `next` if it is
+-- complete.
+UPDATE run_stages s SET
+    status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
+    port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
+    output      = e.output,
+    error       = e.error,
+    usage       = e.usage,
+    attempt     = GREATEST(e.attempt, 1),
+    started_at  = COALESCE(s.started_at, e.attempt_started_at),
+    updated_at  = GREATEST(s.updated_at, e.updated_at),
+    finished_at = e.finished_at
+FROM component_executions e
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
+  AND s.execution_id = ANY (@executions::uuid[]) AND e.id = ANY (@executions::uuid[]) AND e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NOT NULL
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
+
+-- name: StageTakeOverAll :many
+-- The same for all of a run.
+UPDATE run_stages s SET
+    status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
+    port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
+    output      = e.output,
+    error       = e.error,
+    usage       = e.usage,
+    attempt     = GREATEST(e.attempt, 1),
+    started_at  = COALESCE(s.started_at, e.attempt_started_at),
+    updated_at  = GREATEST(s.updated_at, e.updated_at),
+    finished_at = e.finished_at
+FROM component_executions e
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
+  AND e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NOT NULL
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
+
+-- name: StageTakeSignals :many
+-- Completes the stages whose signal has come.
+UPDATE run_stages s SET
+    status = 'COMPLETED', port = 'next', output = json_build_object('payload', g.payload),
+    updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+FROM run_signals g
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
+  AND g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
+
+-- name: StageTakeDue :many
+-- Completes the stages whose time has come; what waited for a signal has waited in vain.
+UPDATE run_stages s SET
+    status = 'COMPLETED', port = CASE WHEN s.signal IS NULL THEN 'next' ELSE 'timeout' END,
+    output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) END,
+    updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.wake_at <= now()
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
+
+-- name: StageTakeChildren :many
+-- Makes those stages final whose child run is. What a child used is charged to itself.
+UPDATE run_stages s SET
+    status      = CASE WHEN c.status = 'COMPLETED' THEN 'COMPLETED' WHEN c.status = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
+    port        = CASE WHEN c.status = 'COMPLETED' THEN 'next' END,
+    output      = CASE WHEN c.status = 'COMPLETED' THEN COALESCE(c.output, 'null'::json) END,
+    error       = CASE WHEN c.status <> 'COMPLETED' THEN c.error END,
+    updated_at  = GREATEST(s.updated_at, c.updated_at),
+    finished_at = c.finished_at
+FROM workflow_runs c
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
+  AND c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NOT NULL
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
+
+-- name: StageListStates :many
+-- The stages of some components in some iterations, each looked up by its key: as a join it
+-- might be one with all stages of the run.
+SELECT s.id, s.component_id, s.iteration, s.status, s.port
+FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@iterations::text[])::integer[] AS iteration) AS k
+JOIN LATERAL (
+    SELECT x.id, x.component_id, x.iteration, x.status, x.port, x.output, x.item_count, x.next_item, x.live_items, x.failed_items, x.finished_at FROM run_stages x
+    WHERE x.workspace_id = @workspace_id AND x.run_id = @run_id AND x.component_id = k.component_id AND x.iteration = k.iteration
+    LIMIT 1
+) AS s ON true;
+
+-- name: StageListOutputs :many
+-- What the stages of some components in some iterations gave.
+SELECT s.component_id, s.iteration, s.output
+FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@iterations::text[])::integer[] AS iteration) AS k
+JOIN LATERAL (
+    SELECT x.id, x.component_id, x.iteration, x.status, x.port, x.output, x.item_count, x.next_item, x.live_items, x.failed_items, x.finished_at FROM run_stages x
+    WHERE x.workspace_id = @workspace_id AND x.run_id = @run_id AND x.component_id = k.component_id AND x.iteration = k.iteration
+    LIMIT 1
+) AS s ON true
+WHERE s.status = 'COMPLETED';
+
+-- name: StageListCollected :many
+-- What a component gave in all iterations that begin so, in their order.
+SELECT s.iteration, s.output FROM run_stages s
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.component_id = @component_id
+  AND s.iteration[1:cardinality(@prefix::integer[])] = @prefix::integer[] AND s.status = 'COMPLETED'
+ORDER BY s.iteration;
+
+-- name: StageListLoops :many
+-- Loops under way by their key, without their items.
+SELECT s.id, s.component_id, s.iteration, s.item_count::integer AS item_count, s.next_item::integer AS next_item,
+       s.live_items::integer AS live_items, s.failed_items
+FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@iterations::text[])::integer[] AS iteration) AS k
+JOIN LATERAL (
+    SELECT x.id, x.component_id, x.iteration, x.status, x.port, x.output, x.item_count, x.next_item, x.live_items, x.failed_items, x.finished_at FROM run_stages x
+    WHERE x.workspace_id = @workspace_id AND x.run_id = @run_id AND x.component_id = k.component_id AND x.iteration = k.iteration
+    LIMIT 1
+) AS s ON true
+WHERE s.finished_at IS NULL AND s.item_count IS NOT NULL;
+
+-- name: StageListLive :many
+-- What of a run is not final, as far as its execution is.
+SELECT s.id, s.component_id, s.module, s.iteration, s.execution_id, s.child_run_id, s.item_count,
+       CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
+       GREATEST(s.attempt, e.attempt)::integer AS attempt, s.wake_at
+FROM run_stages s
+LEFT JOIN LATERAL (
+    SELECT x.status, x.attempt FROM component_executions x
+    WHERE x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
+) AS e ON true
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
+ORDER BY s.id
+LIMIT @max_rows;
+
+-- name: StageItems :one
+SELECT COALESCE(items, '[]'::json) AS items FROM run_stages WHERE workspace_id = @workspace_id AND run_id = @run_id AND id = @id;
+
+-- name: StageInsertMany :exec
+-- New stages, final at once where they are. An empty text stands for none.
+INSERT INTO run_stages
+    (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, error, execution_id, child_run_id,
+     items, item_count, next_item, live_items, failed_items, wake_at, signal, dispatched_at, created_at, started_at, updated_at, finished_at)
+SELECT @workspace_id, @run_id, i.id, i.component_id, i.module, i.name, i.iteration::integer[], i.status, NULLIF(i.port, ''),
+       NULLIF(i.output, '')::json, NULLIF(i.error, '')::json,
+       NULLIF(i.execution_id, '00000000-0000-0000-0000-000000000000'::uuid), NULLIF(i.child_run_id, '00000000-0000-0000-0000-000000000000'::uuid),
+       NULLIF(i.items, '')::json, NULLIF(i.item_count, -1), CASE WHEN i.item_count >= 0 THEN i.next_item END,
+       CASE WHEN i.item_count >= 0 THEN i.live_items END, i.failed_items,
+       CASE WHEN i.wake_ms > 0 THEN now() + i.wake_ms * interval '1 millisecond' END, NULLIF(i.signal, ''),
+       CASE WHEN i.execution_id <> '00000000-0000-0000-0000-000000000000'::uuid THEN now() END,
+       now(), CASE WHEN i.status <> 'CREATED' THEN now() END, now(), CASE WHEN i.status IN ('COMPLETED', 'FAILED', 'CANCELED') THEN now() END
+FROM (SELECT
+    unnest(@ids::uuid[])              AS id,
+    unnest(@component_ids::text[])    AS component_id,
+    unnest(@modules::text[])          AS module,
+    unnest(@names::text[])            AS name,
+    unnest(@iterations::text[])       AS iteration,
+    unnest(@statuses::text[])         AS status,
+    unnest(@ports::text[])            AS port,
+    unnest(@outputs::text[])          AS output,
+    unnest(@errors::text[])           AS error,
+    unnest(@execution_ids::uuid[])    AS execution_id,
+    unnest(@child_run_ids::uuid[])    AS child_run_id,
+    unnest(@items::text[])            AS items,
+    unnest(@item_counts::integer[])   AS item_count,
+    unnest(@next_items::integer[])    AS next_item,
+    unnest(@live_items::integer[])    AS live_items,
+    unnest(@failed_items::integer[])  AS failed_items,
+    unnest(@wake_ms::bigint[])        AS wake_ms,
+    unnest(@signals::text[])          AS signal) AS i;
+
+-- name: StageFinishMany :exec
+-- Ends loops, and what is cut off.
+UPDATE run_stages s SET
+    status = i.status, port = NULLIF(i.port, ''), output = NULLIF(i.output, '')::json, error = NULLIF(i.error, '')::json,
+    next_item = CASE WHEN s.item_count IS NOT NULL THEN i.next_item END,
+    live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END, failed_items = i.failed_items,
+    updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+FROM (SELECT
+    unnest(@ids::uuid[])             AS id,
+    unnest(@statuses::text[])        AS status,
+    unnest(@ports::text[])           AS port,
+    unnest(@outputs::text[])         AS output,
+    unnest(@errors::text[])          AS error,
+    unnest(@next_items::integer[])   AS next_item,
+    unnest(@failed_items::integer[]) AS failed_items) AS i
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = ANY (@ids::uuid[]) AND s.id = i.id;
+
+-- name: StageAdvanceLoops :exec
+-- How far loops are that go on.
+UPDATE run_stages s SET next_item = i.next_item, live_items = i.live_items, failed_items = i.failed_items, updated_at = GREATEST(s.updated_at, now())
+FROM (SELECT
+    unnest(@ids::uuid[])             AS id,
+    unnest(@next_items::integer[])   AS next_item,
+    unnest(@live_items::integer[])   AS live_items,
+    unnest(@failed_items::integer[]) AS failed_items) AS i
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = ANY (@ids::uuid[]) AND s.id = i.id;
+
+-- name: StageNextWake :one
+-- When the next timer of a run is due. No row: there is none.
+SELECT wake_at FROM run_stages
+WHERE workspace_id = @workspace_id AND run_id = @run_id AND finished_at IS NULL AND wake_at IS NOT NULL
+ORDER BY wake_at LIMIT 1;
+
+-- name: StageCopyMany :execrows
+-- Takes finished stages of some components over from an earlier run, under their ids.
+-- They were charged there.
+INSERT INTO run_stages
+    (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, attempt, execution_id, child_run_id,
+     items, item_count, next_item, live_items, failed_items, dispatched_at, created_at, started_at, updated_at, finished_at)
+SELECT s.workspace_id, @run_id, s.id, s.component_id, s.module, s.name, s.iteration, s.status, s.port, s.output, s.attempt, s.execution_id, s.child_run_id,
+       s.items, s.item_count, s.next_item, s.live_items, s.failed_items, s.dispatched_at, s.created_at, s.started_at, s.updated_at, s.finished_at
+FROM run_stages s
+WHERE s.workspace_id = @workspace_id AND s.run_id = @earlier_run_id AND s.component_id = ANY (@component_ids::text[]) AND s.status = 'COMPLETED';
+
+-- name: StageComponent :one
+-- Which component a stage of a run is.
+SELECT component_id FROM run_stages WHERE workspace_id = @workspace_id AND run_id = @run_id AND id = @id;
+
+-- name: StageListProgress :many
+-- How far the executions of stages are.
+SELECT e.id, e.attempt::integer AS attempt FROM component_executions e
+WHERE e.workspace_id = @workspace_id AND e.id = ANY (@ids::uuid[]) AND e.status <> 'CREATED';
