@@ -274,6 +274,7 @@ var Parts = []Part{
 	{"D8.14.shown", "secret fields of a definition are not shown", ""},
 	{"D8.15", "other triggers", withWorkflows},
 	{"D8.16", "expressions", withWorkflows},
+	{"D8.16.checked", "expressions are read when the workflow is saved", ""},
 	{"D9.1.catalogue", "the signed catalogue", ""},
 	{"D9.1.system", "the open catalogue in the small dialect", ""},
 	{"D9.2.sessions", "people sign in, and reach what they belong to", ""},

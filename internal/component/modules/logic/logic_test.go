@@ -128,6 +128,10 @@ func TestConfigsAreJudgedWhenTheyAreSaved(t *testing.T) {
 		{"ON_API_CALLED", `{}`, "", ""},
 		{"ON_API_CALLED", `{"inputSchema":{"type":"object"}}`, "", ""},
 		{"ON_API_CALLED", `{"inputSchema":{"type":"array"}}`, "/inputSchema/type", "object"},
+		{"ON_API_CALLED", `{"inputSchema":{"type":"object","properties":{"a":{"type":"number"}},"$defs":{}}}`, "", ""},
+		{"ON_API_CALLED", `{"inputSchema":{"type":"objekt"}}`, "/inputSchema/type", ""},
+		{"ON_API_CALLED", `{"inputSchema":{"$ref":"https://example.org/schema"}}`, "/inputSchema", ""},
+		{"ON_API_CALLED", `{"inputSchema":7}`, "/inputSchema", ""},
 		{"DELAY", `{"durationMs":1}`, "", ""},
 		{"RANDOM_UUID", `{}`, "", ""},
 	} {

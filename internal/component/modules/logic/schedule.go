@@ -9,6 +9,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/fault"
 )
 
@@ -68,7 +69,7 @@ func checkSchedule(config json.RawMessage) []fault.Detail {
 		Cron     string `json:"cron"`
 		TimeZone string `json:"timeZone"`
 	}
-	if err := json.Unmarshal(config, &c); err != nil || later(c.Cron) || later(c.TimeZone) {
+	if err := json.Unmarshal(config, &c); err != nil || component.NamesVariable(c.Cron) || component.NamesVariable(c.TimeZone) {
 		return nil
 	}
 	schedule, err := NewSchedule(c.Cron, c.TimeZone)
@@ -82,6 +83,3 @@ func checkSchedule(config json.RawMessage) []fault.Detail {
 	}
 	return nil
 }
-
-// later reports a text whose value comes with the run.
-func later(text string) bool { return strings.Contains(text, "{{env.") }

@@ -54,7 +54,7 @@ func checkExpression(config json.RawMessage) []fault.Detail {
 // compiles tells what is wrong with an expression before it is evaluated. One
 // with a variable of the environment is whole only when it is.
 func compiles(pointer, text string) []fault.Detail {
-	if later(text) {
+	if component.NamesVariable(text) {
 		return nil
 	}
 	if _, err := expression.Compile(text); err != nil {

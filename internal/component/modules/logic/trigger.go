@@ -24,18 +24,25 @@ var onAPICalled = &module{
 	check: checkInputSchema,
 }
 
-// checkInputSchema holds what an input is: an object. The schema itself is
-// compiled by who saves the workflow.
+// checkInputSchema judges the schema that a config holds, which is one of an
+// object: the input of a run.
 func checkInputSchema(config json.RawMessage) []fault.Detail {
 	var c struct {
-		InputSchema *struct {
-			Type any `json:"type"`
-		} `json:"inputSchema"`
+		InputSchema json.RawMessage `json:"inputSchema"`
 	}
-	if err := json.Unmarshal(config, &c); err != nil || c.InputSchema == nil || c.InputSchema.Type == nil || c.InputSchema.Type == "object" {
+	if err := json.Unmarshal(config, &c); err != nil || c.InputSchema == nil {
 		return nil
 	}
-	return problem("/inputSchema/type", `must be "object": the input of a run is one`)
+	if _, faults := component.NewSchema("/inputSchema", c.InputSchema); len(faults) > 0 {
+		return faults
+	}
+	var head struct {
+		Type any `json:"type"`
+	}
+	if err := json.Unmarshal(c.InputSchema, &head); err != nil || head.Type != nil && head.Type != "object" {
+		return problem("/inputSchema/type", `must be "object": the input of a run is one`)
+	}
+	return nil
 }
 
 var onSchedule = &module{

@@ -112,7 +112,7 @@ func until(text *string, now time.Time) (time.Time, error) {
 
 func checkTimestamp(config json.RawMessage) []fault.Detail {
 	var c due
-	if err := json.Unmarshal(config, &c); err != nil || c.Timestamp == nil || later(*c.Timestamp) {
+	if err := json.Unmarshal(config, &c); err != nil || c.Timestamp == nil || component.NamesVariable(*c.Timestamp) {
 		return nil
 	}
 	if _, err := time.Parse(time.RFC3339, *c.Timestamp); err != nil {
