@@ -42,15 +42,17 @@ func (n *tenant) belongings(t *testing.T, receiver string) map[string]string {
 	// A component is known inside its workflow only; another tenant's is called otherwise.
 	componentID := n.owner.Name + "-" + rand.Text()[:8]
 	var w api.Workflow
+	var run api.TriggerResult
 	for range 2 {
 		n.sign(t, http.MethodPost, "/v1/sdk/workflows", map[string]any{
 			"name": n.owner.Name, "components": []map[string]any{{"id": componentID, "module": "RANDOM_UUID"}},
 		}).into(t, &w)
+		n.sign(t, http.MethodPost, "/v1/sdk/workflows/"+w.ID.String(), map[string]any{"waitForMs": 15000}).into(t, &run)
 	}
 	return map[string]string{
 		"workspaceId": n.id.String(), "userId": userID.String(), "invitationId": invited.ID.String(), "keyId": key.ID.String(),
 		"executionId": executionID, "workflowId": w.ID.String(), "componentId": componentID,
-		"runId": uuid.Must(uuid.NewV7()).String(), // there are none yet
+		"runId": run.RunID.String(),
 	}
 }
 
