@@ -23,7 +23,7 @@ func init() {
 		"IF":       (*fold).evaluate, "SWITCH": (*fold).evaluate, "TRANSFORM": (*fold).evaluate, "ARRAY_BUILDER": (*fold).evaluate,
 		"STRING_CONSTANT": (*fold).evaluate, "NUMBER_CONSTANT": (*fold).evaluate,
 		"BOOLEAN_CONSTANT": (*fold).evaluate, "JSON_CONSTANT": (*fold).evaluate,
-		"DELAY": (*fold).delay, "WAIT_UNTIL": (*fold).waitUntil, "WAIT_FOR_SIGNAL": (*fold).waitForSignal,
+		"DELAY": (*fold).pause, "WAIT_UNTIL": (*fold).pause, "WAIT_FOR_SIGNAL": (*fold).waitForSignal,
 		"RESPOND": (*fold).respond, "FAIL": (*fold).failOnPurpose,
 	}
 }
@@ -99,25 +99,14 @@ func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
 	return nil
 }
 
-// delay waits for a while, and holds nobody.
-func (f *fold) delay(sc *scope, t *stage, _ json.RawMessage) error {
-	var config struct {
-		DurationMs int64 `json:"durationMs"`
-	}
-	_ = json.Unmarshal(t.component.Config, &config)
-	f.wait(sc, t, time.Duration(config.DurationMs)*time.Millisecond)
-	return nil
-}
-
-func (f *fold) waitUntil(sc *scope, t *stage, _ json.RawMessage) error {
-	var config struct {
-		Timestamp time.Time `json:"timestamp"`
-	}
-	if err := json.Unmarshal(t.component.Config, &config); err != nil {
-		f.put(sc, t.failed(failure("INVALID_INPUT", "timestamp is not a time like 2026-01-31T12:00:00Z", nil)))
+// pause waits for a while or until a time, and holds nobody.
+func (f *fold) pause(sc *scope, t *stage, input json.RawMessage) error {
+	due, err := logic.Due(t.component.Module, input, object(t.component.Config), f.run.Now)
+	if err != nil {
+		f.put(sc, t.failed(failureOf(err)))
 		return nil
 	}
-	f.wait(sc, t, config.Timestamp.Sub(f.run.Now))
+	f.wait(sc, t, due.Sub(f.run.Now))
 	return nil
 }
 
@@ -155,7 +144,7 @@ func (f *fold) failOnPurpose(sc *scope, t *stage, _ json.RawMessage) error {
 	config := struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
-	}{"FAILED", "the workflow failed on purpose"}
+	}{logic.FailCode, logic.FailMessage}
 	_ = json.Unmarshal(object(t.component.Config), &config)
 	f.put(sc, t.failed(failure(config.Code, config.Message, nil)))
 	return nil
