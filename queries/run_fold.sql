@@ -80,3 +80,13 @@ SELECT r.workspace_id, r.id FROM workflow_runs r
 JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id) AS i
   ON r.workspace_id = i.workspace_id AND r.id = i.id
 WHERE r.finished_at IS NOT NULL OR r.updated_at > now() - @since::interval;
+
+-- name: RunDepth :one
+-- How many runs are above a run, as far as max_depth.
+WITH RECURSIVE above AS (
+    SELECT r.parent_run_id, 0 AS depth FROM workflow_runs r WHERE r.workspace_id = @workspace_id AND r.id = @id
+    UNION ALL
+    SELECT p.parent_run_id, a.depth + 1 FROM above a JOIN workflow_runs p ON p.workspace_id = @workspace_id AND p.id = a.parent_run_id
+    WHERE a.depth < @max_depth::integer
+)
+SELECT max(depth)::integer AS depth FROM above;

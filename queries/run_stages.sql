@@ -53,12 +53,15 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
 
 -- name: StageTakeChildren :many
--- Makes those stages final whose child run is. What a child used is charged to itself.
+-- Makes those stages final whose child run is. What a child used is charged to itself. One
+-- that somebody canceled has failed for its parent, unless that is canceled too.
 UPDATE run_stages s SET
-    status      = CASE WHEN c.status = 'COMPLETED' THEN 'COMPLETED' WHEN c.status = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
+    status      = CASE WHEN c.status = 'COMPLETED' THEN 'COMPLETED' WHEN c.status = 'CANCELED' AND @ending::boolean THEN 'CANCELED' ELSE 'FAILED' END,
     port        = CASE WHEN c.status = 'COMPLETED' THEN 'next' END,
-    output      = CASE WHEN c.status = 'COMPLETED' THEN COALESCE(c.output, 'null'::json) END,
-    error       = CASE WHEN c.status <> 'COMPLETED' THEN c.error END,
+    output      = CASE WHEN c.status = 'COMPLETED' THEN COALESCE(c.output, '{}'::json) END,
+    error       = CASE WHEN c.status = 'FAILED' OR c.status = 'CANCELED' AND NOT @ending::boolean THEN json_build_object(
+                      'code', COALESCE(c.error->>'code', 'CANCELED'), 'message', COALESCE(c.error->>'message', 'The child run was canceled.'),
+                      'retryable', COALESCE((c.error->>'retryable')::boolean, false), 'attempt', 1, 'details', json_build_object('runId', c.id)) END,
     updated_at  = GREATEST(s.updated_at, c.updated_at),
     finished_at = c.finished_at
 FROM workflow_runs c

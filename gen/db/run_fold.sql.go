@@ -96,6 +96,30 @@ func (q *Queries) RunChangedSince(ctx context.Context, db DBTX, arg RunChangedSi
 	return items, nil
 }
 
+const runDepth = `-- name: RunDepth :one
+WITH RECURSIVE above AS (
+    SELECT r.parent_run_id, 0 AS depth FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2
+    UNION ALL
+    SELECT p.parent_run_id, a.depth + 1 FROM above a JOIN workflow_runs p ON p.workspace_id = $1 AND p.id = a.parent_run_id
+    WHERE a.depth < $3::integer
+)
+SELECT max(depth)::integer AS depth FROM above
+`
+
+type RunDepthParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	MaxDepth    int32
+}
+
+// How many runs are above a run, as far as max_depth.
+func (q *Queries) RunDepth(ctx context.Context, db DBTX, arg RunDepthParams) (int32, error) {
+	row := db.QueryRow(ctx, runDepth, arg.WorkspaceID, arg.ID, arg.MaxDepth)
+	var depth int32
+	err := row.Scan(&depth)
+	return depth, err
+}
+
 const runEventInsert = `-- name: RunEventInsert :exec
 INSERT INTO run_events (workspace_id, run_id, seq, status, output, error, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, now())

@@ -579,19 +579,22 @@ func (q *Queries) StageNextWake(ctx context.Context, db DBTX, arg StageNextWakeP
 
 const stageTakeChildren = `-- name: StageTakeChildren :many
 UPDATE run_stages s SET
-    status      = CASE WHEN c.status = 'COMPLETED' THEN 'COMPLETED' WHEN c.status = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
+    status      = CASE WHEN c.status = 'COMPLETED' THEN 'COMPLETED' WHEN c.status = 'CANCELED' AND $1::boolean THEN 'CANCELED' ELSE 'FAILED' END,
     port        = CASE WHEN c.status = 'COMPLETED' THEN 'next' END,
-    output      = CASE WHEN c.status = 'COMPLETED' THEN COALESCE(c.output, 'null'::json) END,
-    error       = CASE WHEN c.status <> 'COMPLETED' THEN c.error END,
+    output      = CASE WHEN c.status = 'COMPLETED' THEN COALESCE(c.output, '{}'::json) END,
+    error       = CASE WHEN c.status = 'FAILED' OR c.status = 'CANCELED' AND NOT $1::boolean THEN json_build_object(
+                      'code', COALESCE(c.error->>'code', 'CANCELED'), 'message', COALESCE(c.error->>'message', 'The child run was canceled.'),
+                      'retryable', COALESCE((c.error->>'retryable')::boolean, false), 'attempt', 1, 'details', json_build_object('runId', c.id)) END,
     updated_at  = GREATEST(s.updated_at, c.updated_at),
     finished_at = c.finished_at
 FROM workflow_runs c
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL
+WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL
   AND c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NOT NULL
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes
 `
 
 type StageTakeChildrenParams struct {
+	Ending      bool
 	WorkspaceID uuid.UUID
 	RunID       uuid.UUID
 }
@@ -607,9 +610,10 @@ type StageTakeChildrenRow struct {
 	Bytes       int64
 }
 
-// Makes those stages final whose child run is. What a child used is charged to itself.
+// Makes those stages final whose child run is. What a child used is charged to itself. One
+// that somebody canceled has failed for its parent, unless that is canceled too.
 func (q *Queries) StageTakeChildren(ctx context.Context, db DBTX, arg StageTakeChildrenParams) ([]StageTakeChildrenRow, error) {
-	rows, err := db.Query(ctx, stageTakeChildren, arg.WorkspaceID, arg.RunID)
+	rows, err := db.Query(ctx, stageTakeChildren, arg.Ending, arg.WorkspaceID, arg.RunID)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func init() {
 		"STRING_CONSTANT": (*fold).evaluate, "NUMBER_CONSTANT": (*fold).evaluate,
 		"BOOLEAN_CONSTANT": (*fold).evaluate, "JSON_CONSTANT": (*fold).evaluate,
 		"DELAY": (*fold).pause, "WAIT_UNTIL": (*fold).pause, "WAIT_FOR_SIGNAL": (*fold).waitForSignal,
-		"RESPOND": (*fold).respond, "FAIL": (*fold).failOnPurpose,
+		"RUN_WORKFLOW": (*fold).runWorkflow, "RESPOND": (*fold).respond, "FAIL": (*fold).failOnPurpose,
 	}
 }
 

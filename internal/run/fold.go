@@ -45,20 +45,23 @@ type fold struct {
 	values   map[place]json.RawMessage // outputs that were read or made
 	failures map[place]failed          // why stages failed, of those that became final here
 
-	live    []api.NonTerminalStage // after this fold
-	gone    map[uuid.UUID]bool     // stages that have become final
-	made    []*stage               // new stages
-	accepts []*stage               // of them those with an execution
-	ended   []*loop                // loops of earlier folds that are over
-	cut     []uuid.UUID            // stages of earlier folds that are canceled
-	looked  bool                   // all that is live was looked at
-	changed bool
-	over    bool // the root scope is
-	copied  bool // stages were taken over from an earlier run
-	halted  bool // the run begins to be ended by this fold
-	more    bool // there is more to do at once
-	wake    time.Time
-	timers  bool // there may be some
+	live     []api.NonTerminalStage // after this fold
+	gone     map[uuid.UUID]bool     // stages that have become final
+	made     []*stage               // new stages
+	accepts  []*stage               // of them those with an execution
+	ended    []*loop                // loops of earlier folds that are over
+	cut      []uuid.UUID            // stages of earlier folds that are canceled
+	children []uuid.UUID            // runs that this fold begins
+	orphans  []uuid.UUID            // child runs that are to end with this one
+	looked   bool                   // all that is live was looked at
+	cleared  bool                   // and what an end must not wait for was cut off
+	changed  bool
+	over     bool // the root scope is
+	copied   bool // stages were taken over from an earlier run
+	halted   bool // the run begins to be ended by this fold
+	more     bool // there is more to do at once
+	wake     time.Time
+	timers   bool // there may be some
 }
 
 // place is a component in an iteration, or an iteration of a loop, whose index comes
@@ -244,7 +247,7 @@ func (f *fold) look() error {
 	for _, row := range due {
 		f.take(taken(row))
 	}
-	children, err := q.StageTakeChildren(f.ctx, f.tx, db.StageTakeChildrenParams(p))
+	children, err := q.StageTakeChildren(f.ctx, f.tx, db.StageTakeChildrenParams{WorkspaceID: p.WorkspaceID, RunID: p.RunID, Ending: f.run.CancelRequestedAt != nil})
 	if err != nil {
 		return fmt.Errorf("take over child runs: %w", err)
 	}
@@ -281,6 +284,7 @@ func (f *fold) tellOfCancel() error {
 
 // lookAtLive finds the loops that go on, and what a run that ends must not wait for.
 func (f *fold) lookAtLive() error {
+	f.cleared = f.ending()
 	rows, err := db.New().StageListLive(f.ctx, f.tx, db.StageListLiveParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, MaxRows: maxStages})
 	if err != nil {
 		return fmt.Errorf("list live stages: %w", err)
@@ -288,9 +292,13 @@ func (f *fold) lookAtLive() error {
 	var loops []place
 	for _, row := range rows {
 		switch {
+		case row.ChildRunID != nil:
+			if f.ending() {
+				f.orphans = append(f.orphans, *row.ChildRunID)
+			}
 		case row.ItemCount != nil:
 			loops = append(loops, at(row.ComponentID, row.Iteration))
-		case f.ending() && row.ExecutionID == nil && row.ChildRunID == nil:
+		case f.ending() && row.ExecutionID == nil:
 			f.cutOff(row.ID, row.ComponentID, row.Iteration)
 		}
 	}
@@ -321,6 +329,9 @@ func (s *Service) afterwards(ctx context.Context, f *fold) {
 		s.lives.put(key.ID, f.run.EventSeq, f.live)
 		s.Hub.Publish(notify.Change{Key: key})
 	}
+	for _, id := range f.children {
+		s.folder.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: id})
+	}
 	if f.run.Status.Terminal() {
 		s.Log.InfoContext(ctx, "run finished", "workspace_id", key.WorkspaceID.String(), "run_id", key.ID.String(), "status", string(f.run.Status))
 		s.items.forget(key.ID)
@@ -340,7 +351,14 @@ func (s *Service) afterwards(ctx context.Context, f *fold) {
 // stop asks for the end of what still runs for a run that is to end: what has begun may
 // finish, unless the end is to be immediate.
 func (s *Service) stop(ctx context.Context, f *fold) {
+	mode := cancelGraceful
 	immediate := f.run.CancelMode != nil && *f.run.CancelMode == cancelImmediate || !f.run.Deadline.After(f.run.Now)
+	if immediate {
+		mode = cancelImmediate
+	}
+	if err := s.stopChildren(ctx, f, mode); err != nil && ctx.Err() == nil {
+		s.Log.WarnContext(ctx, "the child runs of a run could not be canceled; it is tried again", "run_id", f.run.ID.String(), "error", err)
+	}
 	if err := s.Executions.Cancel(ctx, f.run.WorkspaceID, f.run.ID, immediate); err != nil && ctx.Err() == nil {
 		s.Log.WarnContext(ctx, "the executions of a run could not be canceled; it is tried again", "run_id", f.run.ID.String(), "error", err)
 	}

@@ -32,6 +32,7 @@ type stage struct {
 	items     json.RawMessage // of the loop
 	wake      time.Duration   // after which it goes on; 0: no timer
 	signal    string          // that it waits for
+	child     uuid.UUID       // the run that it waits for
 	dropped   bool            // it was not made after all
 }
 

@@ -124,8 +124,7 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 		return nil, err
 	}
 	if loaded.Status != api.WorkflowStatusACTIVE {
-		word := strings.ToLower(string(loaded.Status))
-		return nil, &fault.Error{Code: fault.Conflict, Reason: "workflow_" + word, Message: "This workflow is " + word + ", so it cannot be run."}
+		return nil, notActive(loaded.Status)
 	}
 	if loaded.Input != nil {
 		if err := fault.Unprocessable(loaded.Input.Check("/input", json.RawMessage(cmp.Or(string(p.Input), "{}")))); err != nil {
@@ -141,6 +140,12 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 		return nil, fmt.Errorf("make run id: %w", err)
 	}
 	return n, nil
+}
+
+// notActive is why a workflow is not run.
+func notActive(now api.WorkflowStatus) *fault.Error {
+	word := strings.ToLower(string(now))
+	return &fault.Error{Code: fault.Conflict, Reason: "workflow_" + word, Message: "This workflow is " + word + ", so it cannot be run."}
 }
 
 // accept commits the run, its job, its reservation and its Idempotency-Key together, or

@@ -33,6 +33,8 @@ func (f *fold) rest() error {
 // run; and of a run that is over the charge, last of all because it locks the account.
 func (f *fold) write() error {
 	f.conclude()
+	// What waits for nothing but a timer or another run is found by a look at all.
+	f.more = f.more || f.halted && !f.cleared && f.run.PendingCount > 0
 	if err := f.showLive(); err != nil {
 		return err
 	}
@@ -171,7 +173,7 @@ func appendStage(p *db.StageInsertManyParams, t *stage) {
 		executionID = t.execution.ExecutionID
 	}
 	p.ExecutionIds = append(p.ExecutionIds, executionID)
-	p.ChildRunIds = append(p.ChildRunIds, uuid.Nil)
+	p.ChildRunIds = append(p.ChildRunIds, t.child)
 	p.Items = append(p.Items, string(t.items))
 	l := loop{count: -1}
 	if t.loop != nil {

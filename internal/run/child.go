@@ -1,0 +1,108 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/riverqueue/river"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// maxDepth is how many runs may be below each other.
+const maxDepth = 8
+
+// runWorkflow begins a run of another workflow and waits for its end. Nothing is kept
+// back for it beforehand: its stages are paid for as they come.
+func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
+	var config struct {
+		WorkflowID uuid.UUID `json:"workflowId"`
+		Version    *int32    `json:"version"`
+	}
+	if err := json.Unmarshal(object(t.component.Config), &config); err != nil {
+		f.put(sc, t.failed(failure("INVALID_INPUT", "workflowId is not an id", nil)))
+		return nil
+	}
+	depth, err := db.New().RunDepth(f.ctx, f.tx, db.RunDepthParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
+	if err != nil {
+		return fmt.Errorf("count the runs above: %w", err)
+	}
+	if depth >= maxDepth {
+		f.put(sc, t.failed(failure("LIMIT_EXCEEDED", fmt.Sprintf("At most %d runs may be below each other.", maxDepth), nil)))
+		return nil
+	}
+	number, err := f.childVersion(config.WorkflowID, config.Version, input)
+	if refusal, ok := errors.AsType[*fault.Error](err); ok {
+		f.put(sc, t.failed(refused(refusal)))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if t.child, err = f.insertChild(t, config.WorkflowID, number, input); err != nil {
+		return err
+	}
+	t.status = status.StageRunning
+	f.put(sc, t)
+	return nil
+}
+
+// childVersion is which version of a workflow a child runs. A *fault.Error says why none.
+func (f *fold) childVersion(workflowID uuid.UUID, number *int32, input json.RawMessage) (int32, error) {
+	loaded, err := f.service.Workflows.Load(f.ctx, f.tx, f.run.WorkspaceID, workflowID, number)
+	switch {
+	case err != nil:
+		return 0, err
+	case loaded.Status != api.WorkflowStatusACTIVE:
+		return 0, notActive(loaded.Status)
+	case loaded.Input == nil:
+		return loaded.Version, nil
+	}
+	return loaded.Version, fault.Unprocessable(loaded.Input.Check("/input", input))
+}
+
+func (f *fold) insertChild(t *stage, workflowID uuid.UUID, number int32, input json.RawMessage) (uuid.UUID, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return id, fmt.Errorf("make run id: %w", err)
+	}
+	job, err := f.service.Jobs.InsertTx(f.ctx, f.tx, Args{WorkspaceID: f.run.WorkspaceID, RunID: id}, &river.InsertOpts{
+		Queue: Queue, ScheduledAt: time.Now().Add(safetyNet),
+	})
+	if err != nil {
+		return id, fmt.Errorf("insert job: %w", err)
+	}
+	row := db.RunInsertParams{
+		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: number, Trigger: "RUN", Input: input,
+		Lasts: f.run.Deadline.Sub(f.run.Now), JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, Traceparent: f.run.Traceparent,
+	}
+	if f.run.MaxCredits != nil {
+		row.MaxCredits = new(max(0, *f.run.MaxCredits-f.run.Committed))
+	}
+	if _, err := db.New().RunInsert(f.ctx, f.tx, row); err != nil {
+		return id, fmt.Errorf("insert run: %w", err)
+	}
+	f.children = append(f.children, id)
+	return id, nil
+}
+
+// stopChildren passes the end of a run down.
+func (s *Service) stopChildren(ctx context.Context, f *fold, mode string) error {
+	reason := "the run that began it ended"
+	for _, id := range f.orphans {
+		_, err := db.New().RunCancel(ctx, s.System, db.RunCancelParams{WorkspaceID: f.run.WorkspaceID, ID: id, Mode: mode, Reason: &reason})
+		if err != nil {
+			return fmt.Errorf("cancel a child run: %w", err)
+		}
+		s.folder.wake(notify.Key{WorkspaceID: f.run.WorkspaceID, ID: id})
+	}
+	return nil
+}
