@@ -27,6 +27,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules"
 	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/person"
@@ -58,6 +59,7 @@ type App struct {
 	limiter   *ratelimit.Limiter // nil in a process that serves nothing
 	metrics   *telemetry.Metrics
 	half      *workingHalf // nil in a process that only serves
+	engine    *engine.Engine
 	runs      *run.Service
 	runner    *execution.Runner // the half's, or one that only ends what is canceled
 	untrace   func(context.Context) error
@@ -123,7 +125,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	deps := execution.Deps{
 		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Hub: a.hub,
 		Draining: a.draining, Metrics: a.metrics, Quarantined: a.watch.Check, Ledger: billing.Books{},
-		Ended: func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { a.runs.Ended(ctx, stages) },
+		Ended: func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { a.engine.Ended(ctx, stages) },
 	}
 	if a.cfg.Instead != nil {
 		deps.Ledger = a.cfg.Instead.Ledger
@@ -166,14 +168,18 @@ func (a *App) buildGates() (err error) {
 // buildRuns makes what brings the runs of workflows on. Every process does: it takes no
 // worker.
 func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx.Tx]) error {
+	a.engine = engine.New(engine.Deps{
+		System: a.pools.system, Jobs: inserter, Hub: a.hub, Executions: a.service, Modules: registry,
+		Workflows: a.workflows, Ledger: billing.Books{}, Quarantined: a.watch.Check, Log: a.log,
+	})
 	a.runs = run.NewService(run.Deps{
-		API: a.pools.api, System: a.pools.system, Jobs: inserter, Hub: a.hub, Executions: a.service, Modules: registry,
-		Workflows: a.workflows, Ledger: billing.Books{}, Draining: a.draining, Quarantined: a.watch.Check, Log: a.log,
+		API: a.pools.api, System: a.pools.system, Jobs: inserter, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,
+		Workflows: a.workflows, Ledger: billing.Books{}, Draining: a.draining, Quarantined: a.watch.Check,
 	})
 	if a.half == nil {
 		return nil
 	}
-	return a.half.join(a, a.runs)
+	return a.half.join(a, a.engine)
 }
 
 // observe makes the metrics and what they watch by themselves.
@@ -256,8 +262,8 @@ func (a *App) stop(ctx context.Context) {
 		a.runner.Drain(ctx)
 		a.runner.Close()
 	}
-	if a.runs != nil {
-		a.runs.Close()
+	if a.engine != nil {
+		a.engine.Close()
 	}
 	if a.background != nil {
 		a.background()

@@ -82,7 +82,7 @@ var places = map[string]place{
 
 	// Parts: each knows one thing.
 	"internal/postgres/pgtest": {level: 3, inside: []string{"internal/postgres", "internal/devdb"}, outside: []string{pgx}, why: "test databases", tests: true},
-	"internal/record":          {level: 3, inside: []string{"gen/", "internal/timestamp", "internal/status", "internal/strictjson"}, why: "row to record, the only place where shapes change"},
+	"internal/record":          {level: 3, inside: []string{"gen/", "internal/timestamp", "internal/status", "internal/strictjson"}, outside: []string{ids}, why: "row to record, the only place where shapes change"},
 	"internal/notify":          {level: 3, inside: []string{"internal/postgres", "internal/telemetry"}, outside: []string{ids, pgx}, why: "wake-ups that may be lost"},
 	"internal/idempotency":     {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{ids, pgx}, why: "keys of repeated requests"},
 	"internal/retention":       {level: 3, inside: []string{"gen/db", "internal/postgres", "internal/telemetry"}, outside: []string{pgx}, why: "partitions made and dropped"},
@@ -145,9 +145,19 @@ var places = map[string]place{
 		inside:  []string{"gen/", "internal/billing", "internal/callback", "internal/component", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/fault", "internal/groupcommit", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
 		outside: []string{ids, pgx, river, traces, "golang.org/x/sync"}, why: "the life of one execution",
 	},
-	"internal/server": {
+	"internal/engine": {
 		level:   6,
-		inside:  []string{"gen/api", "internal/audit", "internal/auth", "internal/billing", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/execution", "internal/fault", "internal/gate", "internal/idempotency", "internal/person", "internal/portal", "internal/ratelimit", "internal/record", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres", "internal/workflow", "internal/workspace"},
+		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/crashpoint", "internal/credit", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/record", "internal/status", "internal/strictjson", "internal/timestamp", "internal/workflow"},
+		outside: []string{ids, pgx, river}, why: "how runs go on; nothing of who asks for them",
+	},
+	"internal/run": {
+		level:   7,
+		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/credit", "internal/cursor", "internal/engine", "internal/execution", "internal/fault", "internal/graph", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/timestamp", "internal/workflow"},
+		outside: []string{ids, pgx, river}, why: "runs, for those who ask for them",
+	},
+	"internal/server": {
+		level:   8,
+		inside:  []string{"gen/api", "internal/audit", "internal/auth", "internal/billing", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/engine", "internal/execution", "internal/fault", "internal/gate", "internal/idempotency", "internal/notify", "internal/person", "internal/portal", "internal/ratelimit", "internal/record", "internal/run", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres", "internal/workflow", "internal/workspace"},
 		outside: []string{ids, traces}, why: "HTTP only: no SQL, no queue; of postgres it knows when to say 503",
 	},
 	"internal/quarantine": {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{pgx}, why: "whether a restored database may be worked on"},
@@ -163,13 +173,13 @@ var places = map[string]place{
 	"internal/portal": {level: 5, inside: []string{"gen/api"}, why: "the docs, from the spec"},
 
 	// Everything meets.
-	"internal/app":      {level: 7, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces}, why: "construction, order of start and stop"},
-	"internal/bench":    {level: 8, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river}, why: "measures the whole"},
-	"conformance":       {level: 8, inside: []string{"gen/api", "conformance/"}, outside: []string{ids, spec}, why: "the contract from outside: its own signer, no internal package"},
-	"conformance/probe": {level: 7, inside: []string{"gen/api"}, outside: []string{spec, schema, ids, "github.com/oasdiff/yaml"}, why: "requests and checks of the conformance cases"},
-	"internal/chaos":    {level: 8, why: "only tests: processes killed under load"},
-	"internal/cli":      {level: 9, inside: []string{"internal/", "gen/", "conformance"}, outside: []string{ids, pgx, "github.com/alecthomas/kong"}, why: "one file a command"},
-	"cmd/weft":          {level: 10, inside: []string{"internal/app", "internal/cli"}, why: "flags, signals, exit code"},
+	"internal/app":      {level: 9, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces}, why: "construction, order of start and stop"},
+	"internal/bench":    {level: 10, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river}, why: "measures the whole"},
+	"conformance":       {level: 10, inside: []string{"gen/api", "conformance/"}, outside: []string{ids, spec}, why: "the contract from outside: its own signer, no internal package"},
+	"conformance/probe": {level: 9, inside: []string{"gen/api"}, outside: []string{spec, schema, ids, "github.com/oasdiff/yaml"}, why: "requests and checks of the conformance cases"},
+	"internal/chaos":    {level: 10, why: "only tests: processes killed under load"},
+	"internal/cli":      {level: 11, inside: []string{"internal/", "gen/", "conformance"}, outside: []string{ids, pgx, "github.com/alecthomas/kong"}, why: "one file a command"},
+	"cmd/weft":          {level: 12, inside: []string{"internal/app", "internal/cli"}, why: "flags, signals, exit code"},
 }
 
 // listed is what go list says of a package.

@@ -13,11 +13,11 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/quarantine"
 	"github.com/weft-automation/weft/internal/retention"
-	"github.com/weft-automation/weft/internal/run"
 )
 
 // workingHalf runs components and delivers callbacks.
@@ -28,7 +28,7 @@ type workingHalf struct {
 	sweeper  *execution.Sweeper
 	keeper   *retention.Keeper
 	queue    *river.Client[pgx.Tx]
-	runs     *run.Sweeper
+	runs     *engine.Sweeper
 	watch    *quarantine.Watch
 	log      *slog.Logger
 	deadline time.Time     // of the soft stop
@@ -95,12 +95,12 @@ func newWorkingHalf(a *App, deps execution.Deps) *workingHalf {
 }
 
 // join gives the half its queue, and the runs that it brings on.
-func (h *workingHalf) join(a *App, runs *run.Service) error {
-	h.runs = run.NewSweeper(runs)
+func (h *workingHalf) join(a *App, runs *engine.Engine) error {
+	h.runs = engine.NewSweeper(runs)
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &execution.Worker{Runner: h.runner})
 	river.AddWorker(workers, &callback.Worker{Deliverer: h.delivers})
-	river.AddWorker(workers, &run.Worker{Service: runs})
+	river.AddWorker(workers, &engine.Worker{Engine: runs})
 	var err error
 	h.queue, err = river.NewClient(riverDriver(a.pools.queue), &river.Config{
 		Schema:  postgres.RiverSchema,

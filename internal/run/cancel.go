@@ -7,15 +7,10 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/timestamp"
-)
-
-// How a run is ended on request (decisions 8.9).
-const (
-	cancelGraceful  = "graceful" // what runs may finish
-	cancelImmediate = "immediate"
 )
 
 // Cancel asks for the end of a run: nothing new begins from now on, and it is CANCELED
@@ -26,12 +21,12 @@ func (s *Service) Cancel(ctx context.Context, key notify.Key, who Access, mode s
 		return api.WorkflowRun{}, err
 	}
 	if mode == "" {
-		mode = cancelGraceful
+		mode = engine.CancelGraceful
 	}
 	if _, err := db.New().RunCancel(ctx, s.API, db.RunCancelParams{WorkspaceID: key.WorkspaceID, ID: key.ID, Mode: mode, Reason: reason}); err != nil {
 		return api.WorkflowRun{}, fmt.Errorf("cancel run: %w", err)
 	}
-	s.folder.wake(key)
+	s.Engine.Wake(key)
 	return s.Get(ctx, key, who)
 }
 
@@ -43,7 +38,7 @@ func (s *Service) Signal(ctx context.Context, key notify.Key, who Access, name s
 		return api.RunSignal{}, err
 	}
 	kept, err := db.New().RunSignalInsert(ctx, s.API, db.RunSignalInsertParams{
-		WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name, Payload: object(payload),
+		WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name, Payload: engine.Object(payload),
 	})
 	if err != nil {
 		return api.RunSignal{}, fmt.Errorf("keep signal: %w", err)
@@ -51,7 +46,7 @@ func (s *Service) Signal(ctx context.Context, key notify.Key, who Access, name s
 	if !kept.Live && row.Status.Terminal() {
 		return api.RunSignal{}, errRunFinished
 	}
-	s.folder.wake(key)
+	s.Engine.Wake(key)
 	first, err := db.New().RunSignalGet(ctx, s.API, db.RunSignalGetParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name})
 	if err != nil {
 		return api.RunSignal{}, fmt.Errorf("read signal: %w", err)

@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
-
 	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/graph"
 )
 
@@ -57,7 +57,7 @@ func (s *Service) quoteScope(plan *graph.Plan, loop string, times int64, q *quot
 			items, known := literalItems(plan, c)
 			if !known {
 				q.unknown = append(q.unknown, unknown{id, "items"})
-				items = maxItems
+				items = engine.MaxItems
 			}
 			s.quoteScope(plan, id, times*items, q)
 		case c.Module == "RUN_WORKFLOW":
@@ -74,7 +74,7 @@ func literalItems(plan *graph.Plan, c graph.Component) (int64, bool) {
 	var input struct {
 		Items []json.RawMessage `json:"items"`
 	}
-	if err := json.Unmarshal(object(c.Input), &input); err != nil {
+	if err := json.Unmarshal(engine.Object(c.Input), &input); err != nil {
 		return 0, false
 	}
 	return int64(len(input.Items)), true

@@ -1,18 +1,12 @@
-// Package run owns the runs of workflows: beginning them, bringing them on as their
-// stages finish, ending them, watching and canceling them.
+// Package run owns the runs of workflows for those who ask for them: triggering, reading,
+// watching, canceling, signals, and what a run would cost.
 //
-// What runs is an execution, which it asks internal/execution for; what is ready next
-// says internal/graph. It knows neither HTTP nor how a component works. A run is
-// brought on by folds: a fold takes over, under the run's lock, what has finished since
-// the last one, and makes all of what follows from it in the same commit. The one
-// invariant: folding again changes nothing, so whoever thinks that there is something to
-// do may fold, in any process, at any time.
+// It knows neither HTTP nor how a run goes on: that is internal/engine's, which it wakes.
+// The one invariant: a run that was answered for is committed with its job.
 package run
 
 import (
 	"context"
-	"log/slog"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -20,30 +14,21 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// Bounds of a run (decisions 8.5, 8.7).
-const (
-	maxStages     = 50_000
-	maxItems      = 10_000
-	maxOutput     = 64 << 20 // bytes of the outputs of all stages
-	maxStageValue = 1 << 20  // bytes of an output that the engine itself makes, and of items
-	// lasts is how long a run may take: the longest delay fits in.
-	lasts = 35 * 24 * time.Hour
-)
-
 // Deps is what runs are made of.
 type Deps struct {
 	API    *pgxpool.Pool // of requests: sees the workspace that asks
-	System *pgxpool.Pool // of folds
+	System *pgxpool.Pool
 	Jobs   *river.Client[pgx.Tx]
 	Hub    *notify.Hub
 
+	Engine     *engine.Engine
 	Executions *execution.Service
 	Modules    *component.Registry
 	Workflows  *workflow.Service
@@ -52,68 +37,15 @@ type Deps struct {
 	Draining <-chan struct{}
 	// Quarantined returns why nothing may be begun for now, if so; nil: never.
 	Quarantined func() error
-	Log         *slog.Logger
 }
 
-// Ledger is what a run is charged in; that of the service is billing.Books.
+// Ledger begins periods of credits; that of the service is billing.Books.
 type Ledger interface {
-	SettleRunTx(ctx context.Context, tx pgx.Tx, workspaceID, runID uuid.UUID, amount, reserved credit.Amount) error
 	Renew(ctx context.Context, conn postgres.DB, workspaceIDs ...uuid.UUID) error
 }
 
 // Service is all of it.
-type Service struct {
-	Deps
-	folder *folder
-	items  itemCache
-	lives  liveCache
-}
+type Service struct{ Deps }
 
-// NewService makes it. Close ends it.
-func NewService(deps Deps) *Service {
-	s := &Service{Deps: deps}
-	s.folder = newFolder(s)
-	return s
-}
-
-// Close returns when no fold is under way any more, and begins none from now on.
-func (s *Service) Close() { s.folder.close() }
-
-// Ended tells which executions of runs have finished: the runs are folded soon. It returns
-// at once, and is what execution.Deps.Ended wants.
-func (s *Service) Ended(_ context.Context, stages map[notify.Key][]uuid.UUID) {
-	for key, executions := range stages {
-		s.folder.add(key, news{executions: executions})
-	}
-}
-
-// Args is the River job of a run: the net under its beginning.
-type Args struct {
-	WorkspaceID uuid.UUID `json:"workspaceId"`
-	RunID       uuid.UUID `json:"runId"`
-}
-
-// Kind is stored data: it never changes.
-func (Args) Kind() string { return "workflow_run" }
-
-// Queue is where the jobs of runs wait: with those of executions, since a queue of their own
-// would be asked all the time.
-const Queue = execution.Queue
-
-// safetyNet is how far ahead the job of a run is due, which the process that accepted it
-// begins at once.
-const safetyNet = 10 * time.Second
-
-// Worker folds runs whose job has come: whoever accepted them may be gone.
-type Worker struct {
-	river.WorkerDefaults[Args]
-	Service *Service
-}
-
-// Work folds the run until there is nothing to do at the moment.
-func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
-	return w.Service.bringOn(ctx, notify.Key{WorkspaceID: job.Args.WorkspaceID, ID: job.Args.RunID}, news{unknown: true})
-}
-
-// Timeout is how long one such fold may take.
-func (w *Worker) Timeout(*river.Job[Args]) time.Duration { return time.Minute }
+// NewService makes it.
+func NewService(deps Deps) *Service { return &Service{deps} }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/idempotency"
@@ -32,7 +32,7 @@ type TriggerParams struct {
 	Input       json.RawMessage // an object; empty: `{}`
 	Metadata    json.RawMessage // an object; may be empty
 	MaxCredits  *credit.Amount  // the most that the run may cost; nil: any
-	RerunOf     *Origin         // the run that is repeated; nil: none
+	RerunOf     *engine.Origin  // the run that is repeated; nil: none
 	Idempotency *idempotency.Key
 	Traceparent string        // W3C; may be empty
 	WaitFor     time.Duration // how long to wait for the end before answering
@@ -82,7 +82,7 @@ func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, erro
 	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: n.id}
 	ended := s.Hub.Subscribe(key)
 	defer ended.Close()
-	s.folder.wake(key)
+	s.Engine.Wake(key)
 	return s.answer(ctx, p, Triggered{RunID: n.id, JobID: n.jobID}, ended)
 }
 
@@ -109,6 +109,9 @@ func (s *Service) answer(ctx context.Context, p TriggerParams, t Triggered, ende
 	return t, nil // accepted it is, whatever becomes of the wait
 }
 
+// acceptTimeout bounds the acceptance of a run.
+const acceptTimeout = 30 * time.Second
+
 // begin is a run on its way into the database.
 type begin struct {
 	id      uuid.UUID
@@ -124,7 +127,7 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 		return nil, err
 	}
 	if loaded.Status != api.WorkflowStatusACTIVE {
-		return nil, notActive(loaded.Status)
+		return nil, engine.NotActive(loaded.Status)
 	}
 	if loaded.Input != nil {
 		if err := fault.Unprocessable(loaded.Input.Check("/input", json.RawMessage(cmp.Or(string(p.Input), "{}")))); err != nil {
@@ -142,16 +145,10 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 	return n, nil
 }
 
-// notActive is why a workflow is not run.
-func notActive(now api.WorkflowStatus) *fault.Error {
-	word := strings.ToLower(string(now))
-	return &fault.Error{Code: fault.Conflict, Reason: "workflow_" + word, Message: "This workflow is " + word + ", so it cannot be run."}
-}
-
 // accept commits the run, its job, its reservation and its Idempotency-Key together, or
 // finds what an earlier request made.
 func (s *Service) accept(ctx context.Context, p TriggerParams, n *begin) (earlier uuid.UUID, err error) {
-	ctx, cancel := context.WithTimeout(ctx, foldTimeout)
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
 	for tries := 1; ; tries++ {
 		err = s.Executions.Accepting(ctx, p.WorkspaceID, func(how *execution.Acceptance) error {
@@ -181,8 +178,8 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 			return earlier, err
 		}
 	}
-	job, err := s.Jobs.InsertTx(ctx, tx, Args{WorkspaceID: p.WorkspaceID, RunID: n.id}, &river.InsertOpts{
-		Queue: Queue, ScheduledAt: time.Now().Add(safetyNet),
+	job, err := s.Jobs.InsertTx(ctx, tx, engine.Args{WorkspaceID: p.WorkspaceID, RunID: n.id}, &river.InsertOpts{
+		Queue: engine.Queue, ScheduledAt: time.Now().Add(engine.SafetyNet),
 	})
 	if err != nil {
 		return uuid.Nil, fmt.Errorf("insert job: %w", err)
@@ -202,7 +199,7 @@ func (s *Service) row(p TriggerParams, n *begin) db.RunInsertParams {
 	row := db.RunInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version,
 		Trigger: "API", Input: json.RawMessage(cmp.Or(string(p.Input), "{}")), Metadata: p.Metadata,
-		Reserved: n.least, MaxCredits: p.MaxCredits, Lasts: lasts, JobID: n.jobID,
+		Reserved: n.least, MaxCredits: p.MaxCredits, Lasts: engine.Lasts, JobID: n.jobID,
 	}
 	if p.RerunOf != nil {
 		row.RerunOf, _ = json.Marshal(p.RerunOf) // two ids

@@ -7,6 +7,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/record"
 )
 
@@ -78,5 +79,22 @@ func (s *Service) follow(ctx context.Context, changed *notify.Subscription, last
 		case <-changed.C():
 		case <-retry:
 		}
+	}
+}
+
+// Changed is the notify.Relay's check: which of the keys ended, or changed within the
+// given time.
+func Changed(conn postgres.DB) func(context.Context, []notify.Key, time.Duration) ([]notify.Key, error) {
+	return func(ctx context.Context, keys []notify.Key, within time.Duration) ([]notify.Key, error) {
+		p := db.RunChangedSinceParams{Since: within}
+		for _, key := range keys {
+			p.WorkspaceIds, p.Ids = append(p.WorkspaceIds, key.WorkspaceID), append(p.Ids, key.ID)
+		}
+		rows, err := db.New().RunChangedSince(ctx, conn, p)
+		changed := make([]notify.Key, len(rows))
+		for i, row := range rows {
+			changed[i] = notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
+		}
+		return changed, err
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/ratelimit"
@@ -56,7 +57,7 @@ func triggerParams(ctx context.Context, request api.TriggerWorkflowRequestObject
 	params.Version, params.Input, params.Metadata = body.Version, body.Input, body.Metadata
 	params.WaitFor = time.Duration(value(body.WaitForMs)) * time.Millisecond
 	if body.RerunOf != nil {
-		params.RerunOf = &run.Origin{RunID: body.RerunOf.RunID, FromStageID: body.RerunOf.FromStageID}
+		params.RerunOf = &engine.Origin{RunID: body.RerunOf.RunID, FromStageID: body.RerunOf.FromStageID}
 	}
 	if body.MaxCredits != nil {
 		most, err := credit.Parse(body.MaxCredits.String())

@@ -1,4 +1,4 @@
-package run
+package engine
 
 import (
 	"encoding/json"
@@ -61,7 +61,7 @@ func (f *fold) write() error {
 	})
 	if f.run.Status.Terminal() {
 		f.tx.Last(func(tx pgx.Tx) error {
-			return f.service.Ledger.SettleRunTx(f.ctx, tx, f.run.WorkspaceID, f.run.ID, f.run.Usage, f.run.Reserved)
+			return f.engine.Ledger.SettleRunTx(f.ctx, tx, f.run.WorkspaceID, f.run.ID, f.run.Usage, f.run.Reserved)
 		})
 	}
 	return nil

@@ -1,4 +1,4 @@
-package run
+package engine
 
 import (
 	"context"
@@ -32,11 +32,11 @@ const cancelAgain = 2 * time.Second
 // fold is one fold of a run: what was read under its lock, and what follows from it,
 // which is written at the end.
 type fold struct {
-	service *Service
-	ctx     context.Context
-	tx      *postgres.Tx
-	run     db.RunLockRow
-	plan    *graph.Plan
+	engine *Engine
+	ctx    context.Context
+	tx     *postgres.Tx
+	run    db.RunLockRow
+	plan   *graph.Plan
 
 	scopes   map[place]*scope
 	queue    []*scope                  // to be looked at
@@ -100,13 +100,13 @@ func written(iteration []int32) string {
 type taken db.StageTakeOverRow
 
 // bringOn folds a run until there is nothing more to do at the moment.
-func (s *Service) bringOn(ctx context.Context, key notify.Key, n news) error {
+func (e *Engine) bringOn(ctx context.Context, key notify.Key, n news) error {
 	for ; ; n = (news{}) {
-		f, err := s.fold(ctx, key, n)
+		f, err := e.fold(ctx, key, n)
 		if err != nil || f == nil {
 			return err
 		}
-		s.afterwards(ctx, f)
+		e.afterwards(ctx, f)
 		if !f.more {
 			return nil
 		}
@@ -114,16 +114,16 @@ func (s *Service) bringOn(ctx context.Context, key notify.Key, n news) error {
 }
 
 // fold folds a run once. There is no fold of one that is final or unknown.
-func (s *Service) fold(ctx context.Context, key notify.Key, n news) (f *fold, err error) {
-	if s.Quarantined != nil && s.Quarantined() != nil {
+func (e *Engine) fold(ctx context.Context, key notify.Key, n news) (f *fold, err error) {
+	if e.Quarantined != nil && e.Quarantined() != nil {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, foldTimeout)
 	defer cancel()
 	for tries := 1; ; tries++ {
-		err = s.Executions.Accepting(ctx, key.WorkspaceID, func(how *execution.Acceptance) error {
-			return postgres.InTx(ctx, s.System, func(tx *postgres.Tx) (err error) {
-				f, err = s.foldTx(ctx, tx, key, n, how)
+		err = e.Executions.Accepting(ctx, key.WorkspaceID, func(how *execution.Acceptance) error {
+			return postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
+				f, err = e.foldTx(ctx, tx, key, n, how)
 				return err
 			})
 		})
@@ -131,13 +131,13 @@ func (s *Service) fold(ctx context.Context, key notify.Key, n news) (f *fold, er
 		if err == nil || !ok || tries == 3 {
 			return f, err
 		}
-		if err := s.Ledger.Renew(ctx, s.System, over.Workspaces...); err != nil {
+		if err := e.Ledger.Renew(ctx, e.System, over.Workspaces...); err != nil {
 			return nil, fmt.Errorf("begin a period: %w", err)
 		}
 	}
 }
 
-func (s *Service) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n news, how *execution.Acceptance) (*fold, error) {
+func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n news, how *execution.Acceptance) (*fold, error) {
 	run, err := db.New().RunLock(ctx, tx, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {
 		return nil, nil
@@ -148,12 +148,12 @@ func (s *Service) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n
 	if run.Status.Terminal() {
 		return nil, nil
 	}
-	version, err := s.Workflows.Load(ctx, tx, key.WorkspaceID, run.WorkflowID, &run.WorkflowVersion)
+	version, err := e.Workflows.Load(ctx, tx, key.WorkspaceID, run.WorkflowID, &run.WorkflowVersion)
 	if err != nil {
 		return nil, err
 	}
 	f := &fold{
-		service: s, ctx: ctx, tx: tx, run: run, plan: version.Plan,
+		engine: e, ctx: ctx, tx: tx, run: run, plan: version.Plan,
 		scopes: map[place]*scope{}, states: map[place]graph.State{}, loops: map[place]*loop{},
 		values: map[place]json.RawMessage{}, failures: map[place]failed{}, gone: map[uuid.UUID]bool{},
 	}
@@ -323,44 +323,44 @@ func (f *fold) cutOff(id uuid.UUID, componentID string, iteration []int32) {
 func (f *fold) ending() bool { return len(f.run.Error) > 0 || f.run.CancelRequestedAt != nil }
 
 // afterwards does what follows from a fold once it is committed.
-func (s *Service) afterwards(ctx context.Context, f *fold) {
+func (e *Engine) afterwards(ctx context.Context, f *fold) {
 	key := notify.Key{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID}
 	if f.changed {
-		s.lives.put(key.ID, f.run.EventSeq, f.live)
-		s.Hub.Publish(notify.Change{Key: key})
+		e.lives.put(key.ID, f.run.EventSeq, f.live)
+		e.Hub.Publish(notify.Change{Key: key})
 	}
 	for _, id := range f.children {
-		s.folder.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: id})
+		e.folder.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: id})
 	}
 	if f.run.Status.Terminal() {
-		s.Log.InfoContext(ctx, "run finished", "workspace_id", key.WorkspaceID.String(), "run_id", key.ID.String(), "status", string(f.run.Status))
-		s.items.forget(key.ID)
+		e.Log.InfoContext(ctx, "run finished", "workspace_id", key.WorkspaceID.String(), "run_id", key.ID.String(), "status", string(f.run.Status))
+		e.items.forget(key.ID)
 		if f.run.ParentRunID != nil {
-			s.folder.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: *f.run.ParentRunID})
+			e.folder.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: *f.run.ParentRunID})
 		}
 		return
 	}
 	if f.ending() && f.run.PendingCount > 0 && (f.halted || f.looked) {
-		s.stop(ctx, f)
+		e.stop(ctx, f)
 	}
 	if !f.wake.IsZero() && !f.more {
-		s.folder.wakeAt(key, f.wake.Sub(f.run.Now))
+		e.folder.wakeAt(key, f.wake.Sub(f.run.Now))
 	}
 }
 
 // stop asks for the end of what still runs for a run that is to end: what has begun may
 // finish, unless the end is to be immediate.
-func (s *Service) stop(ctx context.Context, f *fold) {
-	mode := cancelGraceful
-	immediate := f.run.CancelMode != nil && *f.run.CancelMode == cancelImmediate || !f.run.Deadline.After(f.run.Now)
+func (e *Engine) stop(ctx context.Context, f *fold) {
+	mode := CancelGraceful
+	immediate := f.run.CancelMode != nil && *f.run.CancelMode == CancelImmediate || !f.run.Deadline.After(f.run.Now)
 	if immediate {
-		mode = cancelImmediate
+		mode = CancelImmediate
 	}
-	if err := s.stopChildren(ctx, f, mode); err != nil && ctx.Err() == nil {
-		s.Log.WarnContext(ctx, "the child runs of a run could not be canceled; it is tried again", "run_id", f.run.ID.String(), "error", err)
+	if err := e.stopChildren(ctx, f, mode); err != nil && ctx.Err() == nil {
+		e.Log.WarnContext(ctx, "the child runs of a run could not be canceled; it is tried again", "run_id", f.run.ID.String(), "error", err)
 	}
-	if err := s.Executions.Cancel(ctx, f.run.WorkspaceID, f.run.ID, immediate); err != nil && ctx.Err() == nil {
-		s.Log.WarnContext(ctx, "the executions of a run could not be canceled; it is tried again", "run_id", f.run.ID.String(), "error", err)
+	if err := e.Executions.Cancel(ctx, f.run.WorkspaceID, f.run.ID, immediate); err != nil && ctx.Err() == nil {
+		e.Log.WarnContext(ctx, "the executions of a run could not be canceled; it is tried again", "run_id", f.run.ID.String(), "error", err)
 	}
 }
 

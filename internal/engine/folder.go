@@ -1,4 +1,4 @@
-package run
+package engine
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 )
@@ -23,7 +24,7 @@ const (
 // folder folds runs beside each other, and each of them by one at a time: what wakes a run
 // that is being folded has it folded once more.
 type folder struct {
-	service *Service
+	engine  *Engine
 	slots   chan struct{}
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -40,9 +41,9 @@ type timer struct {
 	stop func() bool
 }
 
-func newFolder(s *Service) *folder {
+func newFolder(e *Engine) *folder {
 	f := &folder{
-		service: s, slots: make(chan struct{}, foldsAtOnce),
+		engine: e, slots: make(chan struct{}, foldsAtOnce),
 		awake: map[notify.Key]*news{}, timers: map[notify.Key]timer{},
 	}
 	f.ctx, f.stop = context.WithCancel(context.Background())
@@ -86,10 +87,10 @@ func (f *folder) work(key notify.Key, n news) {
 		case <-f.ctx.Done():
 			return
 		}
-		err := f.service.bringOn(f.ctx, key, n)
+		err := f.engine.bringOn(f.ctx, key, n)
 		<-f.slots
 		if err != nil && f.ctx.Err() == nil && !postgres.Unavailable(err) {
-			f.service.Log.WarnContext(f.ctx, "a run was not brought on", "run_id", key.ID.String(), "error", err)
+			f.engine.Log.WarnContext(f.ctx, "a run was not brought on", "run_id", key.ID.String(), "error", err)
 		}
 		f.mu.Lock()
 		next := f.awake[key]
@@ -143,4 +144,63 @@ func (f *folder) close() {
 		<-done
 	}
 	f.stop()
+}
+
+const (
+	sweepAtOnce = 500
+	// behindEvery is how often the sweep looks for runs whose folds were lost, and
+	// behindAfter how long a fold may be on its way before it counts as that.
+	behindEvery = 2 * time.Second
+	behindAfter = time.Second
+)
+
+// Sweeper folds the runs that nobody else does: those whose timers are due, and those
+// whose folds were lost with a process. One process sweeps at a time.
+type Sweeper struct {
+	engine *Engine
+	due    time.Time // when to look for lost folds
+	walked notify.Key
+}
+
+// NewSweeper makes a sweeper.
+func NewSweeper(e *Engine) *Sweeper { return &Sweeper{engine: e} }
+
+// Sweep is to be called about every second. Failures are logged: the next call comes
+// soon.
+func (w *Sweeper) Sweep(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := w.sweep(ctx); err != nil && ctx.Err() == nil && !postgres.Unavailable(err) {
+		w.engine.Log.WarnContext(ctx, "runs were not swept", "error", err)
+	}
+}
+
+func (w *Sweeper) sweep(ctx context.Context) error {
+	e := w.engine
+	due, err := db.New().RunListDue(ctx, e.System, sweepAtOnce)
+	if err != nil {
+		return err
+	}
+	for _, row := range due {
+		e.folder.wake(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID})
+	}
+	if time.Now().Before(w.due) {
+		return nil
+	}
+	w.due = time.Now().Add(behindEvery)
+	behind, err := db.New().RunListBehind(ctx, e.System, db.RunListBehindParams{
+		AfterWorkspaceID: w.walked.WorkspaceID, After: w.walked.ID, Grace: behindAfter, MaxRows: sweepAtOnce,
+	})
+	if err != nil {
+		return err
+	}
+	w.walked = notify.Key{WorkspaceID: uuid.Nil}
+	for _, row := range behind {
+		key := notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
+		e.folder.wake(key)
+		if len(behind) == sweepAtOnce {
+			w.walked = key
+		}
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package run
+package engine
 
 import (
 	"fmt"
@@ -83,7 +83,7 @@ func (f *fold) showLive() error {
 
 // livedBefore are the stages that lived before this fold, as far as they are now.
 func (f *fold) livedBefore() ([]api.NonTerminalStage, error) {
-	before, known := f.service.lives.get(f.run.ID, f.run.EventSeq)
+	before, known := f.engine.lives.get(f.run.ID, f.run.EventSeq)
 	if f.run.EventSeq == 0 {
 		return nil, nil
 	}

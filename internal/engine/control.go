@@ -1,4 +1,4 @@
-package run
+package engine
 
 import (
 	"bytes"
@@ -62,7 +62,7 @@ func setTime(members map[string]json.RawMessage, name string, at time.Time) erro
 
 // evaluate computes what is a function of its input.
 func (f *fold) evaluate(sc *scope, t *stage, input json.RawMessage) error {
-	outcome, err := logic.Evaluate(t.component.Module, input, object(t.component.Config))
+	outcome, err := logic.Evaluate(t.component.Module, input, Object(t.component.Config))
 	if err != nil {
 		f.put(sc, t.failed(failureOf(err)))
 		return nil
@@ -82,8 +82,8 @@ func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
 	case err != nil || !bytes.HasPrefix(bytes.TrimSpace(in.Items), []byte("[")):
 		f.put(sc, t.failed(failure("INVALID_INPUT", "items is not an array", nil)))
 		return nil
-	case len(items) > maxItems:
-		f.put(sc, t.failed(failure("INVALID_INPUT", fmt.Sprintf("items has %d entries; at most %d are allowed", len(items), maxItems), nil)))
+	case len(items) > MaxItems:
+		f.put(sc, t.failed(failure("INVALID_INPUT", fmt.Sprintf("items has %d entries; at most %d are allowed", len(items), MaxItems), nil)))
 		return nil
 	case len(in.Items) > maxStageValue:
 		f.put(sc, t.failed(failure("INVALID_INPUT", "items is larger than 1 MiB", nil)))
@@ -92,7 +92,7 @@ func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
 	t.status, t.items = status.StageRunning, in.Items
 	t.loop = &loop{id: t.id, componentID: t.component.ID, iteration: t.iteration, count: int32(len(items)), stage: t}
 	t.loop.configure(t.component.Config)
-	f.service.items.put(f.run.ID, t.id, items, len(in.Items))
+	f.engine.items.put(f.run.ID, t.id, items, len(in.Items))
 	f.loops[at(t.component.ID, t.iteration)] = t.loop
 	f.put(sc, t)
 	f.fill(t.loop)
@@ -101,7 +101,7 @@ func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
 
 // pause waits for a while or until a time, and holds nobody.
 func (f *fold) pause(sc *scope, t *stage, input json.RawMessage) error {
-	due, err := logic.Due(t.component.Module, input, object(t.component.Config), f.run.Now)
+	due, err := logic.Due(t.component.Module, input, Object(t.component.Config), f.run.Now)
 	if err != nil {
 		f.put(sc, t.failed(failureOf(err)))
 		return nil
@@ -145,7 +145,7 @@ func (f *fold) failOnPurpose(sc *scope, t *stage, _ json.RawMessage) error {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	}{logic.FailCode, logic.FailMessage}
-	_ = json.Unmarshal(object(t.component.Config), &config)
+	_ = json.Unmarshal(Object(t.component.Config), &config)
 	f.put(sc, t.failed(failure(config.Code, config.Message, nil)))
 	return nil
 }

@@ -1,10 +1,11 @@
-package run
+package engine
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +18,12 @@ import (
 	"github.com/weft-automation/weft/internal/status"
 )
 
+// How a run is ended on request (decisions 8.9).
+const (
+	CancelGraceful  = "graceful" // what runs may finish
+	CancelImmediate = "immediate"
+)
+
 // maxDepth is how many runs may be below each other.
 const maxDepth = 8
 
@@ -27,7 +34,7 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 		WorkflowID uuid.UUID `json:"workflowId"`
 		Version    *int32    `json:"version"`
 	}
-	if err := json.Unmarshal(object(t.component.Config), &config); err != nil {
+	if err := json.Unmarshal(Object(t.component.Config), &config); err != nil {
 		f.put(sc, t.failed(failure("INVALID_INPUT", "workflowId is not an id", nil)))
 		return nil
 	}
@@ -57,12 +64,12 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 
 // childVersion is which version of a workflow a child runs. A *fault.Error says why none.
 func (f *fold) childVersion(workflowID uuid.UUID, number *int32, input json.RawMessage) (int32, error) {
-	loaded, err := f.service.Workflows.Load(f.ctx, f.tx, f.run.WorkspaceID, workflowID, number)
+	loaded, err := f.engine.Workflows.Load(f.ctx, f.tx, f.run.WorkspaceID, workflowID, number)
 	switch {
 	case err != nil:
 		return 0, err
 	case loaded.Status != api.WorkflowStatusACTIVE:
-		return 0, notActive(loaded.Status)
+		return 0, NotActive(loaded.Status)
 	case loaded.Input == nil:
 		return loaded.Version, nil
 	}
@@ -74,8 +81,8 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, number int32, input j
 	if err != nil {
 		return id, fmt.Errorf("make run id: %w", err)
 	}
-	job, err := f.service.Jobs.InsertTx(f.ctx, f.tx, Args{WorkspaceID: f.run.WorkspaceID, RunID: id}, &river.InsertOpts{
-		Queue: Queue, ScheduledAt: time.Now().Add(safetyNet),
+	job, err := f.engine.Jobs.InsertTx(f.ctx, f.tx, Args{WorkspaceID: f.run.WorkspaceID, RunID: id}, &river.InsertOpts{
+		Queue: Queue, ScheduledAt: time.Now().Add(SafetyNet),
 	})
 	if err != nil {
 		return id, fmt.Errorf("insert job: %w", err)
@@ -95,14 +102,20 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, number int32, input j
 }
 
 // stopChildren passes the end of a run down.
-func (s *Service) stopChildren(ctx context.Context, f *fold, mode string) error {
+func (e *Engine) stopChildren(ctx context.Context, f *fold, mode string) error {
 	reason := "the run that began it ended"
 	for _, id := range f.orphans {
-		_, err := db.New().RunCancel(ctx, s.System, db.RunCancelParams{WorkspaceID: f.run.WorkspaceID, ID: id, Mode: mode, Reason: &reason})
+		_, err := db.New().RunCancel(ctx, e.System, db.RunCancelParams{WorkspaceID: f.run.WorkspaceID, ID: id, Mode: mode, Reason: &reason})
 		if err != nil {
 			return fmt.Errorf("cancel a child run: %w", err)
 		}
-		s.folder.wake(notify.Key{WorkspaceID: f.run.WorkspaceID, ID: id})
+		e.folder.wake(notify.Key{WorkspaceID: f.run.WorkspaceID, ID: id})
 	}
 	return nil
+}
+
+// NotActive is why a workflow is not run.
+func NotActive(now api.WorkflowStatus) *fault.Error {
+	word := strings.ToLower(string(now))
+	return &fault.Error{Code: fault.Conflict, Reason: "workflow_" + word, Message: "This workflow is " + word + ", so it cannot be run."}
 }

@@ -1,4 +1,4 @@
-package run
+package engine
 
 import (
 	"encoding/json"
@@ -206,7 +206,7 @@ func (c *itemCache) forget(run uuid.UUID) {
 
 // itemsOf are the items of a loop under way.
 func (f *fold) itemsOf(l *loop) ([]json.RawMessage, error) {
-	if items, ok := f.service.items.get(l.id); ok {
+	if items, ok := f.engine.items.get(l.id); ok {
 		return items, nil
 	}
 	raw, err := db.New().StageItems(f.ctx, f.tx, db.StageItemsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: l.id})
@@ -217,6 +217,6 @@ func (f *fold) itemsOf(l *loop) ([]json.RawMessage, error) {
 	if err := json.Unmarshal(raw, &items); err != nil {
 		return nil, fmt.Errorf("read the items of a loop: %w", err)
 	}
-	f.service.items.put(f.run.ID, l.id, items, len(raw))
+	f.engine.items.put(f.run.ID, l.id, items, len(raw))
 	return items, nil
 }

@@ -1,0 +1,118 @@
+// Package engine owns how runs of workflows go on: from their first stage to their end.
+//
+// What runs is an execution, which it asks internal/execution for; what is ready next says
+// internal/graph. It knows neither HTTP nor who asks for a run. A run is brought on by
+// folds: a fold takes over, under the run's lock, what has finished since the last one, and
+// makes all of what follows from it in the same commit. The one invariant: folding again
+// changes nothing, so whoever thinks that there is something to do may fold, in any process,
+// at any time.
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/workflow"
+)
+
+// Bounds of a run (decisions 8.5, 8.7).
+const (
+	maxStages     = 50_000
+	MaxItems      = 10_000
+	maxOutput     = 64 << 20 // bytes of the outputs of all stages
+	maxStageValue = 1 << 20  // bytes of an output that the engine itself makes, and of items
+	// Lasts is how long a run may take: the longest delay fits in.
+	Lasts = 35 * 24 * time.Hour
+)
+
+// Deps is what the engine is made of.
+type Deps struct {
+	System *pgxpool.Pool // that serves all workspaces
+	Jobs   *river.Client[pgx.Tx]
+	Hub    *notify.Hub
+
+	Executions *execution.Service
+	Modules    *component.Registry
+	Workflows  *workflow.Service
+	Ledger     Ledger
+	// Quarantined returns why nothing may be begun for now, if so; nil: never.
+	Quarantined func() error
+	Log         *slog.Logger
+}
+
+// Ledger is what a run is charged in; that of the service is billing.Books.
+type Ledger interface {
+	SettleRunTx(ctx context.Context, tx pgx.Tx, workspaceID, runID uuid.UUID, amount, reserved credit.Amount) error
+	Renew(ctx context.Context, conn postgres.DB, workspaceIDs ...uuid.UUID) error
+}
+
+// Engine brings runs on.
+type Engine struct {
+	Deps
+	folder *folder
+	items  itemCache
+	lives  liveCache
+}
+
+// New makes it. Close ends it.
+func New(deps Deps) *Engine {
+	e := &Engine{Deps: deps}
+	e.folder = newFolder(e)
+	return e
+}
+
+// Close returns when no fold is under way any more, and begins none from now on.
+func (e *Engine) Close() { e.folder.close() }
+
+// Wake has a run folded soon, whatever has happened to it. It returns at once.
+func (e *Engine) Wake(key notify.Key) { e.folder.wake(key) }
+
+// Ended tells which executions of runs have finished: the runs are folded soon. It returns
+// at once, and is what execution.Deps.Ended wants.
+func (e *Engine) Ended(_ context.Context, stages map[notify.Key][]uuid.UUID) {
+	for key, executions := range stages {
+		e.folder.add(key, news{executions: executions})
+	}
+}
+
+// Args is the River job of a run: the net under its beginning.
+type Args struct {
+	WorkspaceID uuid.UUID `json:"workspaceId"`
+	RunID       uuid.UUID `json:"runId"`
+}
+
+// Kind is stored data: it never changes.
+func (Args) Kind() string { return "workflow_run" }
+
+// Queue is where the jobs of runs wait: with those of executions, since a queue of their own
+// would be asked all the time.
+const Queue = execution.Queue
+
+// SafetyNet is how far ahead the job of a run is due, which the process that accepted it
+// begins at once.
+const SafetyNet = 10 * time.Second
+
+// Worker folds runs whose job has come: whoever accepted them may be gone.
+type Worker struct {
+	river.WorkerDefaults[Args]
+	Engine *Engine
+}
+
+// Work folds the run until there is nothing to do at the moment.
+func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
+	return w.Engine.bringOn(ctx, notify.Key{WorkspaceID: job.Args.WorkspaceID, ID: job.Args.RunID}, news{unknown: true})
+}
+
+// Timeout is how long one such fold may take.
+func (w *Worker) Timeout(*river.Job[Args]) time.Duration { return time.Minute }
