@@ -84,7 +84,7 @@ func Dev(ctx context.Context, dev DevConfig) error {
 	if err := Migrate(ctx, cfg.DatabaseURL); err != nil {
 		return err
 	}
-	upstream, err := startDemo()
+	upstream, err := dev.startDemo()
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,10 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, demoAddr string) error
 		if err != nil {
 			return err
 		}
-		return writeCredentials(filepath.Join(dev.DataDir, CredentialsFile), c)
+		if c.Workflows, err = dev.examples(ctx, a.workflows, c.WorkspaceID, demoAddr); err != nil {
+			return err
+		}
+		return writeFile(filepath.Join(dev.DataDir, CredentialsFile), c)
 	}
 	relaxCollector()
 	a, err := Start(ctx, cfg, dev.Log)
@@ -140,8 +143,17 @@ func stopPrivateDatabase(database *devdb.Server, log *slog.Logger) {
 	}
 }
 
-func startDemo() (*http.Server, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+// startDemo has the upstream listen where it did last, so that runs that are under way
+// still find it, or else anywhere.
+func (dev DevConfig) startDemo() (*http.Server, error) {
+	made, err := dev.readExamples()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", cmp.Or(made.Demo, demoAnywhere))
+	if err != nil {
+		listener, err = net.Listen("tcp", demoAnywhere)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start the demo upstream: %w", err)
 	}
@@ -149,6 +161,8 @@ func startDemo() (*http.Server, error) {
 	go func() { _ = s.Serve(listener) }()
 	return s, nil
 }
+
+const demoAnywhere = "127.0.0.1:0"
 
 // devOwner is the e-mail address of the owner of the workspace of `weft dev`.
 const devOwner = "owner@weft.localhost"
@@ -221,9 +235,9 @@ func (dev DevConfig) workspace(ctx context.Context, pool *pgxpool.Pool) (uuid.UU
 // devCredits are the paid credits of `weft dev` on the plan that has no others.
 const devCredits = 1_000_000 * credit.Scale
 
-// writeCredentials replaces the file in one step: no reader sees half of it.
-func writeCredentials(path string, c client.Credentials) error {
-	data, err := json.MarshalIndent(c, "", "  ")
+// writeFile replaces a file in one step: no reader sees half of it.
+func writeFile(path string, content any) error {
+	data, err := json.MarshalIndent(content, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -232,7 +246,7 @@ func writeCredentials(path string, c client.Credentials) error {
 		return err
 	}
 	if err := os.WriteFile(next, append(data, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write credentials: %w", err)
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
 	return os.Rename(next, path)
 }

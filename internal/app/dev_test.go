@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func startOfDev(t *testing.T, dev DevConfig, pool *pgxpool.Pool) client.Credenti
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := writeCredentials(filepath.Join(dev.DataDir, CredentialsFile), c); err != nil {
+	if err := writeFile(filepath.Join(dev.DataDir, CredentialsFile), c); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -43,7 +44,7 @@ func TestAStartOfDevUndoesNothingOfWhatAnOperatorSet(t *testing.T) {
 	}
 	made := startOfDev(t, dev, pool)
 	planIs("enterprise")
-	if again := startOfDev(t, dev, pool); again != made || !person.Known(t.Context(), pool, made.AdminEmail, made.AdminPassword) {
+	if again := startOfDev(t, dev, pool); !reflect.DeepEqual(again, made) || !person.Known(t.Context(), pool, made.AdminEmail, made.AdminPassword) {
 		t.Fatalf("%s has %s, or another key or password", again, made.AdminEmail)
 	}
 

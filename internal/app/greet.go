@@ -27,7 +27,22 @@ Execute a component, signed:
 
   {{.Program}} call API_CALL --config '{"apiUrl":"http://{{.Demo}}/prices/eth","method":"GET"}' --input '{"headers":{}}' --stream --credentials {{.Credentials}}
 
-or with nothing of ours, in Node:
+{{- if .FanOut}}
+
+Run an example workflow, and watch it:
+
+  {{.Program}} workflows run fanOut --watch --credentials {{.Credentials}}
+{{- end}}
+{{- if .Approval}}
+
+  {{.Program}} workflows run approval --watch --input '{"amount":"1000"}' --credentials {{.Credentials}}
+
+which waits for its signal, from another terminal:
+
+  {{.Program}} workflows signal RUN approved --payload '{"by":"ada"}' --credentials {{.Credentials}}
+{{- end}}
+
+or call with nothing of ours, in Node:
 
   node -e 'const c=require("{{.Credentials}}"),k=require("crypto"),b=JSON.stringify({module:"RANDOM_UUID",input:{},config:{},waitForMs:15000}),t=""+Math.floor(Date.now()/1e3),s=k.sign(null,"POST|/v1/sdk/components|"+t+"|"+b,{key:Buffer.from(c.apiSecret,"base64"),format:"der",type:"pkcs8"}).toString("base64");fetch(c.baseUrl+"/v1/sdk/components",{method:"POST",body:b,headers:{"content-type":"application/json","x-api-key":c.apiKey,"x-sdk-timestamp":t,"x-sdk-signature":s}}).then(r=>r.json()).then(console.log)'
 
@@ -43,9 +58,16 @@ func (dev DevConfig) greet(a *App, demoAddr string) {
 	c, _ := client.ReadCredentials(credentials) // written a moment ago
 	err = greeting.Execute(dev.Stdout, map[string]any{
 		"URL": a.URL(), "Ops": a.OpsURL(), "Demo": demoAddr, "Credentials": credentials, "Program": dev.Program, "Open": dev.AllowNetworks,
+		"FanOut": named(c, "fanOut"), "Approval": named(c, "approval"),
 		"Known": c.AdminPassword != "", "Owner": c.AdminEmail,
 	})
 	if err != nil {
 		fmt.Fprintln(dev.Stdout, "Weft is running at", a.URL())
 	}
+}
+
+// named says whether the credentials name such a workflow.
+func named(c client.Credentials, workflow string) bool {
+	_, named := c.Workflows[workflow]
+	return named
 }

@@ -34,7 +34,7 @@ type commands struct {
 
 	Call callCommand `cmd:"" help:"Run a component and print its record."`
 
-	Workflows workflowsCommand `cmd:"" help:"Keep workflows in files."`
+	Workflows workflowsCommand `cmd:"" help:"Run workflows, watch their runs, and keep them in files."`
 
 	Proxy proxyCommand `cmd:"" help:"Serve a local proxy that signs what goes through it."`
 	Keys  keysCommand  `cmd:"" help:"Make, list and revoke API keys (on the server's side)."`

@@ -109,6 +109,26 @@ func TestCallProxyAndKeysOnTheRealService(t *testing.T) {
 	}
 }
 
+func TestTheExamplesRunOnTheRealService(t *testing.T) {
+	environ, _ := startWeft(t)
+	got := run(t, environ, "", "workflows", "run", "fanOut", "--watch")
+	got.check(t, 0, `"3120.55",`, "COMPLETED in")
+	for _, want := range []string{"API_CALL       COMPLETED  x4 ", "FOR_EACH       COMPLETED  ", `"USDC"`} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("it does not show %q: %s", want, got.stdout)
+		}
+	}
+	begun := run(t, environ, "", "workflows", "run", "approval", `--input={"amount":"1000"}`)
+	var accepted struct{ RunID string }
+	if err := json.Unmarshal([]byte(begun.stdout), &accepted); err != nil {
+		t.Fatal(err, begun.stderr)
+	}
+	run(t, environ, "", "workflows", "signal", accepted.RunID, "approved", `--payload={"by":"ada"}`).check(t, 0, `"by": "ada"`, "")
+	run(t, environ, "", "workflows", "watch", accepted.RunID).check(t, 0, `"amount": "1000"`, "COMPLETED in")
+	run(t, environ, "", "workflows", "runs", "--workflow=approval").check(t, 0, accepted.RunID, "")
+	run(t, environ, "", "workflows", "list").check(t, 0, "Fan-out\n", "")
+}
+
 func TestDoctorOnTheRealService(t *testing.T) {
 	environ, baseURL := startWeft(t)
 	own, err := os.ReadFile(filepath.Join(filepath.Dir(strings.TrimPrefix(environ[0], "WEFT_CREDENTIALS=")), "master.key"))

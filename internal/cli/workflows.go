@@ -18,10 +18,15 @@ import (
 // workflowsPath is where workflows are.
 const workflowsPath = "/v1/sdk/workflows"
 
-// workflowsCommand keeps workflows in files.
+// workflowsCommand keeps workflows in files, and runs them.
 type workflowsCommand struct {
-	Push workflowsPush `cmd:"" help:"Create a workflow from a file, or replace one."`
-	Pull workflowsPull `cmd:"" help:"Print a workflow as a file that push takes."`
+	Run    workflowsRun    `cmd:"" help:"Begin a run of a workflow."`
+	Watch  workflowsWatch  `cmd:"" help:"Show how a run goes, to its end."`
+	Signal workflowsSignal `cmd:"" help:"Give a run a signal."`
+	List   workflowsList   `cmd:"" help:"List the workflows."`
+	Runs   workflowsRuns   `cmd:"" help:"List the runs."`
+	Push   workflowsPush   `cmd:"" help:"Create a workflow from a file, or replace one."`
+	Pull   workflowsPull   `cmd:"" help:"Print a workflow as a file that push takes."`
 }
 
 // workflowsPush saves the workflow of a file.
@@ -98,19 +103,36 @@ func (c *workflowsPull) Run(s *session) error {
 	return nil
 }
 
-// ask makes a signed request and gives the body of its answer.
-func (t target) ask(s *session, method, path string, body []byte, header http.Header) ([]byte, error) {
+// caller is a client, and the credentials that it calls with.
+type caller struct {
+	*client.Client
+	credentials client.Credentials
+}
+
+// caller reads the credentials.
+func (t target) caller() (caller, error) {
 	credentials, signer, err := t.signer()
 	if err != nil {
-		return nil, err
+		return caller{}, err
 	}
 	weft, err := client.New(credentials.BaseURL, signer, nil)
+	return caller{weft, credentials}, err
+}
+
+// ask makes a signed request and gives the body of its answer.
+func (c caller) ask(s *session, method, path string, body []byte, header http.Header) ([]byte, error) {
+	raw, err := c.Call(s.ctx, method, path, body, header)
+	if err != nil {
+		return nil, explain(err, c.credentials)
+	}
+	return raw, nil
+}
+
+// ask is one request of a command that makes no other.
+func (t target) ask(s *session, method, path string, body []byte, header http.Header) ([]byte, error) {
+	caller, err := t.caller()
 	if err != nil {
 		return nil, err
 	}
-	raw, err := weft.Call(s.ctx, method, path, body, header)
-	if err != nil {
-		return nil, explain(err, credentials)
-	}
-	return raw, nil
+	return caller.ask(s, method, path, body, header)
 }

@@ -19,6 +19,9 @@ type Credentials struct {
 	// What the owner of the workspace signs in with; a program does not need it.
 	AdminEmail    string `json:"adminEmail,omitempty"`
 	AdminPassword string `json:"adminPassword,omitempty"`
+
+	// Workflows by names of the file's own: the examples that `weft dev` brings.
+	Workflows map[string]uuid.UUID `json:"workflows,omitempty"`
 }
 
 // ReadCredentials reads such a file. Errors never hold what is in it.

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
+	"strconv"
 
 	"github.com/google/uuid"
 
@@ -20,12 +22,28 @@ import (
 // Stream follows an execution: each of its events, the final one last. It ends
 // with an error when the stream breaks off before that.
 func (c *Client) Stream(ctx context.Context, executionID uuid.UUID) iter.Seq2[api.ComponentExecutionEvent, error] {
-	return func(yield func(api.ComponentExecutionEvent, error) bool) {
-		var event api.ComponentExecutionEvent
-		header := http.Header{"Accept": {"text/event-stream"}}
-		answer, err := c.do(ctx, http.MethodGet, executionPath(executionID)+"/stream", nil, header)
+	return events(ctx, c, executionPath(executionID)+"/stream", nil, func(e api.ComponentExecutionEvent) bool { return e.Status.Terminal() })
+}
+
+// StreamRun follows a run likewise: the events of its log after the one with this
+// number, or from its present state on for a negative one.
+func (c *Client) StreamRun(ctx context.Context, runID uuid.UUID, after int64) iter.Seq2[api.RunEvent, error] {
+	header := http.Header{}
+	if after >= 0 {
+		header.Set("Last-Event-ID", strconv.FormatInt(after, 10))
+	}
+	return events(ctx, c, runPath(runID)+"/stream", header, func(e api.RunEvent) bool { return e.Status.Terminal() })
+}
+
+// events reads the stream at target up to its final event.
+func events[E any](ctx context.Context, c *Client, target string, header http.Header, final func(E) bool) iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
+		var none E
+		asked := http.Header{"Accept": {"text/event-stream"}}
+		maps.Copy(asked, header)
+		answer, err := c.do(ctx, http.MethodGet, target, nil, asked)
 		if err != nil {
-			yield(event, err)
+			yield(none, err)
 			return
 		}
 		defer answer.Body.Close()
@@ -33,14 +51,15 @@ func (c *Client) Stream(ctx context.Context, executionID uuid.UUID) iter.Seq2[ap
 			if err == nil && len(frame.Data) == 0 {
 				continue // contract 6.1: empty data means nothing
 			}
+			var event E
 			if err == nil {
 				err = json.Unmarshal(frame.Data, &event)
 			}
-			if !yield(event, err) || err != nil || event.Status.Terminal() {
+			if !yield(event, err) || err != nil || final(event) {
 				return
 			}
 		}
-		yield(event, io.ErrUnexpectedEOF)
+		yield(none, io.ErrUnexpectedEOF)
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,7 +30,8 @@ func Handler() http.Handler {
 	mux := http.NewServeMux()
 	counters := &flaky{counts: map[string]int{}}
 	mux.HandleFunc("GET /{$}", index)
-	mux.HandleFunc("GET /prices/{symbol}", price)
+	mux.HandleFunc("GET /prices", listPrices)
+	mux.HandleFunc("GET /prices/{symbol}", func(w http.ResponseWriter, r *http.Request) { price(w, r.PathValue("symbol")) })
 	mux.HandleFunc("/echo", echo)
 	mux.HandleFunc("GET /slow", slow)
 	mux.HandleFunc("GET /flaky", counters.serve)
@@ -41,6 +44,7 @@ func Handler() http.Handler {
 
 // endpoints is what GET / says.
 var endpoints = map[string]string{
+	"GET /prices":             "the symbols; with ?symbol=eth the same as GET /prices/eth",
 	"GET /prices/{symbol}":    "the price of BTC, ETH, SOL or USDC, always the same",
 	"ANY /echo":               "the request as it came: method, query, headers and JSON or text body",
 	"GET /slow?ms=1000":       "answers after so many milliseconds, at most 60000",
@@ -55,8 +59,16 @@ func index(w http.ResponseWriter, _ *http.Request) {
 // prices are strings, as amounts should be.
 var prices = map[string]string{"BTC": "64250.10", "ETH": "3120.55", "SOL": "148.02", "USDC": "1.00"}
 
-func price(w http.ResponseWriter, r *http.Request) {
-	symbol := strings.ToUpper(r.PathValue("symbol"))
+func listPrices(w http.ResponseWriter, r *http.Request) {
+	if symbol := r.URL.Query().Get("symbol"); symbol != "" {
+		price(w, symbol)
+		return
+	}
+	write(w, http.StatusOK, map[string][]string{"symbols": slices.Sorted(maps.Keys(prices))})
+}
+
+func price(w http.ResponseWriter, symbol string) {
+	symbol = strings.ToUpper(symbol)
 	amount, ok := prices[symbol]
 	if !ok {
 		fail(w, http.StatusNotFound, "no price for this symbol; there are BTC, ETH, SOL and USDC")

@@ -1,0 +1,178 @@
+package cli_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+const runID = "019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f"
+
+// runEvent is a frame of a run's stream.
+func runEvent(seq int, state, output string) string {
+	return fmt.Sprintf(`id: %[1]d
+data: {"id":"%[2]s","seq":%[1]d,"status":"%[3]s","output":%[4]s,"error":null,"timestamp":"2026-11-21T10:16:00.020Z"}
+
+`, seq, runID, state, output)
+}
+
+// stage is one of a run's record.
+func stage(component, iteration, state, failure, ended string) string {
+	return `{"id":"` + uuid.NewString() + `","componentId":"` + component + `","module":"M","name":"","iteration":` + iteration + `,"status":"` + state +
+		`","output":{"a":"<1e400>"},"error":` + failure + `,"creditUsage":1.5,"executionAttempt":1,"executionEventId":null,"executionDispatchedAt":null,` +
+		`"startedAt":"2026-11-21T10:16:00.000Z","updatedAt":"2026-11-21T10:16:00.000Z","finishedAt":"` + ended + `"}`
+}
+
+func runRecord(state, output, failure string, stages ...string) string {
+	return `{"id":"` + runID + `","workflowId":"` + workflowID + `","workflowVersion":3,"runStages":[` + strings.Join(stages, ",") + `],"status":"` + state +
+		`","trigger":"API","input":{},"metadata":null,"output":` + output + `,"error":` + failure + `,"pendingStageCount":0,"failedStageCount":0,"totalUsage":4.5,` +
+		`"cancelRequestedAt":null,"cancelReason":"no\u001b[31m more","rerunOf":null,"parentRunId":null,"createdAt":"2026-11-21T10:16:00.000Z",` +
+		`"updatedAt":"2026-11-21T10:16:00.000Z","finishedAt":"2026-11-21T10:16:01.250Z"}`
+}
+
+// running answers like a Weft whose run tells what each of the streams says.
+func running(record string, streams ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost && r.URL.Path == "/v1/sdk/workflows":
+			fmt.Fprint(w, workflowText)
+		case r.Method == http.MethodPost:
+			fmt.Fprint(w, `{"runId":"`+runID+`","jobId":"7"}`)
+		case strings.HasSuffix(r.URL.Path, "/stream"):
+			fmt.Fprint(w, streams[0])
+			streams = streams[1:]
+		default:
+			fmt.Fprint(w, record)
+		}
+	}
+}
+
+const oneLives = `{"totalUsage":0,"pendingStageCount":3,"failedStageCount":1,"nonTerminalStages":[` +
+	`{"id":"` + runID + `","module":"M","status":"RUNNING","executionEventId":null,"executionAttempt":1},` +
+	`{"id":"` + runID + `","module":"M","status":"RUNNING","executionEventId":null,"executionAttempt":1}]}`
+
+func TestARunIsWatchedThroughABreak(t *testing.T) {
+	s := serve(t, running(
+		runRecord("COMPLETED", `{"all":["<é>",1e400]}`, "null",
+			stage("start", "[]", "COMPLETED", "null", "2026-11-21T10:16:00.000Z"),
+			stage("body", "[0]", "COMPLETED", "null", "2026-11-21T10:16:00.100Z"), stage("body", "[1]", "COMPLETED", "null", "2026-11-21T10:16:00.300Z")),
+		runEvent(1, "EXECUTING", oneLives),
+		":ping\n\n"+runEvent(1, "EXECUTING", `{}`)+runEvent(2, "COMPLETED", `{"totalUsage":4.5}`),
+	))
+	got := run(t, s.environ(), "", "workflows", "run", workflowID, "--watch", "--input", `{"a":1e400}`, "--max-credits=5.5")
+	got.check(t, 0, "EXECUTING  usage 0  pending 3  failed 1: M RUNNING x2, 1 more\nCOMPLETED  usage 4.5  pending 0\n", "COMPLETED in 1.25s, usage 4.5")
+	got.check(t, 0, "body       M       COMPLETED  x2     300ms     3\n", "taking it up again")
+	got.check(t, 0, `"<é>",`, "run "+runID)
+	if n := strings.Count(got.stdout, "EXECUTING"); n != 1 {
+		t.Errorf("EXECUTING is told %d times: %s", n, got.stdout)
+	}
+	want := []string{
+		"POST /v1/sdk/workflows/" + workflowID + ` {"input":{"a":1e400},"maxCredits":5.5}`,
+		"GET /v1/sdk/workflows/executions/" + runID + "/stream", "GET /v1/sdk/workflows/executions/" + runID + "/stream",
+		"GET /v1/sdk/workflows/executions/" + runID,
+	}
+	if !slices.Equal(s.seen(), want) {
+		t.Errorf("requests %q", s.seen())
+	}
+	if first, second := s.requests[1].Header.Get("Last-Event-ID"), s.requests[2].Header.Get("Last-Event-ID"); first != "0" || second != "1" {
+		t.Errorf("the streams begin after %q and %q", first, second)
+	}
+}
+
+func TestOnlyACompletedRunIsASuccess(t *testing.T) {
+	for state, want := range map[string]string{
+		"COMPLETED": "COMPLETED in 1.25s", "CANCELED": "CANCELED after 1.25s, usage 4.5: no\uFFFD[31m more",
+		"FAILED": "FAILED at body after 1.25s, usage 4.5: UPSTREAM_ERROR: it said no",
+	} {
+		failure := `{"code":"UPSTREAM_ERROR","message":"it said no","retryable":true,"stageId":null,"componentId":"body"}`
+		s := serve(t, running(
+			runRecord(state, "null", failure, stage("body", "[0]", "FAILED", failure, "2026-11-21T10:16:00.100Z"), stage("body", "[1]", "CANCELED", "null", "2026-11-21T10:16:00.200Z")),
+			runEvent(9, state, `{}`),
+		))
+		code := 1
+		if state == "COMPLETED" {
+			code = 0
+		}
+		run(t, s.environ(), "", "workflows", "watch", runID).check(t, code, "1 FAILED, 1 CANCELED  x2     200ms     3\nbody: UPSTREAM_ERROR: it said no\n", want)
+		if header := s.requests[0].Header.Values("Last-Event-ID"); len(header) != 0 {
+			t.Errorf("a watch begins after %q", header)
+		}
+	}
+}
+
+func TestWorkflowsAreRunByNameAndFromAFile(t *testing.T) {
+	s := serve(t, running(""))
+	text, _ := os.ReadFile(s.credentials)
+	named := strings.Replace(string(text), "{", `{"workflows":{"fanOut":"`+workflowID+`"},`, 1)
+	if err := os.WriteFile(s.credentials, []byte(named), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "pause.json")
+	if err := os.WriteFile(file, []byte(workflowFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s.environ(), "", "workflows", "run", "fanOut", "--idempotency-key=once").check(t, 0, `"runId": "`+runID, "watch "+runID)
+	for range 2 {
+		run(t, s.environ(), `{"from":"stdin"}`, "workflows", "run", file, "--input=-").check(t, 0, `"jobId": "7"`, "Pause  version 3  ACTIVE")
+	}
+	post := "POST /v1/sdk/workflows/" + workflowID
+	want := []string{
+		post + ` {"input":{}}`, "POST /v1/sdk/workflows " + workflowFile, post + ` {"input":{"from":"stdin"}}`,
+		"POST /v1/sdk/workflows " + workflowFile, post + ` {"input":{"from":"stdin"}}`,
+	}
+	if !slices.Equal(s.seen(), want) {
+		t.Errorf("requests %q", s.seen())
+	}
+	key := func(i int) string { return s.requests[i].Header.Get("Idempotency-Key") }
+	if key(0) != "once" || key(1) == "" || key(1) != key(3) || key(2) != "" {
+		t.Errorf("keys %q %q %q %q", key(0), key(1), key(2), key(3))
+	}
+	for want, args := range map[string][]string{
+		"no name of a workflow":  {"run", "fan-out"},
+		"--input: INVALID_INPUT": {"run", workflowID, "--input={a:1}"},
+		"--max-credits":          {"run", workflowID, "--max-credits=many"},
+		"invalid UUID":           {"watch", "nonsense"},
+		"at least 1":             {"list", "--limit=0"},
+		"is no id":               {"runs", "--workflow=nonsense"},
+	} {
+		got := run(t, s.environ(), "", append([]string{"workflows"}, args...)...)
+		if got.code == 0 || !strings.Contains(got.stderr, want) {
+			t.Errorf("%v: %d, %s, want %s", args, got.code, got.stderr, want)
+		}
+	}
+}
+
+func TestASignalIsSent(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"signal":"approved"}`) })
+	run(t, s.environ(), "", "workflows", "signal", runID, "approved", `--payload={"by":"ada"}`).check(t, 0, `"signal": "approved"`, "")
+	if want := "PUT /v1/sdk/workflows/executions/" + runID + `/signals/approved {"by":"ada"}`; s.seen()[0] != want {
+		t.Errorf("sent %s, want %s", s.seen()[0], want)
+	}
+}
+
+func TestListsGoOverPages(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		item := strings.Replace(workflowText, `"Pause"`, `"\u001b[2JPause"`, 1)
+		if strings.HasSuffix(r.URL.Path, "/executions") {
+			item = runRecord("COMPLETED", "null", "null")
+		}
+		fmt.Fprintf(w, `{"data":[%s],"nextCursor":"more","hasMore":true}`, item)
+	})
+	run(t, s.environ(), "", "workflows", "list", "--limit=2", "--status=PAUSED").
+		check(t, 0, workflowID+"  3        ACTIVE  2026-11-21 10:15:30  \uFFFD[2JPause\n", "There are more")
+	run(t, s.environ(), "", "workflows", "runs", "--limit=1", "--workflow="+workflowID).
+		check(t, 0, "  API      COMPLETED  2026-11-21 10:16:00  1.25s  4.5\n", "There are more")
+	want := []string{
+		"GET /v1/sdk/workflows?limit=2&status=PAUSED", "GET /v1/sdk/workflows?cursor=more&limit=1&status=PAUSED",
+		"GET /v1/sdk/workflows/executions?limit=1&workflowId=" + workflowID,
+	}
+	if !slices.Equal(s.seen(), want) {
+		t.Errorf("requests %q", s.seen())
+	}
+}
