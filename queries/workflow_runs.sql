@@ -18,14 +18,15 @@ FROM workflow_runs
 WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: RunList :many
--- Newest first, after the cursor; of one workflow or in one state where that is named. A
--- page ends early, but not before its first row, when what it carries grows beyond
--- max_bytes; found counts the rows that there were.
+-- Newest first, after the cursor; of one workflow or in one state where that is named, and
+-- of the workflows that a key is restricted to. A page ends early, but not before its first
+-- row, when what it carries grows beyond max_bytes; found counts the rows that there were.
 WITH page AS (
     SELECT l.id, octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
     FROM workflow_runs l
     WHERE l.workspace_id = @workspace_id AND l.id < @before
       AND (sqlc.narg('workflow_id')::uuid IS NULL OR l.workflow_id = sqlc.narg('workflow_id')::uuid)
+      AND (sqlc.narg('allowed')::uuid[] IS NULL OR l.workflow_id = ANY (sqlc.narg('allowed')::uuid[]))
       AND (sqlc.narg('status')::text IS NULL OR l.status = sqlc.narg('status')::text)
     ORDER BY l.id DESC
     LIMIT @max_rows
@@ -43,18 +44,18 @@ WHERE measured.place = 1 OR measured.bytes <= @max_bytes::bigint
 ORDER BY r.id DESC;
 
 -- name: RunStageList :many
--- Stages newest first, after the cursor, in pages that end as those of runs do. What is
--- not final is as far as its execution is, looked up one by one: as a join it might be
--- one with all executions.
+-- Stages in the order in which they were made, after the cursor, in pages that end as those
+-- of runs do. What is not final is as far as its execution is, looked up one by one: as a
+-- join it might be one with all executions.
 WITH page AS (
     SELECT l.id, octet_length(COALESCE(l.output::text, '')) AS size
     FROM run_stages l
-    WHERE l.workspace_id = @workspace_id AND l.run_id = @run_id AND l.id < @before
-    ORDER BY l.id DESC
+    WHERE l.workspace_id = @workspace_id AND l.run_id = @run_id AND l.id > @after
+    ORDER BY l.id
     LIMIT @max_rows
 ), measured AS (
-    SELECT page.id, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
-    FROM page WINDOW newest AS (ORDER BY page.id DESC)
+    SELECT page.id, row_number() OVER oldest AS place, sum(page.size) OVER oldest AS bytes, count(page.id) OVER () AS found
+    FROM page WINDOW oldest AS (ORDER BY page.id)
 )
 SELECT s.id, s.component_id, s.module, s.name, s.iteration,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
@@ -69,7 +70,7 @@ LEFT JOIN LATERAL (
     WHERE s.finished_at IS NULL AND x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
 ) AS e ON true
 WHERE measured.place = 1 OR measured.bytes <= @max_bytes::bigint
-ORDER BY s.id DESC;
+ORDER BY s.id;
 
 -- name: RunStageListAll :many
 -- The next stages in the order in which they were made: who wants all asks again after

@@ -2250,7 +2250,9 @@ type RunEvent struct {
 	// Output How the run stood. Any of its members may be absent.
 	Output json.RawMessage `json:"output"`
 
-	// Seq The number of the event in the run's log, from 1. It is the `id:` of the message on the stream.
+	// Seq The number of the event in the run's log, from 1. It is the `id:` of the message on the stream. 0 is the state
+	// of a run to which nothing has happened yet; it is not in the log.
+	//
 	//
 	// Examples: 17
 	Seq int64 `json:"seq"`

@@ -267,9 +267,10 @@ WITH page AS (
     FROM workflow_runs l
     WHERE l.workspace_id = $1 AND l.id < $3
       AND ($4::uuid IS NULL OR l.workflow_id = $4::uuid)
-      AND ($5::text IS NULL OR l.status = $5::text)
+      AND ($5::uuid[] IS NULL OR l.workflow_id = ANY ($5::uuid[]))
+      AND ($6::text IS NULL OR l.status = $6::text)
     ORDER BY l.id DESC
-    LIMIT $6
+    LIMIT $7
 ), measured AS (
     SELECT page.id, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
     FROM page WINDOW newest AS (ORDER BY page.id DESC)
@@ -289,6 +290,7 @@ type RunListParams struct {
 	MaxBytes    int64
 	Before      uuid.UUID
 	WorkflowID  *uuid.UUID
+	Allowed     []uuid.UUID
 	Status      *string
 	MaxRows     int32
 }
@@ -322,15 +324,16 @@ type RunListRow struct {
 	Found             int64
 }
 
-// Newest first, after the cursor; of one workflow or in one state where that is named. A
-// page ends early, but not before its first row, when what it carries grows beyond
-// max_bytes; found counts the rows that there were.
+// Newest first, after the cursor; of one workflow or in one state where that is named, and
+// of the workflows that a key is restricted to. A page ends early, but not before its first
+// row, when what it carries grows beyond max_bytes; found counts the rows that there were.
 func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]RunListRow, error) {
 	rows, err := db.Query(ctx, runList,
 		arg.WorkspaceID,
 		arg.MaxBytes,
 		arg.Before,
 		arg.WorkflowID,
+		arg.Allowed,
 		arg.Status,
 		arg.MaxRows,
 	)
@@ -491,12 +494,12 @@ const runStageList = `-- name: RunStageList :many
 WITH page AS (
     SELECT l.id, octet_length(COALESCE(l.output::text, '')) AS size
     FROM run_stages l
-    WHERE l.workspace_id = $1 AND l.run_id = $2 AND l.id < $4
-    ORDER BY l.id DESC
+    WHERE l.workspace_id = $1 AND l.run_id = $2 AND l.id > $4
+    ORDER BY l.id
     LIMIT $5
 ), measured AS (
-    SELECT page.id, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
-    FROM page WINDOW newest AS (ORDER BY page.id DESC)
+    SELECT page.id, row_number() OVER oldest AS place, sum(page.size) OVER oldest AS bytes, count(page.id) OVER () AS found
+    FROM page WINDOW oldest AS (ORDER BY page.id)
 )
 SELECT s.id, s.component_id, s.module, s.name, s.iteration,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
@@ -511,14 +514,14 @@ LEFT JOIN LATERAL (
     WHERE s.finished_at IS NULL AND x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
 ) AS e ON true
 WHERE measured.place = 1 OR measured.bytes <= $3::bigint
-ORDER BY s.id DESC
+ORDER BY s.id
 `
 
 type RunStageListParams struct {
 	WorkspaceID uuid.UUID
 	RunID       uuid.UUID
 	MaxBytes    int64
-	Before      uuid.UUID
+	After       uuid.UUID
 	MaxRows     int32
 }
 
@@ -548,15 +551,15 @@ type RunStageListRow struct {
 	Found        int64
 }
 
-// Stages newest first, after the cursor, in pages that end as those of runs do. What is
-// not final is as far as its execution is, looked up one by one: as a join it might be
-// one with all executions.
+// Stages in the order in which they were made, after the cursor, in pages that end as those
+// of runs do. What is not final is as far as its execution is, looked up one by one: as a
+// join it might be one with all executions.
 func (q *Queries) RunStageList(ctx context.Context, db DBTX, arg RunStageListParams) ([]RunStageListRow, error) {
 	rows, err := db.Query(ctx, runStageList,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.MaxBytes,
-		arg.Before,
+		arg.After,
 		arg.MaxRows,
 	)
 	if err != nil {

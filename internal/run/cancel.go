@@ -33,8 +33,7 @@ func (s *Service) Cancel(ctx context.Context, key notify.Key, who Access, mode s
 // Signal gives a run a signal, the first of each name for good (decisions 8.13). CONFLICT
 // when the run is over.
 func (s *Service) Signal(ctx context.Context, key notify.Key, who Access, name string, payload json.RawMessage) (api.RunSignal, error) {
-	row, err := s.allowed(ctx, key, who)
-	if err != nil {
+	if _, err := s.allowed(ctx, key, who); err != nil {
 		return api.RunSignal{}, err
 	}
 	kept, err := db.New().RunSignalInsert(ctx, s.API, db.RunSignalInsertParams{
@@ -43,7 +42,7 @@ func (s *Service) Signal(ctx context.Context, key notify.Key, who Access, name s
 	if err != nil {
 		return api.RunSignal{}, fmt.Errorf("keep signal: %w", err)
 	}
-	if !kept.Live && row.Status.Terminal() {
+	if !kept.Live {
 		return api.RunSignal{}, errRunFinished
 	}
 	s.Engine.Wake(key)

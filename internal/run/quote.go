@@ -19,9 +19,10 @@ type quote struct {
 	unknown []unknown     // by what it may be more
 }
 
-// Quote says what a run of a workflow would cost. NOT_FOUND for an unknown workflow.
-func (s *Service) Quote(ctx context.Context, workspaceID, workflowID uuid.UUID) (api.RunQuote, error) {
-	loaded, err := s.Workflows.Load(ctx, s.API, workspaceID, workflowID, nil)
+// Quote says what a run of a workflow would cost, of its present version unless another is
+// named. NOT_FOUND for an unknown workflow or version.
+func (s *Service) Quote(ctx context.Context, workspaceID, workflowID uuid.UUID, version *int32) (api.RunQuote, error) {
+	loaded, err := s.Workflows.Load(ctx, s.API, workspaceID, workflowID, version)
 	if err != nil {
 		return api.RunQuote{}, err
 	}

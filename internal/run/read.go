@@ -41,9 +41,8 @@ func (s *Service) get(ctx context.Context, key notify.Key) (db.RunGetRow, error)
 
 var (
 	errNoRun     = fault.New(fault.NotFound, "There is no run with this id.")
-	errForbidden = &fault.Error{
-		Code: fault.Forbidden, Reason: "workflow_not_allowed", Message: "This key may not be used on this workflow.",
-	}
+	// errForbidden is the answer that a path gets which names such a workflow.
+	errForbidden = &fault.Error{Code: fault.Forbidden, Reason: "workflow_not_allowed", Message: "This API key may not use this workflow."}
 )
 
 // allowed is get for whoever may use the run's workflow (decisions 2.8).
@@ -102,8 +101,9 @@ func staged(row db.RunStageListAllRow) db.RunStageListRow {
 type ListParams struct {
 	Limit      int
 	Cursor     string
-	WorkflowID *uuid.UUID // of runs: of this workflow only
-	Status     *string    // of runs: in this state only
+	WorkflowID *uuid.UUID  // of runs: of this workflow only
+	Allowed    []uuid.UUID // of runs: of these workflows only; empty: of all
+	Status     *string     // of runs: in this state only
 }
 
 // List is the workspace's runs, newest first. INVALID_INPUT for a cursor that no page
@@ -113,8 +113,13 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	if err != nil {
 		return page, err
 	}
+	var allowed []uuid.UUID // nil: whatever it is
+	if len(p.Allowed) > 0 {
+		allowed = p.Allowed
+	}
 	rows, err := db.New().RunList(ctx, s.API, db.RunListParams{
-		WorkspaceID: workspaceID, Before: before, WorkflowID: p.WorkflowID, Status: p.Status, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
+		WorkspaceID: workspaceID, Before: before, WorkflowID: p.WorkflowID, Allowed: allowed, Status: p.Status,
+		MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
 	})
 	if err != nil {
 		return page, fmt.Errorf("list runs: %w", err)
@@ -139,17 +144,21 @@ func listed(row db.RunListRow) db.RunGetRow {
 	}
 }
 
-// StagePage is a page of a run's stages, newest first.
+// StagePage is a page of a run's stages, in the order in which they were made.
 func (s *Service) StagePage(ctx context.Context, key notify.Key, who Access, p ListParams) (page api.RunStagePage, err error) {
-	before, err := cursor.Before(p.Cursor)
-	if err != nil {
-		return page, err
+	var after uuid.UUID
+	if p.Cursor != "" {
+		place, err := cursor.Decode(p.Cursor, len(after))
+		if err != nil {
+			return page, err
+		}
+		after = uuid.UUID(place)
 	}
 	if _, err := s.allowed(ctx, key, who); err != nil {
 		return page, err
 	}
 	rows, err := db.New().RunStageList(ctx, s.API, db.RunStageListParams{
-		WorkspaceID: key.WorkspaceID, RunID: key.ID, Before: before, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
+		WorkspaceID: key.WorkspaceID, RunID: key.ID, After: after, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
 	})
 	if err != nil {
 		return page, fmt.Errorf("list stages: %w", err)

@@ -71,17 +71,27 @@ func triggerParams(ctx context.Context, request api.TriggerWorkflowRequestObject
 
 // QuoteWorkflow says what a run would cost.
 func (s *Server) QuoteWorkflow(ctx context.Context, request api.QuoteWorkflowRequestObject) (api.QuoteWorkflowResponseObject, error) {
-	quote, err := s.runs.Quote(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID)
+	var version *int32
+	if request.Body != nil {
+		version = request.Body.Version
+	}
+	quote, err := s.runs.Quote(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, version)
 	return written{value: quote}, err
 }
 
-// ListWorkflowRuns is a page of runs.
+// ListWorkflowRuns is a page of runs, of those workflows that the key may be used on.
 func (s *Server) ListWorkflowRuns(ctx context.Context, request api.ListWorkflowRunsRequestObject) (api.ListWorkflowRunsResponseObject, error) {
-	p := run.ListParams{Limit: limitOf(request.Params.Limit), Cursor: value(request.Params.Cursor), WorkflowID: request.Params.WorkflowID}
+	principal := callOf(ctx).principal
+	p := run.ListParams{
+		Limit: limitOf(request.Params.Limit), Cursor: value(request.Params.Cursor), WorkflowID: request.Params.WorkflowID, Allowed: principal.Workflows,
+	}
+	if p.WorkflowID != nil && !principal.MayUse(*p.WorkflowID) {
+		return nil, otherWorkflow()
+	}
 	if request.Params.Status != nil {
 		p.Status = new(string(*request.Params.Status))
 	}
-	page, err := s.runs.List(ctx, callOf(ctx).principal.WorkspaceID, p)
+	page, err := s.runs.List(ctx, principal.WorkspaceID, p)
 	return written{value: page}, err
 }
 
