@@ -103,7 +103,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, demoAddr string) error
 		}
 		return writeCredentials(filepath.Join(dev.DataDir, CredentialsFile), c)
 	}
-	relaxCollector()
+	relaxCollector(ctx)
 	a, err := Start(ctx, cfg, dev.Log)
 	if err != nil {
 		return err
