@@ -8,9 +8,13 @@ SELECT place, timeline, beat, quarantined_at, reason, released_at,
        place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now
 FROM installation WHERE one;
 
--- name: InstallationBeat :exec
+-- name: InstallationBeat :one
+-- The same with a beat counted, where the database lives as it was known to; else
+-- nothing.
 UPDATE installation SET beat = beat + 1
-WHERE one AND quarantined_at IS NULL AND place = place_of_database() AND timeline = timeline_of_database();
+WHERE one AND quarantined_at IS NULL AND place = place_of_database() AND timeline = timeline_of_database()
+RETURNING place, timeline, beat, quarantined_at, reason, released_at,
+       place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now;
 
 -- name: InstallationQuarantine :execrows
 -- Begins a quarantine unless there is one. Known place and timeline stay: they say

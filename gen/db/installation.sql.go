@@ -10,14 +10,40 @@ import (
 	"time"
 )
 
-const installationBeat = `-- name: InstallationBeat :exec
+const installationBeat = `-- name: InstallationBeat :one
 UPDATE installation SET beat = beat + 1
 WHERE one AND quarantined_at IS NULL AND place = place_of_database() AND timeline = timeline_of_database()
+RETURNING place, timeline, beat, quarantined_at, reason, released_at,
+       place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now
 `
 
-func (q *Queries) InstallationBeat(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, installationBeat)
-	return err
+type InstallationBeatRow struct {
+	Place         string
+	Timeline      int32
+	Beat          int64
+	QuarantinedAt *time.Time
+	Reason        *string
+	ReleasedAt    *time.Time
+	PlaceNow      string
+	TimelineNow   int32
+}
+
+// The same with a beat counted, where the database lives as it was known to; else
+// nothing.
+func (q *Queries) InstallationBeat(ctx context.Context, db DBTX) (InstallationBeatRow, error) {
+	row := db.QueryRow(ctx, installationBeat)
+	var i InstallationBeatRow
+	err := row.Scan(
+		&i.Place,
+		&i.Timeline,
+		&i.Beat,
+		&i.QuarantinedAt,
+		&i.Reason,
+		&i.ReleasedAt,
+		&i.PlaceNow,
+		&i.TimelineNow,
+	)
+	return i, err
 }
 
 const installationEnter = `-- name: InstallationEnter :exec

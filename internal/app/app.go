@@ -288,7 +288,7 @@ func (a *App) stop(ctx context.Context) {
 
 // Run is Start, then Stop when ctx ends or a part fails.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
-	relaxCollector()
+	relaxCollector(ctx)
 	a, err := Start(ctx, cfg, log)
 	if err != nil {
 		return err

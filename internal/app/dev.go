@@ -106,7 +106,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, demoAddr string) error
 		}
 		return writeFile(filepath.Join(dev.DataDir, CredentialsFile), c)
 	}
-	relaxCollector()
+	relaxCollector(ctx)
 	a, err := Start(ctx, cfg, dev.Log)
 	if err != nil {
 		return err

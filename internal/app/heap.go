@@ -1,11 +1,13 @@
 package app
 
 import (
+	"context"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+	"time"
 )
 
 // spare is how much garbage may come together in bytes. The collector's own measure,
@@ -19,13 +21,16 @@ type sentinel struct{ _ *sentinel }
 // smallest is the heap that the collector takes for the least it reckons with.
 const smallest = 4 << 20
 
-// relaxCollector paces the collector from now on, for a process of its own, unless
-// its operator does.
-var relaxCollector = sync.OnceFunc(func() {
+var paced sync.Once
+
+// relaxCollector paces the collector from now on, for a process of its own, and until
+// ctx ends has it run in lulls; unless its operator paces it.
+func relaxCollector(ctx context.Context) {
 	if os.Getenv("GOGC") == "" {
-		paceCollector()
+		paced.Do(paceCollector)
+		go collectInLulls(ctx, lullEvery)
 	}
-})
+}
 
 // paceCollector sets the collector's next run, and from then on each one that
 // follows: to spare above what is live, or to twice that where it is more.
@@ -34,4 +39,34 @@ func paceCollector() {
 	metrics.Read(live)
 	debug.SetGCPercent(int(max(100, spare*100/max(live[0].Value.Uint64(), smallest))))
 	runtime.SetFinalizer(new(sentinel), func(*sentinel) { paceCollector() })
+}
+
+const (
+	lullEvery = 5 * time.Second
+	// lull is how little may have been made between two looks for nothing to be asked of
+	// the process, and clutter how much garbage is worth a collection then.
+	lull    = 1 << 20
+	clutter = 4 << 20
+)
+
+// collectInLulls looks every so often, until ctx ends, whether nothing is asked of the
+// process, and then collects and gives back what came together: it costs nobody time.
+func collectInLulls(ctx context.Context, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	heap := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	var before uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		metrics.Read(heap)
+		made, held, live := heap[0].Value.Uint64(), heap[1].Value.Uint64(), heap[2].Value.Uint64()
+		if made-before < lull && held > live+clutter {
+			debug.FreeOSMemory()
+		}
+		before = made
+	}
 }

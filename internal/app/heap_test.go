@@ -32,6 +32,31 @@ func TestTheCollectorKeepsItsDistance(t *testing.T) {
 	}
 }
 
+// TestALullIsUsedToCollect is about the whole process too.
+func TestALullIsUsedToCollect(t *testing.T) {
+	paceCollector()
+	runtime.GC()
+	garbage := make([]byte, 4*clutter)
+	runtime.KeepAlive(garbage)
+	before := collections()
+	go collectInLulls(t.Context(), 20*time.Millisecond)
+	for limit := time.Now().Add(10 * time.Second); collections() == before; {
+		if time.Now().After(limit) {
+			t.Fatal("nothing was collected although nothing was asked")
+		}
+		select {
+		case <-t.Context().Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func collections() uint64 {
+	read := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(read)
+	return read[0].Value.Uint64()
+}
+
 func heap() (goal, live uint64) {
 	read := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(read)

@@ -127,7 +127,7 @@ func (h *workingHalf) start(ctx, background context.Context, running *sync.WaitG
 			if h.watch.Held() {
 				return // what a restored database shows is not to be put right yet
 			}
-			h.watch.Beat(ctx)
+			h.watch.Beat()
 			h.sweeper.Sweep(ctx)
 			h.delivers.Sweep(ctx)
 			h.runs.Sweep(ctx)

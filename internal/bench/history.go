@@ -54,14 +54,15 @@ func (r *rig) inlineAt(ctx context.Context, d *deployment, clients int) func() (
 
 // copied says what is not simply copied when one finished execution is made
 // into many: ids and times, which spread over the last 25 days as if they had
-// come one after the other.
+// come one after the other. They cost nothing, so the account stays as it is.
 var copied = map[string]string{
-	"id":                 "(lpad(to_hex((extract(epoch FROM t.at) * 1000)::bigint), 12, '0') || '7' || substr(t.random, 1, 3) || '8' || substr(t.random, 4, 15))::uuid",
+	"id":    "(lpad(to_hex((extract(epoch FROM t.at) * 1000)::bigint), 12, '0') || '7' || substr(t.random, 1, 3) || '8' || substr(t.random, 4, 15))::uuid",
+	"usage": "0", "reserved": "0",
 	"attempt_started_at": "t.at", "created_at": "t.at", "updated_at": "t.at", "finished_at": "t.at",
 }
 
 // fillRows is the statement that makes the copies, of whatever columns there
-// are. It takes the model's id, the first and the last number, and the number of
+// are, each with its posting: an audit may look at any time. It takes the model's id, the first and the last number, and the number of
 // all.
 func fillRows(columns []string) string {
 	names, values := make([]string, len(columns)), make([]string, len(columns))
@@ -72,16 +73,15 @@ func fillRows(columns []string) string {
 			values[i] = value
 		}
 	}
-	return "INSERT INTO component_executions (" + strings.Join(names, ", ") + ") SELECT " + strings.Join(values, ", ") + `
+	return "WITH made AS (INSERT INTO component_executions (" + strings.Join(names, ", ") + ") SELECT " + strings.Join(values, ", ") + `
 FROM component_executions e, LATERAL (
 	SELECT now() - interval '25 days' * (1 - n::float8 / $4) AS at, md5(n::text) AS random FROM generate_series($2::integer, $3::integer) AS n
 ) AS t
-WHERE e.id = $1`
+WHERE e.id = $1
+RETURNING workspace_id, id, finished_at)
+INSERT INTO credit_postings (workspace_id, id, kind, reference, created_at)
+SELECT made.workspace_id, made.id, 'EXECUTION', made.id::text, made.finished_at FROM made`
 }
-
-const fillPostings = `INSERT INTO credit_postings (workspace_id, id, kind, reference, allowance, usage, created_at)
-SELECT e.workspace_id, e.id, 'EXECUTION', e.id::text, -e.usage, e.usage, e.finished_at FROM component_executions e
-ON CONFLICT DO NOTHING`
 
 // fill writes finished executions and their postings past the service, and
 // leaves the tables as a quiet hour would.
@@ -117,7 +117,7 @@ func (r *rig) fill(ctx context.Context, d *deployment) error {
 		r.say("P11: %d of %d finished executions after %s", last, r.Rows, time.Since(began).Round(time.Second))
 	}
 	for _, statement := range []string{
-		fillPostings, "VACUUM (ANALYZE) component_executions", "VACUUM (ANALYZE) credit_postings", "RESET statement_timeout", "RESET synchronous_commit",
+		"VACUUM (ANALYZE) component_executions", "VACUUM (ANALYZE) credit_postings", "RESET statement_timeout", "RESET synchronous_commit",
 	} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("fill the database: %w", err)

@@ -84,10 +84,12 @@ func (s *scene) crashAt(setting, command string) time.Duration {
 	return took
 }
 
-// expire makes a release of credits due.
+// expire makes a release of credits due. It takes the accounts in the order in which the
+// service does.
 func (s *scene) expire() {
 	s.t.Helper()
-	if _, err := s.pool.Exec(s.t.Context(), "UPDATE credit_accounts SET valid_until = 'epoch'"); err != nil {
+	if _, err := s.pool.Exec(s.t.Context(), `WITH held AS (SELECT workspace_id FROM credit_accounts ORDER BY workspace_id FOR NO KEY UPDATE)
+		UPDATE credit_accounts a SET valid_until = 'epoch' FROM held WHERE a.workspace_id = held.workspace_id`); err != nil {
 		s.t.Fatal(err)
 	}
 }

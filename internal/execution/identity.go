@@ -48,6 +48,7 @@ type Identity struct {
 	slots   int // in which executions can begin here, for others to know
 	log     *slog.Logger
 	current atomic.Int32 // 0: none
+	deaths  atomic.Bool  // at the last beat some worker's lock was free
 	ready   chan struct{}
 }
 
@@ -119,28 +120,24 @@ func (i *Identity) live(ctx context.Context, conn *pgx.Conn, worker int32, lead 
 	defer ticker.Stop()
 	var silent []int32
 	for round := 0; ; round++ {
-		var leads bool
+		var seen beaten
+		listen := round%3 == 2
 		err := i.ask(ctx, worker, func(ctx context.Context) (err error) {
-			leads, err = beat(ctx, conn)
+			if seen, err = beat(ctx, conn, listen); err != nil || !listen {
+				return err
+			}
+			silent, err = i.cutSilent(ctx, conn, seen, silent)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		if leads {
+		i.deaths.Store(seen.deaths)
+		if seen.leads {
 			select {
 			case <-idle:
 				leading.Go(func() { lead(ctx); idle <- struct{}{} })
 			default:
-			}
-		}
-		if round%3 == 2 {
-			err := i.ask(ctx, worker, func(ctx context.Context) (err error) {
-				silent, err = i.cutSilent(ctx, conn, silent)
-				return err
-			})
-			if err != nil {
-				return err
 			}
 		}
 		select {
@@ -186,42 +183,48 @@ func (i *Identity) register(ctx context.Context, conn *pgx.Conn) (int32, error) 
 	return worker, nil
 }
 
-// beat shows that the session lives, and takes or keeps the lead.
-func beat(ctx context.Context, conn *pgx.Conn) (leads bool, err error) {
-	err = conn.QueryRow(ctx, `SELECT EXISTS (
-			SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND objsubid = 1
-			  AND (classid::bigint << 32 | objid::bigint) = $1)
-		OR pg_try_advisory_lock($1)`, int64(sweepLock)).Scan(&leads)
-	return leads, err
+// beaten is what a beat learns.
+type beaten struct {
+	leads  bool
+	deaths bool    // a worker has lost its lock; asked by the leader only
+	silent []int32 // workers that have not beaten for long,
+	pids   []int32 // and their sessions
+}
+
+// beat shows that the session lives, and takes or keeps the lead. A worker's row is
+// seen only once its lock is held, and the locks are read after the rows: one
+// without is dead.
+func beat(ctx context.Context, conn *pgx.Conn, listen bool) (b beaten, err error) {
+	err = conn.QueryRow(ctx, `SELECT lead.held, lead.held AND EXISTS (
+			SELECT 1 FROM workers w WHERE NOT EXISTS (
+				SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+				WHERE l.locktype = 'advisory' AND d.datname = current_database() AND l.objsubid = 2 AND l.granted
+				  AND l.classid::bigint = $2 AND l.objid::bigint = w.id)), silent.workers, silent.pids
+		FROM (SELECT EXISTS (
+				SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND objsubid = 1
+				  AND (classid::bigint << 32 | objid::bigint) = $1)
+			OR pg_try_advisory_lock($1) AS held OFFSET 0) AS lead,
+		(SELECT array_agg(l.objid::bigint::integer ORDER BY a.pid) AS workers, array_agg(a.pid ORDER BY a.pid) AS pids
+			FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+			WHERE $3 AND l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid::bigint = $2 AND l.granted
+			  AND a.datname = current_database() AND a.state_change < clock_timestamp() - $4::interval) AS silent`,
+		int64(sweepLock), int64(workerLockClass), listen, silentAfter).Scan(&b.leads, &b.deaths, &b.silent, &b.pids)
+	return b, err
 }
 
 // cutSilent ends the sessions of workers that have not beaten for long. Every
 // worker does it, because the silent one may be the one that sweeps. It takes
 // two looks, so that a machine that slept as a whole finds time to beat first;
-// before is what the last look found.
-func (i *Identity) cutSilent(ctx context.Context, conn *pgx.Conn, before []int32) (silent []int32, err error) {
-	rows, err := conn.Query(ctx, `SELECT l.objid::bigint::integer, a.pid
-		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-		WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid::bigint = $1 AND l.granted
-		  AND a.datname = current_database() AND a.state_change < clock_timestamp() - $2::interval`,
-		int64(workerLockClass), silentAfter)
-	if err != nil {
-		return nil, err
-	}
-	type session struct{ Worker, PID int32 }
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[session])
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range found {
-		silent = append(silent, s.Worker)
-		if !slices.Contains(before, s.Worker) {
+// before is what the last look found, and what this one did is returned.
+func (i *Identity) cutSilent(ctx context.Context, conn *pgx.Conn, seen beaten, before []int32) ([]int32, error) {
+	for n, worker := range seen.silent {
+		if !slices.Contains(before, worker) {
 			continue
 		}
-		i.log.Warn("the session of a silent worker is cut", "worker", s.Worker)
-		if _, err := conn.Exec(ctx, "SELECT pg_terminate_backend($1)", s.PID); err != nil {
+		i.log.Warn("the session of a silent worker is cut", "worker", worker)
+		if _, err := conn.Exec(ctx, "SELECT pg_terminate_backend($1)", seen.pids[n]); err != nil {
 			return nil, err
 		}
 	}
-	return silent, nil
+	return seen.silent, nil
 }

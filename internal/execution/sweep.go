@@ -19,6 +19,8 @@ import (
 
 const (
 	reconcileEvery = 5 * time.Second
+	parkedEvery    = 10 * time.Second // stranded ones that are parked are in no hurry
+	renewEvery     = 30 * time.Second // who uses a workspace renews it at once
 	unparkEvery    = 2 * time.Second
 	countEvery     = 30 * time.Second
 	tidyEvery      = time.Hour
@@ -58,11 +60,13 @@ const (
 // for executions that nothing would bring on, and does the upkeep that is due.
 // Failures are logged: each kind has its next round.
 func (s *Sweeper) Sweep(ctx context.Context) {
-	s.round(ctx, "lost_workers", 0, s.sweepDead)
+	if s.runner.identity.deaths.Load() {
+		s.round(ctx, "lost_workers", 0, s.sweepDead)
+	}
 	s.round(ctx, "stranded", reconcileEvery, s.reconcile)
-	s.round(ctx, "stranded_parked", reconcileEvery, s.reconcileParked)
+	s.round(ctx, "stranded_parked", parkedEvery, s.reconcileParked)
 	s.round(ctx, "parked", unparkEvery, s.unpark)
-	s.round(ctx, "credit_periods", reconcileEvery, s.renew)
+	s.round(ctx, "credit_periods", renewEvery, s.renew)
 	s.round(ctx, "backlog", countEvery, s.backlog)
 	s.round(ctx, keys, tidyEvery, s.tidy)
 	s.audit(ctx)

@@ -35,6 +35,7 @@ type Watch struct {
 	log  *slog.Logger
 
 	held  atomic.Bool
+	beats atomic.Bool   // the next look is to count a beat
 	freed chan struct{} // closed once it was free for the first time
 	once  sync.Once
 
@@ -101,7 +102,7 @@ func (w *Watch) Run(ctx context.Context) {
 func (w *Watch) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
-	now, err := read(ctx, w.pool)
+	now, err := w.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -176,11 +177,23 @@ func (w *Watch) free(ctx context.Context) {
 	}
 }
 
-// Beat is to be called about every second by one process that works.
-func (w *Watch) Beat(ctx context.Context) {
-	if err := db.New().InstallationBeat(ctx, w.pool); err != nil && ctx.Err() == nil && !postgres.Unavailable(err) {
-		w.log.WarnContext(ctx, "the installation's beat was not written", "error", err)
+// Beat is to be called about every second by one process that works: its next look
+// counts a beat, which all others then see.
+func (w *Watch) Beat() { w.beats.Store(true) }
+
+// read is the installation, with the beat that is to be counted. What counts none
+// (the database is elsewhere, or a server that only reads) is read as it is.
+func (w *Watch) read(ctx context.Context) (db.InstallationGetRow, error) {
+	if w.beats.Swap(false) {
+		now, err := db.New().InstallationBeat(ctx, w.pool)
+		switch {
+		case err == nil:
+			return db.InstallationGetRow(now), nil
+		case !postgres.NotFound(err) && !postgres.Unavailable(err) && ctx.Err() == nil:
+			w.log.WarnContext(ctx, "the installation's beat was not written", "error", err)
+		}
 	}
+	return read(ctx, w.pool)
 }
 
 // read is the installation, which the first process enters.

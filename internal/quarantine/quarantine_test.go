@@ -60,9 +60,9 @@ func TestOP05ARestoredDatabaseIsHeldUntilItsRelease(t *testing.T) {
 					t.Fatalf("%s: held without a beat", who)
 				}
 				for range 3 {
-					w.Beat(t.Context())
+					w.Beat()
+					look(t, w)
 				}
-				look(t, w)
 				for _, statement := range c.happens {
 					change(t, pool, statement)
 				}
@@ -164,7 +164,7 @@ func TestOP05AnOperatorBeginsAQuarantine(t *testing.T) {
 	if err != nil || status.Reason != "a copy of the disk was put in place" || !look(t, w) {
 		t.Errorf("%+v, %v, held: %v", status, err, w.Held())
 	}
-	w.Beat(t.Context()) // counts nothing meanwhile
+	w.Beat() // counts nothing meanwhile
 	if _, err := Release(t.Context(), pool); err != nil || look(t, w) {
 		t.Errorf("after the release: %v, held: %v", err, w.Held())
 	}
