@@ -48,6 +48,8 @@ var figures = []struct {
 	{"P10", (*rig).readRate},
 	{"P9", (*rig).eventDelay},
 	{"P16", (*rig).callbackDelay},
+	{"P6", (*rig).runLatency},
+	{"P7", (*rig).loopRate},
 	{"P4", (*rig).drainRate},
 	{"P5", (*rig).callbackRate},
 	{"P13", (*rig).twoWorkers},
@@ -55,12 +57,6 @@ var figures = []struct {
 	{"P8", (*rig).streamMemory},
 	{"P11", (*rig).history},
 	{"P12", (*rig).idle},
-}
-
-// later are the figures of performance.md that this version of Weft has nothing
-// for yet, and what they come with.
-var later = []struct{ id, with string }{
-	{"P6", "workflows"}, {"P7", "workflows"},
 }
 
 // Check says whether the options can be measured.
@@ -88,7 +84,7 @@ func known(id string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(later, func(l struct{ id, with string }) bool { return l.id == id })
+	return false
 }
 
 func (o Options) wants(id string) bool { return len(o.Only) == 0 || slices.Contains(o.Only, id) }

@@ -27,7 +27,6 @@ type Report struct {
 	Settings   Settings  `json:"settings"`
 	Floors     []Floor   `json:"floors,omitempty"`
 	Figures    []Result  `json:"figures"`
-	Later      []string  `json:"later"`
 	Noisy      bool      `json:"noisy"`
 }
 
@@ -64,11 +63,6 @@ func newReport(o Options) Report {
 			if setting.Key == "vcs.revision" {
 				r.Weft += " " + setting.Value
 			}
-		}
-	}
-	for _, l := range later {
-		if o.wants(l.id) {
-			r.Later = append(r.Later, l.id+" comes with "+l.with)
 		}
 	}
 	return r
@@ -129,9 +123,6 @@ func (r Report) printNotes(w io.Writer) {
 		if result.Note != "" {
 			fmt.Fprintf(w, "%s: %s\n", result.ID, result.Note)
 		}
-	}
-	for _, text := range r.Later {
-		fmt.Fprintln(w, text)
 	}
 	if r.Noisy {
 		fmt.Fprintf(w, "The machine was too noisy to judge the figures marked so: their floor was spread over more than %.0f %%.\n", 100*noisy)
