@@ -251,13 +251,36 @@ func (c *compiler) reach() {
 	if len(triggers) == 0 {
 		return
 	}
-	reached := spread(c.outgoing(), begin)
+	out := c.outgoing()
+	reached := spread(out, begin)
+	for more := c.givers(reached); len(more) > 0; more = c.givers(reached) {
+		begin = append(begin, more...)
+		reached = spread(out, begin)
+	}
 	for i, n := range c.nodes {
 		if !reached[i] && !n.spare {
 			c.fault("/components/"+strconv.Itoa(i), CodeUnreachable,
 				"component %s is never started: no sequence edges lead to it from the trigger %s", quote(n.component.ID), quote(c.nodes[triggers[0]].component.ID))
 		}
 	}
+}
+
+// givers are the components, not reached yet, that no edge leads to and that give data to
+// what is reached: a constant, say. A run begins at them too.
+func (c *compiler) givers(reached []bool) []int {
+	entered := make([]bool, len(c.nodes))
+	for _, a := range c.arrows {
+		entered[a.to] = true
+	}
+	var givers []int
+	for _, connection := range c.definition.DataConnections {
+		from, begins := c.index[connection.From.ComponentID]
+		to, ends := c.index[connection.To.ComponentID]
+		if begins && ends && reached[to] && !reached[from] && !entered[from] && !slices.Contains(givers, from) {
+			givers = append(givers, from)
+		}
+	}
+	return givers
 }
 
 // outgoing are the edges by the node where they begin.
