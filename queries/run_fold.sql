@@ -1,5 +1,5 @@
 -- name: RunLock :one
--- A run as it stands, for whoever folds it. Locked so that signals may still be kept.
+-- A run as it stands, for whoever folds it. Rows that refer to it may be inserted meanwhile.
 SELECT workspace_id, id, workflow_id, workflow_version, status, trigger, input, output, error, variables,
        cancel_requested_at, cancel_mode, committed, reserved, max_credits, usage, stage_count, failed_count, pending_count,
        output_bytes, event_seq, wake_at, deadline, parent_run_id, parent_stage_id, traceparent, rerun_of, created_at, updated_at, finished_at,
@@ -40,7 +40,7 @@ WITH asked AS (
         cancel_requested_at = COALESCE(r.cancel_requested_at, now()),
         cancel_reason       = CASE WHEN r.cancel_requested_at IS NULL THEN sqlc.narg('reason') ELSE r.cancel_reason END,
         cancel_mode         = CASE WHEN r.cancel_mode = 'immediate' THEN r.cancel_mode ELSE @mode::text END,
-        wake_at             = now(),
+        wake_at             = LEAST(r.wake_at, now()),
         updated_at          = GREATEST(r.updated_at, now())
     WHERE r.workspace_id = @workspace_id AND r.id = @id AND r.finished_at IS NULL
     RETURNING r.id
@@ -48,30 +48,32 @@ WITH asked AS (
 SELECT r.workflow_id, EXISTS (SELECT FROM asked) AS live
 FROM workflow_runs r WHERE r.workspace_id = @workspace_id AND r.id = @id;
 
+-- name: RunWake :exec
+-- Has a run folded that another one tells something: its child is over.
+UPDATE workflow_runs SET wake_at = LEAST(wake_at, now()) WHERE workspace_id = @workspace_id AND id = @id AND finished_at IS NULL;
+
 -- name: RunListDue :many
 -- Runs that are to be folded although nothing told of it: a timer is due, a signal or a
--- cancel came, or one of their executions has been final for a while.
-SELECT r.workspace_id, r.id FROM workflow_runs r
-WHERE r.finished_at IS NULL AND r.wake_at <= now()
+-- cancel came, or nobody has begun them. A page in the order of time: those of which the
+-- folds fail hold up none that come after them.
+SELECT r.workspace_id, r.id, r.wake_at::timestamptz AS wake_at FROM workflow_runs r
+WHERE r.finished_at IS NULL AND r.wake_at <= now() AND r.wake_at > @after::timestamptz
 ORDER BY r.wake_at
 LIMIT @max_rows;
 
 -- name: RunListBehind :many
--- Runs, in the order of their ids, with a stage whose execution or child run has been
--- final for a moment although the stage is not.
-SELECT r.workspace_id, r.id FROM workflow_runs r
-WHERE r.finished_at IS NULL AND (r.workspace_id, r.id) > (@after_workspace_id::uuid, @after::uuid)
-  AND (r.status = 'CREATED' AND r.updated_at < now() - @grace::interval OR EXISTS (
-      SELECT FROM run_stages s
-      JOIN LATERAL (SELECT e.finished_at FROM component_executions e
-                    WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id
-                    UNION ALL
-                    SELECT c.finished_at FROM workflow_runs c
-                    WHERE c.workspace_id = s.workspace_id AND c.id = s.child_run_id) AS x
-        ON x.finished_at < now() - @grace::interval
-      WHERE s.workspace_id = r.workspace_id AND s.run_id = r.id AND s.finished_at IS NULL))
-ORDER BY r.workspace_id, r.id
-LIMIT @max_rows;
+-- The next stages that are executed, in the order of the executions, and whether these have
+-- been final for a moment although the stages are not. What waits for something else is not
+-- walked.
+SELECT s.workspace_id, s.run_id, s.execution_id::uuid AS execution_id, EXISTS (
+    SELECT FROM component_executions e
+    WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at < now() - @grace::interval) AS behind
+FROM (
+    SELECT l.workspace_id, l.run_id, l.execution_id FROM run_stages l
+    WHERE l.finished_at IS NULL AND l.execution_id IS NOT NULL AND l.execution_id > @after::uuid
+    ORDER BY l.execution_id
+    LIMIT @max_rows
+) AS s;
 
 -- name: RunChangedSince :many
 -- Of the watched runs those that ended or changed lately: the net under lost wake-ups, as

@@ -92,9 +92,11 @@ JOIN LATERAL (
 WHERE s.status = 'COMPLETED';
 
 -- name: StageListCollected :many
--- What a component gave in all iterations that begin so, in their order.
+-- What a component gave in all iterations that begin so, in their order. They are a range of
+-- the key, so that not every iteration of every loop around is read.
 SELECT s.iteration, s.output FROM run_stages s
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.component_id = @component_id
+  AND s.iteration >= @prefix::integer[] AND s.iteration < (@prefix::integer[] || 2147483647)
   AND s.iteration[1:cardinality(@prefix::integer[])] = @prefix::integer[] AND s.status = 'COMPLETED'
 ORDER BY s.iteration;
 
@@ -212,3 +214,21 @@ SELECT component_id FROM run_stages WHERE workspace_id = @workspace_id AND run_i
 -- How far the executions of stages are.
 SELECT e.id, e.attempt::integer AS attempt FROM component_executions e
 WHERE e.workspace_id = @workspace_id AND e.id = ANY (@ids::uuid[]) AND e.status <> 'CREATED';
+
+-- name: StageGiveUpMany :exec
+-- Ends all of a run that nobody works on any more; what was executed is charged.
+UPDATE run_stages s SET
+    status = 'CANCELED', port = NULL, output = NULL, live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END,
+    usage = COALESCE((SELECT e.usage FROM component_executions e WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id), 0),
+    updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
+  AND NOT EXISTS (SELECT FROM component_executions e
+                  WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NULL)
+  AND NOT EXISTS (SELECT FROM workflow_runs c
+                  WHERE c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NULL);
+
+-- name: StageCount :one
+-- What has become of the stages of a run.
+SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE status = 'FAILED'))::integer AS failed,
+       (count(*) FILTER (WHERE finished_at IS NULL))::integer AS pending, COALESCE(sum(usage), 0)::bigint AS usage
+FROM run_stages WHERE workspace_id = @workspace_id AND run_id = @run_id;

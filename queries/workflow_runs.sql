@@ -1,11 +1,12 @@
 -- name: RunInsert :one
--- Lasts is the time after which the run ends whatever is left of it.
+-- Lasts is the time after which the run ends whatever is left of it, grace that after which
+-- another process begins it.
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, variables, reserved, max_credits,
-     deadline, job_id, parent_run_id, parent_stage_id, rerun_of, traceparent, created_at, updated_at)
+     deadline, wake_at, job_id, parent_run_id, parent_stage_id, rerun_of, traceparent, created_at, updated_at)
 VALUES
     (@workspace_id, @id, @workflow_id, @workflow_version, 'CREATED', @trigger, @input, sqlc.narg('metadata'),
-     sqlc.narg('variables'), @reserved, sqlc.narg('max_credits'), now() + @lasts::interval, @job_id,
+     sqlc.narg('variables'), @reserved, sqlc.narg('max_credits'), now() + @lasts::interval, now() + @grace::interval, @job_id,
      sqlc.narg('parent_run_id'), sqlc.narg('parent_stage_id'), sqlc.narg('rerun_of'), sqlc.narg('traceparent'), now(), now())
 RETURNING created_at, deadline;
 
@@ -110,7 +111,7 @@ LIMIT @max_rows;
 -- name: RunSignalInsert :one
 -- Keeps the first signal of each name and wakes the run, if that is not final.
 WITH woken AS (
-    UPDATE workflow_runs r SET wake_at = now()
+    UPDATE workflow_runs r SET wake_at = LEAST(r.wake_at, now())
     WHERE r.workspace_id = @workspace_id AND r.id = @run_id AND r.finished_at IS NULL
     RETURNING r.workspace_id, r.id
 ), kept AS (

@@ -20,7 +20,7 @@ WITH asked AS (
         cancel_requested_at = COALESCE(r.cancel_requested_at, now()),
         cancel_reason       = CASE WHEN r.cancel_requested_at IS NULL THEN $3 ELSE r.cancel_reason END,
         cancel_mode         = CASE WHEN r.cancel_mode = 'immediate' THEN r.cancel_mode ELSE $4::text END,
-        wake_at             = now(),
+        wake_at             = LEAST(r.wake_at, now()),
         updated_at          = GREATEST(r.updated_at, now())
     WHERE r.workspace_id = $1 AND r.id = $2 AND r.finished_at IS NULL
     RETURNING r.id
@@ -206,42 +206,35 @@ func (q *Queries) RunFold(ctx context.Context, db DBTX, arg RunFoldParams) error
 }
 
 const runListBehind = `-- name: RunListBehind :many
-SELECT r.workspace_id, r.id FROM workflow_runs r
-WHERE r.finished_at IS NULL AND (r.workspace_id, r.id) > ($1::uuid, $2::uuid)
-  AND (r.status = 'CREATED' AND r.updated_at < now() - $3::interval OR EXISTS (
-      SELECT FROM run_stages s
-      JOIN LATERAL (SELECT e.finished_at FROM component_executions e
-                    WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id
-                    UNION ALL
-                    SELECT c.finished_at FROM workflow_runs c
-                    WHERE c.workspace_id = s.workspace_id AND c.id = s.child_run_id) AS x
-        ON x.finished_at < now() - $3::interval
-      WHERE s.workspace_id = r.workspace_id AND s.run_id = r.id AND s.finished_at IS NULL))
-ORDER BY r.workspace_id, r.id
-LIMIT $4
+SELECT s.workspace_id, s.run_id, s.execution_id::uuid AS execution_id, EXISTS (
+    SELECT FROM component_executions e
+    WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at < now() - $1::interval) AS behind
+FROM (
+    SELECT l.workspace_id, l.run_id, l.execution_id FROM run_stages l
+    WHERE l.finished_at IS NULL AND l.execution_id IS NOT NULL AND l.execution_id > $2::uuid
+    ORDER BY l.execution_id
+    LIMIT $3
+) AS s
 `
 
 type RunListBehindParams struct {
-	AfterWorkspaceID uuid.UUID
-	After            uuid.UUID
-	Grace            time.Duration
-	MaxRows          int32
+	Grace   time.Duration
+	After   uuid.UUID
+	MaxRows int32
 }
 
 type RunListBehindRow struct {
 	WorkspaceID uuid.UUID
-	ID          uuid.UUID
+	RunID       uuid.UUID
+	ExecutionID uuid.UUID
+	Behind      bool
 }
 
-// Runs, in the order of their ids, with a stage whose execution or child run has been
-// final for a moment although the stage is not.
+// The next stages that are executed, in the order of the executions, and whether these have
+// been final for a moment although the stages are not. What waits for something else is not
+// walked.
 func (q *Queries) RunListBehind(ctx context.Context, db DBTX, arg RunListBehindParams) ([]RunListBehindRow, error) {
-	rows, err := db.Query(ctx, runListBehind,
-		arg.AfterWorkspaceID,
-		arg.After,
-		arg.Grace,
-		arg.MaxRows,
-	)
+	rows, err := db.Query(ctx, runListBehind, arg.Grace, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +242,12 @@ func (q *Queries) RunListBehind(ctx context.Context, db DBTX, arg RunListBehindP
 	items := []RunListBehindRow{}
 	for rows.Next() {
 		var i RunListBehindRow
-		if err := rows.Scan(&i.WorkspaceID, &i.ID); err != nil {
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.RunID,
+			&i.ExecutionID,
+			&i.Behind,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -261,21 +259,28 @@ func (q *Queries) RunListBehind(ctx context.Context, db DBTX, arg RunListBehindP
 }
 
 const runListDue = `-- name: RunListDue :many
-SELECT r.workspace_id, r.id FROM workflow_runs r
-WHERE r.finished_at IS NULL AND r.wake_at <= now()
+SELECT r.workspace_id, r.id, r.wake_at::timestamptz AS wake_at FROM workflow_runs r
+WHERE r.finished_at IS NULL AND r.wake_at <= now() AND r.wake_at > $1::timestamptz
 ORDER BY r.wake_at
-LIMIT $1
+LIMIT $2
 `
+
+type RunListDueParams struct {
+	After   time.Time
+	MaxRows int32
+}
 
 type RunListDueRow struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
+	WakeAt      time.Time
 }
 
 // Runs that are to be folded although nothing told of it: a timer is due, a signal or a
-// cancel came, or one of their executions has been final for a while.
-func (q *Queries) RunListDue(ctx context.Context, db DBTX, maxRows int32) ([]RunListDueRow, error) {
-	rows, err := db.Query(ctx, runListDue, maxRows)
+// cancel came, or nobody has begun them. A page in the order of time: those of which the
+// folds fail hold up none that come after them.
+func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams) ([]RunListDueRow, error) {
+	rows, err := db.Query(ctx, runListDue, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +288,7 @@ func (q *Queries) RunListDue(ctx context.Context, db DBTX, maxRows int32) ([]Run
 	items := []RunListDueRow{}
 	for rows.Next() {
 		var i RunListDueRow
-		if err := rows.Scan(&i.WorkspaceID, &i.ID); err != nil {
+		if err := rows.Scan(&i.WorkspaceID, &i.ID, &i.WakeAt); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -344,7 +349,7 @@ type RunLockRow struct {
 	Now               time.Time
 }
 
-// A run as it stands, for whoever folds it. Locked so that signals may still be kept.
+// A run as it stands, for whoever folds it. Rows that refer to it may be inserted meanwhile.
 func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunLockRow, error) {
 	row := db.QueryRow(ctx, runLock, arg.WorkspaceID, arg.ID)
 	var i RunLockRow
@@ -383,4 +388,19 @@ func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunL
 		&i.Now,
 	)
 	return i, err
+}
+
+const runWake = `-- name: RunWake :exec
+UPDATE workflow_runs SET wake_at = LEAST(wake_at, now()) WHERE workspace_id = $1 AND id = $2 AND finished_at IS NULL
+`
+
+type RunWakeParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+// Has a run folded that another one tells something: its child is over.
+func (q *Queries) RunWake(ctx context.Context, db DBTX, arg RunWakeParams) error {
+	_, err := db.Exec(ctx, runWake, arg.WorkspaceID, arg.ID)
+	return err
 }

@@ -96,6 +96,37 @@ func (q *Queries) StageCopyMany(ctx context.Context, db DBTX, arg StageCopyManyP
 	return result.RowsAffected(), nil
 }
 
+const stageCount = `-- name: StageCount :one
+SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE status = 'FAILED'))::integer AS failed,
+       (count(*) FILTER (WHERE finished_at IS NULL))::integer AS pending, COALESCE(sum(usage), 0)::bigint AS usage
+FROM run_stages WHERE workspace_id = $1 AND run_id = $2
+`
+
+type StageCountParams struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+}
+
+type StageCountRow struct {
+	Stages  int32
+	Failed  int32
+	Pending int32
+	Usage   int64
+}
+
+// What has become of the stages of a run.
+func (q *Queries) StageCount(ctx context.Context, db DBTX, arg StageCountParams) (StageCountRow, error) {
+	row := db.QueryRow(ctx, stageCount, arg.WorkspaceID, arg.RunID)
+	var i StageCountRow
+	err := row.Scan(
+		&i.Stages,
+		&i.Failed,
+		&i.Pending,
+		&i.Usage,
+	)
+	return i, err
+}
+
 const stageFinishMany = `-- name: StageFinishMany :exec
 UPDATE run_stages s SET
     status = i.status, port = NULLIF(i.port, ''), output = NULLIF(i.output, '')::json, error = NULLIF(i.error, '')::json,
@@ -138,6 +169,29 @@ func (q *Queries) StageFinishMany(ctx context.Context, db DBTX, arg StageFinishM
 		arg.NextItems,
 		arg.FailedItems,
 	)
+	return err
+}
+
+const stageGiveUpMany = `-- name: StageGiveUpMany :exec
+UPDATE run_stages s SET
+    status = 'CANCELED', port = NULL, output = NULL, live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END,
+    usage = COALESCE((SELECT e.usage FROM component_executions e WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id), 0),
+    updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL
+  AND NOT EXISTS (SELECT FROM component_executions e
+                  WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NULL)
+  AND NOT EXISTS (SELECT FROM workflow_runs c
+                  WHERE c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NULL)
+`
+
+type StageGiveUpManyParams struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+}
+
+// Ends all of a run that nobody works on any more; what was executed is charged.
+func (q *Queries) StageGiveUpMany(ctx context.Context, db DBTX, arg StageGiveUpManyParams) error {
+	_, err := db.Exec(ctx, stageGiveUpMany, arg.WorkspaceID, arg.RunID)
 	return err
 }
 
@@ -244,6 +298,7 @@ func (q *Queries) StageItems(ctx context.Context, db DBTX, arg StageItemsParams)
 const stageListCollected = `-- name: StageListCollected :many
 SELECT s.iteration, s.output FROM run_stages s
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = $3
+  AND s.iteration >= $4::integer[] AND s.iteration < ($4::integer[] || 2147483647)
   AND s.iteration[1:cardinality($4::integer[])] = $4::integer[] AND s.status = 'COMPLETED'
 ORDER BY s.iteration
 `
@@ -260,7 +315,8 @@ type StageListCollectedRow struct {
 	Output    []byte
 }
 
-// What a component gave in all iterations that begin so, in their order.
+// What a component gave in all iterations that begin so, in their order. They are a range of
+// the key, so that not every iteration of every loop around is read.
 func (q *Queries) StageListCollected(ctx context.Context, db DBTX, arg StageListCollectedParams) ([]StageListCollectedRow, error) {
 	rows, err := db.Query(ctx, stageListCollected,
 		arg.WorkspaceID,

@@ -204,11 +204,11 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (RunGet
 const runInsert = `-- name: RunInsert :one
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, variables, reserved, max_credits,
-     deadline, job_id, parent_run_id, parent_stage_id, rerun_of, traceparent, created_at, updated_at)
+     deadline, wake_at, job_id, parent_run_id, parent_stage_id, rerun_of, traceparent, created_at, updated_at)
 VALUES
     ($1, $2, $3, $4, 'CREATED', $5, $6, $7,
-     $8, $9, $10, now() + $11::interval, $12,
-     $13, $14, $15, $16, now(), now())
+     $8, $9, $10, now() + $11::interval, now() + $12::interval, $13,
+     $14, $15, $16, $17, now(), now())
 RETURNING created_at, deadline
 `
 
@@ -224,6 +224,7 @@ type RunInsertParams struct {
 	Reserved        credit.Amount
 	MaxCredits      *credit.Amount
 	Lasts           time.Duration
+	Grace           time.Duration
 	JobID           int64
 	ParentRunID     *uuid.UUID
 	ParentStageID   *uuid.UUID
@@ -236,7 +237,8 @@ type RunInsertRow struct {
 	Deadline  time.Time
 }
 
-// Lasts is the time after which the run ends whatever is left of it.
+// Lasts is the time after which the run ends whatever is left of it, grace that after which
+// another process begins it.
 func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) (RunInsertRow, error) {
 	row := db.QueryRow(ctx, runInsert,
 		arg.WorkspaceID,
@@ -250,6 +252,7 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) (
 		arg.Reserved,
 		arg.MaxCredits,
 		arg.Lasts,
+		arg.Grace,
 		arg.JobID,
 		arg.ParentRunID,
 		arg.ParentStageID,
@@ -453,7 +456,7 @@ func (q *Queries) RunSignalGet(ctx context.Context, db DBTX, arg RunSignalGetPar
 
 const runSignalInsert = `-- name: RunSignalInsert :one
 WITH woken AS (
-    UPDATE workflow_runs r SET wake_at = now()
+    UPDATE workflow_runs r SET wake_at = LEAST(r.wake_at, now())
     WHERE r.workspace_id = $1 AND r.id = $2 AND r.finished_at IS NULL
     RETURNING r.workspace_id, r.id
 ), kept AS (

@@ -29,6 +29,10 @@ func (f *fold) readSources(round []*scope) error {
 			}
 		}
 	}
+	return f.readOutputs(missing)
+}
+
+func (f *fold) readOutputs(missing []place) error {
 	if len(missing) == 0 {
 		return nil
 	}
@@ -74,7 +78,14 @@ func (f *fold) value(sc *scope, source graph.Source) (json.RawMessage, error) {
 	case source.Collected > 0:
 		return f.collected(source, shared)
 	default:
-		output = f.values[at(source.From, shared)]
+		p := at(source.From, shared)
+		if _, known := f.values[p]; !known { // it became ready after what is read for all at once
+			f.values[p] = nil
+			if err := f.readOutputs([]place{p}); err != nil {
+				return nil, err
+			}
+		}
+		output = f.values[p]
 	}
 	value, _ := graph.Select(output, source.Path)
 	return value, nil
@@ -101,7 +112,7 @@ func (f *fold) item(sc *scope, source graph.Source, shared []int32) (json.RawMes
 }
 
 // collected are the values of all iterations, in the order of the items; null for one
-// that gave none.
+// that gave none. There are none at all where the loop did not complete.
 func (f *fold) collected(source graph.Source, shared []int32) (json.RawMessage, error) {
 	found := map[string]json.RawMessage{}
 	add := func(iteration []int32, output json.RawMessage) {
@@ -120,12 +131,19 @@ func (f *fold) collected(source graph.Source, shared []int32) (json.RawMessage, 
 	if err != nil {
 		return nil, err
 	}
+	if _, completed := counts[written(shared)]; !completed {
+		return nil, nil
+	}
 	var gather func(iteration []int32, left int) any
 	gather = func(iteration []int32, left int) any {
 		if left == 0 {
 			return found[written(iteration)]
 		}
-		all := make([]any, counts[written(iteration)])
+		count, completed := counts[written(iteration)]
+		if !completed {
+			return nil
+		}
+		all := make([]any, count)
 		for i := range all {
 			all[i] = gather(append(slices.Clone(iteration), int32(i)), left-1)
 		}
@@ -137,7 +155,7 @@ func (f *fold) collected(source graph.Source, shared []int32) (json.RawMessage, 
 // outputsBelow are the outputs of a component in all iterations that begin so.
 func (f *fold) outputsBelow(componentID string, prefix []int32) ([]db.StageListCollectedRow, error) {
 	rows, err := db.New().StageListCollected(f.ctx, f.tx, db.StageListCollectedParams{
-		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentID: componentID, Prefix: prefix,
+		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentID: componentID, Prefix: append([]int32{}, prefix...), // never null
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the outputs of iterations: %w", err)

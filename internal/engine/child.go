@@ -89,7 +89,7 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, number int32, input j
 	}
 	row := db.RunInsertParams{
 		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: number, Trigger: "RUN", Input: input,
-		Lasts: f.run.Deadline.Sub(f.run.Now), JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, Traceparent: f.run.Traceparent,
+		Lasts: f.run.Deadline.Sub(f.run.Now), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, Traceparent: f.run.Traceparent,
 	}
 	if f.run.MaxCredits != nil {
 		row.MaxCredits = new(max(0, *f.run.MaxCredits-f.run.Committed))

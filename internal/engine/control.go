@@ -47,7 +47,8 @@ func (f *fold) triggered(sc *scope, t *stage, _ json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("write the trigger's output: %w", err)
 	}
-	f.put(sc, t.completed(output, graph.PortNext))
+	t.status, t.output, t.port = status.StageCompleted, output, graph.PortNext // however large: it was accepted
+	f.put(sc, t)
 	return nil
 }
 
@@ -113,7 +114,6 @@ func (f *fold) pause(sc *scope, t *stage, input json.RawMessage) error {
 // wait has a stage go on after a time; at once where that is over.
 func (f *fold) wait(sc *scope, t *stage, after time.Duration) {
 	t.status, t.wake = status.StageRunning, max(after, time.Millisecond)
-	f.timers = true
 	f.put(sc, t)
 }
 

@@ -28,12 +28,12 @@ import (
 
 // Bounds of a run (decisions 8.5, 8.7).
 const (
-	maxStages     = 50_000
+	MaxStages     = 50_000
 	MaxItems      = 10_000
 	maxOutput     = 64 << 20 // bytes of the outputs of all stages
 	maxStageValue = 1 << 20  // bytes of an output that the engine itself makes, and of items
-	// Lasts is how long a run may take: the longest delay fits in.
-	Lasts = 35 * 24 * time.Hour
+	// Lasts is how long a run may take: the longest wait, of 366 days, fits in.
+	Lasts = 400 * 24 * time.Hour
 )
 
 // Deps is what the engine is made of.
@@ -54,15 +54,21 @@ type Deps struct {
 // Ledger is what a run is charged in; that of the service is billing.Books.
 type Ledger interface {
 	SettleRunTx(ctx context.Context, tx pgx.Tx, workspaceID, runID uuid.UUID, amount, reserved credit.Amount) error
+	Renewer
+}
+
+// Renewer begins the periods of accounts that are over.
+type Renewer interface {
 	Renew(ctx context.Context, conn postgres.DB, workspaceIDs ...uuid.UUID) error
 }
 
 // Engine brings runs on.
 type Engine struct {
 	Deps
-	folder *folder
-	items  itemCache
-	lives  liveCache
+	folder   *folder
+	items    itemCache
+	lives    liveCache
+	troubles troubles
 }
 
 // New makes it. Close ends it.
@@ -102,6 +108,9 @@ const Queue = execution.Queue
 // SafetyNet is how far ahead the job of a run is due, which the process that accepted it
 // begins at once.
 const SafetyNet = 10 * time.Second
+
+// BegunWithin is when the sweep begins a run that nobody has begun.
+const BegunWithin = 2 * time.Second
 
 // Worker folds runs whose job has come: whoever accepted them may be gone.
 type Worker struct {

@@ -21,9 +21,12 @@ import (
 	"github.com/weft-automation/weft/internal/status"
 )
 
-// stagesAtOnce is about how many stages one fold makes: what a loop has more of is for
-// the next one.
-const stagesAtOnce = 500
+// stagesAtOnce and bytesAtOnce are about how many stages one fold makes, and how much these
+// carry: what there is more is for the next one.
+const (
+	stagesAtOnce = 500
+	bytesAtOnce  = 16 << 20
+)
 
 // cancelAgain is how long a run that is to end waits before it asks again for the end of
 // what still runs.
@@ -40,14 +43,17 @@ type fold struct {
 
 	scopes   map[place]*scope
 	queue    []*scope                  // to be looked at
+	fresh    []*scope                  // iterations that are to begin
 	states   map[place]graph.State     // as this fold has made them
 	loops    map[place]*loop           // under way
 	values   map[place]json.RawMessage // outputs that were read or made
 	failures map[place]failed          // why stages failed, of those that became final here
 
-	live     []api.NonTerminalStage // after this fold
+	before   []api.NonTerminalStage // live before this fold
+	live     []api.NonTerminalStage // after it
 	gone     map[uuid.UUID]bool     // stages that have become final
 	made     []*stage               // new stages
+	bytes    int64                  // that they carry
 	accepts  []*stage               // of them those with an execution
 	ended    []*loop                // loops of earlier folds that are over
 	cut      []uuid.UUID            // stages of earlier folds that are canceled
@@ -56,12 +62,12 @@ type fold struct {
 	looked   bool                   // all that is live was looked at
 	cleared  bool                   // and what an end must not wait for was cut off
 	changed  bool
-	over     bool // the root scope is
-	copied   bool // stages were taken over from an earlier run
-	halted   bool // the run begins to be ended by this fold
-	more     bool // there is more to do at once
+	over     bool       // the root scope is
+	copied   bool       // stages were taken over from an earlier run
+	halted   bool       // the run begins to be ended by this fold
+	more     bool       // there is more to do at once
+	timer    *time.Time // the earliest, where all was looked at
 	wake     time.Time
-	timers   bool // there may be some
 }
 
 // place is a component in an iteration, or an iteration of a loop, whose index comes
@@ -103,8 +109,12 @@ type taken db.StageTakeOverRow
 func (e *Engine) bringOn(ctx context.Context, key notify.Key, n news) error {
 	for ; ; n = (news{}) {
 		f, err := e.fold(ctx, key, n)
-		if err != nil || f == nil {
-			return err
+		if err != nil {
+			return e.troubled(ctx, key, err)
+		}
+		e.troubles.over(key)
+		if f == nil {
+			return nil
 		}
 		e.afterwards(ctx, f)
 		if !f.more {
@@ -120,19 +130,29 @@ func (e *Engine) fold(ctx context.Context, key notify.Key, n news) (f *fold, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, foldTimeout)
 	defer cancel()
-	for tries := 1; ; tries++ {
-		err = e.Executions.Accepting(ctx, key.WorkspaceID, func(how *execution.Acceptance) error {
+	defer contained(&err)
+	err = InPeriod(ctx, e.Ledger, e.System, func() error {
+		return e.Executions.Accepting(ctx, key.WorkspaceID, func(how *execution.Acceptance) error {
 			return postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
 				f, err = e.foldTx(ctx, tx, key, n, how)
 				return err
 			})
 		})
+	})
+	return f, err
+}
+
+// InPeriod does something that touches accounts, again where a period of their credits had
+// to be begun first.
+func InPeriod(ctx context.Context, ledger Renewer, conn postgres.DB, do func() error) error {
+	for tries := 1; ; tries++ {
+		err := do()
 		over, ok := errors.AsType[*billing.PeriodOver](err)
-		if err == nil || !ok || tries == 3 {
-			return f, err
+		if !ok || tries == 3 {
+			return err
 		}
-		if err := e.Ledger.Renew(ctx, e.System, over.Workspaces...); err != nil {
-			return nil, fmt.Errorf("begin a period: %w", err)
+		if err := ledger.Renew(ctx, conn, over.Workspaces...); err != nil {
+			return fmt.Errorf("begin a period: %w", err)
 		}
 	}
 }
@@ -161,6 +181,9 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n 
 		return nil, err
 	}
 	if err := f.advance(); err != nil {
+		return nil, err
+	}
+	if err := f.recall(); err != nil {
 		return nil, err
 	}
 	if err := f.accept(how); err != nil {
@@ -201,7 +224,6 @@ func (f *fold) take(t taken) {
 	f.changed, f.gone[t.ID] = true, true
 	f.run.PendingCount--
 	f.run.Usage += t.Usage
-	f.run.OutputBytes += t.Bytes
 	if t.Status == status.StageFailed {
 		f.run.FailedCount++
 	}
@@ -216,6 +238,12 @@ func (f *fold) take(t taken) {
 	}
 	f.failures[at(t.ComponentID, t.Iteration)] = failed{t.ID, t.Error}
 	f.touch(sc)
+	f.gave(t.Bytes)
+}
+
+// gave counts the output of a stage.
+func (f *fold) gave(bytes int64) {
+	f.run.OutputBytes += bytes
 	if f.run.OutputBytes > maxOutput {
 		f.failWith("OUTPUT_TOO_LARGE", "The outputs of this run's stages come to more than 64 MiB.")
 	}
@@ -224,7 +252,26 @@ func (f *fold) take(t taken) {
 // look takes over what nobody tells of: timers, signals, child runs; and looks at all
 // that is live, so that a fold which did not come to an end, or was lost, is made up for.
 func (f *fold) look() error {
-	f.looked, f.timers = true, true
+	f.looked = true
+	if f.run.Status != status.RunCreated { // else nothing lives
+		if err := f.takeOverAll(); err != nil {
+			return err
+		}
+	}
+	if !f.run.Deadline.After(f.run.Now) {
+		f.failWith("TIMEOUT", "The run took longer than a run may take.")
+	}
+	if err := f.tellOfCancel(); err != nil {
+		return err
+	}
+	f.touch(f.root())
+	if f.run.Status == status.RunCreated {
+		return nil
+	}
+	return f.lookAtLive()
+}
+
+func (f *fold) takeOverAll() error {
 	q, p := db.New(), db.StageTakeSignalsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
 	executions, err := q.StageTakeOverAll(f.ctx, f.tx, db.StageTakeOverAllParams(p))
 	if err != nil {
@@ -254,14 +301,7 @@ func (f *fold) look() error {
 	for _, row := range children {
 		f.take(taken(row))
 	}
-	if !f.run.Deadline.After(f.run.Now) {
-		f.failWith("TIMEOUT", "The run took longer than a run may take.")
-	}
-	if err := f.tellOfCancel(); err != nil {
-		return err
-	}
-	f.touch(f.root())
-	return f.lookAtLive()
+	return nil
 }
 
 // tellOfCancel has the log tell that the end was asked for, once.
@@ -282,28 +322,34 @@ func (f *fold) tellOfCancel() error {
 	return nil
 }
 
-// lookAtLive finds the loops that go on, and what a run that ends must not wait for.
+// lookAtLive finds the loops that go on, what nothing may wait for any more, and what the
+// last fold left half begun.
 func (f *fold) lookAtLive() error {
 	f.cleared = f.ending()
-	rows, err := db.New().StageListLive(f.ctx, f.tx, db.StageListLiveParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, MaxRows: maxStages})
+	rows, err := db.New().StageListLive(f.ctx, f.tx, db.StageListLiveParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, MaxRows: MaxStages})
 	if err != nil {
 		return fmt.Errorf("list live stages: %w", err)
 	}
 	var loops []place
 	for _, row := range rows {
-		switch {
-		case row.ChildRunID != nil:
-			if f.ending() {
-				f.orphans = append(f.orphans, *row.ChildRunID)
-			}
-		case row.ItemCount != nil:
+		if row.ItemCount != nil {
 			loops = append(loops, at(row.ComponentID, row.Iteration))
-		case f.ending() && row.ExecutionID == nil:
-			f.cutOff(row.ID, row.ComponentID, row.Iteration)
 		}
 	}
 	if err := f.readLoops(loops); err != nil {
 		return err
+	}
+	left := f.leftOver()
+	for _, row := range rows {
+		sc := f.scopeOf(row.ComponentID, row.Iteration)
+		switch {
+		case row.ChildRunID != nil && f.ending():
+			f.orphans = append(f.orphans, *row.ChildRunID)
+		case row.ItemCount == nil && row.ExecutionID == nil && row.ChildRunID == nil && f.stopped(sc):
+			f.cutOff(row.ID, row.ComponentID, row.Iteration)
+		case left:
+			f.touch(sc)
+		}
 	}
 	for _, p := range loops {
 		if l := f.loops[p]; l != nil {
@@ -312,6 +358,11 @@ func (f *fold) lookAtLive() error {
 	}
 	return nil
 }
+
+// leftOver reports whether the fold before had more to do at once: it then wrote that the
+// run is to be woken at the time of the fold itself. Whoever wakes a run never makes that
+// later.
+func (f *fold) leftOver() bool { return f.run.WakeAt != nil && !f.run.WakeAt.After(f.run.UpdatedAt) }
 
 // cutOff cancels a stage that waits for nothing but a timer or a signal.
 func (f *fold) cutOff(id uuid.UUID, componentID string, iteration []int32) {

@@ -52,19 +52,15 @@ func (c *liveCache) put(run uuid.UUID, seq int64, stages []api.NonTerminalStage)
 }
 
 // showLive finds the stages that are not final after this fold, the oldest first.
-func (f *fold) showLive() error {
+func (f *fold) showLive() {
 	f.live = []api.NonTerminalStage{}
 	if f.run.PendingCount == 0 {
-		return nil
-	}
-	before, err := f.livedBefore()
-	if err != nil {
-		return err
+		return
 	}
 	for _, l := range f.ended {
 		f.gone[l.id] = true
 	}
-	for _, stage := range before {
+	for _, stage := range f.before {
 		if !f.gone[stage.ID] {
 			f.live = append(f.live, stage)
 		}
@@ -78,7 +74,6 @@ func (f *fold) showLive() error {
 			f.live = append(f.live, stage)
 		}
 	}
-	return nil
 }
 
 // livedBefore are the stages that lived before this fold, as far as they are now.
@@ -104,11 +99,11 @@ func (f *fold) livedBefore() ([]api.NonTerminalStage, error) {
 
 // progress notes which of the stages run by now.
 func (f *fold) progress(stages []api.NonTerminalStage) error {
-	at := map[uuid.UUID]int{}
+	places := map[uuid.UUID]int{}
 	var ids []uuid.UUID
 	for i, stage := range stages {
 		if stage.ExecutionEventID != nil && !f.gone[stage.ID] {
-			at[*stage.ExecutionEventID] = i
+			places[*stage.ExecutionEventID] = i
 			ids = append(ids, *stage.ExecutionEventID)
 		}
 	}
@@ -120,7 +115,7 @@ func (f *fold) progress(stages []api.NonTerminalStage) error {
 		return fmt.Errorf("look at live stages: %w", err)
 	}
 	for _, row := range rows {
-		stage := &stages[at[row.ID]]
+		stage := &stages[places[row.ID]]
 		stage.Status, stage.ExecutionAttempt = status.StageRunning, max(row.Attempt, 1)
 	}
 	return nil

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/google/uuid"
@@ -103,14 +104,14 @@ func (f *fold) fill(l *loop) {
 	parent := f.scopeOf(l.componentID, l.iteration)
 	stopped := f.stopped(parent) || l.failing()
 	for !stopped && l.next < l.count && l.live < l.concurrency {
-		if len(f.made) >= stagesAtOnce {
+		if f.full() {
 			f.more = true
 			break
 		}
-		sc := f.scope(l.componentID, append(append([]int32(nil), l.iteration...), l.next))
-		sc.states = map[string]graph.State{}
+		sc := f.scope(l.componentID, append(slices.Clone(l.iteration), l.next))
+		sc.states, sc.queued = map[string]graph.State{}, true
 		l.next, l.live, l.dirty, f.changed = l.next+1, l.live+1, true, true
-		f.touch(sc)
+		f.fresh = append(f.fresh, sc)
 	}
 	if l.live > 0 || l.next < l.count && !stopped {
 		return
@@ -120,12 +121,23 @@ func (f *fold) fill(l *loop) {
 	case l.failing():
 		end = &stage{status: status.StageFailed, failure: failure("ITEM_FAILED",
 			fmt.Sprintf("%d of the items that had begun failed", l.failed), map[string]any{"failedItems": l.failed, "items": l.count})}
-	case f.ending():
+	case stopped: // its items did not all come to their ends, or no more of them begin
 		end = &stage{status: status.StageCanceled}
 	default:
 		end.output = json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.count, l.failed))
 	}
 	f.endLoop(l, end)
+}
+
+// giveBack leaves the iterations to the next fold of which nothing has begun. Of a loop they
+// are the last ones.
+func (f *fold) giveBack() {
+	for _, sc := range f.fresh {
+		l := f.loopOf(sc)
+		l.next, l.live, f.more = l.next-1, l.live-1, true
+		delete(f.scopes, sc.place)
+	}
+	f.fresh = nil
 }
 
 func (f *fold) endLoop(l *loop, end *stage) {
@@ -139,6 +151,7 @@ func (f *fold) endLoop(l *loop, end *stage) {
 	} else {
 		f.ended = append(f.ended, l)
 	}
+	f.values[at(l.componentID, l.iteration)] = end.output // the row tells of it when all is written
 	parent := f.scopeOf(l.componentID, l.iteration)
 	f.set(parent, l.componentID, graph.State{Status: end.status, Port: end.port})
 	f.failures[at(l.componentID, l.iteration)] = failed{l.id, end.failure}
@@ -154,12 +167,16 @@ func (f *fold) iterationOver(sc *scope, failed string) {
 	l.live, l.dirty, f.changed = l.live-1, true, true
 	if failed != "" {
 		l.failed++
+		f.more = f.more || l.failing() && l.live > 0 // what waits in the other items is cut off
 	}
 	f.fill(l)
 }
 
 // itemsBytes bounds what a process remembers of the items of loops.
-const itemsBytes = 64 << 20
+const (
+	itemsBytes = 64 << 20
+	itemHeader = 24 // bytes of a slice beside what it holds
+)
 
 // itemCache remembers the items of loops under way, which every fold of theirs needs.
 type itemCache struct {
@@ -184,6 +201,7 @@ func (c *itemCache) get(id uuid.UUID) ([]json.RawMessage, bool) {
 func (c *itemCache) put(run, id uuid.UUID, items []json.RawMessage, size int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	size += len(items) * itemHeader // many are shorter than what names them
 	if c.loops == nil || c.size+size > itemsBytes {
 		c.loops, c.size = map[uuid.UUID]cachedItems{}, 0
 	}

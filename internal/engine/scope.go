@@ -47,9 +47,7 @@ func (f *fold) set(sc *scope, componentID string, state graph.State) {
 
 // advance goes on until no scope that was touched has anything to be begun or ended.
 func (f *fold) advance() error {
-	for len(f.queue) > 0 {
-		round := f.queue
-		f.queue = nil
+	for round := f.round(); len(round) > 0; round = f.round() {
 		if err := f.readStates(round); err != nil {
 			return err
 		}
@@ -69,6 +67,40 @@ func (f *fold) advance() error {
 	return nil
 }
 
+// freshAtOnce is how many iterations begin beside each other in a fold: one goes as far as
+// it can before others begin, so that a fold that is full leaves few half begun.
+const freshAtOnce = 16
+
+// round is what is to be looked at next: what goes on before what is new.
+func (f *fold) round() (round []*scope) {
+	if len(f.queue) > 0 {
+		round, f.queue = f.queue, nil
+		return round
+	}
+	if f.full() {
+		f.giveBack()
+	}
+	n := min(len(f.fresh), freshAtOnce)
+	round, f.fresh = f.fresh[:n], f.fresh[n:]
+	return round
+}
+
+// full reports whether the next fold is to begin what else there is.
+func (f *fold) full() bool { return len(f.made) >= stagesAtOnce || f.bytes >= bytesAtOnce }
+
+// resumable reports whether the next fold finds a scope by itself.
+func (sc *scope) resumable() bool {
+	if sc.component == "" {
+		return true
+	}
+	for _, state := range sc.states {
+		if !state.Status.Terminal() {
+			return true
+		}
+	}
+	return false
+}
+
 // step begins what is ready in a scope, and ends it when nothing more will be.
 func (f *fold) step(sc *scope) error {
 	if sc.over {
@@ -76,12 +108,16 @@ func (f *fold) step(sc *scope) error {
 	}
 	next := f.plan.Next(sc.component, sc.states)
 	if next.Failed != "" && sc.component == "" {
-		f.failFor(sc, next.Failed, f.failures[at(next.Failed, nil)])
+		f.failFor(next.Failed, f.failures[at(next.Failed, nil)])
 	}
 	if !f.stopped(sc) && len(next.Ready) > 0 {
 		for _, id := range f.chosen(sc, next.Ready) {
 			if f.stopped(sc) {
 				break
+			}
+			if f.full() && sc.resumable() {
+				f.more = true
+				return nil
 			}
 			if err := f.begin(sc, id); err != nil {
 				return err

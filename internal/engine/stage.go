@@ -42,8 +42,8 @@ type stage struct {
 
 // begin makes the stage of a component that is ready.
 func (f *fold) begin(sc *scope, componentID string) error {
-	if f.run.StageCount >= maxStages {
-		f.failWith("LIMIT_EXCEEDED", fmt.Sprintf("A run has at most %d stages.", maxStages))
+	if f.run.StageCount >= MaxStages {
+		f.failWith("LIMIT_EXCEEDED", fmt.Sprintf("A run has at most %d stages.", MaxStages))
 		return nil
 	}
 	c, _ := f.plan.Component(componentID)
@@ -69,8 +69,11 @@ func (f *fold) begin(sc *scope, componentID string) error {
 
 // put adds a stage to what this fold makes.
 func (f *fold) put(sc *scope, t *stage) {
-	f.made = append(f.made, t)
-	f.changed = true
+	f.made, f.changed = append(f.made, t), true
+	f.bytes += int64(len(t.output) + len(t.items))
+	if t.execution != nil {
+		f.bytes += int64(len(t.execution.Input) + len(t.execution.Config))
+	}
 	f.run.StageCount++
 	switch {
 	case !t.status.Terminal():
@@ -80,9 +83,10 @@ func (f *fold) put(sc *scope, t *stage) {
 		f.failures[at(t.component.ID, t.iteration)] = failed{t.id, t.failure}
 	case t.status == status.StageCompleted:
 		f.values[at(t.component.ID, t.iteration)] = t.output
-		f.run.OutputBytes += int64(len(t.output))
+		f.gave(int64(len(t.output)))
 	}
 	f.set(sc, t.component.ID, graph.State{Status: t.status, Port: t.port})
+	f.gave(int64(len(t.items))) // a loop in a loop may keep as many again
 }
 
 func (t *stage) failed(why json.RawMessage) *stage {
@@ -164,7 +168,7 @@ func (f *fold) drop(t *stage, why error) {
 	sc := f.scopeOf(t.component.ID, t.iteration)
 	delete(f.states, at(t.component.ID, t.iteration))
 	delete(sc.states, t.component.ID)
-	f.failFor(sc, t.component.ID, failed{why: refused(why)})
+	f.failFor(t.component.ID, failed{why: refused(why)})
 	f.touch(sc)
 }
 
@@ -188,7 +192,7 @@ func (f *fold) failWith(code, message string) {
 }
 
 // failFor ends the run for a stage that failed.
-func (f *fold) failFor(_ *scope, componentID string, of failed) {
+func (f *fold) failFor(componentID string, of failed) {
 	why := api.RunError{Code: "INTERNAL_ERROR", Message: "A stage failed.", ComponentID: &componentID}
 	var read api.ExecutionError
 	if json.Unmarshal(of.why, &read) == nil && read.Code != "" {

@@ -21,10 +21,7 @@ func (f *fold) rest() error {
 	if !f.looked {
 		return nil
 	}
-	wake, err := f.nextWake()
-	if err != nil {
-		return err
-	}
+	wake := f.nextWake()
 	f.tx.Last(func(tx pgx.Tx) error { return f.writeRun(tx, wake) })
 	return nil
 }
@@ -35,20 +32,20 @@ func (f *fold) write() error {
 	f.conclude()
 	// What waits for nothing but a timer or another run is found by a look at all.
 	f.more = f.more || f.halted && !f.cleared && f.run.PendingCount > 0
-	if err := f.showLive(); err != nil {
-		return err
-	}
+	f.showLive()
+	f.tx.Last(f.writeStages)
+	f.tx.Last(f.writeEnds)
+	f.tx.Last(f.writeLoops)
+	return f.tell(f.nextWake())
+}
+
+// tell writes the run, and an event of how it stands, and settles a run that is over.
+func (f *fold) tell(wake *time.Time) error {
 	event, err := f.event(f.live[:min(len(f.live), shownStages)])
 	if err != nil {
 		return err
 	}
-	wake, err := f.nextWake()
-	if err != nil {
-		return err
-	}
 	f.run.EventSeq++
-	f.tx.Last(f.writeStages)
-	f.tx.Last(f.writeEnds)
 	f.tx.Last(func(tx pgx.Tx) error { return f.writeRun(tx, wake) })
 	f.tx.Last(func(tx pgx.Tx) error {
 		err := db.New().RunEventInsert(f.ctx, tx, db.RunEventInsertParams{
@@ -59,6 +56,11 @@ func (f *fold) write() error {
 		}
 		return nil
 	})
+	if f.run.Status.Terminal() && f.run.ParentRunID != nil {
+		f.tx.Last(func(tx pgx.Tx) error {
+			return db.New().RunWake(f.ctx, tx, db.RunWakeParams{WorkspaceID: f.run.WorkspaceID, ID: *f.run.ParentRunID})
+		})
+	}
 	if f.run.Status.Terminal() {
 		f.tx.Last(func(tx pgx.Tx) error {
 			return f.engine.Ledger.SettleRunTx(f.ctx, tx, f.run.WorkspaceID, f.run.ID, f.run.Usage, f.run.Reserved)
@@ -92,10 +94,27 @@ func (f *fold) conclude() {
 	}
 }
 
-// nextWake is when the run is to be folded although nothing tells of it.
-func (f *fold) nextWake() (*time.Time, error) {
+// recall reads what the end of the fold needs: afterwards the account may be locked.
+func (f *fold) recall() (err error) {
+	if f.looked {
+		f.timer, err = db.New().StageNextWake(f.ctx, f.tx, db.StageNextWakeParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID})
+		if err != nil && !postgres.NotFound(err) {
+			return fmt.Errorf("look for timers: %w", err)
+		}
+	}
+	if f.changed && f.run.PendingCount > 0 {
+		f.before, err = f.livedBefore()
+		return err
+	}
+	return nil
+}
+
+// nextWake is when the run is to be folded although nothing tells of it. Who did not look
+// at all that waits puts that off for nobody: a signal may have come while the fold waited
+// for its lock.
+func (f *fold) nextWake() *time.Time {
 	if f.run.Status.Terminal() {
-		return nil, nil
+		return nil
 	}
 	next := f.run.Deadline
 	earlier := func(t time.Time) {
@@ -103,30 +122,27 @@ func (f *fold) nextWake() (*time.Time, error) {
 			next = t
 		}
 	}
-	switch {
+	switch again := f.run.Now.Add(cancelAgain); {
 	case f.more:
 		earlier(f.run.Now)
-	case f.ending() && f.run.PendingCount > 0:
-		earlier(f.run.Now.Add(cancelAgain))
+	case f.ending() && next.Before(again):
+		next = again
+	case f.ending():
+		earlier(again)
 	}
-	if f.timers || f.run.WakeAt != nil && f.run.WakeAt.Before(f.run.Deadline) {
-		stored, err := db.New().StageNextWake(f.ctx, f.tx, db.StageNextWakeParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID})
-		if err != nil && !postgres.NotFound(err) {
-			return nil, fmt.Errorf("look for timers: %w", err)
-		}
-		if err == nil {
-			earlier(*stored)
-		}
+	if f.looked && f.timer != nil {
+		earlier(*f.timer)
+	}
+	if !f.looked && f.run.WakeAt != nil {
+		earlier(*f.run.WakeAt)
 	}
 	for _, t := range f.made {
 		if t.wake > 0 && !t.dropped {
 			earlier(f.run.Now.Add(t.wake))
 		}
 	}
-	if next.Before(f.run.Deadline) {
-		f.wake = next
-	}
-	return &next, nil
+	f.wake = next
+	return &next
 }
 
 func (f *fold) writeRun(tx pgx.Tx, wake *time.Time) error {
@@ -185,7 +201,7 @@ func appendStage(p *db.StageInsertManyParams, t *stage) {
 	p.Signals = append(p.Signals, t.signal)
 }
 
-// writeEnds ends what earlier folds made, and notes how far their loops are.
+// writeEnds ends what earlier folds made.
 func (f *fold) writeEnds(tx pgx.Tx) error {
 	p := db.StageFinishManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
 	end := func(id uuid.UUID, s *stage, l loop) {
@@ -200,11 +216,17 @@ func (f *fold) writeEnds(tx pgx.Tx) error {
 	for _, id := range f.cut {
 		end(id, &stage{status: status.StageCanceled}, loop{})
 	}
-	if len(p.Ids) > 0 {
-		if err := db.New().StageFinishMany(f.ctx, tx, p); err != nil {
-			return fmt.Errorf("end stages: %w", err)
-		}
+	if len(p.Ids) == 0 {
+		return nil
 	}
+	if err := db.New().StageFinishMany(f.ctx, tx, p); err != nil {
+		return fmt.Errorf("end stages: %w", err)
+	}
+	return nil
+}
+
+// writeLoops notes how far loops of earlier folds are.
+func (f *fold) writeLoops(tx pgx.Tx) error {
 	on := db.StageAdvanceLoopsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
 	for _, l := range f.loops {
 		if l.dirty && l.stage == nil && l.ended == nil {

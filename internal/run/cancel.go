@@ -42,7 +42,7 @@ func (s *Service) Signal(ctx context.Context, key notify.Key, who Access, name s
 	if err != nil {
 		return api.RunSignal{}, fmt.Errorf("keep signal: %w", err)
 	}
-	if !kept.Live {
+	if !kept.Live { // by now
 		return api.RunSignal{}, errRunFinished
 	}
 	s.Engine.Wake(key)

@@ -60,7 +60,7 @@ func (s *Service) quoteScope(plan *graph.Plan, loop string, times int64, q *quot
 				q.unknown = append(q.unknown, unknown{id, "items"})
 				items = engine.MaxItems
 			}
-			s.quoteScope(plan, id, times*items, q)
+			s.quoteScope(plan, id, min(times*items, engine.MaxStages), q) // a run has no more
 		case c.Module == "RUN_WORKFLOW":
 			q.unknown = append(q.unknown, unknown{id, "workflow"})
 		}

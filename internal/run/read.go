@@ -40,7 +40,7 @@ func (s *Service) get(ctx context.Context, key notify.Key) (db.RunGetRow, error)
 }
 
 var (
-	errNoRun     = fault.New(fault.NotFound, "There is no run with this id.")
+	errNoRun = fault.New(fault.NotFound, "There is no run with this id.")
 	// errForbidden is the answer that a path gets which names such a workflow.
 	errForbidden = &fault.Error{Code: fault.Forbidden, Reason: "workflow_not_allowed", Message: "This API key may not use this workflow."}
 )

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -150,21 +149,14 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 func (s *Service) accept(ctx context.Context, p TriggerParams, n *begin) (earlier uuid.UUID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	for tries := 1; ; tries++ {
-		err = s.Executions.Accepting(ctx, p.WorkspaceID, func(how *execution.Acceptance) error {
+	err = engine.InPeriod(ctx, s.Ledger, s.System, func() error {
+		return s.Executions.Accepting(ctx, p.WorkspaceID, func(how *execution.Acceptance) error {
 			return postgres.InTx(ctx, s.API, func(tx *postgres.Tx) (err error) {
 				earlier, err = s.acceptTx(ctx, tx, how, p, n)
 				return err
 			})
 		})
-		over, ok := errors.AsType[*billing.PeriodOver](err)
-		if err == nil || !ok || tries == 3 {
-			break
-		}
-		if err := s.Ledger.Renew(ctx, s.System, over.Workspaces...); err != nil {
-			return uuid.Nil, fmt.Errorf("begin a period: %w", err)
-		}
-	}
+	})
 	if err != nil {
 		return uuid.Nil, fmt.Errorf("accept run: %w", err)
 	}
@@ -199,7 +191,7 @@ func (s *Service) row(p TriggerParams, n *begin) db.RunInsertParams {
 	row := db.RunInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version,
 		Trigger: "API", Input: json.RawMessage(cmp.Or(string(p.Input), "{}")), Metadata: p.Metadata,
-		Reserved: n.least, MaxCredits: p.MaxCredits, Lasts: engine.Lasts, JobID: n.jobID,
+		Reserved: n.least, MaxCredits: p.MaxCredits, Lasts: engine.Lasts, Grace: engine.BegunWithin, JobID: n.jobID,
 	}
 	if p.RerunOf != nil {
 		row.RerunOf, _ = json.Marshal(p.RerunOf) // two ids

@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// A run that cannot be brought on is ended: after so many tries over so long a time where
+// trying again cannot help, and with much more patience where it may, because a module is
+// missing or a key is not held in this process and an operator may put that right.
+const (
+	triesAtLeast  = 5
+	hopelessAfter = 5 * time.Second
+	hopefulAfter  = time.Hour
+	troublesKept  = 10_000
+)
+
+// errPanic is a fault of the engine that a run brought to light.
+var errPanic = errors.New("folding panicked")
+
+// contained makes an error of a panic: a run must not end the process that serves others.
+func contained(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack())
+	}
+}
+
+// troubles are the runs whose folds have failed in this process, one after the other.
+type troubles struct {
+	mu   sync.Mutex
+	runs map[notify.Key]trouble
+}
+
+type trouble struct {
+	since time.Time
+	tries int
+}
+
+func (t *troubles) over(key notify.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.runs, key)
+}
+
+// lasting counts a fold that failed, and reports whether the run is to be given up.
+func (t *troubles) lasting(key notify.Key, err error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.runs == nil || len(t.runs) >= troublesKept {
+		t.runs = map[notify.Key]trouble{}
+	}
+	now, of := time.Now(), t.runs[key]
+	if of.tries == 0 {
+		of.since = now
+	}
+	of.tries++
+	t.runs[key] = of
+	patience := hopefulAfter
+	if hopeless(err) {
+		patience = hopelessAfter
+	}
+	return of.tries >= triesAtLeast && now.Sub(of.since) >= patience
+}
+
+// hopeless reports whether folding again must fail again: the data or the constraints of
+// the database do not take what the fold makes.
+func hopeless(err error) bool {
+	if errors.Is(err, errPanic) {
+		return true
+	}
+	raised, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (strings.HasPrefix(raised.Code, "22") || strings.HasPrefix(raised.Code, "23"))
+}
+
+// troubled is told that a fold failed, and gives up a run whose folds go on failing. What
+// the database or the quarantine holds up is no fault of the run.
+func (e *Engine) troubled(ctx context.Context, key notify.Key, why error) error {
+	if ctx.Err() != nil || postgres.Unavailable(why) || fault.CodeOf(why) == fault.Unavailable || !e.troubles.lasting(key, why) {
+		return why
+	}
+	f, err := e.giveUp(ctx, key, why)
+	if err != nil {
+		return errors.Join(why, fmt.Errorf("give up run: %w", err))
+	}
+	if f == nil {
+		return why
+	}
+	e.Log.ErrorContext(ctx, "a run that cannot be brought on is ended", "run_id", key.ID.String(), "error", why)
+	e.afterwards(ctx, f)
+	if f.run.Status.Terminal() {
+		e.troubles.over(key)
+	}
+	return why
+}
+
+// giveUp ends a run without asking its definition: what nobody executes is CANCELED, what
+// finished is charged, and the run is FAILED once nothing of it is executed any more.
+func (e *Engine) giveUp(ctx context.Context, key notify.Key, why error) (f *fold, err error) {
+	ctx, cancel := context.WithTimeout(ctx, foldTimeout)
+	defer cancel()
+	err = InPeriod(ctx, e.Ledger, e.System, func() error {
+		return postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
+			f, err = e.giveUpTx(ctx, tx, key, why)
+			return err
+		})
+	})
+	return f, err
+}
+
+func (e *Engine) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify.Key, why error) (*fold, error) {
+	run, err := db.New().RunLock(ctx, tx, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+	if postgres.NotFound(err) || err == nil && run.Status.Terminal() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock run: %w", err)
+	}
+	live, err := db.New().StageListLive(ctx, tx, db.StageListLiveParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: MaxStages})
+	if err != nil {
+		return nil, fmt.Errorf("list live stages: %w", err)
+	}
+	if err := db.New().StageGiveUpMany(ctx, tx, db.StageGiveUpManyParams{WorkspaceID: key.WorkspaceID, RunID: key.ID}); err != nil {
+		return nil, fmt.Errorf("end stages: %w", err)
+	}
+	count, err := db.New().StageCount(ctx, tx, db.StageCountParams{WorkspaceID: key.WorkspaceID, RunID: key.ID})
+	if err != nil {
+		return nil, fmt.Errorf("count stages: %w", err)
+	}
+	f := &fold{engine: e, ctx: ctx, tx: tx, run: run, live: []api.NonTerminalStage{}, looked: true, changed: true}
+	f.run.StageCount, f.run.FailedCount, f.run.PendingCount = count.Stages, count.Failed, count.Pending
+	f.run.Usage, f.run.Status = credit.Amount(count.Usage), status.RunFailed
+	if count.Pending > 0 {
+		f.run.Status = status.RunExecuting
+	}
+	for _, stage := range live {
+		if stage.ChildRunID != nil {
+			f.orphans = append(f.orphans, *stage.ChildRunID)
+		}
+	}
+	f.run.Error = nil
+	f.failWith("INTERNAL_ERROR", "The run could not be brought on"+told(why)+".")
+	return f, f.tell(f.nextWake())
+}
+
+// told is what a caller may know of why a fold failed.
+func told(why error) string {
+	if e, ok := errors.AsType[*fault.Error](why); ok {
+		return ": " + strings.TrimSuffix(e.Message, ".")
+	}
+	return ""
+}
