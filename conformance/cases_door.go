@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,32 +21,45 @@ var doorCases = []Case{
 	{Part: "D9.2.sessions", Name: "door/429 attempts to sign in", Run: entryFlood, Needs: []probe.Need{probe.NeedForwarded}},
 }
 
-// signed are requests of every signed operation, and how many submits they take
-// beforehand: on an execution of the call, on a workflow, and on one to archive.
+// signed are requests of every signed operation, and how much was asked beforehand: for
+// an execution of the call, workflows to change and to archive, a run that is over, and one
+// that waits.
 func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Request, before int) {
-	submit := submit(t, call.Waiting(15000), as)
-	create := probe.Request{Method: http.MethodPost, Path: workflows, Body: t.JSON(drawn("signed")), Sign: as}
-	id := probe.Decode[api.ComponentExecution](t, t.Do(submit)).ID.String()
-	workflow, archived := decodeWorkflow(t, t.Do(create)).ID, decodeWorkflow(t, t.Do(create)).ID
+	execute := submit(t, call.Waiting(15000), as)
+	post := func(path string, body any) probe.Answer {
+		before++
+		return patiently(t, probe.Request{Method: http.MethodPost, Path: path, Body: t.JSON(body), Sign: as})
+	}
+	begin := func(workflow string) string {
+		return probe.Decode[api.TriggerResult](t, post(workflowPath(workflow), object{"waitForMs": 100})).RunID.String()
+	}
+	id := probe.Decode[api.ComponentExecution](t, t.Do(execute)).ID.String()
+	before += 2
+	waits := sketch([]object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "approved", "timeoutMs": 60_000})}, nil)
+	workflow, archived := decodeWorkflow(t, post(workflows, drawn("signed"))).ID, decodeWorkflow(t, post(workflows, waits)).ID
+	over, waiting := begin(decodeWorkflow(t, post(workflows, sketch([]object{set("one", "NUMBER_CONSTANT", object{"value": 1})}, nil))).ID), begin(archived)
 	for _, operation := range t.Target().Spec.Operations() {
-		if !operation.Signed() || slices.Contains(unbuilt, operation.ID) {
+		if !operation.Signed() {
 			continue
 		}
 		request := probe.Request{Method: operation.Method, Sign: as}
-		on := workflow
+		on, run := workflow, over
 		switch operation.ID {
 		case "executeComponent":
-			request.Body = submit.Body
+			request.Body = execute.Body
 		case "createWorkflow", "replaceWorkflow":
-			request.Body = create.Body
+			request.Body = t.JSON(drawn("signed"))
 		case "archiveWorkflow":
 			on = archived
+		case "sendRunSignal":
+			run = waiting
 		}
-		request.Path = strings.NewReplacer("{executionId}", id, "{module}", "RANDOM_UUID", "{workflowId}", on, "{componentId}", "id").Replace(operation.Template)
+		request.Path = strings.NewReplacer("{executionId}", id, "{module}", "RANDOM_UUID", "{workflowId}", on, "{componentId}", "id",
+			"{runId}", run, "{signal}", "approved").Replace(operation.Template)
 		t.Check(!strings.Contains(request.Path, "{"), "%s takes what signed does not have", operation.ID)
 		list = append(list, request)
 	}
-	return list, 2 + 1 + 1
+	return list, before
 }
 
 // peoples are the operations of people.

@@ -121,7 +121,7 @@ func limitFields(t *probe.Trial) {
 	requests, before := signed(t, called(probe.RandomUUID(), t.Receiver(""), ""), as)
 	hour := 45_000 - before // for what they are about
 	for _, request := range requests {
-		answer := t.Do(request)
+		answer := patiently(t, request)
 		t.Check(answer.Status == http.StatusOK, "%s %s: %d %s", request.Method, request.Path, answer.Status, answer.Body)
 		t.Equal("RateLimit-Policy", answer.Header.Get("RateLimit-Policy"), `"second";q=25;w=1, "hour";q=45000;w=3600`)
 		cost := 1

@@ -35,6 +35,7 @@ func Cases() []Case {
 		signingCases, refusalCases, keyCases,
 		requestCases, gateCases, abuseCases, idempotencyCases, listCases, catalogueCases,
 		workflowCases, workflowComponentCases,
+		runCases, runGraphCases, runControlCases, runStreamCases, runScopeCases,
 		peopleCases, doorCases, memberCases, apiKeyCases, auditCases, limitCases, planLimitCases, peopleLimitCases, creditCases,
 	)
 }

@@ -23,8 +23,9 @@ type Stream struct {
 
 // Event is one event of a stream.
 type Event struct {
-	Name string // of the `event:` field; "" is what onmessage hears
-	Data []byte
+	Name   string // of the `event:` field; "" is what onmessage hears
+	LastID string // of the `id:` field, which the client sends when it comes again
+	Data   []byte
 	api.ComponentExecutionEvent
 }
 
@@ -84,7 +85,9 @@ func (s *Stream) Next() (Event, bool) {
 			fields, data = fields+1, append(data, value)
 		case name == "event":
 			fields, event.Name = fields+1, value
-		case name == "id" || name == "retry":
+		case name == "id":
+			fields, event.LastID = fields+1, value
+		case name == "retry":
 			fields++
 		default:
 			s.t.Fatalf("an unknown field: %q", line)

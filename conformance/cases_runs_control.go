@@ -1,0 +1,274 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/gen/api"
+)
+
+var runControlCases = []Case{
+	{Part: "D8.9, D8.9.graceful, 2.5.cancel", Name: "runs/200 a graceful cancel lets finish what runs", Run: cancelGraceful, Needs: near},
+	{Part: "D8.9.immediate", Name: "runs/200 an immediate cancel stops what runs", Run: cancelImmediate, Needs: near},
+	{Part: "D8.9.idempotent", Name: "runs/200, 400 a cancel again, of what is over, and in other forms", Run: cancelAgain},
+	{Part: "D8.9.nothing", Name: "runs/200 nothing starts after a cancel", Run: cancelLoop},
+	{Part: "D8.13, D8.13.early, D8.13.twice", Name: "runs/200 signals early, late and twice", Run: signals},
+	{Part: "D8.13.over", Name: "runs/400, 404, 409 signals that are refused", Run: signalsRefused},
+	{Part: "D8.10, D8.10.charged", Name: "runs/200 a rerun takes over what is complete", Run: rerun, Needs: []probe.Need{probe.NeedNear, probe.NeedOwner}},
+	{Part: "D8.10.refused", Name: "runs/400, 404, 409 reruns that are refused", Run: rerunRefused},
+	{Part: "2.3.id, D8.7.child", Name: "runs/200 a run in a run, canceled with it", Run: runInRun},
+}
+
+func signal(t *probe.Trial, id, name string, payload any) api.RunSignal {
+	return probe.Decode[api.RunSignal](t, sendSignal(t, id, name, payload))
+}
+
+func sendSignal(t *probe.Trial, id, name string, payload any) probe.Answer {
+	request := probe.Request{Method: http.MethodPut, Path: runPath(id) + "/signals/" + name}
+	if payload != nil {
+		request.Body = t.JSON(payload)
+	}
+	return t.Do(request)
+}
+
+func cancel(t *probe.Trial, id string, body any) api.WorkflowRun {
+	request := probe.Request{Method: http.MethodPut, Path: runPath(id) + "/cancellation"}
+	if body != nil {
+		request.Body = t.JSON(body)
+	}
+	return probe.Decode[api.WorkflowRun](t, t.Do(request))
+}
+
+// busy is a workflow with what runs, what waits for a time, and what waits for a signal,
+// each with something after it.
+func busy(t *probe.Trial, url string) string {
+	return draw(t, []object{
+		doing("call", url), set("delay", "DELAY", object{"durationMs": 60_000}), set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000}),
+		use("later", "RANDOM_UUID"), use("after", "RANDOM_UUID"),
+	}, []string{"start next call", "start next delay", "start next wait", "call next after", "delay next later", "wait next later"})
+}
+
+func cancelGraceful(t *probe.Trial) {
+	url, letGo, asked := held(t)
+	id := begin(t, busy(t, url), nil)
+	t.Until("the upstream is asked", 20*time.Second, asked)
+	stream := openRun(t, id, nil)
+	stream.next()
+	answer := cancel(t, id, object{"reason": "The order was withdrawn."})
+	t.Check(answer.Status == "EXECUTING" && answer.CancelRequestedAt != nil && *answer.CancelReason == "The order was withdrawn.", "%s", t.JSON(answer))
+	told := stream.until("the cancel is told of", func(e runEvent) bool { return e.out.CancelRequestedAt != nil })
+	t.Check(told.Status == "EXECUTING" && *told.out.CancelRequestedAt == *answer.CancelRequestedAt && *told.out.CancelReason == *answer.CancelReason, "%s", told.Data)
+	under := eventually(t, id, "left by what waits", func(run api.WorkflowRun) bool { return run.PendingStageCount == 1 })
+	t.Equal("became", became(under), "call RUNNING, delay CANCELED, start COMPLETED, wait CANCELED")
+	letGo()
+	run := finished(t, id, "CANCELED")
+	t.Equal("became", became(run), "call COMPLETED, delay CANCELED, start COMPLETED, wait CANCELED") // nothing new
+	t.Check(run.TotalUsage > 0 && run.TotalUsage == stageOf(t, run, "call").CreditUsage, "totalUsage %s", run.TotalUsage)
+	t.Check(isNull(run.Error) && run.FailedStageCount == 0 && run.FinishedAt != nil, "%s", t.JSON(run))
+	events := stream.rest()
+	t.Equal("the last event", string(events[len(events)-1].Status), "CANCELED")
+	same(t, "again", cancel(t, id, object{"reason": "another", "mode": "immediate"}), run)
+}
+
+func cancelImmediate(t *probe.Trial) {
+	url, _, asked := held(t)
+	id := begin(t, busy(t, url), nil)
+	t.Until("the upstream is asked", 20*time.Second, asked)
+	began := time.Now()
+	cancel(t, id, object{"mode": "immediate"})
+	run := finished(t, id, "CANCELED")
+	t.Check(time.Since(began) < 10*time.Second, "an immediate cancel took %v", time.Since(began))
+	t.Equal("became", became(run), "call CANCELED, delay CANCELED, start COMPLETED, wait CANCELED")
+	t.Check(run.CancelReason == nil && run.TotalUsage == 0, "%s", t.JSON(run))
+	stopped := t.Record(stageOf(t, run, "call").ExecutionEventID.String())
+	t.Equal("the execution", string(stopped.Status)+" "+executionError(t, stopped.Error).Code, "FAILED CANCELED")
+
+	url, _, asked = held(t) // at first graceful
+	id = begin(t, busy(t, url), nil)
+	t.Until("the upstream is asked", 20*time.Second, asked)
+	first := cancel(t, id, object{"reason": "first", "mode": "graceful"})
+	second := cancel(t, id, object{"reason": "second", "mode": "immediate"})
+	t.Check(*second.CancelReason == "first" && *second.CancelRequestedAt == *first.CancelRequestedAt, "%s", t.JSON(second))
+	t.Equal("became", became(finished(t, id, "CANCELED")), "call CANCELED, delay CANCELED, start COMPLETED, wait CANCELED")
+}
+
+func cancelAgain(t *probe.Trial) {
+	id := begin(t, draw(t, []object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000})}, []string{"start next wait"}), nil)
+	for body, pointer := range map[string]string{`{"reason":7}`: "/reason", `{"mode":"now"}`: "/mode", `{"reason":"` + strings.Repeat("x", 1001) + `"}`: "/reason"} {
+		answer := t.Do(probe.Request{Method: http.MethodPut, Path: runPath(id) + "/cancellation", Body: []byte(body)})
+		t.Equal("pointers", probe.Pointers(t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")), []string{pointer})
+	}
+	t.Check(record(t, id).CancelRequestedAt == nil, "canceled by a request that was refused")
+	strict := probe.Request{Method: http.MethodPut, Path: runPath(id) + "/cancellation", Body: []byte(`{"why":"x"}`), Header: http.Header{"Prefer": {"handling=strict"}}}
+	t.Problem(t.Do(strict), http.StatusBadRequest, "INVALID_INPUT")
+	strict.Body = []byte(`{}`)
+	answer := t.Do(strict)
+	t.Equal("Preference-Applied", answer.Header.Get("Preference-Applied"), "handling=strict")
+	first := probe.Decode[api.WorkflowRun](t, answer)
+	run := finished(t, id, "CANCELED")
+	t.Check(*run.CancelRequestedAt == *first.CancelRequestedAt && run.CancelReason == nil, "%s", t.JSON(run))
+	t.Parallel(4, func(int) { same(t, "again", cancel(t, id, object{"reason": "x"}), run) })
+	// One that failed stays as it is.
+	failed := ran(t, draw(t, []object{use("loop", "FOR_EACH"), use("bad", "FAIL")}, []string{"start next loop", "loop each bad"}, "start.items loop.items"), "FAILED", object{"items": []int{1}})
+	same(t, "of one that failed", cancel(t, failed.ID.String(), nil), failed)
+}
+
+// cancelLoop cancels a loop under way: each begun item is one that had begun before.
+func cancelLoop(t *probe.Trial) {
+	id := begin(t, draw(t, []object{set("loop", "FOR_EACH", object{"concurrency": 2}), use("one", "RANDOM_UUID"), use("two", "RANDOM_UUID")},
+		[]string{"start next loop", "loop each one", "one next two"}, "start.items loop.items"), object{"items": make([]int, 500)})
+	eventually(t, id, "in its loop", func(run api.WorkflowRun) bool { return len(run.RunStages) > 5 })
+	asked := cancel(t, id, nil)
+	run := finished(t, id, "CANCELED")
+	t.Check(len(run.RunStages) < 1000, "all of it ran: %d stages", len(run.RunStages))
+	for _, stage := range run.RunStages {
+		t.Check(stage.StartedAt == nil || stage.StartedAt.Std().Sub(asked.CancelRequestedAt.Std()) < time.Second,
+			"stage %s began %s, after the cancel of %s", stage.ID, stage.StartedAt, asked.CancelRequestedAt)
+		t.Check(stage.Status == "COMPLETED" || stage.Status == "CANCELED", "%s", stage.Status)
+	}
+	t.Equal("the loop", string(stageOf(t, run, "loop").Status), "CANCELED")
+}
+
+func signals(t *probe.Trial) {
+	id := draw(t, []object{
+		set("wait", "WAIT_FOR_SIGNAL", object{"name": "first", "timeoutMs": 60_000}), set("again", "WAIT_FOR_SIGNAL", object{"name": "second.x~1", "timeoutMs": 60_000}), use("answer", "RESPOND"),
+	}, []string{"start next wait", "wait next again", "again next answer"}, "wait.payload answer.first", "again.payload answer.second")
+	run := begin(t, id, nil)
+	early := signal(t, run, "second.x~1", object{"n": 1}) // before anything waits for it
+	t.Check(early.RunID.String() == run && early.Signal == "second.x~1" && !early.ReceivedAt.Std().IsZero(), "%+v", early)
+	same(t, "payload", early.Payload, object{"n": 1})
+	same(t, "a second one", signal(t, run, "second.x~1", object{"n": 2}), early) // the first counts
+	eventually(t, run, "waiting", func(run api.WorkflowRun) bool { return len(stagesOf(run, "wait")) == 1 })
+	t.Equal("status", string(stageOf(t, record(t, run), "wait").Status), "RUNNING")
+	t.Check(len(stagesOf(record(t, run), "again")) == 0, "it went on by itself")
+	signal(t, run, "unheard", object{"nobody": "waits"})
+	began := time.Now()
+	same(t, "payload of an empty body", signal(t, run, "first", nil).Payload, object{})
+	end := finished(t, run, "COMPLETED")
+	t.Check(time.Since(began) < 5*time.Second, "it went on after %v", time.Since(began))
+	t.Equal("output", string(end.Output), `{"first":{},"second":{"n":1}}`)
+	// Two that wait for the same one both go on.
+	id = draw(t, []object{set("a", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000}), set("b", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000})}, []string{"start next a", "start next b"})
+	run = begin(t, id, nil)
+	t.Parallel(3, func(n int) {
+		if answer := sendSignal(t, run, "go", object{"n": n}); answer.Status != http.StatusOK { // it is over by now
+			t.Problem(answer, http.StatusConflict, "CONFLICT")
+		}
+	})
+	end = finished(t, run, "COMPLETED")
+	t.Equal("what both got", string(stageOf(t, end, "a").Output), string(stageOf(t, end, "b").Output))
+}
+
+func signalsRefused(t *probe.Trial) {
+	over := ran(t, draw(t, nil, nil), "COMPLETED", nil).ID.String()
+	p := t.Problem(sendSignal(t, over, "go", nil), http.StatusConflict, "CONFLICT")
+	t.Equal("reason", probe.Reason(p), "run_finished")
+	t.Problem(sendSignal(t, "0193f1c0-0000-7000-8000-000000000006", "go", nil), http.StatusNotFound, "NOT_FOUND")
+	id := begin(t, draw(t, []object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000})}, []string{"start next wait"}), nil)
+	for _, body := range []any{[]int{1}, "x", 7} {
+		t.Problem(sendSignal(t, id, "go", body), http.StatusBadRequest, "INVALID_INPUT")
+	}
+	signal(t, id, "go", object{"n": 1})
+	finished(t, id, "COMPLETED")
+	// The same signal again, after the end.
+	t.Equal("reason", probe.Reason(t.Problem(sendSignal(t, id, "go", object{"n": 1}), http.StatusConflict, "CONFLICT")), "run_finished")
+}
+
+func rerun(t *probe.Trial) {
+	upstream := &tally{handler: answering(404, 200)}
+	call := doing("call", t.Upstream(upstream.ServeHTTP))
+	call["config"].(object)["expectStatus"] = []int{200}
+	id := draw(t, []object{
+		use("first", "RANDOM_UUID"), use("loop", "FOR_EACH"), use("each", "HASH"), call, use("last", "RANDOM_UUID"), use("answer", "RESPOND"),
+	}, []string{"start next first", "first next loop", "loop each each", "loop done call", "call next last", "last next answer"},
+		"start.items loop.items", "loop.item each.data", "first.uuid answer.first", "each.digest answer.all", "last.uuid answer.last")
+	failed := ran(t, id, "FAILED", object{"items": []string{"a", "b"}})
+	t.Equal("became", became(failed), "call FAILED, each COMPLETED, each COMPLETED, first COMPLETED, loop COMPLETED, start COMPLETED")
+	again := finished(t, trigger(t, id, object{"rerunOf": object{"runId": failed.ID}}).RunID.String(), "COMPLETED")
+	alike(t, "rerunOf", again.RerunOf, object{"runId": failed.ID})
+	t.Check(again.ID != failed.ID && string(again.Input) == string(failed.Input) && again.WorkflowVersion == 1, "%s", t.JSON(again))
+	t.Equal("became", became(again), "answer COMPLETED, call COMPLETED, each COMPLETED, each COMPLETED, first COMPLETED, last COMPLETED, loop COMPLETED, start COMPLETED")
+	t.Equal("requests", len(upstream.asked()), 2)
+	var output struct {
+		First, Last string
+		All         []string
+	}
+	t.NoError("output", json.Unmarshal(again.Output, &output))
+	t.Check(output.First == uuidOf(t, stageOf(t, failed, "first").Output) && output.Last != output.First && len(output.All) == 2, "%s", again.Output)
+	for _, taken := range []string{"start", "first", "loop", "each"} {
+		for _, stage := range stagesOf(again, taken) {
+			t.Check(stage.CreditUsage == 0 && stage.Status == "COMPLETED", "%s is charged again: %s", taken, stage.CreditUsage)
+		}
+	}
+	t.Equal("totalUsage", again.TotalUsage, stageOf(t, again, "call").CreditUsage+stageOf(t, again, "last").CreditUsage)
+	token := t.SignIn()
+	for _, run := range []api.WorkflowRun{failed, again} {
+		t.Equal("the statement", runLine(t, token, run.ID.String()).Usage, run.TotalUsage)
+	}
+	t.Check(failed.TotalUsage > 0 && again.TotalUsage > 0, "usage %s and %s", failed.TotalUsage, again.TotalUsage)
+	// From a stage on, everything is run again.
+	from := stageOf(t, again, "loop").ID
+	third := finished(t, trigger(t, id, object{"rerunOf": object{"runId": again.ID, "fromStageId": from}}).RunID.String(), "COMPLETED")
+	t.Equal("requests", len(upstream.asked()), 3)
+	t.Equal("what came before", uuidOf(t, stageOf(t, third, "first").Output), output.First)
+	t.Check(stageOf(t, third, "first").CreditUsage == 0 && uuidOf(t, stageOf(t, third, "last").Output) != output.Last, "%s", t.JSON(third))
+	t.Check(stagesOf(third, "each")[0].CreditUsage > 0, "a stage that ran again is free")
+	alike(t, "rerunOf", third.RerunOf, object{"fromStageId": from, "runId": again.ID})
+}
+
+func rerunRefused(t *probe.Trial) {
+	id := draw(t, []object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000})}, []string{"start next wait"})
+	other := draw(t, nil, nil)
+	under, over := begin(t, id, nil), ran(t, other, "COMPLETED", nil).ID.String()
+	refused := func(workflow string, body object, status int, code string) api.Problem {
+		return t.Problem(t.Post(workflowPath(workflow), body), status, code)
+	}
+	p := refused(id, object{"rerunOf": object{"runId": under}}, http.StatusConflict, "CONFLICT")
+	t.Equal("reason", probe.Reason(p), "run_not_finished")
+	refused(id, object{"rerunOf": object{"runId": "0193f1c0-0000-7000-8000-000000000006"}}, http.StatusNotFound, "NOT_FOUND")
+	for pointer, body := range map[string]object{
+		"/rerunOf/runId": {"rerunOf": object{"runId": over}}, // of another workflow
+	} {
+		t.Equal("pointers", probe.Pointers(refused(id, body, http.StatusBadRequest, "INVALID_INPUT")), []string{pointer})
+	}
+	for pointer, body := range map[string]object{
+		"/rerunOf/fromStageId": {"rerunOf": object{"runId": over, "fromStageId": "0193f1c0-0000-7000-8000-000000000006"}},
+		"/input":               {"rerunOf": object{"runId": over}, "input": object{}},
+		"/version":             {"rerunOf": object{"runId": over}, "version": 2},
+	} {
+		t.Equal("pointers", probe.Pointers(refused(other, body, http.StatusBadRequest, "INVALID_INPUT")), []string{pointer})
+	}
+	cancel(t, under, nil)
+}
+
+// runInRun has a run begin another one, and ends both.
+func runInRun(t *probe.Trial) {
+	child := draw(t, []object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000}), use("id", "RANDOM_UUID"), use("answer", "RESPOND")},
+		[]string{"start next wait", "wait next id", "id next answer"}, "start.a answer.a")
+	parent := draw(t, []object{set("child", "RUN_WORKFLOW", object{"workflowId": child}), use("answer", "RESPOND")}, []string{"start next child", "child next answer"},
+		"start.a child.a", "child.a answer.got")
+	start := func() (string, api.WorkflowRun) {
+		id := begin(t, parent, object{"a": 7})
+		var list []api.WorkflowRun
+		t.Until("the child is begun", 20*time.Second, func() bool {
+			list = probe.Decode[api.WorkflowRunPage](t, t.Get(runs+"?limit=1&workflowId="+child)).Data
+			return len(list) == 1 && list[0].ParentRunID != nil && list[0].ParentRunID.String() == id
+		})
+		return id, list[0]
+	}
+	id, inner := start()
+	t.Check(inner.Trigger == "RUN" && string(inner.Input) == `{"a":7}`, "%s", t.JSON(inner))
+	signal(t, inner.ID.String(), "go", nil)
+	run := finished(t, id, "COMPLETED")
+	t.Equal("output", string(run.Output), `{"got":7}`)
+	t.Check(run.ParentRunID == nil && run.TotalUsage == 0 && finished(t, inner.ID.String(), "COMPLETED").TotalUsage > 0, "a child is charged by itself: %s", run.TotalUsage)
+	id, inner = start()
+	cancel(t, id, object{"reason": "both"})
+	finished(t, inner.ID.String(), "CANCELED")
+	t.Equal("became", became(finished(t, id, "CANCELED")), "child CANCELED, start COMPLETED")
+	t.Equal("pending", fmt.Sprint(record(t, id).PendingStageCount), "0")
+}
