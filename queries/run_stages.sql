@@ -100,6 +100,12 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.component_id =
   AND s.iteration[1:cardinality(@prefix::integer[])] = @prefix::integer[] AND s.status = 'COMPLETED'
 ORDER BY s.iteration;
 
+-- name: StageListBroken :many
+-- In which iterations that begin so one of the components failed.
+SELECT s.iteration FROM run_stages s
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.component_id = ANY (@component_ids::text[])
+  AND s.iteration[1:cardinality(@prefix::integer[])] = @prefix::integer[] AND s.status = 'FAILED';
+
 -- name: StageListLoops :many
 -- Loops under way by their key, without their items.
 SELECT s.id, s.component_id, s.iteration, s.item_count::integer AS item_count, s.next_item::integer AS next_item,

@@ -295,6 +295,45 @@ func (q *Queries) StageItems(ctx context.Context, db DBTX, arg StageItemsParams)
 	return items, err
 }
 
+const stageListBroken = `-- name: StageListBroken :many
+SELECT s.iteration FROM run_stages s
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = ANY ($3::text[])
+  AND s.iteration[1:cardinality($4::integer[])] = $4::integer[] AND s.status = 'FAILED'
+`
+
+type StageListBrokenParams struct {
+	WorkspaceID  uuid.UUID
+	RunID        uuid.UUID
+	ComponentIds []string
+	Prefix       []int32
+}
+
+// In which iterations that begin so one of the components failed.
+func (q *Queries) StageListBroken(ctx context.Context, db DBTX, arg StageListBrokenParams) ([][]int32, error) {
+	rows, err := db.Query(ctx, stageListBroken,
+		arg.WorkspaceID,
+		arg.RunID,
+		arg.ComponentIds,
+		arg.Prefix,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := [][]int32{}
+	for rows.Next() {
+		var iteration []int32
+		if err := rows.Scan(&iteration); err != nil {
+			return nil, err
+		}
+		items = append(items, iteration)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const stageListCollected = `-- name: StageListCollected :many
 SELECT s.iteration, s.output FROM run_stages s
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = $3

@@ -112,7 +112,8 @@ func (f *fold) item(sc *scope, source graph.Source, shared []int32) (json.RawMes
 }
 
 // collected are the values of all iterations, in the order of the items; null for one
-// that gave none. There are none at all where the loop did not complete.
+// that gave none, or that failed as a whole: what of it had run by then is chance. There
+// are none at all where the loop did not complete.
 func (f *fold) collected(source graph.Source, shared []int32) (json.RawMessage, error) {
 	found := map[string]json.RawMessage{}
 	add := func(iteration []int32, output json.RawMessage) {
@@ -127,7 +128,7 @@ func (f *fold) collected(source graph.Source, shared []int32) (json.RawMessage, 
 	for _, row := range rows {
 		add(row.Iteration, row.Output)
 	}
-	counts, err := f.countsAround(source, shared)
+	counts, broken, err := f.countsAround(source, shared)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +146,9 @@ func (f *fold) collected(source graph.Source, shared []int32) (json.RawMessage, 
 		}
 		all := make([]any, count)
 		for i := range all {
-			all[i] = gather(append(slices.Clone(iteration), int32(i)), left-1)
+			if item := append(slices.Clone(iteration), int32(i)); !broken[written(item)] {
+				all[i] = gather(item, left-1)
+			}
 		}
 		return all
 	}
@@ -175,24 +178,59 @@ func (f *fold) outputsBelow(componentID string, prefix []int32) ([]db.StageListC
 }
 
 // countsAround are the numbers of items of the loops that a value leaves, by where each
-// of them ran.
-func (f *fold) countsAround(source graph.Source, shared []int32) (map[string]int, error) {
-	counts := map[string]int{}
+// of them ran, and which of the items failed.
+func (f *fold) countsAround(source graph.Source, shared []int32) (counts map[string]int, broken map[string]bool, err error) {
+	counts = map[string]int{}
+	var failing []string // what failed items fail by
 	loop := f.plan.Loop(source.From)
 	for range source.Collected {
 		rows, err := f.outputsBelow(loop, shared)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		failed := 0
 		for _, row := range rows {
-			var output struct {
-				Count int `json:"count"`
-			}
+			var output struct{ Count, FailedItems int }
 			if json.Unmarshal(row.Output, &output) == nil {
 				counts[written(row.Iteration)] = output.Count
+				failed += output.FailedItems
+			}
+		}
+		for _, id := range f.plan.Members(loop) {
+			if failed > 0 && !f.plan.Handles(id) {
+				failing = append(failing, id)
 			}
 		}
 		loop = f.plan.Loop(loop)
 	}
-	return counts, nil
+	broken, err = f.brokenBelow(failing, shared)
+	return counts, broken, err
+}
+
+// brokenBelow are the iterations that begin so in which one of the components failed.
+func (f *fold) brokenBelow(components []string, prefix []int32) (map[string]bool, error) {
+	broken := map[string]bool{}
+	if len(components) == 0 {
+		return broken, nil
+	}
+	rows, err := db.New().StageListBroken(f.ctx, f.tx, db.StageListBrokenParams{
+		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentIds: components, Prefix: prefix,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read which iterations failed: %w", err)
+	}
+	for _, t := range f.made {
+		if slices.Contains(components, t.component.ID) && t.status == status.StageFailed {
+			rows = append(rows, t.iteration)
+		}
+	}
+	for _, l := range f.ended {
+		if slices.Contains(components, l.componentID) && l.ended.status == status.StageFailed {
+			rows = append(rows, l.iteration)
+		}
+	}
+	for _, iteration := range rows {
+		broken[written(iteration)] = true
+	}
+	return broken, nil
 }

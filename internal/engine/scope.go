@@ -17,7 +17,7 @@ func (f *fold) scope(loop string, iteration []int32) *scope {
 	p := at(loop, iteration)
 	sc := f.scopes[p]
 	if sc == nil {
-		sc = &scope{place: p, iteration: slices.Clone(iteration)}
+		sc = &scope{place: p, iteration: append([]int32{}, iteration...)} // never nil, which is NULL to PostgreSQL
 		f.scopes[p] = sc
 	}
 	return sc

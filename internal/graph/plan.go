@@ -167,6 +167,12 @@ func (p *Plan) Next(loop string, states map[string]State) Step {
 	return step
 }
 
+// Handles reports whether the run goes on when a component fails.
+func (p *Plan) Handles(id string) bool {
+	n := p.node(id)
+	return n.handled()
+}
+
 // starts tells whether a component without a stage is ready, or else dead.
 func (p *Plan) starts(n *node, verdicts []verdict) (ready, dead bool) {
 	fired := n.entry
