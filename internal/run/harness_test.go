@@ -148,7 +148,7 @@ func newBench(t testing.TB, more ...component.Module) *bench {
 // account makes a workspace that has so much.
 func (b *bench) account(t testing.TB, paid credit.Amount, of plan.Name) uuid.UUID {
 	t.Helper()
-	id, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: "test", Plan: of, Paid: paid})
+	id, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: "test " + string(of), Plan: of, Paid: paid})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,70 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/run"
+	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/workflow"
+)
+
+// big gives as many bytes as its config says.
+func big() module {
+	return made("BIG", 0, `{"type":"object","properties":{"text":{"type":"string"},"list":{"type":"array"}}}`,
+		func(_ context.Context, call component.Call) (component.Result, error) {
+			var config struct{ Bytes, Items int }
+			if err := json.Unmarshal(call.Config, &config); err != nil {
+				return component.Result{}, err
+			}
+			output, err := json.Marshal(map[string]any{"text": strings.Repeat("x", config.Bytes), "list": make([]int, config.Items)})
+			return component.Result{Output: output}, err
+		})
+}
+
+// AB-11: what a run may hold is bounded, and what is beyond says so: outputs by the
+// stage and in sum, items by the loop; thousands of stages are no matter.
+func TestAB11WhatARunHoldsIsBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, big())
+	n := b.start(t, options{slots: 16, sweep: time.Second})
+	loop := func(items, beside int, body, config string) string {
+		list, _ := json.Marshal(make([]int, items))
+		return fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":%s},"config":{"concurrency":%d}},{"id":"w","module":%q,"config":%s}]`, list, beside, body, config)
+	}
+	each := `[{"id":"1","from":"l","to":"w","port":"each"}]`
+	for what, c := range map[string]struct {
+		components, edges, connections string
+		status                         status.Run
+		code                           string
+	}{
+		"a large output":      {`[{"id":"a","module":"BIG","config":{"bytes":50000000}}]`, "", "", status.RunFailed, "OUTPUT_TOO_LARGE"},
+		"large outputs":       {loop(200, 8, "BIG", `{"bytes":900000}`), each, "", status.RunFailed, "OUTPUT_TOO_LARGE"},
+		"ten thousand stages": {loop(size(2_000, 9_999), 100, "TRANSFORM", `{"expression":"1"}`), each, "", status.RunCompleted, ""},
+		"many items": {`[{"id":"a","module":"BIG","config":{"items":10001}},{"id":"l","module":"FOR_EACH"}]`, `[{"id":"1","from":"a","to":"l","port":"next"}]`,
+			`[{"id":"1","from":{"componentId":"a","output":"list"},"to":{"componentId":"l","input":"items"}}]`, status.RunFailed, "INVALID_INPUT"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, c.components, c.edges, c.connections)}), 2*time.Minute)
+			var failure api.RunError
+			if c.code != "" && json.Unmarshal(got.Error, &failure) != nil || got.Status != c.status || failure.Code != c.code {
+				t.Errorf("%s %s, want %s %s; %d stages", got.Status, got.Error, c.status, c.code, len(stages))
+			}
+			if held := b.number(t, "SELECT max(output_bytes) FROM workflow_runs"); held > 160<<20 {
+				t.Errorf("%d bytes of outputs are kept", held)
+			}
+		})
+	}
+	draft := workflow.Draft{Name: "test", Components: json.RawMessage(loop(1_000_000, 1, "WORK", `{}`)), SequenceEdges: json.RawMessage(each)}
+	if _, _, err := n.workflows.Create(n.ctx, workflow.CreateParams{WorkspaceID: n.workspace, Draft: draft}); fault.CodeOf(err) != fault.InvalidInput {
+		t.Errorf("a million items were to be refused when they are saved: %v", err)
+	}
+	b.balanced(t)
+}
