@@ -10,7 +10,6 @@ import (
 
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/timestamp"
 )
 
 var runCases = []Case{
@@ -198,7 +197,7 @@ func uuidOf(t *probe.Trial, output json.RawMessage) string {
 	return made.UUID
 }
 
-func notBefore(a, b timestamp.Time) bool { return !a.Std().Before(b.Std()) }
+func notBefore(a, b interface{ Std() time.Time }) bool { return !a.Std().Before(b.Std()) }
 
 // stageSound checks what holds for every stage that is final.
 func stageSound(t *probe.Trial, s api.RunStage) {
