@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -38,6 +39,7 @@ func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Req
 	waits := sketch([]object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "approved", "timeoutMs": 60_000})}, nil)
 	workflow, archived := decodeWorkflow(t, post(workflows, drawn("signed"))).ID, decodeWorkflow(t, post(workflows, waits)).ID
 	over, waiting := begin(decodeWorkflow(t, post(workflows, sketch([]object{set("one", "NUMBER_CONSTANT", object{"value": 1})}, nil))).ID), begin(archived)
+	name, last := variableName(), 0
 	for _, operation := range t.Target().Spec.Operations() {
 		if !operation.Signed() {
 			continue
@@ -53,12 +55,18 @@ func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Req
 			on = archived
 		case "sendRunSignal":
 			run = waiting
+		case "setEnvironmentVariable":
+			request.Body = t.JSON(object{"value": "x"})
+		case "deleteEnvironmentVariable":
+			last = len(list)
 		}
 		request.Path = strings.NewReplacer("{executionId}", id, "{module}", "RANDOM_UUID", "{workflowId}", on, "{componentId}", "id",
-			"{runId}", run, "{signal}", "approved").Replace(operation.Template)
+			"{runId}", run, "{signal}", "approved", "{name}", name).Replace(operation.Template)
 		t.Check(!strings.Contains(request.Path, "{"), "%s takes what signed does not have", operation.ID)
 		list = append(list, request)
 	}
+	// What is deleted has to be there.
+	list = append(slices.Delete(slices.Clone(list), last, last+1), list[last])
 	return list, before
 }
 

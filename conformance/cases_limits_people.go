@@ -51,9 +51,12 @@ func peopleFields(t *probe.Trial) {
 		t.Equal("left of the hour after "+id, rates(t, answer, "RateLimit")["hour"]["r"], left)
 		return answer
 	}
-	for _, id := range []string{"getWorkspace", "getCredits", "listLedger", "listApiKeys", "listInvitations", "listAuditEvents"} {
+	for _, id := range []string{"getWorkspace", "getCredits", "listLedger", "listApiKeys", "listInvitations", "listAuditEvents", "listWorkspaceEnvironmentVariables"} {
 		ask(id, nil)
 	}
+	ids = append(ids, "{name}", variableName())
+	ask("setWorkspaceEnvironmentVariable", object{"value": "x"})
+	ask("deleteWorkspaceEnvironmentVariable", nil)
 	members := probe.Decode[api.MemberPage](t, ask("listMembers", nil)).Data
 	at := slices.IndexFunc(members, func(m api.Member) bool { return m.Role == api.RoleViewer })
 	t.Check(at >= 0, "the workspace has no viewer")

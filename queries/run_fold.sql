@@ -14,6 +14,7 @@ UPDATE workflow_runs SET
     status        = @status,
     output        = sqlc.narg('output'),
     error         = sqlc.narg('error'),
+    variables     = CASE WHEN NOT @final::boolean THEN variables END, -- they go with the end
     committed     = @committed,
     reserved      = @reserved,
     usage         = @usage,

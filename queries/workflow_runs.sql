@@ -149,3 +149,30 @@ LIMIT @max_rows;
 
 -- name: RunSignalGet :one
 SELECT payload, received_at FROM run_signals WHERE workspace_id = @workspace_id AND run_id = @run_id AND name = @name;
+
+-- name: RunListSealed :many
+-- A page of the runs that took variables of the environment, in the order of their ids,
+-- each with these if they are not sealed under the key that header names.
+SELECT page.workspace_id, page.id,
+       (CASE WHEN substring(page.variables FROM 1 FOR octet_length(@header::bytea)) <> @header::bytea THEN page.variables END)::bytea AS stale
+FROM (SELECT r.workspace_id, r.id, r.variables FROM workflow_runs r
+      WHERE r.variables IS NOT NULL AND r.id > @after ORDER BY r.id LIMIT @max_rows) AS page
+ORDER BY page.id;
+
+-- name: RunListHeaders :many
+-- How the variables of the oldest and the newest of these runs begin: there the key is named.
+SELECT substring(seen.variables FROM 1 FOR 66)::bytea AS header
+FROM ((SELECT o.variables FROM workflow_runs o WHERE o.variables IS NOT NULL ORDER BY o.id LIMIT @each)
+      UNION ALL
+      (SELECT n.variables FROM workflow_runs n WHERE n.variables IS NOT NULL ORDER BY n.id DESC LIMIT @each)) AS seen;
+
+-- name: RunReseal :execrows
+-- Puts variables that were sealed anew in place of those that were read. A run that
+-- somebody else has locked is left alone: nobody waits.
+UPDATE workflow_runs r SET variables = free.fresh
+FROM (SELECT l.workspace_id, l.id, i.fresh FROM workflow_runs l
+      JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id,
+                   unnest(@stale::bytea[]) AS stale, unnest(@fresh::bytea[]) AS fresh) AS i
+        ON l.workspace_id = i.workspace_id AND l.id = i.id AND l.variables = i.stale
+      FOR NO KEY UPDATE OF l SKIP LOCKED) AS free
+WHERE r.workspace_id = free.workspace_id AND r.id = free.id;

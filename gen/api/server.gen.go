@@ -58,6 +58,15 @@ type ServerInterface interface {
 	// GetComponent Get one component
 	// (GET /v1/sdk/components/{module})
 	GetComponent(w http.ResponseWriter, r *http.Request, module ModuleName)
+	// ListEnvironmentVariables List the environment variables
+	// (GET /v1/sdk/environment-variables)
+	ListEnvironmentVariables(w http.ResponseWriter, r *http.Request, params ListEnvironmentVariablesParams)
+	// DeleteEnvironmentVariable Delete an environment variable
+	// (DELETE /v1/sdk/environment-variables/{name})
+	DeleteEnvironmentVariable(w http.ResponseWriter, r *http.Request, name VariableName)
+	// SetEnvironmentVariable Set an environment variable
+	// (PUT /v1/sdk/environment-variables/{name})
+	SetEnvironmentVariable(w http.ResponseWriter, r *http.Request, name VariableName)
 	// GetLimits Get the limits
 	// (GET /v1/sdk/limits)
 	GetLimits(w http.ResponseWriter, r *http.Request)
@@ -145,6 +154,15 @@ type ServerInterface interface {
 	// GetCredits Get the credits
 	// (GET /v1/workspaces/{workspaceId}/credits)
 	GetCredits(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID)
+	// ListWorkspaceEnvironmentVariables List the environment variables
+	// (GET /v1/workspaces/{workspaceId}/environment-variables)
+	ListWorkspaceEnvironmentVariables(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID, params ListWorkspaceEnvironmentVariablesParams)
+	// DeleteWorkspaceEnvironmentVariable Delete an environment variable
+	// (DELETE /v1/workspaces/{workspaceId}/environment-variables/{name})
+	DeleteWorkspaceEnvironmentVariable(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID, name VariableName)
+	// SetWorkspaceEnvironmentVariable Set an environment variable
+	// (PUT /v1/workspaces/{workspaceId}/environment-variables/{name})
+	SetWorkspaceEnvironmentVariable(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID, name VariableName)
 	// ListInvitations List the invitations
 	// (GET /v1/workspaces/{workspaceId}/invitations)
 	ListInvitations(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID, params ListInvitationsParams)
@@ -546,6 +564,104 @@ func (siw *ServerInterfaceWrapper) GetComponent(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetComponent(w, r, module)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListEnvironmentVariables operation middleware
+func (siw *ServerInterfaceWrapper) ListEnvironmentVariables(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListEnvironmentVariablesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListEnvironmentVariables(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteEnvironmentVariable operation middleware
+func (siw *ServerInterfaceWrapper) DeleteEnvironmentVariable(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name VariableName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteEnvironmentVariable(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SetEnvironmentVariable operation middleware
+func (siw *ServerInterfaceWrapper) SetEnvironmentVariable(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name VariableName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SetEnvironmentVariable(w, r, name)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1670,6 +1786,131 @@ func (siw *ServerInterfaceWrapper) GetCredits(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// ListWorkspaceEnvironmentVariables operation middleware
+func (siw *ServerInterfaceWrapper) ListWorkspaceEnvironmentVariables(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "workspaceId" -------------
+	var workspaceID WorkspaceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "workspaceId", r.PathValue("workspaceId"), &workspaceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workspaceId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWorkspaceEnvironmentVariablesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListWorkspaceEnvironmentVariables(w, r, workspaceID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteWorkspaceEnvironmentVariable operation middleware
+func (siw *ServerInterfaceWrapper) DeleteWorkspaceEnvironmentVariable(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "workspaceId" -------------
+	var workspaceID WorkspaceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "workspaceId", r.PathValue("workspaceId"), &workspaceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workspaceId", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name VariableName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteWorkspaceEnvironmentVariable(w, r, workspaceID, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SetWorkspaceEnvironmentVariable operation middleware
+func (siw *ServerInterfaceWrapper) SetWorkspaceEnvironmentVariable(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "workspaceId" -------------
+	var workspaceID WorkspaceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "workspaceId", r.PathValue("workspaceId"), &workspaceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workspaceId", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name VariableName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SetWorkspaceEnvironmentVariable(w, r, workspaceID, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListInvitations operation middleware
 func (siw *ServerInterfaceWrapper) ListInvitations(w http.ResponseWriter, r *http.Request) {
 
@@ -2125,6 +2366,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/components/executions/{executionId}/callback-attempts", wrapper.ListCallbackAttempts)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sdk/components/executions/{executionId}/replay-callback", wrapper.ReplayComponentCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/components/executions/{executionId}/stream", wrapper.StreamComponentExecution)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/environment-variables", wrapper.ListEnvironmentVariables)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sdk/environment-variables/{name}", wrapper.DeleteEnvironmentVariable)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/sdk/environment-variables/{name}", wrapper.SetEnvironmentVariable)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/limits", wrapper.GetLimits)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/workflows", wrapper.ListWorkflows)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sdk/workflows", wrapper.CreateWorkflow)
@@ -2154,6 +2398,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/api-keys/{keyId}/rotate", wrapper.RotateAPIKey)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/audit-events", wrapper.ListAuditEvents)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/credits", wrapper.GetCredits)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/environment-variables", wrapper.ListWorkspaceEnvironmentVariables)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/environment-variables/{name}", wrapper.DeleteWorkspaceEnvironmentVariable)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/environment-variables/{name}", wrapper.SetWorkspaceEnvironmentVariable)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/invitations", wrapper.ListInvitations)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/invitations", wrapper.CreateInvitation)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/workspaces/{workspaceId}/invitations/{invitationId}", wrapper.RevokeInvitation)
@@ -2474,6 +2721,73 @@ type GetComponentResponseObject interface {
 type GetComponent200JSONResponse Component
 
 func (response GetComponent200JSONResponse) VisitGetComponentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEnvironmentVariablesRequestObject struct {
+	Params ListEnvironmentVariablesParams
+}
+
+type ListEnvironmentVariablesResponseObject interface {
+	VisitListEnvironmentVariablesResponse(w http.ResponseWriter) error
+}
+
+type ListEnvironmentVariables200JSONResponse EnvironmentVariablePage
+
+func (response ListEnvironmentVariables200JSONResponse) VisitListEnvironmentVariablesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteEnvironmentVariableRequestObject struct {
+	Name VariableName `json:"name"`
+}
+
+type DeleteEnvironmentVariableResponseObject interface {
+	VisitDeleteEnvironmentVariableResponse(w http.ResponseWriter) error
+}
+
+type DeleteEnvironmentVariable200JSONResponse EnvironmentVariable
+
+func (response DeleteEnvironmentVariable200JSONResponse) VisitDeleteEnvironmentVariableResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetEnvironmentVariableRequestObject struct {
+	Name VariableName `json:"name"`
+	Body *SetEnvironmentVariableJSONRequestBody
+}
+
+type SetEnvironmentVariableResponseObject interface {
+	VisitSetEnvironmentVariableResponse(w http.ResponseWriter) error
+}
+
+type SetEnvironmentVariable200JSONResponse EnvironmentVariable
+
+func (response SetEnvironmentVariable200JSONResponse) VisitSetEnvironmentVariableResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -3170,6 +3484,76 @@ func (response GetCredits200JSONResponse) VisitGetCreditsResponse(w http.Respons
 	return err
 }
 
+type ListWorkspaceEnvironmentVariablesRequestObject struct {
+	WorkspaceID WorkspaceID `json:"workspaceId"`
+	Params      ListWorkspaceEnvironmentVariablesParams
+}
+
+type ListWorkspaceEnvironmentVariablesResponseObject interface {
+	VisitListWorkspaceEnvironmentVariablesResponse(w http.ResponseWriter) error
+}
+
+type ListWorkspaceEnvironmentVariables200JSONResponse EnvironmentVariablePage
+
+func (response ListWorkspaceEnvironmentVariables200JSONResponse) VisitListWorkspaceEnvironmentVariablesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWorkspaceEnvironmentVariableRequestObject struct {
+	WorkspaceID WorkspaceID  `json:"workspaceId"`
+	Name        VariableName `json:"name"`
+}
+
+type DeleteWorkspaceEnvironmentVariableResponseObject interface {
+	VisitDeleteWorkspaceEnvironmentVariableResponse(w http.ResponseWriter) error
+}
+
+type DeleteWorkspaceEnvironmentVariable200JSONResponse EnvironmentVariable
+
+func (response DeleteWorkspaceEnvironmentVariable200JSONResponse) VisitDeleteWorkspaceEnvironmentVariableResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetWorkspaceEnvironmentVariableRequestObject struct {
+	WorkspaceID WorkspaceID  `json:"workspaceId"`
+	Name        VariableName `json:"name"`
+	Body        *SetWorkspaceEnvironmentVariableJSONRequestBody
+}
+
+type SetWorkspaceEnvironmentVariableResponseObject interface {
+	VisitSetWorkspaceEnvironmentVariableResponse(w http.ResponseWriter) error
+}
+
+type SetWorkspaceEnvironmentVariable200JSONResponse EnvironmentVariable
+
+func (response SetWorkspaceEnvironmentVariable200JSONResponse) VisitSetWorkspaceEnvironmentVariableResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListInvitationsRequestObject struct {
 	WorkspaceID WorkspaceID `json:"workspaceId"`
 	Params      ListInvitationsParams
@@ -3393,6 +3777,15 @@ type StrictServerInterface interface {
 	// GetComponent Get one component
 	// (GET /v1/sdk/components/{module})
 	GetComponent(ctx context.Context, request GetComponentRequestObject) (GetComponentResponseObject, error)
+	// ListEnvironmentVariables List the environment variables
+	// (GET /v1/sdk/environment-variables)
+	ListEnvironmentVariables(ctx context.Context, request ListEnvironmentVariablesRequestObject) (ListEnvironmentVariablesResponseObject, error)
+	// DeleteEnvironmentVariable Delete an environment variable
+	// (DELETE /v1/sdk/environment-variables/{name})
+	DeleteEnvironmentVariable(ctx context.Context, request DeleteEnvironmentVariableRequestObject) (DeleteEnvironmentVariableResponseObject, error)
+	// SetEnvironmentVariable Set an environment variable
+	// (PUT /v1/sdk/environment-variables/{name})
+	SetEnvironmentVariable(ctx context.Context, request SetEnvironmentVariableRequestObject) (SetEnvironmentVariableResponseObject, error)
 	// GetLimits Get the limits
 	// (GET /v1/sdk/limits)
 	GetLimits(ctx context.Context, request GetLimitsRequestObject) (GetLimitsResponseObject, error)
@@ -3480,6 +3873,15 @@ type StrictServerInterface interface {
 	// GetCredits Get the credits
 	// (GET /v1/workspaces/{workspaceId}/credits)
 	GetCredits(ctx context.Context, request GetCreditsRequestObject) (GetCreditsResponseObject, error)
+	// ListWorkspaceEnvironmentVariables List the environment variables
+	// (GET /v1/workspaces/{workspaceId}/environment-variables)
+	ListWorkspaceEnvironmentVariables(ctx context.Context, request ListWorkspaceEnvironmentVariablesRequestObject) (ListWorkspaceEnvironmentVariablesResponseObject, error)
+	// DeleteWorkspaceEnvironmentVariable Delete an environment variable
+	// (DELETE /v1/workspaces/{workspaceId}/environment-variables/{name})
+	DeleteWorkspaceEnvironmentVariable(ctx context.Context, request DeleteWorkspaceEnvironmentVariableRequestObject) (DeleteWorkspaceEnvironmentVariableResponseObject, error)
+	// SetWorkspaceEnvironmentVariable Set an environment variable
+	// (PUT /v1/workspaces/{workspaceId}/environment-variables/{name})
+	SetWorkspaceEnvironmentVariable(ctx context.Context, request SetWorkspaceEnvironmentVariableRequestObject) (SetWorkspaceEnvironmentVariableResponseObject, error)
 	// ListInvitations List the invitations
 	// (GET /v1/workspaces/{workspaceId}/invitations)
 	ListInvitations(ctx context.Context, request ListInvitationsRequestObject) (ListInvitationsResponseObject, error)
@@ -3879,6 +4281,91 @@ func (sh *strictHandler) GetComponent(w http.ResponseWriter, r *http.Request, mo
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetComponentResponseObject); ok {
 		if err := validResponse.VisitGetComponentResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListEnvironmentVariables operation middleware
+func (sh *strictHandler) ListEnvironmentVariables(w http.ResponseWriter, r *http.Request, params ListEnvironmentVariablesParams) {
+	var request ListEnvironmentVariablesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListEnvironmentVariables(ctx, request.(ListEnvironmentVariablesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListEnvironmentVariables")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListEnvironmentVariablesResponseObject); ok {
+		if err := validResponse.VisitListEnvironmentVariablesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteEnvironmentVariable operation middleware
+func (sh *strictHandler) DeleteEnvironmentVariable(w http.ResponseWriter, r *http.Request, name VariableName) {
+	var request DeleteEnvironmentVariableRequestObject
+
+	request.Name = name
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteEnvironmentVariable(ctx, request.(DeleteEnvironmentVariableRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteEnvironmentVariable")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteEnvironmentVariableResponseObject); ok {
+		if err := validResponse.VisitDeleteEnvironmentVariableResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SetEnvironmentVariable operation middleware
+func (sh *strictHandler) SetEnvironmentVariable(w http.ResponseWriter, r *http.Request, name VariableName) {
+	var request SetEnvironmentVariableRequestObject
+
+	request.Name = name
+
+	var body SetEnvironmentVariableJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SetEnvironmentVariable(ctx, request.(SetEnvironmentVariableRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetEnvironmentVariable")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SetEnvironmentVariableResponseObject); ok {
+		if err := validResponse.VisitSetEnvironmentVariableResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -4723,6 +5210,94 @@ func (sh *strictHandler) GetCredits(w http.ResponseWriter, r *http.Request, work
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetCreditsResponseObject); ok {
 		if err := validResponse.VisitGetCreditsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListWorkspaceEnvironmentVariables operation middleware
+func (sh *strictHandler) ListWorkspaceEnvironmentVariables(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID, params ListWorkspaceEnvironmentVariablesParams) {
+	var request ListWorkspaceEnvironmentVariablesRequestObject
+
+	request.WorkspaceID = workspaceID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWorkspaceEnvironmentVariables(ctx, request.(ListWorkspaceEnvironmentVariablesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWorkspaceEnvironmentVariables")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListWorkspaceEnvironmentVariablesResponseObject); ok {
+		if err := validResponse.VisitListWorkspaceEnvironmentVariablesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteWorkspaceEnvironmentVariable operation middleware
+func (sh *strictHandler) DeleteWorkspaceEnvironmentVariable(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID, name VariableName) {
+	var request DeleteWorkspaceEnvironmentVariableRequestObject
+
+	request.WorkspaceID = workspaceID
+	request.Name = name
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteWorkspaceEnvironmentVariable(ctx, request.(DeleteWorkspaceEnvironmentVariableRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteWorkspaceEnvironmentVariable")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteWorkspaceEnvironmentVariableResponseObject); ok {
+		if err := validResponse.VisitDeleteWorkspaceEnvironmentVariableResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SetWorkspaceEnvironmentVariable operation middleware
+func (sh *strictHandler) SetWorkspaceEnvironmentVariable(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID, name VariableName) {
+	var request SetWorkspaceEnvironmentVariableRequestObject
+
+	request.WorkspaceID = workspaceID
+	request.Name = name
+
+	var body SetWorkspaceEnvironmentVariableJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SetWorkspaceEnvironmentVariable(ctx, request.(SetWorkspaceEnvironmentVariableRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetWorkspaceEnvironmentVariable")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SetWorkspaceEnvironmentVariableResponseObject); ok {
+		if err := validResponse.VisitSetWorkspaceEnvironmentVariableResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

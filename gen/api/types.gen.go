@@ -1344,6 +1344,61 @@ type DialectType string
 // Examples: e1
 type EdgeID = string
 
+// EnvironmentVariable A variable of the workspace. Its value is encrypted at rest. That of a secret one is removed from error messages,
+// logs and events, from 8 characters on; an output that it got into is not altered.
+type EnvironmentVariable struct {
+	// CreatedAt When it was made.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	CreatedAt timestamp.Time `json:"createdAt"`
+
+	// Description What it is for. Empty if nobody said.
+	//
+	// Examples: Address of the payments service
+	Description string `json:"description"`
+
+	// Name What a variable is called; `{{env.NAME}}` stands for its value.
+	//
+	// Examples: PAYMENTS_TOKEN
+	Name EnvironmentVariableName `json:"name"`
+
+	// Secret Whether the value is never shown.
+	//
+	// Examples: false
+	Secret bool `json:"secret"`
+
+	// UpdatedAt When it was set last.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	UpdatedAt timestamp.Time `json:"updatedAt"`
+
+	// Value The value. Null of a secret variable.
+	//
+	// Examples: https://payments.example.org
+	Value *string `json:"value"`
+}
+
+// EnvironmentVariableName What a variable is called; `{{env.NAME}}` stands for its value.
+//
+// Examples: PAYMENTS_TOKEN
+type EnvironmentVariableName = string
+
+// EnvironmentVariablePage One page of environment variables, newest first.
+type EnvironmentVariablePage struct {
+	// Data The variables of this page.
+	Data []EnvironmentVariable `json:"data"`
+
+	// HasMore Whether there is a next page.
+	//
+	// Examples: true
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor The `cursor` of the next page. Null on the last one.
+	//
+	// Examples: MDE5YWE1ZjItNmMzZS03YjExLTlkMGEtM2YxYzJiNGE1ZDZl
+	NextCursor *string `json:"nextCursor"`
+}
+
 // ErrorCode What went wrong, for programs. Stable.
 //
 // | Code | Status |
@@ -2534,6 +2589,28 @@ type Session struct {
 	Workspaces []Membership `json:"workspaces"`
 }
 
+// SetEnvironmentVariableRequest What a variable is to be.
+//
+// Examples: {"description":"Token of the payments service","secret":true,"value":"tok-4f9a27c1d0"}
+type SetEnvironmentVariableRequest struct {
+	// Description What it is for, in your words. Left out, it stays as it was.
+	//
+	// Examples: Token of the payments service
+	Description *string `json:"description,omitempty"`
+
+	// Secret Whether the value is never to be shown again, and taken out of every error and log. Left out, it stays as it
+	// was; a new variable is not secret.
+	//
+	//
+	// Examples: true
+	Secret *bool `json:"secret,omitempty"`
+
+	// Value The value, any text of at most 8 KiB in UTF-8.
+	//
+	// Examples: tok-4f9a27c1d0
+	Value *string `json:"value,omitempty"`
+}
+
 // SignalPayload What a signal carries.
 //
 // Examples: {"approvedBy":"ada@example.org"}
@@ -3334,6 +3411,11 @@ type Traceparent = string
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type UserID = ID
 
+// VariableName What a variable is called; `{{env.NAME}}` stands for its value.
+//
+// Examples: PAYMENTS_TOKEN
+type VariableName = EnvironmentVariableName
+
 // Version defines model for Version.
 type Version = int32
 
@@ -3401,6 +3483,15 @@ type ListCallbackAttemptsParams struct {
 type ReplayComponentCallbackParams struct {
 	// Force Send it again even though it was delivered.
 	Force *Force `form:"force,omitempty" json:"force,omitempty"`
+}
+
+// ListEnvironmentVariablesParams defines parameters for ListEnvironmentVariables.
+type ListEnvironmentVariablesParams struct {
+	// Limit How many items at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListWorkflowsParams defines parameters for ListWorkflows.
@@ -3545,6 +3636,15 @@ type ListAuditEventsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListWorkspaceEnvironmentVariablesParams defines parameters for ListWorkspaceEnvironmentVariables.
+type ListWorkspaceEnvironmentVariablesParams struct {
+	// Limit How many items at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListInvitationsParams defines parameters for ListInvitations.
 type ListInvitationsParams struct {
 	// Limit How many items at most.
@@ -3584,6 +3684,9 @@ type AcceptInvitationJSONRequestBody = AcceptInvitationRequest
 // ExecuteComponentJSONRequestBody defines body for ExecuteComponent for application/json ContentType.
 type ExecuteComponentJSONRequestBody = ExecuteComponentRequest
 
+// SetEnvironmentVariableJSONRequestBody defines body for SetEnvironmentVariable for application/json ContentType.
+type SetEnvironmentVariableJSONRequestBody = SetEnvironmentVariableRequest
+
 // CreateWorkflowJSONRequestBody defines body for CreateWorkflow for application/json ContentType.
 type CreateWorkflowJSONRequestBody = CreateWorkflowRequest
 
@@ -3613,6 +3716,9 @@ type CreateAPIKeyJSONRequestBody = CreateAPIKeyRequest
 
 // RotateAPIKeyJSONRequestBody defines body for RotateAPIKey for application/json ContentType.
 type RotateAPIKeyJSONRequestBody = RotateAPIKeyRequest
+
+// SetWorkspaceEnvironmentVariableJSONRequestBody defines body for SetWorkspaceEnvironmentVariable for application/json ContentType.
+type SetWorkspaceEnvironmentVariableJSONRequestBody = SetEnvironmentVariableRequest
 
 // CreateInvitationJSONRequestBody defines body for CreateInvitation for application/json ContentType.
 type CreateInvitationJSONRequestBody = CreateInvitationRequest

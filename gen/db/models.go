@@ -202,6 +202,17 @@ type CreditPosting struct {
 	CreatedAt   time.Time
 }
 
+type EnvironmentVariable struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Name        string
+	Description string
+	Secret      bool
+	Sealed      []byte
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
 type IdempotencyKey struct {
 	WorkspaceID uuid.UUID
 	Operation   string

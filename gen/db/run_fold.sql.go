@@ -151,17 +151,18 @@ UPDATE workflow_runs SET
     status        = $1,
     output        = $2,
     error         = $3,
-    committed     = $4,
-    reserved      = $5,
-    usage         = $6,
-    stage_count   = $7,
-    failed_count  = $8,
-    pending_count = $9,
-    output_bytes  = $10,
-    event_seq     = $11,
-    wake_at       = $12,
+    variables     = CASE WHEN NOT $4::boolean THEN variables END, -- they go with the end
+    committed     = $5,
+    reserved      = $6,
+    usage         = $7,
+    stage_count   = $8,
+    failed_count  = $9,
+    pending_count = $10,
+    output_bytes  = $11,
+    event_seq     = $12,
+    wake_at       = $13,
     updated_at    = GREATEST(updated_at, now()),
-    finished_at   = CASE WHEN $13::boolean THEN now() END
+    finished_at   = CASE WHEN $4::boolean THEN now() END
 WHERE workspace_id = $14 AND id = $15
 `
 
@@ -169,6 +170,7 @@ type RunFoldParams struct {
 	Status       status.Run
 	Output       []byte
 	Error        []byte
+	Final        bool
 	Committed    credit.Amount
 	Reserved     credit.Amount
 	Usage        credit.Amount
@@ -178,7 +180,6 @@ type RunFoldParams struct {
 	OutputBytes  int64
 	EventSeq     int64
 	WakeAt       *time.Time
-	Final        bool
 	WorkspaceID  uuid.UUID
 	ID           uuid.UUID
 }
@@ -189,6 +190,7 @@ func (q *Queries) RunFold(ctx context.Context, db DBTX, arg RunFoldParams) error
 		arg.Status,
 		arg.Output,
 		arg.Error,
+		arg.Final,
 		arg.Committed,
 		arg.Reserved,
 		arg.Usage,
@@ -198,7 +200,6 @@ func (q *Queries) RunFold(ctx context.Context, db DBTX, arg RunFoldParams) error
 		arg.OutputBytes,
 		arg.EventSeq,
 		arg.WakeAt,
-		arg.Final,
 		arg.WorkspaceID,
 		arg.ID,
 	)

@@ -432,6 +432,108 @@ func (q *Queries) RunListExecutions(ctx context.Context, db DBTX, arg RunListExe
 	return items, nil
 }
 
+const runListHeaders = `-- name: RunListHeaders :many
+SELECT substring(seen.variables FROM 1 FOR 66)::bytea AS header
+FROM ((SELECT o.variables FROM workflow_runs o WHERE o.variables IS NOT NULL ORDER BY o.id LIMIT $1)
+      UNION ALL
+      (SELECT n.variables FROM workflow_runs n WHERE n.variables IS NOT NULL ORDER BY n.id DESC LIMIT $1)) AS seen
+`
+
+// How the variables of the oldest and the newest of these runs begin: there the key is named.
+func (q *Queries) RunListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
+	rows, err := db.Query(ctx, runListHeaders, each)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := [][]byte{}
+	for rows.Next() {
+		var header []byte
+		if err := rows.Scan(&header); err != nil {
+			return nil, err
+		}
+		items = append(items, header)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const runListSealed = `-- name: RunListSealed :many
+SELECT page.workspace_id, page.id,
+       (CASE WHEN substring(page.variables FROM 1 FOR octet_length($1::bytea)) <> $1::bytea THEN page.variables END)::bytea AS stale
+FROM (SELECT r.workspace_id, r.id, r.variables FROM workflow_runs r
+      WHERE r.variables IS NOT NULL AND r.id > $2 ORDER BY r.id LIMIT $3) AS page
+ORDER BY page.id
+`
+
+type RunListSealedParams struct {
+	Header  []byte
+	After   uuid.UUID
+	MaxRows int32
+}
+
+type RunListSealedRow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Stale       []byte
+}
+
+// A page of the runs that took variables of the environment, in the order of their ids,
+// each with these if they are not sealed under the key that header names.
+func (q *Queries) RunListSealed(ctx context.Context, db DBTX, arg RunListSealedParams) ([]RunListSealedRow, error) {
+	rows, err := db.Query(ctx, runListSealed, arg.Header, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunListSealedRow{}
+	for rows.Next() {
+		var i RunListSealedRow
+		if err := rows.Scan(&i.WorkspaceID, &i.ID, &i.Stale); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const runReseal = `-- name: RunReseal :execrows
+UPDATE workflow_runs r SET variables = free.fresh
+FROM (SELECT l.workspace_id, l.id, i.fresh FROM workflow_runs l
+      JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id,
+                   unnest($3::bytea[]) AS stale, unnest($4::bytea[]) AS fresh) AS i
+        ON l.workspace_id = i.workspace_id AND l.id = i.id AND l.variables = i.stale
+      FOR NO KEY UPDATE OF l SKIP LOCKED) AS free
+WHERE r.workspace_id = free.workspace_id AND r.id = free.id
+`
+
+type RunResealParams struct {
+	WorkspaceIds []uuid.UUID
+	Ids          []uuid.UUID
+	Stale        [][]byte
+	Fresh        [][]byte
+}
+
+// Puts variables that were sealed anew in place of those that were read. A run that
+// somebody else has locked is left alone: nobody waits.
+func (q *Queries) RunReseal(ctx context.Context, db DBTX, arg RunResealParams) (int64, error) {
+	result, err := db.Exec(ctx, runReseal,
+		arg.WorkspaceIds,
+		arg.Ids,
+		arg.Stale,
+		arg.Fresh,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const runSignalGet = `-- name: RunSignalGet :one
 SELECT payload, received_at FROM run_signals WHERE workspace_id = $1 AND run_id = $2 AND name = $3
 `

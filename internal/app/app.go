@@ -28,6 +28,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/modules"
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/engine"
+	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/person"
@@ -53,6 +54,7 @@ type App struct {
 	service   *execution.Service
 	callbacks *callback.Service
 	workflows *workflow.Service
+	variables *environment.Service
 	verifier  server.Verifier
 	book      *audit.Book
 	people    *person.Service
@@ -168,13 +170,14 @@ func (a *App) buildGates() (err error) {
 // buildRuns makes what brings the runs of workflows on. Every process does: it takes no
 // worker.
 func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx.Tx]) error {
+	a.variables = environment.NewService(a.pools.api, a.cfg.Keyring)
 	a.engine = engine.New(engine.Deps{
 		System: a.pools.system, Jobs: inserter, Hub: a.hub, Executions: a.service, Modules: registry,
-		Workflows: a.workflows, Ledger: billing.Books{}, Quarantined: a.watch.Check, Log: a.log,
+		Workflows: a.workflows, Environment: a.variables, Ledger: billing.Books{}, Quarantined: a.watch.Check, Log: a.log,
 	})
 	a.runs = run.NewService(run.Deps{
 		API: a.pools.api, System: a.pools.system, Jobs: inserter, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,
-		Workflows: a.workflows, Ledger: billing.Books{}, Draining: a.draining, Quarantined: a.watch.Check,
+		Workflows: a.workflows, Environment: a.variables, Ledger: billing.Books{}, Draining: a.draining, Quarantined: a.watch.Check,
 	})
 	if a.half == nil {
 		return nil

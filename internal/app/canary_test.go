@@ -105,6 +105,7 @@ func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
 			tried++
 		}
 	}
+	n.useSecretVariable(t, upstream.URL)
 	delivered.Wait()
 	if tried < 4 {
 		t.Errorf("%d secret fields were tried", tried)

@@ -49,6 +49,9 @@ func (n *tenant) belongings(t *testing.T, receiver string) map[string]string {
 		}).into(t, &w)
 		n.sign(t, http.MethodPost, "/v1/sdk/workflows/"+w.ID.String(), map[string]any{"waitForMs": 15000}).into(t, &run)
 	}
+	for _, name := range []string{"FIRST", "TOKEN"} {
+		n.sign(t, http.MethodPut, "/v1/sdk/environment-variables/"+name, map[string]any{"value": "of " + n.id.String()}).into(t, &struct{}{})
+	}
 	return map[string]string{
 		"workspaceId": n.id.String(), "userId": userID.String(), "invitationId": invited.ID.String(), "keyId": key.ID.String(),
 		"executionId": executionID, "workflowId": w.ID.String(), "componentId": componentID,
@@ -59,7 +62,7 @@ func (n *tenant) belongings(t *testing.T, receiver string) map[string]string {
 // send makes a request of the operation with these ids in its path.
 func (n *tenant) send(t *testing.T, o operation, ids map[string]string, query string) reply {
 	t.Helper()
-	path := strings.NewReplacer("{module}", "RANDOM_UUID", "{signal}", "approved").Replace(o.path)
+	path := strings.NewReplacer("{name}", "TOKEN", "{module}", "RANDOM_UUID", "{signal}", "approved").Replace(o.path)
 	for name, id := range ids {
 		path = strings.Replace(path, "{"+name+"}", id, 1)
 	}
@@ -195,7 +198,7 @@ func lists(t *testing.T, w *whole, _ bool) {
 		if o.open || o.method != http.MethodGet || strings.HasSuffix(o.path, "/stream") {
 			// The matrix has what names ids; the last part of this test has what takes a
 			// key of repeats.
-			if !o.open && len(o.ids) == 0 && !slices.Contains([]string{"executeComponent", "createWorkflow", "deleteCurrentSession"}, o.id) {
+			if !o.open && len(o.ids) == 0 && !slices.Contains([]string{"executeComponent", "createWorkflow", "setEnvironmentVariable", "deleteEnvironmentVariable", "deleteCurrentSession"}, o.id) {
 				t.Errorf("%s is tried nowhere", o.id)
 			}
 			continue
@@ -231,6 +234,13 @@ func lists(t *testing.T, w *whole, _ bool) {
 	}
 	if signed < 7 {
 		t.Errorf("%d signed requests were made: the lists are not what they were", signed)
+	}
+	variables := func(n *tenant) string { return n.sign(t, http.MethodGet, "/v1/sdk/environment-variables", nil).body }
+	before := variables(a)
+	b.sign(t, http.MethodPut, "/v1/sdk/environment-variables/TOKEN", map[string]any{"value": "another"}).into(t, &struct{}{})
+	b.sign(t, http.MethodDelete, "/v1/sdk/environment-variables/TOKEN", nil).into(t, &struct{}{})
+	if after := variables(a); after != before || strings.Contains(variables(b), "TOKEN") {
+		t.Errorf("A's variables were %s and are %s", before, after)
 	}
 	for path, body := range map[string]string{
 		"/v1/sdk/components": `{"module":"RANDOM_UUID","input":{},"config":{}}`,

@@ -74,7 +74,8 @@ var places = map[string]place{
 		level: 2, inside: []string{"internal/fault", "internal/strictjson"}, outside: []string{ids},
 		why: "the form of a request, before anything reads it",
 	},
-	"internal/devdb": {level: 2, outside: []string{pgx}, why: "a private server, no word of the schema"},
+	"internal/variable": {level: 2, inside: []string{"internal/fault", "internal/strictjson"}, why: "how texts name variables"},
+	"internal/devdb":    {level: 2, outside: []string{pgx}, why: "a private server, no word of the schema"},
 	"internal/audit": {
 		level: 2, inside: []string{"gen/", "internal/attempt", "internal/cursor", "internal/fault", "internal/postgres", "internal/telemetry", "internal/timestamp"}, outside: []string{ids},
 		why: "who did what; every part above may tell it",
@@ -100,7 +101,7 @@ var places = map[string]place{
 		outside: []string{spec, schema, "github.com/oasdiff/yaml"}, why: "the spec's rules, compiled once",
 	},
 	"internal/component": {
-		level: 3, inside: []string{"internal/credit", "internal/fault", "internal/strictjson"},
+		level: 3, inside: []string{"internal/credit", "internal/fault", "internal/strictjson", "internal/variable"},
 		outside: []string{ids, schema}, why: "what a module is; no database, no queue, no HTTP server",
 	},
 	"internal/workspace": {
@@ -115,7 +116,7 @@ var places = map[string]place{
 	"internal/component/modules/upstream":    {level: 4, inside: []string{"internal/component", "internal/egress", "internal/credit"}, why: "HTTP calls of modules"},
 	"internal/component/modules/utility":     {level: 5, inside: []string{"internal/component", "internal/credit"}, outside: []string{ids, "golang.org/x/crypto"}, why: "modules that touch nothing"},
 	"internal/component/modules/apicall":     {level: 5, inside: []string{"internal/component", "internal/credit", "internal/egress", "internal/strictjson"}, outside: []string{ids}, why: "API_CALL"},
-	"internal/component/modules/logic":       {level: 5, inside: []string{"internal/component", "internal/expression", "internal/fault", "internal/graph", "internal/strictjson"}, outside: []string{"github.com/robfig/cron/v3"}, why: "control flow: what a run's engine does by name, described and computed"},
+	"internal/component/modules/logic":       {level: 5, inside: []string{"internal/component", "internal/expression", "internal/fault", "internal/graph", "internal/strictjson", "internal/variable"}, outside: []string{"github.com/robfig/cron/v3"}, why: "control flow: what a run's engine does by name, described and computed"},
 	"internal/component/modules/evm":         {level: 5, inside: []string{"internal/component", "internal/credit", "internal/egress", "internal/strictjson"}, outside: []string{ids, "github.com/ethereum/go-ethereum"}, why: "modules of EVM chains"},
 	"internal/component/modules/evm/evmtest": {level: 5, outside: []string{"github.com/ethereum/go-ethereum"}, why: "a real node for tests", tests: true},
 	"internal/component/modules":             {level: 6, inside: []string{"internal/component", "internal/egress"}, why: "the one list of modules"},
@@ -124,8 +125,13 @@ var places = map[string]place{
 
 	"internal/workflow": {
 		level:   4,
-		inside:  []string{"gen/", "internal/audit", "internal/component", "internal/cursor", "internal/fault", "internal/graph", "internal/idempotency", "internal/postgres", "internal/record", "internal/seal", "internal/strictjson", "internal/timestamp"},
+		inside:  []string{"gen/", "internal/audit", "internal/component", "internal/cursor", "internal/fault", "internal/graph", "internal/idempotency", "internal/postgres", "internal/record", "internal/seal", "internal/strictjson", "internal/timestamp", "internal/variable"},
 		outside: []string{ids, pgx}, why: "definitions: saved, checked, kept; it runs nothing",
+	},
+
+	"internal/environment": {
+		level: 3, inside: []string{"gen/", "internal/audit", "internal/cursor", "internal/fault", "internal/postgres", "internal/seal", "internal/strictjson", "internal/timestamp", "internal/variable"},
+		outside: []string{ids, pgx}, why: "the variables of a workspace; it resolves nothing",
 	},
 
 	"internal/ratelimit": {
@@ -147,22 +153,22 @@ var places = map[string]place{
 	},
 	"internal/engine": {
 		level:   6,
-		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/crashpoint", "internal/credit", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/record", "internal/status", "internal/strictjson", "internal/timestamp", "internal/workflow"},
+		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/crashpoint", "internal/credit", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/record", "internal/status", "internal/strictjson", "internal/timestamp", "internal/variable", "internal/workflow"},
 		outside: []string{ids, pgx, river}, why: "how runs go on; nothing of who asks for them",
 	},
 	"internal/run": {
 		level:   7,
-		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/credit", "internal/cursor", "internal/engine", "internal/execution", "internal/fault", "internal/graph", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/timestamp", "internal/workflow"},
+		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/credit", "internal/cursor", "internal/engine", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/timestamp", "internal/workflow"},
 		outside: []string{ids, pgx, river}, why: "runs, for those who ask for them",
 	},
 	"internal/server": {
 		level:   8,
-		inside:  []string{"gen/api", "internal/audit", "internal/auth", "internal/billing", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/engine", "internal/execution", "internal/fault", "internal/gate", "internal/idempotency", "internal/notify", "internal/person", "internal/portal", "internal/ratelimit", "internal/record", "internal/run", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres", "internal/workflow", "internal/workspace"},
+		inside:  []string{"gen/api", "internal/audit", "internal/auth", "internal/billing", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/engine", "internal/environment", "internal/execution", "internal/fault", "internal/gate", "internal/idempotency", "internal/notify", "internal/person", "internal/portal", "internal/ratelimit", "internal/record", "internal/run", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres", "internal/workflow", "internal/workspace"},
 		outside: []string{ids, traces}, why: "HTTP only: no SQL, no queue; of postgres it knows when to say 503",
 	},
 	"internal/quarantine": {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{pgx}, why: "whether a restored database may be worked on"},
 	"internal/rotation": {
-		level: 6, inside: []string{"gen/db", "internal/callback", "internal/execution", "internal/postgres", "internal/seal", "internal/workflow"}, outside: []string{ids, pgx},
+		level: 6, inside: []string{"gen/db", "internal/callback", "internal/environment", "internal/execution", "internal/postgres", "internal/seal", "internal/workflow"}, outside: []string{ids, pgx},
 		why: "sealing anew under another master key",
 	},
 	"internal/console": {

@@ -27,17 +27,18 @@ const (
 // An unknown module is INVALID_INPUT at /module. An input or config that
 // breaks the module's schema is INVALID_INPUT, Unprocessable, with all faults
 // at once, each with its JSON pointer below /input or /config, what was
-// expected and what came. No message holds a secret value.
-func (r *Registry) Check(module string, input, config json.RawMessage) error {
+// expected and what came. No message holds a secret value, nor one of these secrets.
+func (r *Registry) Check(module string, input, config json.RawMessage, secrets ...string) error {
 	entry, ok := r.entries[module]
 	if !ok {
 		return r.unknown(module)
 	}
-	details, err := entry.input.check("/input", input)
+	hidden := NewRedactor(secrets...)
+	details, err := entry.input.hiding(hidden).check("/input", input)
 	if err != nil {
 		return err
 	}
-	more, err := entry.config.check("/config", config)
+	more, err := entry.config.hiding(hidden).check("/config", config)
 	if err != nil {
 		return err
 	}
@@ -97,6 +98,12 @@ func near(a, b string) bool {
 	return row[len(b)] <= 2
 }
 
+// hiding is the shape whose messages show none of these.
+func (s shape) hiding(what *Redactor) shape {
+	s.hidden = what
+	return s
+}
+
 func (s shape) check(pointer string, data json.RawMessage) ([]fault.Detail, error) {
 	if err := storable(data); err != nil {
 		return nil, rebase(pointer, err)
@@ -129,7 +136,7 @@ func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationE
 		}
 		path := pointer
 		for _, token := range tokens {
-			path += "/" + escapeToken(token)
+			path += "/" + escapeToken(s.hidden.Text(token))
 		}
 		*out = append(*out, fault.Detail{Code: string(fault.InvalidInput), Message: message, Pointer: cutPointer(path)})
 	}
@@ -160,8 +167,8 @@ func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationE
 		}
 		return
 	}
-	secret := isSecret(s.secrets, at)
-	add(at, false, expected(invalid.ErrorKind, func(got any) string { return came(got, secret) }))
+	secret := isSecret(s.secrets, at) || s.hidden.In(inside(root, at))
+	add(at, s.never(invalid.ErrorKind, inside(root, at)), expected(invalid.ErrorKind, func(got any) string { return came(got, secret) }))
 }
 
 // describe says what a missing member should be, from the schema's own words.

@@ -2,20 +2,16 @@ package component
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/variable"
 )
-
-// variable is a reference to a variable of the environment inside a string.
-var variable = regexp.MustCompile(`\{\{env\.[A-Za-z_][A-Za-z0-9_]*\}\}`)
-
-// NamesVariable says whether a string names a variable of the environment, whose
-// value is known only when it is run.
-func NamesVariable(text string) bool { return variable.MatchString(text) }
 
 // configurer is a module with rules for its config that a schema cannot tell. Its
 // faults have pointers into the config.
@@ -25,7 +21,8 @@ type configurer interface {
 
 // CheckLiterals tells all that is wrong with a call that is not whole yet, each fault
 // with its pointer below /input or /config. bound are the inputs, by name or dotted
-// path, that get their values later; so do strings that name variables.
+// path, that get their values later; so do strings that name variables, which are texts
+// or, where they are nothing else, numbers.
 func (e *Entry) CheckLiterals(input, config json.RawMessage, bound []string) []fault.Detail {
 	paths := make([][]string, len(bound))
 	for i, path := range bound {
@@ -39,7 +36,8 @@ func (e *Entry) CheckLiterals(input, config json.RawMessage, bound []string) []f
 			configured = append(configured, detail)
 		}
 	}
-	return append(details, configured...)
+	named := append(variable.Faults("/input", input), variable.Faults("/config", config)...)
+	return slices.Concat(details, configured, named)
 }
 
 // faults is check for what is refused by its faults alone.
@@ -77,7 +75,7 @@ func begins(path, with []string) bool {
 func open(value any) bool {
 	switch value := value.(type) {
 	case string:
-		return NamesVariable(value)
+		return variable.In(value)
 	case []any:
 		return slices.ContainsFunc(value, open)
 	case map[string]any:
@@ -107,4 +105,14 @@ func inside(value any, at []string) any {
 		}
 	}
 	return value
+}
+
+// never says that a value is of the wrong type whatever the variables are that it names:
+// they are texts, and may be whole numbers.
+func (s shape) never(k jsonschema.ErrorKind, value any) bool {
+	wrong, ok := k.(*kind.Type)
+	text, isText := value.(string)
+	return ok && isText && variable.In(text) && !slices.ContainsFunc(wrong.Want, func(name string) bool {
+		return name == "string" || name == "integer" || name == "number"
+	})
 }

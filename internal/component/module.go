@@ -94,6 +94,9 @@ type Call struct {
 	Input       json.RawMessage
 	Config      json.RawMessage
 	State       json.RawMessage // that of the last Wait of this attempt; nil at first
+	// Secrets are values that no error shows, beside those that the schemas mark. The module
+	// does not get them.
+	Secrets []string
 }
 
 // Result is an output, or the wish to be called again later.

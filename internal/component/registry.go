@@ -40,6 +40,8 @@ type shape struct {
 	// excusedFunc says that a fault at a place is none: one of the value there, or byName
 	// one of its being there or missing. nil: every fault is one.
 	excusedFunc func(root any, at []string, byName bool) bool
+
+	hidden *Redactor // what no message shows; nil: nothing
 }
 
 // repeater is a module whose repeat rule depends on the call.

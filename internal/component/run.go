@@ -28,7 +28,8 @@ func (r *Registry) Run(ctx context.Context, module string, call Call) (Result, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, entry.Timeout)
 	defer cancel()
-	redact := entry.Redactor(call.Input, call.Config)
+	redact := entry.Redactor(call.Input, call.Config, call.Secrets...)
+	call.Secrets = nil
 
 	result, err := r.contain(ctx, entry, entry.known(call))
 	if err == nil {

@@ -2,14 +2,19 @@ package engine
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/environment"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/variable"
 )
 
 // readSources reads the outputs that what is ready in these scopes takes, all at once.
@@ -233,4 +238,125 @@ func (f *fold) brokenBelow(components []string, prefix []int32) (map[string]bool
 		broken[written(iteration)] = true
 	}
 	return broken, nil
+}
+
+// taking is what a run took of the environment when it began, opened when it is needed.
+type taking struct {
+	environment.Snapshot
+	opened bool
+	hidden *component.Redactor // of the secrets among it
+}
+
+// environment is what the run took along.
+func (f *fold) environment() (*taking, error) {
+	t := &f.taken
+	if t.opened || f.run.Variables == nil {
+		return t, nil
+	}
+	var err error
+	if t.Snapshot, err = f.engine.Environment.Open(f.run.WorkspaceID, f.run.ID, f.run.Variables); err != nil {
+		return nil, err
+	}
+	t.opened, t.hidden = true, component.NewRedactor(t.Secrets...)
+	return t, nil
+}
+
+// resolved is a component with the values of the variables that it names in their places.
+// A *fault.Error says which is not there.
+func (f *fold) resolved(c graph.Component) (graph.Component, error) {
+	if len(variable.Names(c.Input, c.Config)) == 0 {
+		return c, nil
+	}
+	t, err := f.environment()
+	if err != nil {
+		return c, err
+	}
+	entry, known := f.engine.Modules.Lookup(c.Module)
+	if !known {
+		return c, nil // who runs it says so
+	}
+	for _, part := range []struct {
+		pointer string
+		value   *json.RawMessage
+		schema  json.RawMessage
+	}{{"/input", &c.Input, entry.Input}, {"/config", &c.Config, entry.Config}} {
+		value, err := t.Values.Resolve(part.pointer, *part.value)
+		if err == nil {
+			value, err = graph.Convert(value, part.schema)
+		}
+		if err != nil {
+			return c, unresolved(part.pointer, err)
+		}
+		*part.value = value
+	}
+	return c, nil
+}
+
+// unresolved is why a component cannot be given its variables, for the error of its stage.
+func unresolved(pointer string, err error) error {
+	message := err.Error()
+	if unknown, ok := errors.AsType[*variable.Unknown](err); ok {
+		pointer, message = unknown.Pointer, fmt.Sprintf("There was no environment variable %s when the run began.", unknown.Name)
+	}
+	return &fault.Error{
+		Code: fault.InvalidInput, Message: message,
+		Details: []fault.Detail{{Code: string(fault.InvalidInput), Message: message, Pointer: pointer}},
+	}
+}
+
+// fits checks a component of the engine's own, as that of a module is checked by those who
+// execute it: what its variables are was not known when the workflow was saved.
+func (f *fold) fits(written graph.Component, t *stage, input json.RawMessage) error {
+	if _, control := controls[written.Module]; !control || len(variable.Names(written.Input, written.Config)) == 0 {
+		return nil
+	}
+	return f.engine.Modules.Check(written.Module, input, Object(t.component.Config), f.taken.Secrets...)
+}
+
+// hide takes the run's secrets out of an error.
+func (f *fold) hide(why json.RawMessage) json.RawMessage {
+	t, err := f.environment()
+	if err != nil {
+		return failure("INTERNAL_ERROR", "the environment variables of the run cannot be opened", nil)
+	}
+	return t.hidden.JSON(why)
+}
+
+// storedItems are the items of a loop as they may be stored: without what came from
+// variables.
+func (f *fold) storedItems(sc *scope, componentID string, items json.RawMessage) (json.RawMessage, error) {
+	written, _ := f.plan.Component(componentID)
+	if len(variable.Names(written.Input)) == 0 {
+		return items, nil
+	}
+	input, err := f.bind(sc, written)
+	if err != nil {
+		return nil, err
+	}
+	var in struct{ Items json.RawMessage }
+	if err := json.Unmarshal(input, &in); err != nil {
+		return nil, fmt.Errorf("read the items of a loop: %w", err)
+	}
+	return in.Items, nil
+}
+
+// readItems are items that were stored, with what came from variables.
+func (f *fold) readItems(componentID string, stored json.RawMessage) (json.RawMessage, error) {
+	written, _ := f.plan.Component(componentID)
+	if len(variable.Names(written.Input)) == 0 {
+		return stored, nil
+	}
+	t, err := f.environment()
+	if err != nil {
+		return nil, err
+	}
+	items, err := strictjson.Encode(map[string]json.RawMessage{"items": stored})
+	if err == nil {
+		items, err = t.Values.ResolveAs("/input", items, written.Input)
+	}
+	var in struct{ Items json.RawMessage }
+	if err == nil {
+		err = json.Unmarshal(items, &in)
+	}
+	return in.Items, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/workflow"
 )
 
 // How a run is ended on request (decisions 8.9).
@@ -46,7 +47,7 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 		f.put(sc, t.failed(failure("LIMIT_EXCEEDED", fmt.Sprintf("At most %d runs may be below each other.", maxDepth), nil)))
 		return nil
 	}
-	number, err := f.childVersion(config.WorkflowID, config.Version, input)
+	loaded, err := f.childVersion(config.WorkflowID, config.Version, input)
 	if refusal, ok := errors.AsType[*fault.Error](err); ok {
 		f.put(sc, t.failed(refused(refusal)))
 		return nil
@@ -54,7 +55,7 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if t.child, err = f.insertChild(t, config.WorkflowID, number, input); err != nil {
+	if t.child, err = f.insertChild(t, config.WorkflowID, loaded, input); err != nil {
 		return err
 	}
 	t.status = status.StageRunning
@@ -63,20 +64,20 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 }
 
 // childVersion is which version of a workflow a child runs. A *fault.Error says why none.
-func (f *fold) childVersion(workflowID uuid.UUID, number *int32, input json.RawMessage) (int32, error) {
+func (f *fold) childVersion(workflowID uuid.UUID, number *int32, input json.RawMessage) (workflow.Loaded, error) {
 	loaded, err := f.engine.Workflows.Load(f.ctx, f.tx, f.run.WorkspaceID, workflowID, number)
 	switch {
 	case err != nil:
-		return 0, err
+		return loaded, err
 	case loaded.Status != api.WorkflowStatusACTIVE:
-		return 0, NotActive(loaded.Status)
+		return loaded, NotActive(loaded.Status)
 	case loaded.Input == nil:
-		return loaded.Version, nil
+		return loaded, nil
 	}
-	return loaded.Version, fault.Unprocessable(loaded.Input.Check("/input", input))
+	return loaded, fault.Unprocessable(loaded.Input.Check("/input", input))
 }
 
-func (f *fold) insertChild(t *stage, workflowID uuid.UUID, number int32, input json.RawMessage) (uuid.UUID, error) {
+func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loaded, input json.RawMessage) (uuid.UUID, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return id, fmt.Errorf("make run id: %w", err)
@@ -88,11 +89,18 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, number int32, input j
 		return id, fmt.Errorf("insert job: %w", err)
 	}
 	row := db.RunInsertParams{
-		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: number, Trigger: "RUN", Input: input,
+		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Trigger: "RUN", Input: input,
 		Lasts: f.run.Deadline.Sub(f.run.Now), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, Traceparent: f.run.Traceparent,
 	}
 	if f.run.MaxCredits != nil {
 		row.MaxCredits = new(max(0, *f.run.MaxCredits-f.run.Committed))
+	}
+	env, err := f.environment()
+	if err != nil {
+		return id, err
+	}
+	if row.Variables, err = f.engine.Environment.Take(f.ctx, f.tx, f.run.WorkspaceID, id, loaded.Variables, env.Secrets); err != nil {
+		return id, err
 	}
 	if _, err := db.New().RunInsert(f.ctx, f.tx, row); err != nil {
 		return id, fmt.Errorf("insert run: %w", err)

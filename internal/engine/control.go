@@ -90,7 +90,11 @@ func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
 		f.put(sc, t.failed(failure("INVALID_INPUT", "items is larger than 1 MiB", nil)))
 		return nil
 	}
-	t.status, t.items = status.StageRunning, in.Items
+	stored, err := f.storedItems(sc, t.component.ID, in.Items)
+	if err != nil {
+		return err
+	}
+	t.status, t.items = status.StageRunning, stored
 	t.loop = &loop{id: t.id, componentID: t.component.ID, iteration: t.iteration, count: int32(len(items)), stage: t}
 	t.loop.configure(t.component.Config)
 	f.engine.items.put(f.run.ID, t.id, items, len(in.Items))
@@ -124,6 +128,10 @@ func (f *fold) waitForSignal(sc *scope, t *stage, _ json.RawMessage) error {
 		TimeoutMs int64  `json:"timeoutMs"`
 	}
 	_ = json.Unmarshal(t.component.Config, &config)
+	if f.taken.hidden.In(config.Name) {
+		f.put(sc, t.failed(failure("INVALID_INPUT", "the name of a signal is not secret, and a secret environment variable stands in it", nil)))
+		return nil
+	}
 	t.signal = config.Name
 	f.wait(sc, t, time.Duration(config.TimeoutMs)*time.Millisecond)
 	f.more = true // the next fold sees whether it has come

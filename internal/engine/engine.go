@@ -20,6 +20,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -42,10 +43,11 @@ type Deps struct {
 	Jobs   *river.Client[pgx.Tx]
 	Hub    *notify.Hub
 
-	Executions *execution.Service
-	Modules    *component.Registry
-	Workflows  *workflow.Service
-	Ledger     Ledger
+	Executions  *execution.Service
+	Modules     *component.Registry
+	Workflows   *workflow.Service
+	Environment *environment.Service
+	Ledger      Ledger
 	// Quarantined returns why nothing may be begun for now, if so; nil: never.
 	Quarantined func() error
 	Log         *slog.Logger

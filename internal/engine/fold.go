@@ -40,6 +40,7 @@ type fold struct {
 	tx     *postgres.Tx
 	run    db.RunLockRow
 	plan   *graph.Plan
+	taken  taking // of the environment
 
 	scopes   map[place]*scope
 	queue    []*scope                  // to be looked at

@@ -75,7 +75,11 @@ func (f *fold) readLoops(missing []place) error {
 			id: row.ID, componentID: row.ComponentID, iteration: row.Iteration,
 			count: row.ItemCount, next: row.NextItem, live: row.LiveItems, failed: row.FailedItems,
 		}
-		c, _ := f.plan.Component(row.ComponentID)
+		written, _ := f.plan.Component(row.ComponentID)
+		c, err := f.resolved(written)
+		if err != nil {
+			return fmt.Errorf("read the config of a loop: %w", err)
+		}
 		l.configure(c.Config)
 		f.loops[p] = l
 	}
@@ -229,6 +233,9 @@ func (f *fold) itemsOf(l *loop) ([]json.RawMessage, error) {
 	}
 	raw, err := db.New().StageItems(f.ctx, f.tx, db.StageItemsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: l.id})
 	if err != nil {
+		return nil, fmt.Errorf("read the items of a loop: %w", err)
+	}
+	if raw, err = f.readItems(l.componentID, raw); err != nil {
 		return nil, fmt.Errorf("read the items of a loop: %w", err)
 	}
 	var items []json.RawMessage

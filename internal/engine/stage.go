@@ -46,25 +46,43 @@ func (f *fold) begin(sc *scope, componentID string) error {
 		f.failWith("LIMIT_EXCEEDED", fmt.Sprintf("A run has at most %d stages.", MaxStages))
 		return nil
 	}
-	c, _ := f.plan.Component(componentID)
+	written, _ := f.plan.Component(componentID)
 	id, err := uuid.NewV7()
 	if err != nil {
 		return fmt.Errorf("make stage id: %w", err)
 	}
-	t := &stage{id: id, component: c, iteration: sc.iteration, status: status.StageCreated}
-	input, err := f.bind(sc, c)
-	if refusal, ok := errors.AsType[*graph.BindError](err); ok {
-		f.put(sc, t.failed(failure("INVALID_INPUT", refusal.Error(), nil)))
+	t := &stage{id: id, component: written, iteration: sc.iteration, status: status.StageCreated}
+	input, err := f.input(sc, t)
+	if refusal, ok := errors.AsType[*fault.Error](err); ok {
+		f.put(sc, t.failed(refused(refusal)))
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	make, control := controls[c.Module]
+	make, control := controls[written.Module]
 	if !control {
 		make = (*fold).execute
 	}
 	return make(f, sc, t, input)
+}
+
+// input is what a stage takes, whose component it gives its variables. A *fault.Error says
+// what does not fit.
+func (f *fold) input(sc *scope, t *stage) (json.RawMessage, error) {
+	written := t.component
+	var err error
+	if t.component, err = f.resolved(written); err != nil {
+		return nil, err
+	}
+	input, err := f.bind(sc, t.component)
+	if refusal, ok := errors.AsType[*graph.BindError](err); ok {
+		return nil, fault.New(fault.InvalidInput, "%s", refusal.Error())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return input, f.fits(written, t, input)
 }
 
 // put adds a stage to what this fold makes.
@@ -80,6 +98,7 @@ func (f *fold) put(sc *scope, t *stage) {
 		f.run.PendingCount++
 	case t.status == status.StageFailed:
 		f.run.FailedCount++
+		t.failure = f.hide(t.failure)
 		f.failures[at(t.component.ID, t.iteration)] = failed{t.id, t.failure}
 	case t.status == status.StageCompleted:
 		f.values[at(t.component.ID, t.iteration)] = t.output
@@ -106,7 +125,11 @@ func (t *stage) completed(output json.RawMessage, port string) *stage {
 func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 	e := f.engine
 	config := Object(t.component.Config)
-	if err := e.Executions.CheckStage(t.component.Module, input, config); err != nil {
+	env, err := f.environment()
+	if err != nil {
+		return err
+	}
+	if err := e.Executions.CheckStage(t.component.Module, input, config, env.Secrets...); err != nil {
 		f.put(sc, t.failed(refused(err)))
 		return nil
 	}
@@ -126,7 +149,7 @@ func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 	t.execution = &execution.Stage{
 		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ExecutionID: executionID,
 		Module: t.component.Module, Input: input, Config: config, Attempts: t.component.Attempts,
-		Timeout: time.Duration(t.component.TimeoutMs) * time.Millisecond, Reserve: more,
+		Timeout: time.Duration(t.component.TimeoutMs) * time.Millisecond, Reserve: more, Secrets: env.Secrets,
 	}
 	if f.run.Traceparent != nil {
 		t.execution.Traceparent = *f.run.Traceparent

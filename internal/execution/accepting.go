@@ -59,6 +59,7 @@ type accept struct {
 	run     uuid.UUID
 	reserve credit.Amount // what the run keeps back more for it
 	timeout int32         // ms; 0: the module's
+	secrets []string      // that no error shows
 }
 
 // want is what it asks of the credits. The run of a stage keeps back its price.

@@ -263,7 +263,7 @@ func (r *Runner) open(row db.ExecutionStartManyRow) (component.Call, error) {
 		return component.Call{}, fmt.Errorf("decode call: %w", err)
 	}
 	return component.Call{
-		ExecutionID: row.ID, Attempt: int(row.Attempt), Input: c.Input, Config: c.Config, State: row.WaitState,
+		ExecutionID: row.ID, Attempt: int(row.Attempt), Input: c.Input, Config: c.Config, State: row.WaitState, Secrets: c.Secrets,
 	}, nil
 }
 

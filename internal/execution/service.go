@@ -121,6 +121,8 @@ func (s *Service) Close() { s.accepts.Close() }
 type call struct {
 	Input  json.RawMessage `json:"input"`
 	Config json.RawMessage `json:"config"`
+	// Secrets are values that no error shows.
+	Secrets []string `json:"secrets,omitempty"`
 }
 
 // SealedAt names where the sealed call of an execution belongs.

@@ -31,13 +31,14 @@ type Stage struct {
 	Timeout       time.Duration   // of each attempt; 0, or more than the module's: the module's
 	Traceparent   string          // W3C; may be empty
 	Reserve       credit.Amount   // what the run keeps back more for it
+	Secrets       []string        // values that no error shows, beside those that the module marks
 }
 
 // CheckStage says whether a stage may be accepted. INVALID_INPUT for a module that is
 // unknown or runs on its own only, and with all faults at once for an input or config that
-// breaks the module's schema.
-func (s *Service) CheckStage(module string, input, config json.RawMessage) error {
-	_, err := s.check(component.ModeWorkflow, module, input, config)
+// breaks the module's schema, none of which shows one of the secrets.
+func (s *Service) CheckStage(module string, input, config json.RawMessage, secrets ...string) error {
+	_, err := s.check(component.ModeWorkflow, module, input, config, secrets...)
 	return err
 }
 
@@ -145,7 +146,7 @@ func (t Stage) item(entry *component.Entry) accept {
 			WorkspaceID: t.WorkspaceID, Module: t.Module, Input: t.Input, Config: t.Config,
 			Attempts: cmp.Or(t.Attempts, 1), Traceparent: t.Traceparent,
 		},
-		id: t.ExecutionID, run: t.RunID, reserve: t.Reserve,
+		id: t.ExecutionID, run: t.RunID, reserve: t.Reserve, secrets: t.Secrets,
 	}
 	if t.Timeout > 0 && t.Timeout < entry.Timeout {
 		item.timeout = int32(max(1, t.Timeout.Milliseconds()))

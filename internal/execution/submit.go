@@ -186,16 +186,16 @@ func (s *Service) prepare(a *accept) error {
 
 // check refuses a call of a module that is not there, does not run in this mode, or whose
 // schema it breaks.
-func (s *Service) check(mode component.Mode, module string, input, config json.RawMessage) (*component.Entry, error) {
+func (s *Service) check(mode component.Mode, module string, input, config json.RawMessage, secrets ...string) (*component.Entry, error) {
 	if err := s.modules.CheckMode(module, mode); err != nil {
 		return nil, err
 	}
 	entry, _ := s.modules.Lookup(module)
-	return entry, s.modules.Check(module, input, config)
+	return entry, s.modules.Check(module, input, config, secrets...)
 }
 
 func (s *Service) prepareCall(a *accept, entry *component.Entry) error {
-	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config})
+	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config, Secrets: a.secrets})
 	if err != nil {
 		return fmt.Errorf("encode call: %w", err)
 	}

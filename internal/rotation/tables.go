@@ -9,6 +9,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/seal"
@@ -34,6 +35,8 @@ type page struct {
 // hold none.
 var tables = []table{
 	{name: "component_executions", place: execution.SealedAt, page: pageOfExecutions, replace: replaceCalls},
+	{name: "environment_variables", place: environment.SealedAt, page: pageOfVariables, replace: replaceVariables},
+	{name: "workflow_runs", place: environment.SnapshotAt, page: pageOfRuns, replace: replaceRuns},
 	{name: "workflow_secrets", place: workflow.SealedAt, page: pageOfWorkflows, replace: replaceWorkflowSecrets},
 	{name: "callbacks", place: callback.SealedAt, page: pageOfCallbacks, replace: replaceSecrets},
 }
@@ -57,8 +60,16 @@ func Unheld(ctx context.Context, conn postgres.DB, ring *seal.Keyring) ([]string
 	if err != nil {
 		return nil, fmt.Errorf("look at sealed values: %w", err)
 	}
+	variables, err := db.New().VariableListHeaders(ctx, conn, looked)
+	if err != nil {
+		return nil, fmt.Errorf("look at sealed values: %w", err)
+	}
+	snapshots, err := db.New().RunListHeaders(ctx, conn, looked)
+	if err != nil {
+		return nil, fmt.Errorf("look at sealed values: %w", err)
+	}
 	var unheld []string
-	for _, header := range slices.Concat(calls, secrets, literals) {
+	for _, header := range slices.Concat(calls, secrets, literals, variables, snapshots) {
 		if id, ok := seal.KeyID(header); ok && !ring.Holds(header) && !slices.Contains(unheld, id) {
 			unheld = append(unheld, id)
 		}
@@ -86,6 +97,24 @@ func pageOfCallbacks(ctx context.Context, pool postgres.DB, header []byte, after
 
 func pageOfWorkflows(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
 	rows, err := db.New().WorkflowSecretsListSealed(ctx, pool, db.WorkflowSecretsListSealedParams{Header: header, After: after, MaxRows: pageSize})
+	for _, row := range rows {
+		p.add(row.WorkspaceID, row.ID, row.Stale)
+		last = row.ID
+	}
+	return p, last, err
+}
+
+func pageOfVariables(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
+	rows, err := db.New().VariableListSealed(ctx, pool, db.VariableListSealedParams{Header: header, After: after, MaxRows: pageSize})
+	for _, row := range rows {
+		p.add(row.WorkspaceID, row.ID, row.Stale)
+		last = row.ID
+	}
+	return p, last, err
+}
+
+func pageOfRuns(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
+	rows, err := db.New().RunListSealed(ctx, pool, db.RunListSealedParams{Header: header, After: after, MaxRows: pageSize})
 	for _, row := range rows {
 		p.add(row.WorkspaceID, row.ID, row.Stale)
 		last = row.ID
@@ -131,4 +160,26 @@ func replaceWorkflowSecrets(ctx context.Context, pool postgres.DB, values []valu
 		p.Fresh = append(p.Fresh, v.fresh)
 	}
 	return db.New().WorkflowSecretsReseal(ctx, pool, p)
+}
+
+func replaceVariables(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
+	var p db.VariableResealParams
+	for _, v := range values {
+		p.WorkspaceIds = append(p.WorkspaceIds, v.workspaceID)
+		p.Ids = append(p.Ids, v.id)
+		p.Stale = append(p.Stale, v.stale)
+		p.Fresh = append(p.Fresh, v.fresh)
+	}
+	return db.New().VariableReseal(ctx, pool, p)
+}
+
+func replaceRuns(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
+	var p db.RunResealParams
+	for _, v := range values {
+		p.WorkspaceIds = append(p.WorkspaceIds, v.workspaceID)
+		p.Ids = append(p.Ids, v.id)
+		p.Stale = append(p.Stale, v.stale)
+		p.Fresh = append(p.Fresh, v.fresh)
+	}
+	return db.New().RunReseal(ctx, pool, p)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/engine"
+	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -28,11 +29,12 @@ type Deps struct {
 	Jobs   *river.Client[pgx.Tx]
 	Hub    *notify.Hub
 
-	Engine     *engine.Engine
-	Executions *execution.Service
-	Modules    *component.Registry
-	Workflows  *workflow.Service
-	Ledger     Ledger
+	Engine      *engine.Engine
+	Executions  *execution.Service
+	Modules     *component.Registry
+	Workflows   *workflow.Service
+	Environment *environment.Service
+	Ledger      Ledger
 	// Draining, once closed, ends inline waits. Nil: never.
 	Draining <-chan struct{}
 	// Quarantined returns why nothing may be begun for now, if so; nil: never.

@@ -117,6 +117,8 @@ type begin struct {
 	version int32
 	least   credit.Amount
 	jobID   int64
+	names   []string // of the variables that it takes along
+	taken   []byte   // these, sealed
 }
 
 // prepare checks all that can be checked before anything is written.
@@ -133,7 +135,7 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 			return nil, err
 		}
 	}
-	n := &begin{version: loaded.Version, least: s.quote(loaded.Plan).least}
+	n := &begin{version: loaded.Version, names: loaded.Variables, least: s.quote(loaded.Plan).least}
 	if err := billing.Within("This workflow", n.least, p.MaxCredits); err != nil {
 		return nil, err
 	}
@@ -177,6 +179,9 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 		return uuid.Nil, fmt.Errorf("insert job: %w", err)
 	}
 	n.jobID = job.Job.ID
+	if n.taken, err = s.Environment.Take(ctx, tx, p.WorkspaceID, n.id, n.names, nil); err != nil {
+		return uuid.Nil, err
+	}
 	if _, err := db.New().RunInsert(ctx, tx, s.row(p, n)); err != nil {
 		return uuid.Nil, fmt.Errorf("insert run: %w", err)
 	}
@@ -191,7 +196,7 @@ func (s *Service) row(p TriggerParams, n *begin) db.RunInsertParams {
 	row := db.RunInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version,
 		Trigger: "API", Input: json.RawMessage(cmp.Or(string(p.Input), "{}")), Metadata: p.Metadata,
-		Reserved: n.least, MaxCredits: p.MaxCredits, Lasts: engine.Lasts, Grace: engine.BegunWithin, JobID: n.jobID,
+		Variables: n.taken, Reserved: n.least, MaxCredits: p.MaxCredits, Lasts: engine.Lasts, Grace: engine.BegunWithin, JobID: n.jobID,
 	}
 	if p.RerunOf != nil {
 		row.RerunOf, _ = json.Marshal(p.RerunOf) // two ids

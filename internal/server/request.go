@@ -119,7 +119,7 @@ func scope(r *http.Request, operation *contract.Operation, principal auth.Princi
 	if operation.Unrestricted {
 		return &fault.Error{
 			Code: fault.Forbidden, Reason: "key_restricted",
-			Message: "This API key is restricted to some workflows; it may not create, replace, archive or list workflows.",
+			Message: "This API key is restricted to some workflows; it may not create, replace, archive or list workflows, nor touch environment variables.",
 		}
 	}
 	return nil

@@ -28,6 +28,9 @@ func TestARestrictedKeyIsRefusedBeforeTheLookUp(t *testing.T) {
 		{"DELETE", "/v1/sdk/workflows/" + listed, "", "key_restricted"},
 		{"GET", "/v1/sdk/workflows", "", "key_restricted"},
 		{"POST", "/v1/sdk/workflows", `{"name":7}`, "key_restricted"},
+		{"GET", "/v1/sdk/environment-variables", "", "key_restricted"},
+		{"PUT", "/v1/sdk/environment-variables/A", `{"value":7}`, "key_restricted"},
+		{"DELETE", "/v1/sdk/environment-variables/A", "", "key_restricted"},
 	} {
 		got := s.do(t, c.method, c.target, c.body)
 		if problem := got.problem(t); got.status != http.StatusForbidden || problem.Reason == nil || *problem.Reason != c.reason {

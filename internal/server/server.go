@@ -25,6 +25,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/ratelimit"
@@ -36,27 +37,28 @@ import (
 
 // Deps is what the server is made of.
 type Deps struct {
-	Executions *execution.Service
-	Workflows  *workflow.Service
-	Runs       *run.Service
-	Callbacks  *callback.Service
-	Modules    *component.Registry
-	Guard      *egress.Guard
-	Verifier   Verifier
-	People     *person.Service
-	Workspaces *workspace.Service
-	Keys       *auth.Keys
-	Audit      *audit.Book
-	Limiter    *ratelimit.Limiter
-	Credits    billing.Reader
-	Proxies    auth.Proxies                  // whose X-Forwarded-For is believed
-	ReadyFunc  func(context.Context) []Check // what /readyz looks at
-	Console    *http.ServeMux                // the pages for people under /settings; nil: there are none
-	Docs       *http.ServeMux                // GET /docs and what is below it; nil: nothing is there
-	Draining   <-chan struct{}               // once closed, open streams end; nil: never
-	Streams    *sync.WaitGroup               // counts open streams, which http.Server.Shutdown does not know of
-	Metrics    *telemetry.Metrics
-	Log        *slog.Logger
+	Executions  *execution.Service
+	Workflows   *workflow.Service
+	Runs        *run.Service
+	Environment *environment.Service
+	Callbacks   *callback.Service
+	Modules     *component.Registry
+	Guard       *egress.Guard
+	Verifier    Verifier
+	People      *person.Service
+	Workspaces  *workspace.Service
+	Keys        *auth.Keys
+	Audit       *audit.Book
+	Limiter     *ratelimit.Limiter
+	Credits     billing.Reader
+	Proxies     auth.Proxies                  // whose X-Forwarded-For is believed
+	ReadyFunc   func(context.Context) []Check // what /readyz looks at
+	Console     *http.ServeMux                // the pages for people under /settings; nil: there are none
+	Docs        *http.ServeMux                // GET /docs and what is below it; nil: nothing is there
+	Draining    <-chan struct{}               // once closed, open streams end; nil: never
+	Streams     *sync.WaitGroup               // counts open streams, which http.Server.Shutdown does not know of
+	Metrics     *telemetry.Metrics
+	Log         *slog.Logger
 }
 
 // Verifier proves whose key signed a request, and knows until when it is good. That
@@ -84,20 +86,21 @@ func New(deps Deps) (http.Handler, error) {
 		metrics: deps.Metrics, log: deps.Log, timeouts: defaultTimeouts,
 	}
 	f.mount(&Server{
-		executions: deps.Executions,
-		workflows:  deps.Workflows,
-		runs:       deps.Runs,
-		people:     deps.People,
-		keys:       deps.Keys,
-		workspaces: deps.Workspaces,
-		audit:      deps.Audit,
-		credits:    deps.Credits,
-		callbacks:  deps.Callbacks,
-		guard:      deps.Guard,
-		limiter:    deps.Limiter,
-		catalogue:  catalogue,
-		document:   document,
-		ready:      deps.ReadyFunc,
+		executions:  deps.Executions,
+		workflows:   deps.Workflows,
+		runs:        deps.Runs,
+		environment: deps.Environment,
+		people:      deps.People,
+		keys:        deps.Keys,
+		workspaces:  deps.Workspaces,
+		audit:       deps.Audit,
+		credits:     deps.Credits,
+		callbacks:   deps.Callbacks,
+		guard:       deps.Guard,
+		limiter:     deps.Limiter,
+		catalogue:   catalogue,
+		document:    document,
+		ready:       deps.ReadyFunc,
 		streams: streams{
 			verifier: deps.Verifier, limiter: deps.Limiter, draining: deps.Draining, spread: drainSpread,
 			running: deps.Streams, metrics: deps.Metrics, log: deps.Log,
@@ -119,21 +122,22 @@ func Health(ready func(context.Context) []Check, metrics *telemetry.Metrics, log
 
 // Server is the operations of the contract, one file for each tag.
 type Server struct {
-	executions *execution.Service
-	workflows  *workflow.Service
-	runs       *run.Service
-	people     *person.Service
-	keys       *auth.Keys
-	workspaces *workspace.Service
-	audit      *audit.Book
-	credits    billing.Reader
-	callbacks  *callback.Service
-	guard      *egress.Guard
-	limiter    *ratelimit.Limiter
-	catalogue  *catalog.Catalog
-	document   *contract.Contract
-	ready      func(context.Context) []Check
-	streams    streams
+	executions  *execution.Service
+	workflows   *workflow.Service
+	runs        *run.Service
+	environment *environment.Service
+	people      *person.Service
+	keys        *auth.Keys
+	workspaces  *workspace.Service
+	audit       *audit.Book
+	credits     billing.Reader
+	callbacks   *callback.Service
+	guard       *egress.Guard
+	limiter     *ratelimit.Limiter
+	catalogue   *catalog.Catalog
+	document    *contract.Contract
+	ready       func(context.Context) []Check
+	streams     streams
 }
 
 var _ api.StrictServerInterface = (*Server)(nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/variable"
 )
 
 const (
@@ -56,6 +57,15 @@ func (draft Draft) read() (definition, error) {
 		}
 	}
 	return d, nil
+}
+
+// variables are those of the environment that the components name.
+func (d definition) variables() []string {
+	var parts []json.RawMessage
+	for _, c := range d.Components {
+		parts = append(parts, c.Input, c.Config)
+	}
+	return variable.Names(parts...)
 }
 
 // or is raw, or the default where there is none.

@@ -23,6 +23,8 @@ type Loaded struct {
 	Status  api.WorkflowStatus // of the workflow, at the time of the look
 	Plan    *graph.Plan
 	Input   *component.Schema // of a run's input; nil takes any
+	// Variables are those of the environment that its components name.
+	Variables []string
 }
 
 // Load is a version of a workflow for those who run it, the present one for nil, by a
@@ -47,7 +49,7 @@ func (s *Service) Load(ctx context.Context, conn postgres.DB, workspaceID, workf
 		}
 		s.plans.put(key, made)
 	}
-	return Loaded{Version: key.number, Status: api.WorkflowStatus(head.Status), Plan: made.plan, Input: made.input}, nil
+	return Loaded{Version: key.number, Status: api.WorkflowStatus(head.Status), Plan: made.plan, Input: made.input, Variables: made.variables}, nil
 }
 
 // plan compiles a stored version. It compiled when it was saved; if it does not now,
@@ -67,7 +69,7 @@ func (s *Service) plan(ctx context.Context, conn postgres.DB, key planKey) (plan
 	if err != nil {
 		return planned{}, err
 	}
-	made := planned{size: len(row.Definition)}
+	made := planned{size: len(row.Definition), variables: d.variables()}
 	if made.plan, made.input, err = compile(d, s.modules); err != nil {
 		if failure, ok := err.(*fault.Error); ok {
 			failure.Message = "This version of the workflow does not fit the components of this deployment any more: " + failure.Message
@@ -85,9 +87,10 @@ type planKey struct {
 
 // planned is what a version became. size is that of its definition.
 type planned struct {
-	plan  *graph.Plan
-	input *component.Schema
-	size  int
+	plan      *graph.Plan
+	input     *component.Schema
+	variables []string
+	size      int
 }
 
 // maxPlanned is how many bytes of definitions are held as plans, which take some times

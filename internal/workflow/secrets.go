@@ -20,6 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/seal"
 	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/variable"
 )
 
 // mark stands in a definition where a secret value was given.
@@ -153,7 +154,7 @@ func once(ask func() (secrets, error)) func() (secrets, error) {
 func (s *Service) takeOut(d *definition) (taken secrets, err error) {
 	failed := s.eachSecret(d, func(at place, value any) any {
 		switch text, isText := value.(string); {
-		case value == nil, isText && (text == "" || component.NamesVariable(text)):
+		case value == nil, isText && (text == "" || variable.In(text)):
 			return value
 		}
 		raw, unwritten := strictjson.Encode(value)

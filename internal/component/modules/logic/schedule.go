@@ -9,8 +9,8 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/variable"
 )
 
 // Schedule tells when something comes next.
@@ -69,7 +69,7 @@ func checkSchedule(config json.RawMessage) []fault.Detail {
 		Cron     string `json:"cron"`
 		TimeZone string `json:"timeZone"`
 	}
-	if err := json.Unmarshal(config, &c); err != nil || component.NamesVariable(c.Cron) || component.NamesVariable(c.TimeZone) {
+	if err := json.Unmarshal(config, &c); err != nil || variable.In(c.Cron) || variable.In(c.TimeZone) {
 		return nil
 	}
 	schedule, err := NewSchedule(c.Cron, c.TimeZone)

@@ -9,6 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/expression"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/variable"
 )
 
 var transform = &module{
@@ -54,7 +55,7 @@ func checkExpression(config json.RawMessage) []fault.Detail {
 // compiles tells what is wrong with an expression before it is evaluated. One
 // with a variable of the environment is whole only when it is.
 func compiles(pointer, text string) []fault.Detail {
-	if component.NamesVariable(text) {
+	if variable.In(text) {
 		return nil
 	}
 	if _, err := expression.Compile(text); err != nil {

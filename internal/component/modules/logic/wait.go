@@ -7,6 +7,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/variable"
 )
 
 // How long a wait may be.
@@ -112,7 +113,7 @@ func until(text *string, now time.Time) (time.Time, error) {
 
 func checkTimestamp(config json.RawMessage) []fault.Detail {
 	var c due
-	if err := json.Unmarshal(config, &c); err != nil || c.Timestamp == nil || component.NamesVariable(*c.Timestamp) {
+	if err := json.Unmarshal(config, &c); err != nil || c.Timestamp == nil || variable.In(*c.Timestamp) {
 		return nil
 	}
 	if _, err := time.Parse(time.RFC3339, *c.Timestamp); err != nil {

@@ -1,0 +1,238 @@
+package component
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weft-automation/weft/internal/strictjson"
+)
+
+// Redactor removes the secret values of one call from texts.
+type Redactor struct {
+	values   map[string]bool
+	replacer *strings.Replacer
+}
+
+// NewRedactor makes a redactor for these secrets. Values shorter than 8 characters are
+// left alone.
+func NewRedactor(secrets ...string) *Redactor {
+	r := &Redactor{values: map[string]bool{}}
+	for _, secret := range secrets {
+		r.add(secret)
+	}
+	return r.ready()
+}
+
+// Redactor makes a redactor for the secrets in this input and config, and for more.
+func (e *Entry) Redactor(input, config json.RawMessage, more ...string) *Redactor {
+	r := &Redactor{values: map[string]bool{}}
+	r.collect(input, e.SecretPaths.Input)
+	r.collect(config, e.SecretPaths.Config)
+	for _, secret := range more {
+		r.add(secret)
+	}
+	return r.ready()
+}
+
+func (r *Redactor) ready() *Redactor {
+	if len(r.values) == 0 {
+		return r
+	}
+	// The longest first, or a part would be cut out of the whole and the rest left.
+	values := slices.SortedFunc(maps.Keys(r.values), func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	pairs := make([]string, 0, 2*len(values))
+	for _, value := range values {
+		pairs = append(pairs, value, Redacted)
+	}
+	r.replacer = strings.NewReplacer(pairs...)
+	return r
+}
+
+// In reports whether some of a value would be removed, were it shown.
+func (r *Redactor) In(value any) bool {
+	switch value := value.(type) {
+	case string:
+		return r.Text(value) != value
+	case json.Number:
+		return r.Text(value.String()) != value.String()
+	}
+	return false
+}
+
+// JSON returns some JSON without the secret values in its texts. What is not JSON is
+// replaced whole.
+func (r *Redactor) JSON(data json.RawMessage) json.RawMessage {
+	if r == nil || r.replacer == nil || len(data) == 0 {
+		return data
+	}
+	value, err := decode(data)
+	if err == nil {
+		data, err = strictjson.Encode(r.value(value, r.Text))
+	}
+	if err != nil {
+		return json.RawMessage(`"` + Redacted + `"`)
+	}
+	return data
+}
+
+// cutQuote is how a quoted text ends that was cut.
+const cutQuote = `"...`
+
+// Text returns the text without the secret values, whether they stand in it
+// plain, as in JSON, as in HTML or as in a URL. Texts of outside are cut before
+// they come here: the beginning of a secret at the end of one goes too.
+func (r *Redactor) Text(text string) string {
+	if r == nil || r.replacer == nil {
+		return text
+	}
+	text = r.replacer.Replace(text)
+	whole, quoted := strings.CutSuffix(text, cutQuote)
+	if begun := r.begunAtTheEnd(whole); begun > 0 {
+		text = whole[:len(whole)-begun] + Redacted
+		if quoted {
+			text += cutQuote
+		}
+	}
+	return text
+}
+
+// begunAtTheEnd is how many bytes at the end of the text are the beginning of a
+// secret, 0 where fewer than minSecret are.
+func (r *Redactor) begunAtTheEnd(text string) (longest int) {
+	for value := range r.values {
+		for n := min(len(value)-1, len(text)); n >= max(minSecret, longest+1); n-- {
+			if strings.HasSuffix(text, value[:n]) {
+				longest = n
+				break
+			}
+		}
+	}
+	return longest
+}
+
+func (r *Redactor) details(data json.RawMessage) json.RawMessage {
+	if len(data) == 0 {
+		return nil
+	}
+	value, err := decode(data)
+	if err != nil {
+		return nil
+	}
+	out, err := json.Marshal(r.value(value, func(text string) string { return Cut(r.Text(text), maxMessage) }))
+	if err != nil || len(out) > maxDetails || storable(out) != nil {
+		return nil
+	}
+	return out
+}
+
+func (r *Redactor) value(value any, shown func(string) string) any {
+	switch value := value.(type) {
+	case string:
+		return shown(value)
+	case json.Number:
+		if r.values[value.String()] {
+			return Redacted
+		}
+	case []any:
+		for i := range value {
+			value[i] = r.value(value[i], shown)
+		}
+	case map[string]any:
+		out := make(map[string]any, len(value))
+		for name, child := range value {
+			out[shown(name)] = r.value(child, shown)
+		}
+		return out
+	}
+	return value
+}
+
+func (r *Redactor) collect(data json.RawMessage, paths []string) {
+	if len(paths) == 0 || len(data) == 0 {
+		return
+	}
+	value, err := decode(data)
+	if err != nil {
+		return
+	}
+	for _, path := range paths {
+		r.collectAt(value, splitPath(path))
+	}
+}
+
+func (r *Redactor) collectAt(value any, pattern []string) {
+	if len(pattern) > 0 {
+		eachChild(value, pattern[0], func(child any, _ func(any)) { r.collectAt(child, pattern[1:]) })
+		return
+	}
+	switch value := value.(type) {
+	case string:
+		r.add(value)
+	case json.Number:
+		r.add(value.String())
+	default:
+		eachChild(value, "*", func(child any, _ func(any)) { r.collectAt(child, nil) })
+	}
+}
+
+// add takes a secret and the parts of it that an upstream may echo alone: the
+// words ("Bearer <token>") and, of a URL, its credentials, path segments and
+// query values (node addresses carry their key there).
+func (r *Redactor) add(secret string) {
+	r.forms(secret)
+	words := strings.Fields(secret)
+	for _, word := range words {
+		r.forms(word)
+	}
+	if len(words) == 2 && strings.EqualFold(words[0], "Basic") {
+		pair, _ := base64.StdEncoding.DecodeString(words[1])
+		r.forms(string(pair))
+		_, password, _ := strings.Cut(string(pair), ":")
+		r.forms(password)
+	}
+	u, err := url.Parse(secret)
+	if err != nil || u.Host == "" {
+		return
+	}
+	r.forms(u.RequestURI())
+	for segment := range strings.SplitSeq(u.Path, "/") {
+		r.forms(segment)
+	}
+	for _, values := range u.Query() {
+		for _, value := range values {
+			r.forms(value)
+		}
+	}
+	if password, ok := u.User.Password(); ok {
+		r.forms(password)
+	}
+	r.forms(u.User.Username())
+}
+
+func (r *Redactor) forms(secret string) {
+	if len([]rune(secret)) < minSecret {
+		return
+	}
+	quoted, _ := json.Marshal(secret)
+	inJSON, inGo := string(quoted[1:len(quoted)-1]), strings.TrimSuffix(fmt.Sprintf("%q", secret)[1:], `"`)
+	for _, form := range []string{
+		secret, inJSON, inGo, url.QueryEscape(secret), url.PathEscape(secret), html.EscapeString(secret),
+		strings.Trim(strconv.QuoteToASCII(secret), `"`), // as faults quote it
+		// As some write JSON.
+		strings.ReplaceAll(inJSON, "/", `\/`), strings.ReplaceAll(inGo, "/", `\/`),
+	} {
+		r.values[form] = true
+	}
+}

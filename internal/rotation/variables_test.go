@@ -1,0 +1,45 @@
+package rotation_test
+
+import (
+	"testing"
+
+	"github.com/weft-automation/weft/internal/environment"
+	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/rotation"
+)
+
+// The variables of a workspace, and what live runs took of them, are sealed anew too.
+func TestMT07VariablesAreSealedAnew(t *testing.T) {
+	pool := pgtest.DB(t)
+	old, fresh := key("2025", 1), key("2026", 2)
+	r := fill(t, pool, ring(t, old), 1)
+	id, run := newID(t), newID(t)
+	if _, err := pool.Exec(t.Context(), `INSERT INTO environment_variables (workspace_id, id, name, description, secret, sealed)
+		VALUES ($1, $2, 'A', '', true, $3)`, r.workspace, id, sealed(t, ring(t, old), "value", environment.SealedAt(r.workspace, id))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), `INSERT INTO workflow_runs
+		(workspace_id, id, workflow_id, workflow_version, status, trigger, input, variables, deadline, job_id, created_at, updated_at)
+		VALUES ($1, $2, $2, 1, 'EXECUTING', 'API', '{}', $3, now(), 1, now(), now())`,
+		r.workspace, run, sealed(t, ring(t, old), "value", environment.SnapshotAt(r.workspace, run))); err != nil {
+		t.Fatal(err)
+	}
+	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), nil)
+	if err != nil || !report.Done() || report.Sealed != 4 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	var variable, taken []byte
+	err = pool.QueryRow(t.Context(), "SELECT v.sealed, r.variables FROM environment_variables v JOIN workflow_runs r USING (workspace_id)").Scan(&variable, &taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := ring(t, fresh).Open(variable, environment.SealedAt(r.workspace, id)); err != nil || string(plain) != "value" {
+		t.Errorf("the variable: %q, %v", plain, err)
+	}
+	if plain, err := ring(t, fresh).Open(taken, environment.SnapshotAt(r.workspace, run)); err != nil || string(plain) != "value" {
+		t.Errorf("what a run took: %q, %v", plain, err)
+	}
+	if unheld, err := rotation.Unheld(t.Context(), pool, ring(t, old)); err != nil || len(unheld) != 1 {
+		t.Errorf("unheld: %v, %v", unheld, err)
+	}
+}
