@@ -12,8 +12,8 @@ import (
 )
 
 // owed are the rows of the reliability bar that this release promises, by
-// family. What is left out
-// needs a tool that is not to be had (AB-09), or is for a later release.
+// family. What is left out needs a tool that is not to be had (AB-09), or is for a
+// later release.
 var owed = map[string][]int{
 	"AU": {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 17},
 	"CB": {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 23},
