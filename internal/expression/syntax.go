@@ -96,18 +96,18 @@ func expected(text string, from int) string {
 
 // found names what stands at a place, without its value where it is a literal.
 func found(text string, from int) string {
-	for _, token := range tokens(text, from, math.MaxInt) {
-		switch {
-		case token.Kind == lexer.String || token.Kind == lexer.Bytes:
-			return "text"
-		case token.Kind == lexer.Number:
-			return "number"
-		case len(token.Value) <= 32:
-			return token.Value
-		}
-		return "name"
+	rest := tokens(text, from, math.MaxInt)
+	switch {
+	case len(rest) == 0:
+		return "end"
+	case rest[0].Kind == lexer.String || rest[0].Kind == lexer.Bytes:
+		return "text"
+	case rest[0].Kind == lexer.Number:
+		return "number"
+	case len(rest[0].Value) <= 32:
+		return rest[0].Value
 	}
-	return "end"
+	return "name"
 }
 
 // tokens are those of the text that begin in a part of it, without its end.
