@@ -41,15 +41,16 @@ func (s *Service) get(ctx context.Context, key notify.Key) (db.RunGetRow, error)
 
 var (
 	errNoRun = fault.New(fault.NotFound, "There is no run with this id.")
-	// errForbidden is the answer that a path gets which names such a workflow.
-	errForbidden = &fault.Error{Code: fault.Forbidden, Reason: "workflow_not_allowed", Message: "This API key may not use this workflow."}
+	// ErrOtherWorkflow refuses a key that is restricted to other workflows, whether a path
+	// names the workflow or one of its runs.
+	ErrOtherWorkflow = &fault.Error{Code: fault.Forbidden, Reason: "workflow_not_allowed", Message: "This API key may not use this workflow."}
 )
 
 // allowed is get for whoever may use the run's workflow (decisions 2.8).
 func (s *Service) allowed(ctx context.Context, key notify.Key, who Access) (db.RunGetRow, error) {
 	row, err := s.get(ctx, key)
 	if err == nil && !who.MayUse(row.WorkflowID) {
-		return row, errForbidden
+		return row, ErrOtherWorkflow
 	}
 	return row, err
 }

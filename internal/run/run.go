@@ -6,9 +6,6 @@
 package run
 
 import (
-	"context"
-
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
@@ -18,7 +15,6 @@ import (
 	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/notify"
-	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
@@ -34,16 +30,11 @@ type Deps struct {
 	Modules     *component.Registry
 	Workflows   *workflow.Service
 	Environment *environment.Service
-	Ledger      Ledger
+	Ledger      engine.Renewer
 	// Draining, once closed, ends inline waits. Nil: never.
 	Draining <-chan struct{}
 	// Quarantined returns why nothing may be begun for now, if so; nil: never.
 	Quarantined func() error
-}
-
-// Ledger begins periods of credits; that of the service is billing.Books.
-type Ledger interface {
-	Renew(ctx context.Context, conn postgres.DB, workspaceIDs ...uuid.UUID) error
 }
 
 // Service is all of it.

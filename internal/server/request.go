@@ -14,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/idempotency"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/ratelimit"
+	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
 
@@ -114,7 +115,7 @@ func scope(r *http.Request, operation *contract.Operation, principal auth.Princi
 		return nil
 	}
 	if id, err := uuid.Parse(r.PathValue("workflowId")); err == nil && !principal.MayUse(id) {
-		return otherWorkflow()
+		return run.ErrOtherWorkflow
 	}
 	if operation.Unrestricted {
 		return &fault.Error{
@@ -123,11 +124,6 @@ func scope(r *http.Request, operation *contract.Operation, principal auth.Princi
 		}
 	}
 	return nil
-}
-
-// otherWorkflow refuses a key that is restricted to other workflows.
-func otherWorkflow() error {
-	return &fault.Error{Code: fault.Forbidden, Reason: "workflow_not_allowed", Message: "This API key may not use this workflow."}
 }
 
 // answer notes what was answered.

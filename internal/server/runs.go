@@ -86,7 +86,7 @@ func (s *Server) ListWorkflowRuns(ctx context.Context, request api.ListWorkflowR
 		Limit: limitOf(request.Params.Limit), Cursor: value(request.Params.Cursor), WorkflowID: request.Params.WorkflowID, Allowed: principal.Workflows,
 	}
 	if p.WorkflowID != nil && !principal.MayUse(*p.WorkflowID) {
-		return nil, otherWorkflow()
+		return nil, run.ErrOtherWorkflow
 	}
 	if request.Params.Status != nil {
 		p.Status = new(string(*request.Params.Status))
