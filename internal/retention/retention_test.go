@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
@@ -173,6 +174,44 @@ func TestThePartitionsOfTheComingWeeksAreMadeAndTheDefaultsEmptied(t *testing.T)
 	b.keep(t, retention.Default)
 	if n := b.count(t, "partition_weeks"); n != before {
 		t.Errorf("another round made %d weeks of %d", n, before)
+	}
+}
+
+// Whoever looks for a row while it moves out of a default partition finds it.
+func TestARowThatMovesIsFound(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	far := b.week.AddDate(0, 0, 7*9)
+	b.fill(t, far, 1, 1)
+	var id uuid.UUID
+	if err := b.owner.QueryRow(t.Context(), "SELECT id FROM component_executions").Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	move, err := b.owner.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = move.Rollback(context.Background()) }()
+	if _, err := move.Exec(t.Context(), "SELECT make_partitions($1)", far); err != nil {
+		t.Fatal(err)
+	}
+	found := make(chan error)
+	go func() {
+		_, err := db.New().ExecutionGetBare(t.Context(), b.system, db.ExecutionGetBareParams{WorkspaceID: b.workspace, ID: id})
+		found <- err
+	}()
+	for b.count(t, "pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())") == 0 {
+		select {
+		case err := <-found:
+			t.Fatalf("it was looked for without waiting: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if err := move.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-found; err != nil {
+		t.Errorf("while it moved: %v", err)
 	}
 }
 
