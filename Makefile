@@ -15,6 +15,7 @@ FUZZED    ?= internal conformance
 SEED      ?= on
 # Tests wait for services more than they compute.
 PARALLEL  ?= 6
+PACKAGES  ?= 3
 # The linter takes the tests for as much code again; the soak has the time.
 LINT_TESTS ?= false
 
@@ -73,11 +74,11 @@ unit: plain
 
 race: go
 	@test -n "$(RACE)" || echo "There is no C compiler: the tests run without the race detector." >&2
-	CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -vet=off -shuffle=$(SEED) -parallel $(PARALLEL) -timeout 9m $$(go list ./... | grep -E '$(RACED)')
+	CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -p $(PACKAGES) -vet=off -shuffle=$(SEED) -parallel $(PARALLEL) -timeout 9m $$(go list ./... | grep -E '$(RACED)')
 
 # After vet, which compiles what these need.
 plain: race vet $(NODE_DONE)
-	go test -vet=off -shuffle=$(SEED) -parallel $(PARALLEL) -timeout 9m $$(go list ./... | grep -vE '$(RACED)')
+	go test -p $(PACKAGES) -vet=off -shuffle=$(SEED) -parallel $(PARALLEL) -timeout 9m $$(go list ./... | grep -vE '$(RACED)')
 
 fuzz: go
 	@grep -rHoE '^func Fuzz\w+' --include='*_test.go' $(FUZZED) | while IFS=: read -r file name; do \

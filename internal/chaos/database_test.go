@@ -64,7 +64,7 @@ func TestEX08PostgreSQLRestartsUnderLoad(t *testing.T) {
 	s.expect.again = 2
 	nodes := []*process{s.start("serve"), s.start("work"), s.start("work")}
 	watching := s.watch()
-	load := s.storm(size(20*time.Millisecond, 8*time.Millisecond), func(i int) order {
+	load := s.storm(size(40*time.Millisecond, 8*time.Millisecond), func(i int) order {
 		return order{tenant: i % 2, millis: i % 300, callback: true}
 	})
 	hold(t, size(time.Second, 10*time.Second))
@@ -135,7 +135,7 @@ func TestEX09BackendsAreCutAtRandom(t *testing.T) {
 	s.start("work")
 	s.start("work")
 	watching := s.watch()
-	load := s.storm(size(20*time.Millisecond, 10*time.Millisecond), func(i int) order {
+	load := s.storm(size(40*time.Millisecond, 10*time.Millisecond), func(i int) order {
 		return order{tenant: i % 2, millis: i % 200, callback: true}
 	})
 	cuts := 0

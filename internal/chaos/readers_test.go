@@ -19,7 +19,7 @@ func TestEX20ReadersSeeStatesMoveForward(t *testing.T) {
 	s.start("serve")
 	worker := []*process{s.start("work"), s.start("work")}
 	watching := s.watch()
-	load := s.storm(size(20*time.Millisecond, 8*time.Millisecond), func(i int) order {
+	load := s.storm(size(40*time.Millisecond, 8*time.Millisecond), func(i int) order {
 		return order{tenant: i % 2, millis: i % 400, attempts: 1 + i%3, unsafe: i%4 == 0, callback: true}
 	})
 	faults := []func(){

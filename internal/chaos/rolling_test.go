@@ -19,7 +19,7 @@ func TestEX11RollingRestartsUnderLoad(t *testing.T) {
 	nodes := []*process{s.start("serve"), s.start("serve")}
 	worker := []*process{s.start("work"), s.start("work")}
 	watching := s.watch()
-	load := s.storm(size(20*time.Millisecond, 10*time.Millisecond), func(i int) order {
+	load := s.storm(size(40*time.Millisecond, 10*time.Millisecond), func(i int) order {
 		return order{tenant: i % 2, millis: i % 500, unsafe: i%3 == 0, callback: true}
 	})
 	stopped := 0

@@ -95,7 +95,7 @@ func TestOP04AMigrationIsRolledForwardUnderLoad(t *testing.T) {
 	s.expect.again = 1
 	after := next(t)
 	old := []*process{s.start("serve"), s.start("serve"), s.start("work")}
-	load := s.storm(20*time.Millisecond, func(i int) order { // 50 a second
+	load := s.storm(size(40*time.Millisecond, 20*time.Millisecond), func(i int) order {
 		return order{tenant: i % 2, millis: i % 200, callback: true}
 	})
 	ctx, stop := context.WithCancel(t.Context())
@@ -178,7 +178,7 @@ func TestOP10TwoVersionsSideBySide(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	load := s.storm(20*time.Millisecond, func(i int) order {
+	load := s.storm(size(40*time.Millisecond, 20*time.Millisecond), func(i int) order {
 		return order{tenant: i % 2, millis: i % 200, unsafe: i%3 == 0, callback: true}
 	})
 	hold(t, size(4*time.Second, time.Minute))
