@@ -69,7 +69,7 @@ type Engine struct {
 	Deps
 	folder   *folder
 	items    itemCache
-	lives    liveCache
+	memory   memory
 	troubles troubles
 }
 

@@ -41,6 +41,7 @@ type fold struct {
 	run    db.RunLockRow
 	plan   *graph.Plan
 	taken  taking // of the environment
+	stood  stand  // how the run stood at its last event
 
 	scopes   map[place]*scope
 	queue    []*scope                  // to be looked at
@@ -169,12 +170,12 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n 
 	if run.Status.Terminal() {
 		return nil, nil
 	}
-	version, err := e.Workflows.Load(ctx, tx, key.WorkspaceID, run.WorkflowID, &run.WorkflowVersion)
+	version, err := e.Workflows.LoadVersion(ctx, tx, key.WorkspaceID, run.WorkflowID, run.WorkflowVersion)
 	if err != nil {
 		return nil, err
 	}
 	f := &fold{
-		engine: e, ctx: ctx, tx: tx, run: run, plan: version.Plan,
+		engine: e, ctx: ctx, tx: tx, run: run, plan: version.Plan, stood: e.memory.get(run.ID, run.EventSeq),
 		scopes: map[place]*scope{}, states: map[place]graph.State{}, loops: map[place]*loop{},
 		values: map[place]json.RawMessage{}, failures: map[place]failed{}, gone: map[uuid.UUID]bool{},
 	}

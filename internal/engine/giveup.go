@@ -169,7 +169,7 @@ func told(why error) string {
 func (e *Engine) afterwards(ctx context.Context, f *fold) {
 	key := notify.Key{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID}
 	if f.changed {
-		e.lives.put(key.ID, f.run.EventSeq, f.live)
+		e.memory.put(key.ID, f.stands())
 		e.Hub.Publish(notify.Change{Key: key})
 	}
 	for _, id := range f.children {
@@ -178,6 +178,7 @@ func (e *Engine) afterwards(ctx context.Context, f *fold) {
 	if f.run.Status.Terminal() {
 		e.Log.InfoContext(ctx, "run finished", "workspace_id", key.WorkspaceID.String(), "run_id", key.ID.String(), "status", string(f.run.Status))
 		e.items.forget(key.ID)
+		e.memory.forget(key.ID)
 		if f.run.ParentRunID != nil {
 			e.folder.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: *f.run.ParentRunID})
 		}

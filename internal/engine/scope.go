@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/weft-automation/weft/gen/db"
@@ -179,6 +180,14 @@ func (f *fold) stopped(sc *scope) bool {
 func (f *fold) readStates(round []*scope) error {
 	var missing []place
 	for _, sc := range round {
+		if sc.states == nil && sc.component == "" && f.stood.root != nil {
+			sc.states = maps.Clone(f.stood.root)
+			for _, id := range f.plan.Members("") {
+				if state, ok := f.states[at(id, nil)]; ok {
+					sc.states[id] = state
+				}
+			}
+		}
 		if sc.states == nil {
 			for _, id := range f.plan.Members(sc.component) {
 				missing = append(missing, at(id, sc.iteration))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/strictjson"
@@ -259,41 +260,61 @@ func (f *fold) event(live []api.NonTerminalStage) (json.RawMessage, error) {
 const (
 	// shownStages is how many live stages an event names.
 	shownStages = 100
-	// liveKept bounds the live stages of one run that a process remembers, and runsKept of
-	// how many it does.
+	// liveKept bounds the live stages of one run that a process remembers, and runsKept how
+	// many runs it does.
 	liveKept = 1_000
 	runsKept = 1_000
 )
 
-// liveCache remembers which stages of a run lived at its last event: to ask for them at
+// memory is of how runs stood at their last events: to ask for the stages that live at
 // each would make each fold of a wide loop walk what has become of all.
-type liveCache struct {
+type memory struct {
 	mu   sync.Mutex
-	runs map[uuid.UUID]lived
+	runs map[uuid.UUID]stand
 }
 
-type lived struct {
-	seq    int64 // of the event
-	stages []api.NonTerminalStage
+// stand is how a run stood. Every fold that changes a stage writes an event, so a run
+// whose last event is still that one stands so.
+type stand struct {
+	seq  int64                  // of the event
+	live []api.NonTerminalStage // nil: unknown
+	root map[string]graph.State // of the components in no loop; nil: unknown
 }
 
-func (c *liveCache) get(run uuid.UUID, seq int64) ([]api.NonTerminalStage, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l, ok := c.runs[run]
-	return l.stages, ok && l.seq == seq
-}
-
-func (c *liveCache) put(run uuid.UUID, seq int64, stages []api.NonTerminalStage) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.runs == nil || len(c.runs) >= runsKept {
-		c.runs = map[uuid.UUID]lived{}
+func (m *memory) get(run uuid.UUID, seq int64) stand {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.runs[run]; s.seq == seq {
+		return s
 	}
-	delete(c.runs, run)
-	if len(stages) > 0 && len(stages) <= liveKept {
-		c.runs[run] = lived{seq, stages}
+	return stand{}
+}
+
+func (m *memory) put(run uuid.UUID, s stand) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.runs == nil || len(m.runs) >= runsKept {
+		m.runs = map[uuid.UUID]stand{}
 	}
+	if len(s.live) == 0 || len(s.live) > liveKept {
+		s.live = nil
+	}
+	m.runs[run] = s
+}
+
+func (m *memory) forget(run uuid.UUID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.runs, run)
+}
+
+// stands is how the run stands after this fold.
+func (f *fold) stands() stand {
+	s := stand{seq: f.run.EventSeq, live: f.live, root: f.stood.root}
+	if root := f.scopes[place{iteration: written(nil)}]; root != nil && root.states != nil {
+		s.root = root.states
+	}
+	return s
 }
 
 // showLive finds the stages that are not final after this fold, the oldest first.
@@ -323,11 +344,11 @@ func (f *fold) showLive() {
 
 // livedBefore are the stages that lived before this fold, as far as they are now.
 func (f *fold) livedBefore() ([]api.NonTerminalStage, error) {
-	before, known := f.engine.lives.get(f.run.ID, f.run.EventSeq)
 	if f.run.EventSeq == 0 {
 		return nil, nil
 	}
-	if known {
+	before := f.stood.live
+	if before != nil {
 		return before, f.progress(before[:min(len(before), shownStages)])
 	}
 	rows, err := db.New().StageListLive(f.ctx, f.tx, db.StageListLiveParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, MaxRows: liveKept + 1})

@@ -38,18 +38,27 @@ func (s *Service) Load(ctx context.Context, conn postgres.DB, workspaceID, workf
 	if err != nil {
 		return Loaded{}, fmt.Errorf("read workflow: %w", err)
 	}
-	key := planKey{workspaceID, workflowID, head.Version}
-	if number != nil {
-		key.number = *number
+	if number == nil {
+		number = &head.Version
 	}
+	loaded, err := s.LoadVersion(ctx, conn, workspaceID, workflowID, *number)
+	loaded.Status = api.WorkflowStatus(head.Status)
+	return loaded, err
+}
+
+// LoadVersion is Load for those who go on with a version, whatever has become of the
+// workflow: it leaves the status out.
+func (s *Service) LoadVersion(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, number int32) (Loaded, error) {
+	key := planKey{workspaceID, workflowID, number}
 	made, ok := s.plans.get(key)
 	if !ok {
+		var err error
 		if made, err = s.plan(ctx, conn, key); err != nil {
 			return Loaded{}, err
 		}
 		s.plans.put(key, made)
 	}
-	return Loaded{Version: key.number, Status: api.WorkflowStatus(head.Status), Plan: made.plan, Input: made.input, Variables: made.variables}, nil
+	return Loaded{Version: number, Plan: made.plan, Input: made.input, Variables: made.variables}, nil
 }
 
 // plan compiles a stored version. It compiled when it was saved; if it does not now,
