@@ -12,17 +12,22 @@ NODE_DONE := $(TOOLS)/node_modules/.package-lock.json
 # stands on once more, which is for the soak.
 FUZZTIME  ?= 10s
 FUZZED    ?= internal conformance
-SEED      ?= on
 # Tests wait for services more than they compute.
 PARALLEL  ?= 6
-PACKAGES  ?= 3
+TEST      := -vet=off -parallel $(PARALLEL) -timeout 9m
 # The linter takes the tests for as much code again; the soak has the time.
 LINT_TESTS ?= false
 
 # These run under the race detector: what has goroutines of its own that share
 # something. The others drive whole processes, or do one thing at a time; building
-# all that they stand on once more would cost minutes and show nothing new.
-RACED := /internal/(attempt|auth|billing|callback|component|execution|groupcommit|notify|ratelimit|server|sse)$$
+# all that they stand on once more would cost minutes and show nothing new. The
+# soak races more.
+RACED ?= /internal/(attempt|callback|execution|groupcommit|notify|sse)$$
+RACED_IN_SOAK := /internal/(attempt|auth|billing|callback|component|engine|execution|groupcommit|notify|ratelimit|run|server|sse)$$
+
+# These start programs or read files that Go does not know they stand on, so they run
+# each time. The others run again when something that they stand on is another.
+DRIVING := /(conformance|gen|internal/(app|chaos|cli|console|devdb))$$
 
 # A checkout that belongs to another user stops Go from asking git for a version.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
@@ -31,7 +36,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 export CGO_ENABLED := 0
 RACE := $(if $(shell command -v $${CC:-gcc}),-race)
 
-.PHONY: help dev build test check lint vet static unit race plain fuzz soak chaos bench generate tools go clean
+.PHONY: help dev build test check lint vet static unit race driving plain fuzz soak chaos bench generate tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
@@ -70,15 +75,18 @@ vet: go
 static: vet
 	nice -n 19 $(GO_TOOL) staticcheck -tests=$(LINT_TESTS) ./...
 
-unit: plain
+unit: driving plain
 
 race: go
 	@test -n "$(RACE)" || echo "There is no C compiler: the tests run without the race detector." >&2
-	CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -p $(PACKAGES) -vet=off -shuffle=$(SEED) -parallel $(PARALLEL) -timeout 9m $$(go list ./... | grep -E '$(RACED)')
+	CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) $(TEST) -p 3 $$(go list ./... | grep -E '$(RACED)')
 
 # After vet, which compiles what these need.
+driving: race vet $(NODE_DONE)
+	go test $(TEST) -count=1 -p 3 $$(go list ./... | grep -E '$(DRIVING)')
+
 plain: race vet $(NODE_DONE)
-	go test -p $(PACKAGES) -vet=off -shuffle=$(SEED) -parallel $(PARALLEL) -timeout 9m $$(go list ./... | grep -vE '$(RACED)')
+	go test $(TEST) -p 1 $$(go list ./... | grep -vE '$(RACED)|$(DRIVING)')
 
 fuzz: go
 	@grep -rHoE '^func Fuzz\w+' --include='*_test.go' $(FUZZED) | while IFS=: read -r file name; do \
@@ -86,7 +94,8 @@ fuzz: go
 	done
 
 soak: go $(NODE_DONE)
-	WEFT_SOAK=1 go test -count=1 -p 1 -timeout 40m ./...
+	WEFT_SOAK=1 go test -count=1 -shuffle=on -p 1 -timeout 40m ./...
+	$(MAKE) race RACED='$(RACED_IN_SOAK)'
 	$(MAKE) check LINT_TESTS=true
 	$(MAKE) fuzz FUZZTIME=1m
 

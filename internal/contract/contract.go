@@ -15,6 +15,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/oasdiff/yaml"
@@ -64,9 +65,11 @@ func (o *Operation) Limited() bool { return o.Signed || o.Role != "" }
 // fetched from there.
 const location = "mem:///openapi.json"
 
-// Load reads the embedded document and compiles the validators of every
-// operation.
-func Load() (*Contract, error) {
+// Load is the embedded document with the validators of every operation. It is read once
+// in a process: that takes as long as all else at its start.
+func Load() (*Contract, error) { return load() }
+
+var load = sync.OnceValues(func() (*Contract, error) {
 	data, err := yaml.YAMLToJSON(api.SpecYAML())
 	if err != nil {
 		return nil, fmt.Errorf("read embedded openapi document: %w", err)
@@ -97,7 +100,7 @@ func Load() (*Contract, error) {
 	}
 	slices.SortFunc(c.Operations, func(a, b *Operation) int { return strings.Compare(a.Pattern(), b.Pattern()) })
 	return c, nil
-}
+})
 
 func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method string, source *openapi3.Operation) (*Operation, error) {
 	o := &Operation{ID: source.OperationID, Method: method, Path: path}
