@@ -18,6 +18,7 @@ var gateCases = []Case{
 	{Part: "D1.1.nesting", Name: "AB04 nesting of 64 and of 65, too many members, too long numbers", Run: heavyBodies},
 	{Part: "D1.9", Name: "AB05 what PostgreSQL cannot hold, in every text of a request", Run: poison},
 	{Part: "D1.9", Name: "AB05 the same in paths, queries and headers", Run: poisonElsewhere},
+	{Part: "D1.9", Name: "AB05 the same in workflows and their runs", Run: poisonWorkflow},
 	{Part: "4.1.module, D3.table", Name: "AB06 modules that do not exist", Run: oddModules},
 }
 
@@ -151,6 +152,32 @@ func poisonElsewhere(t *probe.Trial) {
 		answer := t.Do(probe.Request{Path: probe.Executions + "?limit=1", Header: http.Header{"Traceparent": {value}, "X-Request-Id": {value}, "User-Agent": {value}}})
 		t.Equal("status", answer.Status, http.StatusOK)
 	}
+}
+
+func poisonWorkflow(t *probe.Trial) {
+	id := draw(t, []object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000})}, []string{"start next wait"})
+	path, run := workflowPath(id), runPath(begin(t, id, nil))
+	component := func(member string) string {
+		return `{"name":"a","components":[{"id":"a","module":"HASH",` + member + `}]}`
+	}
+	for _, value := range []string{`"a\u0000b"`, `"\ud800"`, "\"\xff\""} {
+		for _, c := range []struct{ method, path, body, pointer string }{
+			{http.MethodPost, workflows, `{"name":` + value + `,"components":[{"id":"a","module":"RANDOM_UUID"}]}`, "/name"},
+			{http.MethodPost, workflows, `{"name":"a","description":` + value + `,"components":[{"id":"a","module":"RANDOM_UUID"}]}`, "/description"},
+			{http.MethodPost, workflows, component(`"name":` + value), "/components/0/name"},
+			{http.MethodPut, path, component(`"input":{"data":` + value + `}`), "/components/0/input/data"},
+			{http.MethodPut, path, component(`"config":{"x":[` + value + `]}`), "/components/0/config/x/0"},
+			{http.MethodPost, path + "/components/wait", `{"name":` + value + `}`, "/name"},
+			{http.MethodPost, path, `{"input":{"a":` + value + `}}`, "/input/a"},
+			{http.MethodPost, path, `{"metadata":{"a":` + value + `}}`, "/metadata/a"},
+			{http.MethodPut, run + "/signals/go", `{"a":` + value + `}`, "/a"},
+			{http.MethodPut, run + "/cancellation", `{"reason":` + value + `}`, "/reason"},
+		} {
+			p := t.Problem(t.Do(probe.Request{Method: c.method, Path: c.path, Body: []byte(c.body)}), http.StatusBadRequest, "INVALID_INPUT")
+			t.Check(slices.Contains(probe.Pointers(p), c.pointer), "%s %s %q: the faults are at %q", c.method, c.path, c.body, probe.Pointers(p))
+		}
+	}
+	t.Equal("status", t.Do(probe.Request{Method: http.MethodPut, Path: run + "/cancellation"}).Status, http.StatusOK)
 }
 
 func oddModules(t *probe.Trial) {

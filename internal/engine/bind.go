@@ -304,20 +304,31 @@ func unresolved(pointer string, err error) error {
 	}
 }
 
-// fits checks a component of the engine's own, as that of a module is checked by those who
-// execute it: what its variables are was not known when the workflow was saved.
+// fits checks what a component takes: whatever connections bring, it is held to what a
+// caller may send (decisions 1.1). Of a module those who execute it check the rest, of the
+// engine's own it is done here: what its variables are was not known when the workflow was
+// saved.
 func (f *fold) fits(written graph.Component, t *stage, input json.RawMessage) error {
-	if _, control := controls[written.Module]; !control || len(variable.Names(written.Input, written.Config)) == 0 {
+	_, control := controls[written.Module]
+	switch {
+	case len(input) > maxStageValue:
+		return fault.New(fault.InvalidInput, "The input has %d bytes with what connections bring; at most %d are allowed.", len(input), maxStageValue)
+	case !control:
 		return nil
+	case len(variable.Names(written.Input, written.Config)) > 0:
+		return f.engine.Modules.Check(written.Module, input, Object(t.component.Config), f.taken.Secrets...)
 	}
-	return f.engine.Modules.Check(written.Module, input, Object(t.component.Config), f.taken.Secrets...)
+	if refusal, ok := errors.AsType[*fault.Error](strictjson.Check(input)); ok {
+		return fault.New(fault.InvalidInput, "The input cannot be taken with what connections bring: %s.", refusal.Message)
+	}
+	return nil
 }
 
 // hide takes the run's secrets out of an error.
 func (f *fold) hide(why json.RawMessage) json.RawMessage {
 	t, err := f.environment()
 	if err != nil {
-		return failure("INTERNAL_ERROR", "the environment variables of the run cannot be opened", nil)
+		return failure(component.Permanent(component.CodeInternal, "the environment variables of the run cannot be opened"))
 	}
 	return t.hidden.JSON(why)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/status"
@@ -36,7 +37,7 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 		Version    *int32    `json:"version"`
 	}
 	if err := json.Unmarshal(Object(t.component.Config), &config); err != nil {
-		f.put(sc, t.failed(failure("INVALID_INPUT", "workflowId is not an id", nil)))
+		f.put(sc, t.failed(component.Permanent(component.CodeInvalidInput, "workflowId is not an id")))
 		return nil
 	}
 	depth, err := db.New().RunDepth(f.ctx, f.tx, db.RunDepthParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
@@ -44,12 +45,12 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 		return fmt.Errorf("count the runs above: %w", err)
 	}
 	if depth >= maxDepth {
-		f.put(sc, t.failed(failure("LIMIT_EXCEEDED", fmt.Sprintf("At most %d runs may be below each other.", maxDepth), nil)))
+		f.put(sc, t.failed(component.Permanent("LIMIT_EXCEEDED", "At most %d runs may be below each other.", maxDepth)))
 		return nil
 	}
 	loaded, err := f.childVersion(config.WorkflowID, config.Version, input)
 	if refusal, ok := errors.AsType[*fault.Error](err); ok {
-		f.put(sc, t.failed(refused(refusal)))
+		f.put(sc, t.failed(refusal))
 		return nil
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/logic"
 	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/status"
@@ -65,7 +66,7 @@ func setTime(members map[string]json.RawMessage, name string, at time.Time) erro
 func (f *fold) evaluate(sc *scope, t *stage, input json.RawMessage) error {
 	outcome, err := logic.Evaluate(t.component.Module, input, Object(t.component.Config))
 	if err != nil {
-		f.put(sc, t.failed(failureOf(err)))
+		f.put(sc, t.failed(err))
 		return nil
 	}
 	f.put(sc, t.completed(outcome.Output, outcome.Port))
@@ -81,13 +82,10 @@ func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
 	_ = json.Unmarshal(input, &in)
 	switch err := json.Unmarshal(in.Items, &items); {
 	case err != nil || !bytes.HasPrefix(bytes.TrimSpace(in.Items), []byte("[")):
-		f.put(sc, t.failed(failure("INVALID_INPUT", "items is not an array", nil)))
+		f.put(sc, t.failed(component.Permanent(component.CodeInvalidInput, "items is not an array")))
 		return nil
 	case len(items) > MaxItems:
-		f.put(sc, t.failed(failure("INVALID_INPUT", fmt.Sprintf("items has %d entries; at most %d are allowed", len(items), MaxItems), nil)))
-		return nil
-	case len(in.Items) > maxStageValue:
-		f.put(sc, t.failed(failure("INVALID_INPUT", "items is larger than 1 MiB", nil)))
+		f.put(sc, t.failed(component.Permanent(component.CodeInvalidInput, "items has %d entries; at most %d are allowed", len(items), MaxItems)))
 		return nil
 	}
 	stored, err := f.storedItems(sc, t.component.ID, in.Items)
@@ -108,7 +106,7 @@ func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
 func (f *fold) pause(sc *scope, t *stage, input json.RawMessage) error {
 	due, err := logic.Due(t.component.Module, input, Object(t.component.Config), f.run.Now)
 	if err != nil {
-		f.put(sc, t.failed(failureOf(err)))
+		f.put(sc, t.failed(err))
 		return nil
 	}
 	f.wait(sc, t, due.Sub(f.run.Now))
@@ -129,7 +127,7 @@ func (f *fold) waitForSignal(sc *scope, t *stage, _ json.RawMessage) error {
 	}
 	_ = json.Unmarshal(t.component.Config, &config)
 	if f.taken.hidden.In(config.Name) {
-		f.put(sc, t.failed(failure("INVALID_INPUT", "the name of a signal is not secret, and a secret environment variable stands in it", nil)))
+		f.put(sc, t.failed(component.Permanent(component.CodeInvalidInput, "the name of a signal is not secret, and a secret environment variable stands in it")))
 		return nil
 	}
 	t.signal = config.Name
@@ -154,6 +152,6 @@ func (f *fold) failOnPurpose(sc *scope, t *stage, _ json.RawMessage) error {
 		Message string `json:"message"`
 	}{logic.FailCode, logic.FailMessage}
 	_ = json.Unmarshal(Object(t.component.Config), &config)
-	f.put(sc, t.failed(failure(config.Code, config.Message, nil)))
+	f.put(sc, t.failed(&component.Error{Code: config.Code, Message: config.Message}))
 	return nil
 }

@@ -32,7 +32,7 @@ const (
 	MaxStages     = 50_000
 	MaxItems      = 10_000
 	maxOutput     = 64 << 20 // bytes of the outputs of all stages
-	maxStageValue = 1 << 20  // bytes of an output that the engine itself makes, and of items
+	maxStageValue = 1 << 20  // bytes of what a stage takes, and of an output that the engine itself makes
 	// Lasts is how long a run may take: the longest wait, of 366 days, fits in.
 	Lasts = 400 * 24 * time.Hour
 )

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/status"
 )
@@ -123,8 +124,8 @@ func (f *fold) fill(l *loop) {
 	end := &stage{status: status.StageCompleted, port: graph.PortDone}
 	switch {
 	case l.failing():
-		end = &stage{status: status.StageFailed, failure: failure("ITEM_FAILED",
-			fmt.Sprintf("%d of the items that had begun failed", l.failed), map[string]any{"failedItems": l.failed, "items": l.count})}
+		end = (&stage{}).failed(component.Permanent("ITEM_FAILED", "%d of the items that had begun failed", l.failed).
+			With(map[string]any{"failedItems": l.failed, "items": l.count}))
 	case stopped: // its items did not all come to their ends, or no more of them begin
 		end = &stage{status: status.StageCanceled}
 	default:
@@ -155,6 +156,7 @@ func (f *fold) endLoop(l *loop, end *stage) {
 	} else {
 		f.ended = append(f.ended, l)
 	}
+	f.gave(int64(len(end.output)))
 	f.values[at(l.componentID, l.iteration)] = end.output // the row tells of it when all is written
 	parent := f.scopeOf(l.componentID, l.iteration)
 	f.set(parent, l.componentID, graph.State{Status: end.status, Port: end.port})

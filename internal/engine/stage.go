@@ -54,7 +54,7 @@ func (f *fold) begin(sc *scope, componentID string) error {
 	t := &stage{id: id, component: written, iteration: sc.iteration, status: status.StageCreated}
 	input, err := f.input(sc, t)
 	if refusal, ok := errors.AsType[*fault.Error](err); ok {
-		f.put(sc, t.failed(refused(refusal)))
+		f.put(sc, t.failed(refusal))
 		return nil
 	}
 	if err != nil {
@@ -108,14 +108,14 @@ func (f *fold) put(sc *scope, t *stage) {
 	f.gave(int64(len(t.items))) // a loop in a loop may keep as many again
 }
 
-func (t *stage) failed(why json.RawMessage) *stage {
-	t.status, t.failure = status.StageFailed, why
+func (t *stage) failed(why error) *stage {
+	t.status, t.failure = status.StageFailed, failure(why)
 	return t
 }
 
 func (t *stage) completed(output json.RawMessage, port string) *stage {
 	if len(output) > maxStageValue {
-		return t.failed(failure("OUTPUT_TOO_LARGE", "the output is larger than 1 MiB", nil))
+		return t.failed(component.Permanent(component.CodeOutputTooLarge, "the output has %d bytes; at most %d are allowed", len(output), maxStageValue))
 	}
 	t.status, t.output, t.port = status.StageCompleted, output, cmp.Or(port, graph.PortNext)
 	return t
@@ -130,7 +130,7 @@ func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 		return err
 	}
 	if err := e.Executions.CheckStage(t.component.Module, input, config, env.Secrets...); err != nil {
-		f.put(sc, t.failed(refused(err)))
+		f.put(sc, t.failed(err))
 		return nil
 	}
 	entry, _ := e.Modules.Lookup(t.component.Module)
@@ -191,7 +191,7 @@ func (f *fold) drop(t *stage, why error) {
 	sc := f.scopeOf(t.component.ID, t.iteration)
 	delete(f.states, at(t.component.ID, t.iteration))
 	delete(sc.states, t.component.ID)
-	f.failFor(t.component.ID, failed{why: refused(why)})
+	f.failFor(t.component.ID, failed{why: failure(why)})
 	f.touch(sc)
 }
 
@@ -239,42 +239,27 @@ func (f *fold) fail(why api.RunError) {
 	f.run.Error, f.changed, f.halted = encoded, true, true
 }
 
-// failure is an error in the form of stages (decisions 3).
-func failure(code, message string, details map[string]any) json.RawMessage {
-	var more json.RawMessage
-	if len(details) > 0 {
-		more, _ = strictjson.Encode(details)
-	}
-	encoded, err := record.ExecutionError(code, message, false, 1, more)
-	if err != nil {
-		encoded, _ = record.ExecutionError(code, message, false, 1, nil)
-	}
-	return encoded
-}
-
-// failureOf is the error of a component as that of a stage.
-func failureOf(err error) json.RawMessage {
-	if e, ok := errors.AsType[*component.Error](err); ok {
-		encoded, err := record.ExecutionError(e.Code, e.Message, e.Retryable, 1, e.Details)
-		if err == nil {
-			return encoded
+// failure is why a stage failed, in the form of its error (decisions 3).
+func failure(why error) json.RawMessage {
+	e := component.Permanent(component.CodeInternal, "the stage could not be made")
+	if said, ok := errors.AsType[*component.Error](why); ok {
+		e = said
+	} else if refusal, ok := errors.AsType[*fault.Error](why); ok {
+		e = component.Permanent(string(refusal.Code), "%s", refusal.Message)
+		details := map[string]any{}
+		if refusal.Reason != "" {
+			details["reason"] = refusal.Reason
+		}
+		if len(refusal.Details) > 0 {
+			details["errors"] = refusal.Details
+		}
+		if len(details) > 0 {
+			e = e.With(details)
 		}
 	}
-	return failure("INTERNAL_ERROR", "the component failed", nil)
-}
-
-// refused is a refusal as the error of a stage.
-func refused(err error) json.RawMessage {
-	e, ok := errors.AsType[*fault.Error](err)
-	if !ok {
-		return failure("INTERNAL_ERROR", "the stage could not be made", nil)
+	encoded, err := record.ExecutionError(e.Code, e.Message, e.Retryable, 1, e.Details)
+	if err != nil { // its details are no JSON
+		encoded, _ = record.ExecutionError(e.Code, e.Message, e.Retryable, 1, nil)
 	}
-	details := map[string]any{}
-	if e.Reason != "" {
-		details["reason"] = e.Reason
-	}
-	if len(e.Details) > 0 {
-		details["errors"] = e.Details
-	}
-	return failure(string(e.Code), e.Message, details)
+	return encoded
 }

@@ -6,8 +6,10 @@
 package record
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
@@ -62,10 +64,16 @@ func ExecutionEvent(row db.ExecutionGetRow) api.ComponentExecutionEvent {
 	}
 }
 
-// ExecutionError encodes the `error` of a failed execution (decisions 3).
+// ExecutionError encodes the `error` of a failed execution (decisions 3). The character
+// U+0000 is taken out, and with it details that have one: PostgreSQL keeps such JSON, but
+// looks into none of it.
 func ExecutionError(code, message string, retryable bool, attempt int, details json.RawMessage) (json.RawMessage, error) {
+	if bytes.Contains(details, []byte(`\u0000`)) && strictjson.Check(details) != nil {
+		details = nil
+	}
 	encoded, err := strictjson.Encode(api.ExecutionError{
-		Code: code, Message: message, Retryable: retryable, Attempt: int32(attempt), Details: details,
+		Code: strings.ReplaceAll(code, "\x00", ""), Message: strings.ReplaceAll(message, "\x00", ""),
+		Retryable: retryable, Attempt: int32(attempt), Details: details,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode execution error: %w", err)
