@@ -201,16 +201,24 @@ SELECT wake_at FROM run_stages
 WHERE workspace_id = @workspace_id AND run_id = @run_id AND finished_at IS NULL AND wake_at IS NOT NULL
 ORDER BY wake_at LIMIT 1;
 
--- name: StageCopyMany :execrows
--- Takes finished stages of some components over from an earlier run, under their ids.
--- They were charged there.
-INSERT INTO run_stages
-    (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, attempt, execution_id, child_run_id,
-     items, item_count, next_item, live_items, failed_items, dispatched_at, created_at, started_at, updated_at, finished_at)
-SELECT s.workspace_id, @run_id, s.id, s.component_id, s.module, s.name, s.iteration, s.status, s.port, s.output, s.attempt, s.execution_id, s.child_run_id,
-       s.items, s.item_count, s.next_item, s.live_items, s.failed_items, s.dispatched_at, s.created_at, s.started_at, s.updated_at, s.finished_at
-FROM run_stages s
-WHERE s.workspace_id = @workspace_id AND s.run_id = @earlier_run_id AND s.component_id = ANY (@component_ids::text[]) AND s.status = 'COMPLETED';
+-- name: StageCopyMany :one
+-- Takes the stages of some components over from an earlier run that is final, under their
+-- ids. They were charged there. It tells how many they are, how many of them failed in their
+-- loops, what they carry, and what the last RESPOND among them gave.
+WITH copied AS (
+    INSERT INTO run_stages
+        (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, error, attempt, execution_id, child_run_id,
+         items, item_count, next_item, live_items, failed_items, dispatched_at, created_at, started_at, updated_at, finished_at)
+    SELECT s.workspace_id, @run_id, s.id, s.component_id, s.module, s.name, s.iteration, s.status, s.port, s.output, s.error, s.attempt, s.execution_id, s.child_run_id,
+           s.items, s.item_count, s.next_item, s.live_items, s.failed_items, s.dispatched_at, s.created_at, s.started_at, s.updated_at, s.finished_at
+    FROM run_stages s
+    WHERE s.workspace_id = @workspace_id AND s.run_id = @earlier_run_id AND s.component_id = ANY (@component_ids::text[])
+    RETURNING id, module, status, COALESCE(octet_length(output::text), 0) + COALESCE(octet_length(items::text), 0) AS bytes
+)
+SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE c.status = 'FAILED'))::integer AS failed, COALESCE(sum(c.bytes), 0)::bigint AS bytes,
+       (SELECT r.output FROM run_stages r WHERE r.workspace_id = @workspace_id AND r.run_id = @earlier_run_id
+        AND r.id = (SELECT l.id FROM copied l WHERE l.module = 'RESPOND' AND l.status = 'COMPLETED' ORDER BY l.id DESC LIMIT 1)) AS response
+FROM copied c;
 
 -- name: StageComponent :one
 -- Which component a stage of a run is.

@@ -64,36 +64,55 @@ func (q *Queries) StageComponent(ctx context.Context, db DBTX, arg StageComponen
 	return component_id, err
 }
 
-const stageCopyMany = `-- name: StageCopyMany :execrows
-INSERT INTO run_stages
-    (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, attempt, execution_id, child_run_id,
-     items, item_count, next_item, live_items, failed_items, dispatched_at, created_at, started_at, updated_at, finished_at)
-SELECT s.workspace_id, $1, s.id, s.component_id, s.module, s.name, s.iteration, s.status, s.port, s.output, s.attempt, s.execution_id, s.child_run_id,
-       s.items, s.item_count, s.next_item, s.live_items, s.failed_items, s.dispatched_at, s.created_at, s.started_at, s.updated_at, s.finished_at
-FROM run_stages s
-WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.component_id = ANY ($4::text[]) AND s.status = 'COMPLETED'
+const stageCopyMany = `-- name: StageCopyMany :one
+WITH copied AS (
+    INSERT INTO run_stages
+        (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, error, attempt, execution_id, child_run_id,
+         items, item_count, next_item, live_items, failed_items, dispatched_at, created_at, started_at, updated_at, finished_at)
+    SELECT s.workspace_id, $3, s.id, s.component_id, s.module, s.name, s.iteration, s.status, s.port, s.output, s.error, s.attempt, s.execution_id, s.child_run_id,
+           s.items, s.item_count, s.next_item, s.live_items, s.failed_items, s.dispatched_at, s.created_at, s.started_at, s.updated_at, s.finished_at
+    FROM run_stages s
+    WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = ANY ($4::text[])
+    RETURNING id, module, status, COALESCE(octet_length(output::text), 0) + COALESCE(octet_length(items::text), 0) AS bytes
+)
+SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE c.status = 'FAILED'))::integer AS failed, COALESCE(sum(c.bytes), 0)::bigint AS bytes,
+       (SELECT r.output FROM run_stages r WHERE r.workspace_id = $1 AND r.run_id = $2
+        AND r.id = (SELECT l.id FROM copied l WHERE l.module = 'RESPOND' AND l.status = 'COMPLETED' ORDER BY l.id DESC LIMIT 1)) AS response
+FROM copied c
 `
 
 type StageCopyManyParams struct {
-	RunID        uuid.UUID
 	WorkspaceID  uuid.UUID
 	EarlierRunID uuid.UUID
+	RunID        uuid.UUID
 	ComponentIds []string
 }
 
-// Takes finished stages of some components over from an earlier run, under their ids.
-// They were charged there.
-func (q *Queries) StageCopyMany(ctx context.Context, db DBTX, arg StageCopyManyParams) (int64, error) {
-	result, err := db.Exec(ctx, stageCopyMany,
-		arg.RunID,
+type StageCopyManyRow struct {
+	Stages   int32
+	Failed   int32
+	Bytes    int64
+	Response []byte
+}
+
+// Takes the stages of some components over from an earlier run that is final, under their
+// ids. They were charged there. It tells how many they are, how many of them failed in their
+// loops, what they carry, and what the last RESPOND among them gave.
+func (q *Queries) StageCopyMany(ctx context.Context, db DBTX, arg StageCopyManyParams) (StageCopyManyRow, error) {
+	row := db.QueryRow(ctx, stageCopyMany,
 		arg.WorkspaceID,
 		arg.EarlierRunID,
+		arg.RunID,
 		arg.ComponentIds,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var i StageCopyManyRow
+	err := row.Scan(
+		&i.Stages,
+		&i.Failed,
+		&i.Bytes,
+		&i.Response,
+	)
+	return i, err
 }
 
 const stageCount = `-- name: StageCount :one

@@ -25,20 +25,23 @@ func (n *node) always(port string) bool {
 	return len(n.ports) == 1 && n.ports[0] == port
 }
 
-// After are the components of the root that come after one of them, by edges or by data,
+// After are the components of the root that come after one of these, by edges or by data,
 // in the order of the definition. What is in a FOR_EACH comes after what its outermost one
 // does.
-func (p *Plan) After(id string) []string {
-	from, known := p.index[p.Outermost(id)]
-	if !known {
-		return nil
+func (p *Plan) After(ids ...string) []string {
+	var after []int
+	comes := make([]bool, len(p.nodes))
+	for _, id := range ids {
+		if at, known := p.index[p.Outermost(id)]; known {
+			comes[at] = true
+		}
 	}
-	after := []int{}
-	comes := func(at int) bool { return at == from || slices.Contains(after, at) }
 	for _, at := range p.scopes[""] {
 		n := &p.nodes[at]
-		if slices.ContainsFunc(n.in, func(a arrow) bool { return comes(a.from) }) || slices.ContainsFunc(n.needs, comes) {
+		if slices.ContainsFunc(n.in, func(a arrow) bool { return comes[a.from] }) ||
+			slices.ContainsFunc(n.needs, func(from int) bool { return comes[from] }) {
 			after = append(after, at)
+			comes[at] = true
 		}
 	}
 	return p.ids(after)

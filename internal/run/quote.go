@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -43,10 +44,18 @@ type unknown struct{ componentID, reason string }
 // quote sums the prices of what will run for certain, and of all that may.
 func (s *Service) quote(plan *graph.Plan) (q quote) {
 	s.quoteScope(plan, "", 1, &q)
-	for _, id := range plan.Certain() {
-		q.least += s.price(plan, id)
-	}
+	q.least = s.least(plan, nil)
 	return q
+}
+
+// least sums the prices of what will run for certain, but for what is done already.
+func (s *Service) least(plan *graph.Plan, done []string) (sum credit.Amount) {
+	for _, id := range plan.Certain() {
+		if !slices.Contains(done, id) {
+			sum += s.price(plan, id)
+		}
+	}
+	return sum
 }
 
 func (s *Service) quoteScope(plan *graph.Plan, loop string, times int64, q *quote) {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 )
@@ -39,4 +41,12 @@ func (s *Service) again(ctx context.Context, p *TriggerParams) error {
 	}
 	p.Version, p.Input = &earlier.WorkflowVersion, earlier.Input
 	return nil
+}
+
+// done are the components that a run does not do, because it takes them over.
+func (s *Service) done(ctx context.Context, p TriggerParams, plan *graph.Plan) ([]string, error) {
+	if p.RerunOf == nil {
+		return nil, nil
+	}
+	return engine.Kept(ctx, s.API, plan, p.WorkspaceID, *p.RerunOf)
 }

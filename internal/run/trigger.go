@@ -135,7 +135,11 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 			return nil, err
 		}
 	}
-	n := &begin{version: loaded.Version, names: loaded.Variables, least: s.quote(loaded.Plan).least}
+	done, err := s.done(ctx, p, loaded.Plan)
+	if err != nil {
+		return nil, err
+	}
+	n := &begin{version: loaded.Version, names: loaded.Variables, least: s.least(loaded.Plan, done)}
 	if err := billing.Within("This workflow", n.least, p.MaxCredits); err != nil {
 		return nil, err
 	}
