@@ -113,6 +113,7 @@ func (e *Engine) troubled(ctx context.Context, key notify.Key, why error) error 
 func (e *Engine) giveUp(ctx context.Context, key notify.Key, why error) (f *fold, err error) {
 	ctx, cancel := context.WithTimeout(ctx, foldTimeout)
 	defer cancel()
+	defer contained(&err)
 	err = InPeriod(ctx, e.Ledger, e.System, func() error {
 		return postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
 			f, err = e.giveUpTx(ctx, tx, key, why)

@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -181,6 +182,8 @@ type options struct {
 	deaf  bool                                                         // nobody tells it of the end of executions
 	also  func(ctx context.Context, stages map[notify.Key][]uuid.UUID) // who else is told
 	sweep time.Duration                                                // how often it sweeps; 0: never
+
+	ledger execution.Ledger // of executions; nil: billing.Books
 }
 
 // start brings up a node; it is stopped when the test ends.
@@ -194,7 +197,7 @@ func (b *bench) start(t testing.TB, o options) *node {
 		t.Fatal(err)
 	}
 	hub := notify.NewHub()
-	deps := execution.Deps{DB: requests, Jobs: inserter, Modules: b.modules, Keyring: b.keyring, Hub: hub, Ledger: billing.Books{}}
+	deps := execution.Deps{DB: requests, Jobs: inserter, Modules: b.modules, Keyring: b.keyring, Hub: hub, Ledger: cmp.Or[execution.Ledger](o.ledger, billing.Books{})}
 	deps.Ended = func(ctx context.Context, stages map[notify.Key][]uuid.UUID) {
 		if !o.deaf {
 			n.engine.Ended(ctx, stages)
