@@ -46,8 +46,9 @@ ORDER BY r.id DESC;
 
 -- name: RunStageList :many
 -- Stages in the order in which they were made, after the cursor, in pages that end as those
--- of runs do. What is not final is as far as its execution is, looked up one by one: as a
--- join it might be one with all executions.
+-- of runs do: who wants all asks again after the last until there is none. What is not final
+-- is as far as its execution is, looked up one by one: as a join it might be one with all
+-- executions.
 WITH page AS (
     SELECT l.id, octet_length(COALESCE(l.output::text, '')) AS size
     FROM run_stages l
@@ -64,34 +65,6 @@ SELECT s.id, s.component_id, s.module, s.name, s.iteration,
        s.next_item, s.live_items, s.failed_items, s.child_run_id, s.dispatched_at, s.created_at,
        COALESCE(s.started_at, e.attempt_started_at) AS started_at, GREATEST(s.updated_at, e.updated_at)::timestamptz AS updated_at,
        s.finished_at, measured.found::bigint AS found
-FROM measured
-JOIN run_stages s ON s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = measured.id
-LEFT JOIN LATERAL (
-    SELECT x.status, x.attempt, x.attempt_started_at, x.updated_at FROM component_executions x
-    WHERE s.finished_at IS NULL AND x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
-) AS e ON true
-WHERE measured.place = 1 OR measured.bytes <= @max_bytes::bigint
-ORDER BY s.id;
-
--- name: RunStageListAll :many
--- The next stages in the order in which they were made: who wants all asks again after
--- the last until there is none. Otherwise as RunStageList.
-WITH page AS (
-    SELECT l.id, octet_length(COALESCE(l.output::text, '')) AS size
-    FROM run_stages l
-    WHERE l.workspace_id = @workspace_id AND l.run_id = @run_id AND l.id > @after
-    ORDER BY l.id
-    LIMIT @max_rows
-), measured AS (
-    SELECT page.id, row_number() OVER oldest AS place, sum(page.size) OVER oldest AS bytes
-    FROM page WINDOW oldest AS (ORDER BY page.id)
-)
-SELECT s.id, s.component_id, s.module, s.name, s.iteration,
-       CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
-       s.port, s.output, s.error, s.usage, GREATEST(s.attempt, e.attempt)::integer AS attempt, s.execution_id, s.item_count,
-       s.next_item, s.live_items, s.failed_items, s.child_run_id, s.dispatched_at, s.created_at,
-       COALESCE(s.started_at, e.attempt_started_at) AS started_at, GREATEST(s.updated_at, e.updated_at)::timestamptz AS updated_at,
-       s.finished_at
 FROM measured
 JOIN run_stages s ON s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = measured.id
 LEFT JOIN LATERAL (

@@ -657,8 +657,9 @@ type RunStageListRow struct {
 }
 
 // Stages in the order in which they were made, after the cursor, in pages that end as those
-// of runs do. What is not final is as far as its execution is, looked up one by one: as a
-// join it might be one with all executions.
+// of runs do: who wants all asks again after the last until there is none. What is not final
+// is as far as its execution is, looked up one by one: as a join it might be one with all
+// executions.
 func (q *Queries) RunStageList(ctx context.Context, db DBTX, arg RunStageListParams) ([]RunStageListRow, error) {
 	rows, err := db.Query(ctx, runStageList,
 		arg.WorkspaceID,
@@ -698,117 +699,6 @@ func (q *Queries) RunStageList(ctx context.Context, db DBTX, arg RunStageListPar
 			&i.UpdatedAt,
 			&i.FinishedAt,
 			&i.Found,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const runStageListAll = `-- name: RunStageListAll :many
-WITH page AS (
-    SELECT l.id, octet_length(COALESCE(l.output::text, '')) AS size
-    FROM run_stages l
-    WHERE l.workspace_id = $1 AND l.run_id = $2 AND l.id > $4
-    ORDER BY l.id
-    LIMIT $5
-), measured AS (
-    SELECT page.id, row_number() OVER oldest AS place, sum(page.size) OVER oldest AS bytes
-    FROM page WINDOW oldest AS (ORDER BY page.id)
-)
-SELECT s.id, s.component_id, s.module, s.name, s.iteration,
-       CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
-       s.port, s.output, s.error, s.usage, GREATEST(s.attempt, e.attempt)::integer AS attempt, s.execution_id, s.item_count,
-       s.next_item, s.live_items, s.failed_items, s.child_run_id, s.dispatched_at, s.created_at,
-       COALESCE(s.started_at, e.attempt_started_at) AS started_at, GREATEST(s.updated_at, e.updated_at)::timestamptz AS updated_at,
-       s.finished_at
-FROM measured
-JOIN run_stages s ON s.workspace_id = $1 AND s.run_id = $2 AND s.id = measured.id
-LEFT JOIN LATERAL (
-    SELECT x.status, x.attempt, x.attempt_started_at, x.updated_at FROM component_executions x
-    WHERE s.finished_at IS NULL AND x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
-) AS e ON true
-WHERE measured.place = 1 OR measured.bytes <= $3::bigint
-ORDER BY s.id
-`
-
-type RunStageListAllParams struct {
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-	MaxBytes    int64
-	After       uuid.UUID
-	MaxRows     int32
-}
-
-type RunStageListAllRow struct {
-	ID           uuid.UUID
-	ComponentID  string
-	Module       string
-	Name         string
-	Iteration    []int32
-	Status       string
-	Port         *string
-	Output       []byte
-	Error        []byte
-	Usage        credit.Amount
-	Attempt      int32
-	ExecutionID  *uuid.UUID
-	ItemCount    *int32
-	NextItem     *int32
-	LiveItems    *int32
-	FailedItems  int32
-	ChildRunID   *uuid.UUID
-	DispatchedAt *time.Time
-	CreatedAt    time.Time
-	StartedAt    *time.Time
-	UpdatedAt    time.Time
-	FinishedAt   *time.Time
-}
-
-// The next stages in the order in which they were made: who wants all asks again after
-// the last until there is none. Otherwise as RunStageList.
-func (q *Queries) RunStageListAll(ctx context.Context, db DBTX, arg RunStageListAllParams) ([]RunStageListAllRow, error) {
-	rows, err := db.Query(ctx, runStageListAll,
-		arg.WorkspaceID,
-		arg.RunID,
-		arg.MaxBytes,
-		arg.After,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []RunStageListAllRow{}
-	for rows.Next() {
-		var i RunStageListAllRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ComponentID,
-			&i.Module,
-			&i.Name,
-			&i.Iteration,
-			&i.Status,
-			&i.Port,
-			&i.Output,
-			&i.Error,
-			&i.Usage,
-			&i.Attempt,
-			&i.ExecutionID,
-			&i.ItemCount,
-			&i.NextItem,
-			&i.LiveItems,
-			&i.FailedItems,
-			&i.ChildRunID,
-			&i.DispatchedAt,
-			&i.CreatedAt,
-			&i.StartedAt,
-			&i.UpdatedAt,
-			&i.FinishedAt,
 		); err != nil {
 			return nil, err
 		}

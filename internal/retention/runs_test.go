@@ -108,9 +108,6 @@ func TestStatementsThatNameARunTouchOneWeekByTheKey(t *testing.T) {
 		"RunStageList": func(r *recorder) {
 			_, _ = q.RunStageList(ctx, r, db.RunStageListParams{WorkspaceID: b.workspace, RunID: run, After: least, MaxRows: 100, MaxBytes: 1000})
 		},
-		"RunStageListAll": func(r *recorder) {
-			_, _ = q.RunStageListAll(ctx, r, db.RunStageListAllParams{WorkspaceID: b.workspace, RunID: run, After: least, MaxRows: 100, MaxBytes: 1000})
-		},
 		"RunEventList": func(r *recorder) {
 			_, _ = q.RunEventList(ctx, r, db.RunEventListParams{WorkspaceID: b.workspace, RunID: run, After: 1, MaxRows: 100})
 		},

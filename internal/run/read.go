@@ -69,15 +69,15 @@ func (s *Service) Get(ctx context.Context, key notify.Key, who Access) (api.Work
 // that a run of 50,000 takes no more memory than one of 100.
 func (s *Service) Stages(ctx context.Context, key notify.Key) iter.Seq2[api.RunStage, error] {
 	return func(yield func(api.RunStage, error) bool) {
-		p := db.RunStageListAllParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: 500, MaxBytes: maxPageBytes}
+		p := db.RunStageListParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: 500, MaxBytes: maxPageBytes}
 		for {
-			rows, err := db.New().RunStageListAll(ctx, s.API, p)
+			rows, err := db.New().RunStageList(ctx, s.API, p)
 			if err != nil {
 				yield(api.RunStage{}, fmt.Errorf("list stages: %w", err))
 				return
 			}
 			for _, row := range rows {
-				if !yield(record.RunStage(staged(row)), nil) {
+				if !yield(record.RunStage(row), nil) {
 					return
 				}
 				p.After = row.ID
@@ -86,15 +86,6 @@ func (s *Service) Stages(ctx context.Context, key notify.Key) iter.Seq2[api.RunS
 				return
 			}
 		}
-	}
-}
-
-// staged is a row of the list of all as one of a page.
-func staged(row db.RunStageListAllRow) db.RunStageListRow {
-	return db.RunStageListRow{
-		ID: row.ID, ComponentID: row.ComponentID, Module: row.Module, Name: row.Name, Iteration: row.Iteration, Status: row.Status,
-		Port: row.Port, Output: row.Output, Error: row.Error, Usage: row.Usage, Attempt: row.Attempt, ExecutionID: row.ExecutionID,
-		DispatchedAt: row.DispatchedAt, CreatedAt: row.CreatedAt, StartedAt: row.StartedAt, UpdatedAt: row.UpdatedAt, FinishedAt: row.FinishedAt,
 	}
 }
 
