@@ -296,7 +296,7 @@ func (f *fold) takeOverAll() error {
 	for _, row := range due {
 		f.take(taken(row))
 	}
-	children, err := q.StageTakeChildren(f.ctx, f.tx, db.StageTakeChildrenParams{WorkspaceID: p.WorkspaceID, RunID: p.RunID, Ending: f.run.CancelRequestedAt != nil})
+	children, err := q.StageTakeChildren(f.ctx, f.tx, db.StageTakeChildrenParams{WorkspaceID: p.WorkspaceID, RunID: p.RunID, Ending: f.ending()})
 	if err != nil {
 		return fmt.Errorf("take over child runs: %w", err)
 	}
