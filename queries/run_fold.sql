@@ -1,7 +1,7 @@
 -- name: RunLock :one
 -- A run as it stands, for whoever folds it. Rows that refer to it may be inserted meanwhile.
 SELECT workspace_id, id, workflow_id, workflow_version, status, trigger, input, output, error, variables,
-       cancel_requested_at, cancel_mode, committed, reserved, max_credits, usage, stage_count, failed_count, pending_count,
+       cancel_requested_at, cancel_mode, committed, below, reserved, max_credits, usage, stage_count, failed_count, pending_count,
        output_bytes, event_seq, wake_at, deadline, parent_run_id, parent_stage_id, traceparent, rerun_of, created_at, updated_at, finished_at,
        cancel_reason, now()::timestamptz AS now
 FROM workflow_runs
@@ -83,6 +83,27 @@ SELECT r.workspace_id, r.id FROM workflow_runs r
 JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id) AS i
   ON r.workspace_id = i.workspace_id AND r.id = i.id
 WHERE r.finished_at IS NOT NULL OR r.updated_at > now() - @since::interval;
+
+-- name: RunLockAbove :many
+-- The runs above a run that may cost so much at most, the nearest first, as they stand: what
+-- is committed below them counts for them too. Locks go upwards always, so nobody waits in a
+-- circle.
+WITH RECURSIVE above AS (
+    SELECT r.parent_run_id, 0 AS depth FROM workflow_runs r WHERE r.workspace_id = @workspace_id AND r.id = @id
+    UNION ALL
+    SELECT p.parent_run_id, a.depth + 1 FROM above a JOIN workflow_runs p ON p.workspace_id = @workspace_id AND p.id = a.parent_run_id
+    WHERE a.depth < @max_depth::integer
+)
+SELECT r.id, r.committed, r.below, r.max_credits
+FROM above a JOIN workflow_runs r ON r.workspace_id = @workspace_id AND r.id = a.parent_run_id
+WHERE r.max_credits IS NOT NULL AND r.finished_at IS NULL
+ORDER BY a.depth
+FOR NO KEY UPDATE OF r;
+
+-- name: RunCommitBelow :exec
+-- Counts what a run has committed for those above it, which RunLockAbove has locked.
+UPDATE workflow_runs SET below = below + @amount
+WHERE workspace_id = @workspace_id AND id = ANY (@ids::uuid[]) AND finished_at IS NULL;
 
 -- name: RunDepth :one
 -- How many runs are above a run, as far as max_depth.

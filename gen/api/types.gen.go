@@ -2268,8 +2268,8 @@ type RotateAPIKeyRequest struct {
 type RunError struct {
 	// Code A stable code: that of the stage that failed, or of the run itself: `INSUFFICIENT_CREDITS` (a stage could not
 	// be paid, or `maxCredits` was reached), `OUTPUT_TOO_LARGE` (its stages gave more than 64 MiB), `LIMIT_EXCEEDED`
-	// (more than 50,000 stages, or 10,000 items in a loop), `TIMEOUT`, `INVALID_INPUT`, `INTERNAL_ERROR`, or the one
-	// that a FAIL gives.
+	// (more than 50,000 stages, or runs more than 8 below each other), `TIMEOUT`, `INVALID_INPUT` (what connections
+	// bring does not fit, or is larger than 1 MiB), `INTERNAL_ERROR`, or the one that a FAIL gives.
 	//
 	//
 	// Examples: UPSTREAM_ERROR
@@ -2373,7 +2373,8 @@ type RunEventPage struct {
 }
 
 // RunOrigin The run that another one repeats. Stages that finished there before `fromStageId`, or all that completed if it is
-// absent, are taken over: they are neither run nor charged again.
+// absent, are taken over: they are neither run nor charged again. What came after a stage that did not complete is
+// run again with it, and a loop that completed is taken over as it ended.
 type RunOrigin struct {
 	// FromStageID A UUIDv7 in lower case.
 	//
@@ -2750,9 +2751,9 @@ type TriggerWorkflowRequest struct {
 	// Examples: {"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}
 	Input json.RawMessage `json:"input,omitempty"`
 
-	// MaxCredits The most credits that the run may cost, with at most six decimals. If its least is above it, the trigger is
-	// refused with 402 and the reason `max_credits`; if a stage would exceed it, the stage is not created and the
-	// run ends FAILED.
+	// MaxCredits The most credits that the run may cost, those that its RUN_WORKFLOW begin among it, with at most six decimals.
+	// If its least is above it, the trigger is refused with 402 and the reason `max_credits`; if a stage would
+	// exceed it, the stage is not created and the run ends FAILED.
 	//
 	//
 	// Examples: 10
@@ -2764,7 +2765,8 @@ type TriggerWorkflowRequest struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 
 	// RerunOf The run that another one repeats. Stages that finished there before `fromStageId`, or all that completed if it is
-	// absent, are taken over: they are neither run nor charged again.
+	// absent, are taken over: they are neither run nor charged again. What came after a stage that did not complete is
+	// run again with it, and a loop that completed is taken over as it ended.
 	RerunOf *RunOrigin `json:"rerunOf,omitempty"`
 
 	// Version The version, from 1. Every save makes the next one, and none ever changes.

@@ -453,6 +453,7 @@ type WorkflowRun struct {
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
 	FinishedAt        *time.Time
+	Below             credit.Amount
 }
 
 type WorkflowRunsDefault struct {

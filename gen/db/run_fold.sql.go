@@ -96,6 +96,23 @@ func (q *Queries) RunChangedSince(ctx context.Context, db DBTX, arg RunChangedSi
 	return items, nil
 }
 
+const runCommitBelow = `-- name: RunCommitBelow :exec
+UPDATE workflow_runs SET below = below + $1
+WHERE workspace_id = $2 AND id = ANY ($3::uuid[]) AND finished_at IS NULL
+`
+
+type RunCommitBelowParams struct {
+	Amount      credit.Amount
+	WorkspaceID uuid.UUID
+	Ids         []uuid.UUID
+}
+
+// Counts what a run has committed for those above it, which RunLockAbove has locked.
+func (q *Queries) RunCommitBelow(ctx context.Context, db DBTX, arg RunCommitBelowParams) error {
+	_, err := db.Exec(ctx, runCommitBelow, arg.Amount, arg.WorkspaceID, arg.Ids)
+	return err
+}
+
 const runDepth = `-- name: RunDepth :one
 WITH RECURSIVE above AS (
     SELECT r.parent_run_id, 0 AS depth FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2
@@ -302,7 +319,7 @@ func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams)
 
 const runLock = `-- name: RunLock :one
 SELECT workspace_id, id, workflow_id, workflow_version, status, trigger, input, output, error, variables,
-       cancel_requested_at, cancel_mode, committed, reserved, max_credits, usage, stage_count, failed_count, pending_count,
+       cancel_requested_at, cancel_mode, committed, below, reserved, max_credits, usage, stage_count, failed_count, pending_count,
        output_bytes, event_seq, wake_at, deadline, parent_run_id, parent_stage_id, traceparent, rerun_of, created_at, updated_at, finished_at,
        cancel_reason, now()::timestamptz AS now
 FROM workflow_runs
@@ -329,6 +346,7 @@ type RunLockRow struct {
 	CancelRequestedAt *time.Time
 	CancelMode        *string
 	Committed         credit.Amount
+	Below             credit.Amount
 	Reserved          credit.Amount
 	MaxCredits        *credit.Amount
 	Usage             credit.Amount
@@ -368,6 +386,7 @@ func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunL
 		&i.CancelRequestedAt,
 		&i.CancelMode,
 		&i.Committed,
+		&i.Below,
 		&i.Reserved,
 		&i.MaxCredits,
 		&i.Usage,
@@ -389,6 +408,61 @@ func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunL
 		&i.Now,
 	)
 	return i, err
+}
+
+const runLockAbove = `-- name: RunLockAbove :many
+WITH RECURSIVE above AS (
+    SELECT r.parent_run_id, 0 AS depth FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2
+    UNION ALL
+    SELECT p.parent_run_id, a.depth + 1 FROM above a JOIN workflow_runs p ON p.workspace_id = $1 AND p.id = a.parent_run_id
+    WHERE a.depth < $3::integer
+)
+SELECT r.id, r.committed, r.below, r.max_credits
+FROM above a JOIN workflow_runs r ON r.workspace_id = $1 AND r.id = a.parent_run_id
+WHERE r.max_credits IS NOT NULL AND r.finished_at IS NULL
+ORDER BY a.depth
+FOR NO KEY UPDATE OF r
+`
+
+type RunLockAboveParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	MaxDepth    int32
+}
+
+type RunLockAboveRow struct {
+	ID         uuid.UUID
+	Committed  credit.Amount
+	Below      credit.Amount
+	MaxCredits *credit.Amount
+}
+
+// The runs above a run that may cost so much at most, the nearest first, as they stand: what
+// is committed below them counts for them too. Locks go upwards always, so nobody waits in a
+// circle.
+func (q *Queries) RunLockAbove(ctx context.Context, db DBTX, arg RunLockAboveParams) ([]RunLockAboveRow, error) {
+	rows, err := db.Query(ctx, runLockAbove, arg.WorkspaceID, arg.ID, arg.MaxDepth)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunLockAboveRow{}
+	for rows.Next() {
+		var i RunLockAboveRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Committed,
+			&i.Below,
+			&i.MaxCredits,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const runWake = `-- name: RunWake :exec

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/status"
@@ -94,7 +96,7 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 		Lasts: f.run.Deadline.Sub(f.run.Now), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, Traceparent: f.run.Traceparent,
 	}
 	if f.run.MaxCredits != nil {
-		row.MaxCredits = new(max(0, *f.run.MaxCredits-f.run.Committed))
+		row.MaxCredits = new(max(0, *f.run.MaxCredits-f.run.Committed-f.run.Below))
 	}
 	env, err := f.environment()
 	if err != nil {
@@ -108,6 +110,46 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	}
 	f.children = append(f.children, id)
 	return id, nil
+}
+
+// beyond is the maxCredits that a stage of that price would exceed, of the run itself or of
+// one above it; nil if none.
+func (f *fold) beyond(price credit.Amount) (*credit.Amount, error) {
+	most := f.run.MaxCredits
+	if most == nil || price == 0 {
+		return nil, nil
+	}
+	if f.run.Committed+f.run.Below+price > *most {
+		return most, nil
+	}
+	if f.run.ParentRunID != nil && f.above == nil {
+		rows, err := db.New().RunLockAbove(f.ctx, f.tx, db.RunLockAboveParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
+		if err != nil {
+			return nil, fmt.Errorf("lock the runs above: %w", err)
+		}
+		f.above = rows
+	}
+	for _, run := range f.above {
+		if run.Committed+run.Below+f.spent+price > *run.MaxCredits {
+			return run.MaxCredits, nil
+		}
+	}
+	return nil, nil
+}
+
+// writeAbove counts for the runs above what this fold has committed.
+func (f *fold) writeAbove(tx pgx.Tx) error {
+	if len(f.above) == 0 || f.spent == 0 {
+		return nil
+	}
+	p := db.RunCommitBelowParams{WorkspaceID: f.run.WorkspaceID, Amount: f.spent}
+	for _, run := range f.above {
+		p.Ids = append(p.Ids, run.ID)
+	}
+	if err := db.New().RunCommitBelow(f.ctx, tx, p); err != nil {
+		return fmt.Errorf("commit for the runs above: %w", err)
+	}
+	return nil
 }
 
 // stopChildren passes the end of a run down.

@@ -14,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/crashpoint"
+	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/notify"
@@ -61,6 +62,8 @@ type fold struct {
 	cut      []uuid.UUID            // stages of earlier folds that are canceled
 	children []uuid.UUID            // runs that this fold begins
 	orphans  []uuid.UUID            // child runs that are to end with this one
+	above    []db.RunLockAboveRow   // that may cost so much at most; nil: not read yet
+	spent    credit.Amount          // what this fold commits
 	looked   bool                   // all that is live was looked at
 	cleared  bool                   // and what an end must not wait for was cut off
 	changed  bool

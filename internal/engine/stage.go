@@ -134,9 +134,11 @@ func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 		return nil
 	}
 	entry, _ := e.Modules.Lookup(t.component.Module)
-	if most := f.run.MaxCredits; most != nil && f.run.Committed+entry.Price > *most {
-		f.failWith(string(fault.InsufficientCredits), fmt.Sprintf("The next stage would make this run cost more than its maxCredits of %s.", *most))
-		return nil
+	if most, err := f.beyond(entry.Price); err != nil || most != nil {
+		if err == nil {
+			f.failWith(string(fault.InsufficientCredits), fmt.Sprintf("The next stage would make this run, or one above it, cost more than its maxCredits of %s.", *most))
+		}
+		return err
 	}
 	executionID, err := uuid.NewV7()
 	if err != nil {
@@ -144,6 +146,7 @@ func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 	}
 	t.price = entry.Price
 	f.run.Committed += t.price
+	f.spent += t.price
 	more := max(0, f.run.Committed-f.run.Reserved)
 	f.run.Reserved += more
 	t.execution = &execution.Stage{
@@ -187,6 +190,7 @@ func (f *fold) drop(t *stage, why error) {
 	f.run.StageCount--
 	f.run.PendingCount--
 	f.run.Committed -= t.price
+	f.spent -= t.price
 	f.run.Reserved -= t.execution.Reserve
 	sc := f.scopeOf(t.component.ID, t.iteration)
 	delete(f.states, at(t.component.ID, t.iteration))

@@ -38,6 +38,7 @@ func (f *fold) write() error {
 	f.tx.Last(f.writeStages)
 	f.tx.Last(f.writeEnds)
 	f.tx.Last(f.writeLoops)
+	f.tx.Last(f.writeAbove)
 	return f.tell(f.nextWake())
 }
 
