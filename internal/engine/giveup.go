@@ -131,12 +131,12 @@ func (e *Engine) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify.Key, 
 	if err != nil {
 		return nil, fmt.Errorf("lock run: %w", err)
 	}
+	if err := db.New().StageGiveUpMany(ctx, tx, db.StageGiveUpManyParams{WorkspaceID: key.WorkspaceID, RunID: key.ID}); err != nil {
+		return nil, fmt.Errorf("end stages: %w", err)
+	}
 	live, err := db.New().StageListLive(ctx, tx, db.StageListLiveParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: MaxStages})
 	if err != nil {
 		return nil, fmt.Errorf("list live stages: %w", err)
-	}
-	if err := db.New().StageGiveUpMany(ctx, tx, db.StageGiveUpManyParams{WorkspaceID: key.WorkspaceID, RunID: key.ID}); err != nil {
-		return nil, fmt.Errorf("end stages: %w", err)
 	}
 	count, err := db.New().StageCount(ctx, tx, db.StageCountParams{WorkspaceID: key.WorkspaceID, RunID: key.ID})
 	if err != nil {
@@ -148,9 +148,10 @@ func (e *Engine) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify.Key, 
 	if count.Pending > 0 {
 		f.run.Status = status.RunExecuting
 	}
-	for _, stage := range live {
-		if stage.ChildRunID != nil {
-			f.orphans = append(f.orphans, *stage.ChildRunID)
+	for _, row := range live {
+		f.live = append(f.live, living(row))
+		if row.ChildRunID != nil {
+			f.orphans = append(f.orphans, *row.ChildRunID)
 		}
 	}
 	f.run.Error = nil

@@ -357,11 +357,16 @@ func (f *fold) livedBefore() ([]api.NonTerminalStage, error) {
 		return nil, fmt.Errorf("list live stages: %w", err)
 	}
 	for _, row := range rows {
-		before = append(before, api.NonTerminalStage{
-			ID: row.ID, Module: row.Module, Status: status.Stage(row.Status), ExecutionEventID: row.ExecutionID, ExecutionAttempt: row.Attempt,
-		})
+		before = append(before, living(row))
 	}
 	return before, nil
+}
+
+// living is a stage that is not final, as an event names it.
+func living(row db.StageListLiveRow) api.NonTerminalStage {
+	return api.NonTerminalStage{
+		ID: row.ID, Module: row.Module, Status: status.Stage(row.Status), ExecutionEventID: row.ExecutionID, ExecutionAttempt: row.Attempt,
+	}
 }
 
 // progress notes which of the stages run by now.

@@ -103,6 +103,9 @@ func TestARunThatCannotBeBroughtOnIsEnded(t *testing.T) {
 		}
 	}
 	b.until(t, int64(len(ended)), 30*time.Second, again, "SELECT count(*) FROM workflow_runs WHERE error IS NOT NULL")
+	if named := b.number(t, "SELECT json_array_length(output->'nonTerminalStages') FROM run_events WHERE run_id = $1 ORDER BY seq DESC LIMIT 1", ended["a row that is refused"].key.ID); named != 1 {
+		t.Errorf("the last event names %d stages, one of which runs", named)
+	}
 	close(letGo)
 	for what, c := range ended {
 		got, stages := n.end(t, c.key, 30*time.Second)
