@@ -53,6 +53,7 @@ var places = map[string]place{
 	"internal/egress/egresstest": {level: 1, outside: []string{"golang.org/x/net/dns/dnsmessage"}, why: "hostile names and servers", tests: true},
 	"internal/attempt":           {level: 1, why: "attempts that fail, limited by source"},
 	"internal/expression":        {level: 1, inside: []string{"internal/fault"}, outside: []string{"github.com/expr-lang/expr"}, why: "what conditions and transforms compute"},
+	"internal/sidecar":           {level: 1, why: "programs beside this one: fetched, started, ended"},
 	"internal/groupcommit":       {level: 1, why: "many writes in one transaction"},
 	"internal/graph":             {level: 1, inside: []string{"internal/status"}, why: "what a workflow's definition means; no database, no clock, no log"},
 
@@ -75,7 +76,7 @@ var places = map[string]place{
 		why: "the form of a request, before anything reads it",
 	},
 	"internal/variable": {level: 2, inside: []string{"internal/fault", "internal/strictjson"}, why: "how texts name variables"},
-	"internal/devdb":    {level: 2, outside: []string{pgx}, why: "a private server, no word of the schema"},
+	"internal/devdb":    {level: 2, inside: []string{"internal/sidecar"}, outside: []string{pgx}, why: "a private server, no word of the schema"},
 	"internal/audit": {
 		level: 2, inside: []string{"gen/", "internal/attempt", "internal/cursor", "internal/fault", "internal/postgres", "internal/telemetry", "internal/timestamp"}, outside: []string{ids},
 		why: "who did what; every part above may tell it",

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"github.com/weft-automation/weft/internal/sidecar"
 )
 
 // account is the user that PostgreSQL runs as. It refuses root, so a Weft that
@@ -134,7 +136,7 @@ func ownerOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid
 // shelter makes a folder that every account can get to.
 func shelter(pattern string) (string, error) {
 	for _, base := range []string{"/var/lib/weft", "/var/tmp/weft"} {
-		if err := openToAll(base); err != nil {
+		if err := sidecar.OpenToAll(base); err != nil {
 			continue
 		}
 		if dir, err := os.MkdirTemp(base, pattern); err == nil {

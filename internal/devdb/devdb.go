@@ -24,11 +24,19 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/internal/sidecar"
 )
 
 // superuser is the role that initdb makes; the socket's folder mode is what
 // keeps others out.
 const superuser = "postgres"
+
+// How PostgreSQL is told to shut down.
+const (
+	fast      = syscall.SIGINT  // open transactions are rolled back
+	immediate = syscall.SIGQUIT // the next start recovers
+)
 
 // Config says where the server lives and how careful it is.
 type Config struct {
@@ -49,7 +57,7 @@ type Config struct {
 type Server struct {
 	home   *folder
 	socket string
-	proc   *process
+	proc   *sidecar.Process
 	log    *slog.Logger
 }
 
@@ -103,7 +111,7 @@ func (f *folder) start(ctx context.Context, cfg Config) (*Server, error) {
 	for name, value := range settings(cfg, bin) {
 		args = append(args, "-c", name+"="+value)
 	}
-	proc, err := f.spawn(filepath.Join(bin, "postgres"), args, syscall.SIGINT)
+	proc, err := f.spawn(filepath.Join(bin, "postgres"), args, fast)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +119,7 @@ func (f *folder) start(ctx context.Context, cfg Config) (*Server, error) {
 	if err := server.awaitReady(ctx); err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		proc.end(cleanup)
+		proc.End(cleanup, fast, immediate)
 		return nil, err
 	}
 	return server, nil
@@ -173,10 +181,10 @@ func compression(bin string) string {
 func (s *Server) DSN(database string) string { return dsnOf(s.socket, database) }
 
 // Done is closed when the server has ended, asked or unasked.
-func (s *Server) Done() <-chan struct{} { return s.proc.done }
+func (s *Server) Done() <-chan struct{} { return s.proc.Done() }
 
 // Pid is the process id of the postmaster.
-func (s *Server) Pid() int { return s.proc.cmd.Process.Pid }
+func (s *Server) Pid() int { return s.proc.Pid() }
 
 // CreateDatabase makes a database unless it is there.
 func (s *Server) CreateDatabase(ctx context.Context, name string) error {
@@ -202,7 +210,7 @@ func (s *Server) CreateDatabase(ctx context.Context, name string) error {
 // ctx ends first, the server is cut off, which costs the next start a recovery
 // and no data.
 func (s *Server) Stop(ctx context.Context) error {
-	s.proc.end(ctx)
+	s.proc.End(ctx, fast, immediate)
 	if s.socket != s.home.dir {
 		os.Remove(s.socket)
 	}
@@ -222,7 +230,7 @@ func (s *Server) awaitReady(ctx context.Context) error {
 			return conn.Close(ctx)
 		}
 		select {
-		case <-s.proc.done:
+		case <-s.proc.Done():
 			return fmt.Errorf("PostgreSQL did not start; the end of %s:\n%s", logFile(s.home.dir), logTail(s.home.dir))
 		case <-ctx.Done():
 			return fmt.Errorf("PostgreSQL did not become ready: %w (%w)", ctx.Err(), err)

@@ -20,6 +20,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
+
+	"github.com/weft-automation/weft/internal/sidecar"
 )
 
 // ownerDir makes this test program play a Weft that runs a server there until it
@@ -102,7 +104,7 @@ func TestARestartKeepsTheData(t *testing.T) {
 	}
 	ask(t, first.DSN("weft"), "CREATE TABLE kept AS SELECT 'here'::text AS word")
 	stop(t, first)
-	if pids := processesIn(filepath.Join(dir, "data")); len(pids) > 0 {
+	if pids := sidecar.In(filepath.Join(dir, "data")); len(pids) > 0 {
 		t.Fatalf("processes %v are left after Stop", pids)
 	}
 
@@ -281,7 +283,7 @@ func awaitEmpty(t *testing.T, dir string) {
 	t.Helper()
 	limit, tick := time.After(20*time.Second), time.NewTicker(10*time.Millisecond)
 	defer tick.Stop()
-	for pids := processesIn(dir); len(pids) > 0; pids = processesIn(dir) {
+	for pids := sidecar.In(dir); len(pids) > 0; pids = sidecar.In(dir) {
 		select {
 		case <-tick.C:
 		case <-limit:

@@ -12,10 +12,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/weft-automation/weft/internal/sidecar"
 )
 
 // The PostgreSQL that npm has, pinned by version and checksum. The lock file's
@@ -40,59 +41,25 @@ func editionPath() string {
 // edition returns the bin folder of the npm edition: that of the checkout Weft
 // runs in, else the one in the cache, which npm fills at the first call.
 func (s *search) edition(ctx context.Context) (string, error) {
-	for _, from := range s.editions {
-		for dir := from; ; dir = filepath.Dir(dir) {
-			native := filepath.Join(dir, "internal", "tools", editionPath())
-			if bin, ok := s.complete(ctx, native); ok {
-				return bin, nil
-			}
-			if dir == filepath.Dir(dir) {
-				break
-			}
+	lock, err := fs.Sub(editionLock, "npm")
+	if err != nil {
+		return "", fmt.Errorf("npm edition: %w", err)
+	}
+	pinned := sidecar.Edition{Title: "PostgreSQL", Version: editionVersion, Folder: "postgresql-" + editionVersion, Lock: lock}
+	cached := filepath.Join(pinned.Root(s.cache), editionPath())
+	for _, native := range append(sidecar.InTools(s.editions, editionPath()), cached) {
+		if bin, ok := s.complete(ctx, native); ok {
+			return bin, nil
 		}
 	}
-	root := filepath.Join(s.cache, "postgresql-"+editionVersion)
-	if bin, ok := s.complete(ctx, filepath.Join(root, editionPath())); ok {
-		return bin, nil
-	}
-	if err := s.installEdition(ctx, root); err != nil {
+	// What the package's own scripts would do, complete does.
+	if err := pinned.Fetch(ctx, s.cache, s.log); err != nil {
 		return "", err
 	}
-	if bin, ok := s.complete(ctx, filepath.Join(root, editionPath())); ok {
+	if bin, ok := s.complete(ctx, cached); ok {
 		return bin, nil
 	}
 	return "", fmt.Errorf("the npm edition of PostgreSQL does not run on this machine (%s)", runtime.GOARCH)
-}
-
-// installEdition runs npm beside the final place and moves the result there.
-// Scripts are off: what the package's own would do, complete does.
-func (s *search) installEdition(ctx context.Context, root string) error {
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		return errors.New("there is no npm")
-	}
-	s.log.Warn("PostgreSQL is not installed: fetching it from npm, once", "version", editionVersion, "folder", root)
-	if err := openToAll(s.cache); err != nil {
-		return fmt.Errorf("npm edition: %w", err)
-	}
-	work, err := os.MkdirTemp(s.cache, "npm-")
-	if err != nil {
-		return fmt.Errorf("npm edition: %w", err)
-	}
-	defer os.RemoveAll(work)
-	files, err := fs.Sub(editionLock, "npm")
-	if err != nil {
-		return fmt.Errorf("npm edition: %w", err)
-	}
-	if err := os.CopyFS(work, files); err != nil {
-		return fmt.Errorf("npm edition: %w", err)
-	}
-	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-	cmd.Dir = work
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("npm ci: %w: %s", err, lastLine(out))
-	}
-	return publish(work, root)
 }
 
 // complete makes the library links that npm packages cannot hold, and reports
@@ -191,7 +158,7 @@ func copyBinaries(home, cache string) (string, error) {
 	if _, err := os.Stat(place); err == nil {
 		return place, nil
 	}
-	if err := openToAll(cache); err != nil {
+	if err := sidecar.OpenToAll(cache); err != nil {
 		return "", fmt.Errorf("copy PostgreSQL's programs: %w", err)
 	}
 	work, err := os.MkdirTemp(cache, "copying-")
@@ -202,37 +169,5 @@ func copyBinaries(home, cache string) (string, error) {
 	if err := os.CopyFS(filepath.Join(work, "native"), os.DirFS(home)); err != nil {
 		return "", fmt.Errorf("copy PostgreSQL's programs: %w", err)
 	}
-	return place, publish(work, filepath.Dir(place))
-}
-
-// openToAll makes a folder that the lent account of a root can get into, whatever
-// the umask is.
-func openToAll(dir string) error {
-	return errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755))
-}
-
-// publish opens a finished folder for reading, whatever the umask was, and moves
-// it to its place. Somebody quicker wins.
-func publish(work, place string) error {
-	err := filepath.WalkDir(work, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		mode := info.Mode().Perm() | 0o444
-		if mode&0o100 != 0 {
-			mode |= 0o111
-		}
-		return os.Chmod(path, mode)
-	})
-	if err != nil {
-		return fmt.Errorf("publish PostgreSQL's programs: %w", err)
-	}
-	if err := os.Rename(work, place); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("publish PostgreSQL's programs: %w", err)
-	}
-	return nil
+	return place, sidecar.Publish(work, filepath.Dir(place))
 }

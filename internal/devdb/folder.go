@@ -3,7 +3,6 @@
 package devdb
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/weft-automation/weft/internal/sidecar"
 )
 
 // maxSocketPath is what fits into sockaddr_un on Linux.
@@ -55,50 +56,21 @@ func openFolder(dir string, log *slog.Logger) (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := lockFolder(real)
+	lock, err := sidecar.Lock(real)
 	if err != nil {
 		return nil, err
 	}
 	return &folder{dir: real, account: owner, lock: lock}, nil
 }
 
-// lockFolder takes the lock that ends with this process, however it ends.
-func lockFolder(dir string) (*os.File, error) {
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("lock the data folder: %w", err)
-	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		holder := make([]byte, 20)
-		n, _ := lock.Read(holder)
-		lock.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("the data folder %s is in use by process %s: stop that one, or choose another folder",
-				dir, bytes.TrimSpace(holder[:n]))
-		}
-		return nil, fmt.Errorf("lock the data folder %s: %w", dir, err)
-	}
-	err = errors.Join(lock.Truncate(0), errorOf(fmt.Fprintln(lock, os.Getpid())))
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock the data folder %s: %w", dir, err), lock.Close())
-	}
-	return lock, nil
-}
-
-func errorOf(_ int, err error) error { return err }
-
-// unlock gives the folder free at once: closing alone would leave the lock with
-// any child that is between its fork and its exec and still has the file.
+// unlock gives the folder free.
 func (f *folder) unlock() error {
 	if f.lock == nil {
 		return nil
 	}
-	err := errors.Join(syscall.Flock(int(f.lock.Fd()), syscall.LOCK_UN), f.lock.Close())
+	err := sidecar.Unlock(f.lock)
 	f.lock = nil
-	if err != nil {
-		return fmt.Errorf("release the data folder %s: %w", f.dir, err)
-	}
-	return nil
+	return err
 }
 
 // version is the PostgreSQL major version that made the data, 0 if there is none.
@@ -145,13 +117,13 @@ func (f *folder) initialise(ctx context.Context, bin string, volatile bool) erro
 		return err
 	}
 	select {
-	case <-proc.done:
+	case <-proc.Done():
 	case <-ctx.Done():
-		proc.end(ctx)
+		proc.End(ctx, fast, immediate)
 		return fmt.Errorf("make the data folder: %w", ctx.Err())
 	}
-	if proc.err != nil {
-		return fmt.Errorf("initdb: %w; the end of %s:\n%s", proc.err, logFile(f.dir), logTail(f.dir))
+	if err := proc.Err(); err != nil {
+		return fmt.Errorf("initdb: %w; the end of %s:\n%s", err, logFile(f.dir), logTail(f.dir))
 	}
 	if err := os.Rename(fresh, f.data()); err != nil {
 		return fmt.Errorf("make the data folder: %w", err)
@@ -166,44 +138,14 @@ func (f *folder) initialise(ctx context.Context, bin string, volatile bool) erro
 func (f *folder) clearLeftovers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		pids := processesIn(f.data())
-		if len(pids) == 0 {
-			break
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("a PostgreSQL that Weft did not start (process %d) runs on %s: stop it first", pids[0], f.data())
-		}
+	if err := sidecar.AwaitNone(ctx, f.data()); err != nil { // PostgreSQL's stay in their data folder from first to last
+		return err
 	}
 	err := os.Remove(filepath.Join(f.data(), "postmaster.pid"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove a stale postmaster.pid: %w", err)
 	}
 	return nil
-}
-
-// processesIn lists the processes whose working directory is dir: PostgreSQL's
-// stay in their data folder from first to last.
-func processesIn(dir string) []int {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	var pids []int
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		if cwd, err := os.Readlink(filepath.Join("/proc", entry.Name(), "cwd")); err == nil && cwd == dir {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 // socketFolder is the home itself, or a short private one under /tmp when the
@@ -233,7 +175,7 @@ func (f *folder) socketFolder() (string, error) {
 // spawn starts one of PostgreSQL's programs as the folder's account, with its
 // output in the log and with farewell as the signal it gets when this process
 // dies.
-func (f *folder) spawn(program string, args []string, farewell syscall.Signal) (*process, error) {
+func (f *folder) spawn(program string, args []string, farewell syscall.Signal) (*sidecar.Process, error) {
 	name := logFile(f.dir)
 	if info, err := os.Stat(name); err == nil && info.Size() > maxLog {
 		if err := os.Rename(name, name+".1"); err != nil {
@@ -248,10 +190,8 @@ func (f *folder) spawn(program string, args []string, farewell syscall.Signal) (
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = f.dir, out, out
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + f.dir, "TZ=UTC"}
-	// An own process group keeps a terminal's Ctrl-C for Weft, which still needs
-	// the database to end in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: farewell, Credential: f.account.credential}
-	return launch(cmd)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: f.account.credential}
+	return sidecar.Launch(cmd, farewell)
 }
 
 // logTail is the end of the server's log.

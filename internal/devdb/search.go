@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/weft-automation/weft/internal/sidecar"
 )
 
 // The PostgreSQL versions that Weft is tested with.
@@ -33,35 +35,18 @@ type search struct {
 
 // machine is this one.
 func machine(log *slog.Logger) *search {
-	s := &search{
+	return &search{
 		bin:  os.Getenv("PG_BIN"),
 		path: filepath.SplitList(os.Getenv("PATH")),
 		globs: []string{
 			"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/lib/postgresql*/bin",
 			"/usr/local/pgsql*/bin", "/usr/local/postgresql*/bin", "/opt/postgresql*/bin", "/opt/pgsql*/bin",
 		},
-		install: os.Geteuid() == 0,
-		log:     log,
+		editions: sidecar.Here(),
+		cache:    sidecar.Cache(),
+		install:  os.Geteuid() == 0,
+		log:      log,
 	}
-	if dir, err := os.Getwd(); err == nil {
-		s.editions = append(s.editions, dir)
-	}
-	if program, err := os.Executable(); err == nil {
-		s.editions = append(s.editions, filepath.Dir(program))
-	}
-	s.cache = cacheFolder()
-	return s
-}
-
-// cacheFolder is the user's, and for root one that the lent account can read.
-func cacheFolder() string {
-	if os.Geteuid() == 0 {
-		return "/var/cache/weft"
-	}
-	if dir, err := os.UserCacheDir(); err == nil {
-		return filepath.Join(dir, "weft")
-	}
-	return filepath.Join(os.TempDir(), "weft-cache-"+strconv.Itoa(os.Geteuid()))
 }
 
 // binaries is one folder with initdb and postgres.
@@ -178,15 +163,10 @@ func (s *search) installPackage(ctx context.Context, want int) error {
 		cmd := exec.CommandContext(ctx, program, args...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		if said, err = cmd.CombinedOutput(); err != nil {
-			err = fmt.Errorf("apt-get %s: %w: %s", args[0], err, lastLine(said))
+			err = fmt.Errorf("apt-get %s: %w: %s", args[0], err, sidecar.LastLine(said))
 		}
 	}
 	return err
-}
-
-func lastLine(text []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return lines[len(lines)-1]
 }
 
 func needs(want int) string {
