@@ -36,6 +36,8 @@ type commands struct {
 
 	Workflows workflowsCommand `cmd:"" help:"Run workflows, watch their runs, and keep them in files."`
 
+	Env envCommand `cmd:"" help:"Keep the environment variables that workflows name."`
+
 	Proxy proxyCommand `cmd:"" help:"Serve a local proxy that signs what goes through it."`
 	Keys  keysCommand  `cmd:"" help:"Make, list and revoke API keys (on the server's side)."`
 	Admin adminCommand `cmd:"" help:"Grant credits and set plans (on the server's side)."`

@@ -121,7 +121,7 @@ func readPassword(s *session) (string, error) {
 	input := bufio.NewReader(s.stdin)
 	terminal, err := hide(s.stdin)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%w (set %s instead)", err, passwordVariable)
 	}
 	if terminal == nil {
 		password, err := readLine(s.ctx, input)
@@ -160,10 +160,10 @@ func readLine(ctx context.Context, input *bufio.Reader) (string, error) {
 	}()
 	select {
 	case <-ctx.Done():
-		return "", errors.New("no password was given; nothing was changed")
+		return "", errors.New("nothing was given; nothing was changed")
 	case a := <-read:
 		if a.err != nil && !errors.Is(a.err, io.EOF) {
-			return "", fmt.Errorf("read the password: %w", a.err)
+			return "", fmt.Errorf("read the line: %w", a.err)
 		}
 		return strings.TrimRight(a.line, "\r\n"), nil
 	}
@@ -181,7 +181,7 @@ func hide(input io.Reader) (*os.File, error) {
 	}
 	err := stty(file, "-echo")
 	if errors.Is(err, exec.ErrNotFound) {
-		return nil, fmt.Errorf("hide the password: %w (set %s instead)", err, passwordVariable)
+		return nil, fmt.Errorf("hide what is typed: %w", err)
 	}
 	if err != nil {
 		return nil, nil // a device such as /dev/null

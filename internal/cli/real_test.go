@@ -129,6 +129,22 @@ func TestTheExamplesRunOnTheRealService(t *testing.T) {
 	run(t, environ, "", "workflows", "list").check(t, 0, "Fan-out\n", "")
 }
 
+func TestVariablesOnTheRealService(t *testing.T) {
+	t.Parallel()
+	environ, _ := startWeft(t)
+	run(t, environ, "a secret value\n", "env", "set", "TOKEN", "--secret", "--description=of X").check(t, 0, "", "TOKEN is set, secret.")
+	run(t, environ, "", "env", "set", "ADDRESS", "https://a.example").check(t, 0, "", "ADDRESS is set.")
+	run(t, environ, "", "env", "set", "lower", "x").check(t, 1, "", "weft: ")
+	listed := run(t, environ, "", "env", "list")
+	listed.check(t, 0, "  https://a.example  ", "")
+	listed.check(t, 0, "\nTOKEN    yes ", "")
+	if strings.Contains(listed.stdout, "a secret value") || strings.Contains(listed.stdout, "DEV_CHAIN_URL") {
+		t.Errorf("it shows %s", listed.stdout)
+	}
+	run(t, environ, "", "env", "unset", "TOKEN").check(t, 0, "", "TOKEN is gone")
+	run(t, environ, "", "env", "unset", "TOKEN").check(t, 1, "", "NOT_FOUND")
+}
+
 func TestDoctorOnTheRealService(t *testing.T) {
 	environ, baseURL := startWeft(t)
 	own, err := os.ReadFile(filepath.Join(filepath.Dir(strings.TrimPrefix(environ[0], "WEFT_CREDENTIALS=")), "master.key"))
