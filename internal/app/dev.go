@@ -39,6 +39,7 @@ type DevConfig struct {
 	Addr, OpsAddr string
 	DataDir       string
 	AllowNetworks []netip.Prefix
+	Chain         bool   // run a private EVM chain too
 	Plan          string // "" = enterprise when the workspace is made, and from then on what it has
 	Program       string // how the person called this program
 	DatabaseURL   string // "" = a private PostgreSQL in DataDir
@@ -54,7 +55,8 @@ const CredentialsFile = "credentials.json"
 const devWorkspace = "dev"
 
 // Dev runs a whole Weft in one process until ctx ends: a private PostgreSQL,
-// migrations, a workspace with a key, a demo upstream, API and workers.
+// migrations, a workspace with a key, a demo upstream, API and workers, and a chain if
+// one is asked for.
 func Dev(ctx context.Context, dev DevConfig) error {
 	for _, addr := range []string{dev.Addr, dev.OpsAddr} { // before anything is made for them
 		if err := free(addr); err != nil {
@@ -73,6 +75,15 @@ func Dev(ctx context.Context, dev DevConfig) error {
 	if cfg.Keyring, err = keyringOfFolder(dev.DataDir); err != nil {
 		return err
 	}
+	beside := surroundings{}
+	if dev.Chain { // before the database, since it may have to be fetched
+		chain, err := dev.startChain(ctx)
+		if err != nil {
+			return err
+		}
+		defer dev.stopChain(chain)
+		beside.chain = chain.Addr()
+	}
 	if cfg.DatabaseURL == "" {
 		database, err := startPrivateDatabase(ctx, dev)
 		if err != nil {
@@ -89,19 +100,39 @@ func Dev(ctx context.Context, dev DevConfig) error {
 		return err
 	}
 	defer upstream.Close()
-	cfg.AllowHosts = []string{upstream.Addr}
-	return dev.run(ctx, cfg, upstream.Addr)
+	beside.demo = upstream.Addr
+	cfg.AllowHosts = beside.hosts()
+	return dev.run(ctx, cfg, beside)
+}
+
+// surroundings are where that listens which `weft dev` runs beside the service.
+type surroundings struct {
+	demo  string
+	chain string // "" = there is none
+}
+
+// hosts are what components may reach of them.
+func (s surroundings) hosts() []string {
+	if s.chain == "" {
+		return []string{s.demo}
+	}
+	return []string{s.demo, s.chain}
 }
 
 // run starts the service behind an open door: the credentials are written
 // before anybody can be told that it is ready.
-func (dev DevConfig) run(ctx context.Context, cfg Config, demoAddr string) error {
+func (dev DevConfig) run(ctx context.Context, cfg Config, beside surroundings) error {
 	cfg.beforeServing = func(ctx context.Context, a *App) error {
 		c, err := dev.credentials(ctx, a.pools.system, a.URL())
 		if err != nil {
 			return err
 		}
-		if c.Workflows, err = dev.examples(ctx, a.workflows, c.WorkspaceID, demoAddr); err != nil {
+		if beside.chain != "" {
+			if err := nameChain(ctx, a.variables, c.WorkspaceID, beside.chain); err != nil {
+				return err
+			}
+		}
+		if c.Workflows, err = dev.examples(ctx, a.workflows, c.WorkspaceID, beside.demo); err != nil {
 			return err
 		}
 		return writeFile(filepath.Join(dev.DataDir, CredentialsFile), c)
@@ -113,7 +144,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, demoAddr string) error
 	}
 	defer a.Stop(context.WithoutCancel(ctx))
 	debug.FreeOSMemory() // what the start took
-	dev.greet(a, demoAddr)
+	dev.greet(a, beside)
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(dev.Stdout, "\nStopping: executions under way have up to 20 s to end.")

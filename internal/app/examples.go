@@ -62,6 +62,9 @@ func (dev DevConfig) examples(ctx context.Context, workflows *workflow.Service, 
 	}
 	ids := map[string]uuid.UUID{}
 	files := demo.Workflows(demoAddr)
+	if dev.Chain {
+		maps.Copy(files, demo.ChainWorkflows())
+	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		moved := made.Demo != demoAddr && strings.Contains(files[name], demoAddr)
 		next, used, err := keepExample(ctx, workflows, workspaceID, made.Workflows[name], files[name], moved)

@@ -16,6 +16,9 @@ Weft is running.
   Settings     {{.URL}}/settings ({{if .Known}}adminEmail and adminPassword of the credentials sign in{{else}}{{.Owner}} signs in with the password that was set; weft admin password sets another{{end}})
   Operations   {{.Ops}}
   Demo         http://{{.Demo}} (an upstream to call)
+{{- if .Chain}}
+  Chain        http://{{.Chain}} (an EVM node, JSON-RPC; workflows name it {{.ChainVariable}})
+{{- end}}
   Credentials  {{.Credentials}}
 {{- range .Open}}
   WARNING      components and callbacks may reach {{.}}, plain http included
@@ -41,6 +44,12 @@ which waits for its signal, from another terminal:
 
   {{.Program}} workflows signal RUN approved --payload '{"by":"ada"}' --credentials {{.Credentials}}
 {{- end}}
+{{- if .ChainWatch}}
+
+Pay on the chain, and wait until the payment is confirmed:
+
+  {{.Program}} workflows run chainWatch --watch --credentials {{.Credentials}}
+{{- end}}
 
 or call with nothing of ours, in Node:
 
@@ -50,15 +59,16 @@ Ctrl-C stops it.
 `))
 
 // greet tells the person where things are.
-func (dev DevConfig) greet(a *App, demoAddr string) {
+func (dev DevConfig) greet(a *App, beside surroundings) {
 	credentials, err := filepath.Abs(filepath.Join(dev.DataDir, CredentialsFile))
 	if err != nil {
 		credentials = filepath.Join(dev.DataDir, CredentialsFile)
 	}
 	c, _ := client.ReadCredentials(credentials) // written a moment ago
 	err = greeting.Execute(dev.Stdout, map[string]any{
-		"URL": a.URL(), "Ops": a.OpsURL(), "Demo": demoAddr, "Credentials": credentials, "Program": dev.Program, "Open": dev.AllowNetworks,
+		"URL": a.URL(), "Ops": a.OpsURL(), "Demo": beside.demo, "Credentials": credentials, "Program": dev.Program, "Open": dev.AllowNetworks,
 		"FanOut": named(c, "fanOut"), "Approval": named(c, "approval"),
+		"Chain": beside.chain, "ChainVariable": "{{env." + chainVariable + "}}", "ChainWatch": named(c, "chainWatch"),
 		"Known": c.AdminPassword != "", "Owner": c.AdminEmail,
 	})
 	if err != nil {

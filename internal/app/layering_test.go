@@ -77,6 +77,7 @@ var places = map[string]place{
 	},
 	"internal/variable": {level: 2, inside: []string{"internal/fault", "internal/strictjson"}, why: "how texts name variables"},
 	"internal/devdb":    {level: 2, inside: []string{"internal/sidecar"}, outside: []string{pgx}, why: "a private server, no word of the schema"},
+	"internal/devchain": {level: 2, inside: []string{"internal/sidecar"}, why: "a private EVM chain, no word of components"},
 	"internal/audit": {
 		level: 2, inside: []string{"gen/", "internal/attempt", "internal/cursor", "internal/fault", "internal/postgres", "internal/telemetry", "internal/timestamp"}, outside: []string{ids},
 		why: "who did what; every part above may tell it",

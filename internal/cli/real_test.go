@@ -18,10 +18,10 @@ import (
 
 // startWeft runs weft dev on a database of the test's and gives the environment
 // in which the other commands find it.
-func startWeft(t *testing.T) (environ []string, baseURL string) {
+func startWeft(t *testing.T, flags ...string) (environ []string, baseURL string) {
 	t.Helper()
 	dir, dsn := t.TempDir(), pgtest.DSN(t)
-	lines, stop := background(t, nil, "dev", "--addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--data-dir="+dir, "--database-url="+dsn)
+	lines, stop := background(t, nil, append([]string{"dev", "--addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--data-dir=" + dir, "--database-url=" + dsn}, flags...)...)
 	credentials := filepath.Join(dir, "credentials.json")
 	tick, late := time.NewTicker(20*time.Millisecond), time.After(30*time.Second)
 	defer tick.Stop()
@@ -127,6 +127,47 @@ func TestTheExamplesRunOnTheRealService(t *testing.T) {
 	run(t, environ, "", "workflows", "watch", accepted.RunID).check(t, 0, `"amount": "1000"`, "COMPLETED in")
 	run(t, environ, "", "workflows", "runs", "--workflow=approval").check(t, 0, accepted.RunID, "")
 	run(t, environ, "", "workflows", "list").check(t, 0, "Fan-out\n", "")
+}
+
+// The code of a contract that refuses whatever it is paid.
+const refuses = "0x6460006000fd6000526005601bf3"
+
+func TestTheChainsExampleRunsOnARealChain(t *testing.T) {
+	t.Parallel()
+	environ, _ := startWeft(t, "--chain")
+	listed := run(t, environ, "", "env", "list")
+	listed.check(t, 0, "DEV_CHAIN_URL  no ", "")
+	_, after, _ := strings.Cut(listed.stdout, "http://")
+	address, _, _ := strings.Cut(after, " ")
+	call := func(method, params string) string {
+		t.Helper()
+		answer, err := http.Post("http://"+address, "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		var result struct{ Result json.RawMessage }
+		if err := json.NewDecoder(answer.Body).Decode(&result); err != nil || result.Result == nil {
+			t.Fatal(method, err)
+		}
+		return string(result.Result)
+	}
+	created := call("eth_sendTransaction", `[{"from":"0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266","data":"`+refuses+`"}]`)
+
+	got := run(t, environ, "", "workflows", "run", "chainWatch", "--watch")
+	got.check(t, 0, `"after": "10000100000000000000000"`, "COMPLETED in")
+	for _, want := range []string{`"before": "10000000000000000000000"`, "WAIT_FOR_EVM_TRANSACTION  COMPLETED", `"transactionHash": "0x`} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("it does not show %q: %s", want, got.stdout)
+		}
+	}
+	var mined struct{ ContractAddress string }
+	if err := json.Unmarshal([]byte(call("eth_getTransactionReceipt", "["+created+"]")), &mined); err != nil || mined.ContractAddress == "" {
+		t.Fatal(mined, err)
+	}
+	got = run(t, environ, "", "workflows", "run", "chainWatch", "--watch", `--input={"to":"`+mined.ContractAddress+`"}`)
+	got.check(t, 1, "reverted", "FAILED at reverted")
+	got.check(t, 1, "PAYMENT_REVERTED", "")
 }
 
 func TestVariablesOnTheRealService(t *testing.T) {

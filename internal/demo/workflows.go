@@ -14,6 +14,9 @@ var fanOut string
 //go:embed approval.json
 var approval string
 
+//go:embed chain-watch.json
+var chainWatch string
+
 // Workflows are the examples of `weft dev`, each as a file that `weft workflows push`
 // takes, by their names. addr is where the upstream listens.
 func Workflows(addr string) map[string]string {
@@ -22,3 +25,7 @@ func Workflows(addr string) map[string]string {
 		"approval": approval,
 	}
 }
+
+// ChainWorkflows are those that need a chain too, which they find by a variable of the
+// environment.
+func ChainWorkflows() map[string]string { return map[string]string{"chainWatch": chainWatch} }
