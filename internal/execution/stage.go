@@ -343,7 +343,10 @@ func (r *Runner) heed(ctx context.Context, changed *notify.Subscription, cancelF
 		case <-retry:
 		}
 		retry = nil
-		canceling, err := db.New().ExecutionCanceling(ctx, r.DB, db.ExecutionCancelingParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+		if ctx.Err() != nil {
+			return
+		}
+		canceling, err := r.canceling(ctx, key)
 		if err != nil {
 			retry = time.After(rereadAfter)
 		}
@@ -352,4 +355,14 @@ func (r *Runner) heed(ctx context.Context, changed *notify.Subscription, cancelF
 			return
 		}
 	}
+}
+
+// canceling asks on although the attempt ends: a question that is cut off costs the
+// connection, and with it all plans that it had made.
+func (r *Runner) canceling(ctx context.Context, key notify.Key) (canceling bool, err error) {
+	err = within(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) (err error) {
+		canceling, err = db.New().ExecutionCanceling(ctx, r.DB, db.ExecutionCancelingParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+		return err
+	})
+	return canceling, err
 }
