@@ -64,6 +64,11 @@ type Renewer interface {
 	Renew(ctx context.Context, conn postgres.DB, workspaceIDs ...uuid.UUID) error
 }
 
+// Unanswered comes with the news of a run that has neither ended nor answered.
+const Unanswered = unanswered(true)
+
+type unanswered bool
+
 // Engine brings runs on.
 type Engine struct {
 	Deps

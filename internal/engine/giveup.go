@@ -172,7 +172,11 @@ func (e *Engine) afterwards(ctx context.Context, f *fold) {
 	key := notify.Key{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID}
 	if f.changed {
 		e.memory.put(key.ID, f.stands())
-		e.Hub.Publish(notify.Change{Key: key})
+		change := notify.Change{Key: key}
+		if !f.run.Status.Terminal() && f.run.Output == nil {
+			change.Value = Unanswered
+		}
+		e.Hub.Publish(change)
 	}
 	for _, id := range f.children {
 		e.folder.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: id})

@@ -79,8 +79,8 @@ func (h *Hub) Subscribe(key Key) *Subscription {
 	return s
 }
 
-// Change is news of a row. Value, if there is one, is the row as it now stands
-// and will stand: it spares waiters of this process the read.
+// Change is news of a row. Value, if there is one, spares waiters of this process a
+// read: the row as it now stands and will stand, or that it is not what they wait for.
 type Change struct {
 	Key   Key
 	Value any
@@ -116,6 +116,7 @@ func (h *Hub) wake(keys []Key) {
 	defer h.mu.Unlock()
 	for _, key := range keys {
 		for s := range h.waiting[key] {
+			s.value = nil
 			s.poke()
 		}
 	}
@@ -126,6 +127,7 @@ func (h *Hub) wakeAll() {
 	defer h.mu.Unlock()
 	for _, subscriptions := range h.waiting {
 		for s := range subscriptions {
+			s.value = nil
 			s.poke()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,6 +38,8 @@ type Relay struct {
 	// Changed returns those of the keys whose rows are final or changed within the
 	// given time.
 	Changed func(ctx context.Context, keys []Key, within time.Duration) ([]Key, error)
+
+	telling atomic.Uint32 // the backend that sends what is published here
 }
 
 // Run works until ctx ends. It holds two connections of its own: one listens
@@ -89,6 +92,9 @@ func (r *Relay) listen(ctx context.Context, conn *pgx.Conn) error {
 		if err != nil {
 			return err
 		}
+		if notification.PID == r.telling.Load() {
+			continue // who waits here was woken when it was published
+		}
 		r.Hub.wake(decode(notification.Payload))
 	}
 }
@@ -117,6 +123,7 @@ func (r *Relay) probe(ctx context.Context, conn *pgx.Conn) error {
 // that a busy service commits few of them: a commit with a notification holds a
 // lock of the whole database.
 func (r *Relay) tell(ctx context.Context, conn *pgx.Conn) error {
+	r.telling.Store(conn.PgConn().PID())
 	for {
 		select {
 		case <-ctx.Done():

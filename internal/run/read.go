@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/cursor"
+	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -213,15 +215,31 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 		if err != nil || row.Status.Terminal() || row.Output != nil {
 			return record.Run(row), err
 		}
+		if err := s.news(ctx, changed, timer.C); errors.Is(err, errWindowOver) {
+			row, err = s.get(ctx, changed.Key())
+			return record.Run(row), err
+		} else if err != nil {
+			return api.WorkflowRun{}, err
+		}
+	}
+}
+
+var errWindowOver = errors.New("the time to wait is over")
+
+// news waits for a change that may be the end of a run, or its answer.
+func (s *Service) news(ctx context.Context, changed *notify.Subscription, over <-chan time.Time) error {
+	for {
 		select {
 		case <-changed.C():
-			continue
-		case <-timer.C:
+			if changed.Value() != engine.Unanswered {
+				return nil
+			}
+		case <-over:
+			return errWindowOver
 		case <-s.Draining:
+			return errWindowOver
 		case <-ctx.Done():
-			return api.WorkflowRun{}, ctx.Err()
+			return ctx.Err()
 		}
-		row, err = s.get(ctx, changed.Key())
-		return record.Run(row), err
 	}
 }
