@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -39,7 +38,9 @@ func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Req
 	waits := sketch([]object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "approved", "timeoutMs": 60_000})}, nil)
 	workflow, archived := decodeWorkflow(t, post(workflows, drawn("signed"))).ID, decodeWorkflow(t, post(workflows, waits)).ID
 	over, waiting := begin(decodeWorkflow(t, post(workflows, sketch([]object{set("one", "NUMBER_CONSTANT", object{"value": 1})}, nil))).ID), begin(archived)
-	name, last := variableName(), 0
+	name, last := variableName(), []probe.Request{} // what is deleted has to be there
+	schedule := probe.Decode[api.Schedule](t, post(schedules, object{"workflowId": workflow, "cron": "@yearly"})).ID.String()
+	hook := probe.Decode[api.Hook](t, post(hooks, object{"workflowId": workflow, "verification": signing()})).ID.String()
 	for _, operation := range t.Target().Spec.Operations() {
 		if !operation.Signed() {
 			continue
@@ -57,17 +58,21 @@ func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Req
 			run = waiting
 		case "setEnvironmentVariable":
 			request.Body = t.JSON(object{"value": "x"})
-		case "deleteEnvironmentVariable":
-			last = len(list)
+		case "createSchedule", "replaceSchedule":
+			request.Body = t.JSON(object{"workflowId": workflow, "cron": "@yearly"})
+		case "createHook", "replaceHook":
+			request.Body = t.JSON(object{"workflowId": workflow, "verification": signing()})
 		}
 		request.Path = strings.NewReplacer("{executionId}", id, "{module}", "RANDOM_UUID", "{workflowId}", on, "{componentId}", "id",
-			"{runId}", run, "{signal}", "approved", "{name}", name).Replace(operation.Template)
+			"{runId}", run, "{signal}", "approved", "{name}", name, "{scheduleId}", schedule, "{hookId}", hook).Replace(operation.Template)
 		t.Check(!strings.Contains(request.Path, "{"), "%s takes what signed does not have", operation.ID)
+		if strings.HasPrefix(operation.ID, "delete") {
+			last = append(last, request)
+			continue
+		}
 		list = append(list, request)
 	}
-	// What is deleted has to be there.
-	list = append(slices.Delete(slices.Clone(list), last, last+1), list[last])
-	return list, before
+	return append(list, last...), before
 }
 
 // peoples are the operations of people.

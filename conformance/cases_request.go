@@ -47,6 +47,7 @@ func concrete(template string) string {
 		"{workspaceId}", "0193f1c0-0000-7000-8000-000000000001", "{userId}", "0193f1c0-0000-7000-8000-000000000002",
 		"{invitationId}", "0193f1c0-0000-7000-8000-000000000003", "{keyId}", "0193f1c0-0000-7000-8000-000000000004",
 		"{workflowId}", "0193f1c0-0000-7000-8000-000000000005", "{componentId}", "call", "{runId}", "0193f1c0-0000-7000-8000-000000000006",
+		"{scheduleId}", "0193f1c0-0000-7000-8000-000000000008", "{hookId}", "0193f1c0-0000-7000-8000-000000000009",
 		"{signal}", "approved", "{name}", "NOBODYS").Replace(template)
 }
 

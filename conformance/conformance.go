@@ -34,7 +34,7 @@ func Cases() []Case {
 		callbackCases, replayCases, callbackRuleCases,
 		signingCases, refusalCases, keyCases,
 		requestCases, gateCases, abuseCases, idempotencyCases, listCases, catalogueCases,
-		workflowCases, workflowComponentCases, environmentCases,
+		workflowCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases,
 		runCases, runGraphCases, runControlCases, runStreamCases, runScopeCases,
 		peopleCases, doorCases, memberCases, apiKeyCases, auditCases, limitCases, planLimitCases, peopleLimitCases, creditCases,
 	)

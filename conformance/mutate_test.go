@@ -40,6 +40,8 @@ var watchful = []string{
 	"runs/200 the list of runs", "runs/200 stages left out, and by pages", "runs/200 the log of a run, by pages and after an event",
 	"SS01 runs/a stream from the start to COMPLETED", "SS01 runs/a stream of what is FAILED already",
 	"environment/200 set, listed, deleted by a key", "environment/200 set, listed, deleted by a member",
+	"schedules/200 made, read, listed, replaced, deleted", "EX15 schedules/200 a repeat creates nothing",
+	"hooks/200 made, read, listed, replaced, deleted", "EX15 hooks/200 a repeat creates nothing", "hooks/200 deliveries begin runs, each once",
 	"runs/200 signals early, late and twice", "runs/200, 400 a cancel again, of what is over, and in other forms",
 }
 

@@ -12,8 +12,7 @@ type Part struct {
 }
 
 const (
-	withWorkflows = "with the workflows"
-	inside        = "not to be seen from outside; proven by the package's own tests"
+	inside = "not to be seen from outside; proven by the package's own tests"
 )
 
 // insideBy is inside with the test that proves it: PACKAGE.TEST.
@@ -340,7 +339,12 @@ var Parts = []Part{
 	{"D8.14.writeOnly", "secret ones are write-only", ""},
 	{"D8.14.redacted", "secret ones are redacted by value, and an output is not altered", ""},
 	{"D8.14.shown", "secret fields of a definition are not shown", ""},
-	{"D8.15", "other triggers", withWorkflows},
+	{"D8.15.schedules", "schedules: a cron expression in a time zone, made, read, replaced, deleted", ""},
+	{"D8.15.runs", "a run begins when it is time and says by what it began; what is passed over is told", ""},
+	{"D8.15.overlap", "what becomes of a time at which a run is under way: skip, queue, allow", insideBy("internal/schedule.TestWhatIsDueFollowsTheOverlap")},
+	{"D8.15.hooks", "inbound webhooks: made, read, replaced, deleted; the secret is write-only", ""},
+	{"D8.15.verified", "a delivery is verified by its HMAC over the bytes as received", ""},
+	{"D8.15.once", "the same delivery begins one run", ""},
 	{"D8.16", "expressions: one language, without side effects, with a cost limit", ""},
 	{"D8.16.checked", "expressions are read when the workflow is saved", ""},
 	{"D9.1.catalogue", "the signed catalogue", ""},

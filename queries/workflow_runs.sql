@@ -3,18 +3,18 @@
 -- another process begins it.
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, variables, reserved, max_credits,
-     deadline, wake_at, job_id, parent_run_id, parent_stage_id, rerun_of, traceparent, created_at, updated_at)
+     deadline, wake_at, job_id, parent_run_id, parent_stage_id, trigger_id, rerun_of, traceparent, created_at, updated_at)
 VALUES
     (@workspace_id, @id, @workflow_id, @workflow_version, 'CREATED', @trigger, @input, sqlc.narg('metadata'),
      sqlc.narg('variables'), @reserved, sqlc.narg('max_credits'), now() + @lasts::interval, now() + @grace::interval, @job_id,
-     sqlc.narg('parent_run_id'), sqlc.narg('parent_stage_id'), sqlc.narg('rerun_of'), sqlc.narg('traceparent'), now(), now())
+     sqlc.narg('parent_run_id'), sqlc.narg('parent_stage_id'), sqlc.narg('trigger_id'), sqlc.narg('rerun_of'), sqlc.narg('traceparent'), now(), now())
 RETURNING created_at, deadline;
 
 -- name: RunGet :one
 -- The record of a run without its stages.
 SELECT id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, cancel_requested_at,
        cancel_reason, cancel_mode, max_credits, usage, stage_count, failed_count, pending_count, event_seq, deadline, job_id,
-       parent_run_id, rerun_of, created_at, updated_at, finished_at
+       parent_run_id, trigger_id, rerun_of, created_at, updated_at, finished_at
 FROM workflow_runs
 WHERE workspace_id = @workspace_id AND id = @id;
 
@@ -37,7 +37,7 @@ WITH page AS (
 )
 SELECT r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.metadata, r.output, r.error, r.cancel_requested_at,
        r.cancel_reason, r.cancel_mode, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count, r.event_seq,
-       r.deadline, r.job_id, r.parent_run_id, r.rerun_of, r.created_at, r.updated_at, r.finished_at,
+       r.deadline, r.job_id, r.parent_run_id, r.trigger_id, r.rerun_of, r.created_at, r.updated_at, r.finished_at,
        measured.found::bigint AS found
 FROM measured
 JOIN workflow_runs r ON r.workspace_id = @workspace_id AND r.id = measured.id

@@ -207,6 +207,27 @@ func (e OnFailure) Valid() bool {
 	}
 }
 
+// Defines values for Overlap.
+const (
+	OverlapAllow Overlap = "allow"
+	OverlapQueue Overlap = "queue"
+	OverlapSkip  Overlap = "skip"
+)
+
+// Valid indicates whether the value is a known member of the Overlap enum.
+func (e Overlap) Valid() bool {
+	switch e {
+	case OverlapAllow:
+		return true
+	case OverlapQueue:
+		return true
+	case OverlapSkip:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Plan.
 const (
 	PlanEnterprise   Plan = "enterprise"
@@ -327,6 +348,78 @@ const (
 func (e SystemComponentConfigsType) Valid() bool {
 	switch e {
 	case SystemComponentConfigsTypeObject:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TriggerStatus.
+const (
+	TriggerStatusACTIVE TriggerStatus = "ACTIVE"
+	TriggerStatusPAUSED TriggerStatus = "PAUSED"
+)
+
+// Valid indicates whether the value is a known member of the TriggerStatus enum.
+func (e TriggerStatus) Valid() bool {
+	switch e {
+	case TriggerStatusACTIVE:
+		return true
+	case TriggerStatusPAUSED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VerificationAlgorithm.
+const (
+	VerificationAlgorithmSha256 VerificationAlgorithm = "sha256"
+	VerificationAlgorithmSha512 VerificationAlgorithm = "sha512"
+)
+
+// Valid indicates whether the value is a known member of the VerificationAlgorithm enum.
+func (e VerificationAlgorithm) Valid() bool {
+	switch e {
+	case VerificationAlgorithmSha256:
+		return true
+	case VerificationAlgorithmSha512:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VerificationEncoding.
+const (
+	VerificationEncodingBase64 VerificationEncoding = "base64"
+	VerificationEncodingHex    VerificationEncoding = "hex"
+)
+
+// Valid indicates whether the value is a known member of the VerificationEncoding enum.
+func (e VerificationEncoding) Valid() bool {
+	switch e {
+	case VerificationEncodingBase64:
+		return true
+	case VerificationEncodingHex:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VerificationScheme.
+const (
+	VerificationSchemeHmac             VerificationScheme = "hmac"
+	VerificationSchemeStandardWebhooks VerificationScheme = "standardWebhooks"
+)
+
+// Valid indicates whether the value is a known member of the VerificationScheme enum.
+func (e VerificationScheme) Valid() bool {
+	switch e {
+	case VerificationSchemeHmac:
+		return true
+	case VerificationSchemeStandardWebhooks:
 		return true
 	default:
 		return false
@@ -1018,6 +1111,32 @@ type CreateAPIKeyRequest struct {
 	Label string `json:"label"`
 }
 
+// CreateHookRequest A hook to store.
+//
+// Examples: {"verification":{"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"},"workflowId":"019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"}
+type CreateHookRequest struct {
+	// Name What it is called, for people.
+	//
+	// Examples: Every working day
+	Name *TriggerName `json:"name,omitempty"`
+
+	// Status Whether it begins runs. PAUSED begins none until it is ACTIVE again.
+	//
+	// Examples: ACTIVE
+	Status *TriggerStatus `json:"status,omitempty"`
+
+	// Verification How a delivery proves whose it is. With the scheme `standardWebhooks` only the secret counts.
+	//
+	//
+	// Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
+	Verification *NewVerification `json:"verification,omitempty"`
+
+	// WorkflowID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	WorkflowID ID `json:"workflowId"`
+}
+
 // CreateInvitationRequest Whom to invite, and as what.
 type CreateInvitationRequest struct {
 	// Email The e-mail address of the person. Case does not matter.
@@ -1029,6 +1148,48 @@ type CreateInvitationRequest struct {
 	//
 	// Examples: editor
 	Role Role `json:"role"`
+}
+
+// CreateScheduleRequest A schedule to store.
+//
+// Examples: {"cron":"0 9 * * MON-FRI","timeZone":"Europe/Berlin","workflowId":"019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"}
+type CreateScheduleRequest struct {
+	// Cron Minute, hour, day of the month, month and day of the week, each with `*`, lists, ranges and steps, or one of
+	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Where both days are given, either of them will do.
+	//
+	//
+	// Examples: 0 9 * * MON-FRI
+	Cron *Cron `json:"cron,omitempty"`
+
+	// Name What it is called, for people.
+	//
+	// Examples: Every working day
+	Name *TriggerName `json:"name,omitempty"`
+
+	// Overlap What becomes of a time at which a run of this schedule is still under way. `skip`, which it is if it is absent:
+	// it is passed over. `queue`: its run begins when those before have ended; at most 10 wait, and what comes beyond is
+	// passed over. `allow`: its run begins beside the other.
+	//
+	//
+	// Examples: skip
+	Overlap *Overlap `json:"overlap,omitempty"`
+
+	// Status Whether it begins runs. PAUSED begins none until it is ACTIVE again.
+	//
+	// Examples: ACTIVE
+	Status *TriggerStatus `json:"status,omitempty"`
+
+	// TimeZone The time zone of the cron expression, by its IANA name; UTC if it is absent. Where a clock is put forward, times
+	// that it leaves out do not come; where it is put back, times that come twice count twice.
+	//
+	//
+	// Examples: Europe/Berlin
+	TimeZone *TimeZone `json:"timeZone,omitempty"`
+
+	// WorkflowID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	WorkflowID ID `json:"workflowId"`
 }
 
 // CreateSessionRequest Who signs in.
@@ -1085,7 +1246,8 @@ type CreateWorkflowRequest struct {
 	// Examples: PAUSED
 	Status *SavedWorkflowStatus `json:"status,omitempty"`
 
-	// Triggers What starts the workflow beside the API. Nothing does so far: anything but an empty array is refused with 422.
+	// Triggers Reserved: anything but an empty array is refused with 422. What begins runs beside requests are things of their
+	// own: schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
 	//
 	//
 	// Examples: []
@@ -1239,6 +1401,12 @@ type Credits struct {
 	UsedThisMonth credit.Amount `json:"usedThisMonth"`
 }
 
+// Cron Minute, hour, day of the month, month and day of the week, each with `*`, lists, ranges and steps, or one of
+// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Where both days are given, either of them will do.
+//
+// Examples: 0 9 * * MON-FRI
+type Cron = string
+
 // CurrentSession The session of a request.
 type CurrentSession struct {
 	// ExpiresAt When the session ends by itself.
@@ -1303,6 +1471,19 @@ type DataTarget struct {
 //
 // Examples: 2026-11-01
 type Day = openapi_types.Date
+
+// DeliveryResult The run of a delivery.
+type DeliveryResult struct {
+	// JobID The id of the job that sees to the run.
+	//
+	// Examples: 48151623
+	JobID string `json:"jobId"`
+
+	// RunID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	RunID ID `json:"runId"`
+}
 
 // DialectSchema A schema in the small dialect. Without `type` any JSON value is meant.
 //
@@ -1522,6 +1703,83 @@ type ExecutionMode string
 //
 // Examples: COMPLETED
 type ExecutionStatus = status.Execution
+
+// Hook A hook of a workflow.
+type Hook struct {
+	// CreatedAt When it was created.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	CreatedAt timestamp.Time `json:"createdAt"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// LastAt When the last delivery began a run; of several in a second, the first of them. Null if none has.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	LastAt *timestamp.Time `json:"lastAt"`
+
+	// LastRefusal Why: `hook_paused`, `workflow_paused`, `workflow_archived`, `no_trigger`, or the code of the answer in lower case:
+	// `insufficient_credits`, `invalid_input`. More may be added.
+	//
+	//
+	// Examples: workflow_paused
+	LastRefusal *string `json:"lastRefusal"`
+
+	// LastRefusedAt When a delivery that was signed right was last refused. Null if none was.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	LastRefusedAt *timestamp.Time `json:"lastRefusedAt"`
+
+	// LastRunID The run of that delivery. Null if there is none.
+	LastRunID *ID `json:"lastRunId"`
+
+	// Name What it is called, for people.
+	//
+	// Examples: Every working day
+	Name TriggerName `json:"name"`
+
+	// Path Where deliveries are posted, on this deployment.
+	//
+	// Examples: /v1/hooks/019aa5f3-2c3d-7e4f-9051-6c7d8e9fa0b1
+	Path string `json:"path"`
+
+	// Status Whether it begins runs. PAUSED begins none until it is ACTIVE again.
+	//
+	// Examples: ACTIVE
+	Status TriggerStatus `json:"status"`
+
+	// UpdatedAt When it was last replaced.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	UpdatedAt timestamp.Time `json:"updatedAt"`
+
+	// Verification How a delivery proves whose it is. The secret is not shown.
+	Verification Verification `json:"verification"`
+
+	// WorkflowID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	WorkflowID ID `json:"workflowId"`
+}
+
+// HookPage One page of hooks, newest first.
+type HookPage struct {
+	// Data The hooks of this page.
+	Data []Hook `json:"data"`
+
+	// HasMore Whether there is a next page.
+	//
+	// Examples: false
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor The `cursor` of the next page. Null on the last one.
+	//
+	// Examples: null
+	NextCursor *string `json:"nextCursor"`
+}
 
 // ID A UUIDv7 in lower case.
 //
@@ -1831,6 +2089,50 @@ type NewSequenceEdge struct {
 // NewSequenceEdges What follows what.
 type NewSequenceEdges = []NewSequenceEdge
 
+// NewVerification How a delivery proves whose it is. With the scheme `standardWebhooks` only the secret counts.
+//
+// Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
+type NewVerification struct {
+	// Algorithm The hash function of the HMAC.
+	//
+	// Examples: sha256
+	Algorithm *VerificationAlgorithm `json:"algorithm,omitempty"`
+
+	// DeliveryHeader The header with the id of a delivery. Without it, each delivery begins a run.
+	//
+	// Examples: X-GitHub-Delivery
+	DeliveryHeader *string `json:"deliveryHeader,omitempty"`
+
+	// Encoding How the bytes of the HMAC are written.
+	//
+	// Examples: hex
+	Encoding *VerificationEncoding `json:"encoding,omitempty"`
+
+	// Header The header that holds the HMAC. Required for `hmac`.
+	//
+	// Examples: X-Hub-Signature-256
+	Header *string `json:"header,omitempty"`
+
+	// Prefix What stands before it in the header.
+	//
+	// Examples: sha256=
+	Prefix *string `json:"prefix,omitempty"`
+
+	// Scheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: as Standard Webhooks has it, with `webhook-id`,
+	// `webhook-timestamp`, at most five minutes from now, and `webhook-signature`.
+	//
+	//
+	// Examples: hmac
+	Scheme *VerificationScheme `json:"scheme,omitempty"`
+
+	// Secret The secret that both sides know. Written `whsec_` and base64, as Standard Webhooks hands secrets out, it stands for
+	// these bytes there.
+	//
+	//
+	// Examples: correct-horse-battery
+	Secret *string `json:"secret,omitempty"`
+}
+
 // NewWorkflowComponent A component of a workflow, as it is saved.
 //
 // Examples: {"id":"balance","input":{"jsonRpcUrl":"{{env.RPC_URL}}","tokenAddress":"0x0000000000000000000000000000000000000000"},"module":"GET_EVM_ACCOUNT_BALANCE"}
@@ -1948,6 +2250,13 @@ type OpenLimit struct {
 
 // OpenapiDocument An OpenAPI 3.1 document.
 type OpenapiDocument = json.RawMessage
+
+// Overlap What becomes of a time at which a run of this schedule is still under way. `skip`, which it is if it is absent:
+// it is passed over. `queue`: its run begins when those before have ended; at most 10 wait, and what comes beyond is
+// passed over. `allow`: its run begins beside the other.
+//
+// Examples: skip
+type Overlap string
 
 // Plan What a workspace pays for. It sets the limits and the monthly credits.
 //
@@ -2177,6 +2486,64 @@ type ReadinessCheck struct {
 // Examples: ok
 type ReadinessCheckStatus string
 
+// ReplaceHookRequest What a hook is to be.
+//
+// Examples: {"name":"Pull requests","status":"PAUSED"}
+type ReplaceHookRequest struct {
+	// Name What it is called, for people.
+	//
+	// Examples: Every working day
+	Name *TriggerName `json:"name,omitempty"`
+
+	// Status Whether it begins runs. PAUSED begins none until it is ACTIVE again.
+	//
+	// Examples: ACTIVE
+	Status *TriggerStatus `json:"status,omitempty"`
+
+	// Verification How a delivery proves whose it is. With the scheme `standardWebhooks` only the secret counts.
+	//
+	//
+	// Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
+	Verification *NewVerification `json:"verification,omitempty"`
+}
+
+// ReplaceScheduleRequest What a schedule is to be.
+//
+// Examples: {"cron":"0 9 * * MON-FRI","overlap":"queue","status":"PAUSED","timeZone":"Europe/Berlin"}
+type ReplaceScheduleRequest struct {
+	// Cron Minute, hour, day of the month, month and day of the week, each with `*`, lists, ranges and steps, or one of
+	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Where both days are given, either of them will do.
+	//
+	//
+	// Examples: 0 9 * * MON-FRI
+	Cron Cron `json:"cron"`
+
+	// Name What it is called, for people.
+	//
+	// Examples: Every working day
+	Name *TriggerName `json:"name,omitempty"`
+
+	// Overlap What becomes of a time at which a run of this schedule is still under way. `skip`, which it is if it is absent:
+	// it is passed over. `queue`: its run begins when those before have ended; at most 10 wait, and what comes beyond is
+	// passed over. `allow`: its run begins beside the other.
+	//
+	//
+	// Examples: skip
+	Overlap *Overlap `json:"overlap,omitempty"`
+
+	// Status Whether it begins runs. PAUSED begins none until it is ACTIVE again.
+	//
+	// Examples: ACTIVE
+	Status *TriggerStatus `json:"status,omitempty"`
+
+	// TimeZone The time zone of the cron expression, by its IANA name; UTC if it is absent. Where a clock is put forward, times
+	// that it leaves out do not come; where it is put back, times that come twice count twice.
+	//
+	//
+	// Examples: Europe/Berlin
+	TimeZone *TimeZone `json:"timeZone,omitempty"`
+}
+
 // ReplaceWorkflowRequest A workflow to put in the place of the present version.
 //
 // Examples: {"components":[{"config":{"durationMs":2000},"id":"pause","module":"DELAY"}],"name":"Pause","status":"PAUSED"}
@@ -2218,7 +2585,8 @@ type ReplaceWorkflowRequest struct {
 	// Examples: PAUSED
 	Status *SavedWorkflowStatus `json:"status,omitempty"`
 
-	// Triggers What starts the workflow beside the API. Nothing does so far: anything but an empty array is refused with 422.
+	// Triggers Reserved: anything but an empty array is refused with 422. What begins runs beside requests are things of their
+	// own: schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
 	//
 	//
 	// Examples: []
@@ -2545,6 +2913,107 @@ type RunTrigger = string
 // Examples: PAUSED
 type SavedWorkflowStatus string
 
+// Schedule A schedule of a workflow.
+type Schedule struct {
+	// CreatedAt When it was created.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	CreatedAt timestamp.Time `json:"createdAt"`
+
+	// Cron Minute, hour, day of the month, month and day of the week, each with `*`, lists, ranges and steps, or one of
+	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Where both days are given, either of them will do.
+	//
+	//
+	// Examples: 0 9 * * MON-FRI
+	Cron Cron `json:"cron"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID ID `json:"id"`
+
+	// LastAt The time of the schedule for which the last run began. Null if none has.
+	//
+	// Examples: 2026-11-20T08:00:00.000Z
+	LastAt *timestamp.Time `json:"lastAt"`
+
+	// LastRunID The last run that it began. Null if there is none.
+	LastRunID *ID `json:"lastRunId"`
+
+	// LastSkipReason Why: `overlap`, a run was under way; `queue_full`, as many wait as may; `missed`, the service was down for more
+	// than an hour, or a later time was due as well by then; `workflow_paused`, `workflow_archived`; `no_trigger`, the
+	// workflow begins with other triggers only; `workflow_invalid`, it does not fit the components of this
+	// deployment any more; `insufficient_credits`. More may be added.
+	//
+	//
+	// Examples: workflow_paused
+	LastSkipReason *string `json:"lastSkipReason"`
+
+	// LastSkippedAt The last time of the schedule that was passed over. Null if none was.
+	//
+	// Examples: 2026-11-19T08:00:00.000Z
+	LastSkippedAt *timestamp.Time `json:"lastSkippedAt"`
+
+	// Name What it is called, for people.
+	//
+	// Examples: Every working day
+	Name TriggerName `json:"name"`
+
+	// NextAt When the next run is due. Null while it is paused.
+	//
+	// Examples: 2026-11-23T08:00:00.000Z
+	NextAt *timestamp.Time `json:"nextAt"`
+
+	// Overlap What becomes of a time at which a run of this schedule is still under way. `skip`, which it is if it is absent:
+	// it is passed over. `queue`: its run begins when those before have ended; at most 10 wait, and what comes beyond is
+	// passed over. `allow`: its run begins beside the other.
+	//
+	//
+	// Examples: skip
+	Overlap Overlap `json:"overlap"`
+
+	// Status Whether it begins runs. PAUSED begins none until it is ACTIVE again.
+	//
+	// Examples: ACTIVE
+	Status TriggerStatus `json:"status"`
+
+	// TimeZone The time zone of the cron expression, by its IANA name; UTC if it is absent. Where a clock is put forward, times
+	// that it leaves out do not come; where it is put back, times that come twice count twice.
+	//
+	//
+	// Examples: Europe/Berlin
+	TimeZone TimeZone `json:"timeZone"`
+
+	// UpdatedAt When it was last replaced.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	UpdatedAt timestamp.Time `json:"updatedAt"`
+
+	// Waiting The times whose runs wait for those before to end, the oldest first. Empty but with `queue`.
+	Waiting []timestamp.Time `json:"waiting"`
+
+	// WorkflowID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	WorkflowID ID `json:"workflowId"`
+}
+
+// SchedulePage One page of schedules, newest first.
+type SchedulePage struct {
+	// Data The schedules of this page.
+	Data []Schedule `json:"data"`
+
+	// HasMore Whether there is a next page.
+	//
+	// Examples: false
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor The `cursor` of the next page. Null on the last one.
+	//
+	// Examples: null
+	NextCursor *string `json:"nextCursor"`
+}
+
 // SequenceEdge That a component follows another. A component starts when each of its incoming edges has fired or cannot fire any
 // more, and at least one fired.
 type SequenceEdge struct {
@@ -2726,6 +3195,17 @@ type SystemComponentResponse struct {
 	Schema DialectSchema `json:"schema"`
 }
 
+// TimeZone The time zone of the cron expression, by its IANA name; UTC if it is absent. Where a clock is put forward, times
+// that it leaves out do not come; where it is put back, times that come twice count twice.
+//
+// Examples: Europe/Berlin
+type TimeZone = string
+
+// TriggerName What it is called, for people.
+//
+// Examples: Every working day
+type TriggerName = string
+
 // TriggerResult A run that was accepted.
 type TriggerResult struct {
 	// JobID The id of the job that sees to the run. For people who look into the queue; nothing takes it.
@@ -2741,6 +3221,11 @@ type TriggerResult struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	RunID ID `json:"runId"`
 }
+
+// TriggerStatus Whether it begins runs. PAUSED begins none until it is ACTIVE again.
+//
+// Examples: ACTIVE
+type TriggerStatus string
 
 // TriggerWorkflowRequest What a run begins with.
 //
@@ -2905,6 +3390,57 @@ type User struct {
 	Name string `json:"name"`
 }
 
+// Verification How a delivery proves whose it is. The secret is not shown.
+type Verification struct {
+	// Algorithm The hash function of the HMAC.
+	//
+	// Examples: sha256
+	Algorithm VerificationAlgorithm `json:"algorithm"`
+
+	// DeliveryHeader The header with the id of a delivery. Null if it has none: then each delivery begins a run.
+	//
+	// Examples: X-GitHub-Delivery
+	DeliveryHeader *string `json:"deliveryHeader"`
+
+	// Encoding How the bytes of the HMAC are written.
+	//
+	// Examples: hex
+	Encoding VerificationEncoding `json:"encoding"`
+
+	// Header The header that holds the HMAC.
+	//
+	// Examples: X-Hub-Signature-256
+	Header string `json:"header"`
+
+	// Prefix What stands before it in the header.
+	//
+	// Examples: sha256=
+	Prefix string `json:"prefix"`
+
+	// Scheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: as Standard Webhooks has it, with `webhook-id`,
+	// `webhook-timestamp`, at most five minutes from now, and `webhook-signature`.
+	//
+	//
+	// Examples: hmac
+	Scheme VerificationScheme `json:"scheme"`
+}
+
+// VerificationAlgorithm The hash function of the HMAC.
+//
+// Examples: sha256
+type VerificationAlgorithm string
+
+// VerificationEncoding How the bytes of the HMAC are written.
+//
+// Examples: hex
+type VerificationEncoding string
+
+// VerificationScheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: as Standard Webhooks has it, with `webhook-id`,
+// `webhook-timestamp`, at most five minutes from now, and `webhook-signature`.
+//
+// Examples: hmac
+type VerificationScheme string
+
 // Workflow A workflow, as one of its versions has it.
 type Workflow struct {
 	// Components Its components.
@@ -2950,7 +3486,8 @@ type Workflow struct {
 	// Examples: ACTIVE
 	Status WorkflowStatus `json:"status"`
 
-	// Triggers What starts the workflow beside the API. Nothing does so far: anything but an empty array is refused with 422.
+	// Triggers Reserved: anything but an empty array is refused with 422. What begins runs beside requests are things of their
+	// own: schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
 	//
 	//
 	// Examples: []
@@ -3063,7 +3600,8 @@ type WorkflowExport struct {
 	// SequenceEdges What follows what.
 	SequenceEdges json.RawMessage `json:"sequenceEdges"`
 
-	// Triggers What starts the workflow beside the API. Nothing does so far: anything but an empty array is refused with 422.
+	// Triggers Reserved: anything but an empty array is refused with 422. What begins runs beside requests are things of their
+	// own: schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
 	//
 	//
 	// Examples: []
@@ -3178,6 +3716,9 @@ type WorkflowRun struct {
 	// Examples: API
 	Trigger RunTrigger `json:"trigger"`
 
+	// TriggerID The schedule or the hook that began the run. Null where another did; it may be deleted by now.
+	TriggerID *ID `json:"triggerId"`
+
 	// UpdatedAt When the run last changed.
 	//
 	// Examples: 2026-11-21T10:16:00.240Z
@@ -3256,7 +3797,8 @@ type WorkflowSummary struct {
 	Version WorkflowVersion `json:"version"`
 }
 
-// WorkflowTriggers What starts the workflow beside the API. Nothing does so far: anything but an empty array is refused with 422.
+// WorkflowTriggers Reserved: anything but an empty array is refused with 422. What begins runs beside requests are things of their
+// own: schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
 //
 // Examples: []
 type WorkflowTriggers = []map[string]interface{}
@@ -3361,6 +3903,11 @@ type ExecutionID = ID
 // Force defines model for Force.
 type Force = bool
 
+// HookID A UUIDv7 in lower case.
+//
+// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+type HookID = ID
+
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
@@ -3398,6 +3945,11 @@ type RunID = ID
 //
 // Examples: EXECUTING
 type RunStatusFilter = RunStatus
+
+// ScheduleID A UUIDv7 in lower case.
+//
+// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+type ScheduleID = ID
 
 // Signal defines model for Signal.
 type Signal = string
@@ -3494,6 +4046,48 @@ type ListEnvironmentVariablesParams struct {
 
 	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListHooksParams defines parameters for ListHooks.
+type ListHooksParams struct {
+	// WorkflowID Only the hooks of this workflow.
+	WorkflowID *ID `form:"workflowId,omitempty" json:"workflowId,omitempty"`
+
+	// Limit How many items at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateHookParams defines parameters for CreateHook.
+type CreateHookParams struct {
+	// IdempotencyKey A text of your choice that stands for this one request. For 24 hours a repeat with the same key and the same body
+	// makes nothing new: it answers with the present record of the first, marked `Idempotent-Replayed: true`, and
+	// honours `waitForMs` where there is one. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`; while the first is not yet
+	// committed, 409 `IDEMPOTENCY_IN_FLIGHT`. A refused request leaves no trace.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListSchedulesParams defines parameters for ListSchedules.
+type ListSchedulesParams struct {
+	// WorkflowID Only the schedules of this workflow.
+	WorkflowID *ID `form:"workflowId,omitempty" json:"workflowId,omitempty"`
+
+	// Limit How many items at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateScheduleParams defines parameters for CreateSchedule.
+type CreateScheduleParams struct {
+	// IdempotencyKey A text of your choice that stands for this one request. For 24 hours a repeat with the same key and the same body
+	// makes nothing new: it answers with the present record of the first, marked `Idempotent-Replayed: true`, and
+	// honours `waitForMs` where there is one. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`; while the first is not yet
+	// committed, 409 `IDEMPOTENCY_IN_FLIGHT`. A refused request leaves no trace.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListWorkflowsParams defines parameters for ListWorkflows.
@@ -3688,6 +4282,18 @@ type ExecuteComponentJSONRequestBody = ExecuteComponentRequest
 
 // SetEnvironmentVariableJSONRequestBody defines body for SetEnvironmentVariable for application/json ContentType.
 type SetEnvironmentVariableJSONRequestBody = SetEnvironmentVariableRequest
+
+// CreateHookJSONRequestBody defines body for CreateHook for application/json ContentType.
+type CreateHookJSONRequestBody = CreateHookRequest
+
+// ReplaceHookJSONRequestBody defines body for ReplaceHook for application/json ContentType.
+type ReplaceHookJSONRequestBody = ReplaceHookRequest
+
+// CreateScheduleJSONRequestBody defines body for CreateSchedule for application/json ContentType.
+type CreateScheduleJSONRequestBody = CreateScheduleRequest
+
+// ReplaceScheduleJSONRequestBody defines body for ReplaceSchedule for application/json ContentType.
+type ReplaceScheduleJSONRequestBody = ReplaceScheduleRequest
 
 // CreateWorkflowJSONRequestBody defines body for CreateWorkflow for application/json ContentType.
 type CreateWorkflowJSONRequestBody = CreateWorkflowRequest

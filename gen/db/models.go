@@ -213,6 +213,30 @@ type EnvironmentVariable struct {
 	UpdatedAt   time.Time
 }
 
+type Hook struct {
+	WorkspaceID   uuid.UUID
+	ID            uuid.UUID
+	WorkflowID    uuid.UUID
+	Name          string
+	Status        string
+	Verification  []byte
+	Sealed        []byte
+	LastAt        *time.Time
+	LastRunID     *uuid.UUID
+	LastRefusedAt *time.Time
+	LastRefusal   *string
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+}
+
+type HookDelivery struct {
+	WorkspaceID uuid.UUID
+	HookID      uuid.UUID
+	Delivery    []byte
+	RunID       uuid.UUID
+	ReceivedAt  time.Time
+}
+
 type IdempotencyKey struct {
 	WorkspaceID uuid.UUID
 	Operation   string
@@ -384,6 +408,26 @@ type RunStagesDefault struct {
 	FinishedAt   *time.Time
 }
 
+type Schedule struct {
+	WorkspaceID    uuid.UUID
+	ID             uuid.UUID
+	WorkflowID     uuid.UUID
+	Name           string
+	Cron           string
+	TimeZone       string
+	Overlap        string
+	Status         string
+	Revision       int32
+	NextAt         *time.Time
+	Waiting        []time.Time
+	LastAt         *time.Time
+	LastRunID      *uuid.UUID
+	LastSkippedAt  *time.Time
+	LastSkipReason *string
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
 type Session struct {
 	TokenHash []byte
 	UserID    uuid.UUID
@@ -454,6 +498,7 @@ type WorkflowRun struct {
 	UpdatedAt         time.Time
 	FinishedAt        *time.Time
 	Below             credit.Amount
+	TriggerID         *uuid.UUID
 }
 
 type WorkflowRunsDefault struct {

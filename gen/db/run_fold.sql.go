@@ -277,28 +277,44 @@ func (q *Queries) RunListBehind(ctx context.Context, db DBTX, arg RunListBehindP
 }
 
 const runListDue = `-- name: RunListDue :many
-SELECT r.workspace_id, r.id, r.wake_at::timestamptz AS wake_at FROM workflow_runs r
-WHERE r.finished_at IS NULL AND r.wake_at <= now() AND r.wake_at > $1::timestamptz
-ORDER BY r.wake_at
-LIMIT $2
+SELECT due.workspace_id, due.id, due.at::timestamptz AS at, due.kind::text AS kind
+FROM ((SELECT r.workspace_id, r.id, r.wake_at AS at, 'run' AS kind FROM workflow_runs r
+       WHERE r.finished_at IS NULL AND r.wake_at <= now() AND r.wake_at > $1::timestamptz
+       ORDER BY r.wake_at
+       LIMIT $2)
+      UNION ALL
+      (SELECT s.workspace_id, s.id, s.next_at AS at, 'schedule' AS kind FROM schedules s
+       WHERE s.next_at <= now() AND s.next_at > $3::timestamptz
+       ORDER BY s.next_at
+       LIMIT $2)
+      UNION ALL
+      (SELECT w.workspace_id, w.id, w.created_at AS at, 'waiting' AS kind FROM schedules w
+       WHERE w.waiting <> '{}' AND NOT COALESCE((
+           SELECT true FROM workflow_runs l
+           WHERE l.workspace_id = w.workspace_id AND l.trigger_id = w.id AND l.finished_at IS NULL LIMIT 1), false)
+       LIMIT $2)) AS due
 `
 
 type RunListDueParams struct {
-	After   time.Time
-	MaxRows int32
+	After          time.Time
+	MaxRows        int32
+	SchedulesAfter time.Time
 }
 
 type RunListDueRow struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
-	WakeAt      time.Time
+	At          time.Time
+	Kind        string
 }
 
 // Runs that are to be folded although nothing told of it: a timer is due, a signal or a
 // cancel came, or nobody has begun them. A page in the order of time: those of which the
-// folds fail hold up none that come after them.
+// folds fail hold up none that come after them. And the schedules that are due, or one of
+// whose runs waits for those before, which have ended: all in one statement, for it is
+// asked each second.
 func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams) ([]RunListDueRow, error) {
-	rows, err := db.Query(ctx, runListDue, arg.After, arg.MaxRows)
+	rows, err := db.Query(ctx, runListDue, arg.After, arg.MaxRows, arg.SchedulesAfter)
 	if err != nil {
 		return nil, err
 	}
@@ -306,7 +322,12 @@ func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams)
 	items := []RunListDueRow{}
 	for rows.Next() {
 		var i RunListDueRow
-		if err := rows.Scan(&i.WorkspaceID, &i.ID, &i.WakeAt); err != nil {
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ID,
+			&i.At,
+			&i.Kind,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

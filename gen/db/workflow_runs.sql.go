@@ -129,7 +129,7 @@ func (q *Queries) RunEventList(ctx context.Context, db DBTX, arg RunEventListPar
 const runGet = `-- name: RunGet :one
 SELECT id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, cancel_requested_at,
        cancel_reason, cancel_mode, max_credits, usage, stage_count, failed_count, pending_count, event_seq, deadline, job_id,
-       parent_run_id, rerun_of, created_at, updated_at, finished_at
+       parent_run_id, trigger_id, rerun_of, created_at, updated_at, finished_at
 FROM workflow_runs
 WHERE workspace_id = $1 AND id = $2
 `
@@ -161,6 +161,7 @@ type RunGetRow struct {
 	Deadline          time.Time
 	JobID             int64
 	ParentRunID       *uuid.UUID
+	TriggerID         *uuid.UUID
 	RerunOf           []byte
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
@@ -193,6 +194,7 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (RunGet
 		&i.Deadline,
 		&i.JobID,
 		&i.ParentRunID,
+		&i.TriggerID,
 		&i.RerunOf,
 		&i.CreatedAt,
 		&i.UpdatedAt,
@@ -204,11 +206,11 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (RunGet
 const runInsert = `-- name: RunInsert :one
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, variables, reserved, max_credits,
-     deadline, wake_at, job_id, parent_run_id, parent_stage_id, rerun_of, traceparent, created_at, updated_at)
+     deadline, wake_at, job_id, parent_run_id, parent_stage_id, trigger_id, rerun_of, traceparent, created_at, updated_at)
 VALUES
     ($1, $2, $3, $4, 'CREATED', $5, $6, $7,
      $8, $9, $10, now() + $11::interval, now() + $12::interval, $13,
-     $14, $15, $16, $17, now(), now())
+     $14, $15, $16, $17, $18, now(), now())
 RETURNING created_at, deadline
 `
 
@@ -228,6 +230,7 @@ type RunInsertParams struct {
 	JobID           int64
 	ParentRunID     *uuid.UUID
 	ParentStageID   *uuid.UUID
+	TriggerID       *uuid.UUID
 	RerunOf         []byte
 	Traceparent     *string
 }
@@ -256,6 +259,7 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) (
 		arg.JobID,
 		arg.ParentRunID,
 		arg.ParentStageID,
+		arg.TriggerID,
 		arg.RerunOf,
 		arg.Traceparent,
 	)
@@ -280,7 +284,7 @@ WITH page AS (
 )
 SELECT r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.metadata, r.output, r.error, r.cancel_requested_at,
        r.cancel_reason, r.cancel_mode, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count, r.event_seq,
-       r.deadline, r.job_id, r.parent_run_id, r.rerun_of, r.created_at, r.updated_at, r.finished_at,
+       r.deadline, r.job_id, r.parent_run_id, r.trigger_id, r.rerun_of, r.created_at, r.updated_at, r.finished_at,
        measured.found::bigint AS found
 FROM measured
 JOIN workflow_runs r ON r.workspace_id = $1 AND r.id = measured.id
@@ -320,6 +324,7 @@ type RunListRow struct {
 	Deadline          time.Time
 	JobID             int64
 	ParentRunID       *uuid.UUID
+	TriggerID         *uuid.UUID
 	RerunOf           []byte
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
@@ -369,6 +374,7 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]Ru
 			&i.Deadline,
 			&i.JobID,
 			&i.ParentRunID,
+			&i.TriggerID,
 			&i.RerunOf,
 			&i.CreatedAt,
 			&i.UpdatedAt,

@@ -30,6 +30,7 @@ import (
 	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/hook"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -37,6 +38,7 @@ import (
 	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/rotation"
 	"github.com/weft-automation/weft/internal/run"
+	"github.com/weft-automation/weft/internal/schedule"
 	"github.com/weft-automation/weft/internal/server"
 	"github.com/weft-automation/weft/internal/telemetry"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -63,6 +65,8 @@ type App struct {
 	half      *workingHalf // nil in a process that only serves
 	engine    *engine.Engine
 	runs      *run.Service
+	schedules *schedule.Service
+	hooks     *hook.Service
 	runner    *execution.Runner // the half's, or one that only ends what is canceled
 	untrace   func(context.Context) error
 
@@ -179,6 +183,8 @@ func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx
 		API: a.pools.api, System: a.pools.system, Jobs: inserter, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,
 		Workflows: a.workflows, Environment: a.variables, Ledger: billing.Books{}, Draining: a.draining, Quarantined: a.watch.Check,
 	})
+	a.schedules = schedule.NewService(schedule.Deps{API: a.pools.api, Workflows: a.workflows, Runs: a.runs, Log: a.log})
+	a.hooks = hook.NewService(hook.Deps{API: a.pools.api, System: a.pools.system, Workflows: a.workflows, Runs: a.runs, Keyring: a.cfg.Keyring, Log: a.log})
 	if a.half == nil {
 		return nil
 	}
@@ -264,6 +270,9 @@ func (a *App) stop(ctx context.Context) {
 	} else if a.runner != nil {
 		a.runner.Drain(ctx)
 		a.runner.Close()
+	}
+	if a.schedules != nil {
+		a.schedules.Close()
 	}
 	if a.engine != nil {
 		a.engine.Close()

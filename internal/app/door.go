@@ -88,7 +88,7 @@ func (a *App) buildDoors(registry *component.Registry) error {
 			return err
 		}
 		handler, err := server.New(server.Deps{
-			Executions: a.service, Callbacks: a.callbacks, Workflows: a.workflows, Runs: a.runs, Environment: a.variables, Modules: registry, Guard: a.guard,
+			Executions: a.service, Callbacks: a.callbacks, Workflows: a.workflows, Runs: a.runs, Schedules: a.schedules, Hooks: a.hooks, Environment: a.variables, Modules: registry, Guard: a.guard,
 			Verifier: a.verifier, Limiter: a.limiter, People: a.people, Keys: keys, Workspaces: workspaces, Audit: a.book,
 			Credits: credits, Console: pages, Proxies: proxies, ReadyFunc: a.ready,
 			Docs: portal.Handler(), Draining: a.draining, Streams: &a.streams, Metrics: a.metrics, Log: a.log,

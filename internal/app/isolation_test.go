@@ -52,10 +52,17 @@ func (n *tenant) belongings(t *testing.T, receiver string) map[string]string {
 	for _, name := range []string{"FIRST", "TOKEN"} {
 		n.sign(t, http.MethodPut, "/v1/sdk/environment-variables/"+name, map[string]any{"value": "of " + n.id.String()}).into(t, &struct{}{})
 	}
+	var triggers [2]struct{ ID string }
+	for range 2 {
+		n.sign(t, http.MethodPost, "/v1/sdk/schedules", map[string]any{"workflowId": w.ID, "cron": "@yearly"}).into(t, &triggers[0])
+		n.sign(t, http.MethodPost, "/v1/sdk/hooks", map[string]any{
+			"workflowId": w.ID, "verification": map[string]any{"secret": "of " + n.id.String(), "header": "X-Mac"},
+		}).into(t, &triggers[1])
+	}
 	return map[string]string{
 		"workspaceId": n.id.String(), "userId": userID.String(), "invitationId": invited.ID.String(), "keyId": key.ID.String(),
 		"executionId": executionID, "workflowId": w.ID.String(), "componentId": componentID,
-		"runId": run.RunID.String(),
+		"runId": run.RunID.String(), "scheduleId": triggers[0].ID, "hookId": triggers[1].ID,
 	}
 }
 
@@ -198,7 +205,7 @@ func lists(t *testing.T, w *whole, _ bool) {
 		if o.open || o.method != http.MethodGet || strings.HasSuffix(o.path, "/stream") {
 			// The matrix has what names ids; the last part of this test has what takes a
 			// key of repeats.
-			if !o.open && len(o.ids) == 0 && !slices.Contains([]string{"executeComponent", "createWorkflow", "setEnvironmentVariable", "deleteEnvironmentVariable", "deleteCurrentSession"}, o.id) {
+			if !o.open && len(o.ids) == 0 && !slices.Contains([]string{"executeComponent", "createWorkflow", "createSchedule", "createHook", "setEnvironmentVariable", "deleteEnvironmentVariable", "deleteCurrentSession"}, o.id) {
 				t.Errorf("%s is tried nowhere", o.id)
 			}
 			continue
@@ -245,10 +252,19 @@ func lists(t *testing.T, w *whole, _ bool) {
 	for path, body := range map[string]string{
 		"/v1/sdk/components": `{"module":"RANDOM_UUID","input":{},"config":{}}`,
 		"/v1/sdk/workflows":  `{"name":"w","components":[{"id":"a","module":"RANDOM_UUID"}]}`,
+		"/v1/sdk/schedules":  `{"workflowId":"WORKFLOW","cron":"@daily"}`,
+		"/v1/sdk/hooks":      `{"workflowId":"WORKFLOW","verification":{"secret":"a long secret","header":"X-Mac"}}`,
 	} {
+		if strings.Contains(body, "WORKFLOW") {
+			foreign := strings.Replace(body, "WORKFLOW", of["workflowId"], 1)
+			if answer := b.sign(t, http.MethodPost, path, json.RawMessage(foreign)); answer.status != http.StatusNotFound {
+				t.Errorf("%s for a workflow of A: %d %s", path, answer.status, answer.body)
+			}
+		}
 		ids := map[uuid.UUID]bool{}
 		for _, n := range []*tenant{a, b, a} {
-			ids[n.repeat(t, path, body)] = true
+			own := map[*tenant]string{a: of["workflowId"], b: own["workflowId"]}[n]
+			ids[n.repeat(t, path, strings.Replace(body, "WORKFLOW", own, 1))] = true
 		}
 		if len(ids) != 2 {
 			t.Errorf("one Idempotency-Key in two workspaces made %d things by %s", len(ids), path)

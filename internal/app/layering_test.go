@@ -160,17 +160,27 @@ var places = map[string]place{
 	},
 	"internal/run": {
 		level:   7,
-		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/credit", "internal/cursor", "internal/engine", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/timestamp", "internal/workflow"},
+		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/credit", "internal/cursor", "internal/engine", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/record", "internal/timestamp", "internal/workflow"},
 		outside: []string{ids, pgx, river}, why: "runs, for those who ask for them",
 	},
-	"internal/server": {
+	"internal/hook": {
 		level:   8,
-		inside:  []string{"gen/api", "internal/audit", "internal/auth", "internal/billing", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/engine", "internal/environment", "internal/execution", "internal/fault", "internal/gate", "internal/idempotency", "internal/notify", "internal/person", "internal/portal", "internal/ratelimit", "internal/record", "internal/run", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres", "internal/workflow", "internal/workspace"},
+		inside:  []string{"gen/", "internal/attempt", "internal/audit", "internal/cursor", "internal/engine", "internal/fault", "internal/idempotency", "internal/notify", "internal/postgres", "internal/run", "internal/seal", "internal/signature", "internal/strictjson", "internal/timestamp", "internal/variable", "internal/workflow"},
+		outside: []string{ids, pgx}, why: "runs by what other services deliver",
+	},
+	"internal/schedule": {
+		level:   8,
+		inside:  []string{"gen/", "internal/audit", "internal/component", "internal/cursor", "internal/engine", "internal/fault", "internal/idempotency", "internal/notify", "internal/postgres", "internal/run", "internal/timestamp", "internal/variable", "internal/workflow"},
+		outside: []string{ids, pgx}, why: "runs by a clock",
+	},
+	"internal/server": {
+		level:   9,
+		inside:  []string{"gen/api", "internal/audit", "internal/auth", "internal/billing", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/engine", "internal/environment", "internal/execution", "internal/fault", "internal/gate", "internal/hook", "internal/idempotency", "internal/notify", "internal/person", "internal/portal", "internal/ratelimit", "internal/record", "internal/run", "internal/schedule", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres", "internal/workflow", "internal/workspace"},
 		outside: []string{ids, traces}, why: "HTTP only: no SQL, no queue; of postgres it knows when to say 503",
 	},
 	"internal/quarantine": {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{pgx}, why: "whether a restored database may be worked on"},
 	"internal/rotation": {
-		level: 6, inside: []string{"gen/db", "internal/callback", "internal/environment", "internal/execution", "internal/postgres", "internal/seal", "internal/workflow"}, outside: []string{ids, pgx},
+		level: 9, inside: []string{"gen/db", "internal/callback", "internal/environment", "internal/execution", "internal/hook", "internal/postgres", "internal/seal", "internal/workflow"}, outside: []string{ids, pgx},
 		why: "sealing anew under another master key",
 	},
 	"internal/console": {
@@ -181,13 +191,13 @@ var places = map[string]place{
 	"internal/portal": {level: 5, inside: []string{"gen/api"}, why: "the docs, from the spec"},
 
 	// Everything meets.
-	"internal/app":      {level: 9, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces}, why: "construction, order of start and stop"},
-	"internal/bench":    {level: 10, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river}, why: "measures the whole"},
-	"conformance":       {level: 10, inside: []string{"gen/api", "conformance/"}, outside: []string{ids, spec}, why: "the contract from outside: its own signer, no internal package"},
-	"conformance/probe": {level: 9, inside: []string{"gen/api"}, outside: []string{spec, schema, ids, "github.com/oasdiff/yaml"}, why: "requests and checks of the conformance cases"},
-	"internal/chaos":    {level: 10, why: "only tests: processes killed under load"},
-	"internal/cli":      {level: 11, inside: []string{"internal/", "gen/", "conformance"}, outside: []string{ids, pgx, "github.com/alecthomas/kong"}, why: "one file a command"},
-	"cmd/weft":          {level: 12, inside: []string{"internal/app", "internal/cli"}, why: "flags, signals, exit code"},
+	"internal/app":      {level: 10, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces}, why: "construction, order of start and stop"},
+	"internal/bench":    {level: 11, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river}, why: "measures the whole"},
+	"conformance":       {level: 11, inside: []string{"gen/api", "conformance/"}, outside: []string{ids, spec}, why: "the contract from outside: its own signer, no internal package"},
+	"conformance/probe": {level: 10, inside: []string{"gen/api"}, outside: []string{spec, schema, ids, "github.com/oasdiff/yaml"}, why: "requests and checks of the conformance cases"},
+	"internal/chaos":    {level: 11, why: "only tests: processes killed under load"},
+	"internal/cli":      {level: 12, inside: []string{"internal/", "gen/", "conformance"}, outside: []string{ids, pgx, "github.com/alecthomas/kong"}, why: "one file a command"},
+	"cmd/weft":          {level: 13, inside: []string{"internal/app", "internal/cli"}, why: "flags, signals, exit code"},
 }
 
 // listed is what go list says of a package.

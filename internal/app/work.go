@@ -97,6 +97,7 @@ func newWorkingHalf(a *App, deps execution.Deps) *workingHalf {
 // join gives the half its queue, and the runs that it brings on.
 func (h *workingHalf) join(a *App, runs *engine.Engine) error {
 	h.runs = engine.NewSweeper(runs)
+	h.runs.Schedule = a.schedules.Due
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &execution.Worker{Runner: h.runner})
 	river.AddWorker(workers, &callback.Worker{Deliverer: h.delivers})

@@ -63,8 +63,11 @@ func newMember(schema *openapi3.Schema) *member {
 // CheckBody checks a body, which must be a JSON object that passed the JSON
 // gate, and returns it fit for binding: only members that the contract knows,
 // numbers written out. Unknown members are ignored, or faults with strict.
-// All faults come in one INVALID_INPUT.
+// All faults come in one INVALID_INPUT. A body of any form is returned as it is.
 func (o *Operation) CheckBody(data []byte, strict bool) ([]byte, error) {
+	if o.Raw {
+		return data, nil
+	}
 	if data = bytes.TrimSpace(data); len(data) == 0 || data[0] != '{' {
 		return nil, fault.Invalid("", "the body must be a JSON object")
 	}

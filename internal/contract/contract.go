@@ -44,6 +44,7 @@ type Operation struct {
 	Media  []string // types of the answer 200, the usual one first
 
 	Unrestricted bool // takes no key that is restricted to some workflows
+	Raw          bool // takes any body, of which nothing is checked here
 
 	parameters []parameter
 	known      []string // names of the query parameters
@@ -145,6 +146,10 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 		}
 	}
 	if source.RequestBody == nil {
+		return o, nil
+	}
+	if source.RequestBody.Value.Content["application/json"] == nil {
+		o.Raw = true
 		return o, nil
 	}
 	pointer := "/paths/" + escape(path) + "/" + strings.ToLower(method) + "/requestBody/content/application~1json/schema"

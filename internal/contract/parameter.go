@@ -56,6 +56,8 @@ var missing = map[string]string{
 	"workflowId":   "There is no workflow with this id.",
 	"componentId":  "There is no component with this id in the workflow.",
 	"runId":        "There is no run with this id.",
+	"scheduleId":   "There is no schedule with this id.",
+	"hookId":       "There is no hook with this id.",
 	"signal":       "There is no signal with this name.",
 	"workspaceId":  "There is no workspace with this id.",
 	"userId":       "There is no member with this id.",

@@ -38,8 +38,13 @@ func (f *fold) triggered(sc *scope, t *stage, _ json.RawMessage) error {
 	if members == nil {
 		members = map[string]json.RawMessage{}
 	}
-	if t.component.Module == "ON_API_CALLED" {
+	switch {
+	case t.component.Module == "ON_API_CALLED":
 		members["input"] = f.run.Input
+	case t.component.Module == "ON_SCHEDULE" && members["scheduledAt"] == nil: // somebody tries it by a request
+		if err := setTime(members, "scheduledAt", f.run.CreatedAt); err != nil {
+			return err
+		}
 	}
 	if err := setTime(members, "triggeredAt", f.run.CreatedAt); err != nil {
 		return err

@@ -160,10 +160,15 @@ const (
 // whose folds were lost with a process. One process sweeps at a time. It goes through what
 // there is in parts, and begins again after the last one.
 type Sweeper struct {
-	engine *Engine
-	due    time.Time // of the last run that was due
-	again  time.Time // when to look for lost folds
-	behind uuid.UUID // the last execution that was looked at for them
+	// Schedule is told which schedules are due, each second; it returns at once. Nil: nobody
+	// is.
+	Schedule func(notify.Key)
+
+	engine    *Engine
+	due       time.Time // of the last run that was due
+	schedules time.Time // of the last schedule that was
+	again     time.Time // when to look for lost folds
+	behind    uuid.UUID // the last execution that was looked at for them
 }
 
 // NewSweeper makes a sweeper.
@@ -195,18 +200,49 @@ func (w *Sweeper) sweep(ctx context.Context) error {
 
 func (w *Sweeper) wakeDue(ctx context.Context) error {
 	e := w.engine
-	rows, err := db.New().RunListDue(ctx, e.System, db.RunListDueParams{After: w.due, MaxRows: dueAtOnce})
+	rows, err := db.New().RunListDue(ctx, e.System, db.RunListDueParams{After: w.due, SchedulesAfter: w.schedules, MaxRows: dueAtOnce})
 	if err != nil {
 		return err
 	}
-	w.due = time.Time{}
+	var runs, schedules page
 	for _, row := range rows {
-		e.folder.wake(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID})
+		key := notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
+		switch row.Kind {
+		case "run":
+			e.folder.wake(key)
+			runs.add(row.At)
+			continue
+		case "schedule":
+			schedules.add(row.At)
+		}
+		if w.Schedule != nil {
+			w.Schedule(key)
+		}
 	}
-	if len(rows) == dueAtOnce {
-		w.due = rows[len(rows)-1].WakeAt
-	}
+	w.due, w.schedules = runs.next(), schedules.next()
 	return nil
+}
+
+// page is what a sweep has read of what is due.
+type page struct {
+	rows int
+	last time.Time
+}
+
+func (p *page) add(at time.Time) {
+	p.rows++
+	if at.After(p.last) {
+		p.last = at
+	}
+}
+
+// next is after which time the next sweep begins: after all that was read, if there may be
+// more.
+func (p *page) next() time.Time {
+	if p.rows < dueAtOnce {
+		return time.Time{}
+	}
+	return p.last
 }
 
 func (w *Sweeper) wakeBehind(ctx context.Context) error {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/status"
 )
@@ -146,15 +147,33 @@ func (f *fold) chosen(sc *scope, ready []string) []string {
 		return ready
 	}
 	mine := triggers[0]
-	for _, id := range triggers {
-		if c, _ := f.plan.Component(id); c.Module == triggerModules[f.run.Trigger] {
-			mine = id
-			break
-		}
+	if entry, ok := Entry(f.plan, f.run.Trigger); ok {
+		mine = entry.ID
 	}
 	return slices.DeleteFunc(slices.Clone(ready), func(id string) bool {
 		return id != mine && slices.Contains(triggers, id)
 	})
+}
+
+// Entry is the component at which a run begins that was triggered so; one without an id
+// where the workflow has no triggers: such a run begins with all that nothing leads to. It
+// is false where there are others only.
+func Entry(plan *graph.Plan, trigger string) (graph.Component, bool) {
+	triggers := plan.Triggers()
+	for _, id := range triggers {
+		if c, _ := plan.Component(id); c.Module == triggerModules[trigger] {
+			return c, true
+		}
+	}
+	return graph.Component{}, len(triggers) == 0
+}
+
+// NoEntry is why a workflow is not run by a schedule or a hook.
+func NoEntry(trigger string) *fault.Error {
+	return &fault.Error{
+		Code: fault.Conflict, Reason: "no_trigger",
+		Message: "This workflow begins with other triggers only: give it an " + triggerModules[trigger] + ".",
+	}
 }
 
 // triggerModules says where a run begins, by what triggered it.

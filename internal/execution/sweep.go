@@ -134,14 +134,19 @@ func (s *Sweeper) round(ctx context.Context, kind string, every time.Duration, w
 	}
 }
 
-// tidy forgets idempotency keys that no longer count, for a while in each sweep
+// tidy forgets idempotency keys, and deliveries to hooks, that no longer count, for a while in each sweep
 // until none is left.
 func (s *Sweeper) tidy(ctx context.Context) (gone int, err error) {
 	began := s.runner.now()
 	for s.runner.now().Sub(began) < tidyFor {
 		n, err := db.New().IdempotencyDeleteExpired(ctx, s.runner.DB)
 		gone += int(n)
-		if err != nil || n == 0 {
+		if err != nil {
+			return gone, err
+		}
+		deliveries, err := db.New().HookDeliveryDeleteExpired(ctx, s.runner.DB)
+		gone += int(deliveries)
+		if err != nil || n+deliveries == 0 {
 			return gone, err
 		}
 	}

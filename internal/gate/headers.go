@@ -18,14 +18,22 @@ func JSONObject(header http.Header, body []byte) ([]byte, error) {
 	if len(body) == 0 {
 		return []byte("{}"), nil
 	}
-	if encoding := header.Values("Content-Encoding"); len(encoding) > 1 || len(encoding) == 1 && !strings.EqualFold(encoding[0], "identity") {
-		return nil, fault.New(fault.UnsupportedMediaType, "Send the body without a Content-Encoding.")
+	if err := Plain(header); err != nil {
+		return nil, err
 	}
 	types := header.Values("Content-Type")
 	if len(types) != 1 || !isJSON(types[0]) {
 		return nil, fault.New(fault.UnsupportedMediaType, "Send the body as application/json in UTF-8.")
 	}
 	return body, strictjson.CheckObject(body)
+}
+
+// Plain refuses a body that is not as it means to be read: compressed, say.
+func Plain(header http.Header) error {
+	if encoding := header.Values("Content-Encoding"); len(encoding) > 1 || len(encoding) == 1 && !strings.EqualFold(encoding[0], "identity") {
+		return fault.New(fault.UnsupportedMediaType, "Send the body without a Content-Encoding.")
+	}
+	return nil
 }
 
 func isJSON(contentType string) bool {

@@ -62,7 +62,7 @@ func TestMT02TheSecondWallHasNoHole(t *testing.T) {
 		"tables on which something is granted to everybody": `SELECT c.oid::regclass::text FROM pg_class c, aclexplode(c.relacl) a
 			WHERE c.relnamespace IN ('public'::regnamespace, 'river'::regnamespace) AND a.grantee = 0`,
 		"what requests may take away for good": `SELECT c.oid::regclass::text FROM pg_class c
-			WHERE c.oid IN ` + ofWorkspaces + ` AND c.relname NOT IN ('members', 'open_calls', 'environment_variables') AND has_table_privilege('weft_api', c.oid, 'DELETE, TRUNCATE')`,
+			WHERE c.oid IN ` + ofWorkspaces + ` AND c.relname NOT IN ('members', 'open_calls', 'environment_variables', 'schedules', 'hooks') AND has_table_privilege('weft_api', c.oid, 'DELETE, TRUNCATE')`,
 		"functions with the owner's rights that anybody may call, or whose search path the caller sets": `SELECT p.oid::regprocedure::text FROM pg_proc p
 			WHERE p.prosecdef AND p.pronamespace = 'public'::regnamespace
 			AND (has_function_privilege('weft_api', p.oid, 'EXECUTE') OR NOT COALESCE(p.proconfig::text, '') LIKE '%search_path=%')`,

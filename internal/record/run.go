@@ -18,7 +18,7 @@ func Run(row db.RunGetRow) api.WorkflowRun {
 		PendingStageCount: row.PendingCount, FailedStageCount: row.FailedCount, TotalUsage: row.Usage,
 		Trigger: row.Trigger, Input: row.Input, Metadata: row.Metadata, Output: row.Output, Error: runError(row.Status, row.Error),
 		CancelRequestedAt: timestamp.OfPointer(row.CancelRequestedAt), CancelReason: row.CancelReason,
-		ParentRunID: row.ParentRunID, RerunOf: row.RerunOf,
+		ParentRunID: row.ParentRunID, TriggerID: row.TriggerID, RerunOf: row.RerunOf,
 		CreatedAt: timestamp.Of(row.CreatedAt), UpdatedAt: timestamp.Of(row.UpdatedAt), FinishedAt: timestamp.OfPointer(row.FinishedAt),
 		RunStages: []api.RunStage{},
 	}

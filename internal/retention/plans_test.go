@@ -318,3 +318,32 @@ func TestUpkeepPassesWhatIsParked(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsDueIsFoundByItsIndexes: what the sweep asks each second costs what is due,
+// however many schedules there are and however many runs live.
+func TestWhatIsDueIsFoundByItsIndexes(t *testing.T) {
+	b := open(t)
+	b.exec(t, "INSERT INTO workflows (workspace_id, id, name) VALUES ($1, $1, 'scheduled')", b.workspace)
+	b.exec(t, `INSERT INTO schedules (workspace_id, id, workflow_id, name, cron, time_zone, overlap, status, next_at, waiting)
+		SELECT $1, overlay(least_id(now())::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid, $1, '', '@daily', 'UTC', 'queue', 'ACTIVE',
+			now() + CASE WHEN n > 3 THEN interval '1 day' ELSE interval '-1 second' END, CASE WHEN n % 2000 = 0 THEN ARRAY[now()] ELSE '{}' END
+		FROM generate_series(1, 6000) AS n`, b.workspace)
+	b.exec(t, `INSERT INTO workflow_runs (workspace_id, id, workflow_id, workflow_version, status, trigger, trigger_id, input, deadline, wake_at, job_id, created_at, updated_at)
+		SELECT $1, overlay(least_id(now())::text PLACING lpad(to_hex(n + 1000000), 12, '0') FROM 25)::uuid, $1, 1, 'EXECUTING', 'SCHEDULE',
+			CASE WHEN n % 10 = 0 THEN overlay(least_id(now())::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid END, '{}', now() + interval '1 day', now() + interval '1 hour', 1, now(), now()
+		FROM generate_series(1, 6000) AS n`, b.workspace)
+	for _, analyzed := range []bool{false, true} {
+		if analyzed {
+			b.exec(t, "ANALYZE schedules, workflow_runs")
+		}
+		for _, generic := range []bool{true, false} {
+			var r recorder
+			_, _ = db.New().RunListDue(t.Context(), &r, db.RunListDueParams{MaxRows: 500})
+			for _, scan := range b.explain(t, &r, generic) {
+				if strings.Contains(scan, "Seq Scan") || strings.Contains(scan, "_pkey") || strings.Contains(scan, "000 rows at once") {
+					t.Errorf("generic %v, analyzed %v: scans %s", generic, analyzed, scan)
+				}
+			}
+		}
+	}
+}

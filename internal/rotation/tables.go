@@ -11,6 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/hook"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/seal"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -36,6 +37,7 @@ type page struct {
 var tables = []table{
 	{name: "component_executions", place: execution.SealedAt, page: pageOfExecutions, replace: replaceCalls},
 	{name: "environment_variables", place: environment.SealedAt, page: pageOfVariables, replace: replaceVariables},
+	{name: "hooks", place: hook.SealedAt, page: pageOfHooks, replace: replaceHooks},
 	{name: "workflow_runs", place: environment.SnapshotAt, page: pageOfRuns, replace: replaceRuns},
 	{name: "workflow_secrets", place: workflow.SealedAt, page: pageOfWorkflows, replace: replaceWorkflowSecrets},
 	{name: "callbacks", place: callback.SealedAt, page: pageOfCallbacks, replace: replaceSecrets},
@@ -64,12 +66,16 @@ func Unheld(ctx context.Context, conn postgres.DB, ring *seal.Keyring) ([]string
 	if err != nil {
 		return nil, fmt.Errorf("look at sealed values: %w", err)
 	}
+	hooks, err := db.New().HookListHeaders(ctx, conn, looked)
+	if err != nil {
+		return nil, fmt.Errorf("look at sealed values: %w", err)
+	}
 	snapshots, err := db.New().RunListHeaders(ctx, conn, looked)
 	if err != nil {
 		return nil, fmt.Errorf("look at sealed values: %w", err)
 	}
 	var unheld []string
-	for _, header := range slices.Concat(calls, secrets, literals, variables, snapshots) {
+	for _, header := range slices.Concat(calls, secrets, literals, variables, hooks, snapshots) {
 		if id, ok := seal.KeyID(header); ok && !ring.Holds(header) && !slices.Contains(unheld, id) {
 			unheld = append(unheld, id)
 		}
@@ -106,6 +112,15 @@ func pageOfWorkflows(ctx context.Context, pool postgres.DB, header []byte, after
 
 func pageOfVariables(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
 	rows, err := db.New().VariableListSealed(ctx, pool, db.VariableListSealedParams{Header: header, After: after, MaxRows: pageSize})
+	for _, row := range rows {
+		p.add(row.WorkspaceID, row.ID, row.Stale)
+		last = row.ID
+	}
+	return p, last, err
+}
+
+func pageOfHooks(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
+	rows, err := db.New().HookListSealed(ctx, pool, db.HookListSealedParams{Header: header, After: after, MaxRows: pageSize})
 	for _, row := range rows {
 		p.add(row.WorkspaceID, row.ID, row.Stale)
 		last = row.ID
@@ -171,6 +186,17 @@ func replaceVariables(ctx context.Context, pool postgres.DB, values []value) (in
 		p.Fresh = append(p.Fresh, v.fresh)
 	}
 	return db.New().VariableReseal(ctx, pool, p)
+}
+
+func replaceHooks(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
+	var p db.HookResealParams
+	for _, v := range values {
+		p.WorkspaceIds = append(p.WorkspaceIds, v.workspaceID)
+		p.Ids = append(p.Ids, v.id)
+		p.Stale = append(p.Stale, v.stale)
+		p.Fresh = append(p.Fresh, v.fresh)
+	}
+	return db.New().HookReseal(ctx, pool, p)
 }
 
 func replaceRuns(ctx context.Context, pool postgres.DB, values []value) (int64, error) {

@@ -4,9 +4,39 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/internal/environment"
+	"github.com/weft-automation/weft/internal/hook"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/rotation"
 )
+
+// The secrets of hooks are sealed anew too.
+func TestMT07TheSecretsOfHooksAreSealedAnew(t *testing.T) {
+	pool := pgtest.DB(t)
+	old, fresh := key("2025", 1), key("2026", 2)
+	r := fill(t, pool, ring(t, old), 1)
+	id, workflow := newID(t), newID(t)
+	if _, err := pool.Exec(t.Context(), "INSERT INTO workflows (workspace_id, id, name) VALUES ($1, $2, 'hooked')", r.workspace, workflow); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), `INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed)
+		VALUES ($1, $2, $3, '', 'ACTIVE', '{}', $4)`, r.workspace, id, workflow, sealed(t, ring(t, old), "secret", hook.SealedAt(r.workspace, id))); err != nil {
+		t.Fatal(err)
+	}
+	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), nil)
+	if err != nil || !report.Done() || report.Sealed != 3 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	var kept []byte
+	if err := pool.QueryRow(t.Context(), "SELECT sealed FROM hooks").Scan(&kept); err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := ring(t, fresh).Open(kept, hook.SealedAt(r.workspace, id)); err != nil || string(plain) != "secret" {
+		t.Errorf("the secret: %q, %v", plain, err)
+	}
+	if unheld, err := rotation.Unheld(t.Context(), pool, ring(t, old)); err != nil || len(unheld) != 1 {
+		t.Errorf("unheld: %v, %v", unheld, err)
+	}
+}
 
 // The variables of a workspace, and what live runs took of them, are sealed anew too.
 func TestMT07VariablesAreSealedAnew(t *testing.T) {

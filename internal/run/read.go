@@ -134,7 +134,7 @@ func listed(row db.RunListRow) db.RunGetRow {
 		ID: row.ID, WorkflowID: row.WorkflowID, WorkflowVersion: row.WorkflowVersion, Status: row.Status, Trigger: row.Trigger,
 		Input: row.Input, Metadata: row.Metadata, Output: row.Output, Error: row.Error, CancelRequestedAt: row.CancelRequestedAt,
 		CancelReason: row.CancelReason, Usage: row.Usage, FailedCount: row.FailedCount, PendingCount: row.PendingCount,
-		ParentRunID: row.ParentRunID, RerunOf: row.RerunOf, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, FinishedAt: row.FinishedAt,
+		ParentRunID: row.ParentRunID, TriggerID: row.TriggerID, RerunOf: row.RerunOf, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, FinishedAt: row.FinishedAt,
 	}
 }
 

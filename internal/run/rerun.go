@@ -40,6 +40,9 @@ func (s *Service) again(ctx context.Context, p *TriggerParams) error {
 		}
 	}
 	p.Version, p.Input = &earlier.WorkflowVersion, earlier.Input
+	if earlier.Trigger == "SCHEDULE" || earlier.Trigger == "WEBHOOK" {
+		p.By.Trigger = earlier.Trigger // it begins where that one did
+	}
 	return nil
 }
 

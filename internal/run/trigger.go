@@ -18,7 +18,6 @@ import (
 	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/idempotency"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 )
@@ -27,14 +26,31 @@ import (
 type TriggerParams struct {
 	WorkspaceID, WorkflowID uuid.UUID
 
+	By          Cause           // what triggers it
 	Version     *int32          // nil: the present one
 	Input       json.RawMessage // an object; empty: `{}`
 	Metadata    json.RawMessage // an object; may be empty
 	MaxCredits  *credit.Amount  // the most that the run may cost; nil: any
 	RerunOf     *engine.Origin  // the run that is repeated; nil: none
-	Idempotency *idempotency.Key
-	Traceparent string        // W3C; may be empty
-	WaitFor     time.Duration // how long to wait for the end before answering
+	Once        Claim           // under which there is one run only; nil: a repeat begins another
+	Traceparent string          // W3C; may be empty
+	WaitFor     time.Duration   // how long to wait for the end before answering
+}
+
+// Cause is what triggers a run. Zero is a request.
+type Cause struct {
+	Trigger string // SCHEDULE or WEBHOOK
+	ID      uuid.UUID
+}
+
+// Claim is what there is one run for: it commits with the run.
+type Claim interface {
+	// Find is the run that there is.
+	Find(ctx context.Context, conn postgres.DB) (made uuid.UUID, found bool, err error)
+	// ClaimTx is Find, and holds the claim until tx ends.
+	ClaimTx(ctx context.Context, tx pgx.Tx) (made uuid.UUID, found bool, err error)
+	// KeepTx remembers the run, in one statement.
+	KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error
 }
 
 // Triggered is a run that was accepted.
@@ -42,16 +58,16 @@ type Triggered struct {
 	RunID    uuid.UUID
 	JobID    int64
 	Run      *api.WorkflowRun // without its stages; only where a wait was asked for
-	Replayed bool             // the Idempotency-Key had made this run before
+	Replayed bool             // the claim had made this run before
 }
 
 // Trigger accepts a run: when it returns without error, the run and its job are
 // committed. Errors: NOT_FOUND for an unknown workflow or version, CONFLICT for one that is
-// paused or archived, INVALID_INPUT (422) for an input that breaks its schema,
-// INSUFFICIENT_CREDITS, IDEMPOTENCY_MISMATCH, IDEMPOTENCY_IN_FLIGHT, UNAVAILABLE.
+// paused or archived, or that does not begin so, INVALID_INPUT (422) for an input that breaks
+// its schema, INSUFFICIENT_CREDITS, UNAVAILABLE, and what the claim refuses.
 func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, error) {
-	if p.Idempotency != nil {
-		earlier, found, err := p.Idempotency.Find(ctx, s.API)
+	if p.Once != nil {
+		earlier, found, err := p.Once.Find(ctx, s.API)
 		if err != nil {
 			return Triggered{}, err
 		}
@@ -130,7 +146,12 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 	if loaded.Status != api.WorkflowStatusACTIVE {
 		return nil, engine.NotActive(loaded.Status)
 	}
-	if loaded.Input != nil {
+	switch {
+	case p.By.Trigger != "":
+		if _, ok := engine.Entry(loaded.Plan, p.By.Trigger); !ok {
+			return nil, engine.NoEntry(p.By.Trigger)
+		}
+	case loaded.Input != nil:
 		if err := fault.Unprocessable(loaded.Input.Check("/input", json.RawMessage(cmp.Or(string(p.Input), "{}")))); err != nil {
 			return nil, err
 		}
@@ -150,8 +171,8 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 	return n, nil
 }
 
-// accept commits the run, its job, its reservation and its Idempotency-Key together, or
-// finds what an earlier request made.
+// accept commits the run, its job, its reservation and its claim together, or finds what an
+// earlier request made.
 func (s *Service) accept(ctx context.Context, p TriggerParams, n *begin) (earlier uuid.UUID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
@@ -170,9 +191,9 @@ func (s *Service) accept(ctx context.Context, p TriggerParams, n *begin) (earlie
 }
 
 func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance, p TriggerParams, n *begin) (earlier uuid.UUID, err error) {
-	if p.Idempotency != nil {
+	if p.Once != nil {
 		var found bool
-		if earlier, found, err = p.Idempotency.ClaimTx(ctx, tx); err != nil || found {
+		if earlier, found, err = p.Once.ClaimTx(ctx, tx); err != nil || found {
 			return earlier, err
 		}
 	}
@@ -189,8 +210,8 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 	if _, err := db.New().RunInsert(ctx, tx, s.row(p, n)); err != nil {
 		return uuid.Nil, fmt.Errorf("insert run: %w", err)
 	}
-	if p.Idempotency != nil {
-		tx.Last(func(tx pgx.Tx) error { return p.Idempotency.KeepTx(ctx, tx, n.id) })
+	if p.Once != nil {
+		tx.Last(func(tx pgx.Tx) error { return p.Once.KeepTx(ctx, tx, n.id) })
 	}
 	_, err = how.BeginTx(ctx, tx, n.least, nil)
 	return uuid.Nil, err
@@ -199,8 +220,11 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 func (s *Service) row(p TriggerParams, n *begin) db.RunInsertParams {
 	row := db.RunInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version,
-		Trigger: "API", Input: json.RawMessage(cmp.Or(string(p.Input), "{}")), Metadata: p.Metadata,
+		Trigger: cmp.Or(p.By.Trigger, "API"), Input: json.RawMessage(cmp.Or(string(p.Input), "{}")), Metadata: p.Metadata,
 		Variables: n.taken, Reserved: n.least, MaxCredits: p.MaxCredits, Lasts: engine.Lasts, Grace: engine.BegunWithin, JobID: n.jobID,
+	}
+	if p.By.ID != uuid.Nil {
+		row.TriggerID = &p.By.ID
 	}
 	if p.RerunOf != nil {
 		row.RerunOf, _ = json.Marshal(p.RerunOf) // two ids

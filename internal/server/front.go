@@ -227,7 +227,7 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	if call.media = gate.Choose(r.Header.Values("Accept"), operation.Media); call.media == "" {
 		return fault.New(fault.NotAcceptable, "This operation answers with %s only.", strings.Join(operation.Media, " or "))
 	}
-	object, err := gate.JSONObject(r.Header, body)
+	object, err := formed(r.Header, operation, body)
 	if err != nil {
 		return err
 	}
@@ -252,6 +252,14 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	return nil
 }
 
+// formed is the body in the form that the operation takes.
+func formed(header http.Header, operation *contract.Operation, body []byte) ([]byte, error) {
+	if operation.Raw {
+		return body, gate.Plain(header)
+	}
+	return gate.JSONObject(header, body)
+}
+
 // identify proves who asks, as the operation wants it proven, charges the workspace
 // that they belong to, and says whether they may.
 func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, operation *contract.Operation, call *call) error {
@@ -269,6 +277,8 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 		}
 	case operation.SignIn:
 		return f.approach(r, call)
+	case operation.Raw:
+		call.visit, call.header = f.visit(r), r.Header // the handler finds out whose it is
 	}
 	if id := call.workspaceID(); id != uuid.Nil {
 		// From here on the database shows this request its own workspace only.

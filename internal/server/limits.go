@@ -30,6 +30,11 @@ func (f *front) take(w http.ResponseWriter, r *http.Request, operation *contract
 		w.Header().Set(headerPolicy, policy)
 		w.Header().Set(headerLimit, d.Field(0))
 	}
+	return refusalOf(d)
+}
+
+// refusalOf is the refusal that a decision is, if it is one.
+func refusalOf(d ratelimit.Decision) error {
 	if d.Allowed {
 		return nil
 	}

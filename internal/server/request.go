@@ -24,7 +24,8 @@ type call struct {
 	operation *contract.Operation // nil where none matched
 	principal auth.Principal      // whose key signed; zero where none did
 	member    person.Member       // who signed in; zero where nobody did
-	visit     visit               // how a person comes
+	visit     visit               // how a person comes, or a delivery
+	header    http.Header         // of a delivery, which is signed as its hook says
 	failed    fault.Code
 	media     string             // of the answer 200, as the caller likes it best
 	taken     ratelimit.Decision // of the workspace's limits; zero where nothing was taken
@@ -120,7 +121,7 @@ func scope(r *http.Request, operation *contract.Operation, principal auth.Princi
 	if operation.Unrestricted {
 		return &fault.Error{
 			Code: fault.Forbidden, Reason: "key_restricted",
-			Message: "This API key is restricted to some workflows; it may not create, replace, archive or list workflows, nor touch environment variables.",
+			Message: "This API key is restricted to some workflows; it may not create, replace, archive or list workflows, change schedules or hooks, nor touch environment variables.",
 		}
 	}
 	return nil

@@ -48,7 +48,10 @@ func triggerParams(ctx context.Context, request api.TriggerWorkflowRequestObject
 	call := callOf(ctx)
 	params := run.TriggerParams{
 		WorkspaceID: call.principal.WorkspaceID, WorkflowID: request.WorkflowID,
-		Idempotency: call.idempotency(), Traceparent: telemetry.Traceparent(ctx),
+		Traceparent: telemetry.Traceparent(ctx),
+	}
+	if key := call.idempotency(); key != nil {
+		params.Once = key
 	}
 	body := request.Body
 	if body == nil {
@@ -81,17 +84,14 @@ func (s *Server) QuoteWorkflow(ctx context.Context, request api.QuoteWorkflowReq
 
 // ListWorkflowRuns is a page of runs, of those workflows that the key may be used on.
 func (s *Server) ListWorkflowRuns(ctx context.Context, request api.ListWorkflowRunsRequestObject) (api.ListWorkflowRunsResponseObject, error) {
-	principal := callOf(ctx).principal
-	p := run.ListParams{
-		Limit: limitOf(request.Params.Limit), Cursor: value(request.Params.Cursor), WorkflowID: request.Params.WorkflowID, Allowed: principal.Workflows,
-	}
-	if p.WorkflowID != nil && !principal.MayUse(*p.WorkflowID) {
-		return nil, run.ErrOtherWorkflow
+	p, err := listOf(ctx, request.Params.Limit, request.Params.Cursor, request.Params.WorkflowID)
+	if err != nil {
+		return nil, err
 	}
 	if request.Params.Status != nil {
 		p.Status = new(string(*request.Params.Status))
 	}
-	page, err := s.runs.List(ctx, principal.WorkspaceID, p)
+	page, err := s.runs.List(ctx, callOf(ctx).principal.WorkspaceID, p)
 	return written{value: page}, err
 }
 
@@ -170,9 +170,7 @@ func (s *Server) SendRunSignal(ctx context.Context, request api.SendRunSignalReq
 	return written{value: signal}, err
 }
 
-func runKey(ctx context.Context, runID api.RunID) notify.Key {
-	return notify.Key{WorkspaceID: callOf(ctx).principal.WorkspaceID, ID: runID}
-}
+func runKey(ctx context.Context, runID api.RunID) notify.Key { return belonging(ctx, runID) }
 
 func limitOf(limit *api.Limit) int {
 	if limit == nil {

@@ -27,9 +27,11 @@ import (
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/hook"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/run"
+	"github.com/weft-automation/weft/internal/schedule"
 	"github.com/weft-automation/weft/internal/telemetry"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workspace"
@@ -40,6 +42,8 @@ type Deps struct {
 	Executions  *execution.Service
 	Workflows   *workflow.Service
 	Runs        *run.Service
+	Schedules   *schedule.Service
+	Hooks       *hook.Service
 	Environment *environment.Service
 	Callbacks   *callback.Service
 	Modules     *component.Registry
@@ -89,6 +93,8 @@ func New(deps Deps) (http.Handler, error) {
 		executions:  deps.Executions,
 		workflows:   deps.Workflows,
 		runs:        deps.Runs,
+		schedules:   deps.Schedules,
+		hooks:       deps.Hooks,
 		environment: deps.Environment,
 		people:      deps.People,
 		keys:        deps.Keys,
@@ -125,6 +131,8 @@ type Server struct {
 	executions  *execution.Service
 	workflows   *workflow.Service
 	runs        *run.Service
+	schedules   *schedule.Service
+	hooks       *hook.Service
 	environment *environment.Service
 	people      *person.Service
 	keys        *auth.Keys

@@ -110,7 +110,7 @@ func compile(d definition, modules *component.Registry, known ...fault.Detail) (
 	}
 	var triggers []json.RawMessage
 	if err := json.Unmarshal(d.Triggers, &triggers); err != nil || len(triggers) > 0 {
-		details = append(details, fault.Detail{Code: string(fault.InvalidInput), Message: "must be empty: only the API starts workflows so far", Pointer: "/triggers"})
+		details = append(details, fault.Detail{Code: string(fault.InvalidInput), Message: "must be empty: schedules and hooks, which start workflows beside requests, are things of their own", Pointer: "/triggers"})
 	}
 	if err := fault.Unprocessable(details); err != nil {
 		return nil, nil, err

@@ -121,6 +121,9 @@ func TestConfigsAreJudgedWhenTheyAreSaved(t *testing.T) {
 		{"ON_SCHEDULE", `{"cron":"0 9 * * *","timeZone":"Mars/Olympus"}`, "/timeZone", "IANA"},
 		{"ON_SCHEDULE", `{"cron":"0 9 * * *","timeZone":"Local"}`, "/timeZone", "IANA"},
 		{"ON_SCHEDULE", `{"cron":"0 9 * * *","timeZone":"../../etc/passwd"}`, "/timeZone", "IANA"},
+		{"ON_WEBHOOK", `{"verification":{"secret":"correct-horse","header":"X-A"}}`, "", ""},
+		{"ON_WEBHOOK", `{"verification":{"secret":"correct-horse","scheme":"standardWebhooks"}}`, "", ""},
+		{"ON_WEBHOOK", `{"verification":{"secret":"correct-horse","scheme":"hmac"}}`, "/verification/header", "required"},
 		{"WAIT_UNTIL", `{"timestamp":"2026-12-24T18:00:00+01:00"}`, "", ""},
 		{"WAIT_UNTIL", `{}`, "", ""},
 		{"WAIT_UNTIL", `{"timestamp":"{{env.DEADLINE}}"}`, "", ""},
@@ -343,6 +346,10 @@ func TestSchedules(t *testing.T) {
 		{"*/15 * * * *", "UTC", "2026-07-01T00:14:59Z", "2026-07-01T00:15:00Z"},
 		{"@monthly", "UTC", "2026-07-01T00:00:00Z", "2026-08-01T00:00:00Z"},
 		{"30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-30T00:30:00Z"}, // 02:30 is left out on the 29th
+		{"30 2 * * *", "Europe/Berlin", "2026-10-24T22:00:00Z", "2026-10-25T00:30:00Z"}, // 02:30 comes twice on the 25th
+		{"30 2 * * *", "Europe/Berlin", "2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"},
+		{"30 2 * * *", "Europe/Berlin", "2026-10-25T01:30:00Z", "2026-10-26T01:30:00Z"},
+		{"0 * * * *", "America/New_York", "2026-03-08T06:00:00Z", "2026-03-08T07:00:00Z"}, // the hour after is 03:00 there
 	} {
 		schedule, err := NewSchedule(c.cron, c.zone)
 		if err != nil {

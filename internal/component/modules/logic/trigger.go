@@ -50,7 +50,7 @@ var onSchedule = &module{
 	Descriptor: inWorkflows("ON_SCHEDULE", "On schedule",
 		"Where a run begins that its schedule triggered.",
 		nothing,
-		`"description": "When runs begin.", "required": ["cron"], "properties": {
+		`"description": "When runs begin, by schedules of the workflow that name no other times when they are created.", "required": ["cron"], "properties": {
 			"cron": {"type": "string", "minLength": 1, "maxLength": 200, "title": "Cron", "description": "Minute, hour, day of the month, month and day of the week, or @hourly, @daily, @weekly, @monthly, @yearly.", "examples": ["0 9 * * MON-FRI", "@daily"]},
 			"timeZone": {"type": "string", "minLength": 1, "maxLength": 64, "default": "UTC", "title": "Time zone", "description": "The time zone of the schedule, by its IANA name. Where a clock is put forward, times that it leaves out are passed over.", "examples": ["Europe/Berlin"]}
 		}, "examples": [{"cron": "0 9 * * MON-FRI", "timeZone": "Europe/Berlin"}]`,
@@ -65,10 +65,11 @@ var onWebhook = &module{
 	Descriptor: inWorkflows("ON_WEBHOOK", "On webhook",
 		"Where a run begins that a request of another service triggered.",
 		nothing,
-		`"description": "Whose requests are taken.", "properties": {
-			"verification": {"type": "object", "title": "Verification", "description": "How a request proves whose it is: by the HMAC of its body under a secret that both sides know. Without it, who knows the address may trigger runs.", "required": ["secret", "header"], "additionalProperties": false, "properties": {
+		`"description": "Whose requests are taken, by hooks of the workflow that name nothing else when they are created.", "properties": {
+			"verification": {"type": "object", "title": "Verification", "description": "How a request proves whose it is: by the HMAC of its body under a secret that both sides know, or as Standard Webhooks has it, where only the secret counts.", "required": ["secret"], "additionalProperties": false, "properties": {
+				"scheme": {"type": "string", "enum": ["hmac", "standardWebhooks"], "default": "hmac", "description": "How it is signed."},
 				"secret": {"type": "string", "minLength": 8, "maxLength": 1024, "x-secret": true, "description": "The secret of the HMAC."},
-				"header": {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$", "description": "The header that holds it."},
+				"header": {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$", "description": "The header that holds it. Required for hmac."},
 				"prefix": {"type": "string", "maxLength": 32, "description": "What stands before it in the header."},
 				"algorithm": {"type": "string", "enum": ["sha256", "sha512"], "default": "sha256", "description": "The hash function."},
 				"encoding": {"type": "string", "enum": ["hex", "base64"], "default": "hex", "description": "How its bytes are written."},
@@ -79,4 +80,22 @@ var onWebhook = &module{
 			"headers": {"type": "object", "additionalProperties": {"type": "string"}, "title": "Headers", "description": "Its headers by lower-case name.", "examples": [{"content-type": "application/json"}]},
 			"body": {"title": "Body", "description": "Its body: the JSON value where the content type says JSON, else text.", "examples": [{"action": "opened"}]}
 		}`),
+	check: checkVerification,
+}
+
+// checkVerification asks for what the schema cannot: the header of an HMAC.
+func checkVerification(config json.RawMessage) []fault.Detail {
+	var c struct {
+		Verification *struct {
+			Scheme string  `json:"scheme"`
+			Header *string `json:"header"`
+		} `json:"verification"`
+	}
+	if err := json.Unmarshal(config, &c); err != nil || c.Verification == nil {
+		return nil
+	}
+	if v := c.Verification; v.Header == nil && (v.Scheme == "" || v.Scheme == "hmac") {
+		return problem("/verification/header", "is required: expected a string")
+	}
+	return nil
 }

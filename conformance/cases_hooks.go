@@ -1,0 +1,174 @@
+package conformance
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/gen/api"
+)
+
+var hookCases = []Case{
+	{Part: "D8.15.hooks, D1.1.strict, D1.3", Name: "hooks/200 made, read, listed, replaced, deleted", Run: hookLife},
+	{Part: "D8.15.hooks", Name: "hooks/200 the verification of the workflow's ON_WEBHOOK", Run: hookOfWorkflow},
+	{Part: "D1.7.replay, D1.7.mismatch, D1.7.refused", Name: "EX15 hooks/200 a repeat creates nothing", Run: hookRepeat},
+	{Part: "D8.15.hooks, D3.table", Name: "hooks/400, 404, 409 what is no hook", Run: hookFaults},
+	{Part: "D2.8.workflows", Name: "AU12 hooks/403 a key that is restricted to other workflows", Run: hookRestricted, Needs: owner},
+	{Part: "D1.2.404", Name: "MT01 hooks/404 those of another workspace", Run: hookForeign, Needs: []probe.Need{probe.NeedForeign}},
+}
+
+const hooks = "/v1/sdk/hooks"
+
+func hookPath(id string) string { return hooks + "/" + id }
+
+// hookSecret is what the cases sign deliveries with.
+const hookSecret = "correct-horse-battery"
+
+// signing is how GitHub signs.
+func signing() object {
+	return object{"secret": hookSecret, "header": "X-Hub-Signature-256", "prefix": "sha256=", "deliveryHeader": "X-GitHub-Delivery"}
+}
+
+func getHook(t *probe.Trial, id string) api.Hook {
+	answer := t.Get(hookPath(id))
+	t.Check(!strings.Contains(string(answer.Body), hookSecret), "the secret is shown: %s", answer.Body)
+	return probe.Decode[api.Hook](t, answer)
+}
+
+func makeHook(t *probe.Trial, body object) api.Hook {
+	return probe.Decode[api.Hook](t, t.Post(hooks, body))
+}
+
+// verifies is a verification in one line.
+func verifies(v api.Verification) string {
+	delivery := "none"
+	if v.DeliveryHeader != nil {
+		delivery = *v.DeliveryHeader
+	}
+	return strings.Join([]string{string(v.Scheme), v.Header, v.Prefix, string(v.Algorithm), string(v.Encoding), delivery}, " ")
+}
+
+func hookLife(t *probe.Trial) {
+	workflow := create(t, drawn("hooked")).ID
+	answer := strictly(t, http.MethodPost, hooks, object{"workflowId": workflow, "name": "Pull requests", "verification": signing()})
+	t.Check(!strings.Contains(string(answer.Body), hookSecret), "the secret is shown: %s", answer.Body)
+	made := probe.Decode[api.Hook](t, answer)
+	id := made.ID.String()
+	t.Check(uuid7.MatchString(id) && made.WorkflowID.String() == workflow && made.Name == "Pull requests" && made.Status == "ACTIVE" && made.Path == "/v1/hooks/"+id, "%s", answer.Body)
+	t.Equal("verification", verifies(made.Verification), "hmac X-Hub-Signature-256 sha256= sha256 hex X-GitHub-Delivery")
+	t.Check(made.LastAt == nil && made.LastRunID == nil && made.LastRefusedAt == nil && made.LastRefusal == nil, "%s", answer.Body)
+	same(t, "the hook", getHook(t, id), made)
+	for _, query := range []string{"?limit=100&workflowId=" + workflow, "?limit=100"} {
+		page := probe.Decode[api.HookPage](t, t.Get(hooks+query))
+		t.Equal("hasMore", page.HasMore, page.NextCursor != nil)
+		at := slices.IndexFunc(page.Data, func(h api.Hook) bool { return h.ID == made.ID })
+		t.Check(at >= 0 && (query == "?limit=100" || len(page.Data) == 1), "it is not listed: %s", t.JSON(page))
+		same(t, "the hook in a list", page.Data[at], made)
+	}
+	paused := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"status": "PAUSED"}))
+	t.Check(paused.Status == "PAUSED" && paused.Name == "" && paused.ID == made.ID && paused.CreatedAt == made.CreatedAt, "%s", t.JSON(paused))
+	t.Equal("verification", verifies(paused.Verification), verifies(made.Verification)) // it stays
+	standard := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"verification": object{"scheme": "standardWebhooks"}}))
+	t.Check(standard.Status == "PAUSED", "%s", t.JSON(standard)) // without a status it stays as it is
+	t.Equal("verification", verifies(standard.Verification), "standardWebhooks webhook-signature v1, sha256 base64 webhook-id")
+	plain := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"status": "ACTIVE", "verification": object{
+		"secret": "another-secret", "header": "X-Mac", "algorithm": "sha512", "encoding": "base64",
+	}}))
+	t.Equal("verification", verifies(plain.Verification), "hmac X-Mac  sha512 base64 none")
+	same(t, "the deleted", probe.Decode[api.Hook](t, t.Do(deleted(hookPath(id)))), plain)
+	t.Problem(t.Do(deleted(hookPath(id))), http.StatusNotFound, "NOT_FOUND")
+	t.Problem(t.Get(hookPath(id)), http.StatusNotFound, "NOT_FOUND")
+	t.Equal("left", len(probe.Decode[api.HookPage](t, t.Get(hooks+"?workflowId="+workflow)).Data), 0)
+}
+
+func hookOfWorkflow(t *probe.Trial) {
+	begins := func(config object) string {
+		return create(t, sketch([]object{set("start", "ON_WEBHOOK", config), use("id", "RANDOM_UUID")}, []string{"start next id"})).ID
+	}
+	workflow := begins(object{"verification": signing()})
+	var made []api.Hook
+	for range 3 {
+		one := makeHook(t, object{"workflowId": workflow})
+		t.Equal("verification", verifies(one.Verification), "hmac X-Hub-Signature-256 sha256= sha256 hex X-GitHub-Delivery")
+		made = append([]api.Hook{one}, made...)
+	}
+	var seen []api.Hook
+	for query := "?limit=2&workflowId=" + workflow; query != ""; {
+		page := probe.Decode[api.HookPage](t, t.Get(hooks+query))
+		seen, query = append(seen, page.Data...), ""
+		if page.NextCursor != nil {
+			query = "?limit=2&workflowId=" + workflow + "&cursor=" + *page.NextCursor
+		}
+	}
+	same(t, "the pages", seen, made)
+	secret := begins(object{"verification": object{"secret": "{{env.HOOK_SECRET}}", "header": "X-Mac"}})
+	for pointer, id := range map[string]string{"/verification": begins(object{}), "/verification/secret": secret} {
+		p := t.Problem(t.Post(hooks, object{"workflowId": id}), http.StatusBadRequest, "INVALID_INPUT")
+		t.Equal("pointers", probe.Pointers(p), []string{pointer})
+	}
+	wrongWorkflow(t, "no header", sketch([]object{set("start", "ON_WEBHOOK", object{"verification": object{"secret": hookSecret}})}, nil), "/components/0/config/verification/header")
+}
+
+func hookRepeat(t *probe.Trial) {
+	workflow := create(t, drawn("repeated")).ID
+	body := object{"workflowId": workflow, "verification": signing()}
+	request := probe.Request{Method: http.MethodPost, Path: hooks, Body: t.JSON(body), Header: http.Header{"Idempotency-Key": {unique()}}}
+	other := request
+	other.Body = t.JSON(object{"workflowId": workflow})
+	t.Problem(t.Do(other), http.StatusBadRequest, "INVALID_INPUT") // leaves no trace
+	answer := t.Do(request)
+	t.Equal("Idempotent-Replayed of the first", answer.Header.Get("Idempotent-Replayed"), "")
+	made := probe.Decode[api.Hook](t, answer)
+	replaced := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(made.ID.String()), object{"name": "since"}))
+	answer = t.Do(request)
+	t.Equal("Idempotent-Replayed of a repeat", answer.Header.Get("Idempotent-Replayed"), "true")
+	same(t, "the repeat", probe.Decode[api.Hook](t, answer), replaced)
+	t.Problem(t.Do(other), http.StatusConflict, "IDEMPOTENCY_MISMATCH")
+	t.Equal("hooks", len(probe.Decode[api.HookPage](t, t.Get(hooks+"?workflowId="+workflow)).Data), 1)
+}
+
+func hookFaults(t *probe.Trial) {
+	workflow := create(t, drawn("faults")).ID
+	for pointer, verification := range map[string]object{
+		"/verification/header": {"secret": hookSecret}, "/verification/secret": {"header": "X-Mac"}, "/verification/scheme": {"scheme": "md5"},
+		"/verification/algorithm": {"algorithm": "md5", "secret": hookSecret, "header": "X"}, "/verification/deliveryHeader": {"deliveryHeader": "a b", "secret": hookSecret, "header": "X"},
+	} {
+		p := t.Problem(t.Post(hooks, object{"workflowId": workflow, "verification": verification}), http.StatusBadRequest, "INVALID_INPUT")
+		t.Equal("pointers", probe.Pointers(p), []string{pointer})
+	}
+	p := t.Problem(t.Post(hooks, object{"workflowId": workflow, "verification": object{"secret": "short", "header": "X"}}), http.StatusBadRequest, "INVALID_INPUT")
+	t.Check(!strings.Contains(string(t.JSON(p)), "short\""), "the secret is echoed: %s", t.JSON(p))
+	id := makeHook(t, object{"workflowId": workflow, "verification": signing()}).ID.String()
+	p = t.Problem(t.Do(probe.Request{Method: http.MethodPut, Path: hookPath(id), Body: []byte(`{"verification":{}}`)}), http.StatusBadRequest, "INVALID_INPUT")
+	t.Equal("pointers", probe.Pointers(p), []string{"/verification/header"})
+	t.Problem(t.Post(hooks, object{"workflowId": "0193f1c0-0000-7000-8000-000000000005", "verification": signing()}), http.StatusNotFound, "NOT_FOUND")
+	const nobodys = "0193f1c0-0000-7000-8000-000000000009"
+	for _, none := range []string{nobodys, "x", upper(nobodys)} {
+		for _, request := range []probe.Request{{Path: hookPath(none)}, {Method: http.MethodPut, Path: hookPath(none), Body: []byte(`{}`)}, deleted(hookPath(none))} {
+			t.Problem(t.Do(request), http.StatusNotFound, "NOT_FOUND")
+		}
+	}
+	begins := create(t, sketch([]object{use("start", "ON_API_CALLED"), use("id", "RANDOM_UUID")}, []string{"start next id"})).ID
+	p = t.Problem(t.Post(hooks, object{"workflowId": begins, "verification": signing()}), http.StatusConflict, "CONFLICT")
+	t.Equal("reason", probe.Reason(p), "no_trigger")
+	t.Do(deleted(workflowPath(workflow)))
+	p = t.Problem(t.Post(hooks, object{"workflowId": workflow, "verification": signing()}), http.StatusConflict, "CONFLICT")
+	t.Equal("reason", probe.Reason(p), "workflow_archived")
+}
+
+func hookRestricted(t *probe.Trial) {
+	listed, other := create(t, drawn("listed")).ID, create(t, drawn("other")).ID
+	var ids []string
+	for _, workflow := range []string{listed, other} {
+		ids = append(ids, makeHook(t, object{"workflowId": workflow, "verification": signing()}).ID.String())
+	}
+	boss := t.SignIn()
+	made, credentials := newKeyOf(t, boss, "restricted", listed)
+	defer within(t, boss, http.MethodDelete, "/api-keys/"+made.ID.String(), nil)
+	restricted(t, credentials, hooks, listed, other, ids, object{"workflowId": listed, "verification": signing()})
+}
+
+func hookForeign(t *probe.Trial) {
+	foreign(t, hooks, object{"verification": signing()})
+}

@@ -1,0 +1,269 @@
+package hook_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"go.uber.org/goleak"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules/logic"
+	"github.com/weft-automation/weft/internal/engine"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/hook"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/run"
+	"github.com/weft-automation/weft/internal/seal"
+	"github.com/weft-automation/weft/internal/workflow"
+	"github.com/weft-automation/weft/internal/workspace"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const secret = "correct-horse-battery"
+
+// bench is a service with a hook.
+type bench struct {
+	*hook.Service
+	pool      *pgxpool.Pool // sees all
+	workspace uuid.UUID
+	ctx       context.Context // of requests
+	id        uuid.UUID
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	dsn, log := pgtest.DSN(t), slog.New(slog.DiscardHandler)
+	open := func(role postgres.Role) *pgxpool.Pool {
+		pool, err := postgres.Open(context.Background(), dsn, "test", role, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		return pool
+	}
+	b := &bench{pool: open(postgres.Owner)}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	b.workspace, err = workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: "test", Plan: plan.Starter})
+	must(err)
+	b.ctx = postgres.Scope(context.Background(), b.workspace)
+	requests, system := open(postgres.API), open(postgres.System)
+	modules, err := component.NewRegistry(logic.Modules()...)
+	must(err)
+	ring, err := seal.NewKeyring(seal.Key{ID: "test", Secret: [32]byte{1, 2, 3, 4, 5, 6, 7, 8}})
+	must(err)
+	jobs, err := river.NewClient(riverpgxv5.New(requests), &river.Config{Schema: postgres.RiverSchema, Logger: log})
+	must(err)
+	workflows, hub := workflow.NewService(requests, modules, ring), notify.NewHub()
+	deps := execution.Deps{DB: requests, Jobs: jobs, Modules: modules, Keyring: ring, Hub: hub, Ledger: billing.Books{}}
+	ends := deps
+	ends.DB = system
+	runner := execution.NewRunner(ends, &execution.Identity{}, 0, log)
+	executions := execution.NewService(deps, runner)
+	e := engine.New(engine.Deps{
+		System: system, Jobs: jobs, Hub: hub, Executions: executions, Modules: modules, Workflows: workflows, Ledger: billing.Books{}, Log: log,
+	})
+	runs := run.NewService(run.Deps{
+		API: requests, System: system, Jobs: jobs, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: workflows, Ledger: billing.Books{},
+	})
+	t.Cleanup(func() {
+		executions.Close()
+		runner.Drain(context.Background())
+		runner.Close()
+		e.Close()
+	})
+	b.Service = hook.NewService(hook.Deps{API: requests, System: system, Workflows: workflows, Runs: runs, Keyring: ring, Log: log})
+	w, _, err := workflows.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: workflow.Draft{
+		Name: "test", Components: []byte(`[{"id":"start","module":"ON_WEBHOOK"}]`),
+	}})
+	must(err)
+	h, _, err := b.Create(b.ctx, hook.CreateParams{WorkspaceID: b.workspace, WorkflowID: w.ID, Draft: hook.Draft{
+		Verification: &api.NewVerification{Secret: new(secret), Header: new("X-Mac"), DeliveryHeader: new("X-Delivery")},
+	}})
+	must(err)
+	b.id = h.ID
+	return b
+}
+
+var anywhere = netip.MustParseAddr("192.0.2.1")
+
+// delivery is one that is signed right.
+func (b *bench) delivery(id, body string) hook.Delivery {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(body))
+	return hook.Delivery{
+		HookID: b.id, Client: anywhere, Body: []byte(body), Header: http.Header{"X-Mac": {hex.EncodeToString(mac.Sum(nil))}, "X-Delivery": {id}},
+		Admit: func(context.Context, uuid.UUID) error { return nil },
+	}
+}
+
+func (b *bench) number(t *testing.T, query string, args ...any) (n int64) {
+	t.Helper()
+	if err := b.pool.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// However often a delivery comes, and however many at once, there is one run of it.
+func TestEX15TheSameDeliveryBeginsOneRun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	runs, replayed := make([]uuid.UUID, 16), 0
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range runs {
+		all.Go(func() {
+			begun, err := b.Receive(context.Background(), b.delivery("once", "{}"))
+			mu.Lock()
+			defer mu.Unlock()
+			if runs[i] = begun.RunID; err != nil {
+				t.Error(err)
+			}
+			if begun.Replayed {
+				replayed++
+			}
+		})
+	}
+	all.Wait()
+	for _, id := range runs {
+		if id != runs[0] {
+			t.Fatalf("the runs are %v", runs)
+		}
+	}
+	if begun := b.number(t, "SELECT count(*) FROM workflow_runs WHERE trigger = 'WEBHOOK' AND trigger_id = $1", b.id); begun != 1 || replayed != 15 {
+		t.Errorf("%d runs, %d replayed", begun, replayed)
+	}
+	if other, err := b.Receive(context.Background(), b.delivery("twice", "{}")); err != nil || other.Replayed || other.RunID == runs[0] {
+		t.Errorf("another delivery: %+v, %v", other, err)
+	}
+}
+
+// A delivery that was refused left nothing behind, and comes again.
+func TestARefusedDeliveryComesAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	refused := errors.New("refused")
+	delivery := b.delivery("again", "{}")
+	delivery.Admit = func(ctx context.Context, id uuid.UUID) error {
+		if id != b.workspace {
+			t.Errorf("asked for %s", id)
+		}
+		return refused
+	}
+	if _, err := b.Receive(context.Background(), delivery); !errors.Is(err, refused) {
+		t.Errorf("%v", err)
+	}
+	for _, status := range []string{"PAUSED", "ARCHIVED"} {
+		if _, err := b.pool.Exec(t.Context(), "UPDATE workflows SET status = $1", status); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Receive(context.Background(), b.delivery("again", "{}")); fault.CodeOf(err) != fault.Conflict {
+			t.Errorf("%s: %v", status, err)
+		}
+	}
+	if _, err := b.pool.Exec(t.Context(), "UPDATE workflows SET status = 'ACTIVE'"); err != nil {
+		t.Fatal(err)
+	}
+	if kept := b.number(t, "SELECT count(*) FROM hook_deliveries"); kept != 0 {
+		t.Errorf("%d deliveries are remembered", kept)
+	}
+	if begun, err := b.Receive(context.Background(), b.delivery("again", "{}")); err != nil || begun.Replayed {
+		t.Errorf("%+v, %v", begun, err)
+	}
+}
+
+// Strangers are held up by their own address, and nobody is asked for them.
+func TestStrangersUseUpTheirOwnAttempts(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	wrong := b.delivery("x", "{}")
+	wrong.Header.Set("X-Mac", "00")
+	wrong.Admit = func(context.Context, uuid.UUID) error { t.Error("asked for a stranger"); return nil }
+	unknown := wrong
+	unknown.HookID = uuid.Must(uuid.NewV7())
+	var limited error
+	for range 2000 {
+		for _, d := range []hook.Delivery{wrong, unknown} {
+			if _, limited = b.Receive(context.Background(), d); fault.CodeOf(limited) == fault.RateLimited {
+				break
+			}
+		}
+		if fault.CodeOf(limited) == fault.RateLimited {
+			break
+		}
+	}
+	if fault.CodeOf(limited) != fault.RateLimited {
+		t.Fatalf("4,000 attempts, and then %v", limited)
+	}
+	other := b.delivery("x", "{}")
+	other.Client = netip.MustParseAddr("192.0.2.2")
+	if _, err := b.Receive(context.Background(), other); err != nil {
+		t.Errorf("from elsewhere: %v", err)
+	}
+	if noted := b.number(t, "SELECT count(*) FROM hooks WHERE last_refusal IS NOT NULL"); noted != 0 {
+		t.Error("what strangers sent is noted")
+	}
+}
+
+func TestMT05TheSecretOfAHookIsSealed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	found := b.number(t, "SELECT count(*) FROM hooks h WHERE h::text LIKE '%' || $1::text || '%' OR h::text LIKE '%' || encode($1::text::bytea, 'hex') || '%'", secret)
+	told := b.number(t, "SELECT count(*) FROM audit_events e WHERE e::text LIKE '%' || $1::text || '%'", secret)
+	if found+told != 0 {
+		t.Errorf("%d hooks and %d events show it", found, told)
+	}
+	key := notify.Key{WorkspaceID: b.workspace, ID: b.id}
+	replaced, err := b.Replace(b.ctx, key, hook.Draft{Verification: &api.NewVerification{Header: new("X-Other")}})
+	if err != nil || replaced.Verification.Header != "X-Other" {
+		t.Fatalf("%+v, %v", replaced, err)
+	}
+	delivery := b.delivery("a", "{}")
+	delivery.Header.Set("X-Other", delivery.Header.Get("X-Mac"))
+	if _, err := b.Receive(context.Background(), delivery); err != nil {
+		t.Errorf("the secret did not stay: %v", err)
+	}
+}
+
+// Deliveries are remembered for a week.
+func TestDeliveriesAreForgotten(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, id := range []string{"old", "young"} {
+		if _, err := b.Receive(context.Background(), b.delivery(id, "{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.pool.Exec(t.Context(), "UPDATE hook_deliveries SET received_at = now() - interval '8 days' WHERE delivery = sha256('old')"); err != nil {
+		t.Fatal(err)
+	}
+	if gone, err := db.New().HookDeliveryDeleteExpired(t.Context(), b.pool); err != nil || gone != 1 || b.number(t, "SELECT count(*) FROM hook_deliveries") != 1 {
+		t.Errorf("%d are gone, %v", gone, err)
+	}
+}

@@ -1,0 +1,126 @@
+package hook
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
+	"hash"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/signature"
+	"github.com/weft-automation/weft/internal/variable"
+)
+
+// The headers of Standard Webhooks.
+const (
+	standardID        = "webhook-id"
+	standardAt        = "webhook-timestamp"
+	standardSignature = "webhook-signature"
+	// tolerance is how far from now a delivery may have been signed.
+	tolerance = 5 * time.Minute
+)
+
+// check writes the defaults of a verification out; kept is the secret that stays if none is
+// given. INVALID_INPUT.
+func check(given *api.NewVerification, kept string) (v api.Verification, secret string, err error) {
+	if secret = kept; given.Secret != nil {
+		secret = *given.Secret
+	}
+	switch {
+	case secret == "":
+		return v, "", fault.Invalid("/verification/secret", "is required")
+	case variable.In(secret):
+		return v, "", fault.Invalid("/verification/secret", "names an environment variable, which only runs have")
+	}
+	if given.Scheme != nil && *given.Scheme == api.VerificationSchemeStandardWebhooks {
+		return api.Verification{
+			Scheme: *given.Scheme, Header: standardSignature, Prefix: "v1,", Algorithm: api.VerificationAlgorithmSha256,
+			Encoding: api.VerificationEncodingBase64, DeliveryHeader: new(standardID),
+		}, secret, nil
+	}
+	v = api.Verification{
+		Scheme: api.VerificationSchemeHmac, Algorithm: api.VerificationAlgorithmSha256, Encoding: api.VerificationEncodingHex,
+		DeliveryHeader: given.DeliveryHeader,
+	}
+	if given.Header == nil {
+		return v, "", fault.Invalid("/verification/header", "is required: the header that holds the signature")
+	}
+	v.Header = *given.Header
+	if given.Prefix != nil {
+		v.Prefix = *given.Prefix
+	}
+	if given.Algorithm != nil {
+		v.Algorithm = cmp.Or(*given.Algorithm, v.Algorithm)
+	}
+	if given.Encoding != nil {
+		v.Encoding = cmp.Or(*given.Encoding, v.Encoding)
+	}
+	return v, secret, nil
+}
+
+// verified reports whether a delivery was signed with the secret.
+func verified(v api.Verification, secret string, header http.Header, body []byte, now time.Time) bool {
+	if v.Scheme == api.VerificationSchemeStandardWebhooks {
+		return verifiedStandard(secret, header, body, now)
+	}
+	values := header.Values(v.Header)
+	if len(values) != 1 {
+		return false
+	}
+	text, ok := strings.CutPrefix(values[0], v.Prefix)
+	if !ok {
+		return false
+	}
+	var given []byte
+	var err error
+	if v.Encoding == api.VerificationEncodingBase64 {
+		given, err = base64.StdEncoding.Strict().DecodeString(text)
+	} else {
+		given, err = hex.DecodeString(text)
+	}
+	if err != nil {
+		return false
+	}
+	algorithm := sha256.New
+	if v.Algorithm == api.VerificationAlgorithmSha512 {
+		algorithm = sha512.New
+	}
+	return hmac.Equal(given, digest(algorithm, secret, body))
+}
+
+func digest(algorithm func() hash.Hash, secret string, body []byte) []byte {
+	mac := hmac.New(algorithm, []byte(secret))
+	mac.Write(body)
+	return mac.Sum(nil)
+}
+
+// verifiedStandard reports whether one of the signatures of a delivery by Standard Webhooks
+// is right, and of these days.
+func verifiedStandard(secret string, header http.Header, body []byte, now time.Time) bool {
+	ids, times, lists := header.Values(standardID), header.Values(standardAt), header.Values(standardSignature)
+	if len(ids) != 1 || ids[0] == "" || len(times) != 1 || len(lists) != 1 {
+		return false
+	}
+	seconds, err := strconv.ParseUint(times[0], 10, 40)
+	if err != nil || strconv.FormatUint(seconds, 10) != times[0] {
+		return false
+	}
+	at := time.Unix(int64(seconds), 0)
+	if now.Sub(at).Abs() > tolerance {
+		return false
+	}
+	want := []byte(signature.StandardWebhook(secret, ids[0], at, body))
+	right := false
+	for given := range strings.FieldsSeq(lists[0]) {
+		right = hmac.Equal([]byte(given), want) || right
+	}
+	return right
+}

@@ -1,0 +1,126 @@
+package hook
+
+import (
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/signature"
+)
+
+const secret = "correct-horse-battery"
+
+func made(t *testing.T, given api.NewVerification) api.Verification {
+	t.Helper()
+	given.Secret = new(secret)
+	v, _, err := check(&given, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestADeliveryIsVerifiedOverItsBytes(t *testing.T) {
+	body := []byte(`{"x": 1}`)
+	right := hex.EncodeToString(digest(sha256.New, secret, body))
+	github := api.NewVerification{Header: new("X-Hub-Signature-256"), Prefix: new("sha256=")}
+	base := api.NewVerification{Header: new("X-Mac"), Encoding: new(api.VerificationEncodingBase64), Algorithm: new(api.VerificationAlgorithmSha512)}
+	long := base64.StdEncoding.EncodeToString(digest(sha512.New, secret, body))
+	for name, c := range map[string]struct {
+		verification api.NewVerification
+		header       http.Header
+		body         string
+		want         bool
+	}{
+		"right":                {github, http.Header{"X-Hub-Signature-256": {"sha256=" + right}}, `{"x": 1}`, true},
+		"in upper case":        {github, http.Header{"X-Hub-Signature-256": {"sha256=" + strings.ToUpper(right)}}, `{"x": 1}`, true},
+		"another body":         {github, http.Header{"X-Hub-Signature-256": {"sha256=" + right}}, `{"x":1}`, false},
+		"no prefix":            {github, http.Header{"X-Hub-Signature-256": {right}}, `{"x": 1}`, false},
+		"nothing but it":       {github, http.Header{"X-Hub-Signature-256": {"sha256="}}, `{"x": 1}`, false},
+		"cut":                  {github, http.Header{"X-Hub-Signature-256": {"sha256=" + right[:32]}}, `{"x": 1}`, false},
+		"not hex":              {github, http.Header{"X-Hub-Signature-256": {"sha256=" + right[:63] + "g"}}, `{"x": 1}`, false},
+		"twice":                {github, http.Header{"X-Hub-Signature-256": {"sha256=" + right, "sha256=" + right}}, `{"x": 1}`, false},
+		"none":                 {github, http.Header{}, `{"x": 1}`, false},
+		"base64, sha512":       {base, http.Header{"X-Mac": {long}}, `{"x": 1}`, true},
+		"base64 without its =": {base, http.Header{"X-Mac": {strings.TrimRight(long, "=")}}, `{"x": 1}`, false},
+		"the other algorithm":  {base, http.Header{"X-Mac": {base64.StdEncoding.EncodeToString(digest(sha256.New, secret, body))}}, `{"x": 1}`, false},
+	} {
+		if got := verified(made(t, c.verification), secret, c.header, []byte(c.body), time.Now()); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// What Weft's own callbacks send a hook takes, within five minutes of its clock.
+func TestADeliveryByStandardWebhooks(t *testing.T) {
+	v := made(t, api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks)})
+	now := time.Unix(1795256130, 0)
+	body := []byte(`{"x":1}`)
+	for _, secret := range []string{secret, "whsec_" + base64.StdEncoding.EncodeToString([]byte(secret))} {
+		for name, c := range map[string]struct {
+			id, at, signature string
+			want              bool
+		}{
+			"right":             {"a", "1795256130", signature.StandardWebhook(secret, "a", now, body), true},
+			"one of several":    {"a", "1795256130", "v1,eA== v2,x " + signature.StandardWebhook(secret, "a", now, body), true},
+			"five minutes old":  {"a", "1795255830", signature.StandardWebhook(secret, "a", now.Add(-5*time.Minute), body), true},
+			"older":             {"a", "1795255829", signature.StandardWebhook(secret, "a", now.Add(-301*time.Second), body), false},
+			"of the future":     {"a", "1795256431", signature.StandardWebhook(secret, "a", now.Add(301*time.Second), body), false},
+			"another id":        {"b", "1795256130", signature.StandardWebhook(secret, "a", now, body), false},
+			"no id":             {"", "1795256130", signature.StandardWebhook(secret, "", now, body), false},
+			"another time":      {"a", "1795256131", signature.StandardWebhook(secret, "a", now, body), false},
+			"a time with zeros": {"a", "01795256130", signature.StandardWebhook(secret, "a", now, body), false},
+			"no time":           {"a", "now", signature.StandardWebhook(secret, "a", now, body), false},
+			"no version":        {"a", "1795256130", strings.TrimPrefix(signature.StandardWebhook(secret, "a", now, body), "v1,"), false},
+			"nothing":           {"a", "1795256130", "", false},
+		} {
+			header := http.Header{}
+			header.Set(standardID, c.id)
+			header.Set(standardAt, c.at)
+			header.Set(standardSignature, c.signature)
+			if got := verified(v, secret, header, body, now); got != c.want {
+				t.Errorf("%s: %v", name, got)
+			}
+		}
+	}
+}
+
+// FuzzVerified throws headers at the verification: none panics, and none is right.
+func FuzzVerified(f *testing.F) {
+	f.Add("sha256=00", "1", "v1,x", "a")
+	f.Add("sha256="+strings.Repeat("0", 64), strconv.FormatInt(1<<40, 10), "v1,"+strings.Repeat("A", 44), "")
+	f.Fuzz(func(t *testing.T, mac, at, list, id string) {
+		header := http.Header{"X-Mac": {mac}, "Webhook-Id": {id}, "Webhook-Timestamp": {at}, "Webhook-Signature": {list}}
+		for _, v := range []api.Verification{
+			{Scheme: api.VerificationSchemeHmac, Header: "X-Mac", Prefix: "sha256=", Encoding: api.VerificationEncodingHex},
+			{Scheme: api.VerificationSchemeHmac, Header: "X-Mac", Encoding: api.VerificationEncodingBase64, Algorithm: api.VerificationAlgorithmSha512},
+			{Scheme: api.VerificationSchemeStandardWebhooks},
+		} {
+			if verified(v, secret, header, []byte("body"), time.Unix(0, 0)) {
+				t.Fatalf("%+v is right for %s", header, v.Scheme)
+			}
+		}
+	})
+}
+
+func TestWhatARunIsGiven(t *testing.T) {
+	v := made(t, api.NewVerification{Header: new("X-Proof")})
+	header := http.Header{
+		"Content-Type": {"application/json"}, "X-Proof": {"00"}, "Authorization": {"Bearer x"}, "Proxy-Authorization": {"x"}, "Cookie": {"x"}, "X-Shopify-Hmac-Sha256": {"x"},
+		"X-Gitlab-Token": {"x"}, "Webhook-Signature": {"v1,x"}, "X-Api-Key": {"x"}, "X-Event": {"a", "b"}, "X-Bytes": {"\xff"},
+	}
+	raw, err := input(v, header, []byte(`{"n":12345678901234567890}`))
+	if want := `{"body":{"n":12345678901234567890},"headers":{"content-type":"application/json","x-event":"a, b"}}`; err != nil || string(raw) != want {
+		t.Errorf("%s, %v", raw, err)
+	}
+	if _, err := input(v, http.Header{}, []byte(strings.Repeat("\x01", 1<<20))); err == nil {
+		t.Error("a body that grows to 6 MiB was taken")
+	}
+}

@@ -1,0 +1,15 @@
+-- name: HookDeliveryLock :exec
+-- Holds the id of a delivery until the transaction ends.
+SELECT pg_advisory_xact_lock(hashtextextended(@scope::text, 0));
+
+-- name: HookDeliveryGet :one
+SELECT run_id FROM hook_deliveries WHERE workspace_id = @workspace_id AND hook_id = @hook_id AND delivery = @delivery;
+
+-- name: HookDeliveryInsert :exec
+INSERT INTO hook_deliveries (workspace_id, hook_id, delivery, run_id) VALUES (@workspace_id, @hook_id, @delivery, @run_id);
+
+-- name: HookDeliveryDeleteExpired :execrows
+-- Senders have given up by then.
+DELETE FROM hook_deliveries d WHERE (d.workspace_id, d.hook_id, d.delivery) IN (
+    SELECT o.workspace_id, o.hook_id, o.delivery FROM hook_deliveries o
+    WHERE o.received_at < now() - interval '7 days' LIMIT 5000);

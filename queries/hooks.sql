@@ -1,0 +1,73 @@
+-- name: HookCount :one
+SELECT count(*) FROM hooks WHERE workspace_id = @workspace_id AND workflow_id = @workflow_id;
+
+-- name: HookInsert :exec
+INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed)
+VALUES (@workspace_id, @id, @workflow_id, @name, @status, @verification, @sealed);
+
+-- name: HookGet :one
+SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, created_at, updated_at
+FROM hooks WHERE workspace_id = @workspace_id AND id = @id;
+
+-- name: HookFind :one
+-- Whose hook is called, and what time it is.
+SELECT workspace_id, workflow_id, status, verification, sealed, now()::timestamptz AS now FROM hooks WHERE id = @id;
+
+-- name: HookLock :one
+-- A hook that nobody else changes until the transaction ends.
+SELECT status, verification, sealed FROM hooks WHERE workspace_id = @workspace_id AND id = @id FOR NO KEY UPDATE;
+
+-- name: HookList :many
+-- A page of the hooks, newest first; of one workflow where that is named, and of those that
+-- a key is restricted to.
+SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, created_at, updated_at
+FROM hooks
+WHERE workspace_id = @workspace_id AND id < @before
+  AND (sqlc.narg('workflow_id')::uuid IS NULL OR workflow_id = sqlc.narg('workflow_id')::uuid)
+  AND (sqlc.narg('allowed')::uuid[] IS NULL OR workflow_id = ANY (sqlc.narg('allowed')::uuid[]))
+ORDER BY id DESC
+LIMIT @max_rows;
+
+-- name: HookUpdate :exec
+UPDATE hooks SET name = @name, status = @status, verification = @verification, sealed = @sealed, updated_at = GREATEST(updated_at, now())
+WHERE workspace_id = @workspace_id AND id = @id;
+
+-- name: HookNote :exec
+-- Notes the run of a delivery, or why there is none: of each one in a second, since all
+-- deliveries of a hook share the row.
+UPDATE hooks SET
+    last_at         = CASE WHEN sqlc.narg('run_id')::uuid IS NULL THEN last_at ELSE now() END,
+    last_run_id     = COALESCE(sqlc.narg('run_id')::uuid, last_run_id),
+    last_refused_at = CASE WHEN sqlc.narg('refusal')::text IS NULL THEN last_refused_at ELSE now() END,
+    last_refusal    = COALESCE(sqlc.narg('refusal')::text, last_refusal)
+WHERE workspace_id = @workspace_id AND id = @id
+  AND COALESCE(CASE WHEN sqlc.narg('run_id')::uuid IS NULL THEN last_refused_at ELSE last_at END, '-infinity') < now() - interval '1 second';
+
+-- name: HookDelete :exec
+DELETE FROM hooks WHERE workspace_id = @workspace_id AND id = @id;
+
+-- name: HookListSealed :many
+-- A page of hooks in the order of their ids, each with its secret if that is not sealed
+-- under the key that header names.
+SELECT page.workspace_id, page.id,
+       (CASE WHEN substring(page.sealed FROM 1 FOR octet_length(@header::bytea)) <> @header::bytea THEN page.sealed END)::bytea AS stale
+FROM (SELECT h.workspace_id, h.id, h.sealed FROM hooks h WHERE h.id > @after ORDER BY h.id LIMIT @max_rows) AS page
+ORDER BY page.id;
+
+-- name: HookListHeaders :many
+-- How the oldest and the newest secrets begin: there the key is named.
+SELECT substring(seen.sealed FROM 1 FOR 66)::bytea AS header
+FROM ((SELECT o.sealed FROM hooks o ORDER BY o.id LIMIT @each)
+      UNION ALL
+      (SELECT n.sealed FROM hooks n ORDER BY n.id DESC LIMIT @each)) AS seen;
+
+-- name: HookReseal :execrows
+-- Puts secrets that were sealed anew in place of those that were read. A row that somebody
+-- else has locked is left alone: nobody waits.
+UPDATE hooks h SET sealed = free.fresh
+FROM (SELECT l.workspace_id, l.id, i.fresh FROM hooks l
+      JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id,
+                   unnest(@stale::bytea[]) AS stale, unnest(@fresh::bytea[]) AS fresh) AS i
+        ON l.workspace_id = i.workspace_id AND l.id = i.id AND l.sealed = i.stale
+      FOR UPDATE OF l SKIP LOCKED) AS free
+WHERE h.workspace_id = free.workspace_id AND h.id = free.id;

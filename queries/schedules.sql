@@ -1,0 +1,60 @@
+-- name: SchedulesLock :exec
+-- One new schedule of a workspace at a time, until the transaction ends.
+SELECT pg_advisory_xact_lock(hashtextextended(@scope::text, 0));
+
+-- name: ScheduleCount :one
+-- How many schedules there are, and what time it is.
+SELECT count(*) AS of_workspace, count(*) FILTER (WHERE workflow_id = @workflow_id) AS of_workflow, now()::timestamptz AS now
+FROM schedules WHERE workspace_id = @workspace_id;
+
+-- name: ScheduleInsert :exec
+INSERT INTO schedules (workspace_id, id, workflow_id, name, cron, time_zone, overlap, status, next_at)
+VALUES (@workspace_id, @id, @workflow_id, @name, @cron, @time_zone, @overlap, @status, sqlc.narg('next_at'));
+
+-- name: ScheduleGet :one
+SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, last_at, last_run_id, last_skipped_at,
+       last_skip_reason, created_at, updated_at
+FROM schedules WHERE workspace_id = @workspace_id AND id = @id;
+
+-- name: ScheduleLock :one
+-- A schedule that nobody else changes until the transaction ends, and what time it is.
+SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, now()::timestamptz AS now
+FROM schedules WHERE workspace_id = @workspace_id AND id = @id FOR NO KEY UPDATE;
+
+-- name: ScheduleLook :one
+-- A schedule for whoever has its runs begin: what time it is, and whether one is under way.
+SELECT s.id, s.workflow_id, s.cron, s.time_zone, s.overlap, s.revision, s.next_at, s.waiting, now()::timestamptz AS now,
+       EXISTS (SELECT FROM workflow_runs r WHERE r.workspace_id = s.workspace_id AND r.trigger_id = s.id AND r.finished_at IS NULL) AS running
+FROM schedules s WHERE s.workspace_id = @workspace_id AND s.id = @id;
+
+-- name: ScheduleList :many
+-- A page of the schedules, newest first; of one workflow where that is named, and of those
+-- that a key is restricted to.
+SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, last_at, last_run_id, last_skipped_at,
+       last_skip_reason, created_at, updated_at
+FROM schedules
+WHERE workspace_id = @workspace_id AND id < @before
+  AND (sqlc.narg('workflow_id')::uuid IS NULL OR workflow_id = sqlc.narg('workflow_id')::uuid)
+  AND (sqlc.narg('allowed')::uuid[] IS NULL OR workflow_id = ANY (sqlc.narg('allowed')::uuid[]))
+ORDER BY id DESC
+LIMIT @max_rows;
+
+-- name: ScheduleUpdate :exec
+UPDATE schedules SET
+    name = @name, cron = @cron, time_zone = @time_zone, overlap = @overlap, status = @status, next_at = sqlc.narg('next_at'),
+    waiting = @waiting::timestamptz[], revision = revision + 1, updated_at = GREATEST(updated_at, now())
+WHERE workspace_id = @workspace_id AND id = @id;
+
+-- name: ScheduleAdvance :execrows
+-- Goes on to the next time, with what became of those that were due. No row: somebody
+-- else has changed the schedule since it was looked at.
+UPDATE schedules SET
+    next_at = sqlc.narg('next_at'), waiting = @waiting::timestamptz[], revision = revision + 1,
+    last_at = COALESCE(sqlc.narg('last_at')::timestamptz, last_at),
+    last_run_id = COALESCE(sqlc.narg('last_run_id')::uuid, last_run_id),
+    last_skipped_at = COALESCE(sqlc.narg('last_skipped_at')::timestamptz, last_skipped_at),
+    last_skip_reason = COALESCE(sqlc.narg('last_skip_reason')::text, last_skip_reason)
+WHERE workspace_id = @workspace_id AND id = @id AND revision = @revision;
+
+-- name: ScheduleDelete :exec
+DELETE FROM schedules WHERE workspace_id = @workspace_id AND id = @id;
