@@ -16,7 +16,7 @@ import _ "embed" // for the document
 //go:generate go test -count=1 -run TestGeneratedCodeIsFresh github.com/weft-automation/weft/gen -args -update
 
 //go:embed openapi.yaml
-var specYAML string
+var specYAML []byte
 
-// SpecYAML is the document as it is written, comments included.
-func SpecYAML() []byte { return []byte(specYAML) }
+// SpecYAML is the document as it is written, comments included. It is not to be changed.
+func SpecYAML() []byte { return specYAML }

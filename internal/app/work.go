@@ -108,7 +108,7 @@ func (h *workingHalf) join(a *App, runs *engine.Engine) error {
 		Logger:  queueLogger(a.log),
 		Workers: workers,
 		Queues: map[string]river.QueueConfig{
-			execution.Queue: {MaxWorkers: a.cfg.Workers, FetchPollInterval: 250 * time.Millisecond, FetchCooldown: time.Millisecond},
+			execution.Queue: {MaxWorkers: a.cfg.Workers, FetchPollInterval: 400 * time.Millisecond, FetchCooldown: time.Millisecond},
 			callback.Queue:  {MaxWorkers: deliveriesPerSlot * a.cfg.Workers, FetchPollInterval: 2 * time.Second, FetchCooldown: time.Millisecond},
 		},
 		FetchOnlyKnownKinds:         true,

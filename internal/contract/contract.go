@@ -89,7 +89,7 @@ var load = sync.OnceValues(func() (*Contract, error) {
 	if err := compiler.AddResource(location, value); err != nil {
 		return nil, fmt.Errorf("add openapi document: %w", err)
 	}
-	c := &Contract{JSON: data, YAML: api.SpecYAML()}
+	c := &Contract{JSON: bytes.Clone(data), YAML: api.SpecYAML()} // data has room for as much again
 	for path, item := range doc.Paths.Map() {
 		for method, source := range item.Operations() {
 			operation, err := newOperation(compiler, doc, path, method, source)

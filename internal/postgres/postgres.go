@@ -95,6 +95,8 @@ func open(ctx context.Context, dsn, name string, role Role, maxConns int32, sett
 // that nothing would end.
 func Session(config *pgx.ConnConfig, name string) {
 	config.ConnectTimeout = 5 * time.Second
+	// A connection makes room for all of them at once; we have some hundred statements.
+	config.StatementCacheCapacity, config.DescriptionCacheCapacity = 256, 0
 	config.RuntimeParams["application_name"] = "weft-" + name
 	config.RuntimeParams["timezone"] = "UTC"
 	// Every query of ours has its index. A plan that is made and kept while the
