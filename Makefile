@@ -87,7 +87,7 @@ driving: race vet $(NODE_DONE)
 	go test $(TEST) -count=1 $$(go list ./... | grep -E '$(DRIVING)')
 
 plain: race vet $(NODE_DONE)
-	go test $(TEST) $$(go list ./... | grep -vE '$(RACED)|$(DRIVING)')
+	go test $(TEST) -p 1 $$(go list ./... | grep -vE '$(RACED)|$(DRIVING)')
 
 fuzz: go
 	@grep -rHoE '^func Fuzz\w+' --include='*_test.go' $(FUZZED) | while IFS=: read -r file name; do \

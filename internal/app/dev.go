@@ -25,6 +25,7 @@ import (
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/demo"
 	"github.com/weft-automation/weft/internal/devdb"
@@ -84,6 +85,7 @@ func Dev(ctx context.Context, dev DevConfig) error {
 		defer dev.stopChain(chain)
 		beside.chain = chain.Addr()
 	}
+	go func() { _, _ = contract.Load() }() // as much work again as the rest, while the database starts
 	if cfg.DatabaseURL == "" {
 		database, err := startPrivateDatabase(ctx, dev)
 		if err != nil {
