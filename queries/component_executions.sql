@@ -55,28 +55,28 @@ WHERE e.workspace_id = @workspace_id AND e.id = @id;
 -- serves it and inserts do not disturb a page. Stages of runs are left out, and no
 -- more than max_walked rows are walked past. A page ends early, but not before
 -- its first row, when its outputs grow beyond max_bytes; found counts the rows
--- that there were.
-WITH page AS (
-    SELECT l.id, octet_length(COALESCE(l.output::text, '')) AS size
-    FROM (SELECT a.id, a.output, a.run_id FROM component_executions a
-          WHERE a.workspace_id = @workspace_id AND a.id < @before
-          ORDER BY a.id DESC LIMIT @max_walked) AS l
-    WHERE l.run_id IS NULL
-    ORDER BY l.id DESC
-    LIMIT @max_rows
-), measured AS (
-    SELECT page.id, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
-    FROM page WINDOW newest AS (ORDER BY page.id DESC)
-)
+-- that there were. The rows are read once, as in the list of runs.
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
        c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error,
-       measured.found::bigint AS found
-FROM measured
-JOIN component_executions e ON e.workspace_id = @workspace_id AND e.id = measured.id
+       e.found::bigint AS found
+FROM (
+    SELECT page.*, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
+    FROM (
+        SELECT l.workspace_id, l.id, l.module, l.status, l.output, l.error, l.usage, l.has_callback, l.created_at, l.updated_at,
+               octet_length(COALESCE(l.output::text, '')) AS size
+        FROM (SELECT a.workspace_id, a.id, a.run_id, a.module, a.status, a.output, a.error, a.usage, a.has_callback, a.created_at, a.updated_at
+              FROM component_executions a
+              WHERE a.workspace_id = @workspace_id AND a.id < @before
+              ORDER BY a.id DESC LIMIT @max_walked) AS l
+        WHERE l.run_id IS NULL
+        ORDER BY l.id DESC
+        LIMIT @max_rows
+    ) AS page WINDOW newest AS (ORDER BY page.id DESC)
+) AS e
 LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND c.execution_id = e.id
-WHERE measured.place = 1 OR measured.bytes <= @max_bytes::bigint
+WHERE e.place = 1 OR e.bytes <= @max_bytes::bigint
 ORDER BY e.id DESC;
 
 -- name: ExecutionWalked :one

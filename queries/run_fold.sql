@@ -105,12 +105,13 @@ WHERE r.finished_at IS NOT NULL OR r.updated_at > now() - @since::interval;
 WITH RECURSIVE above AS (
     SELECT r.parent_run_id, 0 AS depth FROM workflow_runs r WHERE r.workspace_id = @workspace_id AND r.id = @id
     UNION ALL
-    SELECT p.parent_run_id, a.depth + 1 FROM above a JOIN workflow_runs p ON p.workspace_id = @workspace_id AND p.id = a.parent_run_id
+    SELECT p.parent_run_id, a.depth + 1 FROM above a
+    JOIN LATERAL (SELECT x.parent_run_id FROM workflow_runs x WHERE x.workspace_id = @workspace_id AND x.id = a.parent_run_id LIMIT 1) AS p ON true
     WHERE a.depth < @max_depth::integer
 )
 SELECT r.id, r.committed, r.below, r.max_credits
 FROM above a JOIN workflow_runs r ON r.workspace_id = @workspace_id AND r.id = a.parent_run_id
-WHERE r.max_credits IS NOT NULL AND r.finished_at IS NULL
+WHERE r.id = ANY (ARRAY(SELECT u.parent_run_id FROM above u)) AND r.max_credits IS NOT NULL AND r.finished_at IS NULL
 ORDER BY a.depth
 FOR NO KEY UPDATE OF r;
 
@@ -124,7 +125,8 @@ WHERE workspace_id = @workspace_id AND id = ANY (@ids::uuid[]) AND finished_at I
 WITH RECURSIVE above AS (
     SELECT r.parent_run_id, 0 AS depth FROM workflow_runs r WHERE r.workspace_id = @workspace_id AND r.id = @id
     UNION ALL
-    SELECT p.parent_run_id, a.depth + 1 FROM above a JOIN workflow_runs p ON p.workspace_id = @workspace_id AND p.id = a.parent_run_id
+    SELECT p.parent_run_id, a.depth + 1 FROM above a
+    JOIN LATERAL (SELECT x.parent_run_id FROM workflow_runs x WHERE x.workspace_id = @workspace_id AND x.id = a.parent_run_id LIMIT 1) AS p ON true
     WHERE a.depth < @max_depth::integer
 )
 SELECT max(depth)::integer AS depth FROM above;

@@ -22,26 +22,29 @@ WHERE workspace_id = @workspace_id AND id = @id;
 -- Newest first, after the cursor; of one workflow or in one state where that is named, and
 -- of the workflows that a key is restricted to. A page ends early, but not before its first
 -- row, when what it carries grows beyond max_bytes; found counts the rows that there were.
-WITH page AS (
-    SELECT l.id, octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
-    FROM workflow_runs l
-    WHERE l.workspace_id = @workspace_id AND l.id < @before
-      AND (sqlc.narg('workflow_id')::uuid IS NULL OR l.workflow_id = sqlc.narg('workflow_id')::uuid)
-      AND (sqlc.narg('allowed')::uuid[] IS NULL OR l.workflow_id = ANY (sqlc.narg('allowed')::uuid[]))
-      AND (sqlc.narg('status')::text IS NULL OR l.status = sqlc.narg('status')::text)
-    ORDER BY l.id DESC
-    LIMIT @max_rows
-), measured AS (
-    SELECT page.id, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
-    FROM page WINDOW newest AS (ORDER BY page.id DESC)
-)
+-- The rows are read once: as a join with the page they might be read all for each of it, as
+-- long as the planner does not know how many there are.
 SELECT r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.metadata, r.output, r.error, r.cancel_requested_at,
        r.cancel_reason, r.cancel_mode, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count, r.event_seq,
        r.deadline, r.job_id, r.parent_run_id, r.trigger_id, r.rerun_of, r.created_at, r.updated_at, r.finished_at,
-       measured.found::bigint AS found
-FROM measured
-JOIN workflow_runs r ON r.workspace_id = @workspace_id AND r.id = measured.id
-WHERE measured.place = 1 OR measured.bytes <= @max_bytes::bigint
+       r.found::bigint AS found
+FROM (
+    SELECT page.*, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
+    FROM (
+        SELECT l.id, l.workflow_id, l.workflow_version, l.status, l.trigger, l.input, l.metadata, l.output, l.error, l.cancel_requested_at,
+               l.cancel_reason, l.cancel_mode, l.max_credits, l.usage, l.stage_count, l.failed_count, l.pending_count, l.event_seq,
+               l.deadline, l.job_id, l.parent_run_id, l.trigger_id, l.rerun_of, l.created_at, l.updated_at, l.finished_at,
+               octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
+        FROM workflow_runs l
+        WHERE l.workspace_id = @workspace_id AND l.id < @before
+          AND (sqlc.narg('workflow_id')::uuid IS NULL OR l.workflow_id = sqlc.narg('workflow_id')::uuid)
+          AND (sqlc.narg('allowed')::uuid[] IS NULL OR l.workflow_id = ANY (sqlc.narg('allowed')::uuid[]))
+          AND (sqlc.narg('status')::text IS NULL OR l.status = sqlc.narg('status')::text)
+        ORDER BY l.id DESC
+        LIMIT @max_rows
+    ) AS page WINDOW newest AS (ORDER BY page.id DESC)
+) AS r
+WHERE r.place = 1 OR r.bytes <= @max_bytes::bigint
 ORDER BY r.id DESC;
 
 -- name: RunStageList :many
@@ -49,29 +52,29 @@ ORDER BY r.id DESC;
 -- of runs do: who wants all asks again after the last until there is none. What is not final
 -- is as far as its execution is, looked up one by one: as a join it might be one with all
 -- executions.
-WITH page AS (
-    SELECT l.id, octet_length(COALESCE(l.output::text, '')) AS size
-    FROM run_stages l
-    WHERE l.workspace_id = @workspace_id AND l.run_id = @run_id AND l.id > @after
-    ORDER BY l.id
-    LIMIT @max_rows
-), measured AS (
-    SELECT page.id, row_number() OVER oldest AS place, sum(page.size) OVER oldest AS bytes, count(page.id) OVER () AS found
-    FROM page WINDOW oldest AS (ORDER BY page.id)
-)
 SELECT s.id, s.component_id, s.module, s.name, s.iteration,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
        s.port, s.output, s.error, s.usage, GREATEST(s.attempt, e.attempt)::integer AS attempt, s.execution_id, s.item_count,
        s.next_item, s.live_items, s.failed_items, s.child_run_id, s.dispatched_at, s.created_at,
        COALESCE(s.started_at, e.attempt_started_at) AS started_at, GREATEST(s.updated_at, e.updated_at)::timestamptz AS updated_at,
-       s.finished_at, measured.found::bigint AS found
-FROM measured
-JOIN run_stages s ON s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = measured.id
+       s.finished_at, s.found::bigint AS found
+FROM (
+    SELECT page.*, row_number() OVER oldest AS place, sum(page.size) OVER oldest AS bytes, count(page.id) OVER () AS found
+    FROM (
+        SELECT l.workspace_id, l.id, l.component_id, l.module, l.name, l.iteration, l.status, l.port, l.output, l.error, l.usage, l.attempt,
+               l.execution_id, l.item_count, l.next_item, l.live_items, l.failed_items, l.child_run_id, l.dispatched_at, l.created_at,
+               l.started_at, l.updated_at, l.finished_at, octet_length(COALESCE(l.output::text, '')) AS size
+        FROM run_stages l
+        WHERE l.workspace_id = @workspace_id AND l.run_id = @run_id AND l.id > @after
+        ORDER BY l.id
+        LIMIT @max_rows
+    ) AS page WINDOW oldest AS (ORDER BY page.id)
+) AS s
 LEFT JOIN LATERAL (
     SELECT x.status, x.attempt, x.attempt_started_at, x.updated_at FROM component_executions x
     WHERE s.finished_at IS NULL AND x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
 ) AS e ON true
-WHERE measured.place = 1 OR measured.bytes <= @max_bytes::bigint
+WHERE s.place = 1 OR s.bytes <= @max_bytes::bigint
 ORDER BY s.id;
 
 -- name: RunEventList :many

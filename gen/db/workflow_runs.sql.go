@@ -269,37 +269,38 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) (
 }
 
 const runList = `-- name: RunList :many
-WITH page AS (
-    SELECT l.id, octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
-    FROM workflow_runs l
-    WHERE l.workspace_id = $1 AND l.id < $3
-      AND ($4::uuid IS NULL OR l.workflow_id = $4::uuid)
-      AND ($5::uuid[] IS NULL OR l.workflow_id = ANY ($5::uuid[]))
-      AND ($6::text IS NULL OR l.status = $6::text)
-    ORDER BY l.id DESC
-    LIMIT $7
-), measured AS (
-    SELECT page.id, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
-    FROM page WINDOW newest AS (ORDER BY page.id DESC)
-)
 SELECT r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.metadata, r.output, r.error, r.cancel_requested_at,
        r.cancel_reason, r.cancel_mode, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count, r.event_seq,
        r.deadline, r.job_id, r.parent_run_id, r.trigger_id, r.rerun_of, r.created_at, r.updated_at, r.finished_at,
-       measured.found::bigint AS found
-FROM measured
-JOIN workflow_runs r ON r.workspace_id = $1 AND r.id = measured.id
-WHERE measured.place = 1 OR measured.bytes <= $2::bigint
+       r.found::bigint AS found
+FROM (
+    SELECT page.id, page.workflow_id, page.workflow_version, page.status, page.trigger, page.input, page.metadata, page.output, page.error, page.cancel_requested_at, page.cancel_reason, page.cancel_mode, page.max_credits, page.usage, page.stage_count, page.failed_count, page.pending_count, page.event_seq, page.deadline, page.job_id, page.parent_run_id, page.trigger_id, page.rerun_of, page.created_at, page.updated_at, page.finished_at, page.size, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
+    FROM (
+        SELECT l.id, l.workflow_id, l.workflow_version, l.status, l.trigger, l.input, l.metadata, l.output, l.error, l.cancel_requested_at,
+               l.cancel_reason, l.cancel_mode, l.max_credits, l.usage, l.stage_count, l.failed_count, l.pending_count, l.event_seq,
+               l.deadline, l.job_id, l.parent_run_id, l.trigger_id, l.rerun_of, l.created_at, l.updated_at, l.finished_at,
+               octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
+        FROM workflow_runs l
+        WHERE l.workspace_id = $1 AND l.id < $2
+          AND ($3::uuid IS NULL OR l.workflow_id = $3::uuid)
+          AND ($4::uuid[] IS NULL OR l.workflow_id = ANY ($4::uuid[]))
+          AND ($5::text IS NULL OR l.status = $5::text)
+        ORDER BY l.id DESC
+        LIMIT $6
+    ) AS page WINDOW newest AS (ORDER BY page.id DESC)
+) AS r
+WHERE r.place = 1 OR r.bytes <= $7::bigint
 ORDER BY r.id DESC
 `
 
 type RunListParams struct {
 	WorkspaceID uuid.UUID
-	MaxBytes    int64
 	Before      uuid.UUID
 	WorkflowID  *uuid.UUID
 	Allowed     []uuid.UUID
 	Status      *string
 	MaxRows     int32
+	MaxBytes    int64
 }
 
 type RunListRow struct {
@@ -335,15 +336,17 @@ type RunListRow struct {
 // Newest first, after the cursor; of one workflow or in one state where that is named, and
 // of the workflows that a key is restricted to. A page ends early, but not before its first
 // row, when what it carries grows beyond max_bytes; found counts the rows that there were.
+// The rows are read once: as a join with the page they might be read all for each of it, as
+// long as the planner does not know how many there are.
 func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]RunListRow, error) {
 	rows, err := db.Query(ctx, runList,
 		arg.WorkspaceID,
-		arg.MaxBytes,
 		arg.Before,
 		arg.WorkflowID,
 		arg.Allowed,
 		arg.Status,
 		arg.MaxRows,
+		arg.MaxBytes,
 	)
 	if err != nil {
 		return nil, err
@@ -602,38 +605,38 @@ func (q *Queries) RunSignalInsert(ctx context.Context, db DBTX, arg RunSignalIns
 }
 
 const runStageList = `-- name: RunStageList :many
-WITH page AS (
-    SELECT l.id, octet_length(COALESCE(l.output::text, '')) AS size
-    FROM run_stages l
-    WHERE l.workspace_id = $1 AND l.run_id = $2 AND l.id > $4
-    ORDER BY l.id
-    LIMIT $5
-), measured AS (
-    SELECT page.id, row_number() OVER oldest AS place, sum(page.size) OVER oldest AS bytes, count(page.id) OVER () AS found
-    FROM page WINDOW oldest AS (ORDER BY page.id)
-)
 SELECT s.id, s.component_id, s.module, s.name, s.iteration,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
        s.port, s.output, s.error, s.usage, GREATEST(s.attempt, e.attempt)::integer AS attempt, s.execution_id, s.item_count,
        s.next_item, s.live_items, s.failed_items, s.child_run_id, s.dispatched_at, s.created_at,
        COALESCE(s.started_at, e.attempt_started_at) AS started_at, GREATEST(s.updated_at, e.updated_at)::timestamptz AS updated_at,
-       s.finished_at, measured.found::bigint AS found
-FROM measured
-JOIN run_stages s ON s.workspace_id = $1 AND s.run_id = $2 AND s.id = measured.id
+       s.finished_at, s.found::bigint AS found
+FROM (
+    SELECT page.workspace_id, page.id, page.component_id, page.module, page.name, page.iteration, page.status, page.port, page.output, page.error, page.usage, page.attempt, page.execution_id, page.item_count, page.next_item, page.live_items, page.failed_items, page.child_run_id, page.dispatched_at, page.created_at, page.started_at, page.updated_at, page.finished_at, page.size, row_number() OVER oldest AS place, sum(page.size) OVER oldest AS bytes, count(page.id) OVER () AS found
+    FROM (
+        SELECT l.workspace_id, l.id, l.component_id, l.module, l.name, l.iteration, l.status, l.port, l.output, l.error, l.usage, l.attempt,
+               l.execution_id, l.item_count, l.next_item, l.live_items, l.failed_items, l.child_run_id, l.dispatched_at, l.created_at,
+               l.started_at, l.updated_at, l.finished_at, octet_length(COALESCE(l.output::text, '')) AS size
+        FROM run_stages l
+        WHERE l.workspace_id = $1 AND l.run_id = $2 AND l.id > $3
+        ORDER BY l.id
+        LIMIT $4
+    ) AS page WINDOW oldest AS (ORDER BY page.id)
+) AS s
 LEFT JOIN LATERAL (
     SELECT x.status, x.attempt, x.attempt_started_at, x.updated_at FROM component_executions x
     WHERE s.finished_at IS NULL AND x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
 ) AS e ON true
-WHERE measured.place = 1 OR measured.bytes <= $3::bigint
+WHERE s.place = 1 OR s.bytes <= $5::bigint
 ORDER BY s.id
 `
 
 type RunStageListParams struct {
 	WorkspaceID uuid.UUID
 	RunID       uuid.UUID
-	MaxBytes    int64
 	After       uuid.UUID
 	MaxRows     int32
+	MaxBytes    int64
 }
 
 type RunStageListRow struct {
@@ -670,9 +673,9 @@ func (q *Queries) RunStageList(ctx context.Context, db DBTX, arg RunStageListPar
 	rows, err := db.Query(ctx, runStageList,
 		arg.WorkspaceID,
 		arg.RunID,
-		arg.MaxBytes,
 		arg.After,
 		arg.MaxRows,
+		arg.MaxBytes,
 	)
 	if err != nil {
 		return nil, err

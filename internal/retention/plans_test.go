@@ -52,6 +52,7 @@ type step struct {
 	Index    string  `json:"Index Name"`
 	Loops    float64 `json:"Actual Loops"`
 	Rows     float64 `json:"Actual Rows"` // of each loop
+	Filtered float64 `json:"Rows Removed by Filter"`
 	Plans    []step  `json:"Plans"`
 }
 
@@ -65,6 +66,9 @@ func (s step) touched(into map[string]bool) {
 		into[s.Relation+" by "+how] = true
 		if s.Rows > 1 {
 			into[fmt.Sprintf("%s for %.0f rows at once", s.Relation, s.Rows)] = true
+		}
+		if s.Filtered > 100 {
+			into[fmt.Sprintf("%s past %.0f rows", s.Relation, s.Filtered)] = true
 		}
 	}
 	for _, child := range s.Plans {

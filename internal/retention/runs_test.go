@@ -159,3 +159,78 @@ func TestListsOfRunsReadThePageThatTheyShow(t *testing.T) {
 		}
 	}
 }
+
+// TestPagesReadNoMoreThanTheyShow: however many rows there are beside the page, of which the
+// planner may know nothing yet.
+func TestPagesReadNoMoreThanTheyShow(t *testing.T) {
+	b := open(t)
+	b.fill(t, b.week, 3000, 1)
+	b.fillRuns(t, b.week, 3000)
+	var large uuid.UUID
+	if err := b.owner.QueryRow(t.Context(), "SELECT id FROM workflow_runs ORDER BY id DESC LIMIT 1").Scan(&large); err != nil {
+		t.Fatal(err)
+	}
+	b.exec(t, `INSERT INTO run_stages (workspace_id, run_id, id, component_id, module, name, iteration, status, created_at, updated_at, finished_at)
+		SELECT $1, $2, gen_random_uuid(), 'many', 'HASH', '', ARRAY[n], 'COMPLETED', now(), now(), now() FROM generate_series(1, 3000) AS n`, b.workspace, large)
+	q, ctx := db.New(), t.Context()
+	pages := map[string]func(r *recorder){
+		"ExecutionList": func(r *recorder) {
+			_, _ = q.ExecutionList(ctx, r, db.ExecutionListParams{WorkspaceID: b.workspace, Before: uuid.Max, MaxWalked: 1000, MaxRows: 101, MaxBytes: 1 << 20})
+		},
+		"RunList": func(r *recorder) {
+			_, _ = q.RunList(ctx, r, db.RunListParams{WorkspaceID: b.workspace, Before: uuid.Max, MaxRows: 101, MaxBytes: 1 << 20})
+		},
+		"RunStageList": func(r *recorder) {
+			_, _ = q.RunStageList(ctx, r, db.RunStageListParams{WorkspaceID: b.workspace, RunID: large, MaxRows: 101, MaxBytes: 1 << 20})
+		},
+	}
+	for _, analyzed := range []bool{false, true} {
+		if analyzed {
+			b.exec(t, "ANALYZE component_executions, callbacks, workflow_runs, run_stages")
+		}
+		for name, page := range pages {
+			for _, generic := range []bool{true, false} {
+				var r recorder
+				page(&r)
+				for _, scan := range b.explain(t, &r, generic) {
+					if _, many, found := strings.Cut(scan, " for "); found && many != "101 rows at once" || strings.Contains(scan, " past ") {
+						t.Errorf("%s (generic %v, analyzed %v) scans %s", name, generic, analyzed, scan)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestRunsAboveAreFoundByTheirKeys: however many others a workspace has.
+func TestRunsAboveAreFoundByTheirKeys(t *testing.T) {
+	b := open(t)
+	b.fillRuns(t, b.week, 3000)
+	b.exec(t, `INSERT INTO workflow_runs (workspace_id, id, workflow_id, workflow_version, status, trigger, input, deadline, job_id, parent_run_id, parent_stage_id, created_at, updated_at)
+		SELECT r.workspace_id, $1, r.workflow_id, 1, 'EXECUTING', 'RUN', '{}', now(), 1, r.id, r.id, now(), now() FROM workflow_runs r ORDER BY r.id DESC LIMIT 1`, b.workspace)
+	q, ctx := db.New(), t.Context()
+	statements := map[string]func(r *recorder){
+		"RunDepth": func(r *recorder) {
+			_, _ = q.RunDepth(ctx, r, db.RunDepthParams{WorkspaceID: b.workspace, ID: b.workspace, MaxDepth: 8})
+		},
+		"RunLockAbove": func(r *recorder) {
+			_, _ = q.RunLockAbove(ctx, r, db.RunLockAboveParams{WorkspaceID: b.workspace, ID: b.workspace, MaxDepth: 8})
+		},
+	}
+	for _, analyzed := range []bool{false, true} {
+		if analyzed {
+			b.exec(t, "ANALYZE workflow_runs")
+		}
+		for name, statement := range statements {
+			for _, generic := range []bool{true, false} {
+				var r recorder
+				statement(&r)
+				for _, scan := range b.explain(t, &r, generic) {
+					if strings.Contains(scan, " rows at once") || strings.Contains(scan, " past ") {
+						t.Errorf("%s (generic %v, analyzed %v) scans %s", name, generic, analyzed, scan)
+					}
+				}
+			}
+		}
+	}
+}

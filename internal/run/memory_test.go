@@ -19,7 +19,7 @@ func peak(do func()) (most uint64) {
 		defer close(done)
 		do()
 	}()
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		runtime.GC()
@@ -39,7 +39,7 @@ func peak(do func()) (most uint64) {
 func (n *node) looped(t *testing.T, items, bytes int) (got api.WorkflowRun, most uint64) {
 	t.Helper()
 	list, _ := json.Marshal(make([]int, items))
-	id := n.draw(t, fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":%s},"config":{"concurrency":50}},{"id":"w","module":"BIG","config":{"bytes":%d}},
+	id := n.draw(t, fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":%s},"config":{"concurrency":10}},{"id":"w","module":"BIG","config":{"bytes":%d}},
 		{"id":"x","module":"TRANSFORM","config":{"expression":"1"}},{"id":"after","module":"TRANSFORM","config":{"expression":"len(all)"}}]`, list, bytes),
 		`[{"id":"1","from":"l","to":"w","port":"each"},{"id":"2","from":"w","to":"x","port":"next"},{"id":"3","from":"l","to":"after","port":"done"}]`,
 		`[{"id":"1","from":{"componentId":"x","output":"result"},"to":{"componentId":"after","input":"all"}}]`)
