@@ -1,7 +1,3 @@
--- name: VariablesLock :exec
--- One change of a workspace's variables at a time, until the transaction ends.
-SELECT pg_advisory_xact_lock(hashtextextended(@scope::text, 0));
-
 -- name: VariableList :many
 -- A page of the variables, newest first.
 SELECT id, name, description, secret, sealed, created_at, updated_at FROM environment_variables

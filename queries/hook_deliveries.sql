@@ -1,7 +1,3 @@
--- name: HookDeliveryLock :exec
--- Holds the id of a delivery until the transaction ends.
-SELECT pg_advisory_xact_lock(hashtextextended(@scope::text, 0));
-
 -- name: HookDeliveryGet :one
 SELECT run_id FROM hook_deliveries WHERE workspace_id = @workspace_id AND hook_id = @hook_id AND delivery = @delivery;
 

@@ -1,7 +1,3 @@
--- name: InvitationLock :exec
--- One at a time for each address in a workspace, until the transaction ends.
-SELECT pg_advisory_xact_lock(hashtextextended(@scope::text, 0));
-
 -- name: InvitationReplace :many
 -- What was open for the address is over.
 UPDATE invitations SET revoked_at = now()

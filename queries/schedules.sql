@@ -1,7 +1,3 @@
--- name: SchedulesLock :exec
--- One new schedule of a workspace at a time, until the transaction ends.
-SELECT pg_advisory_xact_lock(hashtextextended(@scope::text, 0));
-
 -- name: ScheduleCount :one
 -- How many schedules there are, and what time it is.
 SELECT count(*) AS of_workspace, count(*) FILTER (WHERE workflow_id = @workflow_id) AS of_workflow, now()::timestamptz AS now

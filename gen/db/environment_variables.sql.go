@@ -331,13 +331,3 @@ func (q *Queries) VariableUpdate(ctx context.Context, db DBTX, arg VariableUpdat
 	err := row.Scan(&i.CreatedAt, &i.UpdatedAt)
 	return i, err
 }
-
-const variablesLock = `-- name: VariablesLock :exec
-SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))
-`
-
-// One change of a workspace's variables at a time, until the transaction ends.
-func (q *Queries) VariablesLock(ctx context.Context, db DBTX, scope string) error {
-	_, err := db.Exec(ctx, variablesLock, scope)
-	return err
-}

@@ -63,13 +63,3 @@ func (q *Queries) HookDeliveryInsert(ctx context.Context, db DBTX, arg HookDeliv
 	)
 	return err
 }
-
-const hookDeliveryLock = `-- name: HookDeliveryLock :exec
-SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))
-`
-
-// Holds the id of a delivery until the transaction ends.
-func (q *Queries) HookDeliveryLock(ctx context.Context, db DBTX, scope string) error {
-	_, err := db.Exec(ctx, hookDeliveryLock, scope)
-	return err
-}

@@ -210,16 +210,6 @@ func (q *Queries) InvitationList(ctx context.Context, db DBTX, arg InvitationLis
 	return items, nil
 }
 
-const invitationLock = `-- name: InvitationLock :exec
-SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))
-`
-
-// One at a time for each address in a workspace, until the transaction ends.
-func (q *Queries) InvitationLock(ctx context.Context, db DBTX, scope string) error {
-	_, err := db.Exec(ctx, invitationLock, scope)
-	return err
-}
-
 const invitationReplace = `-- name: InvitationReplace :many
 UPDATE invitations SET revoked_at = now()
 WHERE workspace_id = $1 AND email = $2 AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now()

@@ -381,13 +381,3 @@ func (q *Queries) ScheduleUpdate(ctx context.Context, db DBTX, arg ScheduleUpdat
 	)
 	return err
 }
-
-const schedulesLock = `-- name: SchedulesLock :exec
-SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))
-`
-
-// One new schedule of a workspace at a time, until the transaction ends.
-func (q *Queries) SchedulesLock(ctx context.Context, db DBTX, scope string) error {
-	_, err := db.Exec(ctx, schedulesLock, scope)
-	return err
-}

@@ -147,7 +147,7 @@ func (f *fold) chosen(sc *scope, ready []string) []string {
 		return ready
 	}
 	mine := triggers[0]
-	if entry, ok := Entry(f.plan, f.run.Trigger); ok {
+	if entry, err := Entry(f.plan, f.run.Trigger); err == nil {
 		mine = entry.ID
 	}
 	return slices.DeleteFunc(slices.Clone(ready), func(id string) bool {
@@ -156,21 +156,19 @@ func (f *fold) chosen(sc *scope, ready []string) []string {
 }
 
 // Entry is the component at which a run begins that was triggered so; one without an id
-// where the workflow has no triggers: such a run begins with all that nothing leads to. It
-// is false where there are others only.
-func Entry(plan *graph.Plan, trigger string) (graph.Component, bool) {
+// where the workflow has no triggers: such a run begins with all that nothing leads to.
+// CONFLICT where there are others only.
+func Entry(plan *graph.Plan, trigger string) (graph.Component, error) {
 	triggers := plan.Triggers()
 	for _, id := range triggers {
 		if c, _ := plan.Component(id); c.Module == triggerModules[trigger] {
-			return c, true
+			return c, nil
 		}
 	}
-	return graph.Component{}, len(triggers) == 0
-}
-
-// NoEntry is why a workflow is not run by a schedule or a hook.
-func NoEntry(trigger string) *fault.Error {
-	return &fault.Error{
+	if len(triggers) == 0 {
+		return graph.Component{}, nil
+	}
+	return graph.Component{}, &fault.Error{
 		Code: fault.Conflict, Reason: "no_trigger",
 		Message: "This workflow begins with other triggers only: give it an " + triggerModules[trigger] + ".",
 	}

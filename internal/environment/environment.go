@@ -100,7 +100,7 @@ func (s *Service) Set(ctx context.Context, p SetParams) (set api.EnvironmentVari
 
 func (s *Service) setTx(ctx context.Context, tx pgx.Tx, p SetParams) (row db.VariableGetRow, what string, err error) {
 	q := db.New()
-	if err := q.VariablesLock(ctx, tx, "environment "+p.WorkspaceID.String()); err != nil {
+	if err := q.LockName(ctx, tx, "environment "+p.WorkspaceID.String()); err != nil {
 		return row, "", fmt.Errorf("lock environment variables: %w", err)
 	}
 	row, err = q.VariableGet(ctx, tx, db.VariableGetParams{WorkspaceID: p.WorkspaceID, Name: p.Name})
@@ -165,7 +165,7 @@ func (s *Service) newTx(ctx context.Context, tx pgx.Tx, p SetParams) (row db.Var
 func (s *Service) Delete(ctx context.Context, workspaceID uuid.UUID, name string) (gone api.EnvironmentVariable, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		q := db.New()
-		if err := q.VariablesLock(ctx, tx, "environment "+workspaceID.String()); err != nil {
+		if err := q.LockName(ctx, tx, "environment "+workspaceID.String()); err != nil {
 			return fmt.Errorf("lock environment variables: %w", err)
 		}
 		row, err := q.VariableGet(ctx, tx, db.VariableGetParams{WorkspaceID: workspaceID, Name: name})

@@ -199,7 +199,7 @@ func (d delivery) Find(ctx context.Context, conn postgres.DB) (uuid.UUID, bool, 
 // ClaimTx waits for whoever takes the same delivery just now.
 func (d delivery) ClaimTx(ctx context.Context, tx pgx.Tx) (uuid.UUID, bool, error) {
 	scope := fmt.Sprintf("delivery %s %x", d.key.ID, d.id)
-	if err := db.New().HookDeliveryLock(ctx, tx, scope); err != nil {
+	if err := db.New().LockName(ctx, tx, scope); err != nil {
 		return uuid.Nil, false, fmt.Errorf("lock a delivery: %w", err)
 	}
 	return d.Find(ctx, tx)

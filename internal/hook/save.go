@@ -92,9 +92,9 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, key notify.Key, p Cre
 	if loaded.Status == api.WorkflowStatusARCHIVED {
 		return engine.NotActive(loaded.Status)
 	}
-	entry, ok := engine.Entry(loaded.Plan, trigger)
-	if !ok {
-		return engine.NoEntry(trigger)
+	entry, err := engine.Entry(loaded.Plan, trigger)
+	if err != nil {
+		return err
 	}
 	given := p.Draft.Verification
 	if given == nil {

@@ -68,7 +68,7 @@ func (s *Service) InviteAs(ctx context.Context, actor Member, id uuid.UUID, emai
 		if err := mayGive(has, role); err != nil {
 			return err
 		}
-		if err := queries.InvitationLock(ctx, tx, actor.WorkspaceID.String()+" "+given); err != nil {
+		if err := queries.LockName(ctx, tx, "invitation "+actor.WorkspaceID.String()+" "+given); err != nil {
 			return fmt.Errorf("lock invitations: %w", err)
 		}
 		found, err := queries.MemberHasEmail(ctx, tx, db.MemberHasEmailParams{WorkspaceID: actor.WorkspaceID, Email: given})

@@ -144,68 +144,36 @@ func (p *page) add(workspaceID, id uuid.UUID, stale []byte) {
 	}
 }
 
-func replaceCalls(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
-	var p db.ExecutionResealParams
+// resealed is what of values is to be put in place, as each statement wants it.
+func resealed(values []value) (p db.ExecutionResealParams) {
 	for _, v := range values {
-		p.WorkspaceIds = append(p.WorkspaceIds, v.workspaceID)
-		p.Ids = append(p.Ids, v.id)
-		p.Stale = append(p.Stale, v.stale)
-		p.Fresh = append(p.Fresh, v.fresh)
+		p.WorkspaceIds, p.Ids = append(p.WorkspaceIds, v.workspaceID), append(p.Ids, v.id)
+		p.Stale, p.Fresh = append(p.Stale, v.stale), append(p.Fresh, v.fresh)
 	}
-	return db.New().ExecutionReseal(ctx, pool, p)
+	return p
+}
+
+func replaceCalls(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
+	return db.New().ExecutionReseal(ctx, pool, resealed(values))
 }
 
 func replaceSecrets(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
-	var p db.CallbackResealParams
-	for _, v := range values {
-		p.WorkspaceIds = append(p.WorkspaceIds, v.workspaceID)
-		p.ExecutionIds = append(p.ExecutionIds, v.id)
-		p.Stale = append(p.Stale, v.stale)
-		p.Fresh = append(p.Fresh, v.fresh)
-	}
-	return db.New().CallbackReseal(ctx, pool, p)
+	p := resealed(values)
+	return db.New().CallbackReseal(ctx, pool, db.CallbackResealParams{WorkspaceIds: p.WorkspaceIds, ExecutionIds: p.Ids, Stale: p.Stale, Fresh: p.Fresh})
 }
 
 func replaceWorkflowSecrets(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
-	var p db.WorkflowSecretsResealParams
-	for _, v := range values {
-		p.WorkspaceIds = append(p.WorkspaceIds, v.workspaceID)
-		p.Ids = append(p.Ids, v.id)
-		p.Stale = append(p.Stale, v.stale)
-		p.Fresh = append(p.Fresh, v.fresh)
-	}
-	return db.New().WorkflowSecretsReseal(ctx, pool, p)
+	return db.New().WorkflowSecretsReseal(ctx, pool, db.WorkflowSecretsResealParams(resealed(values)))
 }
 
 func replaceVariables(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
-	var p db.VariableResealParams
-	for _, v := range values {
-		p.WorkspaceIds = append(p.WorkspaceIds, v.workspaceID)
-		p.Ids = append(p.Ids, v.id)
-		p.Stale = append(p.Stale, v.stale)
-		p.Fresh = append(p.Fresh, v.fresh)
-	}
-	return db.New().VariableReseal(ctx, pool, p)
+	return db.New().VariableReseal(ctx, pool, db.VariableResealParams(resealed(values)))
 }
 
 func replaceHooks(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
-	var p db.HookResealParams
-	for _, v := range values {
-		p.WorkspaceIds = append(p.WorkspaceIds, v.workspaceID)
-		p.Ids = append(p.Ids, v.id)
-		p.Stale = append(p.Stale, v.stale)
-		p.Fresh = append(p.Fresh, v.fresh)
-	}
-	return db.New().HookReseal(ctx, pool, p)
+	return db.New().HookReseal(ctx, pool, db.HookResealParams(resealed(values)))
 }
 
 func replaceRuns(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
-	var p db.RunResealParams
-	for _, v := range values {
-		p.WorkspaceIds = append(p.WorkspaceIds, v.workspaceID)
-		p.Ids = append(p.Ids, v.id)
-		p.Stale = append(p.Stale, v.stale)
-		p.Fresh = append(p.Fresh, v.fresh)
-	}
-	return db.New().RunReseal(ctx, pool, p)
+	return db.New().RunReseal(ctx, pool, db.RunResealParams(resealed(values)))
 }

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -215,31 +214,18 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 		if err != nil || row.Status.Terminal() || row.Output != nil {
 			return record.Run(row), err
 		}
-		if err := s.news(ctx, changed, timer.C); errors.Is(err, errWindowOver) {
+		for again := false; !again; {
+			select {
+			case <-changed.C():
+				again = changed.Value() != engine.Unanswered
+				continue
+			case <-timer.C:
+			case <-s.Draining:
+			case <-ctx.Done():
+				return api.WorkflowRun{}, ctx.Err()
+			}
 			row, err = s.get(ctx, changed.Key())
 			return record.Run(row), err
-		} else if err != nil {
-			return api.WorkflowRun{}, err
-		}
-	}
-}
-
-var errWindowOver = errors.New("the time to wait is over")
-
-// news waits for a change that may be the end of a run, or its answer.
-func (s *Service) news(ctx context.Context, changed *notify.Subscription, over <-chan time.Time) error {
-	for {
-		select {
-		case <-changed.C():
-			if changed.Value() != engine.Unanswered {
-				return nil
-			}
-		case <-over:
-			return errWindowOver
-		case <-s.Draining:
-			return errWindowOver
-		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
 }

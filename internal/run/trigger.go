@@ -148,8 +148,8 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 	}
 	switch {
 	case p.By.Trigger != "":
-		if _, ok := engine.Entry(loaded.Plan, p.By.Trigger); !ok {
-			return nil, engine.NoEntry(p.By.Trigger)
+		if _, err := engine.Entry(loaded.Plan, p.By.Trigger); err != nil {
+			return nil, err
 		}
 	case loaded.Input != nil:
 		if err := fault.Unprocessable(loaded.Input.Check("/input", json.RawMessage(cmp.Or(string(p.Input), "{}")))); err != nil {

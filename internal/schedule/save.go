@@ -81,7 +81,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Schedule
 }
 
 func (s *Service) createTx(ctx context.Context, tx pgx.Tx, key notify.Key, p CreateParams) error {
-	if err := db.New().SchedulesLock(ctx, tx, "schedules "+p.WorkspaceID.String()); err != nil {
+	if err := db.New().LockName(ctx, tx, "schedules "+p.WorkspaceID.String()); err != nil {
 		return fmt.Errorf("lock schedules: %w", err)
 	}
 	loaded, err := s.Workflows.Load(ctx, tx, p.WorkspaceID, p.WorkflowID, nil)
@@ -91,9 +91,9 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, key notify.Key, p Cre
 	if loaded.Status == api.WorkflowStatusARCHIVED {
 		return engine.NotActive(loaded.Status)
 	}
-	entry, ok := engine.Entry(loaded.Plan, trigger)
-	if !ok {
-		return engine.NoEntry(trigger)
+	entry, err := engine.Entry(loaded.Plan, trigger)
+	if err != nil {
+		return err
 	}
 	d := p.Draft
 	if d.Cron == "" {
