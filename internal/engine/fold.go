@@ -163,12 +163,12 @@ func InPeriod(ctx context.Context, ledger Renewer, conn postgres.DB, do func() e
 }
 
 func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n news, how *execution.Acceptance) (*fold, error) {
-	run, err := db.New().RunLock(ctx, tx, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+	run, ended, err := lockRun(ctx, tx, key, n.executions)
 	if postgres.NotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lock run: %w", err)
+		return nil, err
 	}
 	if run.Status.Terminal() {
 		return nil, nil
@@ -177,18 +177,8 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n 
 	if err != nil {
 		return nil, err
 	}
-	f := &fold{
-		engine: e, ctx: ctx, tx: tx, run: run, plan: version.Plan, stood: e.memory.get(run.ID, run.EventSeq),
-		scopes: map[place]*scope{}, states: map[place]graph.State{}, loops: map[place]*loop{},
-		values: map[place]json.RawMessage{}, failures: map[place]failed{}, gone: map[uuid.UUID]bool{},
-	}
-	if err := f.takeOver(n); err != nil {
-		return nil, err
-	}
-	if err := f.advance(); err != nil {
-		return nil, err
-	}
-	if err := f.recall(); err != nil {
+	f := e.newFold(ctx, tx, run, version.Plan)
+	if err := f.follow(n, ended); err != nil {
 		return nil, err
 	}
 	if err := f.accept(how); err != nil {
@@ -201,112 +191,24 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n 
 	return f, f.write()
 }
 
-// takeOver takes over what has finished since the last fold.
-func (f *fold) takeOver(n news) error {
-	if len(n.executions) > 0 {
-		rows, err := db.New().StageTakeOver(f.ctx, f.tx, db.StageTakeOverParams{
-			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Executions: n.executions,
-		})
-		if err != nil {
-			return fmt.Errorf("take over finished executions: %w", err)
-		}
-		for _, row := range rows {
-			f.take(taken(row))
-		}
+func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow, plan *graph.Plan) *fold {
+	return &fold{
+		engine: e, ctx: ctx, tx: tx, run: run, plan: plan, stood: e.memory.get(run.ID, run.EventSeq),
+		scopes: map[place]*scope{}, states: map[place]graph.State{}, loops: map[place]*loop{},
+		values: map[place]json.RawMessage{}, failures: map[place]failed{}, gone: map[uuid.UUID]bool{},
 	}
-	if err := f.takeOverEarlier(); err != nil {
+}
+
+// follow finds all that follows from what has finished, and reads what else the end of the
+// fold needs.
+func (f *fold) follow(n news, ended []db.StageTakeOverRow) error {
+	if err := f.takeOver(n, ended); err != nil {
 		return err
 	}
-	due := f.run.Status == status.RunCreated || f.run.WakeAt != nil && !f.run.WakeAt.After(f.run.Now)
-	if !due && !n.unknown {
-		return nil
-	}
-	return f.look()
-}
-
-// take notes that a stage has become final.
-func (f *fold) take(t taken) {
-	f.changed, f.gone[t.ID] = true, true
-	f.run.PendingCount--
-	f.run.Usage += t.Usage
-	if t.Status == status.StageFailed {
-		f.run.FailedCount++
-	}
-	state := graph.State{Status: t.Status}
-	if t.Port != nil {
-		state.Port = *t.Port
-	}
-	sc := f.scopeOf(t.ComponentID, t.Iteration)
-	f.states[at(t.ComponentID, t.Iteration)] = state
-	if sc.states != nil {
-		sc.states[t.ComponentID] = state
-	}
-	f.failures[at(t.ComponentID, t.Iteration)] = failed{t.ID, t.Error}
-	f.touch(sc)
-	f.gave(t.Bytes)
-}
-
-// gave counts the output of a stage.
-func (f *fold) gave(bytes int64) {
-	f.run.OutputBytes += bytes
-	if f.run.OutputBytes > maxOutput {
-		f.failWith("OUTPUT_TOO_LARGE", "The outputs of this run's stages come to more than 64 MiB.")
-	}
-}
-
-// look takes over what nobody tells of: timers, signals, child runs; and looks at all
-// that is live, so that a fold which did not come to an end, or was lost, is made up for.
-func (f *fold) look() error {
-	f.looked = true
-	if f.run.Status != status.RunCreated { // else nothing lives
-		if err := f.takeOverAll(); err != nil {
-			return err
-		}
-	}
-	if !f.run.Deadline.After(f.run.Now) {
-		f.failWith("TIMEOUT", "The run took longer than a run may take.")
-	}
-	if err := f.tellOfCancel(); err != nil {
+	if err := f.advance(); err != nil {
 		return err
 	}
-	f.touch(f.root())
-	if f.run.Status == status.RunCreated {
-		return nil
-	}
-	return f.lookAtLive()
-}
-
-func (f *fold) takeOverAll() error {
-	q, p := db.New(), db.StageTakeSignalsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
-	executions, err := q.StageTakeOverAll(f.ctx, f.tx, db.StageTakeOverAllParams(p))
-	if err != nil {
-		return fmt.Errorf("take over finished executions: %w", err)
-	}
-	for _, row := range executions {
-		f.take(taken(row))
-	}
-	signals, err := q.StageTakeSignals(f.ctx, f.tx, p)
-	if err != nil {
-		return fmt.Errorf("take over signals: %w", err)
-	}
-	for _, row := range signals {
-		f.take(taken(row))
-	}
-	due, err := q.StageTakeDue(f.ctx, f.tx, db.StageTakeDueParams(p))
-	if err != nil {
-		return fmt.Errorf("take over timers: %w", err)
-	}
-	for _, row := range due {
-		f.take(taken(row))
-	}
-	children, err := q.StageTakeChildren(f.ctx, f.tx, db.StageTakeChildrenParams{WorkspaceID: p.WorkspaceID, RunID: p.RunID, Ending: f.ending()})
-	if err != nil {
-		return fmt.Errorf("take over child runs: %w", err)
-	}
-	for _, row := range children {
-		f.take(taken(row))
-	}
-	return nil
+	return f.recall()
 }
 
 // tellOfCancel has the log tell that the end was asked for, once.

@@ -11,12 +11,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Tx is a transaction whose last statements travel with its commit, in one trip:
-// what they lock is held no longer than the commit itself takes, however busy this
-// process is.
+// Tx is a transaction that takes few trips: it begins with its first statement, and its
+// last statements travel with its commit: what they lock is held no longer than the commit
+// itself takes, however busy this process is.
 type Tx struct {
-	pgx.Tx
-	last []func(tx pgx.Tx) error
+	pgx.Tx // unbegun before the first statement
+	conn   *pgx.Conn
+	last   []func(tx pgx.Tx) error
 }
 
 // Last has f's one statement leave with the commit. What it finds wrong the
@@ -24,24 +25,28 @@ type Tx struct {
 // the commit is made. Those before in the order of Last are answered before.
 func (tx *Tx) Last(f func(tx pgx.Tx) error) { tx.last = append(tx.last, f) }
 
+// Together has the one statement of each of fs leave in one trip, and returns their first
+// error. None may depend on the answer to one before.
+func (tx *Tx) Together(ctx context.Context, fs ...func(tx pgx.Tx) error) error {
+	return tx.send(ctx, fs, false)
+}
+
 // InTx is pgx.BeginFunc for a Tx: it commits what f did and what f left to be done
-// last, or rolls back and returns the first error.
+// last, or rolls back and returns the first error. The first statement of f must be asked
+// by Exec, Query or QueryRow, or be among those of Together.
 func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error) (err error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	inner, err := conn.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	tx := &Tx{Tx: inner}
+	tx := &Tx{conn: conn.Conn()}
+	tx.Tx = unbegun{of: tx}
 	defer func() {
 		if err == nil {
 			return
 		}
-		if undo := inner.Rollback(ctx); undo != nil && !errors.Is(undo, pgx.ErrTxClosed) {
+		if undo := tx.Rollback(ctx); undo != nil && !errors.Is(undo, pgx.ErrTxClosed) {
 			// As pgx.BeginFunc: nobody may go on with a transaction half done.
 			_ = conn.Conn().Close(ctx)
 		}
@@ -49,43 +54,58 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error) (err er
 	if err := f(tx); err != nil {
 		return err
 	}
-	return tx.commit(ctx, conn.Conn())
-}
-
-// commit sends what is last and the commit.
-func (tx *Tx) commit(ctx context.Context, conn *pgx.Conn) (err error) {
 	if len(tx.last) == 0 {
 		return tx.Commit(ctx)
 	}
+	return tx.send(ctx, tx.last, true)
+}
+
+// send has the one statement of each of fs leave in one trip, with the beginning of the
+// transaction before and its commit behind where that is due.
+func (tx *Tx) send(ctx context.Context, fs []func(tx pgx.Tx) error, commit bool) (err error) {
 	var batch pgx.Batch
-	last := make([]*lastly, len(tx.last))
-	for i, f := range tx.last {
-		l := &lastly{Tx: tx.Tx, batch: &batch}
-		l.resume, l.stop = iter.Pull(func(yield func(struct{}) bool) {
-			l.wait = yield
-			l.err = f(l)
-		})
-		defer l.stop()
-		if _, asks := l.resume(); !asks && l.err != nil {
-			return l.err
-		}
-		last[i] = l
+	_, begins := tx.Tx.(unbegun)
+	if begins {
+		batch.BeginTx(pgx.TxOptions{})
 	}
-	batch.Queue("COMMIT")
-	answers := conn.SendBatch(ctx, &batch)
+	parts := make([]*part, len(fs))
+	for i, f := range fs {
+		p := &part{Tx: tx.Tx, batch: &batch}
+		p.resume, p.stop = iter.Pull(func(yield func(struct{}) bool) {
+			p.wait = yield
+			p.err = f(p)
+		})
+		defer p.stop()
+		if _, asks := p.resume(); !asks && p.err != nil {
+			return p.err
+		}
+		parts[i] = p
+	}
+	if commit {
+		batch.Queue("COMMIT")
+	}
+	answers := tx.conn.SendBatch(ctx, &batch)
 	defer func() {
 		if end := answers.Close(); err == nil {
 			err = end
 		}
 	}()
-	for _, l := range last {
-		l.answers = answers
-		if _, again := l.resume(); again {
-			return errors.New("what is done last has a second statement")
+	if begins {
+		if err := tx.begun(answers); err != nil {
+			return err
 		}
-		if l.err != nil {
-			return l.err
+	}
+	for _, p := range parts {
+		p.answers = answers
+		if _, again := p.resume(); again {
+			return errors.New("what is sent with others has a second statement")
 		}
+		if p.err != nil {
+			return p.err
+		}
+	}
+	if !commit {
+		return nil
 	}
 	tag, err := answers.Exec()
 	if err == nil && tag.String() != "COMMIT" {
@@ -94,9 +114,16 @@ func (tx *Tx) commit(ctx context.Context, conn *pgx.Conn) (err error) {
 	return err
 }
 
-// lastly is the transaction as a function given to Last sees it: the statement is
-// put into the batch, and the function goes on when its answer is there.
-type lastly struct {
+// begun goes on with the transaction that answers begin with.
+func (tx *Tx) begun(answers pgx.BatchResults) error {
+	tx.Tx = answers.Tx()
+	_, err := answers.Exec()
+	return err
+}
+
+// part is the transaction as a function whose statement is sent with others sees it: the
+// statement is put into the batch, and the function goes on when its answer is there.
+type part struct {
 	pgx.Tx
 	resume  func() (struct{}, bool)
 	stop    func()
@@ -109,33 +136,33 @@ type lastly struct {
 // errDropped ends a function whose transaction goes no further.
 var errDropped = errors.New("the transaction ended before its last statements")
 
-func (l *lastly) send(sql string, args []any) error {
-	l.batch.Queue(sql, args...)
-	if !l.wait(struct{}{}) || l.answers == nil {
+func (p *part) send(sql string, args []any) error {
+	p.batch.Queue(sql, args...)
+	if !p.wait(struct{}{}) || p.answers == nil {
 		return errDropped
 	}
 	return nil
 }
 
-func (l *lastly) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if err := l.send(sql, args); err != nil {
+func (p *part) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if err := p.send(sql, args); err != nil {
 		return pgconn.CommandTag{}, err
 	}
-	return l.answers.Exec()
+	return p.answers.Exec()
 }
 
-func (l *lastly) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := l.send(sql, args); err != nil {
+func (p *part) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if err := p.send(sql, args); err != nil {
 		return nil, err
 	}
-	return l.answers.Query()
+	return p.answers.Query()
 }
 
-func (l *lastly) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
-	if err := l.send(sql, args); err != nil {
+func (p *part) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
+	if err := p.send(sql, args); err != nil {
 		return failedRow{err}
 	}
-	return l.answers.QueryRow()
+	return p.answers.QueryRow()
 }
 
 type failedRow struct{ err error }

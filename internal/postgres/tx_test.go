@@ -67,3 +67,78 @@ func TestWhatIsLastGoesWithTheCommit(t *testing.T) {
 		})
 	}
 }
+
+// A transaction begins with its first statement, whichever way that is asked, and is undone
+// with whatever fails.
+func TestATransactionBeginsWithItsFirstStatement(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	if _, err := pool.Exec(t.Context(), "CREATE TABLE lines (n integer PRIMARY KEY)"); err != nil {
+		t.Fatal(err)
+	}
+	const insert, twice = "INSERT INTO lines VALUES (1), (2) RETURNING n", "INSERT INTO lines VALUES (1), (1) RETURNING n"
+	ways := map[string]func(tx *postgres.Tx, sql string) error{
+		"Exec": func(tx *postgres.Tx, sql string) error {
+			_, err := tx.Exec(t.Context(), sql)
+			return err
+		},
+		"Query": func(tx *postgres.Tx, sql string) error {
+			rows, err := tx.Query(t.Context(), sql)
+			if err != nil {
+				return err
+			}
+			_, err = pgx.CollectRows(rows, pgx.RowTo[int])
+			return err
+		},
+		"QueryRow": func(tx *postgres.Tx, sql string) error {
+			var n int
+			return tx.QueryRow(t.Context(), sql).Scan(&n)
+		},
+		"Together": func(tx *postgres.Tx, sql string) error {
+			ask := func(sql string) func(tx pgx.Tx) error {
+				return func(tx pgx.Tx) error {
+					_, err := tx.Exec(t.Context(), sql)
+					return err
+				}
+			}
+			return tx.Together(t.Context(), ask("SELECT 1"), ask(sql))
+		},
+	}
+	refused := errors.New("refused")
+	for name, ask := range ways {
+		for _, c := range []struct {
+			what, sql string
+			then      error
+			kept      int
+			fits      func(err error) bool
+		}{
+			{"commits", insert, nil, 2, func(err error) bool { return err == nil }},
+			{"is undone by what comes after", insert, refused, 0, func(err error) bool { return errors.Is(err, refused) }},
+			{"is undone by itself", twice, nil, 0, func(err error) bool { return postgres.Raised(err, "23505") }},
+		} {
+			if _, err := pool.Exec(t.Context(), "TRUNCATE lines"); err != nil {
+				t.Fatal(err)
+			}
+			seen := 0
+			err := postgres.InTx(t.Context(), pool, func(tx *postgres.Tx) error {
+				if err := ask(tx, c.sql); err != nil {
+					return err
+				}
+				if err := tx.QueryRow(t.Context(), "SELECT count(*) FROM lines").Scan(&seen); err != nil {
+					return err
+				}
+				return c.then
+			})
+			if !c.fits(err) {
+				t.Errorf("%s %s: %v", name, c.what, err)
+			}
+			var kept int
+			if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM lines").Scan(&kept); err != nil || kept != c.kept || seen < kept {
+				t.Errorf("%s %s: %d lines, %d seen inside, want %d (%v)", name, c.what, kept, seen, c.kept, err)
+			}
+		}
+	}
+	if err := postgres.InTx(t.Context(), pool, func(*postgres.Tx) error { return nil }); err != nil {
+		t.Errorf("a transaction that asks nothing: %v", err)
+	}
+}

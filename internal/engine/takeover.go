@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// lockRun gives a run, locked, and makes final those of its stages whose executions are
+// known to have finished, which it returns.
+func lockRun(ctx context.Context, tx *postgres.Tx, key notify.Key, executions []uuid.UUID) (run db.RunLockRow, ended []db.StageTakeOverRow, err error) {
+	lock := func(tx pgx.Tx) (err error) {
+		if run, err = db.New().RunLock(ctx, tx, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID}); err != nil {
+			err = fmt.Errorf("lock run: %w", err)
+		}
+		return err
+	}
+	if len(executions) == 0 {
+		err = lock(tx)
+		return run, nil, err
+	}
+	err = tx.Together(ctx, lock, func(tx pgx.Tx) (err error) {
+		ended, err = db.New().StageTakeOver(ctx, tx, db.StageTakeOverParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Executions: executions})
+		if err != nil {
+			err = fmt.Errorf("take over finished executions: %w", err)
+		}
+		return err
+	})
+	return run, ended, err
+}
+
+// takeOver takes over what has finished since the last fold: what the fold was told of, and
+// what it finds.
+func (f *fold) takeOver(n news, ended []db.StageTakeOverRow) error {
+	for _, row := range ended {
+		f.take(taken(row))
+	}
+	if err := f.takeOverEarlier(); err != nil {
+		return err
+	}
+	due := f.run.Status == status.RunCreated || f.run.WakeAt != nil && !f.run.WakeAt.After(f.run.Now)
+	if !due && !n.unknown {
+		return nil
+	}
+	return f.look()
+}
+
+// take notes that a stage has become final.
+func (f *fold) take(t taken) {
+	f.changed, f.gone[t.ID] = true, true
+	f.run.PendingCount--
+	f.run.Usage += t.Usage
+	if t.Status == status.StageFailed {
+		f.run.FailedCount++
+	}
+	state := graph.State{Status: t.Status}
+	if t.Port != nil {
+		state.Port = *t.Port
+	}
+	sc := f.scopeOf(t.ComponentID, t.Iteration)
+	f.states[at(t.ComponentID, t.Iteration)] = state
+	if sc.states != nil {
+		sc.states[t.ComponentID] = state
+	}
+	f.failures[at(t.ComponentID, t.Iteration)] = failed{t.ID, t.Error}
+	f.touch(sc)
+	f.gave(t.Bytes)
+}
+
+// gave counts the output of a stage.
+func (f *fold) gave(bytes int64) {
+	f.run.OutputBytes += bytes
+	if f.run.OutputBytes > maxOutput {
+		f.failWith("OUTPUT_TOO_LARGE", "The outputs of this run's stages come to more than 64 MiB.")
+	}
+}
+
+// look takes over what nobody tells of: timers, signals, child runs; and looks at all
+// that is live, so that a fold which did not come to an end, or was lost, is made up for.
+func (f *fold) look() error {
+	f.looked = true
+	if f.run.Status != status.RunCreated { // else nothing lives
+		if err := f.takeOverAll(); err != nil {
+			return err
+		}
+	}
+	if !f.run.Deadline.After(f.run.Now) {
+		f.failWith("TIMEOUT", "The run took longer than a run may take.")
+	}
+	if err := f.tellOfCancel(); err != nil {
+		return err
+	}
+	f.touch(f.root())
+	if f.run.Status == status.RunCreated {
+		return nil
+	}
+	return f.lookAtLive()
+}
+
+func (f *fold) takeOverAll() error {
+	q, p := db.New(), db.StageTakeSignalsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
+	executions, err := q.StageTakeOverAll(f.ctx, f.tx, db.StageTakeOverAllParams(p))
+	if err != nil {
+		return fmt.Errorf("take over finished executions: %w", err)
+	}
+	for _, row := range executions {
+		f.take(taken(row))
+	}
+	signals, err := q.StageTakeSignals(f.ctx, f.tx, p)
+	if err != nil {
+		return fmt.Errorf("take over signals: %w", err)
+	}
+	for _, row := range signals {
+		f.take(taken(row))
+	}
+	due, err := q.StageTakeDue(f.ctx, f.tx, db.StageTakeDueParams(p))
+	if err != nil {
+		return fmt.Errorf("take over timers: %w", err)
+	}
+	for _, row := range due {
+		f.take(taken(row))
+	}
+	children, err := q.StageTakeChildren(f.ctx, f.tx, db.StageTakeChildrenParams{WorkspaceID: p.WorkspaceID, RunID: p.RunID, Ending: f.ending()})
+	if err != nil {
+		return fmt.Errorf("take over child runs: %w", err)
+	}
+	for _, row := range children {
+		f.take(taken(row))
+	}
+	return nil
+}
+
+// Origin is the run that another one repeats (decisions 8.10).
+type Origin struct {
+	RunID       uuid.UUID  `json:"runId"`
+	FromStageID *uuid.UUID `json:"fromStageId,omitempty"` // nil: all that is complete is taken over
+}
+
+// Kept are the components of the root whose stages are taken over from an earlier run, each
+// loop with all that is in it: those that are complete there and come neither after the given
+// stage nor after one that is not complete, whose outcome may be another one this time.
+func Kept(ctx context.Context, conn db.DBTX, plan *graph.Plan, workspaceID uuid.UUID, of Origin) (kept []string, err error) {
+	var again []string
+	if of.FromStageID != nil {
+		id, err := db.New().StageComponent(ctx, conn, db.StageComponentParams{WorkspaceID: workspaceID, RunID: of.RunID, ID: *of.FromStageID})
+		if err != nil {
+			return nil, fmt.Errorf("look for a stage: %w", err)
+		}
+		again = append(again, plan.Outermost(id))
+	}
+	var places []place
+	for _, id := range plan.Members("") {
+		places = append(places, at(id, nil))
+	}
+	components, iterations := sortedPlaces(places)
+	rows, err := db.New().StageListStates(ctx, conn, db.StageListStatesParams{
+		WorkspaceID: workspaceID, RunID: of.RunID, ComponentIds: components, Iterations: iterations,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the stages of the earlier run: %w", err)
+	}
+	for _, row := range rows {
+		if row.Status != status.StageCompleted {
+			again = append(again, row.ComponentID)
+		}
+	}
+	again = append(again, plan.After(again...)...)
+	for _, row := range rows {
+		if !slices.Contains(again, row.ComponentID) {
+			kept = append(kept, row.ComponentID)
+		}
+	}
+	return kept, nil
+}
+
+// takeOverEarlier takes what is complete over from the run that this one repeats.
+func (f *fold) takeOverEarlier() error {
+	if f.run.Status != status.RunCreated || len(f.run.RerunOf) == 0 {
+		return nil
+	}
+	var origin Origin
+	if err := json.Unmarshal(f.run.RerunOf, &origin); err != nil {
+		return fmt.Errorf("read what is repeated: %w", err)
+	}
+	kept, err := Kept(f.ctx, f.tx, f.plan, f.run.WorkspaceID, origin)
+	if err != nil || len(kept) == 0 {
+		return err
+	}
+	for _, id := range kept {
+		if _, m := f.plan.Component(id); m.Loop {
+			kept = append(kept, f.plan.Below(id)...)
+		}
+	}
+	row, err := db.New().StageCopyMany(f.ctx, f.tx, db.StageCopyManyParams{
+		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, EarlierRunID: origin.RunID, ComponentIds: kept,
+	})
+	if err != nil {
+		return fmt.Errorf("take stages over: %w", err)
+	}
+	f.copied, f.changed = true, f.changed || row.Stages > 0
+	f.run.StageCount += row.Stages
+	f.run.FailedCount += row.Failed
+	f.run.Output = row.Response
+	f.gave(row.Bytes)
+	return nil
+}

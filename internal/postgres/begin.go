@@ -1,0 +1,108 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// unbegun is a transaction before its first statement, with which it begins.
+type unbegun struct {
+	pgx.Tx // nil: a transaction begins with one of the below
+	of     *Tx
+}
+
+// begin sends the first statement. The answers are those from it on.
+func (u unbegun) begin(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
+	var batch pgx.Batch
+	batch.BeginTx(pgx.TxOptions{})
+	batch.Queue(sql, args...)
+	answers := u.of.conn.SendBatch(ctx, &batch)
+	if err := u.of.begun(answers); err != nil {
+		_ = answers.Close() // says the same
+		return nil, err
+	}
+	return answers, nil
+}
+
+func (u unbegun) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
+	answers, err := u.begin(ctx, sql, args)
+	if err != nil {
+		return tag, err
+	}
+	tag, err = answers.Exec()
+	if end := answers.Close(); err == nil {
+		err = end
+	}
+	return tag, err
+}
+
+func (u unbegun) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	answers, err := u.begin(ctx, sql, args)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := answers.Query()
+	if err != nil {
+		_ = answers.Close() // says the same
+		return nil, err
+	}
+	return &firstRows{Rows: rows, answers: answers}, nil
+}
+
+func (u unbegun) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	answers, err := u.begin(ctx, sql, args)
+	if err != nil {
+		return failedRow{err}
+	}
+	return firstRow{answers}
+}
+
+// Commit and Rollback of what has not begun have nothing to do.
+func (unbegun) Commit(context.Context) error   { return nil }
+func (unbegun) Rollback(context.Context) error { return nil }
+
+// Conn is the connection of the transaction.
+func (u unbegun) Conn() *pgx.Conn { return u.of.conn }
+
+// firstRows are the rows of a first statement: the connection is free once they are read or
+// closed.
+type firstRows struct {
+	pgx.Rows
+	answers pgx.BatchResults
+	err     error
+}
+
+func (r *firstRows) Next() bool {
+	more := r.Rows.Next()
+	if !more {
+		r.Close()
+	}
+	return more
+}
+
+func (r *firstRows) Close() {
+	r.Rows.Close()
+	if end := r.answers.Close(); r.err == nil {
+		r.err = end
+	}
+}
+
+func (r *firstRows) Err() error {
+	if err := r.Rows.Err(); err != nil {
+		return err
+	}
+	return r.err
+}
+
+// firstRow is the row of a first statement.
+type firstRow struct{ answers pgx.BatchResults }
+
+func (r firstRow) Scan(into ...any) error {
+	err := r.answers.QueryRow().Scan(into...)
+	if end := r.answers.Close(); err == nil {
+		err = end
+	}
+	return err
+}
