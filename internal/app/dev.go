@@ -124,11 +124,13 @@ func (s surroundings) hosts() []string {
 // run starts the service behind an open door: the credentials are written
 // before anybody can be told that it is ready.
 func (dev DevConfig) run(ctx context.Context, cfg Config, beside surroundings) error {
+	found := dev.findCredentials(ctx, cfg.DatabaseURL)
 	cfg.beforeServing = func(ctx context.Context, a *App) error {
-		c, err := dev.credentials(ctx, a.pools.system, a.URL())
+		c, err := found()
 		if err != nil {
 			return err
 		}
+		c.BaseURL = a.URL()
 		if beside.chain != "" {
 			if err := nameChain(ctx, a.variables, c.WorkspaceID, beside.chain); err != nil {
 				return err
@@ -200,9 +202,26 @@ const demoAnywhere = "127.0.0.1:0"
 // devOwner is the e-mail address of the owner of the workspace of `weft dev`.
 const devOwner = "owner@weft.localhost"
 
-// credentials are those of the file as far as they still fit the database, with
-// the present address; what does not fit is made anew.
-func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool, baseURL string) (client.Credentials, error) {
+// findCredentials looks for the credentials while the rest starts, because a password is
+// slow to check, and gives what waits for them.
+func (dev DevConfig) findCredentials(ctx context.Context, dsn string) func() (client.Credentials, error) {
+	var c client.Credentials
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var pool *pgxpool.Pool
+		if pool, err = postgres.Open(ctx, dsn, "dev", postgres.System, 2); err == nil {
+			defer pool.Close()
+			c, err = dev.credentials(ctx, pool)
+		}
+	}()
+	return func() (client.Credentials, error) { <-done; return c, err }
+}
+
+// credentials are those of the file as far as they still fit the database; what does not
+// fit is made anew. The address is still to come.
+func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool) (client.Credentials, error) {
 	workspaceID, err := dev.workspace(ctx, pool)
 	if err != nil {
 		return client.Credentials{}, err
@@ -211,7 +230,6 @@ func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool, baseUR
 	if err != nil || c.WorkspaceID != workspaceID {
 		c = client.Credentials{WorkspaceID: workspaceID}
 	}
-	c.BaseURL = baseURL
 	if c.APISecret == "" || !auth.Usable(ctx, pool, c.APIKey) {
 		key, err := auth.NewKeys(pool).Create(ctx, auth.CreateParams{WorkspaceID: workspaceID, Label: "weft dev"})
 		if err != nil {

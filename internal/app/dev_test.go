@@ -21,7 +21,7 @@ import (
 // startOfDev is what a start does to the database and leaves for clients.
 func startOfDev(t *testing.T, dev DevConfig, pool *pgxpool.Pool) client.Credentials {
 	t.Helper()
-	c, err := dev.credentials(t.Context(), pool, "http://127.0.0.1:1")
+	c, err := dev.credentials(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
 	}
