@@ -26,8 +26,10 @@ RACED ?= /internal/(attempt|callback|execution|groupcommit|notify|sse)$$
 RACED_IN_SOAK := /internal/(attempt|auth|billing|callback|component|engine|execution|groupcommit|notify|ratelimit|run|server|sse)$$
 
 # These start programs or read files that Go does not know they stand on, so they run
-# each time. The others run again when something that they stand on is another.
-DRIVING := /(conformance|gen|internal/(app|chaos|cli|console|devdb))$$
+# each time, those that take longest first. The others run again when something that they
+# stand on is another.
+DRIVING := ./conformance ./internal/chaos ./internal/devdb ./internal/app ./internal/console ./internal/cli ./gen
+PLAIN   := go list ./... | grep -vE '$(RACED)' | grep -vxF "$$(go list $(DRIVING))"
 
 # A checkout that belongs to another user stops Go from asking git for a version.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
@@ -36,7 +38,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 export CGO_ENABLED := 0
 RACE := $(if $(shell command -v $${CC:-gcc}),-race)
 
-.PHONY: help dev build test check lint vet static unit race driving plain fuzz soak chaos bench generate tools go clean
+.PHONY: help dev build test check lint vet static vetted race driving plain fuzz soak chaos bench generate tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
@@ -58,11 +60,11 @@ build: go
 dev: build
 	@exec bin/weft dev $(ARGS)
 
-# The tests leave the processors idle for some of their time; the linters take
-# what is left. What staticcheck finds the soak tells: its first run alone takes
-# minutes.
+# The tests leave the processors idle for some of their time; what is compiled and the
+# linters take what is left. What staticcheck finds the soak tells: its first run alone
+# takes minutes.
 test: go
-	@$(MAKE) --no-print-directory -j3 lint vet unit
+	@$(MAKE) --no-print-directory -j4 race plain driving lint vetted
 
 check: lint vet static
 
@@ -73,21 +75,23 @@ lint: go $(NODE_DONE)
 vet: go
 	nice -n 19 go vet ./...
 
+# When the plain tests have compiled most of what it needs.
+vetted: race
+	@$(MAKE) --no-print-directory vet
+
 static: vet
 	nice -n 19 $(GO_TOOL) staticcheck -tests=$(LINT_TESTS) ./...
-
-unit: driving plain
 
 race: go
 	@test -n "$(RACE)" || echo "There is no C compiler: the tests run without the race detector." >&2
 	CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) $(TEST) $$(go list ./... | grep -E '$(RACED)')
 
-# After vet, which compiles what these need.
-driving: race vet $(NODE_DONE)
-	go test $(TEST) -count=1 $$(go list ./... | grep -E '$(DRIVING)')
+# Three packages at a time are what two processors bear.
+driving: race $(NODE_DONE)
+	go test $(TEST) -count=1 $(DRIVING)
 
-plain: race vet $(NODE_DONE)
-	go test $(TEST) -p 1 $$(go list ./... | grep -vE '$(RACED)|$(DRIVING)')
+plain: go $(NODE_DONE)
+	go test $(TEST) -p 1 $$($(PLAIN))
 
 fuzz: go
 	@grep -rHoE '^func Fuzz\w+' --include='*_test.go' $(FUZZED) | while IFS=: read -r file name; do \
