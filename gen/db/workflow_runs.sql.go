@@ -203,15 +203,17 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (RunGet
 	return i, err
 }
 
-const runInsert = `-- name: RunInsert :one
+const runInsert = `-- name: RunInsert :exec
 INSERT INTO workflow_runs
-    (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, variables, reserved, max_credits,
+    (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, variables, reserved, max_credits,
+     committed, usage, stage_count, failed_count, pending_count, output_bytes, event_seq,
      deadline, wake_at, job_id, parent_run_id, parent_stage_id, trigger_id, rerun_of, traceparent, created_at, updated_at)
 VALUES
-    ($1, $2, $3, $4, 'CREATED', $5, $6, $7,
-     $8, $9, $10, now() + $11::interval, now() + $12::interval, $13,
-     $14, $15, $16, $17, $18, now(), now())
-RETURNING created_at, deadline
+    ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+     $11, $12, $13,
+     $14, $15, $16, $17, $18, $19, $20,
+     now() + $21::interval, now() + $22::interval, $23,
+     $24, $25, $26, $27, $28, now(), now())
 `
 
 type RunInsertParams struct {
@@ -219,12 +221,22 @@ type RunInsertParams struct {
 	ID              uuid.UUID
 	WorkflowID      uuid.UUID
 	WorkflowVersion int32
+	Status          status.Run
 	Trigger         string
 	Input           []byte
 	Metadata        []byte
+	Output          []byte
+	Error           []byte
 	Variables       []byte
 	Reserved        credit.Amount
 	MaxCredits      *credit.Amount
+	Committed       credit.Amount
+	Usage           credit.Amount
+	StageCount      int32
+	FailedCount     int32
+	PendingCount    int32
+	OutputBytes     int64
+	EventSeq        int64
 	Lasts           time.Duration
 	Grace           time.Duration
 	JobID           int64
@@ -235,25 +247,30 @@ type RunInsertParams struct {
 	Traceparent     *string
 }
 
-type RunInsertRow struct {
-	CreatedAt time.Time
-	Deadline  time.Time
-}
-
 // Lasts is the time after which the run ends whatever is left of it, grace that after which
-// another process begins it.
-func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) (RunInsertRow, error) {
-	row := db.QueryRow(ctx, runInsert,
+// another process brings it on.
+func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) error {
+	_, err := db.Exec(ctx, runInsert,
 		arg.WorkspaceID,
 		arg.ID,
 		arg.WorkflowID,
 		arg.WorkflowVersion,
+		arg.Status,
 		arg.Trigger,
 		arg.Input,
 		arg.Metadata,
+		arg.Output,
+		arg.Error,
 		arg.Variables,
 		arg.Reserved,
 		arg.MaxCredits,
+		arg.Committed,
+		arg.Usage,
+		arg.StageCount,
+		arg.FailedCount,
+		arg.PendingCount,
+		arg.OutputBytes,
+		arg.EventSeq,
 		arg.Lasts,
 		arg.Grace,
 		arg.JobID,
@@ -263,9 +280,7 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) (
 		arg.RerunOf,
 		arg.Traceparent,
 	)
-	var i RunInsertRow
-	err := row.Scan(&i.CreatedAt, &i.Deadline)
-	return i, err
+	return err
 }
 
 const runList = `-- name: RunList :many

@@ -92,7 +92,7 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 		return id, fmt.Errorf("insert job: %w", err)
 	}
 	row := db.RunInsertParams{
-		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Trigger: "RUN", Input: input,
+		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN", Input: input,
 		Lasts: f.run.Deadline.Sub(f.run.Now), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, Traceparent: f.run.Traceparent,
 	}
 	if f.run.MaxCredits != nil {
@@ -105,7 +105,7 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	if row.Variables, err = f.engine.Environment.Take(f.ctx, f.tx, f.run.WorkspaceID, id, loaded.Variables, env.Secrets); err != nil {
 		return id, err
 	}
-	if _, err := db.New().RunInsert(f.ctx, f.tx, row); err != nil {
+	if err := db.New().RunInsert(f.ctx, f.tx, row); err != nil {
 		return id, fmt.Errorf("insert run: %w", err)
 	}
 	f.children = append(f.children, id)

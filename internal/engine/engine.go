@@ -10,6 +10,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -18,10 +20,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -90,6 +94,57 @@ func (e *Engine) Close() { e.folder.close() }
 
 // Wake has a run folded soon, whatever has happened to it. It returns at once.
 func (e *Engine) Wake(key notify.Key) { e.folder.wake(key) }
+
+// Begun is the first fold of a run, made in the transaction that accepts it.
+type Begun struct{ fold *fold }
+
+// errNotBegun is of a transaction that may accept a run without its first fold.
+var errNotBegun = errors.New("the run could not be begun where it was accepted")
+
+// BeginTx folds a run that the caller has left tx.Last to insert, keeps least back for it,
+// and has row say how it then stands. Nil, with row as it was: the run is over at once, and
+// only the engine itself may charge for it, so that fold is left to Follow. Errors: what the
+// acceptance refuses, and what Unbegun knows.
+func (e *Engine) BeginTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsertParams, plan *graph.Plan, least credit.Amount, how *execution.Acceptance) (*Begun, error) {
+	now := time.Now()
+	f := e.newFold(ctx, tx, db.RunLockRow{
+		WorkspaceID: row.WorkspaceID, ID: row.ID, WorkflowID: row.WorkflowID, WorkflowVersion: row.WorkflowVersion,
+		Status: row.Status, Trigger: row.Trigger, Input: row.Input, Variables: row.Variables, Reserved: row.Reserved, MaxCredits: row.MaxCredits,
+		Traceparent: row.Traceparent, Deadline: now.Add(row.Lasts), CreatedAt: now, UpdatedAt: now, Now: now,
+	}, plan)
+	if err := f.follow(news{}, nil); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotBegun, err)
+	}
+	err := f.accept(func(ctx context.Context, tx *postgres.Tx, stages []execution.Stage) ([]error, error) {
+		return how.BeginTx(ctx, tx, least, stages)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if f.run.PendingCount == 0 {
+		return nil, nil
+	}
+	return &Begun{f}, f.writeFirst(row)
+}
+
+// Unbegun reports whether a transaction that BeginTx was part of, and that failed, may
+// succeed without it: then the run is accepted, and the engine tells of it what is wrong.
+func Unbegun(err error) bool {
+	return !postgres.Unavailable(err) && (errors.Is(err, errNotBegun) || hopeless(err))
+}
+
+// Follow is to be called when a run is committed. It goes on with what the first fold left
+// to do, or makes that fold.
+func (e *Engine) Follow(ctx context.Context, key notify.Key, b *Begun) {
+	if b == nil {
+		e.folder.wake(key)
+		return
+	}
+	e.afterwards(ctx, b.fold)
+	if b.fold.more {
+		e.folder.wake(key)
+	}
+}
 
 // Ended tells which executions of runs have finished: the runs are folded soon. It returns
 // at once, and is what execution.Deps.Ended wants.

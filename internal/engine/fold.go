@@ -135,7 +135,7 @@ func (e *Engine) fold(ctx context.Context, key notify.Key, n news) (f *fold, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, foldTimeout)
 	defer cancel()
-	defer contained(&err)
+	defer Contained(&err)
 	err = InPeriod(ctx, e.Ledger, e.System, func() error {
 		return e.Executions.Accepting(ctx, key.WorkspaceID, func(how *execution.Acceptance) error {
 			return postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
@@ -181,8 +181,10 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n 
 	if err := f.follow(n, ended); err != nil {
 		return nil, err
 	}
-	if err := f.accept(how); err != nil {
-		return nil, err
+	if len(f.accepts) > 0 {
+		if err := f.accept(how.AcceptTx); err != nil {
+			return nil, err
+		}
 	}
 	if !f.changed {
 		return f, f.rest()

@@ -33,8 +33,9 @@ const (
 // errPanic is a fault of the engine that a run brought to light.
 var errPanic = errors.New("folding panicked")
 
-// contained makes an error of a panic: a run must not end the process that serves others.
-func contained(err *error) {
+// Contained makes an error of a panic, when deferred: a run must not end the process that
+// serves others.
+func Contained(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack())
 	}
@@ -113,7 +114,7 @@ func (e *Engine) troubled(ctx context.Context, key notify.Key, why error) error 
 func (e *Engine) giveUp(ctx context.Context, key notify.Key, why error) (f *fold, err error) {
 	ctx, cancel := context.WithTimeout(ctx, foldTimeout)
 	defer cancel()
-	defer contained(&err)
+	defer Contained(&err)
 	err = InPeriod(ctx, e.Ledger, e.System, func() error {
 		return postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
 			f, err = e.giveUpTx(ctx, tx, key, why)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/record"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/strictjson"
@@ -162,17 +164,17 @@ func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 	return nil
 }
 
+// acceptance is a way to accept stages, as Acceptance.AcceptTx is.
+type acceptance func(ctx context.Context, tx *postgres.Tx, stages []execution.Stage) (refusals []error, err error)
+
 // accept has the executions of new stages accepted. A stage that the credits do not admit
 // is not made, and the run ends (decisions 7.4).
-func (f *fold) accept(how *execution.Acceptance) error {
-	if len(f.accepts) == 0 {
-		return nil
-	}
+func (f *fold) accept(how acceptance) error {
 	stages := make([]execution.Stage, len(f.accepts))
 	for i, t := range f.accepts {
 		stages[i] = *t.execution
 	}
-	refusals, err := how.AcceptTx(f.ctx, f.tx, stages)
+	refusals, err := how(f.ctx, f.tx, stages)
 	if err != nil {
 		return fmt.Errorf("accept stages: %w", err)
 	}

@@ -32,8 +32,6 @@ func (f *fold) rest() error {
 // run; and of a run that is over the charge, last of all because it locks the account.
 func (f *fold) write() error {
 	f.conclude()
-	// What waits for nothing but a timer or another run is found by a look at all.
-	f.more = f.more || f.halted && !f.cleared && f.run.PendingCount > 0
 	f.showLive()
 	f.tx.Last(f.writeStages)
 	f.tx.Last(f.writeEnds)
@@ -42,23 +40,28 @@ func (f *fold) write() error {
 	return f.tell(f.nextWake())
 }
 
-// tell writes the run, and an event of how it stands, and settles a run that is over.
-func (f *fold) tell(wake *time.Time) error {
-	event, err := f.event(f.live[:min(len(f.live), shownStages)])
-	if err != nil {
+// writeFirst is write for a run that is inserted with this fold, as row.
+func (f *fold) writeFirst(row *db.RunInsertParams) error {
+	f.conclude()
+	f.showLive()
+	f.tx.Last(f.writeStages)
+	if err := f.log(); err != nil {
 		return err
 	}
-	f.run.EventSeq++
+	row.Status, row.Output, row.Error = f.run.Status, f.run.Output, f.run.Error
+	row.Committed, row.Reserved, row.Usage = f.run.Committed, f.run.Reserved, f.run.Usage
+	row.StageCount, row.FailedCount, row.PendingCount = f.run.StageCount, f.run.FailedCount, f.run.PendingCount
+	row.OutputBytes, row.EventSeq = f.run.OutputBytes, f.run.EventSeq
+	row.Grace = f.nextWake().Sub(f.run.Now)
+	return nil
+}
+
+// tell writes the run, and an event of how it stands, and settles a run that is over.
+func (f *fold) tell(wake *time.Time) error {
 	f.tx.Last(func(tx pgx.Tx) error { return f.writeRun(tx, wake) })
-	f.tx.Last(func(tx pgx.Tx) error {
-		err := db.New().RunEventInsert(f.ctx, tx, db.RunEventInsertParams{
-			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Seq: f.run.EventSeq, Status: f.run.Status, Output: event, Error: f.shownError(),
-		})
-		if err != nil {
-			return fmt.Errorf("write event: %w", err)
-		}
-		return nil
-	})
+	if err := f.log(); err != nil {
+		return err
+	}
 	if f.run.Status.Terminal() && f.run.ParentRunID != nil {
 		f.tx.Last(func(tx pgx.Tx) error {
 			return db.New().RunWake(f.ctx, tx, db.RunWakeParams{WorkspaceID: f.run.WorkspaceID, ID: *f.run.ParentRunID})
@@ -72,6 +75,25 @@ func (f *fold) tell(wake *time.Time) error {
 	return nil
 }
 
+// log writes an event of how the run stands.
+func (f *fold) log() error {
+	event, err := f.event(f.live[:min(len(f.live), shownStages)])
+	if err != nil {
+		return err
+	}
+	f.run.EventSeq++
+	f.tx.Last(func(tx pgx.Tx) error {
+		err := db.New().RunEventInsert(f.ctx, tx, db.RunEventInsertParams{
+			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Seq: f.run.EventSeq, Status: f.run.Status, Output: event, Error: f.shownError(),
+		})
+		if err != nil {
+			return fmt.Errorf("write event: %w", err)
+		}
+		return nil
+	})
+	return nil
+}
+
 // shownError is why the run failed, once it has.
 func (f *fold) shownError() json.RawMessage {
 	if f.run.Status == status.RunFailed {
@@ -80,9 +102,11 @@ func (f *fold) shownError() json.RawMessage {
 	return nil
 }
 
-// conclude decides in which state the run is after this fold. A cancel wins over a
-// failure that came after it.
+// conclude decides in which state the run is after this fold, and whether the next is due at
+// once. A cancel wins over a failure that came after it.
 func (f *fold) conclude() {
+	// What waits for nothing but a timer or another run is found by a look at all.
+	f.more = f.more || f.halted && !f.cleared && f.run.PendingCount > 0
 	switch {
 	case !f.over || f.run.PendingCount > 0:
 		if f.run.StageCount > 0 {
@@ -99,7 +123,7 @@ func (f *fold) conclude() {
 
 // recall reads what the end of the fold needs: afterwards the account may be locked.
 func (f *fold) recall() (err error) {
-	if f.looked {
+	if f.looked && f.run.Status != status.RunCreated { // else nothing waits
 		f.timer, err = db.New().StageNextWake(f.ctx, f.tx, db.StageNextWakeParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID})
 		if err != nil && !postgres.NotFound(err) {
 			return fmt.Errorf("look for timers: %w", err)

@@ -41,17 +41,18 @@ func TestWhatIsFinalSavedOrLoggedOfAWorkflowStays(t *testing.T) {
 		"INSERT INTO workflow_versions (workspace_id, workflow_id, version, name, definition) VALUES ("+one+", "+one+", 1, 'one', '{}')",
 		run+"VALUES ("+one+", "+one+", "+one+", 1, 'CREATED', 'API', '{}', now(), 1, now(), now())",
 		"INSERT INTO run_signals VALUES ("+one+", "+one+", 'go', '{}', now())",
+		stage+"VALUES ("+one+", "+one+", "+one+", 'a', 'HASH', '', 'CREATED', now(), now())",
+		"INSERT INTO run_events VALUES ("+one+", "+one+", 1, 'CREATED', '{}', NULL, now())",
 		"UPDATE workflows SET status = 'PAUSED'",
 		"UPDATE workflow_runs SET cancel_requested_at = now(), cancel_mode = 'graceful', wake_at = now(), updated_at = now()",
 		"SELECT FROM workflow_runs FOR UPDATE")
 	refused(postgres.API, "42501", // insufficient_privilege
 		"UPDATE workflow_runs SET status = 'EXECUTING'", "UPDATE workflow_runs SET reserved = 1", "UPDATE workflow_versions SET version = 2",
-		stage+"VALUES ("+one+", "+one+", "+one+", 'a', 'HASH', '', 'CREATED', now(), now())", "UPDATE run_stages SET usage = 1",
-		"INSERT INTO run_events VALUES ("+one+", "+one+", 1, 'CREATED', '{}', NULL, now())",
+		"UPDATE run_stages SET usage = 1",
 		"UPDATE run_signals SET payload = '[]'", "DELETE FROM workflows", "DELETE FROM workflow_runs")
 	refused(postgres.System, "",
-		stage+"VALUES ("+one+", "+one+", "+one+", 'a', 'HASH', '', 'CREATED', now(), now())",
-		"INSERT INTO run_events VALUES ("+one+", "+one+", 1, 'CREATED', '{}', NULL, now())")
+		stage+"VALUES ("+one+", "+one+", gen_random_uuid(), 'b', 'HASH', '', 'CREATED', now(), now())",
+		"INSERT INTO run_events VALUES ("+one+", "+one+", 2, 'CREATED', '{}', NULL, now())")
 	refused(postgres.System, "42501", "UPDATE workflow_versions SET version = 2", "UPDATE run_events SET seq = 2", "DELETE FROM run_events",
 		"UPDATE run_signals SET payload = '[]'", "DELETE FROM run_signals", "DELETE FROM run_stages", "DELETE FROM workflow_runs", "DELETE FROM workflow_versions")
 	refused(postgres.System, "23505", stage+"VALUES ("+one+", "+one+", gen_random_uuid(), 'a', 'HASH', '', 'CREATED', now(), now())") // unique_violation

@@ -68,3 +68,29 @@ func TestAB11WhatARunHoldsIsBounded(t *testing.T) {
 	}
 	b.balanced(t)
 }
+
+// A run is accepted with its first stages: whoever dies after the answer leaves none that
+// nobody has begun.
+func TestARunIsAcceptedWithItsFirstStages(t *testing.T) {
+	t.Parallel()
+	letGo := make(chan struct{})
+	defer close(letGo)
+	b := newBench(t, held(letGo))
+	n := b.start(t, options{slots: 4})
+	for what, c := range map[string]struct {
+		components, edges string
+		stages            int
+	}{
+		"an execution":        {`[{"id":"h","module":"HELD"}]`, `[]`, 1},
+		"two, and a constant": {`[{"id":"h","module":"HELD"},{"id":"i","module":"HELD"},{"id":"c","module":"JSON_CONSTANT","config":{"value":1}}]`, `[]`, 3},
+		"a timer":             {`[{"id":"d","module":"DELAY","config":{"durationMs":3600000}}]`, `[]`, 1},
+		"a loop":              {`[{"id":"l","module":"FOR_EACH","input":{"items":[1,2]}},{"id":"h","module":"HELD"}]`, `[{"id":"1","from":"l","to":"h","port":"each"}]`, 3},
+	} {
+		key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, c.components, c.edges, "")})
+		got := b.number(t, `SELECT count(*) FROM run_stages s JOIN workflow_runs r ON r.id = s.run_id JOIN run_events e ON e.run_id = r.id
+			WHERE r.id = $1 AND r.status = 'EXECUTING' AND r.stage_count = $2 AND e.seq = 1 AND s.created_at = r.created_at`, key.ID, c.stages)
+		if got != int64(c.stages) {
+			t.Errorf("%s: %d stages came with the run, want %d", what, got, c.stages)
+		}
+	}
+}

@@ -20,6 +20,8 @@ import (
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/workflow"
 )
 
 // TriggerParams is a request to run a workflow (contract 4.5, decisions 8.8).
@@ -87,6 +89,9 @@ func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, erro
 	if err != nil {
 		return Triggered{}, err
 	}
+	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: n.id}
+	ended := s.Hub.Subscribe(key) // before it begins
+	defer ended.Close()
 	earlier, err := s.accept(context.WithoutCancel(ctx), p, n)
 	if err != nil {
 		return Triggered{}, err
@@ -94,10 +99,7 @@ func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, erro
 	if earlier != uuid.Nil {
 		return s.repeat(ctx, p, earlier)
 	}
-	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: n.id}
-	ended := s.Hub.Subscribe(key)
-	defer ended.Close()
-	s.Engine.Wake(key)
+	s.Engine.Follow(context.WithoutCancel(ctx), key, n.begun)
 	return s.answer(ctx, p, Triggered{RunID: n.id, JobID: n.jobID}, ended)
 }
 
@@ -130,11 +132,12 @@ const acceptTimeout = 30 * time.Second
 // begin is a run on its way into the database.
 type begin struct {
 	id      uuid.UUID
-	version int32
+	version workflow.Loaded
 	least   credit.Amount
 	jobID   int64
-	names   []string // of the variables that it takes along
-	taken   []byte   // these, sealed
+	taken   []byte // the variables that it takes along, sealed
+	apart   bool   // it is accepted first and begun then
+	begun   *engine.Begun
 }
 
 // prepare checks all that can be checked before anything is written.
@@ -160,7 +163,8 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 	if err != nil {
 		return nil, err
 	}
-	n := &begin{version: loaded.Version, names: loaded.Variables, least: s.least(loaded.Plan, done)}
+	// What a run takes over from an earlier one may be much.
+	n := &begin{version: loaded, least: s.least(loaded.Plan, done), apart: p.RerunOf != nil}
 	if err := billing.Within("This workflow", n.least, p.MaxCredits); err != nil {
 		return nil, err
 	}
@@ -171,19 +175,25 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 	return n, nil
 }
 
-// accept commits the run, its job, its reservation and its claim together, or finds what an
-// earlier request made.
+// accept commits the run, its first stages, its job, its reservation and its claim together,
+// or finds what an earlier request made.
 func (s *Service) accept(ctx context.Context, p TriggerParams, n *begin) (earlier uuid.UUID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	err = engine.InPeriod(ctx, s.Ledger, s.System, func() error {
+	try := func() (err error) {
+		defer engine.Contained(&err)
 		return s.Executions.Accepting(ctx, p.WorkspaceID, func(how *execution.Acceptance) error {
 			return postgres.InTx(ctx, s.API, func(tx *postgres.Tx) (err error) {
 				earlier, err = s.acceptTx(ctx, tx, how, p, n)
 				return err
 			})
 		})
-	})
+	}
+	err = engine.InPeriod(ctx, s.Ledger, s.System, try)
+	if !n.apart && engine.Unbegun(err) {
+		n.apart, n.begun = true, nil
+		err = engine.InPeriod(ctx, s.Ledger, s.System, try)
+	}
 	if err != nil {
 		return uuid.Nil, fmt.Errorf("accept run: %w", err)
 	}
@@ -204,23 +214,31 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 		return uuid.Nil, fmt.Errorf("insert job: %w", err)
 	}
 	n.jobID = job.Job.ID
-	if n.taken, err = s.Environment.Take(ctx, tx, p.WorkspaceID, n.id, n.names, nil); err != nil {
+	if n.taken, err = s.Environment.Take(ctx, tx, p.WorkspaceID, n.id, n.version.Variables, nil); err != nil {
 		return uuid.Nil, err
 	}
-	if _, err := db.New().RunInsert(ctx, tx, s.row(p, n)); err != nil {
-		return uuid.Nil, fmt.Errorf("insert run: %w", err)
-	}
+	row := s.row(p, n)
+	tx.Last(func(tx pgx.Tx) error {
+		if err := db.New().RunInsert(ctx, tx, row); err != nil {
+			return fmt.Errorf("insert run: %w", err)
+		}
+		return nil
+	})
 	if p.Once != nil {
 		tx.Last(func(tx pgx.Tx) error { return p.Once.KeepTx(ctx, tx, n.id) })
 	}
-	_, err = how.BeginTx(ctx, tx, n.least, nil)
+	if n.apart {
+		_, err = how.BeginTx(ctx, tx, n.least, nil)
+	} else {
+		n.begun, err = s.Engine.BeginTx(ctx, tx, &row, n.version.Plan, n.least, how)
+	}
 	return uuid.Nil, err
 }
 
 func (s *Service) row(p TriggerParams, n *begin) db.RunInsertParams {
 	row := db.RunInsertParams{
-		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version,
-		Trigger: cmp.Or(p.By.Trigger, "API"), Input: json.RawMessage(cmp.Or(string(p.Input), "{}")), Metadata: p.Metadata,
+		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version.Version,
+		Status: status.RunCreated, Trigger: cmp.Or(p.By.Trigger, "API"), Input: json.RawMessage(cmp.Or(string(p.Input), "{}")), Metadata: p.Metadata,
 		Variables: n.taken, Reserved: n.least, MaxCredits: p.MaxCredits, Lasts: engine.Lasts, Grace: engine.BegunWithin, JobID: n.jobID,
 	}
 	if p.By.ID != uuid.Nil {
