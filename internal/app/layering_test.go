@@ -160,7 +160,7 @@ var places = map[string]place{
 	},
 	"internal/run": {
 		level:   7,
-		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/credit", "internal/cursor", "internal/engine", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/record", "internal/timestamp", "internal/workflow"},
+		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/credit", "internal/cursor", "internal/engine", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/status", "internal/record", "internal/timestamp", "internal/workflow"},
 		outside: []string{ids, pgx, river}, why: "runs, for those who ask for them",
 	},
 	"internal/hook": {
