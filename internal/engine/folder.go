@@ -8,7 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 )
@@ -145,6 +147,64 @@ func (f *folder) close() {
 		<-done
 	}
 	f.stop()
+}
+
+// liveKept bounds the live stages of one run that a process remembers, and runsKept how many
+// runs it does.
+const (
+	liveKept = 1_000
+	runsKept = 1_000
+)
+
+// memory is of how runs stood at their last events: to ask for the stages that live at
+// each would make each fold of a wide loop walk what has become of all.
+type memory struct {
+	mu   sync.Mutex
+	runs map[uuid.UUID]stand
+}
+
+// stand is how a run stood. Every fold that changes a stage writes an event, so a run
+// whose last event is still that one stands so.
+type stand struct {
+	seq  int64                  // of the event
+	live []api.NonTerminalStage // nil: unknown
+	root map[string]graph.State // of the components in no loop; nil: unknown
+}
+
+func (m *memory) get(run uuid.UUID, seq int64) stand {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.runs[run]; s.seq == seq {
+		return s
+	}
+	return stand{}
+}
+
+func (m *memory) put(run uuid.UUID, s stand) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.runs == nil || len(m.runs) >= runsKept {
+		m.runs = map[uuid.UUID]stand{}
+	}
+	if len(s.live) == 0 || len(s.live) > liveKept {
+		s.live = nil
+	}
+	m.runs[run] = s
+}
+
+func (m *memory) forget(run uuid.UUID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.runs, run)
+}
+
+// stands is how the run stands after this fold.
+func (f *fold) stands() stand {
+	s := stand{seq: f.run.EventSeq, live: f.live, root: f.stood.root}
+	if root := f.scopes[place{iteration: written(nil)}]; root != nil && root.states != nil {
+		s.root = root.states
+	}
+	return s
 }
 
 const (
