@@ -160,8 +160,8 @@ func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
 			if has < window || used < least {
 				t.Errorf("the other has %d of %d slots and ran in %.0f %% of them", has, capacity, 100*used)
 			}
-			// An acceptance and a release may fill the same place.
-			if most := long.peak(); most > window+1 {
+			// Acceptances under way and a release may fill the same place.
+			if most := long.peak(); most > window+capacity/20 {
 				t.Errorf("%d of the other's ran at once, want at most %d", most, window)
 			}
 		})
