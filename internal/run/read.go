@@ -83,7 +83,7 @@ func (s *Service) Stages(ctx context.Context, key notify.Key) iter.Seq2[api.RunS
 				}
 				p.After = row.ID
 			}
-			if len(rows) == 0 {
+			if len(rows) == 0 || rows[0].Found == int64(len(rows)) && len(rows) < int(p.MaxRows) {
 				return
 			}
 		}
@@ -205,27 +205,31 @@ func (s *Service) events(ctx context.Context, key notify.Key, after int64, limit
 	return rows, nil
 }
 
-// await is the record of a run once it is over or has responded, or after the window.
+// await is the record of a run once it is over or has responded, which changed tells, or
+// after the window.
 func (s *Service) await(ctx context.Context, changed *notify.Subscription, window time.Duration) (api.WorkflowRun, error) {
 	timer := time.NewTimer(window)
 	defer timer.Stop()
 	for {
-		row, err := s.get(ctx, changed.Key())
-		if err != nil || row.Status.Terminal() || row.Output != nil {
-			return record.Run(row), err
-		}
-		for again := false; !again; {
-			select {
-			case <-changed.C():
-				again = changed.Value() != engine.Unanswered
+		late := false
+		select {
+		case <-changed.C():
+			if changed.Value() == engine.Unanswered {
 				continue
-			case <-timer.C:
-			case <-s.Draining:
-			case <-ctx.Done():
-				return api.WorkflowRun{}, ctx.Err()
 			}
-			row, err = s.get(ctx, changed.Key())
+		case <-timer.C:
+			late = true
+		case <-s.Draining:
+			late = true
+		case <-ctx.Done():
+			return api.WorkflowRun{}, ctx.Err()
+		}
+		row, err := s.get(ctx, changed.Key())
+		if err != nil || late || over(row) {
 			return record.Run(row), err
 		}
 	}
 }
+
+// over reports whether whoever waits for the run waits no longer: it has ended or responded.
+func over(row db.RunGetRow) bool { return row.Status.Terminal() || row.Output != nil }

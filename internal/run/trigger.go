@@ -20,6 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/record"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/workflow"
 )
@@ -111,10 +112,16 @@ func (s *Service) repeat(ctx context.Context, p TriggerParams, earlier uuid.UUID
 	if err != nil {
 		return Triggered{}, err
 	}
-	return s.answer(ctx, p, Triggered{RunID: earlier, JobID: row.JobID, Replayed: true}, ended)
+	t := Triggered{RunID: earlier, JobID: row.JobID, Replayed: true}
+	if p.WaitFor > 0 && over(row) {
+		t.Run = new(record.Run(row))
+		return t, nil
+	}
+	return s.answer(ctx, p, t, ended)
 }
 
-// answer waits for the end of the run if that was asked for.
+// answer waits for the end of a run that was not over when ended was made, if that was asked
+// for.
 func (s *Service) answer(ctx context.Context, p TriggerParams, t Triggered, ended *notify.Subscription) (Triggered, error) {
 	if p.WaitFor <= 0 {
 		return t, nil
