@@ -56,9 +56,9 @@ UPDATE workflow_runs SET wake_at = LEAST(wake_at, now()) WHERE workspace_id = @w
 -- name: RunListDue :many
 -- Runs that are to be folded although nothing told of it: a timer is due, a signal or a
 -- cancel came, or nobody has begun them. A page in the order of time: those of which the
--- folds fail hold up none that come after them. And the schedules that are due, or one of
--- whose runs waits for those before, which have ended: all in one statement, for it is
--- asked each second.
+-- folds fail hold up none that come after them. And the schedules that are due, many of
+-- them at the same minute, or one of whose runs waits for those before, which have ended:
+-- all in one statement, for it is asked each second.
 SELECT due.workspace_id, due.id, due.at::timestamptz AS at, due.kind::text AS kind
 FROM ((SELECT r.workspace_id, r.id, r.wake_at AS at, 'run' AS kind FROM workflow_runs r
        WHERE r.finished_at IS NULL AND r.wake_at <= now() AND r.wake_at > @after::timestamptz
@@ -66,14 +66,15 @@ FROM ((SELECT r.workspace_id, r.id, r.wake_at AS at, 'run' AS kind FROM workflow
        LIMIT @max_rows)
       UNION ALL
       (SELECT s.workspace_id, s.id, s.next_at AS at, 'schedule' AS kind FROM schedules s
-       WHERE s.next_at <= now() AND s.next_at > @schedules_after::timestamptz
-       ORDER BY s.next_at
+       WHERE s.next_at <= now() AND (s.next_at, s.id) > (@schedules_after::timestamptz, @schedules_after_id::uuid)
+       ORDER BY s.next_at, s.id
        LIMIT @max_rows)
       UNION ALL
       (SELECT w.workspace_id, w.id, w.created_at AS at, 'waiting' AS kind FROM schedules w
-       WHERE w.waiting <> '{}' AND NOT COALESCE((
+       WHERE w.waiting <> '{}' AND w.id > @waiting_after::uuid AND NOT COALESCE((
            SELECT true FROM workflow_runs l
            WHERE l.workspace_id = w.workspace_id AND l.trigger_id = w.id AND l.finished_at IS NULL LIMIT 1), false)
+       ORDER BY w.id
        LIMIT @max_rows)) AS due;
 
 -- name: RunListBehind :many

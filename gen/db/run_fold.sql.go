@@ -285,21 +285,24 @@ FROM ((SELECT r.workspace_id, r.id, r.wake_at AS at, 'run' AS kind FROM workflow
        LIMIT $2)
       UNION ALL
       (SELECT s.workspace_id, s.id, s.next_at AS at, 'schedule' AS kind FROM schedules s
-       WHERE s.next_at <= now() AND s.next_at > $3::timestamptz
-       ORDER BY s.next_at
+       WHERE s.next_at <= now() AND (s.next_at, s.id) > ($3::timestamptz, $4::uuid)
+       ORDER BY s.next_at, s.id
        LIMIT $2)
       UNION ALL
       (SELECT w.workspace_id, w.id, w.created_at AS at, 'waiting' AS kind FROM schedules w
-       WHERE w.waiting <> '{}' AND NOT COALESCE((
+       WHERE w.waiting <> '{}' AND w.id > $5::uuid AND NOT COALESCE((
            SELECT true FROM workflow_runs l
            WHERE l.workspace_id = w.workspace_id AND l.trigger_id = w.id AND l.finished_at IS NULL LIMIT 1), false)
+       ORDER BY w.id
        LIMIT $2)) AS due
 `
 
 type RunListDueParams struct {
-	After          time.Time
-	MaxRows        int32
-	SchedulesAfter time.Time
+	After            time.Time
+	MaxRows          int32
+	SchedulesAfter   time.Time
+	SchedulesAfterID uuid.UUID
+	WaitingAfter     uuid.UUID
 }
 
 type RunListDueRow struct {
@@ -311,11 +314,17 @@ type RunListDueRow struct {
 
 // Runs that are to be folded although nothing told of it: a timer is due, a signal or a
 // cancel came, or nobody has begun them. A page in the order of time: those of which the
-// folds fail hold up none that come after them. And the schedules that are due, or one of
-// whose runs waits for those before, which have ended: all in one statement, for it is
-// asked each second.
+// folds fail hold up none that come after them. And the schedules that are due, many of
+// them at the same minute, or one of whose runs waits for those before, which have ended:
+// all in one statement, for it is asked each second.
 func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams) ([]RunListDueRow, error) {
-	rows, err := db.Query(ctx, runListDue, arg.After, arg.MaxRows, arg.SchedulesAfter)
+	rows, err := db.Query(ctx, runListDue,
+		arg.After,
+		arg.MaxRows,
+		arg.SchedulesAfter,
+		arg.SchedulesAfterID,
+		arg.WaitingAfter,
+	)
 	if err != nil {
 		return nil, err
 	}

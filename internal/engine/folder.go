@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -225,8 +227,9 @@ type Sweeper struct {
 	Schedule func(notify.Key)
 
 	engine    *Engine
-	due       time.Time // of the last run that was due
-	schedules time.Time // of the last schedule that was
+	due       mark      // the last run that was due
+	schedules mark      // the last schedule that was
+	waiting   mark      // the last schedule of which a run waits
 	again     time.Time // when to look for lost folds
 	behind    uuid.UUID // the last execution that was looked at for them
 }
@@ -260,47 +263,60 @@ func (w *Sweeper) sweep(ctx context.Context) error {
 
 func (w *Sweeper) wakeDue(ctx context.Context) error {
 	e := w.engine
-	rows, err := db.New().RunListDue(ctx, e.System, db.RunListDueParams{After: w.due, SchedulesAfter: w.schedules, MaxRows: dueAtOnce})
+	rows, err := db.New().RunListDue(ctx, e.System, db.RunListDueParams{
+		After: w.due.at, SchedulesAfter: w.schedules.at, SchedulesAfterID: w.schedules.id, WaitingAfter: w.waiting.id, MaxRows: dueAtOnce,
+	})
 	if err != nil {
 		return err
 	}
-	var runs, schedules page
+	var runs, schedules, waiting page
 	for _, row := range rows {
 		key := notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
 		switch row.Kind {
 		case "run":
 			e.folder.wake(key)
-			runs.add(row.At)
+			runs.add(mark{row.At, row.ID})
 			continue
 		case "schedule":
-			schedules.add(row.At)
+			schedules.add(mark{row.At, row.ID})
+		case "waiting":
+			waiting.add(mark{id: row.ID})
 		}
 		if w.Schedule != nil {
 			w.Schedule(key)
 		}
 	}
-	w.due, w.schedules = runs.next(), schedules.next()
+	w.due, w.schedules, w.waiting = runs.next(), schedules.next(), waiting.next()
 	return nil
+}
+
+// mark is how far a sweep has read: times come in order, and at the same time ids.
+type mark struct {
+	at time.Time
+	id uuid.UUID
+}
+
+func (m mark) compare(other mark) int {
+	return cmp.Or(m.at.Compare(other.at), bytes.Compare(m.id[:], other.id[:]))
 }
 
 // page is what a sweep has read of what is due.
 type page struct {
 	rows int
-	last time.Time
+	last mark
 }
 
-func (p *page) add(at time.Time) {
+func (p *page) add(m mark) {
 	p.rows++
-	if at.After(p.last) {
-		p.last = at
+	if m.compare(p.last) > 0 {
+		p.last = m
 	}
 }
 
-// next is after which time the next sweep begins: after all that was read, if there may be
-// more.
-func (p *page) next() time.Time {
+// next is where the next sweep begins: after all that was read, if there may be more.
+func (p *page) next() mark {
 	if p.rows < dueAtOnce {
-		return time.Time{}
+		return mark{}
 	}
 	return p.last
 }
