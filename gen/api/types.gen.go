@@ -1474,7 +1474,7 @@ type Day = openapi_types.Date
 
 // DeliveryResult The run of a delivery.
 type DeliveryResult struct {
-	// JobID The id of the job that sees to the run.
+	// JobID The id of the job that sees to the run; 0 where the same delivery comes again and its run is kept no more.
 	//
 	// Examples: 48151623
 	JobID string `json:"jobId"`

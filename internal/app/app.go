@@ -183,8 +183,8 @@ func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx
 		API: a.pools.api, System: a.pools.system, Jobs: inserter, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,
 		Workflows: a.workflows, Environment: a.variables, Ledger: billing.Books{}, Draining: a.draining, Quarantined: a.watch.Check,
 	})
-	a.schedules = schedule.NewService(schedule.Deps{API: a.pools.api, Workflows: a.workflows, Runs: a.runs, Log: a.log})
-	a.hooks = hook.NewService(hook.Deps{API: a.pools.api, System: a.pools.system, Workflows: a.workflows, Runs: a.runs, Keyring: a.cfg.Keyring, Log: a.log})
+	a.schedules = schedule.NewService(schedule.Deps{API: a.pools.api, Runs: a.runs, Log: a.log})
+	a.hooks = hook.NewService(hook.Deps{API: a.pools.api, System: a.pools.system, Runs: a.runs, Keyring: a.cfg.Keyring, Log: a.log})
 	if a.half == nil {
 		return nil
 	}

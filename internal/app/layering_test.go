@@ -160,17 +160,17 @@ var places = map[string]place{
 	},
 	"internal/run": {
 		level:   7,
-		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/credit", "internal/cursor", "internal/engine", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/status", "internal/record", "internal/timestamp", "internal/workflow"},
+		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/engine", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/status", "internal/record", "internal/timestamp", "internal/workflow"},
 		outside: []string{ids, pgx, river}, why: "runs, for those who ask for them",
 	},
 	"internal/hook": {
 		level:   8,
-		inside:  []string{"gen/", "internal/attempt", "internal/audit", "internal/cursor", "internal/engine", "internal/fault", "internal/idempotency", "internal/notify", "internal/postgres", "internal/run", "internal/seal", "internal/signature", "internal/strictjson", "internal/timestamp", "internal/variable", "internal/workflow"},
+		inside:  []string{"gen/", "internal/attempt", "internal/audit", "internal/cursor", "internal/fault", "internal/idempotency", "internal/notify", "internal/postgres", "internal/run", "internal/seal", "internal/signature", "internal/strictjson", "internal/timestamp", "internal/variable"},
 		outside: []string{ids, pgx}, why: "runs by what other services deliver",
 	},
 	"internal/schedule": {
 		level:   8,
-		inside:  []string{"gen/", "internal/audit", "internal/component", "internal/cursor", "internal/engine", "internal/fault", "internal/idempotency", "internal/notify", "internal/postgres", "internal/run", "internal/timestamp", "internal/variable", "internal/workflow"},
+		inside:  []string{"gen/", "internal/audit", "internal/component", "internal/crashpoint", "internal/cursor", "internal/fault", "internal/idempotency", "internal/notify", "internal/postgres", "internal/run", "internal/timestamp", "internal/variable"},
 		outside: []string{ids, pgx}, why: "runs by a clock",
 	},
 	"internal/server": {

@@ -1,5 +1,5 @@
 // Package crashpoint lets a test kill this process at the places where a crash
-// hurts most (reliability: crash points P1 to P9).
+// hurts most (reliability: crash points P1 to P9; P10 is of schedules).
 //
 // Nothing is armed unless the environment says so: WEFT_CRASH_AT=P3 or P3:20
 // (the twentieth time); P2:stall makes everything that comes there stand still
@@ -14,20 +14,21 @@ import (
 	"syscall"
 )
 
-// Point is a place in the life of an execution or a callback.
+// Point is a place in the life of an execution, a callback or a run.
 type Point string
 
 // The points.
 const (
-	AfterAccept    Point = "P1" // after the commit of the acceptance, before the answer
-	AfterClaim     Point = "P2" // after the queue gave the job, before the start
-	AfterEffect    Point = "P3" // after the side effect, before the finish
-	InFinish       Point = "P4" // inside the finishing transaction
-	AfterFinish    Point = "P5" // after its commit, before anybody is told
-	AfterDelivery  Point = "P6" // after the receiver's 2xx, before it is recorded
-	AfterRecording Point = "P7" // after that record, before the job is closed
-	BetweenStages  Point = "P8" // inside the transaction that brings a run on
-	InRelease      Point = "P9" // inside the transaction of a release of credits
+	AfterAccept    Point = "P1"  // after the commit of the acceptance, before the answer
+	AfterClaim     Point = "P2"  // after the queue gave the job, before the start
+	AfterEffect    Point = "P3"  // after the side effect, before the finish
+	InFinish       Point = "P4"  // inside the finishing transaction
+	AfterFinish    Point = "P5"  // after its commit, before anybody is told
+	AfterDelivery  Point = "P6"  // after the receiver's 2xx, before it is recorded
+	AfterRecording Point = "P7"  // after that record, before the job is closed
+	BetweenStages  Point = "P8"  // inside the transaction that brings a run on
+	InRelease      Point = "P9"  // inside the transaction of a release of credits
+	InSchedule     Point = "P10" // inside the transaction in which a schedule goes on with its run
 )
 
 var (

@@ -29,7 +29,6 @@ import (
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/seal"
 	"github.com/weft-automation/weft/internal/timestamp"
-	"github.com/weft-automation/weft/internal/workflow"
 )
 
 // trigger is what a run of a hook is triggered by.
@@ -37,12 +36,11 @@ const trigger = "WEBHOOK"
 
 // Deps is what hooks are made of.
 type Deps struct {
-	API       *pgxpool.Pool // sees the workspace of postgres.Scope
-	System    *pgxpool.Pool // finds whose hook is called
-	Workflows *workflow.Service
-	Runs      *run.Service
-	Keyring   *seal.Keyring
-	Log       *slog.Logger
+	API     *pgxpool.Pool // sees the workspace of postgres.Scope
+	System  *pgxpool.Pool // finds whose hook is called
+	Runs    *run.Service
+	Keyring *seal.Keyring
+	Log     *slog.Logger
 }
 
 // Service keeps hooks and takes what is delivered to them.
@@ -65,31 +63,28 @@ func SealedAt(workspaceID, id uuid.UUID) seal.AAD {
 	return seal.AAD{WorkspaceID: workspaceID, Table: "hooks", Row: id.String(), Field: "sealed"}
 }
 
-// get is a hook as it is stored. NOT_FOUND for an unknown id and for another workspace's
+// shown is a hook as it is shown. NOT_FOUND for an unknown id and for another workspace's
 // alike.
-func (s *Service) get(ctx context.Context, conn postgres.DB, key notify.Key) (db.HookGetRow, error) {
+func (s *Service) shown(ctx context.Context, conn postgres.DB, key notify.Key) (api.Hook, error) {
 	row, err := db.New().HookGet(ctx, conn, db.HookGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {
-		return row, errNone
+		return api.Hook{}, errNone
 	}
 	if err != nil {
-		return row, fmt.Errorf("read hook: %w", err)
+		return api.Hook{}, fmt.Errorf("read hook: %w", err)
 	}
-	return row, nil
+	return record(row)
 }
 
 var errNone = fault.New(fault.NotFound, "There is no hook with this id.")
 
 // Get is a hook. NOT_FOUND; FORBIDDEN where the key may not be used on its workflow.
 func (s *Service) Get(ctx context.Context, key notify.Key, who run.Access) (api.Hook, error) {
-	row, err := s.get(ctx, s.API, key)
-	if err != nil {
-		return api.Hook{}, err
-	}
-	if !who.MayUse(row.WorkflowID) {
+	shown, err := s.shown(ctx, s.API, key)
+	if err == nil && !who.MayUse(shown.WorkflowID) {
 		return api.Hook{}, run.ErrOtherWorkflow
 	}
-	return record(row)
+	return shown, err
 }
 
 // List is a page of the workspace's hooks, newest first. INVALID_INPUT for a cursor that no

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"mime"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -111,6 +111,9 @@ func (s *Service) begin(ctx context.Context, key notify.Key, row db.HookFindRow,
 	return s.Runs.Trigger(ctx, p)
 }
 
+// notePatience is how long whoever delivered waits for the note of it.
+const notePatience = 2 * time.Second
+
 // note keeps what became of the latest delivery, for those who look at the hook. Of many in
 // a second it keeps one.
 func (s *Service) note(ctx context.Context, key notify.Key, begun run.Triggered, err error) {
@@ -127,7 +130,9 @@ func (s *Service) note(ctx context.Context, key notify.Key, begun run.Triggered,
 	default:
 		p.RunID = &begun.RunID
 	}
-	if err := db.New().HookNote(context.WithoutCancel(ctx), s.API, p); err != nil && !postgres.Unavailable(err) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notePatience)
+	defer cancel()
+	if err := db.New().HookNote(ctx, s.API, p); err != nil && !postgres.Unavailable(err) {
 		s.Log.WarnContext(ctx, "what became of a delivery was not noted", "hook_id", key.ID.String(), "error", err)
 	}
 }
@@ -139,10 +144,10 @@ var telling = []string{"signature", "authorization", "cookie", "token", "secret"
 // secrets and signatures, and its body.
 func input(v api.Verification, header http.Header, body []byte) (json.RawMessage, error) {
 	headers := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(header)) {
+	for name, values := range header {
 		lower := strings.ToLower(name)
 		hidden := strings.EqualFold(name, v.Header) || slices.ContainsFunc(telling, func(part string) bool { return strings.Contains(lower, part) })
-		if value := strings.Join(header[name], ", "); !hidden && storable(value) {
+		if value := strings.Join(values, ", "); !hidden && storable(value) {
 			headers[lower] = value
 		}
 	}

@@ -97,7 +97,7 @@ func newBench(t *testing.T) *bench {
 		runner.Close()
 		e.Close()
 	})
-	b.Service = hook.NewService(hook.Deps{API: requests, System: system, Workflows: workflows, Runs: runs, Keyring: ring, Log: log})
+	b.Service = hook.NewService(hook.Deps{API: requests, System: system, Runs: runs, Keyring: ring, Log: log})
 	w, _, err := workflows.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: workflow.Draft{
 		Name: "test", Components: []byte(`[{"id":"start","module":"ON_WEBHOOK"}]`),
 	}})
@@ -248,6 +248,23 @@ func TestMT05TheSecretOfAHookIsSealed(t *testing.T) {
 	delivery.Header.Set("X-Other", delivery.Header.Get("X-Mac"))
 	if _, err := b.Receive(context.Background(), delivery); err != nil {
 		t.Errorf("the secret did not stay: %v", err)
+	}
+}
+
+// A delivery is remembered for longer than its run may be kept.
+func TestTheSameDeliveryIsKnownWhenItsRunIsGone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	if _, err := b.Receive(context.Background(), b.delivery("old", "{}")); err != nil {
+		t.Fatal(err)
+	}
+	gone := uuid.Must(uuid.NewV7())
+	if _, err := b.pool.Exec(t.Context(), "UPDATE hook_deliveries SET run_id = $1", gone); err != nil {
+		t.Fatal(err)
+	}
+	again, err := b.Receive(context.Background(), b.delivery("old", "{}"))
+	if err != nil || !again.Replayed || again.RunID != gone || b.number(t, "SELECT count(*) FROM workflow_runs") != 1 {
+		t.Errorf("%+v, %v", again, err)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/idempotency"
 	"github.com/weft-automation/weft/internal/notify"
@@ -45,25 +44,13 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, re
 	if err != nil {
 		return made, false, fmt.Errorf("make hook id: %w", err)
 	}
-	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: id}
-	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) error {
-		if p.Idempotency != nil {
-			earlier, found, err := p.Idempotency.ClaimTx(ctx, tx)
-			if err != nil {
-				return err
-			}
-			if replayed = found; found {
-				made, err = s.shownTx(ctx, tx, notify.Key{WorkspaceID: p.WorkspaceID, ID: earlier})
-				return err
-			}
-			if err := p.Idempotency.KeepTx(ctx, tx, id); err != nil {
-				return err
-			}
-		}
-		if err := s.createTx(ctx, tx, key, p); err != nil {
+	key := notify.Key{WorkspaceID: p.WorkspaceID}
+	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
+		key.ID, replayed, err = p.Idempotency.OnceTx(ctx, tx, id, func() error { return s.createTx(ctx, tx, id, p) })
+		if err != nil {
 			return err
 		}
-		if made, err = s.shownTx(ctx, tx, key); err != nil {
+		if made, err = s.shown(ctx, tx, key); err != nil || replayed {
 			return err
 		}
 		return tell(ctx, tx, p.WorkspaceID, made, "created")
@@ -71,28 +58,13 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, re
 	return made, replayed, err
 }
 
-func (s *Service) shownTx(ctx context.Context, tx pgx.Tx, key notify.Key) (api.Hook, error) {
-	row, err := s.get(ctx, tx, key)
-	if err != nil {
-		return api.Hook{}, err
-	}
-	return record(row)
-}
-
-func (s *Service) createTx(ctx context.Context, tx pgx.Tx, key notify.Key, p CreateParams) error {
+func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p CreateParams) error {
 	// One after the other for each workflow, so that the bound holds.
 	_, err := db.New().WorkflowLock(ctx, tx, db.WorkflowLockParams{WorkspaceID: p.WorkspaceID, ID: p.WorkflowID})
 	if err != nil && !postgres.NotFound(err) {
 		return fmt.Errorf("lock workflow: %w", err)
 	}
-	loaded, err := s.Workflows.Load(ctx, tx, p.WorkspaceID, p.WorkflowID, nil)
-	if err != nil {
-		return err
-	}
-	if loaded.Status == api.WorkflowStatusARCHIVED {
-		return engine.NotActive(loaded.Status)
-	}
-	entry, err := engine.Entry(loaded.Plan, trigger)
+	entry, err := s.Runs.Entry(ctx, tx, p.WorkspaceID, p.WorkflowID, trigger)
 	if err != nil {
 		return err
 	}
@@ -114,9 +86,9 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, key notify.Key, p Cre
 		return &fault.Error{Code: fault.Conflict, Reason: "too_many_hooks", Message: fmt.Sprintf("A workflow has at most %d hooks.", maxHooks)}
 	}
 	row := db.HookInsertParams{
-		WorkspaceID: key.WorkspaceID, ID: key.ID, WorkflowID: p.WorkflowID, Name: p.Draft.Name, Status: cmp.Or(p.Draft.Status, active),
+		WorkspaceID: p.WorkspaceID, ID: id, WorkflowID: p.WorkflowID, Name: p.Draft.Name, Status: cmp.Or(p.Draft.Status, active),
 	}
-	if row.Verification, row.Sealed, err = s.stored(key, checked, secret); err != nil {
+	if row.Verification, row.Sealed, err = s.stored(notify.Key{WorkspaceID: p.WorkspaceID, ID: id}, checked, secret); err != nil {
 		return err
 	}
 	if err := db.New().HookInsert(ctx, tx, row); err != nil {
@@ -149,11 +121,11 @@ func (s *Service) secret(key notify.Key, sealed []byte) (string, error) {
 // present one stays, and without a secret the present secret. NOT_FOUND; INVALID_INPUT for a
 // verification that is none.
 func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replaced api.Hook, err error) {
-	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
 		if err := s.replaceTx(ctx, tx, key, d); err != nil {
 			return err
 		}
-		if replaced, err = s.shownTx(ctx, tx, key); err != nil {
+		if replaced, err = s.shown(ctx, tx, key); err != nil {
 			return err
 		}
 		return tell(ctx, tx, key.WorkspaceID, replaced, "updated")
@@ -191,11 +163,11 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 
 // Delete ends a hook, and shows it as it was. NOT_FOUND.
 func (s *Service) Delete(ctx context.Context, key notify.Key) (gone api.Hook, err error) {
-	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
 		if _, err := lockTx(ctx, tx, key); err != nil {
 			return err
 		}
-		if gone, err = s.shownTx(ctx, tx, key); err != nil {
+		if gone, err = s.shown(ctx, tx, key); err != nil {
 			return err
 		}
 		if err := db.New().HookDelete(ctx, tx, db.HookDeleteParams{WorkspaceID: key.WorkspaceID, ID: key.ID}); err != nil {
@@ -206,7 +178,7 @@ func (s *Service) Delete(ctx context.Context, key notify.Key) (gone api.Hook, er
 	return gone, err
 }
 
-// lockTx is a hook that nobody else changes until the transaction ends.
+// lockTx is a hook that nobody else changes until the transaction ends. NOT_FOUND.
 func lockTx(ctx context.Context, tx pgx.Tx, key notify.Key) (db.HookLockRow, error) {
 	present, err := db.New().HookLock(ctx, tx, db.HookLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {

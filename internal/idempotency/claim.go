@@ -76,6 +76,21 @@ func (k Key) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error {
 	return nil
 }
 
+// OnceTx makes something of this id in tx and remembers it, or finds what the key made
+// before. Without a key (nil) it is made.
+func (k *Key) OnceTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, create func() error) (made uuid.UUID, replayed bool, err error) {
+	if k == nil {
+		return id, false, create()
+	}
+	if made, replayed, err = k.ClaimTx(ctx, tx); err != nil || replayed {
+		return made, replayed, err
+	}
+	if err := k.KeepTx(ctx, tx, id); err != nil {
+		return uuid.Nil, false, err
+	}
+	return id, false, create()
+}
+
 // lock maps the scope onto an advisory lock. Two keys that share one only make
 // each other wait a second.
 func (k Key) lock() int64 {

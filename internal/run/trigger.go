@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,10 +15,12 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/crashpoint"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/record"
@@ -59,7 +62,7 @@ type Claim interface {
 // Triggered is a run that was accepted.
 type Triggered struct {
 	RunID    uuid.UUID
-	JobID    int64
+	JobID    int64            // zero for a repeat whose run is kept no more
 	Run      *api.WorkflowRun // without its stages; only where a wait was asked for
 	Replayed bool             // the claim had made this run before
 }
@@ -100,6 +103,7 @@ func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, erro
 	if earlier != uuid.Nil {
 		return s.repeat(ctx, p, earlier)
 	}
+	crashpoint.Reached(crashpoint.AfterAccept)
 	s.Engine.Follow(context.WithoutCancel(ctx), key, n.begun)
 	return s.answer(ctx, p, Triggered{RunID: n.id, JobID: n.jobID}, ended)
 }
@@ -109,6 +113,9 @@ func (s *Service) repeat(ctx context.Context, p TriggerParams, earlier uuid.UUID
 	ended := s.Hub.Subscribe(key)
 	defer ended.Close()
 	row, err := s.get(ctx, key)
+	if errors.Is(err, errNoRun) { // its claim is remembered for longer than the run was kept
+		return Triggered{RunID: earlier, Replayed: true}, nil
+	}
 	if err != nil {
 		return Triggered{}, err
 	}
@@ -180,6 +187,20 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 		return nil, fmt.Errorf("make run id: %w", err)
 	}
 	return n, nil
+}
+
+// Entry is where runs of a workflow begin that something else than a request triggers; see
+// engine.Entry. NOT_FOUND for an unknown workflow, CONFLICT for one that is archived or
+// begins with other triggers only.
+func (s *Service) Entry(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, trigger string) (graph.Component, error) {
+	loaded, err := s.Workflows.Load(ctx, conn, workspaceID, workflowID, nil)
+	if err != nil {
+		return graph.Component{}, err
+	}
+	if loaded.Status == api.WorkflowStatusARCHIVED {
+		return graph.Component{}, engine.NotActive(loaded.Status)
+	}
+	return engine.Entry(loaded.Plan, trigger)
 }
 
 // accept commits the run, its first stages, its job, its reservation and its claim together,

@@ -50,7 +50,7 @@ func decide(times logic.Schedule, s state) step {
 		}
 	}
 	if do.begin == nil && len(do.waiting) > 0 && !s.running {
-		do.begin, do.waiting = new(do.waiting[0]), without(do.waiting)
+		do.begin, do.waiting = new(do.waiting[0]), do.waiting[1:]
 	}
 	return do
 }

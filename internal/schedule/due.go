@@ -12,6 +12,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component/modules/logic"
+	"github.com/weft-automation/weft/internal/crashpoint"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -23,6 +24,9 @@ const (
 	// dueAtOnce bounds what begins beside each other: each holds a connection.
 	dueAtOnce = 4
 	dueWithin = 30 * time.Second
+	// failedWait is when a schedule that was not followed is looked at again: what keeps
+	// one of them keeps the others of its workspace too.
+	failedWait = 5 * time.Second
 )
 
 // Due has a schedule looked at soon: it is time for a run of it, or one that waits may
@@ -40,18 +44,31 @@ func (s *Service) Due(key notify.Key) {
 			defer s.mu.Unlock()
 			delete(s.underWay, key)
 		}()
-		select {
-		case s.slots <- struct{}{}:
-		case <-s.ctx.Done():
-			return
-		}
-		defer func() { <-s.slots }()
-		ctx, cancel := context.WithTimeout(s.ctx, dueWithin)
-		defer cancel()
-		if err := s.Begin(ctx, key); err != nil && ctx.Err() == nil && !postgres.Unavailable(err) {
-			s.Log.WarnContext(ctx, "a schedule was not followed; it is tried again", "schedule_id", key.ID.String(), "error", err)
+		if err := s.follow(key); err != nil {
+			select {
+			case <-time.After(failedWait):
+			case <-s.ctx.Done():
+			}
 		}
 	})
+}
+
+// follow is Begin when it is its turn. The log hears what it fails with, but for what says
+// itself that it passes.
+func (s *Service) follow(key notify.Key) error {
+	select {
+	case s.slots <- struct{}{}:
+	case <-s.ctx.Done():
+		return nil
+	}
+	defer func() { <-s.slots }()
+	ctx, cancel := context.WithTimeout(s.ctx, dueWithin)
+	defer cancel()
+	err := s.Begin(ctx, key)
+	if err != nil && ctx.Err() == nil && !postgres.Unavailable(err) && fault.CodeOf(err) != fault.Unavailable {
+		s.Log.WarnContext(ctx, "a schedule was not followed; it is tried again", "schedule_id", key.ID.String(), "error", err)
+	}
+	return err
 }
 
 // Close returns when nothing is being begun any more, and begins nothing from now on.
@@ -99,6 +116,9 @@ func (s *Service) Begin(ctx context.Context, key notify.Key) error {
 	}
 	return nil
 }
+
+// same reports whether two times that may be missing are one.
+func same(a, b *time.Time) bool { return a == nil && b == nil || a != nil && b != nil && a.Equal(*b) }
 
 // run begins the run of a time.
 func (s *Service) run(ctx context.Context, f following) error {
@@ -149,18 +169,16 @@ func (f following) Find(context.Context, postgres.DB) (uuid.UUID, bool, error) {
 
 // ClaimTx holds the schedule, if it is as it was looked at.
 func (f following) ClaimTx(ctx context.Context, tx pgx.Tx) (uuid.UUID, bool, error) {
-	present, err := db.New().ScheduleLock(ctx, tx, db.ScheduleLockParams{WorkspaceID: f.key.WorkspaceID, ID: f.key.ID})
-	if postgres.NotFound(err) || err == nil && present.Revision != f.row.Revision {
-		return uuid.Nil, false, errMoved
+	present, err := lockTx(ctx, tx, f.key)
+	if errors.Is(err, errNone) || err == nil && present.Revision != f.row.Revision {
+		err = errMoved
 	}
-	if err != nil {
-		return uuid.Nil, false, fmt.Errorf("lock schedule: %w", err)
-	}
-	return uuid.Nil, false, nil
+	return uuid.Nil, false, err
 }
 
 // KeepTx lets the schedule go on.
 func (f following) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error {
+	crashpoint.Reached(crashpoint.InSchedule)
 	return f.advanceTx(ctx, tx, &made)
 }
 

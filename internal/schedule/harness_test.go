@@ -55,11 +55,12 @@ type bench struct {
 	pool      *pgxpool.Pool // sees all
 	workspace uuid.UUID
 	ctx       context.Context // of requests
+	log       *slog.Logger
 }
 
 func newBench(t *testing.T, paid credit.Amount) *bench {
 	t.Helper()
-	b := &bench{dsn: pgtest.DSN(t)}
+	b := &bench{dsn: pgtest.DSN(t), log: slog.New(slog.DiscardHandler)}
 	b.pool = b.open(t, postgres.Owner)
 	var err error
 	if b.workspace, err = workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: "test", Plan: plan.Starter, Paid: paid}); err != nil {
@@ -90,7 +91,7 @@ type node struct {
 
 func (b *bench) start(t *testing.T) *node {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
+	log := b.log
 	requests, system := b.open(t, postgres.API), b.open(t, postgres.System)
 	modules, err := component.NewRegistry(append(logic.Modules(), priced{})...)
 	if err != nil {
@@ -117,7 +118,7 @@ func (b *bench) start(t *testing.T) *node {
 	n.runs = run.NewService(run.Deps{
 		API: requests, System: system, Jobs: jobs, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: n.workflows, Ledger: billing.Books{},
 	})
-	n.Service = schedule.NewService(schedule.Deps{API: requests, Workflows: n.workflows, Runs: n.runs, Log: log})
+	n.Service = schedule.NewService(schedule.Deps{API: requests, Runs: n.runs, Log: log})
 	n.sweeper = engine.NewSweeper(e)
 	n.sweeper.Schedule = n.Due
 	t.Cleanup(func() {

@@ -13,7 +13,6 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component/modules/logic"
-	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/idempotency"
 	"github.com/weft-automation/weft/internal/notify"
@@ -51,47 +50,25 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Schedule
 	if err != nil {
 		return made, false, fmt.Errorf("make schedule id: %w", err)
 	}
-	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: id}
-	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) error {
-		if p.Idempotency != nil {
-			earlier, found, err := p.Idempotency.ClaimTx(ctx, tx)
-			if err != nil {
-				return err
-			}
-			if replayed = found; found {
-				row, err := s.get(ctx, tx, notify.Key{WorkspaceID: p.WorkspaceID, ID: earlier})
-				made = record(row)
-				return err
-			}
-			if err := p.Idempotency.KeepTx(ctx, tx, id); err != nil {
-				return err
-			}
-		}
-		if err := s.createTx(ctx, tx, key, p); err != nil {
-			return err
-		}
-		row, err := s.get(ctx, tx, key)
+	key := notify.Key{WorkspaceID: p.WorkspaceID}
+	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
+		key.ID, replayed, err = p.Idempotency.OnceTx(ctx, tx, id, func() error { return s.createTx(ctx, tx, id, p) })
 		if err != nil {
 			return err
 		}
-		made = record(row)
+		if made, err = s.shown(ctx, tx, key); err != nil || replayed {
+			return err
+		}
 		return tell(ctx, tx, p.WorkspaceID, made, "created")
 	})
 	return made, replayed, err
 }
 
-func (s *Service) createTx(ctx context.Context, tx pgx.Tx, key notify.Key, p CreateParams) error {
+func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p CreateParams) error {
 	if err := db.New().LockName(ctx, tx, "schedules "+p.WorkspaceID.String()); err != nil {
 		return fmt.Errorf("lock schedules: %w", err)
 	}
-	loaded, err := s.Workflows.Load(ctx, tx, p.WorkspaceID, p.WorkflowID, nil)
-	if err != nil {
-		return err
-	}
-	if loaded.Status == api.WorkflowStatusARCHIVED {
-		return engine.NotActive(loaded.Status)
-	}
-	entry, err := engine.Entry(loaded.Plan, trigger)
+	entry, err := s.Runs.Entry(ctx, tx, p.WorkspaceID, p.WorkflowID, trigger)
 	if err != nil {
 		return err
 	}
@@ -116,7 +93,7 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, key notify.Key, p Cre
 		}
 	}
 	row := db.ScheduleInsertParams{
-		WorkspaceID: key.WorkspaceID, ID: key.ID, WorkflowID: p.WorkflowID, Name: d.Name, Cron: d.Cron, TimeZone: d.TimeZone, Overlap: d.Overlap,
+		WorkspaceID: p.WorkspaceID, ID: id, WorkflowID: p.WorkflowID, Name: d.Name, Cron: d.Cron, TimeZone: d.TimeZone, Overlap: d.Overlap,
 		Status: cmp.Or(d.Status, active),
 	}
 	if row.Status == active {
@@ -174,32 +151,27 @@ func first(times logic.Schedule, after time.Time) *time.Time {
 func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replaced api.Schedule, err error) {
 	times, err := d.check()
 	if err != nil {
-		if _, getErr := s.get(ctx, s.API, key); getErr != nil {
-			return replaced, getErr
+		if _, none := s.shown(ctx, s.API, key); none != nil {
+			return replaced, none
 		}
 		return replaced, err
 	}
-	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
 		if err := s.replaceTx(ctx, tx, key, d, times); err != nil {
 			return err
 		}
-		row, err := s.get(ctx, tx, key)
-		if err != nil {
+		if replaced, err = s.shown(ctx, tx, key); err != nil {
 			return err
 		}
-		replaced = record(row)
 		return tell(ctx, tx, key.WorkspaceID, replaced, "updated")
 	})
 	return replaced, err
 }
 
 func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Draft, times logic.Schedule) error {
-	present, err := db.New().ScheduleLock(ctx, tx, db.ScheduleLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
-	if postgres.NotFound(err) {
-		return errNone
-	}
+	present, err := lockTx(ctx, tx, key)
 	if err != nil {
-		return fmt.Errorf("lock schedule: %w", err)
+		return err
 	}
 	row := db.ScheduleUpdateParams{
 		WorkspaceID: key.WorkspaceID, ID: key.ID, Name: d.Name, Cron: d.Cron, TimeZone: d.TimeZone, Overlap: d.Overlap,
@@ -222,20 +194,29 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 
 // Delete ends a schedule, and shows it as it was. NOT_FOUND.
 func (s *Service) Delete(ctx context.Context, key notify.Key) (gone api.Schedule, err error) {
-	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) error {
-		_, err := db.New().ScheduleLock(ctx, tx, db.ScheduleLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
-		if err != nil && !postgres.NotFound(err) {
-			return fmt.Errorf("lock schedule: %w", err)
-		}
-		row, err := s.get(ctx, tx, key)
-		if err != nil {
+	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
+		if _, err := lockTx(ctx, tx, key); err != nil {
 			return err
 		}
-		gone = record(row)
+		if gone, err = s.shown(ctx, tx, key); err != nil {
+			return err
+		}
 		if err := db.New().ScheduleDelete(ctx, tx, db.ScheduleDeleteParams{WorkspaceID: key.WorkspaceID, ID: key.ID}); err != nil {
 			return fmt.Errorf("delete schedule: %w", err)
 		}
 		return tell(ctx, tx, key.WorkspaceID, gone, "deleted")
 	})
 	return gone, err
+}
+
+// lockTx is a schedule that nobody else changes until the transaction ends. NOT_FOUND.
+func lockTx(ctx context.Context, tx pgx.Tx, key notify.Key) (db.ScheduleLockRow, error) {
+	present, err := db.New().ScheduleLock(ctx, tx, db.ScheduleLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+	if postgres.NotFound(err) {
+		return present, errNone
+	}
+	if err != nil {
+		return present, fmt.Errorf("lock schedule: %w", err)
+	}
+	return present, nil
 }

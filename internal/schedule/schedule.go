@@ -11,9 +11,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -28,7 +26,6 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/timestamp"
-	"github.com/weft-automation/weft/internal/workflow"
 )
 
 // trigger is what a run of a schedule is triggered by.
@@ -36,10 +33,9 @@ const trigger = "SCHEDULE"
 
 // Deps is what schedules are made of.
 type Deps struct {
-	API       *pgxpool.Pool // sees the workspace of postgres.Scope
-	Workflows *workflow.Service
-	Runs      *run.Service
-	Log       *slog.Logger
+	API  *pgxpool.Pool // sees the workspace of postgres.Scope
+	Runs *run.Service
+	Log  *slog.Logger
 }
 
 // Service keeps schedules and has their runs begin.
@@ -62,28 +58,28 @@ func NewService(deps Deps) *Service {
 	return s
 }
 
-// get is a schedule as it is stored. NOT_FOUND for an unknown id and for another
+// shown is a schedule as it is shown. NOT_FOUND for an unknown id and for another
 // workspace's alike.
-func (s *Service) get(ctx context.Context, conn postgres.DB, key notify.Key) (db.ScheduleGetRow, error) {
+func (s *Service) shown(ctx context.Context, conn postgres.DB, key notify.Key) (api.Schedule, error) {
 	row, err := db.New().ScheduleGet(ctx, conn, db.ScheduleGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {
-		return row, errNone
+		return api.Schedule{}, errNone
 	}
 	if err != nil {
-		return row, fmt.Errorf("read schedule: %w", err)
+		return api.Schedule{}, fmt.Errorf("read schedule: %w", err)
 	}
-	return row, nil
+	return record(row), nil
 }
 
 var errNone = fault.New(fault.NotFound, "There is no schedule with this id.")
 
 // Get is a schedule. NOT_FOUND; FORBIDDEN where the key may not be used on its workflow.
 func (s *Service) Get(ctx context.Context, key notify.Key, who run.Access) (api.Schedule, error) {
-	row, err := s.get(ctx, s.API, key)
-	if err == nil && !who.MayUse(row.WorkflowID) {
+	shown, err := s.shown(ctx, s.API, key)
+	if err == nil && !who.MayUse(shown.WorkflowID) {
 		return api.Schedule{}, run.ErrOtherWorkflow
 	}
-	return record(row), err
+	return shown, err
 }
 
 // List is a page of the workspace's schedules, newest first. INVALID_INPUT for a cursor that
@@ -138,9 +134,3 @@ func tell(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, shown api.Sched
 		},
 	})
 }
-
-// same reports whether two times that may be missing are one.
-func same(a, b *time.Time) bool { return a == nil && b == nil || a != nil && b != nil && a.Equal(*b) }
-
-// without is times but for the first.
-func without(times []time.Time) []time.Time { return slices.Clone(times[1:]) }

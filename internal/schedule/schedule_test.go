@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/idempotency"
 	"github.com/weft-automation/weft/internal/notify"
@@ -115,6 +117,76 @@ func TestTheSweepFollowsSchedules(t *testing.T) {
 		if b.number(t, ofSchedule, other.ID) != 0 {
 			t.Errorf("%s was not due", other.ID)
 		}
+	}
+}
+
+// At a full hour many are due at once. Those that cannot be followed hold up no other,
+// however many they are.
+func TestSchedulesThatFailHoldUpNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 0)
+	n := b.start(t)
+	workflowID := n.save(t, waits, edge)
+	due, waiting := n.schedule(t, workflowID, schedule.Draft{}), n.schedule(t, workflowID, schedule.Draft{Overlap: "queue"})
+	hour := time.Now().Truncate(time.Hour)
+	b.exec(t, `INSERT INTO schedules (workspace_id, id, workflow_id, name, cron, time_zone, overlap, status, next_at, waiting)
+		SELECT $1, ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, $2, '', 'broken', 'UTC', 'queue', 'ACTIVE', $3, ARRAY[now()]
+		FROM generate_series(1, 500) AS n`, b.workspace, workflowID, hour)
+	b.exec(t, "UPDATE schedules SET next_at = $2 WHERE id = $1", due.ID, hour)
+	b.exec(t, "UPDATE schedules SET waiting = ARRAY[now()] WHERE id = $1", waiting.ID)
+	n.until(t, "looked at the one that is due", func() bool { return n.show(t, due).NextAt.Std().After(time.Now()) })
+	n.until(t, "begun the one that waits", func() bool { return b.number(t, ofSchedule, waiting.ID) == 1 })
+}
+
+// said counts the lines of a log.
+type said struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (s *said) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, string(line))
+	return len(line), nil
+}
+
+func (s *said) of(key notify.Key) (times int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, line := range s.lines {
+		if strings.Contains(line, key.ID.String()) {
+			times++
+		}
+	}
+	return times
+}
+
+// What cannot be followed is said and tried again, but not each second, and nothing is said
+// while the books are stopped, which is told elsewhere.
+func TestAScheduleThatFailsIsTriedAgainAfterAWhile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, credit.Credits(10))
+	log := &said{}
+	b.log = slog.New(slog.NewTextHandler(log, nil))
+	n := b.start(t)
+	began, free := time.Now(), n.save(t, waits, edge)
+	broken, good := n.schedule(t, free, schedule.Draft{}), n.schedule(t, free, schedule.Draft{Overlap: "allow"})
+	stopped := n.schedule(t, n.save(t, `[{"id":"a","module":"PRICED"}]`, "[]"), schedule.Draft{})
+	b.exec(t, "UPDATE schedules SET cron = 'broken' WHERE id = $1", broken.ID)
+	b.exec(t, "UPDATE credit_accounts SET stopped = true")
+	b.due(t, broken, time.Second)
+	b.due(t, stopped, time.Second)
+	for round := range int64(5) {
+		b.due(t, good, time.Second)
+		n.until(t, "followed the other", func() bool { return b.number(t, ofSchedule, good.ID) == round+1 })
+	}
+	n.until(t, "said what is wrong", func() bool { return log.of(broken) > 0 })
+	if times := log.of(broken); times > 1+int(time.Since(began)/(5*time.Second)) {
+		t.Errorf("it was tried %d times in %v", times, time.Since(began))
+	}
+	if shown := n.show(t, stopped); log.of(stopped) > 0 || shown.NextAt.Std().After(time.Now()) || shown.LastRunID != nil || shown.LastSkipReason != nil {
+		t.Errorf("it was told %d times: %+v", log.of(stopped), shown)
 	}
 }
 

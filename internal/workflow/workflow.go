@@ -67,20 +67,8 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Workflow
 		return made, false, fmt.Errorf("make workflow id: %w", err)
 	}
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		if p.Idempotency != nil {
-			earlier, found, err := p.Idempotency.ClaimTx(ctx, tx)
-			if err != nil {
-				return err
-			}
-			if replayed = found; found {
-				made, err = s.get(ctx, tx, p.WorkspaceID, earlier, nil)
-				return err
-			}
-			if err := p.Idempotency.KeepTx(ctx, tx, id); err != nil {
-				return err
-			}
-		}
-		if err := s.createTx(ctx, tx, p.WorkspaceID, id, p.Draft); err != nil {
+		id, replayed, err = p.Idempotency.OnceTx(ctx, tx, id, func() error { return s.createTx(ctx, tx, p.WorkspaceID, id, p.Draft) })
+		if err != nil {
 			return err
 		}
 		made, err = s.get(ctx, tx, p.WorkspaceID, id, nil)
