@@ -135,14 +135,14 @@ func afterOf(p api.StreamWorkflowRunParams) *int64 {
 // ListRunStages is a page of a run's stages.
 func (s *Server) ListRunStages(ctx context.Context, request api.ListRunStagesRequestObject) (api.ListRunStagesResponseObject, error) {
 	page, err := s.runs.StagePage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
-		run.ListParams{Limit: limitOf(request.Params.Limit), Cursor: value(request.Params.Cursor)})
+		run.ListParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)})
 	return written{value: page}, err
 }
 
 // ListRunEvents is a page of a run's log.
 func (s *Server) ListRunEvents(ctx context.Context, request api.ListRunEventsRequestObject) (api.ListRunEventsResponseObject, error) {
 	page, err := s.runs.EventPage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
-		run.ListParams{Limit: limitOf(request.Params.Limit), Cursor: value(request.Params.Cursor)}, value(request.Params.After))
+		run.ListParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)}, value(request.Params.After))
 	return written{value: page}, err
 }
 
@@ -171,13 +171,6 @@ func (s *Server) SendRunSignal(ctx context.Context, request api.SendRunSignalReq
 }
 
 func runKey(ctx context.Context, runID api.RunID) notify.Key { return belonging(ctx, runID) }
-
-func limitOf(limit *api.Limit) int {
-	if limit == nil {
-		return defaultLimit
-	}
-	return int(*limit)
-}
 
 // written is an answer that is written as it is.
 type written struct {

@@ -61,9 +61,9 @@ func belonging(ctx context.Context, id api.ID) notify.Key {
 
 // listOf is a page of what belongs to workflows, as far as the key reaches. FORBIDDEN for
 // another workflow by its id.
-func listOf(ctx context.Context, limit *api.Limit, cursor *api.Cursor, workflowID *api.ID) (run.ListParams, error) {
+func listOf(ctx context.Context, most *api.Limit, cursor *api.Cursor, workflowID *api.ID) (run.ListParams, error) {
 	principal := callOf(ctx).principal
-	p := run.ListParams{Limit: limitOf(limit), Cursor: value(cursor), WorkflowID: workflowID, Allowed: principal.Workflows}
+	p := run.ListParams{Limit: limit(most), Cursor: value(cursor), WorkflowID: workflowID, Allowed: principal.Workflows}
 	if workflowID != nil && !principal.MayUse(*workflowID) {
 		return p, run.ErrOtherWorkflow
 	}
