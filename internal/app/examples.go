@@ -27,7 +27,7 @@ const examplesFile = "examples.json"
 // examples are the example workflows of a data folder. What somebody changed since is
 // theirs: it is never replaced, and what they archived is not made again.
 type examples struct {
-	Demo      string              `json:"demo"` // where the upstream listened last, which the definitions name
+	Demo      string              `json:"demo"` // where the upstream listened last
 	Workflows map[string]*example `json:"workflows"`
 }
 
@@ -66,8 +66,7 @@ func (dev DevConfig) examples(ctx context.Context, workflows *workflow.Service, 
 		maps.Copy(files, demo.ChainWorkflows())
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		moved := made.Demo != demoAddr && strings.Contains(files[name], demoAddr)
-		next, used, err := keepExample(ctx, workflows, workspaceID, made.Workflows[name], files[name], moved)
+		next, used, err := keepExample(ctx, workflows, workspaceID, made.Workflows[name], files[name], demoAddr)
 		if err != nil {
 			return nil, fmt.Errorf("keep the example workflow %s: %w", name, err)
 		}
@@ -79,12 +78,12 @@ func (dev DevConfig) examples(ctx context.Context, workflows *workflow.Service, 
 			return nil, err
 		}
 	}
-	made.Demo = demoAddr // all of them name it now
+	made.Demo = demoAddr
 	return ids, writeFile(filepath.Join(dev.DataDir, examplesFile), made)
 }
 
 // keepExample makes the workflow if there is none, and says whether it is in use.
-func keepExample(ctx context.Context, workflows *workflow.Service, workspaceID uuid.UUID, known *example, file string, moved bool) (*example, bool, error) {
+func keepExample(ctx context.Context, workflows *workflow.Service, workspaceID uuid.UUID, known *example, file, demoAddr string) (*example, bool, error) {
 	var draft workflow.Draft
 	if err := json.Unmarshal([]byte(file), &draft); err != nil {
 		return known, false, err
@@ -100,7 +99,7 @@ func keepExample(ctx context.Context, workflows *workflow.Service, workspaceID u
 	case err != nil:
 	case present.Version != known.Version || present.Status == api.WorkflowStatusARCHIVED:
 		return known, present.Status != api.WorkflowStatusARCHIVED, nil
-	case moved:
+	case strings.Contains(file, demoAddr) && !strings.Contains(string(present.Components), demoAddr): // the upstream has moved
 		present, err = workflows.Replace(ctx, workflow.ReplaceParams{
 			WorkspaceID: workspaceID, WorkflowID: known.ID, Expected: &known.Version, Draft: draft,
 		})

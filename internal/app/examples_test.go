@@ -46,6 +46,18 @@ func TestTheExamplesOfDevAreKeptAndFollowTheirUpstream(t *testing.T) {
 	is(fanOut, 2, "127.0.0.1:4002/prices")
 	is(approval, 1, "approved")
 
+	// A start that was cut off before it had written down the new address.
+	remembered, err := dev.readExamples()
+	if err != nil {
+		t.Fatal(err)
+	}
+	remembered.Demo = "127.0.0.1:4001"
+	if err := writeFile(filepath.Join(dev.DataDir, examplesFile), remembered); err != nil {
+		t.Fatal(err)
+	}
+	start("127.0.0.1:4001")
+	is(fanOut, 3, "127.0.0.1:4001/prices")
+
 	// What a person changed is theirs.
 	name := "mine"
 	if _, err := w.app.workflows.UpdateComponent(ctx, workflow.UpdateParams{WorkspaceID: workspaceID, WorkflowID: fanOut, ComponentID: "price", Name: &name}); err != nil {
@@ -58,7 +70,7 @@ func TestTheExamplesOfDevAreKeptAndFollowTheirUpstream(t *testing.T) {
 		if left := start("127.0.0.1:4003"); !maps.Equal(left, map[string]uuid.UUID{"fanOut": fanOut}) {
 			t.Fatalf("in use are %v", left)
 		}
-		is(fanOut, 3, "127.0.0.1:4002/prices")
+		is(fanOut, 4, "127.0.0.1:4001/prices")
 	}
 
 	// Another database under the same folder has none of them.
