@@ -36,6 +36,9 @@ type commands struct {
 
 	Workflows workflowsCommand `cmd:"" help:"Run workflows, watch their runs, and keep them in files."`
 
+	Schedules schedulesCommand `cmd:"" help:"Have runs of workflows begin by a clock."`
+	Hooks     hooksCommand     `cmd:"" help:"Have runs of workflows begin by what other services deliver."`
+
 	Env envCommand `cmd:"" help:"Keep the environment variables that workflows name."`
 
 	Proxy proxyCommand `cmd:"" help:"Serve a local proxy that signs what goes through it."`

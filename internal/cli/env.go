@@ -80,9 +80,12 @@ func (c *envSet) Run(s *session) error {
 	case c.Value != nil:
 		request.Value = c.Value
 	default:
-		value, err := c.readValue(s)
+		value, there, err := readHidden(s, "Value of "+c.Name)
 		if err != nil {
 			return err
+		}
+		if !there { // else a forgotten value would empty the variable
+			return errors.New(`there is no value: give it on standard input, or as an argument ("" for an empty one)`)
 		}
 		request.Value = &value
 	}
@@ -109,26 +112,24 @@ func (c *envSet) Run(s *session) error {
 	return nil
 }
 
-// readValue takes the value from standard input: a line that is not shown while it is typed,
-// or all that comes through a pipe but for the last line's end.
-func (c *envSet) readValue(s *session) (string, error) {
+// readHidden takes a value from standard input: a line that is not shown while it is typed,
+// or all that comes through a pipe but for the last line's end. An empty pipe has none.
+func readHidden(s *session, what string) (value string, there bool, err error) {
 	terminal, err := hide(s.stdin)
 	if err != nil {
-		return "", fmt.Errorf("%w (give the value through a pipe instead)", err)
+		return "", false, fmt.Errorf("%w (give it through a pipe instead)", err)
 	}
 	if terminal != nil {
 		defer stty(terminal, "echo") //nolint:errcheck // the terminal is gone
-		s.note("Value of %s (it is not shown):", c.Name)
-		return readLine(s.ctx, bufio.NewReader(s.stdin))
+		s.note("%s (it is not shown):", what)
+		value, err = readLine(s.ctx, bufio.NewReader(s.stdin))
+		return value, true, err
 	}
 	raw, err := io.ReadAll(s.stdin)
 	if err != nil {
-		return "", fmt.Errorf("read the value: %w", err)
+		return "", false, fmt.Errorf("read from standard input: %w", err)
 	}
-	if len(raw) == 0 { // else a forgotten value would empty the variable
-		return "", errors.New(`there is no value: give it on standard input, or as an argument ("" for an empty one)`)
-	}
-	return strings.TrimSuffix(strings.TrimSuffix(string(raw), "\n"), "\r"), nil
+	return strings.TrimSuffix(strings.TrimSuffix(string(raw), "\n"), "\r"), len(raw) > 0, nil
 }
 
 type envUnset struct {

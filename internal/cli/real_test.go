@@ -2,6 +2,9 @@ package cli_test
 
 import (
 	"bufio"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -184,6 +187,61 @@ func TestVariablesOnTheRealService(t *testing.T) {
 	}
 	run(t, environ, "", "env", "unset", "TOKEN").check(t, 0, "", "TOKEN is gone")
 	run(t, environ, "", "env", "unset", "TOKEN").check(t, 1, "", "NOT_FOUND")
+}
+
+func TestSchedulesAndHooksOnTheRealService(t *testing.T) {
+	t.Parallel()
+	environ, baseURL := startWeft(t)
+	var saved, made struct{ ID, Path string }
+	read := func(got result, into any) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(got.stdout), into); err != nil {
+			t.Fatal(err, got.stderr)
+		}
+	}
+	read(run(t, environ, `{"name": "one", "components": [{"id": "id", "module": "RANDOM_UUID"}]}`, "workflows", "push", "-"), &saved)
+
+	read(run(t, environ, "", "schedules", "create", saved.ID, "0 9 * * *", "--time-zone=Europe/Berlin", "--overlap=queue", "--name=Work"), &made)
+	run(t, environ, "", "schedules", "pause", made.ID).check(t, 0, "", "PAUSED  next -")
+	run(t, environ, "", "schedules", "list", "--workflow="+saved.ID).check(t, 0, "PAUSED  0 9 * * *  Europe/Berlin  queue    -     -     -            Work\n", "")
+	run(t, environ, "", "schedules", "resume", made.ID).check(t, 0, "", "ACTIVE  next 20")
+	run(t, environ, "", "schedules", "create", saved.ID, "never").check(t, 1, "", "must be minute, hour")
+	run(t, environ, "", "schedules", "delete", made.ID).check(t, 0, "", "is gone")
+	run(t, environ, "", "schedules", "delete", made.ID).check(t, 1, "", "NOT_FOUND")
+
+	created := run(t, environ, "correct-horse-battery\n", "hooks", "create", saved.ID, "--header=X-Mac", "--name=Pulls")
+	read(created, &made)
+	created.check(t, 0, "", "deliveries go to "+baseURL+made.Path)
+	deliver := func() int {
+		t.Helper()
+		mac := hmac.New(sha256.New, []byte("correct-horse-battery"))
+		mac.Write([]byte("{}"))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, baseURL+made.Path, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-Mac", hex.EncodeToString(mac.Sum(nil)))
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	if got := deliver(); got != http.StatusOK {
+		t.Errorf("a delivery is answered %d", got)
+	}
+	run(t, environ, "", "hooks", "pause", made.ID).check(t, 0, "", "PAUSED")
+	if got := deliver(); got != http.StatusConflict {
+		t.Errorf("while it is paused %d", got)
+	}
+	listed := run(t, environ, "", "hooks", "list")
+	listed.check(t, 0, " hook_paused  Pulls\n", "")
+	if strings.Contains(listed.stdout+created.stdout+created.stderr, "correct-horse") {
+		t.Error("the secret is shown")
+	}
+	run(t, environ, "", "workflows", "runs", "--workflow="+saved.ID).check(t, 0, "  WEBHOOK  ", "")
+	run(t, environ, "", "hooks", "delete", made.ID).check(t, 0, "", "is gone")
 }
 
 func TestDoctorOnTheRealService(t *testing.T) {

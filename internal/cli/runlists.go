@@ -39,20 +39,17 @@ func (c *workflowsList) Run(s *session) error {
 
 // workflowsRuns prints the runs, newest first.
 type workflowsRuns struct {
-	target
-	Workflow string `placeholder:"ID" help:"Only those of this workflow: its id, or its name in the credentials file."`
-	Status   string `placeholder:"STATUS" help:"Only those that are CREATED, EXECUTING, COMPLETED, FAILED or CANCELED."`
-	Limit    int    `default:"20" help:"How many at most (${default})."`
+	ofWorkflows
+	Status string `placeholder:"STATUS" help:"Only those that are CREATED, EXECUTING, COMPLETED, FAILED or CANCELED."`
 }
 
 func (c *workflowsRuns) Run(s *session) error {
-	filter := query("status", c.Status)
-	if c.Workflow != "" {
-		id, err := c.workflow()
-		if err != nil {
-			return err
-		}
-		filter.Set("workflowId", id.String())
+	filter, err := c.filter()
+	if err != nil {
+		return err
+	}
+	if c.Status != "" {
+		filter.Set("status", c.Status)
 	}
 	all, more, err := list[api.WorkflowRun](s, c.target, runsPath, filter, c.Limit)
 	if err != nil {
@@ -72,17 +69,36 @@ func (c *workflowsRuns) Run(s *session) error {
 	return table.Flush()
 }
 
-func (c *workflowsRuns) workflow() (uuid.UUID, error) {
-	credentials, err := c.read()
+// ofWorkflows is which of what belongs to workflows a list shows.
+type ofWorkflows struct {
+	target
+	Workflow string `placeholder:"ID" help:"Only those of this workflow: its id, or its name in the credentials file."`
+	Limit    int    `default:"20" help:"How many at most (${default})."`
+}
+
+func (c ofWorkflows) filter() (url.Values, error) {
+	if c.Workflow == "" {
+		return url.Values{}, nil
+	}
+	id, err := c.workflow(c.Workflow)
+	if err != nil {
+		return nil, fmt.Errorf("--workflow: %w", err)
+	}
+	return url.Values{"workflowId": {id.String()}}, nil
+}
+
+// workflow finds a workflow by its id, or by its name in the credentials file.
+func (t target) workflow(text string) (uuid.UUID, error) {
+	credentials, err := t.read()
 	if err != nil {
 		return uuid.Nil, err
 	}
-	if id, named := credentials.Workflows[c.Workflow]; named {
+	if id, named := credentials.Workflows[text]; named {
 		return id, nil
 	}
-	id, err := uuid.Parse(c.Workflow)
+	id, err := uuid.Parse(text)
 	if err != nil {
-		return id, fmt.Errorf("--workflow: %s is no id, and no name of a workflow in the credentials file", c.Workflow)
+		return id, fmt.Errorf("%s is no id, and no name of a workflow in the credentials file", text)
 	}
 	return id, nil
 }

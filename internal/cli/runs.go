@@ -51,11 +51,7 @@ func (c *workflowsRun) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	header := http.Header{}
-	if c.IdempotencyKey != "" {
-		header.Set("Idempotency-Key", c.IdempotencyKey)
-	}
-	raw, err := weft.ask(s, http.MethodPost, workflowsPath+"/"+workflowID.String(), body, header)
+	raw, err := weft.ask(s, http.MethodPost, workflowsPath+"/"+workflowID.String(), body, onceOnly(c.IdempotencyKey))
 	if err != nil {
 		return err
 	}

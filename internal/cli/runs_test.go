@@ -108,11 +108,7 @@ func TestOnlyACompletedRunIsASuccess(t *testing.T) {
 
 func TestWorkflowsAreRunByNameAndFromAFile(t *testing.T) {
 	s := serve(t, running(""))
-	text, _ := os.ReadFile(s.credentials)
-	named := strings.Replace(string(text), "{", `{"workflows":{"fanOut":"`+workflowID+`"},`, 1)
-	if err := os.WriteFile(s.credentials, []byte(named), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.nameWorkflow(t, "fanOut")
 	file := filepath.Join(t.TempDir(), "pause.json")
 	if err := os.WriteFile(file, []byte(workflowFile), 0o600); err != nil {
 		t.Fatal(err)

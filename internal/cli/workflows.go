@@ -13,6 +13,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/strictjson"
 )
 
 // workflowsPath is where workflows are.
@@ -68,7 +69,7 @@ func (c *workflowsPush) Run(s *session) error {
 	if err := json.Unmarshal(raw, &saved); err != nil {
 		return fmt.Errorf("read the workflow: %w", err)
 	}
-	s.note("%s  %s  version %d  %s", saved.ID, saved.Name, saved.Version, saved.Status)
+	s.note("%s  %s  version %d  %s", saved.ID, printable(saved.Name), saved.Version, saved.Status)
 	return printJSON(s.stdout, raw)
 }
 
@@ -128,6 +129,23 @@ func (c caller) ask(s *session, method, path string, body []byte, header http.He
 	return raw, nil
 }
 
+// exchange is ask with a body, nil for none, and an answer of the contract.
+func (c caller) exchange(s *session, method, path string, request any, header http.Header, into any) (raw []byte, err error) {
+	var body []byte
+	if request != nil {
+		if body, err = strictjson.Encode(request); err != nil {
+			return nil, err
+		}
+	}
+	if raw, err = c.ask(s, method, path, body, header); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	return raw, nil
+}
+
 // ask is one request of a command that makes no other.
 func (t target) ask(s *session, method, path string, body []byte, header http.Header) ([]byte, error) {
 	caller, err := t.caller()
@@ -135,4 +153,12 @@ func (t target) ask(s *session, method, path string, body []byte, header http.He
 		return nil, err
 	}
 	return caller.ask(s, method, path, body, header)
+}
+
+// onceOnly is the header of an Idempotency-Key; nil for none.
+func onceOnly(key string) http.Header {
+	if key == "" {
+		return nil
+	}
+	return http.Header{"Idempotency-Key": {key}}
 }

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+)
+
+// hooksPath is where hooks are.
+const hooksPath = "/v1/sdk/hooks"
+
+// hooksCommand keeps what has runs begin by what other services deliver.
+type hooksCommand struct {
+	List   hooksList   `cmd:"" help:"List the hooks, with what was delivered last."`
+	Create hooksCreate `cmd:"" help:"Give a workflow an address that another service calls."`
+	Pause  hooksPause  `cmd:"" help:"Refuse deliveries until it is resumed."`
+	Resume hooksResume `cmd:"" help:"Take deliveries again."`
+	Delete hooksDelete `cmd:"" help:"Take no deliveries any more."`
+}
+
+// hooksList prints the hooks, newest first.
+type hooksList struct{ ofWorkflows }
+
+func (c *hooksList) Run(s *session) error {
+	filter, err := c.filter()
+	if err != nil {
+		return err
+	}
+	all, more, err := list[api.Hook](s, c.target, hooksPath, filter, c.Limit)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "ID\tWORKFLOW\tSTATUS\tSCHEME\tHEADER\tLAST\tREFUSED\tNAME")
+	for _, one := range all {
+		refused := dateOf(one.LastRefusedAt)
+		if one.LastRefusal != nil {
+			refused += " " + printable(*one.LastRefusal)
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			one.ID, one.WorkflowID, one.Status, one.Verification.Scheme, printable(one.Verification.Header), dateOf(one.LastAt), refused, printable(one.Name))
+	}
+	s.noteMore(more)
+	return table.Flush()
+}
+
+type hooksCreate struct {
+	target
+	Workflow         string `arg:"" help:"Id of the workflow, or its name in the credentials file."`
+	Header           string `xor:"scheme" placeholder:"HEADER" help:"Header with the HMAC of the body, such as X-Hub-Signature-256."`
+	Prefix           string `placeholder:"TEXT" help:"What stands before it there, such as sha256=."`
+	Algorithm        string `placeholder:"NAME" help:"Its hash function, sha256 or sha512; without it sha256."`
+	Encoding         string `placeholder:"NAME" help:"How its bytes are written, hex or base64; without it hex."`
+	DeliveryHeader   string `name:"delivery-header" placeholder:"HEADER" help:"Header with the id of a delivery, of which the same one begins one run; without it each delivery begins a run."`
+	StandardWebhooks bool   `name:"standard-webhooks" xor:"scheme" help:"Deliveries keep to Standard Webhooks."`
+	Name             string `placeholder:"TEXT" help:"What it is called, for people."`
+	Paused           bool   `help:"Refuse deliveries until it is resumed."`
+	IdempotencyKey   string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
+}
+
+// Help is what --help says beside the flags.
+func (c *hooksCreate) Help() string {
+	return "The secret that both sides know is read from standard input, without the line's end, or asked for: arguments are seen by whoever lists processes. Without --header and --standard-webhooks all is as the workflow's ON_WEBHOOK says, its secret too."
+}
+
+func (c *hooksCreate) Run(s *session) error {
+	request := api.CreateHookRequest{Name: given(c.Name), Status: paused(c.Paused)}
+	if c.Header == "" && (c.Prefix != "" || c.Algorithm != "" || c.Encoding != "" || c.DeliveryHeader != "") {
+		return errors.New("--prefix, --algorithm, --encoding and --delivery-header go with --header")
+	}
+	weft, err := c.caller()
+	if err != nil {
+		return err
+	}
+	if request.WorkflowID, err = c.workflow(c.Workflow); err != nil {
+		return err
+	}
+	if c.Header != "" || c.StandardWebhooks {
+		if request.Verification, err = c.verification(s); err != nil {
+			return err
+		}
+	}
+	var made api.Hook
+	raw, err := weft.exchange(s, http.MethodPost, hooksPath, request, onceOnly(c.IdempotencyKey), &made)
+	if err != nil {
+		return err
+	}
+	s.note("%s  %s  deliveries go to %s", made.ID, made.Status, strings.TrimSuffix(weft.credentials.BaseURL, "/")+made.Path)
+	return printJSON(s.stdout, raw)
+}
+
+// verification is what the flags say of how a delivery proves whose it is.
+func (c *hooksCreate) verification(s *session) (*api.NewVerification, error) {
+	secret, there, err := readHidden(s, "Secret of the hook")
+	switch {
+	case err != nil:
+		return nil, err
+	case !there:
+		return nil, errors.New("there is no secret: give it on standard input")
+	case !utf8.ValidString(secret):
+		return nil, errors.New("the secret is no text in UTF-8")
+	}
+	if c.StandardWebhooks {
+		return &api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: &secret}, nil
+	}
+	return &api.NewVerification{
+		Secret: &secret, Header: &c.Header, Prefix: given(c.Prefix), DeliveryHeader: given(c.DeliveryHeader),
+		Algorithm: given(api.VerificationAlgorithm(c.Algorithm)), Encoding: given(api.VerificationEncoding(c.Encoding)),
+	}, nil
+}
+
+// oneHook is a hook by its id.
+type oneHook struct {
+	target
+	ID uuid.UUID `arg:"" help:"Id of the hook."`
+}
+
+func (c oneHook) path() string { return hooksPath + "/" + c.ID.String() }
+
+// turn gives it another status, and leaves all else as it is.
+func (c oneHook) turn(s *session, status api.TriggerStatus) error {
+	weft, err := c.caller()
+	if err != nil {
+		return err
+	}
+	var one api.Hook
+	if _, err := weft.exchange(s, http.MethodGet, c.path(), nil, nil, &one); err != nil {
+		return err
+	}
+	if _, err := weft.exchange(s, http.MethodPut, c.path(), api.ReplaceHookRequest{Name: &one.Name, Status: &status}, nil, &one); err != nil {
+		return err
+	}
+	s.note("%s  %s", one.ID, one.Status)
+	return nil
+}
+
+type hooksPause struct{ oneHook }
+
+func (c *hooksPause) Run(s *session) error { return c.turn(s, api.TriggerStatusPAUSED) }
+
+type hooksResume struct{ oneHook }
+
+func (c *hooksResume) Run(s *session) error { return c.turn(s, api.TriggerStatusACTIVE) }
+
+type hooksDelete struct{ oneHook }
+
+func (c *hooksDelete) Run(s *session) error {
+	if _, err := c.ask(s, http.MethodDelete, c.path(), nil, nil); err != nil {
+		return err
+	}
+	s.note("%s is gone. Runs that have begun go on.", c.ID)
+	return nil
+}

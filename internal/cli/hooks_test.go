@@ -1,0 +1,78 @@
+package cli_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const hookID = "019aa5f3-2c3d-7e4f-9051-6c7d8e9fa0b1"
+
+func hookText(status string) string {
+	return `{"id":"` + hookID + `","workflowId":"` + workflowID + `","name":"of\u001b[2J X","status":"` + status + `","path":"/v1/hooks/` + hookID +
+		`","verification":{"scheme":"hmac","header":"X-Mac","prefix":"","algorithm":"sha256","encoding":"hex","deliveryHeader":null},"lastAt":null,"lastRunId":null,` +
+		`"lastRefusedAt":"2026-11-20T08:00:00.000Z","lastRefusal":"hook_paused","createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`
+}
+
+func TestHooksAreCreatedTurnedAndDeleted(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			fmt.Fprint(w, hookText("PAUSED"))
+			return
+		}
+		fmt.Fprint(w, hookText("ACTIVE"))
+	})
+	s.nameWorkflow(t, "pulls")
+	hooks := func(stdin string, args ...string) result {
+		return run(t, s.environ(), stdin, append([]string{"hooks"}, args...)...)
+	}
+	hooks("hush-hush\n", "create", "pulls", "--header=X-Hub-Signature-256", "--prefix=sha256=", "--algorithm=sha256", "--encoding=hex",
+		"--delivery-header=X-GitHub-Delivery", "--name=Pulls", "--paused", "--idempotency-key=once").
+		check(t, 0, `"path": "/v1/hooks/`+hookID, "deliveries go to "+s.URL+"/v1/hooks/"+hookID+"\n")
+	hooks("hush-hush", "create", workflowID, "--standard-webhooks").check(t, 0, "", "")
+	hooks("not read", "create", workflowID).check(t, 0, "", "")
+	hooks("", "pause", hookID).check(t, 0, "", hookID+"  PAUSED\n")
+	hooks("", "resume", hookID).check(t, 0, "", hookID)
+	hooks("", "delete", hookID).check(t, 0, "", "is gone")
+	path := "/v1/sdk/hooks"
+	want := []string{
+		"POST " + path + ` {"name":"Pulls","status":"PAUSED","verification":{"algorithm":"sha256","deliveryHeader":"X-GitHub-Delivery","encoding":"hex",` +
+			`"header":"X-Hub-Signature-256","prefix":"sha256=","secret":"hush-hush"},"workflowId":"` + workflowID + `"}`,
+		"POST " + path + ` {"verification":{"scheme":"standardWebhooks","secret":"hush-hush"},"workflowId":"` + workflowID + `"}`,
+		"POST " + path + ` {"workflowId":"` + workflowID + `"}`,
+		"GET " + path + "/" + hookID, "PUT " + path + "/" + hookID + ` {"name":"of\u001b[2J X","status":"PAUSED"}`,
+		"GET " + path + "/" + hookID, "PUT " + path + "/" + hookID + ` {"name":"of\u001b[2J X","status":"ACTIVE"}`,
+		"DELETE " + path + "/" + hookID,
+	}
+	if !slices.Equal(s.seen(), want) {
+		t.Errorf("requests %q\nwant %q", s.seen(), want)
+	}
+	if key := s.requests[0].Header.Get("Idempotency-Key"); key != "once" {
+		t.Errorf("the key is %q", key)
+	}
+	for text, got := range map[string]result{
+		"there is no secret": hooks("", "create", workflowID, "--header=X-Mac"), "no text in UTF-8": hooks("hush\xff", "create", workflowID, "--header=X-Mac"),
+		"go with --header": hooks("hush-hush", "create", workflowID, "--prefix=sha256="), "can't be used together": hooks("hush-hush", "create", workflowID, "--header=X", "--standard-webhooks"),
+		"no name of a workflow": hooks("hush-hush", "create", "none", "--header=X-Mac"), "invalid UUID": hooks("", "pause", "nonsense"),
+	} {
+		if got.code == 0 || got.stdout != "" || !strings.Contains(got.stderr, text) || strings.Contains(got.stderr, "hush") {
+			t.Errorf("%d, %s, want %s", got.code, got.stderr, text)
+		}
+	}
+	if len(s.seen()) != len(want) {
+		t.Errorf("what is refused was sent: %q", s.seen()[len(want):])
+	}
+}
+
+func TestHooksAreListed(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"data":[%s],"nextCursor":null,"hasMore":false}`, hookText("ACTIVE"))
+	})
+	got := run(t, s.environ(), "", "hooks", "list")
+	got.check(t, 0, "ACTIVE  hmac    X-Mac   -     2026-11-20 08:00:00 hook_paused  of\uFFFD[2J X\n", "")
+	if want := "GET /v1/sdk/hooks?limit=20"; s.seen()[0] != want || got.stderr != "" {
+		t.Errorf("sent %s, want %s: %s", s.seen()[0], want, got.stderr)
+	}
+}

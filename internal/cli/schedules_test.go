@@ -1,0 +1,85 @@
+package cli_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const scheduleID = "019aa5f3-1c2d-7e3f-8a4b-5c6d7e8f9a0b"
+
+func scheduleText(status, next string) string {
+	return `{"id":"` + scheduleID + `","workflowId":"` + workflowID + `","name":"of\u001b[2J X","cron":"0 9 * * MON-FRI","timeZone":"Europe/Berlin","overlap":"queue","status":"` + status +
+		`","nextAt":` + next + `,"waiting":[],"lastAt":null,"lastRunId":null,"lastSkippedAt":"2026-11-20T08:00:00.000Z","lastSkipReason":"workflow_paused",` +
+		`"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`
+}
+
+// nameWorkflow gives the workflow of the tests a name in the credentials file.
+func (s *service) nameWorkflow(t *testing.T, name string) {
+	t.Helper()
+	text, err := os.ReadFile(s.credentials)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := strings.Replace(string(text), "{", `{"workflows":{"`+name+`":"`+workflowID+`"},`, 1)
+	if err := os.WriteFile(s.credentials, []byte(named), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSchedulesAreCreatedTurnedAndDeleted(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			fmt.Fprint(w, scheduleText("PAUSED", "null"))
+			return
+		}
+		fmt.Fprint(w, scheduleText("ACTIVE", `"2026-11-23T08:00:00.000Z"`))
+	})
+	s.nameWorkflow(t, "daily")
+	schedules := func(args ...string) result { return run(t, s.environ(), "", append([]string{"schedules"}, args...)...) }
+	schedules("create", "daily", "0 9 * * MON-FRI", "--time-zone=Europe/Berlin", "--overlap=queue", "--name=<Work>", "--paused", "--idempotency-key=once").
+		check(t, 0, `"cron": "0 9 * * MON-FRI"`, scheduleID+"  ACTIVE  next 2026-11-23 08:00:00\n")
+	schedules("create", workflowID).check(t, 0, `"timeZone": "Europe/Berlin"`, "")
+	schedules("pause", scheduleID).check(t, 0, "", scheduleID+"  PAUSED  next -\n")
+	schedules("resume", scheduleID).check(t, 0, "", scheduleID)
+	schedules("delete", scheduleID).check(t, 0, "", "is gone")
+	path := "/v1/sdk/schedules"
+	kept := `{"cron":"0 9 * * MON-FRI","name":"of\u001b[2J X","overlap":"queue","status":"%s","timeZone":"Europe/Berlin"}`
+	want := []string{
+		"POST " + path + ` {"cron":"0 9 * * MON-FRI","name":"<Work>","overlap":"queue","status":"PAUSED","timeZone":"Europe/Berlin","workflowId":"` + workflowID + `"}`,
+		"POST " + path + ` {"workflowId":"` + workflowID + `"}`,
+		"GET " + path + "/" + scheduleID, "PUT " + path + "/" + scheduleID + " " + fmt.Sprintf(kept, "PAUSED"),
+		"GET " + path + "/" + scheduleID, "PUT " + path + "/" + scheduleID + " " + fmt.Sprintf(kept, "ACTIVE"),
+		"DELETE " + path + "/" + scheduleID,
+	}
+	if !slices.Equal(s.seen(), want) {
+		t.Errorf("requests %q\nwant %q", s.seen(), want)
+	}
+	if first, second := s.requests[0].Header.Get("Idempotency-Key"), s.requests[1].Header.Get("Idempotency-Key"); first != "once" || second != "" {
+		t.Errorf("keys %q and %q", first, second)
+	}
+	for want, args := range map[string][]string{
+		"no name of a workflow": {"create", "weekly"}, "--workflow: nonsense is no id": {"list", "--workflow=nonsense"}, "at least 1": {"list", "--limit=0"},
+		"invalid UUID": {"delete", "nonsense"}, "there is no credentials file": {"pause", scheduleID, "--credentials=nowhere.json"},
+	} {
+		got := schedules(args...)
+		if got.code == 0 || got.stdout != "" || !strings.Contains(got.stderr, want) {
+			t.Errorf("%v: %d, %s, want %s", args, got.code, got.stderr, want)
+		}
+	}
+}
+
+func TestSchedulesAreListed(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"data":[%s,%s],"nextCursor":"more","hasMore":true}`, scheduleText("ACTIVE", `"2026-11-23T08:00:00.000Z"`), scheduleText("PAUSED", "null"))
+	})
+	got := run(t, s.environ(), "", "schedules", "list", "--limit=2", "--workflow="+workflowID)
+	got.check(t, 0, "ACTIVE  0 9 * * MON-FRI  Europe/Berlin  queue    2026-11-23 08:00:00  -     2026-11-20 08:00:00 workflow_paused  of\uFFFD[2J X\n", "There are more")
+	got.check(t, 0, "PAUSED  0 9 * * MON-FRI  Europe/Berlin  queue    -                    -     2026-11-20", "")
+	if want := "GET /v1/sdk/schedules?limit=2&workflowId=" + workflowID; s.seen()[0] != want {
+		t.Errorf("sent %s, want %s", s.seen()[0], want)
+	}
+}
