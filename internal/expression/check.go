@@ -2,7 +2,6 @@ package expression
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -16,7 +15,6 @@ import (
 type checker struct {
 	program *Program
 	visits  int
-	names   map[string]bool
 }
 
 // surroundings are what a part may refer to: the variables and the predicate
@@ -41,7 +39,7 @@ func (b *binding) has(name string) bool {
 }
 
 func check(text string, root ast.Node) (program *Program, err error) {
-	c := &checker{names: map[string]bool{}, program: &Program{
+	c := &checker{program: &Program{
 		text: text, root: root, lenient: map[*ast.IdentifierNode]bool{}, patterns: map[*ast.BinaryNode]*pattern{},
 	}}
 	defer func() {
@@ -54,7 +52,6 @@ func check(text string, root ast.Node) (program *Program, err error) {
 		}
 	}()
 	c.walk(root, surroundings{})
-	c.program.names = slices.Sorted(maps.Keys(c.names))
 	return c.program, nil
 }
 
@@ -73,7 +70,9 @@ func (c *checker) walk(node ast.Node, s surroundings) {
 	case nil:
 	case *ast.NilNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode:
 	case *ast.IdentifierNode:
-		c.name(node, s)
+		if node.Value == "$env" {
+			c.refuse(node, UnknownName, "$env is not part of the language: each value has its own name")
+		}
 	case *ast.PointerNode:
 		c.pointer(node, s)
 	case *ast.UnaryNode:
@@ -118,15 +117,6 @@ func (c *checker) walk(node ast.Node, s surroundings) {
 func (c *checker) all(s surroundings, nodes ...ast.Node) {
 	for _, node := range nodes {
 		c.walk(node, s)
-	}
-}
-
-func (c *checker) name(node *ast.IdentifierNode, s surroundings) {
-	switch {
-	case node.Value == "$env":
-		c.refuse(node, UnknownName, "$env is not part of the language: each value has its own name")
-	case !s.variables.has(node.Value) && !c.program.lenient[node]:
-		c.names[node.Value] = true
 	}
 }
 

@@ -99,10 +99,13 @@ func (r *run) eval(node ast.Node, s scope) any {
 }
 
 func (r *run) name(node *ast.IdentifierNode, s scope) any {
-	for v := s.variables; v != nil; v = v.outer {
-		if v.name == node.Value {
-			return v.value
-		}
+	v, passed := s.variables, 0
+	for ; v != nil && v.name != node.Value; v = v.outer {
+		passed++
+	}
+	r.spend(node, passed/16)
+	if v != nil {
+		return v.value
 	}
 	value, ok := r.values[node.Value]
 	if !ok && !r.program.lenient[node] {
@@ -145,7 +148,7 @@ func (r *run) member(node *ast.MemberNode, s scope) any {
 	key := r.eval(node.Property, s)
 	switch from := from.(type) {
 	case map[string]any:
-		return from[r.text(node.Property, key, "the name of a member")]
+		return from[r.memberName(node.Property, key)]
 	case []any:
 		return from[r.index(node, key, len(from))]
 	case string:
@@ -214,8 +217,8 @@ func (r *run) object(node *ast.MapNode, s scope) any {
 	members := make(map[string]any, len(node.Pairs))
 	for _, part := range node.Pairs {
 		pair := part.(*ast.PairNode)
-		key := r.text(pair.Key, r.eval(pair.Key, s), "the name of a member")
-		members[key] = r.eval(pair.Value, s)
+		name := r.memberName(pair.Key, r.eval(pair.Key, s))
+		members[name] = r.eval(pair.Value, s)
 	}
 	return members
 }
@@ -234,6 +237,13 @@ func (r *run) text(node ast.Node, value any, what string) string {
 		r.fail(node, WrongType, "%s must be a text, got %s", what, kind(value))
 	}
 	return text
+}
+
+// memberName is the name of a member, which is read where it is looked up.
+func (r *run) memberName(node ast.Node, value any) string {
+	name := r.text(node, value, "the name of a member")
+	r.spend(node, len(name)/64)
+	return name
 }
 
 func (r *run) list(node ast.Node, value any, what string) []any {

@@ -21,7 +21,6 @@ package expression
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -47,8 +46,7 @@ const (
 type Program struct {
 	text     string
 	root     ast.Node
-	names    []string
-	lenient  map[*ast.IdentifierNode]bool // may be absent: they are nil then
+	lenient  map[*ast.IdentifierNode]bool // nil where they are absent: left of ??, before ?., compared with nil
 	patterns map[*ast.BinaryNode]*pattern // those that stand in the text
 }
 
@@ -76,11 +74,6 @@ func Compile(text string) (*Program, error) {
 	}
 	return check(text, root)
 }
-
-// Names are the names that have to be among the values of a Run, sorted. A name
-// that may be absent is not among them: one left of ??, before ?. or compared
-// with nil, which is nil where it is absent.
-func (p *Program) Names() []string { return slices.Clone(p.names) }
 
 // Run evaluates the expression. The values are what JSON decodes to, with
 // numbers as json.Number, float64, int or int64; they are not changed. The

@@ -24,7 +24,7 @@ func (c call) get() any {
 	case nil:
 		return nil
 	case map[string]any:
-		return from[c.text(c.node, key, "the name of a member")]
+		return from[c.memberName(c.node, key)]
 	case []any:
 		if place := c.place(key, len(from)); place >= 0 {
 			return from[place]
@@ -93,7 +93,7 @@ func (c call) fromPairs() any {
 		if len(pair) != 2 {
 			c.fail(c.node, WrongType, "a pair must have two items, got %d", len(pair))
 		}
-		object[c.text(c.node, pair[0], "the first item of a pair")] = pair[1]
+		object[c.memberName(c.node, pair[0])] = pair[1]
 	}
 	return object
 }
@@ -172,7 +172,10 @@ func (c call) uniq() any {
 // means the same.
 func (c call) plain(value any) any {
 	switch value := value.(type) {
-	case nil, bool, string:
+	case nil, bool:
+		return value
+	case string:
+		c.spend(c.node, len(value)/64)
 		return value
 	}
 	return c.numeric(c.node, value, "an item")

@@ -24,6 +24,10 @@ func whole(f float64) any {
 	return f
 }
 
+// perDigits is how many characters of a number cost a step: those of a fraction are read more
+// than once.
+const perDigits = 16
+
 func isNumber(value any) bool {
 	switch value.(type) {
 	case int64, float64, int, json.Number:
@@ -43,6 +47,7 @@ func (r *run) number(node ast.Node, value any) (n any, ok bool) {
 	case int:
 		return int64(value), true
 	case json.Number:
+		r.spend(node, len(value)/perDigits)
 		return r.decimal(node, value.String()), true
 	}
 	return nil, false
@@ -225,6 +230,7 @@ func precise(n any) *big.Float {
 // int is a number without its fraction, or the whole number that a text is.
 func (c call) int() any {
 	if text, ok := c.arguments[0].(string); ok {
+		c.read(c.node, len(text))
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			c.fail(c.node, WrongType, "int() takes the text of a whole number of at most 64 bits")
@@ -248,6 +254,7 @@ func (c call) float() any {
 	if !ok {
 		return c.numberAt(0)
 	}
+	c.spend(c.node, len(text)/perDigits)
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || strings.ContainsAny(text, "xXnNpP_") {
 		c.fail(c.node, WrongType, "float() takes the text of a decimal number")

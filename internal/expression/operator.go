@@ -182,7 +182,7 @@ func (r *run) in(node *ast.BinaryNode, value, among any) bool {
 		}
 		return false
 	case map[string]any:
-		_, ok := among[r.text(node.Left, value, "the name of a member")]
+		_, ok := among[r.memberName(node.Left, value)]
 		return ok
 	}
 	r.fail(node, WrongType, "in takes an array or an object, got %s", kind(among))

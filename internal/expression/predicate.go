@@ -178,7 +178,7 @@ func (o over) groups() any {
 func (o over) label(value any) string {
 	switch value := value.(type) {
 	case string:
-		return value
+		return o.memberName(o.node, value)
 	case bool:
 		return o.encode(o.node, value)
 	}

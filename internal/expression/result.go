@@ -118,5 +118,8 @@ func (r *run) encode(node ast.Node, value any) string {
 // names are those of an object's members, in their order.
 func (r *run) names(node ast.Node, object map[string]any) []string {
 	r.spend(node, 4*len(object))
+	for name := range object {
+		r.spend(node, len(name)/64)
+	}
 	return slices.Sorted(maps.Keys(object))
 }
