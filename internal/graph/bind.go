@@ -11,8 +11,11 @@ import (
 )
 
 // maxIndex bounds the places of an array that a path names, because those before
-// it are filled up.
-const maxIndex = 9_999
+// it are filled up, and maxFilled how many places are filled up in one input.
+const (
+	maxIndex  = 9_999
+	maxFilled = 10_000
+)
 
 // Bound is a source and the value that came from it.
 type Bound struct {
@@ -80,6 +83,7 @@ func Bind(literal json.RawMessage, values []Bound) (json.RawMessage, error) {
 	if !ok {
 		return nil, errors.New("the written input is no object")
 	}
+	l := layer{left: maxFilled}
 	for _, bound := range values {
 		segments := bound.segments
 		if segments == nil {
@@ -90,7 +94,7 @@ func Bind(literal json.RawMessage, values []Bound) (json.RawMessage, error) {
 		}
 		value, err := Convert(bound.Value, bound.Schema)
 		if err == nil {
-			_, err = lay(input, segments, value)
+			_, err = l.lay(input, segments, value)
 		}
 		if err != nil {
 			return nil, bound.refused(err.Error())
@@ -112,10 +116,13 @@ func (b Bound) refused(reason string) error {
 	return &BindError{From: b.From + "." + b.Path, To: b.Into + "." + b.To, Reason: reason}
 }
 
+// layer lays values into one input, and fills up so many places of arrays at most.
+type layer struct{ left int }
+
 // lay puts a value at a path below a container, and makes the containers on the
 // way that are not there: an array where the path goes on with an index. It
 // returns the container, which may have grown.
-func lay(container any, segments []string, value any) (any, error) {
+func (l *layer) lay(container any, segments []string, value any) (any, error) {
 	if len(segments) == 0 {
 		return value, nil
 	}
@@ -123,21 +130,24 @@ func lay(container any, segments []string, value any) (any, error) {
 	switch at := container.(type) {
 	case nil:
 		if isIndex {
-			return lay([]any{}, segments, value)
+			return l.lay([]any{}, segments, value)
 		}
-		return lay(map[string]any{}, segments, value)
+		return l.lay(map[string]any{}, segments, value)
 	case map[string]any:
-		member, err := lay(at[segments[0]], segments[1:], value)
+		member, err := l.lay(at[segments[0]], segments[1:], value)
 		at[segments[0]] = member
 		return at, err
 	case []any:
 		if !isIndex {
 			return at, fmt.Errorf("there is an array, which has no member %s", quote(segments[0]))
 		}
-		for len(at) <= index {
-			at = append(at, nil)
+		if missing := index + 1 - len(at); missing > 0 {
+			if l.left -= missing; l.left < 0 {
+				return at, fmt.Errorf("the connections into the component fill up more than %d places of arrays", maxFilled)
+			}
+			at = append(at, make([]any, missing)...)
 		}
-		item, err := lay(at[index], segments[1:], value)
+		item, err := l.lay(at[index], segments[1:], value)
 		at[index] = item
 		return at, err
 	}

@@ -156,6 +156,7 @@ func TestBind(t *testing.T) {
 		"unfit":          {``, []graph.Bound{typed(to("a", `"secret"`), `{"type":"integer"}`)}, `!the value of "giver.out.put" cannot go into "taker.a": it is a string, and an integer is taken (the string is no decimal integer)`},
 		"in the way":     {`{"a":"secret"}`, []graph.Bound{to("a.b", `1`)}, `!the value of "giver.out.put" cannot go into "taker.a.b": there is a string, which has no member "b"`},
 		"far away":       {``, []graph.Bound{to("list.0", `1`), to("list.10000", `1`)}, `!the value of "giver.out.put" cannot go into "taker.list.10000": there is an array, which has no member "10000"`},
+		"far too many":   {``, []graph.Bound{to("a.9998.0", `1`), to("b.0", `2`)}, `!the value of "giver.out.put" cannot go into "taker.b.0": the connections into the component fill up more than 10000 places of arrays`},
 		"no object":      {`[]`, []graph.Bound{to("a", `1`)}, `!the written input is no object`},
 		"no JSON":        {`{`, []graph.Bound{to("a", `1`)}, `!read the written input: unexpected EOF`},
 	} {

@@ -17,8 +17,12 @@ func (p *Plan) Certain() []string {
 	return p.ids(certain)
 }
 
-// always reports whether a completed component fires a port whatever it decides.
+// always reports whether a component fires a port whatever it decides, in a run that completes:
+// its failure ends the run, or fires the port too, but where an edge leads away from `error`.
 func (n *node) always(port string) bool {
+	if n.wired[PortError] {
+		return false
+	}
 	if n.module.Loop {
 		return port == PortDone || port == PortNext
 	}

@@ -239,8 +239,9 @@ func (c *compiler) literal(pointer string, n *node) (map[string]json.RawMessage,
 	if json.Unmarshal(object(n.component.Input), &members) != nil {
 		return nil, false
 	}
+	l := layer{left: maxFilled}
 	for _, b := range n.bound {
-		if _, err := lay(tree, b.segments, nil); err != nil {
+		if _, err := l.lay(tree, b.segments, nil); err != nil {
 			c.fault(b.pointer+"/to/input", CodeInvalidInput, "nothing can be put into %s: %s", end(n.component.ID, b.path), err)
 		}
 	}

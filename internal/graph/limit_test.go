@@ -44,6 +44,20 @@ func TestDefinitionsHaveASize(t *testing.T) {
 /dataConnections TOO_MANY_CONNECTIONS there are 2001 data connections, and at most 2000 are allowed`)
 }
 
+// The places of arrays that paths name, and those before them, are made when a workflow is
+// saved and when its values arrive.
+func TestWhatConnectionsFillUpIsBounded(t *testing.T) {
+	t.Parallel()
+	d := sized(2, 1, 0)
+	for i, input := range []string{"a.9999", "b.0", "c"} {
+		d.DataConnections = append(d.DataConnections, graph.Connection{
+			ID: fmt.Sprint(i), From: graph.Output{ComponentID: "0", Output: "value"}, To: graph.Input{ComponentID: "1", Input: input},
+		})
+	}
+	_, problems := graph.Compile(d, modules)
+	same(t, "faults", told(problems), `/dataConnections/1/to/input INVALID_INPUT nothing can be put into "1.b.0": the connections into the component fill up more than 10000 places of arrays`)
+}
+
 // hostile are definitions that are slow where something is done once for each
 // part of what is there once for each part.
 func hostile() map[string]graph.Definition {

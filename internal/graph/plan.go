@@ -70,9 +70,6 @@ func (p *Plan) Loop(id string) string {
 	return p.nodes[around[len(around)-1]].component.ID
 }
 
-// Depth counts the FOR_EACH around a component.
-func (p *Plan) Depth(id string) int { return len(p.node(id).around) }
-
 // Sources are the data connections into a component, in the order of the
 // definition.
 func (p *Plan) Sources(id string) []Source { return slices.Clone(p.node(id).sources) }
@@ -83,15 +80,6 @@ func (p *Plan) Members(loop string) []string { return p.ids(p.scopes[loop]) }
 
 // Triggers are the trigger components, in the order of the definition.
 func (p *Plan) Triggers() []string { return slices.Clone(p.triggers) }
-
-// Wired reports whether an edge begins at a port of a component.
-func (p *Plan) Wired(id, port string) bool {
-	n := p.node(id)
-	if n.module.Loop && port == PortNext {
-		port = PortDone
-	}
-	return n.wired[port]
-}
 
 func (p *Plan) ids(nodes []int) []string {
 	var ids []string

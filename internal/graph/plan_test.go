@@ -259,9 +259,26 @@ func TestAPlanAnswersForItsComponents(t *testing.T) {
 	component, module := plan.Component("leaf")
 	absent, _ := plan.Component("nobody")
 	got := fmt.Sprint(component.Name, module.Loop, absent.ID, plan.Loop("leaf"), plan.Loop("inner"), plan.Loop("each"), plan.Loop("nobody"),
-		plan.Depth("leaf"), plan.Depth("go"), plan.Members(""), plan.Members("each"), plan.Members("inner"), plan.Triggers(),
-		plan.Wired("each", "next"), plan.Wired("each", "done"), plan.Wired("each", "error"), plan.Wired("nobody", "next"))
-	if want := "Leaffalseinnereach2 0 [go each end] [inner] [leaf] [go] true true false false"; got != want {
+		plan.Members(""), plan.Members("each"), plan.Members("inner"), plan.Triggers())
+	if want := "Leaffalseinnereach[go each end] [inner] [leaf] [go]"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestAPlanKnowsWhatIsCertain(t *testing.T) {
+	t.Parallel()
+	plan, problems := graph.Compile(definition(t, `{"components":[
+		{"id":"go","module":"START"},{"id":"risky","module":"WORK"},{"id":"well","module":"WORK"},{"id":"handler","module":"WORK"},
+		{"id":"joined","module":"WORK"},{"id":"sure","module":"WORK","onFailure":"continue"},{"id":"after","module":"WORK"},
+		{"id":"choice","module":"IF"},{"id":"then","module":"WORK"},{"id":"loop","module":"FOR_EACH","input":{"items":[1]}},{"id":"leaf","module":"WORK"},{"id":"done","module":"WORK"}],
+		"sequenceEdges":[{"id":"1","from":"go","to":"risky"},{"id":"2","from":"risky","to":"well"},{"id":"3","from":"risky","to":"handler","port":"error"},
+		{"id":"4","from":"well","to":"joined"},{"id":"5","from":"handler","to":"joined"},{"id":"6","from":"go","to":"sure"},{"id":"7","from":"sure","to":"after"},
+		{"id":"8","from":"go","to":"choice"},{"id":"9","from":"choice","to":"then","port":"then"},{"id":"10","from":"go","to":"loop"},
+		{"id":"11","from":"loop","to":"leaf","port":"each"},{"id":"12","from":"loop","to":"done","port":"done"}]}`), modules)
+	if plan == nil {
+		t.Fatal(problems)
+	}
+	if got, want := fmt.Sprint(plan.Certain()), "[go risky sure after choice loop done]"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
