@@ -176,7 +176,7 @@ func (a *App) buildGates() (err error) {
 func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx.Tx]) error {
 	a.variables = environment.NewService(a.pools.api, a.cfg.Keyring)
 	a.engine = engine.New(engine.Deps{
-		System: a.pools.system, Jobs: inserter, Hub: a.hub, Executions: a.service, Modules: registry,
+		System: a.pools.runs, Jobs: inserter, Hub: a.hub, Executions: a.service, Modules: registry,
 		Workflows: a.workflows, Environment: a.variables, Ledger: billing.Books{}, Quarantined: a.watch.Check, Log: a.log,
 	})
 	a.runs = run.NewService(run.Deps{
@@ -194,12 +194,12 @@ func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx
 // observe makes the metrics and what they watch by themselves.
 func (a *App) observe(registry *component.Registry) {
 	a.metrics = telemetry.NewMetrics(Version)
-	a.metrics.WatchPool("api", a.pools.api)
-	a.metrics.WatchPool("system", a.pools.system)
-	a.metrics.WatchPool("limits", a.pools.limits)
-	if a.cfg.Work {
-		a.metrics.WatchPool("work", a.pools.work)
-		a.metrics.WatchPool("queue", a.pools.queue)
+	for name, pool := range map[string]*pgxpool.Pool{
+		"api": a.pools.api, "system": a.pools.system, "limits": a.pools.limits, "runs": a.pools.runs, "work": a.pools.work, "queue": a.pools.queue,
+	} {
+		if pool != nil {
+			a.metrics.WatchPool(name, pool)
+		}
 	}
 	a.metrics.WatchDatabase(a.pools.system)
 	a.metrics.WatchStuck(registry.Stuck)
@@ -322,25 +322,25 @@ type pools struct {
 	api    *pgxpool.Pool // requests, each within its workspace
 	system *pgxpool.Pool // who calls, and upkeep: what looks across workspaces
 	limits *pgxpool.Pool // what workspaces may ask: it is slow without slowing others
+	runs   *pgxpool.Pool // what brings runs on, for as long as it takes
 	work   *pgxpool.Pool // what executions and deliveries write; nil where none run
 	queue  *pgxpool.Pool // the queue's own; likewise
 }
 
 func openPools(ctx context.Context, cfg Config) (p *pools, err error) {
-	p = &pools{}
-	if p.api, err = postgres.Open(ctx, cfg.DatabaseURL, "api", cmp.Or(cfg.apiRole, postgres.API), 16); err != nil {
-		return p, err
+	open := func(how func(context.Context, string, string, postgres.Role, int32) (*pgxpool.Pool, error), name string, role postgres.Role, conns int32) (pool *pgxpool.Pool) {
+		if err == nil {
+			pool, err = how(ctx, cfg.DatabaseURL, name, role, conns)
+		}
+		return pool
 	}
-	if p.system, err = postgres.Open(ctx, cfg.DatabaseURL, "system", postgres.System, 6); err != nil {
-		return p, err
+	p = &pools{
+		api: open(postgres.Open, "api", cmp.Or(cfg.apiRole, postgres.API), 16), system: open(postgres.Open, "system", postgres.System, 6),
+		limits: open(postgres.Open, "limits", postgres.System, 4), runs: open(postgres.Open, "runs", postgres.System, engine.FoldsAtOnce+2),
 	}
-	if p.limits, err = postgres.Open(ctx, cfg.DatabaseURL, "limits", postgres.System, 4); err != nil || !cfg.Work {
-		return p, err
+	if cfg.Work {
+		p.work, p.queue = open(postgres.Open, "work", postgres.System, 12), open(postgres.OpenUnhurried, "queue", postgres.System, 16)
 	}
-	if p.work, err = postgres.Open(ctx, cfg.DatabaseURL, "work", postgres.System, 12); err != nil {
-		return p, err
-	}
-	p.queue, err = postgres.OpenUnhurried(ctx, cfg.DatabaseURL, "queue", postgres.System, 16)
 	return p, err
 }
 
@@ -351,7 +351,7 @@ func (p *pools) close() {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		for _, pool := range []*pgxpool.Pool{p.api, p.system, p.limits, p.work, p.queue} {
+		for _, pool := range []*pgxpool.Pool{p.api, p.system, p.limits, p.runs, p.work, p.queue} {
 			if pool != nil {
 				pool.Close()
 			}

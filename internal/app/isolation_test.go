@@ -301,7 +301,7 @@ func TestMT02AProcessWorksUnderTheRoles(t *testing.T) {
 		role postgres.Role
 	}{
 		"api": {w.app.pools.api, postgres.API}, "system": {w.app.pools.system, postgres.System},
-		"work": {w.app.pools.work, postgres.System}, "queue": {w.app.pools.queue, postgres.System},
+		"work": {w.app.pools.work, postgres.System}, "runs": {w.app.pools.runs, postgres.System}, "queue": {w.app.pools.queue, postgres.System},
 	} {
 		var role string
 		if err := c.pool.QueryRow(t.Context(), "SELECT current_user::text").Scan(&role); err != nil || role != string(c.role) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"net/http"
 	"os"
 	"reflect"
 	"regexp"
@@ -13,10 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/engine"
+	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 )
 
@@ -81,6 +85,49 @@ func TestEX17EverySessionEndsAForgottenTransaction(t *testing.T) {
 		WHERE datname = current_database() AND backend_type = 'client backend' AND application_name NOT LIKE 'weft-%'`).Scan(&strangers)
 	if err != nil || strangers > 0 {
 		t.Errorf("%d sessions are made otherwise, %v", strangers, err)
+	}
+}
+
+// Folds of runs may wait for long: those who ask who calls have connections of their own, and so
+// have the runs of other workspaces.
+func TestFoldsOfRunsHoldNobodyElsesConnections(t *testing.T) {
+	t.Parallel()
+	w := startWhole(t, nil)
+	n := w.tenant(t, "folds")
+	var made struct{ ID string }
+	n.sign(t, http.MethodPost, "/v1/sdk/workflows", map[string]any{"name": "w", "components": []any{
+		map[string]any{"id": "a", "module": "WAIT_FOR_SIGNAL", "config": map[string]any{"name": "go", "timeoutMs": 3_600_000}},
+	}}).into(t, &made)
+	var runs []notify.Key
+	for range engine.FoldsAtOnce + 2 {
+		var begun struct{ RunID uuid.UUID }
+		n.sign(t, http.MethodPost, "/v1/sdk/workflows/"+made.ID, nil).into(t, &begun)
+		runs = append(runs, notify.Key{WorkspaceID: n.id, ID: begun.RunID})
+	}
+	holder, err := postgres.Connect(t.Context(), w.dsn, "holder")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Close(context.Background()) }()
+	if _, err := holder.Exec(t.Context(), "BEGIN; SELECT FROM workflow_runs FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range runs {
+		w.app.engine.Wake(key)
+	}
+	tick, late := time.NewTicker(10*time.Millisecond), time.After(4*time.Second)
+	defer tick.Stop()
+	for folds, others := 0, 0; folds != engine.FoldsAtOnce-1; {
+		err := holder.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE application_name = 'weft-runs'), count(*) FILTER (WHERE application_name <> 'weft-runs')
+			FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&folds, &others)
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("%d folds wait, and %d others, want %d and 0", folds, others, engine.FoldsAtOnce-1)
+		}
 	}
 }
 

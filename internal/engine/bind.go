@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
@@ -54,10 +55,15 @@ func (f *fold) readOutputs(missing []place) error {
 	return nil
 }
 
+// maxRead is how many bytes of outputs the connections into one component go through, each of
+// them for each step of its path.
+const maxRead = 1 << 30
+
 // bind is the input of a component in a scope. A *graph.BindError says that a value does
-// not fit.
+// not fit, a *fault.Error that there is too much to be gone through.
 func (f *fold) bind(sc *scope, c graph.Component) (json.RawMessage, error) {
 	sources := f.plan.Sources(c.ID)
+	f.read = 0
 	values := make([]graph.Bound, len(sources))
 	for i, source := range sources {
 		value, err := f.value(sc, source)
@@ -92,8 +98,17 @@ func (f *fold) value(sc *scope, source graph.Source) (json.RawMessage, error) {
 		}
 		output = f.values[p]
 	}
-	value, _ := graph.Select(output, source.Path)
-	return value, nil
+	value, _, err := f.choose(output, source.Path)
+	return value, err
+}
+
+// choose is the value at a path in an output.
+func (f *fold) choose(output json.RawMessage, path string) (value json.RawMessage, ok bool, err error) {
+	if f.read += len(output) * (2 + strings.Count(path, ".")); f.read > maxRead {
+		return nil, false, fault.New(fault.InvalidInput, "The connections into this component go through more than 1 GiB of outputs.")
+	}
+	value, ok = graph.Select(output, path)
+	return value, ok, nil
 }
 
 // item is what a loop gives to one of its iterations (decisions 8.5).
@@ -121,17 +136,18 @@ func (f *fold) item(sc *scope, source graph.Source, shared []int32) (json.RawMes
 // are none at all where the loop did not complete.
 func (f *fold) collected(source graph.Source, shared []int32) (json.RawMessage, error) {
 	found := map[string]json.RawMessage{}
-	add := func(iteration []int32, output json.RawMessage) {
-		if value, ok := graph.Select(output, source.Path); ok {
-			found[written(iteration)] = value
-		}
-	}
 	rows, err := f.outputsBelow(source.From, shared)
 	if err != nil {
 		return nil, err
 	}
 	for _, row := range rows {
-		add(row.Iteration, row.Output)
+		value, ok, err := f.choose(row.Output, source.Path)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			found[written(row.Iteration)] = value
+		}
 	}
 	counts, broken, err := f.countsAround(source, shared)
 	if err != nil {
@@ -163,7 +179,7 @@ func (f *fold) collected(source graph.Source, shared []int32) (json.RawMessage, 
 // outputsBelow are the outputs of a component in all iterations that begin so.
 func (f *fold) outputsBelow(componentID string, prefix []int32) ([]db.StageListCollectedRow, error) {
 	rows, err := db.New().StageListCollected(f.ctx, f.tx, db.StageListCollectedParams{
-		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentID: componentID, Prefix: append([]int32{}, prefix...), // never null
+		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentID: componentID, Prefix: prefix,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the outputs of iterations: %w", err)
@@ -240,25 +256,25 @@ func (f *fold) brokenBelow(components []string, prefix []int32) (map[string]bool
 	return broken, nil
 }
 
-// taking is what a run took of the environment when it began, opened when it is needed.
-type taking struct {
+// variables are what a run took of the environment when it began, opened when it is needed.
+type variables struct {
 	environment.Snapshot
 	opened bool
-	hidden *component.Redactor // of the secrets among it
+	hidden *component.Redactor // of the secrets among them
 }
 
 // environment is what the run took along.
-func (f *fold) environment() (*taking, error) {
-	t := &f.taken
-	if t.opened || f.run.Variables == nil {
-		return t, nil
+func (f *fold) environment() (*variables, error) {
+	v := &f.variables
+	if v.opened || f.run.Variables == nil {
+		return v, nil
 	}
 	var err error
-	if t.Snapshot, err = f.engine.Environment.Open(f.run.WorkspaceID, f.run.ID, f.run.Variables); err != nil {
+	if v.Snapshot, err = f.engine.Environment.Open(f.run.WorkspaceID, f.run.ID, f.run.Variables); err != nil {
 		return nil, err
 	}
-	t.opened, t.hidden = true, component.NewRedactor(t.Secrets...)
-	return t, nil
+	v.opened, v.hidden = true, component.NewRedactor(v.Secrets...)
+	return v, nil
 }
 
 // resolved is a component with the values of the variables that it names in their places.
@@ -267,7 +283,7 @@ func (f *fold) resolved(c graph.Component) (graph.Component, error) {
 	if len(variable.Names(c.Input, c.Config)) == 0 {
 		return c, nil
 	}
-	t, err := f.environment()
+	env, err := f.environment()
 	if err != nil {
 		return c, err
 	}
@@ -280,7 +296,7 @@ func (f *fold) resolved(c graph.Component) (graph.Component, error) {
 		value   *json.RawMessage
 		schema  json.RawMessage
 	}{{"/input", &c.Input, entry.Input}, {"/config", &c.Config, entry.Config}} {
-		value, err := t.Values.Resolve(part.pointer, *part.value)
+		value, err := env.Values.Resolve(part.pointer, *part.value)
 		if err == nil {
 			value, err = graph.Convert(value, part.schema)
 		}
@@ -316,7 +332,7 @@ func (f *fold) fits(written graph.Component, t *stage, input json.RawMessage) er
 	case !control:
 		return nil
 	case len(variable.Names(written.Input, written.Config)) > 0:
-		return f.engine.Modules.Check(written.Module, input, Object(t.component.Config), f.taken.Secrets...)
+		return f.engine.Modules.Check(written.Module, input, Object(t.component.Config), f.variables.Secrets...)
 	}
 	if refusal, ok := errors.AsType[*fault.Error](strictjson.Check(input)); ok {
 		return fault.New(fault.InvalidInput, "The input cannot be taken with what connections bring: %s.", refusal.Message)
@@ -326,11 +342,11 @@ func (f *fold) fits(written graph.Component, t *stage, input json.RawMessage) er
 
 // hide takes the run's secrets out of an error.
 func (f *fold) hide(why json.RawMessage) json.RawMessage {
-	t, err := f.environment()
+	env, err := f.environment()
 	if err != nil {
 		return failure(component.Permanent(component.CodeInternal, "the environment variables of the run cannot be opened"))
 	}
-	return t.hidden.JSON(why)
+	return env.hidden.JSON(why)
 }
 
 // storedItems are the items of a loop as they may be stored: without what came from
@@ -357,13 +373,13 @@ func (f *fold) readItems(componentID string, stored json.RawMessage) (json.RawMe
 	if len(variable.Names(written.Input)) == 0 {
 		return stored, nil
 	}
-	t, err := f.environment()
+	env, err := f.environment()
 	if err != nil {
 		return nil, err
 	}
 	items, err := strictjson.Encode(map[string]json.RawMessage{"items": stored})
 	if err == nil {
-		items, err = t.Values.ResolveAs("/input", items, written.Input)
+		items, err = env.Values.ResolveAs("/input", items, written.Input)
 	}
 	var in struct{ Items json.RawMessage }
 	if err == nil {

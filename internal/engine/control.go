@@ -131,7 +131,7 @@ func (f *fold) waitForSignal(sc *scope, t *stage, _ json.RawMessage) error {
 		TimeoutMs int64  `json:"timeoutMs"`
 	}
 	_ = json.Unmarshal(t.component.Config, &config)
-	if f.taken.hidden.In(config.Name) {
+	if f.variables.hidden.In(config.Name) {
 		f.put(sc, t.failed(component.Permanent(component.CodeInvalidInput, "the name of a signal is not secret, and a secret environment variable stands in it")))
 		return nil
 	}

@@ -43,7 +43,7 @@ const (
 
 // Deps is what the engine is made of.
 type Deps struct {
-	System *pgxpool.Pool // that serves all workspaces
+	System *pgxpool.Pool // that serves all workspaces; FoldsAtOnce of its connections may be held
 	Jobs   *river.Client[pgx.Tx]
 	Hub    *notify.Hub
 
@@ -112,6 +112,7 @@ func (e *Engine) BeginTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsert
 		Status: row.Status, Trigger: row.Trigger, Input: row.Input, Variables: row.Variables, Reserved: row.Reserved, MaxCredits: row.MaxCredits,
 		Traceparent: row.Traceparent, Deadline: now.Add(row.Lasts), CreatedAt: now, UpdatedAt: now, Now: now,
 	}, plan)
+	f.first = true
 	if err := f.follow(news{}, nil); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotBegun, err)
 	}
@@ -174,16 +175,14 @@ const SafetyNet = 10 * time.Second
 // BegunWithin is when the sweep begins a run that nobody has begun.
 const BegunWithin = 2 * time.Second
 
-// Worker folds runs whose job has come: whoever accepted them may be gone.
+// Worker has runs folded whose job has come: whoever accepted them may be gone.
 type Worker struct {
 	river.WorkerDefaults[Args]
 	Engine *Engine
 }
 
-// Work folds the run until there is nothing to do at the moment.
-func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
-	return w.Engine.bringOn(ctx, notify.Key{WorkspaceID: job.Args.WorkspaceID, ID: job.Args.RunID}, news{unknown: true})
+// Work has the run folded soon. Should this process end before that, the sweep has it done.
+func (w *Worker) Work(_ context.Context, job *river.Job[Args]) error {
+	w.Engine.Wake(notify.Key{WorkspaceID: job.Args.WorkspaceID, ID: job.Args.RunID})
+	return nil
 }
-
-// Timeout is how long one such fold may take.
-func (w *Worker) Timeout(*river.Job[Args]) time.Duration { return time.Minute }

@@ -23,10 +23,16 @@ import (
 )
 
 // stagesAtOnce and bytesAtOnce are about how many stages one fold makes, and how much these
-// carry: what there is more is for the next one.
+// carry, and advancesFor is for how long it does so, once it has made one: what there is more
+// is for the next one. Others wait for the lock of the run and for its slot.
 const (
 	stagesAtOnce = 500
 	bytesAtOnce  = 16 << 20
+	advancesFor  = 2 * time.Second
+	// beginsAtOnce and beginsFor are that of the first fold, for which a request waits:
+	// components in iterations, which are gone through to where they can be left, and time.
+	beginsAtOnce = 50
+	beginsFor    = 50 * time.Millisecond
 )
 
 // cancelAgain is how long a run that is to end waits before it asks again for the end of
@@ -36,13 +42,13 @@ const cancelAgain = 2 * time.Second
 // fold is one fold of a run: what was read under its lock, and what follows from it,
 // which is written at the end.
 type fold struct {
-	engine *Engine
-	ctx    context.Context
-	tx     *postgres.Tx
-	run    db.RunLockRow
-	plan   *graph.Plan
-	taken  taking // of the environment
-	stood  stand  // how the run stood at its last event
+	engine    *Engine
+	ctx       context.Context
+	tx        *postgres.Tx
+	run       db.RunLockRow
+	plan      *graph.Plan
+	variables variables
+	stood     stand // how the run stood at its last event
 
 	scopes   map[place]*scope
 	queue    []*scope                  // to be looked at
@@ -57,6 +63,8 @@ type fold struct {
 	gone     map[uuid.UUID]bool     // stages that have become final
 	made     []*stage               // new stages
 	bytes    int64                  // that they carry
+	until    time.Time              // when it has made them for long enough
+	read     int                    // bytes that the connections into a component went through
 	accepts  []*stage               // of them those with an execution
 	ended    []*loop                // loops of earlier folds that are over
 	cut      []uuid.UUID            // stages of earlier folds that are canceled
@@ -68,8 +76,10 @@ type fold struct {
 	cleared  bool                   // and what an end must not wait for was cut off
 	changed  bool
 	over     bool       // the root scope is
+	first    bool       // the run is being accepted
 	copied   bool       // stages were taken over from an earlier run
 	halted   bool       // the run begins to be ended by this fold
+	dropped  bool       // a stage was not made after all
 	more     bool       // there is more to do at once
 	timer    *time.Time // the earliest, where all was looked at
 	wake     time.Time
@@ -110,22 +120,18 @@ func written(iteration []int32) string {
 // taken is a stage that has become final since the last fold.
 type taken db.StageTakeOverRow
 
-// bringOn folds a run until there is nothing more to do at the moment.
-func (e *Engine) bringOn(ctx context.Context, key notify.Key, n news) error {
-	for ; ; n = (news{}) {
-		f, err := e.fold(ctx, key, n)
-		if err != nil {
-			return e.troubled(ctx, key, err)
-		}
-		e.troubles.over(key)
-		if f == nil {
-			return nil
-		}
-		e.afterwards(ctx, f)
-		if !f.more {
-			return nil
-		}
+// bringOn folds a run, and tells whether there is more to do at once.
+func (e *Engine) bringOn(ctx context.Context, key notify.Key, n news) (more bool, err error) {
+	f, err := e.fold(ctx, key, n)
+	if err != nil {
+		return false, e.troubled(ctx, key, err)
 	}
+	e.troubles.over(key)
+	if f == nil {
+		return false, nil
+	}
+	e.afterwards(ctx, f)
+	return f.more, nil
 }
 
 // fold folds a run once. There is no fold of one that is final or unknown.
@@ -133,17 +139,21 @@ func (e *Engine) fold(ctx context.Context, key notify.Key, n news) (f *fold, err
 	if e.Quarantined != nil && e.Quarantined() != nil {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, foldTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, foldTimeout, errOverran)
 	defer cancel()
 	defer Contained(&err)
 	err = InPeriod(ctx, e.Ledger, e.System, func() error {
 		return e.Executions.Accepting(ctx, key.WorkspaceID, func(how *execution.Acceptance) error {
+			f = nil
 			return postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
 				f, err = e.foldTx(ctx, tx, key, n, how)
 				return err
 			})
 		})
 	})
+	if err != nil && f != nil && errors.Is(context.Cause(ctx), errOverran) {
+		err = fmt.Errorf("%w: %v", errOverran, err) // which the database is not to blame for
+	}
 	return f, err
 }
 
@@ -162,6 +172,8 @@ func InPeriod(ctx context.Context, ledger Renewer, conn postgres.DB, do func() e
 	}
 }
 
+// foldTx is nil without an error where there is nothing to fold, and with one where the run was
+// not even locked.
 func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n news, how *execution.Acceptance) (*fold, error) {
 	run, ended, err := lockRun(ctx, tx, key, n.executions)
 	if postgres.NotFound(err) {
@@ -179,11 +191,11 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n 
 	}
 	f := e.newFold(ctx, tx, run, version.Plan)
 	if err := f.follow(n, ended); err != nil {
-		return nil, err
+		return f, err
 	}
 	if len(f.accepts) > 0 {
 		if err := f.accept(how.AcceptTx); err != nil {
-			return nil, err
+			return f, err
 		}
 	}
 	if !f.changed {
@@ -206,6 +218,10 @@ func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow
 func (f *fold) follow(n news, ended []db.StageTakeOverRow) error {
 	if err := f.takeOver(n, ended); err != nil {
 		return err
+	}
+	f.until = time.Now().Add(advancesFor)
+	if f.first {
+		f.until = time.Now().Add(beginsFor)
 	}
 	if err := f.advance(); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// foldsAtOnce bounds the folds under way in one process: each holds a connection.
-	foldsAtOnce = 6
+	// FoldsAtOnce bounds the folds under way in one process: each holds a connection.
+	FoldsAtOnce = 6
 	foldTimeout = 30 * time.Second
 	// timersWithin is how far ahead a process looks after timers itself; the sweep does
 	// so for those beyond, and for those of processes that are gone.
@@ -37,8 +37,16 @@ type folder struct {
 
 	mu     sync.Mutex
 	awake  map[notify.Key]*news // under way or about to be, with what came since; nil: nothing
+	shares map[uuid.UUID]*share // of the workspaces of these
 	timers map[notify.Key]timer
 	closed bool
+}
+
+// share is what one workspace may have of the slots: all but one, so that however many of
+// its runs are to be folded, another's finds one.
+type share struct {
+	slots chan struct{}
+	runs  int // that are awake
 }
 
 type timer struct {
@@ -48,8 +56,8 @@ type timer struct {
 
 func newFolder(e *Engine) *folder {
 	f := &folder{
-		engine: e, slots: make(chan struct{}, foldsAtOnce),
-		awake: map[notify.Key]*news{}, timers: map[notify.Key]timer{},
+		engine: e, slots: make(chan struct{}, FoldsAtOnce),
+		awake: map[notify.Key]*news{}, shares: map[uuid.UUID]*share{}, timers: map[notify.Key]timer{},
 	}
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	return f
@@ -74,7 +82,13 @@ func (f *folder) add(key notify.Key, n news) {
 	waiting, under := f.awake[key]
 	if !under {
 		f.awake[key] = nil
-		f.running.Go(func() { f.work(key, n) })
+		mine := f.shares[key.WorkspaceID]
+		if mine == nil {
+			mine = &share{slots: make(chan struct{}, FoldsAtOnce-1)}
+			f.shares[key.WorkspaceID] = mine
+		}
+		mine.runs++
+		f.running.Go(func() { f.work(key, mine, n) })
 		return
 	}
 	if waiting == nil {
@@ -85,29 +99,55 @@ func (f *folder) add(key notify.Key, n news) {
 	waiting.unknown = waiting.unknown || n.unknown
 }
 
-func (f *folder) work(key notify.Key, n news) {
-	for {
-		select {
-		case f.slots <- struct{}{}:
-		case <-f.ctx.Done():
-			return
-		}
-		err := f.engine.bringOn(f.ctx, key, n)
-		<-f.slots
+// work folds a run until there is nothing to do at the moment. It asks for a slot before each
+// fold, so a run that has much to do takes turns with others.
+func (f *folder) work(key notify.Key, mine *share, n news) {
+	for f.enter(mine) {
+		more, err := f.engine.bringOn(f.ctx, key, n)
+		f.leave(mine)
 		if err != nil && f.ctx.Err() == nil && !postgres.Unavailable(err) {
 			f.engine.Log.WarnContext(f.ctx, "a run was not brought on", "run_id", key.ID.String(), "error", err)
 		}
-		f.mu.Lock()
-		next := f.awake[key]
-		if next == nil || err != nil { // the sweep comes back to what failed
-			delete(f.awake, key)
-			f.mu.Unlock()
+		var again bool
+		if n, again = f.next(key, mine, more, err != nil); !again {
 			return
 		}
-		n = *next
-		f.awake[key] = nil
-		f.mu.Unlock()
 	}
+}
+
+func (f *folder) enter(mine *share) bool {
+	for _, slots := range []chan struct{}{mine.slots, f.slots} {
+		select {
+		case slots <- struct{}{}:
+		case <-f.ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+func (f *folder) leave(mine *share) {
+	<-f.slots
+	<-mine.slots
+}
+
+// next is why a run is to be folded again, if it is: not after a fold that failed, which the
+// sweep comes back to.
+func (f *folder) next(key notify.Key, mine *share, more, failed bool) (n news, again bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	came := f.awake[key]
+	if failed || came == nil && !more {
+		delete(f.awake, key)
+		if mine.runs--; mine.runs == 0 {
+			delete(f.shares, key.WorkspaceID)
+		}
+		return n, false
+	}
+	if came != nil {
+		n, f.awake[key] = *came, nil
+	}
+	return n, true
 }
 
 // wakeAt has a run folded when a timer of it is due. Only the earliest counts.
@@ -202,7 +242,10 @@ func (m *memory) forget(run uuid.UUID) {
 
 // stands is how the run stands after this fold.
 func (f *fold) stands() stand {
-	s := stand{seq: f.run.EventSeq, live: f.live, root: f.stood.root}
+	s := stand{seq: f.run.EventSeq, root: f.stood.root}
+	if len(f.live) == int(f.run.PendingCount) { // else there were too many to be read
+		s.live = f.live
+	}
 	if root := f.scopes[place{iteration: written(nil)}]; root != nil && root.states != nil {
 		s.root = root.states
 	}

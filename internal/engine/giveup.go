@@ -33,6 +33,9 @@ const (
 // errPanic is a fault of the engine that a run brought to light.
 var errPanic = errors.New("folding panicked")
 
+// errOverran is a fold that had its run and came to no end in its time.
+var errOverran = errors.New("a fold took longer than it may")
+
 // Contained makes an error of a panic, when deferred: a run must not end the process that
 // serves others.
 func Contained(err *error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/fault"
@@ -69,8 +70,9 @@ func (f *fold) advance() error {
 	return nil
 }
 
-// freshAtOnce is how many iterations begin beside each other in a fold: one goes as far as
-// it can before others begin, so that a fold that is full leaves few half begun.
+// freshAtOnce is how many iterations begin beside each other in a fold, fewer where they are
+// large: one goes as far as it can before others begin, so that a fold that is full leaves few
+// half begun, and has few to bring to where they can be left.
 const freshAtOnce = 16
 
 // round is what is to be looked at next: what goes on before what is new.
@@ -82,13 +84,27 @@ func (f *fold) round() (round []*scope) {
 	if f.full() {
 		f.giveBack()
 	}
-	n := min(len(f.fresh), freshAtOnce)
+	n, most := 0, stagesAtOnce
+	if f.first {
+		most = beginsAtOnce
+	}
+	for ; n < min(len(f.fresh), freshAtOnce); n++ {
+		most -= len(f.plan.Members(f.fresh[n].component))
+		if most < 0 && (n > 0 || f.first) {
+			break
+		}
+	}
 	round, f.fresh = f.fresh[:n], f.fresh[n:]
+	if n == 0 { // what there is, if anything, is too large for a first fold
+		f.giveBack()
+	}
 	return round
 }
 
 // full reports whether the next fold is to begin what else there is.
-func (f *fold) full() bool { return len(f.made) >= stagesAtOnce || f.bytes >= bytesAtOnce }
+func (f *fold) full() bool {
+	return len(f.made) >= stagesAtOnce || f.bytes >= bytesAtOnce || len(f.made) > 0 && time.Now().After(f.until)
+}
 
 // resumable reports whether the next fold finds a scope by itself.
 func (sc *scope) resumable() bool {
@@ -133,7 +149,7 @@ func (f *fold) step(sc *scope) error {
 	}
 	sc.over = true
 	if sc.component == "" {
-		f.over = true
+		f.over, f.changed = true, true
 		return nil
 	}
 	f.iterationOver(sc, next.Failed)

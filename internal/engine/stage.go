@@ -62,11 +62,11 @@ func (f *fold) begin(sc *scope, componentID string) error {
 	if err != nil {
 		return err
 	}
-	make, control := controls[written.Module]
+	begin, control := controls[written.Module]
 	if !control {
-		make = (*fold).execute
+		begin = (*fold).execute
 	}
-	return make(f, sc, t, input)
+	return begin(f, sc, t, input)
 }
 
 // input is what a stage takes, whose component it gives its variables. A *fault.Error says
@@ -188,7 +188,7 @@ func (f *fold) accept(how acceptance) error {
 
 // drop takes back a stage that this fold was to make.
 func (f *fold) drop(t *stage, why error) {
-	t.dropped = true
+	t.dropped, f.dropped = true, true
 	f.run.StageCount--
 	f.run.PendingCount--
 	f.run.Committed -= t.price

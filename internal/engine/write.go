@@ -101,12 +101,12 @@ func (f *fold) shownError() json.RawMessage {
 }
 
 // conclude decides in which state the run is after this fold, and whether the next is due at
-// once. A cancel wins over a failure that came after it.
+// once. A cancel wins over a failure.
 func (f *fold) conclude() {
 	// What waits for nothing but a timer or another run is found by a look at all.
-	f.more = f.more || f.halted && !f.cleared && f.run.PendingCount > 0
+	f.more = f.more || f.halted && !f.cleared && f.run.PendingCount > 0 || f.waits()
 	switch {
-	case !f.over || f.run.PendingCount > 0:
+	case !f.over || f.run.PendingCount > 0 || f.waits():
 		if f.run.StageCount > 0 {
 			f.run.Status = status.RunExecuting
 		}
@@ -118,6 +118,10 @@ func (f *fold) conclude() {
 		f.run.Status = status.RunCompleted
 	}
 }
+
+// waits reports whether the run ends by the next fold only: the account may be locked by now,
+// and the run above is to be told of the end, which locks that one. Accounts come last.
+func (f *fold) waits() bool { return f.dropped && f.run.ParentRunID != nil }
 
 // recall reads what the end of the fold needs: afterwards the account may be locked.
 func (f *fold) recall() (err error) {

@@ -118,13 +118,23 @@ func TestLostFoldsAreMadeUpFor(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 8, sweep: 100 * time.Millisecond, deaf: true})
+	eager := []*node{n, b.start(t, options{slots: 1, deaf: true})}
 	id := n.draw(t, `[{"id":"a","module":"WORK"},{"id":"d","module":"DELAY","config":{"durationMs":5}},
 		{"id":"l","module":"FOR_EACH","input":{"items":[1,2,3]}},{"id":"b","module":"WORK"}]`,
 		`[{"id":"1","from":"a","to":"l","port":"next"},{"id":"2","from":"d","to":"l","port":"next"},{"id":"3","from":"l","to":"b","port":"each"}]`, ``)
 	var running sync.WaitGroup
-	for range 4 {
+	for i := range 4 {
 		running.Go(func() {
-			got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}), time.Minute)
+			key := n.trigger(t, run.TriggerParams{WorkflowID: id})
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
+			for range 200 * (i % 2) {
+				for _, e := range eager {
+					e.engine.Wake(key)
+				}
+				<-tick.C
+			}
+			got, stages := n.end(t, key, time.Minute)
 			if got.Status != status.RunCompleted || len(stages) != 6 || got.TotalUsage != 4_000_000 {
 				t.Errorf("%s %s, %d stages, used %s: %v", got.Status, got.Error, len(stages), got.TotalUsage, slices.Sorted(maps.Keys(stages)))
 			}

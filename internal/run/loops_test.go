@@ -66,8 +66,8 @@ func TestALoopInAFailedLoopIsCanceled(t *testing.T) {
 	if got.Status != status.RunCompleted || stages["o@[]"].Status != status.StageFailed {
 		t.Errorf("%s %s, the loop is %s", got.Status, got.Error, stages["o@[]"].Status)
 	}
-	if inner, there := stages["l@[1]"]; there && inner.Status != status.StageCanceled {
-		t.Errorf("the loop in it is %s: %s", inner.Status, inner.Output)
+	if inner := stages["l@[1]"]; inner.Status != status.StageCanceled {
+		t.Errorf("the loop in it is %q: %s", inner.Status, inner.Output)
 	}
 	if failure := (api.RunError{}); json.Unmarshal(stages["o@[]"].Error, &failure) != nil || failure.Code != "ITEM_FAILED" {
 		t.Errorf("the loop failed with %s", stages["o@[]"].Error)
