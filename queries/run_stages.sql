@@ -1,6 +1,6 @@
 -- name: StageTakeOver :many
--- Makes those stages final whose execution is, of the executions named, as that ended. It fired `next` if it is
--- complete.
+-- Makes those stages final whose execution is, of the executions named, as that ended. It
+-- fired `next` if it is complete.
 UPDATE run_stages s SET
     status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
     port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
@@ -72,10 +72,10 @@ RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage,
 -- name: StageListStates :many
 -- The stages of some components in some iterations, each looked up by its key: as a join it
 -- might be one with all stages of the run.
-SELECT s.id, s.component_id, s.iteration, s.status, s.port
+SELECT s.component_id, s.iteration, s.status, s.port
 FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@iterations::text[])::integer[] AS iteration) AS k
 JOIN LATERAL (
-    SELECT x.id, x.component_id, x.iteration, x.status, x.port, x.output, x.item_count, x.next_item, x.live_items, x.failed_items, x.finished_at FROM run_stages x
+    SELECT x.component_id, x.iteration, x.status, x.port FROM run_stages x
     WHERE x.workspace_id = @workspace_id AND x.run_id = @run_id AND x.component_id = k.component_id AND x.iteration = k.iteration
     LIMIT 1
 ) AS s ON true;
@@ -85,7 +85,7 @@ JOIN LATERAL (
 SELECT s.component_id, s.iteration, s.output
 FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@iterations::text[])::integer[] AS iteration) AS k
 JOIN LATERAL (
-    SELECT x.id, x.component_id, x.iteration, x.status, x.port, x.output, x.item_count, x.next_item, x.live_items, x.failed_items, x.finished_at FROM run_stages x
+    SELECT x.component_id, x.iteration, x.status, x.output FROM run_stages x
     WHERE x.workspace_id = @workspace_id AND x.run_id = @run_id AND x.component_id = k.component_id AND x.iteration = k.iteration
     LIMIT 1
 ) AS s ON true
@@ -112,7 +112,7 @@ SELECT s.id, s.component_id, s.iteration, s.item_count::integer AS item_count, s
        s.live_items::integer AS live_items, s.failed_items
 FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@iterations::text[])::integer[] AS iteration) AS k
 JOIN LATERAL (
-    SELECT x.id, x.component_id, x.iteration, x.status, x.port, x.output, x.item_count, x.next_item, x.live_items, x.failed_items, x.finished_at FROM run_stages x
+    SELECT x.id, x.component_id, x.iteration, x.item_count, x.next_item, x.live_items, x.failed_items, x.finished_at FROM run_stages x
     WHERE x.workspace_id = @workspace_id AND x.run_id = @run_id AND x.component_id = k.component_id AND x.iteration = k.iteration
     LIMIT 1
 ) AS s ON true
@@ -122,7 +122,7 @@ WHERE s.finished_at IS NULL AND s.item_count IS NOT NULL;
 -- What of a run is not final, as far as its execution is.
 SELECT s.id, s.component_id, s.module, s.iteration, s.execution_id, s.child_run_id, s.item_count,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
-       GREATEST(s.attempt, e.attempt)::integer AS attempt, s.wake_at
+       GREATEST(s.attempt, e.attempt)::integer AS attempt
 FROM run_stages s
 LEFT JOIN LATERAL (
     SELECT x.status, x.attempt FROM component_executions x

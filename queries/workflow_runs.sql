@@ -15,35 +15,41 @@ VALUES
 -- name: RunGet :one
 -- The record of a run without its stages.
 SELECT id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, cancel_requested_at,
-       cancel_reason, cancel_mode, max_credits, usage, stage_count, failed_count, pending_count, event_seq, deadline, job_id,
-       parent_run_id, trigger_id, rerun_of, created_at, updated_at, finished_at
+       cancel_reason, usage, failed_count, pending_count, event_seq, job_id, parent_run_id, trigger_id, rerun_of, created_at, updated_at, finished_at
 FROM workflow_runs
 WHERE workspace_id = @workspace_id AND id = @id;
 
--- name: RunList :many
--- Newest first, after the cursor; of one workflow or in one state where that is named, and
--- of the workflows that a key is restricted to. A page ends early, but not before its first
--- row, when what it carries grows beyond max_bytes; found counts the rows that there were.
--- The rows are read once: as a join with the page they might be read all for each of it, as
--- long as the planner does not know how many there are.
+-- name: RunWalk :many
+-- Runs newest first, after the cursor, and what lists choose by.
+SELECT id, workflow_id, status FROM workflow_runs
+WHERE workspace_id = @workspace_id AND id < @before
+ORDER BY id DESC
+LIMIT @max_rows;
+
+-- name: RunWalkWorkflow :many
+-- The same of one workflow, by an index of its own: the workspace is looked at afterwards, or
+-- all of its runs might be walked.
+SELECT r.id, r.workflow_id, r.status
+FROM (SELECT l.workspace_id, l.id, l.workflow_id, l.status FROM workflow_runs l
+      WHERE l.workflow_id = @workflow_id AND l.id < @before
+      ORDER BY l.id DESC
+      LIMIT @max_rows) AS r
+WHERE r.workspace_id = @workspace_id::uuid
+ORDER BY r.id DESC;
+
+-- name: RunListMany :many
+-- The records of some runs, newest first, each looked up by its key. They end early, but not
+-- before the first, when what they carry grows beyond max_bytes.
 SELECT r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.metadata, r.output, r.error, r.cancel_requested_at,
-       r.cancel_reason, r.cancel_mode, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count, r.event_seq,
-       r.deadline, r.job_id, r.parent_run_id, r.trigger_id, r.rerun_of, r.created_at, r.updated_at, r.finished_at,
-       r.found::bigint AS found
+       r.cancel_reason, r.usage, r.failed_count, r.pending_count, r.event_seq, r.job_id, r.parent_run_id, r.trigger_id, r.rerun_of, r.created_at, r.updated_at, r.finished_at
 FROM (
-    SELECT page.*, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
+    SELECT page.*, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes
     FROM (
         SELECT l.id, l.workflow_id, l.workflow_version, l.status, l.trigger, l.input, l.metadata, l.output, l.error, l.cancel_requested_at,
-               l.cancel_reason, l.cancel_mode, l.max_credits, l.usage, l.stage_count, l.failed_count, l.pending_count, l.event_seq,
-               l.deadline, l.job_id, l.parent_run_id, l.trigger_id, l.rerun_of, l.created_at, l.updated_at, l.finished_at,
+               l.cancel_reason, l.usage, l.failed_count, l.pending_count, l.event_seq, l.job_id, l.parent_run_id, l.trigger_id, l.rerun_of, l.created_at, l.updated_at, l.finished_at,
                octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
-        FROM workflow_runs l
-        WHERE l.workspace_id = @workspace_id AND l.id < @before
-          AND (sqlc.narg('workflow_id')::uuid IS NULL OR l.workflow_id = sqlc.narg('workflow_id')::uuid)
-          AND (sqlc.narg('allowed')::uuid[] IS NULL OR l.workflow_id = ANY (sqlc.narg('allowed')::uuid[]))
-          AND (sqlc.narg('status')::text IS NULL OR l.status = sqlc.narg('status')::text)
-        ORDER BY l.id DESC
-        LIMIT @max_rows
+        FROM (SELECT unnest(@ids::uuid[]) AS id) AS i
+        JOIN LATERAL (SELECT x.* FROM workflow_runs x WHERE x.workspace_id = @workspace_id AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
 ) AS r
 WHERE r.place = 1 OR r.bytes <= @max_bytes::bigint
@@ -96,9 +102,8 @@ WITH woken AS (
     INSERT INTO run_signals (workspace_id, run_id, name, payload, received_at)
     SELECT woken.workspace_id, woken.id, @name, @payload::json, now() FROM woken
     ON CONFLICT DO NOTHING
-    RETURNING run_id
 )
-SELECT (SELECT count(*) > 0 FROM woken)::boolean AS live, (SELECT count(*) > 0 FROM kept)::boolean AS first;
+SELECT EXISTS (SELECT FROM woken)::boolean AS live;
 
 -- name: RunListExecutions :many
 -- A page of the stages of a run that are not final and have an execution, in the order of

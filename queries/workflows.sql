@@ -1,7 +1,6 @@
--- name: WorkflowInsert :one
+-- name: WorkflowInsert :exec
 -- The first version is inserted beside it.
-INSERT INTO workflows (workspace_id, id, name, description, status) VALUES (@workspace_id, @id, @name, @description, @status)
-RETURNING version, created_at, updated_at;
+INSERT INTO workflows (workspace_id, id, name, description, status) VALUES (@workspace_id, @id, @name, @description, @status);
 
 -- name: WorkflowGet :one
 -- A workflow with one of its versions, the latest unless it is named, and the name and
@@ -28,20 +27,14 @@ ORDER BY id DESC
 LIMIT @max_rows;
 
 -- name: WorkflowUpdate :one
--- Begins the next version, which the caller inserts; compare-and-set on the version where
--- one is expected. No row: there is no such workflow, or it is at another version.
+-- Begins the next version, which the caller inserts, of a workflow that WorkflowLock holds.
 UPDATE workflows SET name = @name, description = @description, status = @status, version = version + 1,
     updated_at = GREATEST(updated_at, now())
 WHERE workspace_id = @workspace_id AND id = @id
-  AND (sqlc.narg('expected')::integer IS NULL OR version = sqlc.narg('expected')::integer)
-RETURNING version, created_at, updated_at;
+RETURNING version;
 
--- name: WorkflowArchive :one
--- Again is the same. No row: as for an update.
-UPDATE workflows SET status = 'ARCHIVED', updated_at = CASE WHEN status = 'ARCHIVED' THEN updated_at ELSE GREATEST(updated_at, now()) END
-WHERE workspace_id = @workspace_id AND id = @id
-  AND (sqlc.narg('expected')::integer IS NULL OR version = sqlc.narg('expected')::integer)
-RETURNING name, description, version, created_at, updated_at;
+-- name: WorkflowArchive :exec
+UPDATE workflows SET status = 'ARCHIVED', updated_at = GREATEST(updated_at, now()) WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: WorkflowHead :one
 SELECT status, version FROM workflows WHERE workspace_id = @workspace_id AND id = @id;

@@ -351,7 +351,7 @@ func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams)
 const runLock = `-- name: RunLock :one
 SELECT workspace_id, id, workflow_id, workflow_version, status, trigger, input, output, error, variables,
        cancel_requested_at, cancel_mode, committed, below, reserved, max_credits, usage, stage_count, failed_count, pending_count,
-       output_bytes, event_seq, wake_at, deadline, parent_run_id, parent_stage_id, traceparent, rerun_of, created_at, updated_at, finished_at,
+       output_bytes, event_seq, wake_at, deadline, parent_run_id, traceparent, rerun_of, created_at, updated_at,
        cancel_reason, now()::timestamptz AS now
 FROM workflow_runs
 WHERE workspace_id = $1 AND id = $2
@@ -389,12 +389,10 @@ type RunLockRow struct {
 	WakeAt            *time.Time
 	Deadline          time.Time
 	ParentRunID       *uuid.UUID
-	ParentStageID     *uuid.UUID
 	Traceparent       *string
 	RerunOf           []byte
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
-	FinishedAt        *time.Time
 	CancelReason      *string
 	Now               time.Time
 }
@@ -429,12 +427,10 @@ func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunL
 		&i.WakeAt,
 		&i.Deadline,
 		&i.ParentRunID,
-		&i.ParentStageID,
 		&i.Traceparent,
 		&i.RerunOf,
 		&i.CreatedAt,
 		&i.UpdatedAt,
-		&i.FinishedAt,
 		&i.CancelReason,
 		&i.Now,
 	)

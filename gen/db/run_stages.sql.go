@@ -403,7 +403,7 @@ func (q *Queries) StageListCollected(ctx context.Context, db DBTX, arg StageList
 const stageListLive = `-- name: StageListLive :many
 SELECT s.id, s.component_id, s.module, s.iteration, s.execution_id, s.child_run_id, s.item_count,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
-       GREATEST(s.attempt, e.attempt)::integer AS attempt, s.wake_at
+       GREATEST(s.attempt, e.attempt)::integer AS attempt
 FROM run_stages s
 LEFT JOIN LATERAL (
     SELECT x.status, x.attempt FROM component_executions x
@@ -430,7 +430,6 @@ type StageListLiveRow struct {
 	ItemCount   *int32
 	Status      string
 	Attempt     int32
-	WakeAt      *time.Time
 }
 
 // What of a run is not final, as far as its execution is.
@@ -453,7 +452,6 @@ func (q *Queries) StageListLive(ctx context.Context, db DBTX, arg StageListLiveP
 			&i.ItemCount,
 			&i.Status,
 			&i.Attempt,
-			&i.WakeAt,
 		); err != nil {
 			return nil, err
 		}
@@ -470,7 +468,7 @@ SELECT s.id, s.component_id, s.iteration, s.item_count::integer AS item_count, s
        s.live_items::integer AS live_items, s.failed_items
 FROM (SELECT unnest($1::text[]) AS component_id, unnest($2::text[])::integer[] AS iteration) AS k
 JOIN LATERAL (
-    SELECT x.id, x.component_id, x.iteration, x.status, x.port, x.output, x.item_count, x.next_item, x.live_items, x.failed_items, x.finished_at FROM run_stages x
+    SELECT x.id, x.component_id, x.iteration, x.item_count, x.next_item, x.live_items, x.failed_items, x.finished_at FROM run_stages x
     WHERE x.workspace_id = $3 AND x.run_id = $4 AND x.component_id = k.component_id AND x.iteration = k.iteration
     LIMIT 1
 ) AS s ON true
@@ -532,7 +530,7 @@ const stageListOutputs = `-- name: StageListOutputs :many
 SELECT s.component_id, s.iteration, s.output
 FROM (SELECT unnest($1::text[]) AS component_id, unnest($2::text[])::integer[] AS iteration) AS k
 JOIN LATERAL (
-    SELECT x.id, x.component_id, x.iteration, x.status, x.port, x.output, x.item_count, x.next_item, x.live_items, x.failed_items, x.finished_at FROM run_stages x
+    SELECT x.component_id, x.iteration, x.status, x.output FROM run_stages x
     WHERE x.workspace_id = $3 AND x.run_id = $4 AND x.component_id = k.component_id AND x.iteration = k.iteration
     LIMIT 1
 ) AS s ON true
@@ -615,10 +613,10 @@ func (q *Queries) StageListProgress(ctx context.Context, db DBTX, arg StageListP
 }
 
 const stageListStates = `-- name: StageListStates :many
-SELECT s.id, s.component_id, s.iteration, s.status, s.port
+SELECT s.component_id, s.iteration, s.status, s.port
 FROM (SELECT unnest($1::text[]) AS component_id, unnest($2::text[])::integer[] AS iteration) AS k
 JOIN LATERAL (
-    SELECT x.id, x.component_id, x.iteration, x.status, x.port, x.output, x.item_count, x.next_item, x.live_items, x.failed_items, x.finished_at FROM run_stages x
+    SELECT x.component_id, x.iteration, x.status, x.port FROM run_stages x
     WHERE x.workspace_id = $3 AND x.run_id = $4 AND x.component_id = k.component_id AND x.iteration = k.iteration
     LIMIT 1
 ) AS s ON true
@@ -632,7 +630,6 @@ type StageListStatesParams struct {
 }
 
 type StageListStatesRow struct {
-	ID          uuid.UUID
 	ComponentID string
 	Iteration   []int32
 	Status      status.Stage
@@ -656,7 +653,6 @@ func (q *Queries) StageListStates(ctx context.Context, db DBTX, arg StageListSta
 	for rows.Next() {
 		var i StageListStatesRow
 		if err := rows.Scan(
-			&i.ID,
 			&i.ComponentID,
 			&i.Iteration,
 			&i.Status,
@@ -844,8 +840,8 @@ type StageTakeOverRow struct {
 	Bytes       int64
 }
 
-// Makes those stages final whose execution is, of the executions named, as that ended. It fired `next` if it is
-// complete.
+// Makes those stages final whose execution is, of the executions named, as that ended. It
+// fired `next` if it is complete.
 func (q *Queries) StageTakeOver(ctx context.Context, db DBTX, arg StageTakeOverParams) ([]StageTakeOverRow, error) {
 	rows, err := db.Query(ctx, stageTakeOver, arg.WorkspaceID, arg.RunID, arg.Executions)
 	if err != nil {

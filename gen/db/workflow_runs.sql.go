@@ -128,8 +128,7 @@ func (q *Queries) RunEventList(ctx context.Context, db DBTX, arg RunEventListPar
 
 const runGet = `-- name: RunGet :one
 SELECT id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, cancel_requested_at,
-       cancel_reason, cancel_mode, max_credits, usage, stage_count, failed_count, pending_count, event_seq, deadline, job_id,
-       parent_run_id, trigger_id, rerun_of, created_at, updated_at, finished_at
+       cancel_reason, usage, failed_count, pending_count, event_seq, job_id, parent_run_id, trigger_id, rerun_of, created_at, updated_at, finished_at
 FROM workflow_runs
 WHERE workspace_id = $1 AND id = $2
 `
@@ -151,14 +150,10 @@ type RunGetRow struct {
 	Error             []byte
 	CancelRequestedAt *time.Time
 	CancelReason      *string
-	CancelMode        *string
-	MaxCredits        *credit.Amount
 	Usage             credit.Amount
-	StageCount        int32
 	FailedCount       int32
 	PendingCount      int32
 	EventSeq          int64
-	Deadline          time.Time
 	JobID             int64
 	ParentRunID       *uuid.UUID
 	TriggerID         *uuid.UUID
@@ -184,14 +179,10 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (RunGet
 		&i.Error,
 		&i.CancelRequestedAt,
 		&i.CancelReason,
-		&i.CancelMode,
-		&i.MaxCredits,
 		&i.Usage,
-		&i.StageCount,
 		&i.FailedCount,
 		&i.PendingCount,
 		&i.EventSeq,
-		&i.Deadline,
 		&i.JobID,
 		&i.ParentRunID,
 		&i.TriggerID,
@@ -283,132 +274,6 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 	return err
 }
 
-const runList = `-- name: RunList :many
-SELECT r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.metadata, r.output, r.error, r.cancel_requested_at,
-       r.cancel_reason, r.cancel_mode, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count, r.event_seq,
-       r.deadline, r.job_id, r.parent_run_id, r.trigger_id, r.rerun_of, r.created_at, r.updated_at, r.finished_at,
-       r.found::bigint AS found
-FROM (
-    SELECT page.id, page.workflow_id, page.workflow_version, page.status, page.trigger, page.input, page.metadata, page.output, page.error, page.cancel_requested_at, page.cancel_reason, page.cancel_mode, page.max_credits, page.usage, page.stage_count, page.failed_count, page.pending_count, page.event_seq, page.deadline, page.job_id, page.parent_run_id, page.trigger_id, page.rerun_of, page.created_at, page.updated_at, page.finished_at, page.size, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
-    FROM (
-        SELECT l.id, l.workflow_id, l.workflow_version, l.status, l.trigger, l.input, l.metadata, l.output, l.error, l.cancel_requested_at,
-               l.cancel_reason, l.cancel_mode, l.max_credits, l.usage, l.stage_count, l.failed_count, l.pending_count, l.event_seq,
-               l.deadline, l.job_id, l.parent_run_id, l.trigger_id, l.rerun_of, l.created_at, l.updated_at, l.finished_at,
-               octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
-        FROM workflow_runs l
-        WHERE l.workspace_id = $1 AND l.id < $2
-          AND ($3::uuid IS NULL OR l.workflow_id = $3::uuid)
-          AND ($4::uuid[] IS NULL OR l.workflow_id = ANY ($4::uuid[]))
-          AND ($5::text IS NULL OR l.status = $5::text)
-        ORDER BY l.id DESC
-        LIMIT $6
-    ) AS page WINDOW newest AS (ORDER BY page.id DESC)
-) AS r
-WHERE r.place = 1 OR r.bytes <= $7::bigint
-ORDER BY r.id DESC
-`
-
-type RunListParams struct {
-	WorkspaceID uuid.UUID
-	Before      uuid.UUID
-	WorkflowID  *uuid.UUID
-	Allowed     []uuid.UUID
-	Status      *string
-	MaxRows     int32
-	MaxBytes    int64
-}
-
-type RunListRow struct {
-	ID                uuid.UUID
-	WorkflowID        uuid.UUID
-	WorkflowVersion   int32
-	Status            status.Run
-	Trigger           string
-	Input             []byte
-	Metadata          []byte
-	Output            []byte
-	Error             []byte
-	CancelRequestedAt *time.Time
-	CancelReason      *string
-	CancelMode        *string
-	MaxCredits        *credit.Amount
-	Usage             credit.Amount
-	StageCount        int32
-	FailedCount       int32
-	PendingCount      int32
-	EventSeq          int64
-	Deadline          time.Time
-	JobID             int64
-	ParentRunID       *uuid.UUID
-	TriggerID         *uuid.UUID
-	RerunOf           []byte
-	CreatedAt         time.Time
-	UpdatedAt         time.Time
-	FinishedAt        *time.Time
-	Found             int64
-}
-
-// Newest first, after the cursor; of one workflow or in one state where that is named, and
-// of the workflows that a key is restricted to. A page ends early, but not before its first
-// row, when what it carries grows beyond max_bytes; found counts the rows that there were.
-// The rows are read once: as a join with the page they might be read all for each of it, as
-// long as the planner does not know how many there are.
-func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]RunListRow, error) {
-	rows, err := db.Query(ctx, runList,
-		arg.WorkspaceID,
-		arg.Before,
-		arg.WorkflowID,
-		arg.Allowed,
-		arg.Status,
-		arg.MaxRows,
-		arg.MaxBytes,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []RunListRow{}
-	for rows.Next() {
-		var i RunListRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.WorkflowID,
-			&i.WorkflowVersion,
-			&i.Status,
-			&i.Trigger,
-			&i.Input,
-			&i.Metadata,
-			&i.Output,
-			&i.Error,
-			&i.CancelRequestedAt,
-			&i.CancelReason,
-			&i.CancelMode,
-			&i.MaxCredits,
-			&i.Usage,
-			&i.StageCount,
-			&i.FailedCount,
-			&i.PendingCount,
-			&i.EventSeq,
-			&i.Deadline,
-			&i.JobID,
-			&i.ParentRunID,
-			&i.TriggerID,
-			&i.RerunOf,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.FinishedAt,
-			&i.Found,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const runListExecutions = `-- name: RunListExecutions :many
 SELECT s.id, s.execution_id::uuid AS execution_id FROM run_stages s
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND s.execution_id IS NOT NULL
@@ -477,6 +342,99 @@ func (q *Queries) RunListHeaders(ctx context.Context, db DBTX, each int32) ([][]
 			return nil, err
 		}
 		items = append(items, header)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const runListMany = `-- name: RunListMany :many
+SELECT r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.metadata, r.output, r.error, r.cancel_requested_at,
+       r.cancel_reason, r.usage, r.failed_count, r.pending_count, r.event_seq, r.job_id, r.parent_run_id, r.trigger_id, r.rerun_of, r.created_at, r.updated_at, r.finished_at
+FROM (
+    SELECT page.id, page.workflow_id, page.workflow_version, page.status, page.trigger, page.input, page.metadata, page.output, page.error, page.cancel_requested_at, page.cancel_reason, page.usage, page.failed_count, page.pending_count, page.event_seq, page.job_id, page.parent_run_id, page.trigger_id, page.rerun_of, page.created_at, page.updated_at, page.finished_at, page.size, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes
+    FROM (
+        SELECT l.id, l.workflow_id, l.workflow_version, l.status, l.trigger, l.input, l.metadata, l.output, l.error, l.cancel_requested_at,
+               l.cancel_reason, l.usage, l.failed_count, l.pending_count, l.event_seq, l.job_id, l.parent_run_id, l.trigger_id, l.rerun_of, l.created_at, l.updated_at, l.finished_at,
+               octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
+        FROM (SELECT unnest($1::uuid[]) AS id) AS i
+        JOIN LATERAL (SELECT x.workspace_id, x.id, x.workflow_id, x.workflow_version, x.status, x.trigger, x.input, x.metadata, x.output, x.error, x.variables, x.cancel_requested_at, x.cancel_reason, x.cancel_mode, x.committed, x.reserved, x.max_credits, x.usage, x.stage_count, x.failed_count, x.pending_count, x.output_bytes, x.event_seq, x.wake_at, x.deadline, x.job_id, x.parent_run_id, x.parent_stage_id, x.rerun_of, x.traceparent, x.created_at, x.updated_at, x.finished_at, x.below, x.trigger_id FROM workflow_runs x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
+    ) AS page WINDOW newest AS (ORDER BY page.id DESC)
+) AS r
+WHERE r.place = 1 OR r.bytes <= $3::bigint
+ORDER BY r.id DESC
+`
+
+type RunListManyParams struct {
+	Ids         []uuid.UUID
+	WorkspaceID uuid.UUID
+	MaxBytes    int64
+}
+
+type RunListManyRow struct {
+	ID                uuid.UUID
+	WorkflowID        uuid.UUID
+	WorkflowVersion   int32
+	Status            status.Run
+	Trigger           string
+	Input             []byte
+	Metadata          []byte
+	Output            []byte
+	Error             []byte
+	CancelRequestedAt *time.Time
+	CancelReason      *string
+	Usage             credit.Amount
+	FailedCount       int32
+	PendingCount      int32
+	EventSeq          int64
+	JobID             int64
+	ParentRunID       *uuid.UUID
+	TriggerID         *uuid.UUID
+	RerunOf           []byte
+	CreatedAt         time.Time
+	UpdatedAt         time.Time
+	FinishedAt        *time.Time
+}
+
+// The records of some runs, newest first, each looked up by its key. They end early, but not
+// before the first, when what they carry grows beyond max_bytes.
+func (q *Queries) RunListMany(ctx context.Context, db DBTX, arg RunListManyParams) ([]RunListManyRow, error) {
+	rows, err := db.Query(ctx, runListMany, arg.Ids, arg.WorkspaceID, arg.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunListManyRow{}
+	for rows.Next() {
+		var i RunListManyRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.WorkflowID,
+			&i.WorkflowVersion,
+			&i.Status,
+			&i.Trigger,
+			&i.Input,
+			&i.Metadata,
+			&i.Output,
+			&i.Error,
+			&i.CancelRequestedAt,
+			&i.CancelReason,
+			&i.Usage,
+			&i.FailedCount,
+			&i.PendingCount,
+			&i.EventSeq,
+			&i.JobID,
+			&i.ParentRunID,
+			&i.TriggerID,
+			&i.RerunOf,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.FinishedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -589,9 +547,8 @@ WITH woken AS (
     INSERT INTO run_signals (workspace_id, run_id, name, payload, received_at)
     SELECT woken.workspace_id, woken.id, $3, $4::json, now() FROM woken
     ON CONFLICT DO NOTHING
-    RETURNING run_id
 )
-SELECT (SELECT count(*) > 0 FROM woken)::boolean AS live, (SELECT count(*) > 0 FROM kept)::boolean AS first
+SELECT EXISTS (SELECT FROM woken)::boolean AS live
 `
 
 type RunSignalInsertParams struct {
@@ -601,22 +558,17 @@ type RunSignalInsertParams struct {
 	Payload     []byte
 }
 
-type RunSignalInsertRow struct {
-	Live  bool
-	First bool
-}
-
 // Keeps the first signal of each name and wakes the run, if that is not final.
-func (q *Queries) RunSignalInsert(ctx context.Context, db DBTX, arg RunSignalInsertParams) (RunSignalInsertRow, error) {
+func (q *Queries) RunSignalInsert(ctx context.Context, db DBTX, arg RunSignalInsertParams) (bool, error) {
 	row := db.QueryRow(ctx, runSignalInsert,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.Name,
 		arg.Payload,
 	)
-	var i RunSignalInsertRow
-	err := row.Scan(&i.Live, &i.First)
-	return i, err
+	var live bool
+	err := row.Scan(&live)
+	return live, err
 }
 
 const runStageList = `-- name: RunStageList :many
@@ -724,6 +676,96 @@ func (q *Queries) RunStageList(ctx context.Context, db DBTX, arg RunStageListPar
 			&i.FinishedAt,
 			&i.Found,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const runWalk = `-- name: RunWalk :many
+SELECT id, workflow_id, status FROM workflow_runs
+WHERE workspace_id = $1 AND id < $2
+ORDER BY id DESC
+LIMIT $3
+`
+
+type RunWalkParams struct {
+	WorkspaceID uuid.UUID
+	Before      uuid.UUID
+	MaxRows     int32
+}
+
+type RunWalkRow struct {
+	ID         uuid.UUID
+	WorkflowID uuid.UUID
+	Status     status.Run
+}
+
+// Runs newest first, after the cursor, and what lists choose by.
+func (q *Queries) RunWalk(ctx context.Context, db DBTX, arg RunWalkParams) ([]RunWalkRow, error) {
+	rows, err := db.Query(ctx, runWalk, arg.WorkspaceID, arg.Before, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunWalkRow{}
+	for rows.Next() {
+		var i RunWalkRow
+		if err := rows.Scan(&i.ID, &i.WorkflowID, &i.Status); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const runWalkWorkflow = `-- name: RunWalkWorkflow :many
+SELECT r.id, r.workflow_id, r.status
+FROM (SELECT l.workspace_id, l.id, l.workflow_id, l.status FROM workflow_runs l
+      WHERE l.workflow_id = $1 AND l.id < $2
+      ORDER BY l.id DESC
+      LIMIT $3) AS r
+WHERE r.workspace_id = $4::uuid
+ORDER BY r.id DESC
+`
+
+type RunWalkWorkflowParams struct {
+	WorkflowID  uuid.UUID
+	Before      uuid.UUID
+	MaxRows     int32
+	WorkspaceID uuid.UUID
+}
+
+type RunWalkWorkflowRow struct {
+	ID         uuid.UUID
+	WorkflowID uuid.UUID
+	Status     status.Run
+}
+
+// The same of one workflow, by an index of its own: the workspace is looked at afterwards, or
+// all of its runs might be walked.
+func (q *Queries) RunWalkWorkflow(ctx context.Context, db DBTX, arg RunWalkWorkflowParams) ([]RunWalkWorkflowRow, error) {
+	rows, err := db.Query(ctx, runWalkWorkflow,
+		arg.WorkflowID,
+		arg.Before,
+		arg.MaxRows,
+		arg.WorkspaceID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunWalkWorkflowRow{}
+	for rows.Next() {
+		var i RunWalkWorkflowRow
+		if err := rows.Scan(&i.ID, &i.WorkflowID, &i.Status); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

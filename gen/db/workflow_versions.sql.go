@@ -7,45 +7,13 @@ package db
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 )
 
-const workflowVersionGet = `-- name: WorkflowVersionGet :one
-SELECT name, description, definition, created_at FROM workflow_versions
-WHERE workspace_id = $1 AND workflow_id = $2 AND version = $3
-`
-
-type WorkflowVersionGetParams struct {
-	WorkspaceID uuid.UUID
-	WorkflowID  uuid.UUID
-	Version     int32
-}
-
-type WorkflowVersionGetRow struct {
-	Name        string
-	Description string
-	Definition  []byte
-	CreatedAt   time.Time
-}
-
-func (q *Queries) WorkflowVersionGet(ctx context.Context, db DBTX, arg WorkflowVersionGetParams) (WorkflowVersionGetRow, error) {
-	row := db.QueryRow(ctx, workflowVersionGet, arg.WorkspaceID, arg.WorkflowID, arg.Version)
-	var i WorkflowVersionGetRow
-	err := row.Scan(
-		&i.Name,
-		&i.Description,
-		&i.Definition,
-		&i.CreatedAt,
-	)
-	return i, err
-}
-
-const workflowVersionInsert = `-- name: WorkflowVersionInsert :one
+const workflowVersionInsert = `-- name: WorkflowVersionInsert :exec
 INSERT INTO workflow_versions (workspace_id, workflow_id, version, name, description, definition)
 VALUES ($1, $2, $3, $4, $5, $6)
-RETURNING created_at
 `
 
 type WorkflowVersionInsertParams struct {
@@ -57,8 +25,8 @@ type WorkflowVersionInsertParams struct {
 	Definition  []byte
 }
 
-func (q *Queries) WorkflowVersionInsert(ctx context.Context, db DBTX, arg WorkflowVersionInsertParams) (time.Time, error) {
-	row := db.QueryRow(ctx, workflowVersionInsert,
+func (q *Queries) WorkflowVersionInsert(ctx context.Context, db DBTX, arg WorkflowVersionInsertParams) error {
+	_, err := db.Exec(ctx, workflowVersionInsert,
 		arg.WorkspaceID,
 		arg.WorkflowID,
 		arg.Version,
@@ -66,7 +34,5 @@ func (q *Queries) WorkflowVersionInsert(ctx context.Context, db DBTX, arg Workfl
 		arg.Description,
 		arg.Definition,
 	)
-	var created_at time.Time
-	err := row.Scan(&created_at)
-	return created_at, err
+	return err
 }

@@ -12,39 +12,18 @@ import (
 	"github.com/google/uuid"
 )
 
-const workflowArchive = `-- name: WorkflowArchive :one
-UPDATE workflows SET status = 'ARCHIVED', updated_at = CASE WHEN status = 'ARCHIVED' THEN updated_at ELSE GREATEST(updated_at, now()) END
-WHERE workspace_id = $1 AND id = $2
-  AND ($3::integer IS NULL OR version = $3::integer)
-RETURNING name, description, version, created_at, updated_at
+const workflowArchive = `-- name: WorkflowArchive :exec
+UPDATE workflows SET status = 'ARCHIVED', updated_at = GREATEST(updated_at, now()) WHERE workspace_id = $1 AND id = $2
 `
 
 type WorkflowArchiveParams struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
-	Expected    *int32
 }
 
-type WorkflowArchiveRow struct {
-	Name        string
-	Description string
-	Version     int32
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
-}
-
-// Again is the same. No row: as for an update.
-func (q *Queries) WorkflowArchive(ctx context.Context, db DBTX, arg WorkflowArchiveParams) (WorkflowArchiveRow, error) {
-	row := db.QueryRow(ctx, workflowArchive, arg.WorkspaceID, arg.ID, arg.Expected)
-	var i WorkflowArchiveRow
-	err := row.Scan(
-		&i.Name,
-		&i.Description,
-		&i.Version,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
+func (q *Queries) WorkflowArchive(ctx context.Context, db DBTX, arg WorkflowArchiveParams) error {
+	_, err := db.Exec(ctx, workflowArchive, arg.WorkspaceID, arg.ID)
+	return err
 }
 
 const workflowGet = `-- name: WorkflowGet :one
@@ -116,9 +95,8 @@ func (q *Queries) WorkflowHead(ctx context.Context, db DBTX, arg WorkflowHeadPar
 	return i, err
 }
 
-const workflowInsert = `-- name: WorkflowInsert :one
+const workflowInsert = `-- name: WorkflowInsert :exec
 INSERT INTO workflows (workspace_id, id, name, description, status) VALUES ($1, $2, $3, $4, $5)
-RETURNING version, created_at, updated_at
 `
 
 type WorkflowInsertParams struct {
@@ -129,24 +107,16 @@ type WorkflowInsertParams struct {
 	Status      string
 }
 
-type WorkflowInsertRow struct {
-	Version   int32
-	CreatedAt time.Time
-	UpdatedAt time.Time
-}
-
 // The first version is inserted beside it.
-func (q *Queries) WorkflowInsert(ctx context.Context, db DBTX, arg WorkflowInsertParams) (WorkflowInsertRow, error) {
-	row := db.QueryRow(ctx, workflowInsert,
+func (q *Queries) WorkflowInsert(ctx context.Context, db DBTX, arg WorkflowInsertParams) error {
+	_, err := db.Exec(ctx, workflowInsert,
 		arg.WorkspaceID,
 		arg.ID,
 		arg.Name,
 		arg.Description,
 		arg.Status,
 	)
-	var i WorkflowInsertRow
-	err := row.Scan(&i.Version, &i.CreatedAt, &i.UpdatedAt)
-	return i, err
+	return err
 }
 
 const workflowList = `-- name: WorkflowList :many
@@ -231,8 +201,7 @@ const workflowUpdate = `-- name: WorkflowUpdate :one
 UPDATE workflows SET name = $1, description = $2, status = $3, version = version + 1,
     updated_at = GREATEST(updated_at, now())
 WHERE workspace_id = $4 AND id = $5
-  AND ($6::integer IS NULL OR version = $6::integer)
-RETURNING version, created_at, updated_at
+RETURNING version
 `
 
 type WorkflowUpdateParams struct {
@@ -241,27 +210,18 @@ type WorkflowUpdateParams struct {
 	Status      string
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
-	Expected    *int32
 }
 
-type WorkflowUpdateRow struct {
-	Version   int32
-	CreatedAt time.Time
-	UpdatedAt time.Time
-}
-
-// Begins the next version, which the caller inserts; compare-and-set on the version where
-// one is expected. No row: there is no such workflow, or it is at another version.
-func (q *Queries) WorkflowUpdate(ctx context.Context, db DBTX, arg WorkflowUpdateParams) (WorkflowUpdateRow, error) {
+// Begins the next version, which the caller inserts, of a workflow that WorkflowLock holds.
+func (q *Queries) WorkflowUpdate(ctx context.Context, db DBTX, arg WorkflowUpdateParams) (int32, error) {
 	row := db.QueryRow(ctx, workflowUpdate,
 		arg.Name,
 		arg.Description,
 		arg.Status,
 		arg.WorkspaceID,
 		arg.ID,
-		arg.Expected,
 	)
-	var i WorkflowUpdateRow
-	err := row.Scan(&i.Version, &i.CreatedAt, &i.UpdatedAt)
-	return i, err
+	var version int32
+	err := row.Scan(&version)
+	return version, err
 }

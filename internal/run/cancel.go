@@ -36,13 +36,13 @@ func (s *Service) Signal(ctx context.Context, key notify.Key, who Access, name s
 	if _, err := s.allowed(ctx, key, who); err != nil {
 		return api.RunSignal{}, err
 	}
-	kept, err := db.New().RunSignalInsert(ctx, s.API, db.RunSignalInsertParams{
+	live, err := db.New().RunSignalInsert(ctx, s.API, db.RunSignalInsertParams{
 		WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name, Payload: engine.Object(payload),
 	})
 	if err != nil {
 		return api.RunSignal{}, fmt.Errorf("keep signal: %w", err)
 	}
-	if !kept.Live { // by now
+	if !live { // by now
 		return api.RunSignal{}, errRunFinished
 	}
 	s.Engine.Wake(key)

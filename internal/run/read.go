@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -106,35 +107,71 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	if err != nil {
 		return page, err
 	}
-	var allowed []uuid.UUID // nil: whatever it is
-	if len(p.Allowed) > 0 {
-		allowed = p.Allowed
-	}
-	rows, err := db.New().RunList(ctx, s.API, db.RunListParams{
-		WorkspaceID: workspaceID, Before: before, WorkflowID: p.WorkflowID, Allowed: allowed, Status: p.Status,
-		MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
-	})
+	ids, more, err := s.choose(ctx, workspaceID, before, p)
 	if err != nil {
 		return page, fmt.Errorf("list runs: %w", err)
 	}
-	page.Data = make([]api.WorkflowRun, 0, len(rows))
-	for _, row := range rows[:min(len(rows), p.Limit)] {
-		page.Data = append(page.Data, record.Run(listed(row)))
+	rows, err := db.New().RunListMany(ctx, s.API, db.RunListManyParams{WorkspaceID: workspaceID, Ids: ids, MaxBytes: maxPageBytes})
+	if err != nil {
+		return page, fmt.Errorf("list runs: %w", err)
 	}
-	if len(rows) > 0 && rows[0].Found > int64(len(page.Data)) {
-		last := page.Data[len(page.Data)-1].ID
-		page.HasMore, page.NextCursor = true, cursor.Encode(last[:])
+	page.Data = make([]api.WorkflowRun, len(rows))
+	for i, row := range rows {
+		page.Data[i] = record.Run(db.RunGetRow(row))
+	}
+	if len(rows) > 0 && len(rows) < len(ids) {
+		more = rows[len(rows)-1].ID
+	}
+	if more != uuid.Nil {
+		page.HasMore, page.NextCursor = true, cursor.Encode(more[:])
 	}
 	return page, nil
 }
 
-func listed(row db.RunListRow) db.RunGetRow {
-	return db.RunGetRow{
-		ID: row.ID, WorkflowID: row.WorkflowID, WorkflowVersion: row.WorkflowVersion, Status: row.Status, Trigger: row.Trigger,
-		Input: row.Input, Metadata: row.Metadata, Output: row.Output, Error: row.Error, CancelRequestedAt: row.CancelRequestedAt,
-		CancelReason: row.CancelReason, Usage: row.Usage, FailedCount: row.FailedCount, PendingCount: row.PendingCount,
-		ParentRunID: row.ParentRunID, TriggerID: row.TriggerID, RerunOf: row.RerunOf, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, FinishedAt: row.FinishedAt,
+// A list that walks past runs which it is not to show goes on with so many at a time, for so
+// long before it gives out a page that is not full.
+const (
+	maxWalked = 5_000
+	maxWalk   = 500 * time.Millisecond
+)
+
+// choose finds the runs of a page, and after which of all runs there may be more; none: nil.
+func (s *Service) choose(ctx context.Context, workspaceID, before uuid.UUID, p ListParams) (ids []uuid.UUID, more uuid.UUID, err error) {
+	for most, began := p.Limit+1, time.Now(); ; most = maxWalked {
+		rows, err := s.walk(ctx, workspaceID, before, p.WorkflowID, int32(most))
+		if err != nil {
+			return nil, more, err
+		}
+		for _, row := range rows {
+			before = row.ID
+			if p.Status != nil && string(row.Status) != *p.Status || len(p.Allowed) > 0 && !slices.Contains(p.Allowed, row.WorkflowID) {
+				continue
+			}
+			if len(ids) == p.Limit {
+				return ids, ids[p.Limit-1], nil
+			}
+			ids = append(ids, row.ID)
+		}
+		if len(rows) < most {
+			return ids, uuid.Nil, nil
+		}
+		if time.Since(began) > maxWalk {
+			return ids, before, nil
+		}
 	}
+}
+
+// walk is the runs after one, newest first; of a workflow where that is named.
+func (s *Service) walk(ctx context.Context, workspaceID, before uuid.UUID, workflowID *uuid.UUID, most int32) ([]db.RunWalkRow, error) {
+	if workflowID == nil {
+		return db.New().RunWalk(ctx, s.API, db.RunWalkParams{WorkspaceID: workspaceID, Before: before, MaxRows: most})
+	}
+	rows, err := db.New().RunWalkWorkflow(ctx, s.API, db.RunWalkWorkflowParams{WorkspaceID: workspaceID, WorkflowID: *workflowID, Before: before, MaxRows: most})
+	walked := make([]db.RunWalkRow, len(rows))
+	for i, row := range rows {
+		walked[i] = db.RunWalkRow(row)
+	}
+	return walked, err
 }
 
 // StagePage is a page of a run's stages, in the order in which they were made.

@@ -23,7 +23,7 @@ type version struct {
 
 // keepTx stores what a save made.
 func (s *Service) keepTx(ctx context.Context, tx pgx.Tx, v version, what stored) error {
-	_, err := db.New().WorkflowVersionInsert(ctx, tx, db.WorkflowVersionInsertParams{
+	err := db.New().WorkflowVersionInsert(ctx, tx, db.WorkflowVersionInsertParams{
 		WorkspaceID: v.workspaceID, WorkflowID: v.workflowID, Version: v.number,
 		Name: v.name, Description: v.description, Definition: what.shown,
 	})
@@ -105,13 +105,13 @@ func notArchived(present db.WorkflowGetRow) error {
 // saveTx makes the next version of a workflow that lockTx holds.
 func (s *Service) saveTx(ctx context.Context, tx pgx.Tx, workspaceID, workflowID uuid.UUID, draft Draft, what stored) (version, error) {
 	v := version{workspaceID: workspaceID, workflowID: workflowID, name: draft.Name, description: draft.Description}
-	row, err := db.New().WorkflowUpdate(ctx, tx, db.WorkflowUpdateParams{
+	var err error
+	v.number, err = db.New().WorkflowUpdate(ctx, tx, db.WorkflowUpdateParams{
 		WorkspaceID: workspaceID, ID: workflowID, Name: draft.Name, Description: draft.Description, Status: string(draft.Status),
 	})
 	if err != nil {
 		return v, fmt.Errorf("update workflow: %w", err)
 	}
-	v.number = row.Version
 	return v, s.keepTx(ctx, tx, v, what)
 }
 
@@ -135,7 +135,7 @@ func (s *Service) archiveTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUI
 	if notArchived(present) != nil {
 		return nil
 	}
-	if _, err := db.New().WorkflowArchive(ctx, tx, db.WorkflowArchiveParams{WorkspaceID: workspaceID, ID: present.ID}); err != nil {
+	if err := db.New().WorkflowArchive(ctx, tx, db.WorkflowArchiveParams{WorkspaceID: workspaceID, ID: present.ID}); err != nil {
 		return fmt.Errorf("archive workflow: %w", err)
 	}
 	v := version{workspaceID: workspaceID, workflowID: present.ID, number: present.Version}

@@ -89,7 +89,7 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, workspaceID, id uuid.
 	if draft.Status == "" {
 		draft.Status = api.WorkflowStatusACTIVE
 	}
-	_, err = db.New().WorkflowInsert(ctx, tx, db.WorkflowInsertParams{
+	err = db.New().WorkflowInsert(ctx, tx, db.WorkflowInsertParams{
 		WorkspaceID: workspaceID, ID: id, Name: draft.Name, Description: draft.Description, Status: string(draft.Status),
 	})
 	if err != nil {
