@@ -261,6 +261,7 @@ func patiently(t *probe.Trial, request probe.Request) probe.Answer {
 
 func limitWaits(t *probe.Trial) {
 	as := customer(t, "professional")
+	flow := flowOf(t, as)
 	url, letGo, _ := held(t)
 	var waiters sync.WaitGroup
 	faults := make([]error, 20)
@@ -289,6 +290,12 @@ func limitWaits(t *probe.Trial) {
 	t.Equal("reason", probe.Reason(p), "inline_waits")
 	room := time.Now().Add(retryAfter(t, answer))
 	t.Equal("left after the refusal", rates(t, answer, "RateLimit")["hour"]["r"], before)
+	trigger := probe.Request{Method: http.MethodPost, Path: workflowPath(flow), Body: []byte(`{"waitForMs":15000}`), Sign: as}
+	t.Equal("reason", probe.Reason(t.Problem(t.Do(trigger), http.StatusTooManyRequests, "RATE_LIMITED")), "inline_waits")
+	trigger.Body = []byte(`{"waitForMs":0}`)
+	t.Equal("a trigger that does not wait", patiently(t, trigger).Status, http.StatusOK)
+	quiet(t)
+	before = rates(t, t.Do(probe.Request{Path: limitsPath, Sign: as}), "RateLimit")["hour"]["r"]
 	t.Until("the refusal costs nothing", 5*time.Second, func() bool {
 		before--
 		return rates(t, t.Do(probe.Request{Path: limitsPath, Sign: as}), "RateLimit")["hour"]["r"] >= before
@@ -334,4 +341,17 @@ func limitStreams(t *probe.Trial) {
 	quiet(t)
 	_, ok := t.StreamOf(request).Next()
 	t.Check(ok, "no stream after one was closed")
+	// Those of runs are among them.
+	trigger := probe.Request{Method: http.MethodPost, Path: workflowPath(flowOf(t, as)), Sign: as}
+	run := probe.Decode[api.TriggerResult](t, patiently(t, trigger)).RunID.String()
+	quiet(t)
+	p = t.Problem(t.Do(probe.Request{Path: runPath(run) + "/stream", Sign: as}), http.StatusTooManyRequests, "RATE_LIMITED")
+	t.Equal("reason", probe.Reason(p), "streams")
+}
+
+// flowOf is a workflow of a workspace that is on its plan's limits.
+func flowOf(t *probe.Trial, as probe.Signing) string {
+	wait := set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000})
+	body := t.JSON(sketch([]object{use("start", "ON_API_CALLED"), wait}, []string{"start next wait"}))
+	return decodeWorkflow(t, patiently(t, probe.Request{Method: http.MethodPost, Path: workflows, Body: body, Sign: as})).ID
 }

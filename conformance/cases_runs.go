@@ -23,7 +23,7 @@ var runCases = []Case{
 	{Part: "D1.5.order, D1.5.cursor", Name: "runs/200 the list of runs", Run: runList},
 	{Part: "4.5, 4.5.answer, D8.8.body, D8.8.answer, 4.success", Name: "runs/200 triggers of every kind", Run: runTriggers},
 	{Part: "D8.8.body, D3.422, D1.1.strict", Name: "runs/400, 404, 422 triggers that are refused", Run: runTriggersRefused},
-	{Part: "D8.8.answer", Name: "runs/200 a response ends the wait early", Run: runResponds, Needs: near},
+	{Part: "D8.8.answer, C.RESPOND", Name: "runs/200 a response ends the wait early", Run: runResponds, Needs: near},
 	{Part: "D8.7.conflict", Name: "runs/409 a workflow that is paused or archived", Run: runConflicts},
 	{Part: "D8.1.runs, D8.12.runs", Name: "runs/200 a run keeps the version with which it began", Run: runKeepsVersion},
 	{Part: "D1.7.replay, D1.7.wait, D1.7.mismatch, D1.7.inflight, D1.7.refused, D1.7.trigger", Name: "EX15 runs/200 a repeated trigger begins nothing", Run: runRepeated},

@@ -20,7 +20,7 @@ var runControlCases = []Case{
 	{Part: "D8.13.over", Name: "runs/400, 404, 409 signals that are refused", Run: signalsRefused},
 	{Part: "D8.10, D8.10.charged", Name: "runs/200 a rerun takes over what is complete", Run: rerun, Needs: []probe.Need{probe.NeedNear, probe.NeedOwner}},
 	{Part: "D8.10.refused", Name: "runs/400, 404, 409 reruns that are refused", Run: rerunRefused},
-	{Part: "2.3.id, D8.7.child", Name: "runs/200 a run in a run, canceled with it", Run: runInRun},
+	{Part: "2.3.id, D8.7.child, C.RUN_WORKFLOW", Name: "runs/200 a run in a run, canceled with it", Run: runInRun},
 }
 
 func signal(t *probe.Trial, id, name string, payload any) api.RunSignal {
@@ -271,4 +271,9 @@ func runInRun(t *probe.Trial) {
 	finished(t, inner.ID.String(), "CANCELED")
 	t.Equal("became", became(finished(t, id, "CANCELED")), "child CANCELED, start COMPLETED")
 	t.Equal("pending", fmt.Sprint(record(t, id).PendingStageCount), "0")
+	id, inner = start() // for who began it, one that somebody else cancels has failed
+	cancel(t, inner.ID.String(), nil)
+	run = finished(t, id, "FAILED")
+	t.Equal("became", became(run), "child FAILED, start COMPLETED")
+	t.Equal("error.code", runError(t, run.Error).Code, "CANCELED")
 }

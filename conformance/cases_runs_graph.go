@@ -15,15 +15,15 @@ import (
 
 var runGraphCases = []Case{
 	{Part: "D8.3, D8.3.parallel, D8.3.data", Name: "runs/200 branches run beside each other, and join", Run: graphParallel, Needs: near},
-	{Part: "D8.2, D8.3, D8.7.untaken", Name: "runs/200 branches that are not taken are dead", Run: graphDead},
-	{Part: "D8.2, D8.6.handled", Name: "runs/200 every port leads on", Run: graphPorts},
+	{Part: "D8.2, D8.3, D8.7.untaken, C.IF", Name: "runs/200 branches that are not taken are dead", Run: graphDead},
+	{Part: "D8.2, D8.6.handled, C.SWITCH", Name: "runs/200 every port leads on", Run: graphPorts},
 	{Part: "D8.4, D8.4.lossless", Name: "runs/200 values by name and path, converted without loss", Run: graphData},
 	{Part: "D8.4.mismatch", Name: "runs/200 a value that does not fit names both ends", Run: graphMismatch},
-	{Part: "D8.6", Name: "runs/200 a failure lets siblings finish and starts nothing", Run: graphFailure, Needs: near},
+	{Part: "D8.6, C.FAIL", Name: "runs/200 a failure lets siblings finish and starts nothing", Run: graphFailure, Needs: near},
 	{Part: "D8.16", Name: "runs/200 expressions, and what they may cost", Run: graphExpressions},
-	{Part: "D8.5, D8.5.order, D8.5.concurrency", Name: "runs/200 FOR_EACH several at once, values in order", Run: loopOrder, Needs: near},
+	{Part: "D8.5, D8.5.order, D8.5.concurrency, C.FOR_EACH", Name: "runs/200 FOR_EACH several at once, values in order", Run: loopOrder, Needs: near},
 	{Part: "D8.5.failure", Name: "runs/200 FOR_EACH with items that fail", Run: loopFailure},
-	{Part: "D8.5.nested, D8.5.index, D8.5.empty", Name: "runs/200 FOR_EACH nested, with index, and without items", Run: loopNested},
+	{Part: "D8.5.nested, D8.5.index, D8.5.empty, C.FOR_EACH", Name: "runs/200 FOR_EACH nested, with index, and without items", Run: loopNested},
 	{Part: "D8.5.items", Name: "runs/200 FOR_EACH of too many items, and of none that is an array", Run: loopBounds},
 	{Part: "D8.7.size", Name: "runs/200 outputs beyond 64 MiB", Run: graphLarge, Needs: near, Soak: true},
 }

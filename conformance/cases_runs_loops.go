@@ -34,6 +34,18 @@ func loopOrder(t *probe.Trial) {
 	alike(t, "output", end.Output, json.RawMessage(`{"all":["0","1","2","3","4","5","6"],"count":7,"failed":0}`))
 	t.Equal("the output of the loop", string(stageOf(t, end, "loop").Output), `{"count":7,"failedItems":0}`)
 	t.Equal("stages of the body", len(stagesOf(end, "call")), 7)
+	// Ten, where nothing is said.
+	g = newGates(t)
+	for i := len(items); i < 12; i++ {
+		items = append(items, object{"n": fmt.Sprint(i)})
+	}
+	id = draw(t, []object{use("loop", "FOR_EACH"), doing("call", g.url)}, []string{"start next loop", "loop each call"}, "start.items loop.items", "loop.item call.query")
+	run = begin(t, id, object{"items": items})
+	g.waitFor("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+	wait(t, 100*time.Millisecond)
+	g.waitFor("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+	cancel(t, run, object{"mode": "immediate"})
+	finished(t, run, "CANCELED")
 }
 
 func loopFailure(t *probe.Trial) {

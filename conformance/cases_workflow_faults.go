@@ -71,6 +71,9 @@ func workflowFaults(t *probe.Trial) {
 	wrongWorkflow(t, "one input twice", sketch([]object{makes, use("b", "HASH")}, []string{"makes next b"}, "makes.uuid b.data", "makes.uuid b.data"), "/dataConnections/1/to/input")
 	p := t.Problem(t.Post(workflows, sketch([]object{makes, takes, use("third", "RANDOM_UUID")}, []string{"makes next takes", "takes next third", "third next makes"})),
 		http.StatusUnprocessableEntity, "INVALID_INPUT")
+	t.Equal("pointers of a cycle", probe.Pointers(p), []string{"/sequenceEdges/2"})
+	wrongWorkflow(t, "what nothing leads to", sketch([]object{use("start", "ON_API_CALLED"), makes, use("lost", "RANDOM_UUID"), use("after", "RANDOM_UUID")},
+		[]string{"start next makes", "lost next after"}), "/components/2", "/components/3")
 	for _, name := range []string{"makes", "takes", "third"} {
 		t.Check(strings.Contains(p.Detail, name), "the cycle does not name %s: %s", name, p.Detail)
 	}

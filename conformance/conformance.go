@@ -35,7 +35,7 @@ func Cases() []Case {
 		signingCases, refusalCases, keyCases,
 		requestCases, gateCases, abuseCases, idempotencyCases, listCases, catalogueCases,
 		workflowCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases,
-		runCases, runGraphCases, runControlCases, runStreamCases, runScopeCases,
+		runCases, runGraphCases, runModuleCases, runControlCases, runStreamCases, runScopeCases,
 		peopleCases, doorCases, memberCases, apiKeyCases, auditCases, limitCases, planLimitCases, peopleLimitCases, creditCases,
 	)
 }

@@ -2,7 +2,8 @@ package conformance
 
 // Part is one thing that the contract or the decisions beyond it promise. Its
 // id is the number of the heading or sentence, those of the decisions behind a
-// D, with a word where one number promises several things.
+// D, with a word where one number promises several things; behind a C stand
+// modules of the component library.
 type Part struct {
 	ID, Text string
 
@@ -278,6 +279,7 @@ var Parts = []Part{
 	{"D8.1", "the fields of a definition", ""},
 	{"D8.1.versions", "every save makes a new immutable version", ""},
 	{"D8.1.runs", "a run keeps the version with which it began", ""},
+	{"D8.1.attempts", "attempts and timeoutMs of a component hold for its stages", ""},
 	{"D8.1.checked", "a definition is checked as a whole when it is saved", ""},
 	{"D8.1.file", "a definition as one file, out and in", ""},
 	{"D8.2", "ports of sequence edges", ""},
@@ -297,7 +299,7 @@ var Parts = []Part{
 	{"D8.5.index", "item and index inside the body", ""},
 	{"D8.5.empty", "a loop over nothing is done at once", ""},
 	{"D8.5.items", "at most 10,000 items a loop", ""},
-	{"D8.5.steps", "at most 50,000 stages a run", "too many for a case"},
+	{"D8.5.steps", "at most 50,000 stages a run", insideBy("internal/run.TestARunHasAtMostSoManyStages")},
 	{"D8.5.checked", "the bounds of a definition", ""},
 	{"D8.6", "on a failure running siblings finish, nothing new starts, the rest is CANCELED, the run FAILED", ""},
 	{"D8.6.handled", "a failure that an error port or onFailure handles ends nothing", ""},
@@ -314,6 +316,7 @@ var Parts = []Part{
 	{"D8.7.conflict", "triggering a paused or archived workflow is 409", ""},
 	{"D8.8.body", "the trigger's body: input, metadata, waitForMs, maxCredits, version, rerunOf, all optional", ""},
 	{"D8.8.answer", "runId and jobId, and the run when waitForMs was given", ""},
+	{"D8.8.window", "a wait that is over before the run gives the record as it stands", ""},
 	{"D8.9", "cancel: cancelRequestedAt, an event at once, CANCELED when the last stage has stopped", ""},
 	{"D8.9.graceful", "graceful lets finish what runs", ""},
 	{"D8.9.immediate", "immediate stops it", ""},
@@ -361,4 +364,21 @@ var Parts = []Part{
 	{"D9.4", "openapi.json and openapi.yaml from one document", ""},
 	{"D9.5", "retention", inside},
 	{"D9.6", "additive changes only", inside},
+
+	{"C.LOGIC", "the modules of control flow cost nothing, and but for TRANSFORM are executed in workflows only", ""},
+	{"C.ON_API_CALLED", "inputSchema judges the input; gives its members, the input whole, triggeredAt", ""},
+	{"C.ON_SCHEDULE", "begins by cron and timeZone; gives scheduledAt", ""},
+	{"C.ON_WEBHOOK", "begins by a verified request; gives headers and body", ""},
+	{"C.FOR_EACH", "concurrency, onItemFailure; item and index in the body; ports each and done", ""},
+	{"C.IF", "an expression; ports then and else; gives result", ""},
+	{"C.SWITCH", "cases; a port for each, and default", ""},
+	{"C.TRANSFORM", "an expression, in both modes; gives result", ""},
+	{"C.ARRAY_BUILDER", "items by index, of an itemType; gives array", ""},
+	{"C.constants", "STRING_, NUMBER_, BOOLEAN_ and JSON_CONSTANT give their value", ""},
+	{"C.DELAY", "durationMs; gives resumedAt; holds no worker", ""},
+	{"C.WAIT_UNTIL", "timestamp; gives resumedAt; holds no worker", ""},
+	{"C.WAIT_FOR_SIGNAL", "name and timeoutMs; gives payload; port timeout", ""},
+	{"C.RUN_WORKFLOW", "workflowId and version; takes the child's input, gives its output; cancel passes down", ""},
+	{"C.RESPOND", "gives the run its output; ends an inline wait early", ""},
+	{"C.FAIL", "fails the run with its code and message", ""},
 }

@@ -44,10 +44,12 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
 
 -- name: StageTakeDue :many
--- Completes the stages whose time has come; what waited for a signal has waited in vain.
+-- Completes the stages whose time has come; what waited for a signal has waited in vain, and
+-- gives no payload.
 UPDATE run_stages s SET
     status = 'COMPLETED', port = CASE WHEN s.signal IS NULL THEN 'next' ELSE 'timeout' END,
-    output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) END,
+    output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
+             ELSE '{}'::json END,
     updated_at = GREATEST(s.updated_at, now()), finished_at = now()
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.wake_at <= now()
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;

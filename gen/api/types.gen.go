@@ -2199,7 +2199,7 @@ type NewWorkflowComponents = []NewWorkflowComponent
 
 // NonTerminalStage A stage that is not final.
 type NonTerminalStage struct {
-	// ExecutionAttempt The attempt that runs; 0 if none was started.
+	// ExecutionAttempt The attempt that runs; 1 before the first.
 	//
 	// Examples: 1
 	ExecutionAttempt int32 `json:"executionAttempt"`
@@ -2819,7 +2819,7 @@ type RunStage struct {
 	// Error Why the stage failed. Null unless FAILED.
 	Error json.RawMessage `json:"error"`
 
-	// ExecutionAttempt The attempt that runs or was the last; 0 if none was started.
+	// ExecutionAttempt The attempt that runs or was the last; 1 before the first.
 	//
 	// Examples: 1
 	ExecutionAttempt int32 `json:"executionAttempt"`
@@ -3231,7 +3231,8 @@ type TriggerStatus string
 //
 // Examples: {"input":{"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}}
 type TriggerWorkflowRequest struct {
-	// Input The input of the run, by the `inputSchema` of the workflow; `{}` if it is absent.
+	// Input The input of the run, by the `inputSchema` of the workflow and that of its ON_API_CALLED; `{}` if it is absent.
+	//
 	//
 	// Examples: {"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}
 	Input json.RawMessage `json:"input,omitempty"`
@@ -3259,7 +3260,9 @@ type TriggerWorkflowRequest struct {
 	// Examples: 3
 	Version *WorkflowVersion `json:"version,omitempty"`
 
-	// WaitForMs How many milliseconds the answer may wait for the end of the run.
+	// WaitForMs How many milliseconds the answer, which then carries the record, may wait for the end of the run. 0 is the record
+	// as it stands.
+	//
 	//
 	// Examples: 5000
 	WaitForMs *int32 `json:"waitForMs,omitempty"`

@@ -754,7 +754,8 @@ func (q *Queries) StageTakeChildren(ctx context.Context, db DBTX, arg StageTakeC
 const stageTakeDue = `-- name: StageTakeDue :many
 UPDATE run_stages s SET
     status = 'COMPLETED', port = CASE WHEN s.signal IS NULL THEN 'next' ELSE 'timeout' END,
-    output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) END,
+    output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
+             ELSE '{}'::json END,
     updated_at = GREATEST(s.updated_at, now()), finished_at = now()
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND s.wake_at <= now()
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes
@@ -776,7 +777,8 @@ type StageTakeDueRow struct {
 	Bytes       int64
 }
 
-// Completes the stages whose time has come; what waited for a signal has waited in vain.
+// Completes the stages whose time has come; what waited for a signal has waited in vain, and
+// gives no payload.
 func (q *Queries) StageTakeDue(ctx context.Context, db DBTX, arg StageTakeDueParams) ([]StageTakeDueRow, error) {
 	rows, err := db.Query(ctx, stageTakeDue, arg.WorkspaceID, arg.RunID)
 	if err != nil {

@@ -9,6 +9,9 @@ type Flow struct {
 	CasePorts func(config json.RawMessage) []string // further ports that a config names; nil: none
 	Loop      bool                                  // what follows by `each` runs once for every item
 	Trigger   bool                                  // begins a run
+
+	// RunInput is the schema that a config holds of what a run begins with; nil: of anything.
+	RunInput func(config json.RawMessage) json.RawMessage
 }
 
 // director is a module of control flow.

@@ -74,8 +74,6 @@ func (f *fold) childVersion(workflowID uuid.UUID, number *int32, input json.RawM
 		return loaded, err
 	case loaded.Status != api.WorkflowStatusACTIVE:
 		return loaded, NotActive(loaded.Status)
-	case loaded.Input == nil:
-		return loaded, nil
 	}
 	return loaded, fault.Unprocessable(loaded.Input.Check("/input", input))
 }

@@ -260,7 +260,7 @@ func (r *reference) run(p part, iteration []int) fate {
 		if p.Config["name"] == "given" {
 			return gives("next", `{"payload":%s}`, payload)
 		}
-		return fate{status.StageCompleted, "timeout", nil}
+		return gives("timeout", `{}`)
 	case "FOR_EACH":
 		return r.repeat(p, input, iteration)
 	}

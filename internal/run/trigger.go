@@ -40,7 +40,7 @@ type TriggerParams struct {
 	RerunOf     *engine.Origin  // the run that is repeated; nil: none
 	Once        Claim           // under which there is one run only; nil: a repeat begins another
 	Traceparent string          // W3C; may be empty
-	WaitFor     time.Duration   // how long to wait for the end before answering
+	WaitFor     *time.Duration  // how long to wait for the end before answering with the record; nil: it is not wanted
 }
 
 // Cause is what triggers a run. Zero is a request.
@@ -120,7 +120,7 @@ func (s *Service) repeat(ctx context.Context, p TriggerParams, earlier uuid.UUID
 		return Triggered{}, err
 	}
 	t := Triggered{RunID: earlier, JobID: row.JobID, Replayed: true}
-	if p.WaitFor > 0 && over(row) {
+	if p.WaitFor != nil && over(row) {
 		t.Run = new(record.Run(row))
 		return t, nil
 	}
@@ -130,10 +130,10 @@ func (s *Service) repeat(ctx context.Context, p TriggerParams, earlier uuid.UUID
 // answer waits for the end of a run that was not over when ended was made, if that was asked
 // for.
 func (s *Service) answer(ctx context.Context, p TriggerParams, t Triggered, ended *notify.Subscription) (Triggered, error) {
-	if p.WaitFor <= 0 {
+	if p.WaitFor == nil {
 		return t, nil
 	}
-	run, err := s.await(ctx, ended, p.WaitFor)
+	run, err := s.await(ctx, ended, *p.WaitFor)
 	if err == nil {
 		t.Run = &run
 	}
@@ -163,15 +163,13 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 	if loaded.Status != api.WorkflowStatusACTIVE {
 		return nil, engine.NotActive(loaded.Status)
 	}
-	switch {
-	case p.By.Trigger != "":
-		if _, err := engine.Entry(loaded.Plan, p.By.Trigger); err != nil {
-			return nil, err
-		}
-	case loaded.Input != nil:
-		if err := fault.Unprocessable(loaded.Input.Check("/input", json.RawMessage(cmp.Or(string(p.Input), "{}")))); err != nil {
-			return nil, err
-		}
+	if p.By.Trigger != "" {
+		_, err = engine.Entry(loaded.Plan, p.By.Trigger)
+	} else {
+		err = fault.Unprocessable(loaded.Input.Check("/input", json.RawMessage(cmp.Or(string(p.Input), "{}"))))
+	}
+	if err != nil {
+		return nil, err
 	}
 	done, err := s.done(ctx, p, loaded.Plan)
 	if err != nil {

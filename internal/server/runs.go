@@ -23,8 +23,8 @@ func (s *Server) TriggerWorkflow(ctx context.Context, request api.TriggerWorkflo
 	if err != nil {
 		return nil, mismatchFirst(ctx, s.executions.CheckRepeat, callOf(ctx), err)
 	}
-	if params.WaitFor > 0 {
-		closed, err := s.limiter.Open(ctx, params.WorkspaceID, ratelimit.Wait, params.WaitFor)
+	if params.WaitFor != nil && *params.WaitFor > 0 {
+		closed, err := s.limiter.Open(ctx, params.WorkspaceID, ratelimit.Wait, *params.WaitFor)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +58,9 @@ func triggerParams(ctx context.Context, request api.TriggerWorkflowRequestObject
 		return params, nil
 	}
 	params.Version, params.Input, params.Metadata = body.Version, body.Input, body.Metadata
-	params.WaitFor = time.Duration(value(body.WaitForMs)) * time.Millisecond
+	if body.WaitForMs != nil {
+		params.WaitFor = new(time.Duration(*body.WaitForMs) * time.Millisecond)
+	}
 	if body.RerunOf != nil {
 		params.RerunOf = &engine.Origin{RunID: body.RerunOf.RunID, FromStageID: body.RerunOf.FromStageID}
 	}

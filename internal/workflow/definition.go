@@ -84,10 +84,9 @@ func value[T any](p *T) (v T) {
 	return v
 }
 
-// compile makes the plan of a definition and the schema of its input, which is nil if
-// it takes any. INVALID_INPUT, unprocessable, with all that is wrong, what is known
-// already among it.
-func compile(d definition, modules *component.Registry, known ...fault.Detail) (*graph.Plan, *component.Schema, error) {
+// compile makes the plan of a definition and says what its runs take. INVALID_INPUT,
+// unprocessable, with all that is wrong, what is known already among it.
+func compile(d definition, modules *component.Registry, known ...fault.Detail) (*graph.Plan, Input, error) {
 	var (
 		details []fault.Detail
 		schema  *component.Schema
@@ -115,7 +114,48 @@ func compile(d definition, modules *component.Registry, known ...fault.Detail) (
 	if err := fault.Unprocessable(details); err != nil {
 		return nil, nil, err
 	}
-	return plan, schema, nil
+	var takes Input
+	for _, s := range []*component.Schema{schema, entrySchema(plan, modules)} {
+		if s != nil {
+			takes = append(takes, s)
+		}
+	}
+	return plan, takes, nil
+}
+
+// entrySchema is what the component at which a request begins a run says of the input;
+// nil if it says nothing.
+func entrySchema(plan *graph.Plan, modules *component.Registry) *component.Schema {
+	for _, id := range plan.Triggers() {
+		c, _ := plan.Component(id)
+		entry, known := modules.Lookup(c.Module)
+		if !known || entry.Flow().RunInput == nil {
+			continue
+		}
+		raw := entry.Flow().RunInput(c.Config)
+		if raw == nil {
+			return nil
+		}
+		schema, _ := component.NewSchema("", raw) // its faults are among those of the config
+		return schema
+	}
+	return nil
+}
+
+// Input is what runs of a version take: what all of its schemas do. The zero one takes
+// anything.
+type Input []*component.Schema
+
+// Check tells all that is wrong with an input, with pointers below the given one.
+func (in Input) Check(pointer string, data json.RawMessage) (details []fault.Detail) {
+	for _, schema := range in {
+		for _, detail := range schema.Check(pointer, data) {
+			if !slices.Contains(details, detail) {
+				details = append(details, detail)
+			}
+		}
+	}
+	return details
 }
 
 // stored is a definition that compiled, fit to be kept: as it is shown, and its secret

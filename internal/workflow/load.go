@@ -11,7 +11,6 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -22,7 +21,7 @@ type Loaded struct {
 	Version int32
 	Status  api.WorkflowStatus // of the workflow, at the time of the look
 	Plan    *graph.Plan
-	Input   *component.Schema // of a run's input; nil takes any
+	Input   Input
 	// Variables are those of the environment that its components name.
 	Variables []string
 }
@@ -97,7 +96,7 @@ type planKey struct {
 // planned is what a version became. size is that of its definition.
 type planned struct {
 	plan      *graph.Plan
-	input     *component.Schema
+	input     Input
 	variables []string
 	size      int
 }

@@ -10,12 +10,12 @@ import (
 var begins = component.Flow{Trigger: true}
 
 var onAPICalled = &module{
-	flow: begins,
+	flow: component.Flow{Trigger: true, RunInput: inputSchemaOf},
 	Descriptor: inWorkflows("ON_API_CALLED", "On API call",
 		"Where a run begins that was triggered by the API or by another workflow. Gives each member of the trigger's input by its name, and the input whole.",
 		nothing,
 		`"description": "What a run takes.", "properties": {
-			"inputSchema": {"type": "object", "title": "Input schema", "description": "A JSON Schema of type object, which says what members the input has. Without it, every input is taken.", "examples": [{"type": "object", "required": ["amount"], "properties": {"amount": {"type": "string"}}}]}
+			"inputSchema": {"type": "object", "title": "Input schema", "description": "A JSON Schema of type object, which says what members the input has: a trigger whose input breaks it is refused. Without it, every input is taken.", "examples": [{"type": "object", "required": ["amount"], "properties": {"amount": {"type": "string"}}}]}
 		}, "examples": [{}, {"inputSchema": {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "string"}}}}]`,
 		`"description": "Each member of the input by its name, and:", "required": ["input", "triggeredAt"], "additionalProperties": true, "properties": {
 			"input": {"type": "object", "title": "Input", "description": "The input whole.", "examples": [{"amount": "1000"}]},
@@ -24,22 +24,32 @@ var onAPICalled = &module{
 	check: checkInputSchema,
 }
 
-// checkInputSchema judges the schema that a config holds, which is one of an
-// object: the input of a run.
-func checkInputSchema(config json.RawMessage) []fault.Detail {
+// inputSchemaOf is the schema that a config holds of the input of a run; nil if it
+// holds none.
+func inputSchemaOf(config json.RawMessage) json.RawMessage {
 	var c struct {
 		InputSchema json.RawMessage `json:"inputSchema"`
 	}
-	if err := json.Unmarshal(config, &c); err != nil || c.InputSchema == nil {
+	if err := json.Unmarshal(config, &c); err != nil {
 		return nil
 	}
-	if _, faults := component.NewSchema("/inputSchema", c.InputSchema); len(faults) > 0 {
+	return c.InputSchema
+}
+
+// checkInputSchema judges the schema that a config holds, which is one of an
+// object: the input of a run.
+func checkInputSchema(config json.RawMessage) []fault.Detail {
+	schema := inputSchemaOf(config)
+	if schema == nil {
+		return nil
+	}
+	if _, faults := component.NewSchema("/inputSchema", schema); len(faults) > 0 {
 		return faults
 	}
 	var head struct {
 		Type any `json:"type"`
 	}
-	if err := json.Unmarshal(c.InputSchema, &head); err != nil || head.Type != nil && head.Type != "object" {
+	if err := json.Unmarshal(schema, &head); err != nil || head.Type != nil && head.Type != "object" {
 		return problem("/inputSchema/type", `must be "object": the input of a run is one`)
 	}
 	return nil
