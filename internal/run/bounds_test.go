@@ -4,12 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/status"
@@ -93,4 +97,50 @@ func TestARunIsAcceptedWithItsFirstStages(t *testing.T) {
 			t.Errorf("%s: %d stages came with the run, want %d", what, got, c.stages)
 		}
 	}
+}
+
+// A run has 50,000 stages at most: the one after that is not made, and the run ends.
+func TestARunHasAtMostSoManyStages(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, `[{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":3600000}},
+		{"id":"a","module":"JSON_CONSTANT","config":{"value":1}},{"id":"b","module":"JSON_CONSTANT","config":{"value":1}}]`,
+		`[{"id":"1","from":"w","to":"a"},{"id":"2","from":"a","to":"b"}]`, "")})
+	n.awaitEvents(key, 1)
+	b.exec(t, "UPDATE workflow_runs SET stage_count = $2 WHERE id = $1", key.ID, engine.MaxStages-1)
+	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "go", nil); err != nil {
+		t.Fatal(err)
+	}
+	got, stages := n.end(t, key, 30*time.Second)
+	if _, more := stages["b@[]"]; got.Status != status.RunFailed || code(t, got) != "LIMIT_EXCEEDED" || stages["a@[]"].Status != status.StageCompleted || more {
+		t.Errorf("%s %s, its stages are %v", got.Status, got.Error, slices.Sorted(maps.Keys(stages)))
+	}
+}
+
+// However much waits for a time or a signal, it keeps no worker from what there is to do.
+func TestWaitsHoldNoWorker(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 1, sweep: time.Second})
+	components, until := `[`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	for i := range 40 {
+		components += fmt.Sprintf(`{"id":"d%d","module":"DELAY","config":{"durationMs":3600000}},{"id":"u%[1]d","module":"WAIT_UNTIL","config":{"timestamp":%q}},
+			{"id":"s%[1]d","module":"WAIT_FOR_SIGNAL","config":{"name":"never","timeoutMs":3600000}},`, i, until)
+	}
+	waits := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, components+`{"id":"a","module":"WORK"}]`, "", "")})
+	b.until(t, 1, 20*time.Second, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND status = 'COMPLETED'", waits.ID)
+	for range 3 {
+		got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, chain(""), chained, "")}), 10*time.Second)
+		if got.Status != status.RunCompleted {
+			t.Errorf("beside what waits a run ended %s %s", got.Status, got.Error)
+		}
+	}
+	if _, err := n.runs.Cancel(n.ctx, waits, anyone{}, engine.CancelGraceful, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, stages := n.end(t, waits, 20*time.Second); got.Status != status.RunCanceled || len(stages) != 121 || got.TotalUsage != credit.Credits(1) {
+		t.Errorf("%s %s, used %s, %d stages", got.Status, got.Error, got.TotalUsage, len(stages))
+	}
+	b.balanced(t)
 }

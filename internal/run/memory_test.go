@@ -1,13 +1,17 @@
 package run_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/status"
 )
@@ -34,8 +38,9 @@ func peak(do func()) (most uint64) {
 	}
 }
 
-// looped runs a workflow over so many items, each of which gives so many bytes, and reads its
-// record and its log. It returns how the run ended and the most that lived on the heap.
+// looped runs a workflow over so many items, each of which gives so many bytes, hears its log
+// as it goes, and reads its record at once and by pages. It returns how the run ended and the
+// most that lived on the heap.
 func (n *node) looped(t *testing.T, items, bytes int) (got api.WorkflowRun, most uint64) {
 	t.Helper()
 	list, _ := json.Marshal(make([]int, items))
@@ -45,12 +50,17 @@ func (n *node) looped(t *testing.T, items, bytes int) (got api.WorkflowRun, most
 		`[{"id":"1","from":{"componentId":"x","output":"result"},"to":{"componentId":"after","input":"all"}}]`)
 	most = peak(func() {
 		key := n.trigger(t, run.TriggerParams{WorkflowID: id})
-		events, err := n.runs.Watch(n.ctx, key, anyone{}, nil)
+		events, err := n.runs.Watch(n.ctx, key, anyone{}, new(int64))
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		for range events {
+		var heard int64
+		for event := range events {
+			if event.Seq != heard+1 && event.Seq > 0 {
+				t.Errorf("event %d came after %d", event.Seq, heard)
+			}
+			heard = event.Seq
 		}
 		stages := 0
 		for stage, err := range n.runs.Stages(n.ctx, key) {
@@ -62,8 +72,34 @@ func (n *node) looped(t *testing.T, items, bytes int) (got api.WorkflowRun, most
 		if got, err = n.runs.Get(n.ctx, key, anyone{}); err != nil || got.Status == status.RunCompleted && stages != 2*items+2 {
 			t.Errorf("%s %s with %d stages of %d items: %v", got.Status, got.Error, stages, items, err)
 		}
+		if paged, written := n.paged(t, key), n.number(t, "SELECT event_seq FROM workflow_runs WHERE id = $1", key.ID); paged != stages || heard != written {
+			t.Errorf("%d stages, %d by pages; %d events, %d were heard", stages, paged, written, heard)
+		}
 	})
 	return got, most
+}
+
+// paged counts the stages of a run by pages, in which none is there twice.
+func (n *node) paged(t *testing.T, key notify.Key) (count int) {
+	t.Helper()
+	var last uuid.UUID
+	for p := (run.ListParams{Limit: 100}); ; {
+		page, err := n.runs.StagePage(n.ctx, key, anyone{}, p)
+		if err != nil {
+			t.Error(err)
+			return count
+		}
+		for _, stage := range page.Data {
+			if bytes.Compare(stage.ID[:], last[:]) <= 0 {
+				t.Errorf("stage %s came after %s", stage.ID, last)
+			}
+			count, last = count+1, stage.ID
+		}
+		if page.NextCursor == nil {
+			return count
+		}
+		p.Cursor = *page.NextCursor
+	}
 }
 
 // However many items a run has, and however much all of these give, what of it lives in memory

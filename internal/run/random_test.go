@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/status"
@@ -43,30 +43,39 @@ func seeds(t *testing.T, count int) []uint64 {
 }
 
 // Random workflows run on the engine, in two processes that both fold whatever ends in
-// one of them, and on the reference: the same states, outputs, stages and charges.
+// one of them, and on the reference: the same states, outputs, stages and charges. Each
+// fourth is canceled on its way.
 func TestRandomWorkflowsDoWhatTheReferenceSays(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	other := b.start(t, options{slots: 4})
 	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.Ended})
-	var stages, failures atomic.Int64
+	var mu sync.Mutex
+	var stages, widest, deepest int
+	ended := map[status.Run]int{}
 	var running sync.WaitGroup
 	slots := make(chan struct{}, 12)
 	began := time.Now()
-	all := seeds(t, size(100, 10_000))
+	all := seeds(t, size(200, 10_000))
 	for _, seed := range all {
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
-			p := n.play(t, seed)
-			stages.Add(int64(len(p.stages)))
-			if p.run.Status != status.RunCompleted {
-				failures.Add(1)
+			w, p := n.play(t, seed, seed%4 == 3)
+			mu.Lock()
+			defer mu.Unlock()
+			ended[p.run.Status]++
+			stages, widest = stages+len(p.stages), max(widest, len(w.parts))
+			for _, part := range w.parts {
+				deepest = max(deepest, len(w.around(part.ID)))
 			}
 		})
 	}
 	running.Wait()
-	t.Logf("%d runs, %d of them not COMPLETED, %d stages in %.1f s", len(all), failures.Load(), stages.Load(), time.Since(began).Seconds())
+	t.Logf("%d runs %v of up to %d components, %d loops deep, %d stages in %.1f s", len(all), ended, widest, deepest, stages, time.Since(began).Seconds())
+	if len(all) > 1 && (widest != 60 || deepest < 3 || ended[status.RunCompleted] == 0 || ended[status.RunFailed] == 0 || ended[status.RunCanceled] == 0) {
+		t.Error("the drawings are not what they are to be")
+	}
 	b.balanced(t)
 }
 
@@ -76,8 +85,8 @@ type played struct {
 	stages map[string]api.RunStage
 }
 
-// play runs one drawing and compares.
-func (n *node) play(t *testing.T, seed uint64) played {
+// play runs one drawing, cancels it if that is wanted, and compares.
+func (n *node) play(t *testing.T, seed uint64, cancels bool) (*drawing, played) {
 	w := newDrawing(seed, []int{12, 25, 60}[seed%3])
 	input := fmt.Appendf(nil, `{"n":%d}`, seed%7)
 	want := interpret(w, input)
@@ -86,15 +95,22 @@ func (n *node) play(t *testing.T, seed uint64) played {
 	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "given", json.RawMessage(payload)); err != nil && fault.CodeOf(err) != fault.Conflict { // it may be over
 		t.Errorf("seed %d: signal: %v", seed, err)
 	}
+	if cancels {
+		chance := rand.New(rand.NewPCG(seed, 5))
+		n.awaitEvents(key, chance.Int64N(12))
+		if _, err := n.runs.Cancel(n.ctx, key, anyone{}, []string{engine.CancelGraceful, engine.CancelImmediate}[chance.IntN(2)], nil); err != nil {
+			t.Errorf("seed %d: cancel: %v", seed, err)
+		}
+	}
 	p := played{}
 	p.run, p.stages = n.end(t, key, 40*time.Second)
-	want.compare(t, seed, p, false)
+	want.compare(t, seed, p, cancels)
 	if t.Failed() {
 		if text, err := json.Marshal(map[string]any{"components": w.parts, "sequenceEdges": w.arrows, "dataConnections": w.wires}); err == nil {
 			_ = os.WriteFile(fmt.Sprintf("%s/weft-seed-%d.json", os.TempDir(), seed), text, 0o600)
 		}
 	}
-	return p
+	return w, p
 }
 
 // compare holds a run that is over against the reference.
