@@ -60,14 +60,13 @@ func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
 		"GET_EVM_ACCOUNT_BALANCE":  {"tokenAddress": "0x0000000000000000000000000000000000000000", "account": "0x0000000000000000000000000000000000000001"},
 		"READ_EVM_CONTRACT":        {"contractAddress": "0x0000000000000000000000000000000000000001", "calldata": "0x70a08231"},
 		"WAIT_FOR_EVM_TRANSACTION": {"transactionHash": "0x" + strings.Repeat("ab", 32), "timeoutMs": 1000},
+		"ON_WEBHOOK":               {},
 	}
-	values := map[string]any{"headers": map[string]string{"Authorization": "Bearer " + canary, "X-Key": canary}, "jsonRpcUrl": upstream.URL + "/v3/" + canary + "?key=" + canary}
+	values := map[string]any{"headers": map[string]string{"Authorization": "Bearer " + canary, "X-Key": canary}, "jsonRpcUrl": upstream.URL + "/v3/" + canary + "?key=" + canary,
+		"verification": map[string]string{"secret": canary, "header": "X-Mac"}}
 	tried := 0
 	for _, descriptor := range registry.List() {
 		entry, _ := registry.Lookup(descriptor.Module)
-		if !slices.Contains(entry.Modes, component.ModeComponent) {
-			continue // its secrets stand in definitions, and no execution has them
-		}
 		for _, path := range append(entry.SecretPaths.Input, entry.SecretPaths.Config...) {
 			field := strings.Split(path, "/")[1]
 			sample, known := samples[entry.Module]
@@ -88,6 +87,11 @@ func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
 			} else {
 				config[field] = values[field]
 			}
+			n.drawSecret(t, map[string]any{"id": "c", "module": entry.Module, "input": input, "config": config})
+			tried++
+			if !slices.Contains(entry.Modes, component.ModeComponent) {
+				continue
+			}
 			delivered.Add(1)
 			answer := n.sign(t, http.MethodPost, "/v1/sdk/components", map[string]any{
 				"module": entry.Module, "input": input, "config": config, "waitForMs": 15000, "callbackUrl": receiver.URL,
@@ -101,13 +105,11 @@ func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
 			path := "/v1/sdk/components/executions/" + record.ID.String()
 			expectNone(t, "the record of "+entry.Module, answer.body, []string{canary})
 			expectNone(t, "its stream", n.sign(t, http.MethodGet, path+"/stream", nil).body, []string{canary})
-			n.drawSecret(t, map[string]any{"id": "c", "module": entry.Module, "input": input, "config": config})
-			tried++
 		}
 	}
 	n.useSecretVariable(t, upstream.URL)
 	delivered.Wait()
-	if tried < 4 {
+	if tried < 5 {
 		t.Errorf("%d secret fields were tried", tried)
 	}
 	secrets := []string{canary, n.key.APIKey, n.key.APISecret, n.token, password}
@@ -120,7 +122,7 @@ func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
 	expectNone(t, "a dump of every table", dump(t, w.dsn), secrets)
 }
 
-// drawSecret puts a component with secrets into a workflow, and reads it in every way.
+// drawSecret puts a component with secrets into a workflow, reads it in every way, and runs it.
 func (n *tenant) drawSecret(t *testing.T, c map[string]any) {
 	t.Helper()
 	made := n.sign(t, http.MethodPost, "/v1/sdk/workflows", map[string]any{"name": "secret", "components": []any{c}})
@@ -131,6 +133,12 @@ func (n *tenant) drawSecret(t *testing.T, c map[string]any) {
 	expectNone(t, "a workflow", n.sign(t, http.MethodGet, path, nil).body, []string{canary})
 	expectNone(t, "its file", n.sign(t, http.MethodGet, path+"?format=export", nil).body, []string{canary})
 	expectNone(t, "its component", n.sign(t, http.MethodPost, path+"/components/c", map[string]any{"name": "x"}).body, []string{canary})
+	var run api.TriggerResult
+	n.sign(t, http.MethodPost, path, map[string]any{"waitForMs": 15000}).into(t, &run)
+	if run.Run == nil || !run.Run.Status.Terminal() {
+		t.Errorf("the run of %s has not ended: %+v", c["module"], run)
+	}
+	n.seenRun(t, run)
 }
 
 // secretFields are the places of a body that are marked as secret.

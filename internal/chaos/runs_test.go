@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,33 +33,46 @@ const fanOut = `{"name": "fan out", "components": [
 
 // EX-19: workers are killed between stages, in parallel branches, in iterations and at
 // joins. Finished stages are not repeated, each join fires once, nothing is counted below
-// zero, and the bill is exact.
+// zero, and the bill is exact. In the soak each point has a scene of its own, and all
+// have a thousand items.
 func TestEX19RunsSurviveTheirWorkers(t *testing.T) {
 	t.Parallel()
-	for _, point := range []string{"P8", "P4", "P5", "P3"} {
-		t.Run(point, func(t *testing.T) {
+	for _, points := range size([]string{"P8 P5 P1", "P4 P3 P2"}, []string{"P8", "P5", "P1", "P4", "P3", "P2"}) {
+		t.Run(points, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, shared)
 			s.start("serve")
 			workflow := s.makeWorkflow(fanOut)
-			items := size(100, 1_000)
-			for i := range size(1, 20) {
-				dies := s.start("work", fmt.Sprintf("WEFT_CRASH_AT=%s:%d", point, 2+i*3%17))
-				run := s.trigger(workflow, items)
-				eventually(t, 60*time.Second, "the crash", func() (bool, string) { return dies.ended(), "the worker lives on" })
-				stays := s.start("work")
-				took := eventually(t, 90*time.Second, "the run to be over", func() (bool, string) {
-					status := s.run(run, "?stages=none").Status
-					return status.Terminal(), string(status)
-				})
-				s.judgeRun(run, items)
-				figures.note(t, "%d items, killed at %s: over %.1f s after the next worker came", items, point, took.Seconds())
-				stays.kill()
+			for n, point := range strings.Fields(points) {
+				items := 1_000
+				if n > 0 && !soak {
+					items = 100
+				}
+				for i := range size(1, 20) {
+					s.killAt(workflow, point, 2+i*3%17, items)
+				}
 			}
 			s.start("work")
 			s.finish(30 * time.Second)
 		})
 	}
+}
+
+// killAt lets the only worker die the so-many-th time that it comes to a point with a run,
+// and has another one bring the run to its end.
+func (s *scene) killAt(workflow uuid.UUID, point string, turn, items int) {
+	s.t.Helper()
+	dies := s.start("work", fmt.Sprintf("WEFT_CRASH_AT=%s:%d", point, turn))
+	run := s.trigger(workflow, items)
+	eventually(s.t, 60*time.Second, "the crash at "+point, func() (bool, string) { return dies.ended(), "the worker lives on" })
+	stays := s.start("work")
+	took := eventually(s.t, 90*time.Second, "the run to be over", func() (bool, string) {
+		status := s.run(run, "?stages=none").Status
+		return status.Terminal(), string(status)
+	})
+	s.judgeRun(run, items)
+	figures.note(s.t, "%d items, killed at %s: over %.1f s after the next worker came", items, point, took.Seconds())
+	stays.kill()
 }
 
 func (s *scene) makeWorkflow(definition string) uuid.UUID {
