@@ -123,6 +123,11 @@ func (r *Relay) probe(ctx context.Context, conn *pgx.Conn) error {
 // that a busy service commits few of them: a commit with a notification holds a
 // lock of the whole database.
 func (r *Relay) tell(ctx context.Context, conn *pgx.Conn) error {
+	// What a crash takes from here the recheck of the others finds: waiting for the disk would
+	// hold up the commits that matter.
+	if _, err := conn.Exec(ctx, "SET synchronous_commit = off"); err != nil {
+		return err
+	}
 	r.telling.Store(conn.PgConn().PID())
 	for {
 		select {

@@ -37,21 +37,21 @@ func TestAStoredPasswordMatchesItselfOnly(t *testing.T) {
 func TestNoAccountIsTheSameWork(t *testing.T) {
 	h := newHasher()
 	stored := encode("correct horse battery staple")
-	least := func(stored string) time.Duration {
-		best := time.Hour
-		for range 12 {
-			began := time.Now()
-			if ok, err := h.matches(t.Context(), stored, "wrong"); ok || err != nil {
-				t.Fatal(ok, err)
-			}
-			best = min(best, time.Since(began))
+	took := func(stored string) time.Duration {
+		began := time.Now()
+		if ok, err := h.matches(t.Context(), stored, "wrong"); ok || err != nil {
+			t.Fatal(ok, err)
 		}
-		return best
+		return time.Since(began)
 	}
-	known, unknown := least(stored), least("")
-	if unknown < known/2 || unknown > known*2 {
-		t.Errorf("known %v, unknown %v", known, unknown)
+	known, unknown := time.Hour, time.Hour
+	for range 100 { // the least of each, in turns: something else may run beside
+		known, unknown = min(known, took(stored)), min(unknown, took(""))
+		if unknown > known/2 && unknown < known*2 {
+			return
+		}
 	}
+	t.Errorf("known %v, unknown %v", known, unknown)
 }
 
 func TestHashingIsBounded(t *testing.T) {
