@@ -3,6 +3,7 @@ package run_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -95,15 +96,20 @@ func (n *node) play(t *testing.T, seed uint64, cancels bool) (*drawing, played) 
 	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "given", json.RawMessage(payload)); err != nil && fault.CodeOf(err) != fault.Conflict { // it may be over
 		t.Errorf("seed %d: signal: %v", seed, err)
 	}
+	var made map[uuid.UUID]bool // when the cancel was answered
 	if cancels {
 		chance := rand.New(rand.NewPCG(seed, 5))
 		n.awaitEvents(key, chance.Int64N(12))
 		if _, err := n.runs.Cancel(n.ctx, key, anyone{}, []string{engine.CancelGraceful, engine.CancelImmediate}[chance.IntN(2)], nil); err != nil {
 			t.Errorf("seed %d: cancel: %v", seed, err)
 		}
+		made = n.made(t, key)
 	}
 	p := played{}
 	p.run, p.stages = n.end(t, key, 40*time.Second)
+	if cancels && !maps.Equal(made, n.made(t, key)) {
+		t.Errorf("seed %d, run %s: stages or executions came after the cancel", seed, key.ID)
+	}
 	want.compare(t, seed, p, cancels)
 	if t.Failed() {
 		if text, err := json.Marshal(map[string]any{"components": w.parts, "sequenceEdges": w.arrows, "dataConnections": w.wires}); err == nil {
