@@ -121,6 +121,15 @@ FOR NO KEY UPDATE OF r;
 UPDATE workflow_runs SET below = below + @amount
 WHERE workspace_id = @workspace_id AND id = ANY (@ids::uuid[]) AND finished_at IS NULL;
 
+-- name: RunCountBelow :one
+-- How many of the newest runs under way in a workspace others began.
+SELECT count(l.parent_run_id) FROM (
+    SELECT r.parent_run_id FROM workflow_runs r
+    WHERE r.workspace_id = @workspace_id AND r.finished_at IS NULL
+    ORDER BY r.id DESC
+    LIMIT @max_rows
+) AS l;
+
 -- name: RunDepth :one
 -- How many runs are above a run, as far as max_depth.
 WITH RECURSIVE above AS (

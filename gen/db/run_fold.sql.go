@@ -113,6 +113,28 @@ func (q *Queries) RunCommitBelow(ctx context.Context, db DBTX, arg RunCommitBelo
 	return err
 }
 
+const runCountBelow = `-- name: RunCountBelow :one
+SELECT count(l.parent_run_id) FROM (
+    SELECT r.parent_run_id FROM workflow_runs r
+    WHERE r.workspace_id = $1 AND r.finished_at IS NULL
+    ORDER BY r.id DESC
+    LIMIT $2
+) AS l
+`
+
+type RunCountBelowParams struct {
+	WorkspaceID uuid.UUID
+	MaxRows     int32
+}
+
+// How many of the newest runs under way in a workspace others began.
+func (q *Queries) RunCountBelow(ctx context.Context, db DBTX, arg RunCountBelowParams) (int64, error) {
+	row := db.QueryRow(ctx, runCountBelow, arg.WorkspaceID, arg.MaxRows)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const runDepth = `-- name: RunDepth :one
 WITH RECURSIVE above AS (
     SELECT r.parent_run_id, 0 AS depth FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2

@@ -28,8 +28,13 @@ const (
 	CancelImmediate = "immediate"
 )
 
-// maxDepth is how many runs may be below each other.
-const maxDepth = 8
+// maxDepth is how many runs may be below each other, and maxBelow about how many of a workspace
+// may be under way below others for one of them to begin more: a workflow that runs itself, or
+// a few that run each other, would fill the database.
+const (
+	maxDepth = 8
+	maxBelow = 10_000
+)
 
 // runWorkflow begins a run of another workflow and waits for its end. Nothing is kept
 // back for it beforehand: its stages are paid for as they come.
@@ -42,12 +47,12 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 		f.put(sc, t.failed(component.Permanent(component.CodeInvalidInput, "workflowId is not an id")))
 		return nil
 	}
-	depth, err := db.New().RunDepth(f.ctx, f.tx, db.RunDepthParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
+	refusal, err := f.crowded()
 	if err != nil {
-		return fmt.Errorf("count the runs above: %w", err)
+		return err
 	}
-	if depth >= maxDepth {
-		f.put(sc, t.failed(component.Permanent("LIMIT_EXCEEDED", "At most %d runs may be below each other.", maxDepth)))
+	if refusal != nil {
+		f.put(sc, t.failed(refusal))
 		return nil
 	}
 	loaded, err := f.childVersion(config.WorkflowID, config.Version, input)
@@ -64,6 +69,31 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 	t.status = status.StageRunning
 	f.put(sc, t)
 	return nil
+}
+
+// crowded is why a run may begin none below it, if so. One that is below no other may.
+func (f *fold) crowded() (refusal *component.Error, err error) {
+	if f.run.ParentRunID == nil {
+		return nil, nil
+	}
+	depth, err := db.New().RunDepth(f.ctx, f.tx, db.RunDepthParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
+	if err != nil {
+		return nil, fmt.Errorf("count the runs above: %w", err)
+	}
+	if depth >= maxDepth {
+		return component.Permanent("LIMIT_EXCEEDED", "At most %d runs may be below each other.", maxDepth), nil
+	}
+	if f.below == nil {
+		count, err := db.New().RunCountBelow(f.ctx, f.tx, db.RunCountBelowParams{WorkspaceID: f.run.WorkspaceID, MaxRows: 2 * maxBelow})
+		if err != nil {
+			return nil, fmt.Errorf("count the runs that others began: %w", err)
+		}
+		f.below = &count
+	}
+	if int(*f.below)+len(f.children) >= maxBelow {
+		return component.Permanent("LIMIT_EXCEEDED", "A run below another one begins no more while some %d of them are under way.", maxBelow), nil
+	}
+	return nil, nil
 }
 
 // childVersion is which version of a workflow a child runs. A *fault.Error says why none.

@@ -32,7 +32,7 @@ const (
 	// beginsAtOnce and beginsFor are that of the first fold, for which a request waits:
 	// components in iterations, which are gone through to where they can be left, and time.
 	beginsAtOnce = 50
-	beginsFor    = 50 * time.Millisecond
+	beginsFor    = 250 * time.Millisecond
 )
 
 // cancelAgain is how long a run that is to end waits before it asks again for the end of
@@ -70,6 +70,7 @@ type fold struct {
 	cut      []uuid.UUID            // stages of earlier folds that are canceled
 	children []uuid.UUID            // runs that this fold begins
 	orphans  []uuid.UUID            // child runs that are to end with this one
+	below    *int64                 // runs under way that others began; nil: not counted yet
 	above    []db.RunLockAboveRow   // that may cost so much at most; nil: not read yet
 	spent    credit.Amount          // what this fold commits
 	looked   bool                   // all that is live was looked at

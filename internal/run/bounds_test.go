@@ -81,12 +81,14 @@ func TestARunIsAcceptedWithItsFirstStages(t *testing.T) {
 	defer close(letGo)
 	b := newBench(t, held(letGo))
 	n := b.start(t, options{slots: 4})
+	inner := n.draw(t, `[{"id":"h","module":"HELD"}]`, "", "")
 	for what, c := range map[string]struct {
 		components, edges string
 		stages            int
 	}{
 		"an execution":        {`[{"id":"h","module":"HELD"}]`, `[]`, 1},
 		"two, and a constant": {`[{"id":"h","module":"HELD"},{"id":"i","module":"HELD"},{"id":"c","module":"JSON_CONSTANT","config":{"value":1}}]`, `[]`, 3},
+		"a run below":         {fmt.Sprintf(`[{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, inner), `[]`, 1},
 		"a timer":             {`[{"id":"d","module":"DELAY","config":{"durationMs":3600000}}]`, `[]`, 1},
 		"a loop":              {`[{"id":"l","module":"FOR_EACH","input":{"items":[1,2]}},{"id":"h","module":"HELD"}]`, `[{"id":"1","from":"l","to":"h","port":"each"}]`, 3},
 	} {

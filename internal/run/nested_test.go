@@ -69,6 +69,29 @@ func TestRunsAreEightBelowEachOther(t *testing.T) {
 	b.balanced(t)
 }
 
+// A workflow that runs itself many times does not go on without an end: while many runs that
+// others began are under way, none of them begins more; one that is below no other does.
+func TestRunsBelowOthersBeginNoMoreWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	answers := n.draw(t, `[{"id":"r","module":"RESPOND","input":{"value":7}}]`, "", "")
+	middle := n.below(t, answers)
+	ids := make([]uuid.UUID, 10_000)
+	for i := range ids {
+		ids[i] = uuid.Must(uuid.NewV7())
+	}
+	b.exec(t, `INSERT INTO workflow_runs (workspace_id, id, workflow_id, workflow_version, status, trigger, input, deadline, job_id, parent_run_id, parent_stage_id, created_at, updated_at)
+		SELECT $1, i.id, $2, 1, 'EXECUTING', 'RUN', '{}', now(), 1, i.id, i.id, now(), now() FROM unnest($3::uuid[]) AS i (id)`, n.workspace, answers, ids)
+	if got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: middle}), 30*time.Second); got.Status != status.RunCompleted {
+		t.Errorf("below no other: %s %s", got.Status, got.Error)
+	}
+	got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.below(t, middle)}), 30*time.Second)
+	if got.Status != status.RunFailed || code(t, got) != "LIMIT_EXCEEDED" {
+		t.Errorf("below another: %s %s", got.Status, got.Error)
+	}
+}
+
 // A run whose time is over ends FAILED with TIMEOUT, whatever of it waits or runs, and so do
 // the runs below it end.
 func TestARunsTimeIsOver(t *testing.T) {
