@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -302,16 +303,7 @@ func (f *fold) ending() bool { return len(f.run.Error) > 0 || f.run.CancelReques
 // sortedPlaces is for statements: the same order always, so that nobody waits in a circle.
 func sortedPlaces(places []place) (components, iterations []string) {
 	slices.SortFunc(places, func(a, b place) int {
-		if a.component != b.component {
-			if a.component < b.component {
-				return -1
-			}
-			return 1
-		}
-		if a.iteration < b.iteration {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(a.component, b.component), cmp.Compare(a.iteration, b.iteration))
 	})
 	for _, p := range places {
 		components, iterations = append(components, p.component), append(iterations, p.iteration)
