@@ -1,6 +1,7 @@
 -- name: StageTakeOver :many
 -- Makes those stages final whose execution is, of the executions named, as that ended. It
--- fired `next` if it is complete.
+-- fired `next` if it is complete. Executions are looked up one by one: as a join it might be
+-- one with all that the workspace has.
 UPDATE run_stages s SET
     status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
     port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
@@ -11,9 +12,11 @@ UPDATE run_stages s SET
     started_at  = COALESCE(s.started_at, e.attempt_started_at),
     updated_at  = GREATEST(s.updated_at, e.updated_at),
     finished_at = e.finished_at
-FROM component_executions e
-WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
-  AND s.execution_id = ANY (@executions::uuid[]) AND e.id = ANY (@executions::uuid[]) AND e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NOT NULL
+FROM (SELECT unnest(@executions::uuid[]) AS id) AS x JOIN LATERAL (
+    SELECT l.id, l.status, l.output, l.error, l.usage, l.attempt, l.attempt_started_at, l.updated_at, l.finished_at
+    FROM component_executions l WHERE l.workspace_id = @workspace_id AND l.id = x.id AND l.finished_at IS NOT NULL LIMIT 1
+) AS e ON true
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.execution_id = e.id
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
 
 -- name: StageTakeOverAll :many
