@@ -67,8 +67,9 @@ var places = map[string]place{
 		level: 1, inside: []string{"internal/status", "internal/credit", "internal/fault"},
 		outside: []string{ids, pgx}, why: "queries and rows",
 	},
-	"internal/postgres":  {level: 1, outside: []string{ids, pgx, river, "github.com/vgarvardt/pgx-google-uuid/v5"}, why: "pools and migrations, no word of the domain"},
-	"internal/telemetry": {level: 1, inside: []string{"internal/status"}, outside: []string{ids, pgx, traces, "github.com/prometheus/client_golang"}, why: "what Weft says about itself"},
+	"internal/postgres/migrations": {level: 0, why: "the schema's changes, as files"},
+	"internal/postgres":            {level: 1, inside: []string{"internal/postgres/migrations"}, outside: []string{ids, pgx, river, "github.com/vgarvardt/pgx-google-uuid/v5"}, why: "pools and migrations, no word of the domain"},
+	"internal/telemetry":           {level: 1, inside: []string{"internal/status"}, outside: []string{ids, pgx, traces, "github.com/prometheus/client_golang"}, why: "what Weft says about itself"},
 
 	// What the parts rest on.
 	"internal/gate": {

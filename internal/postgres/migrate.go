@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"crypto/sha256"
-	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -19,10 +18,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
-)
 
-//go:embed migrations/*.sql
-var migrations embed.FS
+	"github.com/weft-automation/weft/internal/postgres/migrations"
+)
 
 // RiverSchema is the schema that River's tables live in.
 const RiverSchema = "river"
@@ -295,18 +293,18 @@ func (m migration) checksum() string {
 // embedded lists the migrations in order; their numbers are 1, 2, 3 ... without
 // a gap.
 func embedded() ([]migration, error) {
-	names, err := fs.Glob(migrations, "migrations/*.sql")
+	names, err := fs.Glob(migrations.Files, "*.sql")
 	if err != nil {
 		return nil, err
 	}
 	list := make([]migration, 0, len(names))
 	for i, path := range names {
-		name := strings.TrimSuffix(strings.TrimPrefix(path, "migrations/"), ".sql")
+		name := strings.TrimSuffix(path, ".sql")
 		number, err := strconv.Atoi(strings.SplitN(name, "_", 2)[0])
 		if err != nil || number != i+1 {
 			return nil, errors.New("migration " + name + " is out of order")
 		}
-		sql, err := migrations.ReadFile(path)
+		sql, err := migrations.Files.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
