@@ -59,6 +59,7 @@ const devWorkspace = "dev"
 // migrations, a workspace with a key, a demo upstream, API and workers, and a chain if
 // one is asked for.
 func Dev(ctx context.Context, dev DevConfig) error {
+	relaxCollector(ctx) // before the much that a start makes
 	for _, addr := range []string{dev.Addr, dev.OpsAddr} { // before anything is made for them
 		if err := free(addr); err != nil {
 			return err
@@ -141,7 +142,6 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, beside surroundings) e
 		}
 		return writeFile(filepath.Join(dev.DataDir, CredentialsFile), c)
 	}
-	relaxCollector(ctx)
 	a, err := Start(ctx, cfg, dev.Log)
 	if err != nil {
 		return err
