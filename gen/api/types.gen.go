@@ -1060,7 +1060,8 @@ type ComponentID = string
 
 // ComponentInput Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
 // connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
-// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it names a variable.
+// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it is nothing but variables: a
+// word and a blank may stand before them, as in `Bearer {{env.TOKEN}}`.
 //
 // Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
 type ComponentInput map[string]interface{}
@@ -2158,7 +2159,8 @@ type NewWorkflowComponent struct {
 
 	// Input Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
 	// connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
-	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it names a variable.
+	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it is nothing but variables: a
+	// word and a blank may stand before them, as in `Bearer {{env.TOKEN}}`.
 	//
 	//
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
@@ -3335,7 +3337,8 @@ type UpdatedWorkflowComponent struct {
 
 	// Input Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
 	// connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
-	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it names a variable.
+	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it is nothing but variables: a
+	// word and a blank may stand before them, as in `Bearer {{env.TOKEN}}`.
 	//
 	//
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
@@ -3530,7 +3533,8 @@ type WorkflowComponent struct {
 
 	// Input Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
 	// connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
-	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it names a variable.
+	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it is nothing but variables: a
+	// word and a blank may stand before them, as in `Bearer {{env.TOKEN}}`.
 	//
 	//
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}

@@ -23,6 +23,19 @@ func TestNamesAreFoundInStringsOnly(t *testing.T) {
 	}
 }
 
+func TestWhatIsNothingButVariables(t *testing.T) {
+	t.Parallel()
+	for text, alone := range map[string]bool{
+		"{{env.T}}": true, "{{env.A}}{{env.B}}": true, "Bearer {{env.T}}": true, "Negotiate-Me {{env.T}}": true,
+		"": false, "text": false, "Bearer text": false, "{{env.T}}x": false, "hunter{{env.T}}": false, "s3cret {{env.T}}": false,
+		"two words {{env.T}}": false, "Bearer {{env.T}} {{env.T}}": false, "Bearer {{env.t}}": false,
+	} {
+		if variable.Alone(text) != alone {
+			t.Errorf("%q: alone is %t", text, !alone)
+		}
+	}
+}
+
 func TestWhatBeginsToNameAVariableAndDoesNotIsAFault(t *testing.T) {
 	t.Parallel()
 	faults := variable.Faults("/input", json.RawMessage(`{"a":"{{env.}}","b":["{{env.OK}}","{{env.OK}} {{env.no}}"],"c/d":"{{env.X","e":"{{ env.X }}","f":"{{env.A}}{{env.B}}"}`))

@@ -149,12 +149,12 @@ func once(ask func() (secrets, error)) func() (secrets, error) {
 	}
 }
 
-// takeOut leaves marks in the place of secret values and gives those. A text that names
-// a variable is none: the secret is the variable's.
+// takeOut leaves marks in the place of secret values and gives those. A text that only
+// names variables is none: the secret is the variable's.
 func (s *Service) takeOut(d *definition) (taken secrets, err error) {
 	failed := s.eachSecret(d, func(at place, value any) any {
 		switch text, isText := value.(string); {
-		case value == nil, isText && (text == "" || variable.In(text)):
+		case value == nil, isText && (text == "" || variable.Alone(text)):
 			return value
 		}
 		raw, unwritten := strictjson.Encode(value)

@@ -33,8 +33,8 @@ func (b *bench) dump(t *testing.T) string {
 func TestMT05SecretLiteralsAreSealedAndShownToNobody(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	made := b.create(t, draft("w", `[{"id":"call","module":"CALL","input":{"headers":{"Authorization":"`+canary+`","X-Empty":"","X-Env":"Bearer {{env.TOKEN}}"}},"config":{"url":"https://a.test","token":"`+canary+`"}}]`))
-	const shown = `"config":{"token":"[redacted]","url":"https://a.test"},"id":"call","input":{"headers":{"Authorization":"[redacted]","X-Empty":"","X-Env":"Bearer {{env.TOKEN}}"}}`
+	made := b.create(t, draft("w", `[{"id":"call","module":"CALL","input":{"headers":{"Authorization":"`+canary+`","X-Empty":"","X-Env":"Bearer {{env.TOKEN}}","X-Mixed":"`+canary+`{{env.TOKEN}}"}},"config":{"url":"https://a.test","token":"`+canary+`"}}]`))
+	const shown = `"config":{"token":"[redacted]","url":"https://a.test"},"id":"call","input":{"headers":{"Authorization":"[redacted]","X-Empty":"","X-Env":"Bearer {{env.TOKEN}}","X-Mixed":"[redacted]"}}`
 	if !strings.Contains(string(made.Components), shown) {
 		t.Errorf("shown: %s", made.Components)
 	}
@@ -46,14 +46,14 @@ func TestMT05SecretLiteralsAreSealedAndShownToNobody(t *testing.T) {
 		c, _ := l.Plan.Component("call")
 		return string(c.Input) + string(c.Config)
 	}
-	if got := loaded(nil); strings.Count(got, canary) != 2 {
+	if got := loaded(nil); strings.Count(got, canary) != 3 {
 		t.Errorf("loaded: %s", got)
 	}
 	// An update leaves what it does not name, and takes a new value.
 	if got, err := b.update(made.ID, "call", `{"url":"https://b.test"}`); err != nil || strings.Contains(string(got.Config), canary) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got := loaded(nil); strings.Count(got, canary) != 2 || !strings.Contains(got, "b.test") {
+	if got := loaded(nil); strings.Count(got, canary) != 3 || !strings.Contains(got, "b.test") {
 		t.Errorf("after an update: %s", got)
 	}
 	if _, err := b.update(made.ID, "call", `{"token":"another-`+canary+`"}`); err != nil {
@@ -72,10 +72,10 @@ func TestMT05SecretLiteralsAreSealedAndShownToNobody(t *testing.T) {
 	if _, err := b.Replace(b.ctx, workflow.ReplaceParams{WorkspaceID: b.workspace, WorkflowID: made.ID, Draft: d}); err != nil {
 		t.Fatal(err)
 	}
-	if got := loaded(nil); strings.Count(got, canary) != 2 || !strings.Contains(got, "another-"+canary) {
+	if got := loaded(nil); strings.Count(got, canary) != 3 || !strings.Contains(got, "another-"+canary) {
 		t.Errorf("after a round: %s", got)
 	}
-	if got := loaded(new(int32(1))); strings.Count(got, canary) != 2 || strings.Contains(got, "another") {
+	if got := loaded(new(int32(1))); strings.Count(got, canary) != 3 || strings.Contains(got, "another") {
 		t.Errorf("version 1: %s", got)
 	}
 	if text := b.dump(t); strings.Contains(text, canary) || !strings.Contains(text, "[redacted]") {
@@ -83,12 +83,12 @@ func TestMT05SecretLiteralsAreSealedAndShownToNobody(t *testing.T) {
 	}
 	// A mark without a value behind it says so, elsewhere and here.
 	_, _, err = b.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: d})
-	if got := faults(t, err); !slices.Equal(got, []string{"/components/0/input/headers/Authorization", "/components/0/config/token"}) {
+	if got := faults(t, err); !slices.Equal(got, []string{"/components/0/input/headers/Authorization", "/components/0/input/headers/X-Mixed", "/components/0/config/token"}) {
 		t.Errorf("got %v", got)
 	}
 	d.Components = bytes.Replace(now.Components, []byte(`"id":"call"`), []byte(`"id":"renamed"`), 1)
 	_, err = b.Replace(b.ctx, workflow.ReplaceParams{WorkspaceID: b.workspace, WorkflowID: made.ID, Draft: d})
-	if got := faults(t, err); len(got) != 2 {
+	if got := faults(t, err); len(got) != 3 {
 		t.Errorf("got %v", got)
 	}
 }
