@@ -18,18 +18,17 @@ TEST      := -vet=off -parallel $(PARALLEL) -timeout 9m
 # The linter takes the tests for as much code again; the soak has the time.
 LINT_TESTS ?= false
 
-# These run under the race detector: what has goroutines of its own that share
-# something. The others drive whole processes, or do one thing at a time; building
-# all that they stand on once more would cost minutes and show nothing new. The
-# soak races more.
-RACED ?= /internal/(attempt|callback|execution|groupcommit|notify|sse)$$
+# These run under the race detector: what others share things by. Building all that
+# the rest stands on once more would cost minutes; the soak has them.
+RACED ?= /internal/(attempt|groupcommit|notify|sse)$$
 RACED_IN_SOAK := /internal/(attempt|auth|billing|callback|component|engine|execution|groupcommit|notify|ratelimit|run|server|sse)$$
 
 # These start programs or read files that Go does not know they stand on, so they run
 # each time, those that take longest first. The others run again when something that they
 # stand on is another.
 DRIVING := ./conformance ./internal/chaos ./internal/devdb ./internal/app ./internal/console ./internal/cli ./gen
-PLAIN   := go list ./... | grep -vE '$(RACED)' | grep -vxF "$$(go list $(DRIVING))"
+LONG    := ./internal/run ./internal/execution ./internal/callback
+PLAIN   := go list ./... | grep -vE '$(RACED)' | grep -vxF "$$(go list $(DRIVING) $(LONG))"
 
 # A checkout that belongs to another user stops Go from asking git for a version.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
@@ -88,7 +87,8 @@ race: go
 
 # Three packages at a time are what two processors bear.
 driving: race $(NODE_DONE)
-	go test $(TEST) -count=1 $(DRIVING)
+	go test $(TEST) -p 2 -count=1 $(DRIVING)
+	go test $(TEST) -p 2 $(LONG)
 
 plain: go $(NODE_DONE)
 	go test $(TEST) -p 1 $$($(PLAIN))
@@ -100,10 +100,10 @@ fuzz: go
 
 # Two packages at a time, the longest first.
 soak: go $(NODE_DONE)
-	WEFT_SOAK=1 go test -count=1 -shuffle=on -p 2 -timeout 40m ./internal/chaos ./internal/run ./conformance ./internal/execution ./...
+	WEFT_SOAK=1 go test -count=1 -shuffle=on -p 2 -timeout 40m ./internal/chaos ./internal/run $(DRIVING) $(LONG) ./...
 	$(MAKE) race RACED='$(RACED_IN_SOAK)'
 	$(MAKE) check LINT_TESTS=true
-	$(MAKE) fuzz FUZZTIME=20s
+	$(MAKE) fuzz FUZZTIME=10s
 
 chaos: go
 	WEFT_SOAK=1 go test -count=1 -timeout 20m -v -parallel 2 -run 'TestEX(01|02|03|06|08|20)' ./internal/chaos | grep -v '^=== '

@@ -134,13 +134,13 @@ func mutations(spec *probe.Spec) []mutation {
 	return all
 }
 
-// chosen are those that this run makes: all in the soak, else every fourth.
+// chosen are those that this run makes: all in the soak, else every eighth.
 func chosen(all []mutation) []mutation {
 	if soak() {
 		return all
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(m mutation) bool {
-		return crc32.ChecksumIEEE([]byte(m.String()))%4 != 0
+		return crc32.ChecksumIEEE([]byte(m.String()))%8 != 0
 	})
 }
 
