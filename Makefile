@@ -37,7 +37,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 export CGO_ENABLED := 0
 RACE := $(if $(shell command -v $${CC:-gcc}),-race)
 
-.PHONY: help dev build test check lint vet static vetted race driving plain fuzz soak chaos bench generate tools go clean
+.PHONY: help dev build test check lint vet static compiled vetted race driving plain fuzz soak chaos bench generate tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
@@ -74,8 +74,12 @@ lint: go $(NODE_DONE)
 vet: go
 	nice -n 19 go vet ./...
 
-# When the plain tests have compiled most of what it needs.
-vetted: race
+# What two commands compile at once is compiled twice, so this comes before all that
+# needs most of it.
+compiled: go
+	go build ./...
+
+vetted: plain
 	@$(MAKE) --no-print-directory vet
 
 static: vet
@@ -86,11 +90,11 @@ race: go
 	CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) $(TEST) $$(go list ./... | grep -E '$(RACED)')
 
 # Three packages at a time are what two processors bear.
-driving: race $(NODE_DONE)
+driving: compiled race $(NODE_DONE)
 	go test $(TEST) -p 2 -count=1 $(DRIVING)
 	go test $(TEST) -p 2 $(LONG)
 
-plain: go $(NODE_DONE)
+plain: compiled $(NODE_DONE)
 	go test $(TEST) -p 1 $$($(PLAIN))
 
 fuzz: go
