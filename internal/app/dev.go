@@ -59,7 +59,7 @@ const devWorkspace = "dev"
 // migrations, a workspace with a key, a demo upstream, API and workers, and a chain if
 // one is asked for.
 func Dev(ctx context.Context, dev DevConfig) error {
-	relaxCollector(ctx) // before the much that a start makes
+	relaxCollector(ctx)                                    // before the much that a start makes
 	for _, addr := range []string{dev.Addr, dev.OpsAddr} { // before anything is made for them
 		if err := free(addr); err != nil {
 			return err
