@@ -14,11 +14,13 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/audit"
@@ -101,6 +103,20 @@ type Process struct {
 // errQuiet ends a command with exit code 1 when all has been said.
 var errQuiet = errors.New("said already")
 
+// readID reads an argument that is an id.
+func readID(ctx *kong.DecodeContext, into reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("id", &text); err != nil {
+		return err
+	}
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return fmt.Errorf("%q is no id; one looks like 01a2008b-1ca7-71e9-9654-0113709b637e", text)
+	}
+	into.Set(reflect.ValueOf(id))
+	return nil
+}
+
 // exit is what --help and the like end the parsing with.
 type exit int
 
@@ -164,6 +180,7 @@ func newParser(s *session) (*kong.Kong, error) {
 		kong.Writers(s.stdout, s.stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.TypeMapper(reflect.TypeFor[uuid.UUID](), kong.MapperFunc(readID)),
 		kong.Vars{
 			"data_dir":     dataDir,
 			"credentials":  credentials,

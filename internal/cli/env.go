@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -26,6 +27,16 @@ type envCommand struct {
 	List  envList  `cmd:"" help:"List the variables; the values of secret ones are never shown."`
 	Set   envSet   `cmd:"" help:"Give a variable its value, and make it if there is none."`
 	Unset envUnset `cmd:"" help:"Remove a variable."`
+}
+
+var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+
+// variablePath is where a variable is. The service has no path for what cannot be the name of one.
+func variablePath(name string) (string, error) {
+	if !variableName.MatchString(name) {
+		return "", fmt.Errorf("%q is no name of a variable: it has 1 to 64 capitals, digits and underscores, and begins with a capital", name)
+	}
+	return environmentPath + "/" + name, nil
 }
 
 // shownValue is how many characters of a value the list shows.
@@ -73,6 +84,10 @@ func (c *envSet) Help() string {
 }
 
 func (c *envSet) Run(s *session) error {
+	path, err := variablePath(c.Name)
+	if err != nil {
+		return err
+	}
 	request := api.SetEnvironmentVariableRequest{Secret: c.Secret, Description: c.Description}
 	switch {
 	case c.Value != nil && c.Secret != nil && *c.Secret:
@@ -96,7 +111,7 @@ func (c *envSet) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	raw, err := c.ask(s, http.MethodPut, environmentPath+"/"+url.PathEscape(c.Name), body, nil)
+	raw, err := c.ask(s, http.MethodPut, path, body, nil)
 	if err != nil {
 		return err
 	}
@@ -138,7 +153,11 @@ type envUnset struct {
 }
 
 func (c *envUnset) Run(s *session) error {
-	if _, err := c.ask(s, http.MethodDelete, environmentPath+"/"+url.PathEscape(c.Name), nil, nil); err != nil {
+	path, err := variablePath(c.Name)
+	if err != nil {
+		return err
+	}
+	if _, err := c.ask(s, http.MethodDelete, path, nil, nil); err != nil {
 		return err
 	}
 	s.note("%s is gone. Runs that began before keep the value that they took.", c.Name)

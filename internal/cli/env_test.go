@@ -41,6 +41,8 @@ func TestVariablesAreSetFromArgumentsAndFromStandardInput(t *testing.T) {
 		"which others can see": set("", "TOKEN", "hush", "--secret"),
 		"there is no value":    set("", "TOKEN"),
 		"no text in UTF-8":     set("\xff", "TOKEN"),
+		"is no name of a var":  set("", "a-b", "c"),
+		`"a/b" is no name`:     run(t, s.environ(), "", "env", "unset", "a/b"),
 	} {
 		got.check(t, 1, "", text)
 		if strings.Contains(got.stdout+got.stderr, "hush") {

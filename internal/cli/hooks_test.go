@@ -55,7 +55,7 @@ func TestHooksAreCreatedTurnedAndDeleted(t *testing.T) {
 	for text, got := range map[string]result{
 		"there is no secret": hooks("", "create", workflowID, "--header=X-Mac"), "no text in UTF-8": hooks("hush\xff", "create", workflowID, "--header=X-Mac"),
 		"go with --header": hooks("hush-hush", "create", workflowID, "--prefix=sha256="), "can't be used together": hooks("hush-hush", "create", workflowID, "--header=X", "--standard-webhooks"),
-		"no name of a workflow": hooks("hush-hush", "create", "none", "--header=X-Mac"), "invalid UUID": hooks("", "pause", "nonsense"),
+		"no name of a workflow": hooks("hush-hush", "create", "none", "--header=X-Mac"), "is no id": hooks("", "pause", "nonsense"),
 	} {
 		if got.code == 0 || got.stdout != "" || !strings.Contains(got.stderr, text) || strings.Contains(got.stderr, "hush") {
 			t.Errorf("%d, %s, want %s", got.code, got.stderr, text)

@@ -32,12 +32,17 @@ type picture struct {
 }
 
 func newPicture(out io.Writer) *picture {
-	p := &picture{out: out, began: time.Now()}
-	if file, ok := out.(*os.File); ok {
-		info, err := file.Stat()
-		p.live = err == nil && info.Mode()&os.ModeCharDevice != 0
+	return &picture{out: out, began: time.Now(), live: terminal(out)}
+}
+
+// terminal says whether a person reads what is written.
+func terminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	if !ok {
+		return false
 	}
-	return p
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // interval is how often draw is to be called.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,6 +10,8 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"reflect"
+	"regexp"
 
 	"github.com/google/uuid"
 
@@ -40,8 +43,8 @@ func (c *workflowsRun) Run(s *session) error {
 		request.MaxCredits = new(json.Number(c.MaxCredits))
 	}
 	body, err := strictjson.Encode(request)
-	if err != nil {
-		return fmt.Errorf("--max-credits: %w", err)
+	if err != nil { // of all that it has this alone is not checked yet
+		return fmt.Errorf("--max-credits: %q is no number", c.MaxCredits)
 	}
 	weft, err := c.caller()
 	if err != nil {
@@ -86,8 +89,8 @@ func (c caller) workflow(s *session, text string) (uuid.UUID, error) {
 	sum := sha256.Sum256(body)
 	header := http.Header{"Idempotency-Key": {"weft-workflows-run-" + hex.EncodeToString(sum[:16])}}
 	saved, err := c.create(s, body, header)
-	if err == nil && saved.Status == api.WorkflowStatusARCHIVED {
-		saved, err = c.create(s, body, nil) // somebody put the earlier one away
+	if err == nil && (saved.Status == api.WorkflowStatusARCHIVED || saved.Version != 1) {
+		saved, err = c.create(s, body, nil) // somebody put the earlier one away, or changed it
 	}
 	if err != nil {
 		return uuid.Nil, err
@@ -126,10 +129,16 @@ type workflowsSignal struct {
 	target
 	RunID   uuid.UUID `arg:"" name:"run" help:"Id of the run."`
 	Signal  string    `arg:"" help:"Name of the signal."`
-	Payload string    `default:"{}" placeholder:"JSON" help:"What comes with it: JSON, @FILE, or - for stdin."`
+	Payload string    `default:"{}" placeholder:"JSON" help:"What comes with it, an object: JSON, @FILE, or - for stdin."`
 }
 
+// signalName is what the path of a signal takes; the service has no path for any other.
+var signalName = regexp.MustCompile(`^[A-Za-z0-9._~-]{1,200}$`)
+
 func (c *workflowsSignal) Run(s *session) error {
+	if !signalName.MatchString(c.Signal) {
+		return fmt.Errorf("%q is no name of a signal: it has 1 to 200 letters, digits, and . _ ~ -", c.Signal)
+	}
 	payload, err := object("--payload", c.Payload, s.stdin)
 	if err != nil {
 		return err
@@ -139,5 +148,54 @@ func (c *workflowsSignal) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	var kept api.RunSignal
+	if err := json.Unmarshal(raw, &kept); err != nil {
+		return fmt.Errorf("read the signal: %w", err)
+	}
+	if !sameJSON(kept.Payload, payload) {
+		s.note("The run had this signal before, and keeps what came with the first one.")
+	}
 	return printJSON(s.stdout, raw)
+}
+
+// sameJSON says whether two texts are one value, however they are written.
+func sameJSON(a, b []byte) bool {
+	var values [2]any
+	for i, text := range [][]byte{a, b} {
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.UseNumber()
+		if decoder.Decode(&values[i]) != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
+}
+
+// workflowsCancel asks for the end of a run.
+type workflowsCancel struct {
+	target
+	RunID     uuid.UUID `arg:"" name:"run" help:"Id of the run."`
+	Immediate bool      `help:"Stop what runs, instead of letting it finish."`
+	Reason    string    `placeholder:"TEXT" help:"Why, for who reads the run."`
+}
+
+func (c *workflowsCancel) Run(s *session) error {
+	request := api.CancelWorkflowRunRequest{Reason: given(c.Reason)}
+	if c.Immediate {
+		request.Mode = new(api.CancelModeImmediate)
+	}
+	weft, err := c.caller()
+	if err != nil {
+		return err
+	}
+	var run api.WorkflowRun
+	if _, err := weft.exchange(s, http.MethodPut, runsPath+"/"+c.RunID.String()+"/cancellation", request, nil, &run); err != nil {
+		return err
+	}
+	if run.FinishedAt != nil {
+		s.note("The run is over: %s.", run.Status)
+		return nil
+	}
+	s.note("Nothing new begins. The run is CANCELED when its last stage has stopped; weft workflows watch %s shows it.", c.RunID)
+	return nil
 }

@@ -41,7 +41,7 @@ func running(record string, streams ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodPost && r.URL.Path == "/v1/sdk/workflows":
-			fmt.Fprint(w, workflowText)
+			fmt.Fprint(w, strings.Replace(workflowText, `"version":3`, `"version":1`, 1))
 		case r.Method == http.MethodPost:
 			fmt.Fprint(w, `{"runId":"`+runID+`","jobId":"7"}`)
 		case strings.HasSuffix(r.URL.Path, "/stream"):
@@ -115,7 +115,7 @@ func TestWorkflowsAreRunByNameAndFromAFile(t *testing.T) {
 	}
 	run(t, s.environ(), "", "workflows", "run", "fanOut", "--idempotency-key=once").check(t, 0, `"runId": "`+runID, "watch "+runID)
 	for range 2 {
-		run(t, s.environ(), `{"from":"stdin"}`, "workflows", "run", file, "--input=-").check(t, 0, `"jobId": "7"`, "Pause  version 3  ACTIVE")
+		run(t, s.environ(), `{"from":"stdin"}`, "workflows", "run", file, "--input=-").check(t, 0, `"jobId": "7"`, "Pause  version 1  ACTIVE")
 	}
 	post := "POST /v1/sdk/workflows/" + workflowID
 	want := []string{
@@ -132,8 +132,8 @@ func TestWorkflowsAreRunByNameAndFromAFile(t *testing.T) {
 	for want, args := range map[string][]string{
 		"no name of a workflow":  {"run", "fan-out"},
 		"--input: INVALID_INPUT": {"run", workflowID, "--input={a:1}"},
-		"--max-credits":          {"run", workflowID, "--max-credits=many"},
-		"invalid UUID":           {"watch", "nonsense"},
+		`"many" is no number`:    {"run", workflowID, "--max-credits=many"},
+		`"nonsense" is no id`:    {"watch", "nonsense"},
 		"at least 1":             {"list", "--limit=0"},
 		"is no id":               {"runs", "--workflow=nonsense"},
 	} {
@@ -144,11 +144,65 @@ func TestWorkflowsAreRunByNameAndFromAFile(t *testing.T) {
 	}
 }
 
+func TestAFileIsRunAsItStands(t *testing.T) {
+	var kept []string
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/sdk/workflows" {
+			fmt.Fprint(w, `{"runId":"`+runID+`","jobId":"7"}`)
+			return
+		}
+		kept = append(kept, r.Header.Get("Idempotency-Key"))
+		if len(kept) == 1 { // what the file once made has been changed since
+			fmt.Fprint(w, workflowText)
+			return
+		}
+		fmt.Fprint(w, strings.NewReplacer(`"version":3`, `"version":1`, workflowID, runID).Replace(workflowText))
+	})
+	file := filepath.Join(t.TempDir(), "pause.json")
+	if err := os.WriteFile(file, []byte(workflowFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s.environ(), "", "workflows", "run", file).check(t, 0, `"jobId": "7"`, runID+"  Pause  version 1  ACTIVE")
+	if len(kept) != 2 || kept[0] == "" || kept[1] != "" {
+		t.Errorf("keys %q", kept)
+	}
+}
+
 func TestASignalIsSent(t *testing.T) {
-	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"signal":"approved"}`) })
-	run(t, s.environ(), "", "workflows", "signal", runID, "approved", `--payload={"by":"ada"}`).check(t, 0, `"signal": "approved"`, "")
-	if want := "PUT /v1/sdk/workflows/executions/" + runID + `/signals/approved {"by":"ada"}`; s.seen()[0] != want {
-		t.Errorf("sent %s, want %s", s.seen()[0], want)
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"runId":"`+runID+`","signal":"approved","payload":{"n":1e400,"by":"ada"},"receivedAt":"2026-11-21T10:16:00.000Z"}`)
+	})
+	send := func(signal, payload string) result {
+		return run(t, s.environ(), "", "workflows", "signal", runID, signal, "--payload="+payload)
+	}
+	const first = "keeps what came with the first one"
+	if got := send("approved", `{"by":"ada","n":1e400}`); got.code != 0 || strings.Contains(got.stderr, first) {
+		t.Errorf("%d, %s", got.code, got.stderr)
+	}
+	send("approved", `{"by":"eve"}`).check(t, 0, `"by": "ada"`, first)
+	send("not so", `{}`).check(t, 1, "", `"not so" is no name of a signal`)
+	send("approved", `true`).check(t, 1, "", "--payload: INVALID_INPUT: the value must be a JSON object")
+	path := "PUT /v1/sdk/workflows/executions/" + runID + "/signals/approved "
+	if want := []string{path + `{"by":"ada","n":1e400}`, path + `{"by":"eve"}`}; !slices.Equal(s.seen(), want) {
+		t.Errorf("sent %q, want %q", s.seen(), want)
+	}
+}
+
+func TestARunIsCanceled(t *testing.T) {
+	over := runRecord("COMPLETED", "null", "null")
+	live := strings.Replace(strings.Replace(over, `"COMPLETED"`, `"EXECUTING"`, 1), `"finishedAt":"2026-11-21T10:16:01.250Z"`, `"finishedAt":null`, 1)
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > 2 { // the second one
+			fmt.Fprint(w, over)
+			return
+		}
+		fmt.Fprint(w, live)
+	})
+	run(t, s.environ(), "", "workflows", "cancel", runID).check(t, 0, "", "Nothing new begins. The run is CANCELED when")
+	run(t, s.environ(), "", "workflows", "cancel", runID, "--immediate", "--reason=too late").check(t, 0, "", "The run is over: COMPLETED.")
+	path := "PUT /v1/sdk/workflows/executions/" + runID + "/cancellation "
+	if want := []string{path + `{}`, path + `{"mode":"immediate","reason":"too late"}`}; !slices.Equal(s.seen(), want) {
+		t.Errorf("sent %q, want %q", s.seen(), want)
 	}
 }
 

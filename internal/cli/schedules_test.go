@@ -63,7 +63,7 @@ func TestSchedulesAreCreatedTurnedAndDeleted(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"no name of a workflow": {"create", "weekly"}, "--workflow: nonsense is no id": {"list", "--workflow=nonsense"}, "at least 1": {"list", "--limit=0"},
-		"invalid UUID": {"delete", "nonsense"}, "there is no credentials file": {"pause", scheduleID, "--credentials=nowhere.json"},
+		"is no id": {"delete", "nonsense"}, "there is no credentials file": {"pause", scheduleID, "--credentials=nowhere.json"},
 	} {
 		got := schedules(args...)
 		if got.code == 0 || got.stdout != "" || !strings.Contains(got.stderr, want) {

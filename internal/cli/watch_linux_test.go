@@ -11,6 +11,22 @@ import (
 	"github.com/weft-automation/weft/internal/cli"
 )
 
+func TestPushShowsAPersonOneLine(t *testing.T) {
+	person, program := terminal(t)
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, workflowText) })
+	var stderr strings.Builder
+	code := cli.Run(t.Context(), cli.Process{
+		Args: []string{"workflows", "push", "-"}, Environ: s.environ(), Stdin: strings.NewReader(workflowFile), Stdout: program, Stderr: &stderr,
+	})
+	if want := workflowID + "  Pause  version 3  ACTIVE\n"; code != 0 || stderr.String() != want {
+		t.Errorf("%d, %q, want %q", code, stderr.String(), want)
+	}
+	fmt.Fprintln(program, "end")
+	if shown, err := bufio.NewReader(person).ReadString('\n'); shown != "end\r\n" {
+		t.Errorf("the terminal shows %q, %v", shown, err)
+	}
+}
+
 func TestARunIsDrawnOnATerminal(t *testing.T) {
 	person, program := terminal(t)
 	drawn := make(chan struct{})

@@ -9,8 +9,6 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/google/uuid"
-
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/strictjson"
@@ -24,6 +22,7 @@ type workflowsCommand struct {
 	Run    workflowsRun    `cmd:"" help:"Begin a run of a workflow."`
 	Watch  workflowsWatch  `cmd:"" help:"Show how a run goes, to its end."`
 	Signal workflowsSignal `cmd:"" help:"Give a run a signal."`
+	Cancel workflowsCancel `cmd:"" help:"Ask for the end of a run."`
 	List   workflowsList   `cmd:"" help:"List the workflows."`
 	Runs   workflowsRuns   `cmd:"" help:"List the runs."`
 	Push   workflowsPush   `cmd:"" help:"Create a workflow from a file, or replace one."`
@@ -33,14 +32,14 @@ type workflowsCommand struct {
 // workflowsPush saves the workflow of a file.
 type workflowsPush struct {
 	target
-	File           string    `arg:"" help:"JSON file with the workflow, or - for stdin."`
-	ID             uuid.UUID `arg:"" optional:"" help:"Id of the workflow to replace; without it a new one is created."`
-	At             int32     `placeholder:"N" help:"Replace it only if it is still at this version."`
-	IdempotencyKey string    `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
+	File           string `arg:"" help:"JSON file with the workflow, or - for stdin."`
+	Workflow       string `arg:"" optional:"" help:"Id of the workflow to replace, or its name in the credentials file; without it a new one is created."`
+	At             int32  `placeholder:"N" help:"Replace it only if it is still at this version."`
+	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }
 
 func (c *workflowsPush) Run(s *session) error {
-	if c.ID == uuid.Nil && c.At != 0 || c.ID != uuid.Nil && c.IdempotencyKey != "" {
+	if c.Workflow == "" && c.At != 0 || c.Workflow != "" && c.IdempotencyKey != "" {
 		return fmt.Errorf("--at is for a workflow that is replaced, --idempotency-key for one that is created")
 	}
 	file := "@" + c.File
@@ -55,8 +54,12 @@ func (c *workflowsPush) Run(s *session) error {
 	if c.IdempotencyKey != "" {
 		header.Set("Idempotency-Key", c.IdempotencyKey)
 	}
-	if c.ID != uuid.Nil {
-		method, path = http.MethodPut, path+"/"+c.ID.String()
+	if c.Workflow != "" {
+		id, err := c.workflow(c.Workflow)
+		if err != nil {
+			return err
+		}
+		method, path = http.MethodPut, path+"/"+id.String()
 	}
 	if c.At != 0 {
 		header.Set("If-Match", strconv.Quote(strconv.Itoa(int(c.At))))
@@ -70,23 +73,30 @@ func (c *workflowsPush) Run(s *session) error {
 		return fmt.Errorf("read the workflow: %w", err)
 	}
 	s.note("%s  %s  version %d  %s", saved.ID, printable(saved.Name), saved.Version, saved.Status)
+	if terminal(s.stdout) {
+		return nil // hundreds of lines would push that one away, and the file has them
+	}
 	return printJSON(s.stdout, raw)
 }
 
 // workflowsPull prints a workflow.
 type workflowsPull struct {
 	target
-	ID  uuid.UUID `arg:"" help:"Id of the workflow."`
-	At  int32     `placeholder:"N" help:"Which version; without it the present one."`
-	Out string    `placeholder:"FILE" help:"Where to write it instead of stdout."`
+	Workflow string `arg:"" help:"Id of the workflow, or its name in the credentials file."`
+	At       int32  `placeholder:"N" help:"Which version; without it the present one."`
+	Out      string `placeholder:"FILE" help:"Where to write it instead of stdout."`
 }
 
 func (c *workflowsPull) Run(s *session) error {
+	id, err := c.workflow(c.Workflow)
+	if err != nil {
+		return err
+	}
 	query := url.Values{"format": {"export"}}
 	if c.At != 0 {
 		query.Set("version", strconv.Itoa(int(c.At)))
 	}
-	raw, err := c.ask(s, http.MethodGet, workflowsPath+"/"+c.ID.String()+"?"+query.Encode(), nil, nil)
+	raw, err := c.ask(s, http.MethodGet, workflowsPath+"/"+id.String()+"?"+query.Encode(), nil, nil)
 	if err != nil {
 		return err
 	}

@@ -26,14 +26,15 @@ func TestWorkflowsGoOutAsAFileAndInAgain(t *testing.T) {
 		fmt.Fprint(w, workflowText)
 	})
 	file := filepath.Join(t.TempDir(), "pause.json")
-	run(t, s.environ(), "", "workflows", "pull", workflowID, "--at=2", "--out="+file).check(t, 0, "", "written to")
+	s.nameWorkflow(t, "pause")
+	run(t, s.environ(), "", "workflows", "pull", "pause", "--at=2", "--out="+file).check(t, 0, "", "written to")
 	printed := run(t, s.environ(), "", "workflows", "pull", workflowID)
 	printed.check(t, 0, `"big": 1e400`, "")
 	if text, err := os.ReadFile(file); err != nil || string(text) != printed.stdout {
 		t.Errorf("the file is %s, %v", text, err)
 	}
 	run(t, s.environ(), "", "workflows", "push", file, "--idempotency-key=once").check(t, 0, `"version": 3`, workflowID+"  Pause  version 3  ACTIVE")
-	run(t, s.environ(), printed.stdout, "workflows", "push", "-", workflowID, "--at=2").check(t, 0, `"version": 3`, "version 3")
+	run(t, s.environ(), printed.stdout, "workflows", "push", "-", "pause", "--at=2").check(t, 0, `"version": 3`, "version 3")
 	want := []string{
 		"GET /v1/sdk/workflows/" + workflowID + "?format=export&version=2", "GET /v1/sdk/workflows/" + workflowID + "?format=export",
 		"POST /v1/sdk/workflows " + workflowFile, "PUT /v1/sdk/workflows/" + workflowID + " " + workflowFile,
@@ -60,7 +61,7 @@ func TestPushSaysAllThatIsWrong(t *testing.T) {
 		"workflow that is replaced":    {"-", "--at=1"},
 		"for one that is created":      {"-", workflowID, "--idempotency-key=x"},
 		"must be a JSON object":        {"-"},
-		"invalid UUID":                 {"-", "nonsense"},
+		"nonsense is no id, and no na": {"-", "nonsense"},
 		"there is no credentials file": {"-", "--credentials=nowhere.json"},
 	} {
 		input := workflowFile
