@@ -60,14 +60,14 @@ func (a *account) exhausted(price credit.Amount) error {
 const ReasonMaxCredits = "max_credits"
 
 // Within refuses what costs more than the most that its caller would pay for it. Nil
-// is any price.
+// is any price. what says whose price it is: "HASH costs".
 func Within(what string, price credit.Amount, most *credit.Amount) error {
 	if most == nil || price <= *most {
 		return nil
 	}
 	return &fault.Error{
 		Code: fault.InsufficientCredits, Reason: ReasonMaxCredits,
-		Message: fmt.Sprintf("%s costs %s credits, and maxCredits allows %s.", what, price, *most),
+		Message: fmt.Sprintf("%s %s credits, and maxCredits allows %s.", what, price, *most),
 	}
 }
 

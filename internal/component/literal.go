@@ -19,6 +19,12 @@ type configurer interface {
 	CheckConfig(config json.RawMessage) []fault.Detail
 }
 
+// wholeChecker is a module with rules for input and config together, of which bound is
+// what gets its values later. Its faults have pointers below /input or /config.
+type wholeChecker interface {
+	CheckWhole(input, config json.RawMessage, bound []string) []fault.Detail
+}
+
 // CheckLiterals tells all that is wrong with a call that is not whole yet, each fault
 // with its pointer below /input or /config. bound are the inputs, by name or dotted
 // path, that get their values later; so do strings that name variables, which are texts
@@ -35,6 +41,9 @@ func (e *Entry) CheckLiterals(input, config json.RawMessage, bound []string) []f
 			detail.Pointer = "/config" + detail.Pointer
 			configured = append(configured, detail)
 		}
+	}
+	if module, ok := e.module.(wholeChecker); ok && len(details)+len(configured) == 0 {
+		details = module.CheckWhole(input, config, bound)
 	}
 	named := append(variable.Faults("/input", input), variable.Faults("/config", config)...)
 	return slices.Concat(details, configured, named)

@@ -18,6 +18,13 @@ func (configured) CheckConfig(config json.RawMessage) []fault.Detail {
 	return nil
 }
 
+func (configured) CheckWhole(input, config json.RawMessage, bound []string) []fault.Detail {
+	if strings.Contains(string(input)+string(config), "lone") && len(bound) == 0 {
+		return []fault.Detail{{Code: "INVALID_INPUT", Message: "is alone", Pointer: "/input/token"}}
+	}
+	return nil
+}
+
 func (configured) Flow() Flow { return Flow{Ports: []string{"then"}, Trigger: true} }
 
 func TestLiteralsAreCheckedAsFarAsTheyAreKnown(t *testing.T) {
@@ -46,6 +53,9 @@ func TestLiteralsAreCheckedAsFarAsTheyAreKnown(t *testing.T) {
 		{`{"token":"a{{env.T}}","size":"{{env.SIZE}}","mode":"{{env.MODE}}","query":{"symbol":"x","n":"{{env.N}}"},"any":["{{env.A}}"]}`, `{"depth":"{{env.D}}"}`, "", ""},
 		{`{"token":"abcd","size":"{{env}}","query":{"symbol":"x"}}`, `{}`, "", "/input/size must be an integer, got a string"},
 		{`{"token":"abcd","size":1,"query":{"symbol":"x"}}`, `{"depth":"odd"}`, "", "/config/depth is odd"},
+		{`{"token":"lone","size":1,"query":{"symbol":"x"}}`, `{}`, "", "/input/token is alone"},
+		{`{"token":"lone","query":{"symbol":"x"}}`, `{}`, "size", ""},
+		{`{"token":"lone","size":1,"query":{"symbol":"x"}}`, `{"depth":"odd"}`, "", "/config/depth is odd"},
 		{`{"token":"abcd","size":1,"query":{"symbol":"x"}}`, `{"depth":[]}`, "", "/config/depth must be an integer or a string, got an array"},
 	} {
 		var got []string

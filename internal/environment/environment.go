@@ -83,7 +83,7 @@ type SetParams struct {
 // that is too long, CONFLICT for more variables than a workspace has.
 func (s *Service) Set(ctx context.Context, p SetParams) (set api.EnvironmentVariable, err error) {
 	if len(p.Value) > maxValue {
-		return set, fault.Invalid("/value", "must have at most 8 KiB, got %d bytes", len(p.Value))
+		return set, fault.InvalidAt("/value", "must have at most 8 KiB, got %d bytes", len(p.Value))
 	}
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		row, what, err := s.setTx(ctx, tx, p)

@@ -175,7 +175,7 @@ func (s *Service) prepare(a *accept) error {
 	if err != nil {
 		return err
 	}
-	if err := billing.Within(a.Module, entry.Price, a.MaxCredits); err != nil {
+	if err := billing.Within(a.Module+" costs", entry.Price, a.MaxCredits); err != nil {
 		return err
 	}
 	if err := s.prepareCall(a, entry); err != nil || a.Callback == nil {

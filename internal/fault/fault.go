@@ -100,6 +100,14 @@ func Invalid(pointer, format string, args ...any) *Error {
 	}
 }
 
+// InvalidAt is Invalid with a message that does not say what it is about: "must be ...".
+// What is shown without its details then begins with the pointer.
+func InvalidAt(pointer, format string, args ...any) *Error {
+	failure := Invalid(pointer, format, args...)
+	failure.Message = pointer + ": " + failure.Message
+	return failure
+}
+
 // maxDetails is how many faults are told at once.
 const maxDetails = 100
 

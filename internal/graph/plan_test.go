@@ -60,6 +60,7 @@ var modules = library{
 		"point":{"type":"object","required":["x","z"],"properties":{"x":{"type":"integer"},"z":{}}},
 		"spot":{"$ref":"#/$defs/spot"},"either":{"anyOf":[{"type":"boolean"},{"type":"null"}]}},
 		"$defs":{"spot":{"type":"object","properties":{"x":{"type":"integer"},"deep":{"$ref":"#/$defs/spot"}}}}}`)},
+	"BARE": {Input: json.RawMessage(`{"type":"object","properties":{}}`)},
 	"NEEDY": {
 		Input: json.RawMessage(`{"type":"object","required":["wanted","a/b"],"properties":{"wanted":{"type":"string"},"a/b":{},"other":{}}}`),
 		Check: func(input, config json.RawMessage, bound []string) []graph.Problem {

@@ -108,6 +108,9 @@ func (s shape) lacks(segments []string, things string) string {
 	if names := s.names(); len(names) > 0 {
 		return whose + " are " + listing(names)
 	}
+	if len(segments) == 0 {
+		return "it has no " + things
+	}
 	r := reader{left: maxSteps}
 	return quote(strings.Join(segments, ".")) + " is " + r.kinds(s).String()
 }

@@ -100,7 +100,7 @@ func (s *Service) begin(ctx context.Context, key notify.Key, row db.HookFindRow,
 	if v.DeliveryHeader != nil {
 		ids := d.Header.Values(*v.DeliveryHeader)
 		if len(ids) != 1 || ids[0] == "" {
-			return run.Triggered{}, fault.Invalid("/header/"+*v.DeliveryHeader, "is required once: the id of the delivery")
+			return run.Triggered{}, fault.InvalidAt("/header/"+*v.DeliveryHeader, "is required once: the id of the delivery")
 		}
 		p.Once = delivery{key: key, id: sha256.Sum256([]byte(ids[0]))}
 	}

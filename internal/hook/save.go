@@ -197,7 +197,7 @@ func verificationOf(config json.RawMessage) (*api.NewVerification, error) {
 		return nil, errors.New("read the config of an ON_WEBHOOK") // what is wrong may show some of it
 	}
 	if c.Verification == nil {
-		return nil, fault.Invalid("/verification", "is required: the workflow has no ON_WEBHOOK with one")
+		return nil, fault.InvalidAt("/verification", "is required: the workflow has no ON_WEBHOOK with one")
 	}
 	return c.Verification, nil
 }

@@ -36,9 +36,9 @@ func check(given *api.NewVerification, kept string) (v api.Verification, secret 
 	}
 	switch {
 	case secret == "":
-		return v, "", fault.Invalid("/verification/secret", "is required")
+		return v, "", fault.InvalidAt("/verification/secret", "is required")
 	case variable.In(secret):
-		return v, "", fault.Invalid("/verification/secret", "names an environment variable, which only runs have")
+		return v, "", fault.InvalidAt("/verification/secret", "names an environment variable, which only runs have")
 	}
 	if given.Scheme != nil && *given.Scheme == api.VerificationSchemeStandardWebhooks {
 		return api.Verification{
@@ -51,7 +51,7 @@ func check(given *api.NewVerification, kept string) (v api.Verification, secret 
 		DeliveryHeader: given.DeliveryHeader,
 	}
 	if given.Header == nil {
-		return v, "", fault.Invalid("/verification/header", "is required: the header that holds the signature")
+		return v, "", fault.InvalidAt("/verification/header", "is required: the header that holds the signature")
 	}
 	v.Header = *given.Header
 	if given.Prefix != nil {

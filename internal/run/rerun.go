@@ -22,18 +22,18 @@ func (s *Service) again(ctx context.Context, p *TriggerParams) error {
 	case err != nil:
 		return err
 	case earlier.WorkflowID != p.WorkflowID:
-		return fault.Invalid("/rerunOf/runId", "is a run of another workflow")
+		return fault.InvalidAt("/rerunOf/runId", "is a run of another workflow")
 	case p.Version != nil && *p.Version != earlier.WorkflowVersion:
-		return fault.Invalid("/version", "must be that of the earlier run, %d, or absent", earlier.WorkflowVersion)
+		return fault.InvalidAt("/version", "must be that of the earlier run, %d, or absent", earlier.WorkflowVersion)
 	case len(p.Input) > 0:
-		return fault.Invalid("/input", "must be absent: a run that repeats another one takes its input")
+		return fault.InvalidAt("/input", "must be absent: a run that repeats another one takes its input")
 	case !earlier.Status.Terminal():
 		return &fault.Error{Code: fault.Conflict, Reason: "run_not_finished", Message: "The earlier run is not over yet."}
 	}
 	if p.RerunOf.FromStageID != nil {
 		_, err := db.New().StageComponent(ctx, s.API, db.StageComponentParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, ID: *p.RerunOf.FromStageID})
 		if postgres.NotFound(err) {
-			return fault.Invalid("/rerunOf/fromStageId", "is no stage of that run")
+			return fault.InvalidAt("/rerunOf/fromStageId", "is no stage of that run")
 		}
 		if err != nil {
 			return fmt.Errorf("look for a stage: %w", err)

@@ -177,7 +177,7 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 	}
 	// What a run takes over from an earlier one may be much.
 	n := &begin{version: loaded, least: s.least(loaded.Plan, done), apart: p.RerunOf != nil}
-	if err := billing.Within("This workflow", n.least, p.MaxCredits); err != nil {
+	if err := billing.Within("A run of this workflow costs at least", n.least, p.MaxCredits); err != nil {
 		return nil, err
 	}
 	n.id, err = uuid.NewV7()

@@ -115,9 +115,9 @@ func (d *Draft) like(config json.RawMessage) error {
 	}
 	switch {
 	case c.Cron == "":
-		return fault.Invalid("/cron", "is required: the workflow has no ON_SCHEDULE to take it from")
+		return fault.InvalidAt("/cron", "is required: the workflow has no ON_SCHEDULE to take it from")
 	case variable.In(c.Cron) || variable.In(c.TimeZone):
-		return fault.Invalid("/cron", "is required: that of the workflow's ON_SCHEDULE is in the environment, which only its runs have")
+		return fault.InvalidAt("/cron", "is required: that of the workflow's ON_SCHEDULE is in the environment, which only its runs have")
 	}
 	d.Cron, d.TimeZone = c.Cron, cmp.Or(d.TimeZone, c.TimeZone)
 	return nil
@@ -131,10 +131,10 @@ func (d *Draft) check() (logic.Schedule, error) {
 		return nil, fmt.Errorf("write a schedule: %w", err)
 	}
 	for _, problem := range logic.CheckConfig("ON_SCHEDULE", raw) {
-		return nil, fault.Invalid(problem.Pointer, "%s", problem.Message)
+		return nil, fault.InvalidAt(problem.Pointer, "%s", problem.Message)
 	}
 	if variable.In(d.Cron) || variable.In(d.TimeZone) {
-		return nil, fault.Invalid("/cron", "names an environment variable, which only runs have")
+		return nil, fault.InvalidAt("/cron", "names an environment variable, which only runs have")
 	}
 	return logic.NewSchedule(d.Cron, d.TimeZone)
 }

@@ -58,7 +58,7 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 	if body.MaxCredits != nil {
 		most, err := credit.Parse(body.MaxCredits.String())
 		if err != nil {
-			return params, fault.Invalid("/maxCredits", "must have at most 6 decimals")
+			return params, fault.InvalidAt("/maxCredits", "must have at most 6 decimals")
 		}
 		params.MaxCredits = &most
 	}

@@ -67,7 +67,7 @@ func triggerParams(ctx context.Context, request api.TriggerWorkflowRequestObject
 	if body.MaxCredits != nil {
 		most, err := credit.Parse(body.MaxCredits.String())
 		if err != nil {
-			return params, fault.Invalid("/maxCredits", "must have at most 6 decimals")
+			return params, fault.InvalidAt("/maxCredits", "must have at most 6 decimals")
 		}
 		params.MaxCredits = &most
 	}

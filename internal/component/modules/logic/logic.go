@@ -5,8 +5,8 @@
 // A module here does no work of its own. Evaluate gives what is a function of
 // input and config; whatever needs a run (triggers, loops, waits, children,
 // ends) the engine does, by the module's name, and Due tells when a wait is
-// over. CheckConfig judges a config when a workflow is saved, where its schema
-// alone cannot.
+// over. CheckConfig and CheckWhole judge a component when a workflow is saved,
+// where its schemas alone cannot.
 //
 // The one invariant: nothing here reads a clock or changes anything, so the
 // same call gives the same.
@@ -43,6 +43,7 @@ type module struct {
 	component.Descriptor
 	flow     component.Flow
 	check    func(config json.RawMessage) []fault.Detail
+	either   string // what has to be there, in the config or as an input
 	evaluate func(input, config json.RawMessage) (Outcome, error)
 }
 
@@ -65,6 +66,19 @@ func (m *module) CheckConfig(config json.RawMessage) []fault.Detail {
 		return nil
 	}
 	return m.check(config)
+}
+
+// CheckWhole tells what is neither in the config nor among the inputs, given or bound.
+func (m *module) CheckWhole(input, config json.RawMessage, bound []string) []fault.Detail {
+	if m.either == "" || slices.Contains(bound, m.either) {
+		return nil
+	}
+	for _, part := range []json.RawMessage{input, config} {
+		if all, err := members(part); err != nil || all[m.either] != nil {
+			return nil
+		}
+	}
+	return problem("/config/"+m.either, "is required, here or as an input")
 }
 
 // Run executes a module on its own, where it can be.

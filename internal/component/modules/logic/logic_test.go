@@ -153,6 +153,25 @@ func TestConfigsAreJudgedWhenTheyAreSaved(t *testing.T) {
 }
 
 // What a schema refuses needs no further check.
+func TestAWaitKnowsItsEndFromOneSideOrTheOther(t *testing.T) {
+	for _, c := range []struct{ module, input, config, bound, missing string }{
+		{"DELAY", `{}`, `{"durationMs":1}`, "", ""},
+		{"DELAY", `{"durationMs":1}`, `{}`, "", ""},
+		{"DELAY", `{}`, `{}`, "durationMs", ""},
+		{"DELAY", `{}`, `{"durationMs":"{{env.PAUSE}}"}`, "", ""},
+		{"DELAY", ``, ``, "", "/config/durationMs"},
+		{"DELAY", `{"timestamp":"2026-12-24T18:00:00Z"}`, `{}`, "timestamp", "/config/durationMs"},
+		{"WAIT_UNTIL", `{}`, `{"timestamp":"2026-12-24T18:00:00Z"}`, "", ""},
+		{"WAIT_UNTIL", `{}`, `{}`, "", "/config/timestamp"},
+		{"WAIT_FOR_SIGNAL", `{}`, `{}`, "", ""},
+	} {
+		got := lookup(c.module).CheckWhole(raw(c.input), raw(c.config), strings.Fields(c.bound))
+		if len(got) > 0 != (c.missing != "") || len(got) > 0 && got[0].Pointer != c.missing {
+			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+}
+
 func TestSchemasRefuseWhatIsOutOfBounds(t *testing.T) {
 	bench := componenttest.New(t, Modules()...)
 	for _, c := range []struct{ module, input, config string }{

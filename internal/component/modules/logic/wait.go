@@ -30,6 +30,7 @@ var delay = &module{
 		`"description": "How long, where that is known only in the run.", "properties": {`+durationField+`}, "examples": [{}, {"durationMs": 60000}]`,
 		`"description": "How long.", "properties": {`+durationField+`}, "examples": [{"durationMs": 60000}]`,
 		resumed), maxDelay),
+	either: "durationMs",
 }
 
 var waitUntil = &module{
@@ -38,7 +39,8 @@ var waitUntil = &module{
 		`"description": "Until when, where that is known only in the run.", "properties": {`+timestampField+`}, "examples": [{}, {"timestamp": "2026-12-24T18:00:00Z"}]`,
 		`"description": "Until when.", "properties": {`+timestampField+`}, "examples": [{"timestamp": "2026-12-24T18:00:00Z"}]`,
 		resumed), maxUntil),
-	check: checkTimestamp,
+	check:  checkTimestamp,
+	either: "timestamp",
 }
 
 var waitForSignal = &module{
