@@ -102,9 +102,8 @@ fuzz: go
 		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" </dev/null; \
 	done
 
-# Two packages at a time, the longest first.
 soak: go $(NODE_DONE)
-	WEFT_SOAK=1 go test -count=1 -shuffle=on -p 2 -timeout 40m ./internal/chaos ./internal/run $(DRIVING) $(LONG) ./...
+	WEFT_SOAK=1 go test -count=1 -shuffle=on -p 1 -timeout 40m ./...
 	$(MAKE) race RACED='$(RACED_IN_SOAK)'
 	$(MAKE) check LINT_TESTS=true
 	$(MAKE) fuzz FUZZTIME=10s
