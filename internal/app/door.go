@@ -33,7 +33,8 @@ func open(addr string, handler http.Handler, log *slog.Logger) (door, error) {
 	if err != nil {
 		return door{}, err
 	}
-	return door{listener: listener, http: server.HTTPServer(handler, log)}, nil
+	s := server.HTTPServer(handler, log)
+	return door{listener: server.Listener(listener, s), http: s}, nil
 }
 
 func listen(addr string) (net.Listener, error) {

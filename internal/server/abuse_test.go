@@ -1,10 +1,12 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -160,6 +162,22 @@ func TestAB02SlowClientsAreCut(t *testing.T) {
 	}
 	if d := time.Duration(longest.Load()); d > (defaultTimeouts.body+5*time.Second)/factor+2*time.Second {
 		t.Errorf("the last one was cut after %s", d)
+	}
+}
+
+// A client that opens connections ahead finds them open when it needs them. The time
+// for a header is one in which nothing can be sent.
+func TestTheTimeForAHeaderBeginsWithItsFirstByte(t *testing.T) {
+	s := start(t, func(_ *service, config *http.Server) { config.ReadHeaderTimeout = time.Nanosecond })
+	ahead, begun := s.dial(t), s.dial(t)
+	s.healthy(t)
+	io.WriteString(ahead, "GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+	if got := answersOf(ahead); len(got) != 1 || got[0].status != 200 {
+		t.Errorf("a connection that was opened before got %+v", got)
+	}
+	io.WriteString(begun, "GET /healthz HTTP/1.1\r\n")
+	if got, err := io.ReadAll(begun); len(got) != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("half a header got %q, %v", got, err)
 	}
 }
 

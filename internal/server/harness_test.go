@@ -163,6 +163,7 @@ func start(t testing.TB, change ...func(*service, *http.Server)) *service {
 	for _, c := range change {
 		c(s, s.Config)
 	}
+	s.Server.Listener = Listener(s.Server.Listener, s.Config)
 	s.Start()
 	t.Cleanup(s.Close)
 	return s
