@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/oasdiff/yaml"
 )
 
 var update = flag.Bool("update", false, "write down what the generators read and wrote")
@@ -46,6 +48,28 @@ func TestGeneratedCodeIsFresh(t *testing.T) {
 	}
 	if !bytes.Equal(now.Bytes(), then) {
 		t.Errorf("a source of generated code, or the code itself, was changed: run `make generate`\nwas:\n%snow:\n%s", then, now.Bytes())
+	}
+}
+
+// The service reads the document as JSON.
+func TestTheDocumentIsThereAsJSON(t *testing.T) {
+	const document = "api/openapi.json"
+	written, err := os.ReadFile("../openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := yaml.YAMLToJSON(written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(document, now, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	then, err := os.ReadFile(document)
+	if err != nil || !bytes.Equal(now, then) {
+		t.Errorf("%s is not openapi.yaml: run `make generate` (%v)", document, err)
 	}
 }
 

@@ -5,7 +5,8 @@
 // and overlay.yaml, which tells the generator the Go types of scalars so that
 // the contract itself stays free of any language.
 //
-// The one invariant: the embedded document is openapi.yaml as it stands.
+// The one invariant: the embedded document is openapi.yaml as it stands, and the same
+// as JSON.
 package api
 
 import _ "embed" // for the document
@@ -13,6 +14,7 @@ import _ "embed" // for the document
 //go:generate go tool -modfile=../../internal/tools/go.mod oapi-codegen -config types.yaml ../../openapi.yaml
 //go:generate go tool -modfile=../../internal/tools/go.mod oapi-codegen -config server.yaml ../../openapi.yaml
 //go:generate cp ../../openapi.yaml openapi.yaml
+//go:generate go test -count=1 -run TestTheDocumentIsThereAsJSON github.com/weft-automation/weft/gen -args -update
 //go:generate go test -count=1 -run TestGeneratedCodeIsFresh github.com/weft-automation/weft/gen -args -update
 
 //go:embed openapi.yaml
@@ -20,3 +22,10 @@ var specYAML []byte
 
 // SpecYAML is the document as it is written, comments included. It is not to be changed.
 func SpecYAML() []byte { return specYAML }
+
+//go:embed openapi.json
+var specJSON []byte
+
+// SpecJSON is the document as JSON: to read YAML takes a process that starts longer than
+// all else does. It is not to be changed.
+func SpecJSON() []byte { return specJSON }

@@ -12,13 +12,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/oasdiff/yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/weft-automation/weft/gen/api"
@@ -66,20 +63,15 @@ func (o *Operation) Limited() bool { return o.Signed || o.Role != "" }
 // fetched from there.
 const location = "mem:///openapi.json"
 
+// methods are those of HTTP as the document names them.
+var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
+
 // Load is the embedded document with the validators of every operation. It is read once
-// in a process: that takes as long as all else at its start.
+// in a process.
 func Load() (*Contract, error) { return load() }
 
 var load = sync.OnceValues(func() (*Contract, error) {
-	data, err := yaml.YAMLToJSON(api.SpecYAML())
-	if err != nil {
-		return nil, fmt.Errorf("read embedded openapi document: %w", err)
-	}
-	doc, err := openapi3.NewLoader().LoadFromData(data)
-	if err != nil {
-		return nil, fmt.Errorf("load openapi document: %w", err)
-	}
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(api.SpecJSON()))
 	if err != nil {
 		return nil, fmt.Errorf("decode openapi document: %w", err)
 	}
@@ -89,10 +81,15 @@ var load = sync.OnceValues(func() (*Contract, error) {
 	if err := compiler.AddResource(location, value); err != nil {
 		return nil, fmt.Errorf("add openapi document: %w", err)
 	}
-	c := &Contract{JSON: bytes.Clone(data), YAML: api.SpecYAML()} // data has room for as much again
-	for path, item := range doc.Paths.Map() {
-		for method, source := range item.Operations() {
-			operation, err := newOperation(compiler, doc, path, method, source)
+	c := &Contract{JSON: api.SpecJSON(), YAML: api.SpecYAML()}
+	paths := place{root: value, value: value}.at("paths")
+	for _, path := range paths.names() {
+		for _, method := range methods {
+			source := paths.at(path, method)
+			if !source.is() {
+				continue
+			}
+			operation, err := newOperation(compiler, source, path, method)
 			if err != nil {
 				return nil, fmt.Errorf("operation %s %s: %w", method, path, err)
 			}
@@ -103,66 +100,69 @@ var load = sync.OnceValues(func() (*Contract, error) {
 	return c, nil
 })
 
-func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method string, source *openapi3.Operation) (*Operation, error) {
-	o := &Operation{ID: source.OperationID, Method: method, Path: path}
-	security := &doc.Security
-	if source.Security != nil {
-		security = source.Security
+func newOperation(compiler *jsonschema.Compiler, source place, path, method string) (*Operation, error) {
+	o := &Operation{ID: source.at("operationId").text(), Method: strings.ToUpper(method), Path: path}
+	security := source.at("security")
+	if !security.is() {
+		security = source.top().at("security")
 	}
-	for _, requirement := range *security {
-		_, signed := requirement["ApiKey"]
-		_, token := requirement["SessionToken"]
-		o.Signed, o.Person = o.Signed || signed, o.Person || token
+	for _, requirement := range security.each() {
+		o.Signed = o.Signed || requirement.at("ApiKey").is()
+		o.Person = o.Person || requirement.at("SessionToken").is()
 	}
-	if len(*security) > 0 && o.Signed == o.Person {
+	if len(security.each()) > 0 && o.Signed == o.Person {
 		return nil, fmt.Errorf("its security is neither that of a key nor that of a person")
 	}
-	if err := o.readPeople(source.Extensions); err != nil {
+	if err := o.readPeople(source); err != nil {
 		return nil, err
 	}
-	cost, stated := source.Extensions["x-rate-limit-cost"].(float64)
-	o.Cost = int(cost)
-	if stated != o.Limited() || o.Cost < 0 || o.Signed && o.Cost == 0 {
-		return nil, fmt.Errorf("x-rate-limit-cost is %v: what is signed or on a workspace states one, more than 0 if it is signed, and nothing else does", source.Extensions["x-rate-limit-cost"])
+	cost := source.at("x-rate-limit-cost")
+	o.Cost = cost.number()
+	if cost.is() != o.Limited() || o.Cost < 0 || o.Signed && o.Cost == 0 {
+		return nil, fmt.Errorf("x-rate-limit-cost is %v: what is signed or on a workspace states one, more than 0 if it is signed, and nothing else does", cost.value)
 	}
-	success := source.Responses.Value("200")
-	if success == nil || success.Value == nil || len(success.Value.Content) == 0 {
+	o.Media = source.at("responses", "200", "content").names() // application/json is before all others that there are
+	if len(o.Media) == 0 {
 		return nil, fmt.Errorf("it needs an answer 200 with a media type")
 	}
-	if o.Unrestricted, _ = source.Extensions["x-unrestricted-key"].(bool); o.Unrestricted && !o.Signed {
+	if o.Unrestricted = source.at("x-unrestricted-key").on(); o.Unrestricted && !o.Signed {
 		return nil, fmt.Errorf("x-unrestricted-key is of what a key signs")
 	}
-	o.Media = slices.Sorted(maps.Keys(success.Value.Content)) // application/json is before all others that there are
-	for _, ref := range source.Parameters {
-		p, err := newParameter(compiler, ref)
-		if err != nil {
+	for _, parameter := range source.at("parameters").each() {
+		if err := o.readParameter(compiler, parameter); err != nil {
 			return nil, err
 		}
-		if p.in == openapi3.ParameterInQuery {
-			o.known = append(o.known, p.name)
-		}
-		if p.schema != nil {
-			o.parameters = append(o.parameters, p)
-		}
 	}
-	if source.RequestBody == nil {
+	if !source.at("requestBody").is() {
 		return o, nil
 	}
-	if source.RequestBody.Value.Content["application/json"] == nil {
-		o.Raw = true
+	media := source.at("requestBody", "content", "application/json")
+	if o.Raw = !media.is(); o.Raw {
 		return o, nil
 	}
-	pointer := "/paths/" + escape(path) + "/" + strings.ToLower(method) + "/requestBody/content/application~1json/schema"
 	var err error
-	o.body, err = newBody(compiler, pointer, source.RequestBody.Value.Content.Get("application/json"))
+	o.body, err = newBody(compiler, "/paths/"+escape(path)+"/"+method+"/requestBody/content/application~1json/schema", media.at("schema"))
 	return o, err
+}
+
+func (o *Operation) readParameter(compiler *jsonschema.Compiler, source place) error {
+	p, err := newParameter(compiler, source)
+	if err != nil {
+		return err
+	}
+	if p.in == inQuery {
+		o.known = append(o.known, p.name)
+	}
+	if p.schema != nil {
+		o.parameters = append(o.parameters, p)
+	}
+	return nil
 }
 
 // readPeople reads x-role and x-sign-in: every operation on a workspace says what
 // role it takes, and no other does.
-func (o *Operation) readPeople(extensions map[string]any) error {
-	o.Role, _ = extensions["x-role"].(string)
-	o.SignIn, _ = extensions["x-sign-in"].(bool)
+func (o *Operation) readPeople(source place) error {
+	o.Role, o.SignIn = source.at("x-role").text(), source.at("x-sign-in").on()
 	switch within := strings.Contains(o.Path, "{workspaceId}"); {
 	case within != (o.Role != ""), o.Role != "" && !o.Person:
 		return fmt.Errorf("x-role is %q: a person's operation on a workspace needs one, and no other has it", o.Role)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/weft-automation/weft/internal/fault"
@@ -21,23 +20,30 @@ type parameter struct {
 	kind     string             // string, integer or boolean
 }
 
-func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (parameter, error) {
-	p := parameter{name: ref.Value.Name, in: ref.Value.In, kind: "string"}
-	source := ref.Value.Schema.Value
+// Where parameters stand.
+const (
+	inPath   = "path"
+	inQuery  = "query"
+	inHeader = "header"
+)
+
+func newParameter(compiler *jsonschema.Compiler, source place) (parameter, error) {
+	p := parameter{name: source.at("name").text(), in: source.at("in").text(), kind: "string"}
+	schema := source.at("schema")
 	for _, kind := range []string{"integer", "boolean"} {
-		if source.Type.Is(kind) {
+		if schema.takes(kind) {
 			p.kind = kind
 		}
 	}
-	if p.kind == "string" && source.Pattern == "" && len(source.Enum) == 0 {
+	if p.kind == "string" && !schema.at("pattern").is() && !schema.at("enum").is() {
 		return p, nil
 	}
 	var pointer string
 	switch {
-	case ref.Ref != "":
-		pointer = ref.Ref + "/schema"
-	case ref.Value.Schema.Ref != "":
-		pointer = ref.Value.Schema.Ref
+	case source.reference != "":
+		pointer = source.reference + "/schema"
+	case schema.reference != "":
+		pointer = schema.reference
 	default:
 		return p, fmt.Errorf("parameter %s: it or its schema must stand under components", p.name)
 	}
@@ -81,20 +87,20 @@ func (o *Operation) CheckParameters(path func(name string) string, query url.Val
 	var details []fault.Detail
 	for _, p := range o.parameters {
 		switch p.in {
-		case openapi3.ParameterInPath:
+		case inPath:
 			if len(p.check(path(p.name))) > 0 {
 				return Missing(p.name)
 			}
-		case openapi3.ParameterInQuery:
+		case inQuery:
 			details = append(details, p.checkAll(query[p.name])...)
-		case openapi3.ParameterInHeader:
+		case inHeader:
 			details = append(details, p.checkAll(header.Values(p.name))...)
 		}
 	}
 	if strict {
 		for name := range query {
 			if !slices.Contains(o.known, name) {
-				details = append(details, detail([]string{openapi3.ParameterInQuery, name}, "is not a known query parameter"))
+				details = append(details, detail([]string{inQuery, name}, "is not a known query parameter"))
 			}
 		}
 	}
