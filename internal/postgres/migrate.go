@@ -39,8 +39,8 @@ type migration struct {
 }
 
 // Migrate brings the schema to what this binary expects: Weft's own migrations
-// first, then River's. Many processes may call it at once; one works, the
-// others wait. A schema newer than the binary is left alone, and is an error
+// first, then River's. Many processes may call it at once; where there is something to
+// do one works, the others wait. A schema newer than the binary is left alone, and is an error
 // unless it was only expanded. The pool must be one of OpenUnhurried.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	conn, err := pool.Acquire(ctx)
@@ -48,6 +48,9 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 		return fmt.Errorf("connect for migration: %w", err)
 	}
 	defer conn.Release()
+	if settled(ctx, conn) {
+		return nil
+	}
 	if err := lockForMigration(ctx, conn.Conn()); err != nil {
 		return fmt.Errorf("lock for migration: %w", err)
 	}
@@ -179,6 +182,10 @@ const riverGrants = `
 	GRANT SELECT, INSERT, UPDATE (kind, state, scheduled_at) ON river.river_job TO weft_api;
 	GRANT USAGE ON SEQUENCE river.river_job_id_seq TO weft_api`
 
+// riverGranted is what requests then have, as the catalogue shows it.
+const riverGranted = "INSERT river_job,SELECT river_job,UPDATE river_job kind,UPDATE river_job scheduled_at," +
+	"UPDATE river_job state,USAGE river_job_id_seq"
+
 // grantRiver does so in one transaction, so that nobody is refused while it is done
 // again.
 func grantRiver(ctx context.Context, pool *pgxpool.Pool) error {
@@ -207,6 +214,9 @@ func trimRiver(ctx context.Context, pool *pgxpool.Pool) error {
 // for, or at a later one that was only expanded: ours and River's. The error tells
 // which side is behind and what to do.
 func CheckSchema(ctx context.Context, pool *pgxpool.Pool) error {
+	if upToDate(ctx, pool) {
+		return nil
+	}
 	want, err := embedded()
 	if err != nil {
 		return err

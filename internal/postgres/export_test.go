@@ -1,0 +1,4 @@
+package postgres
+
+// Settled reports whether Migrate has nothing to do.
+var Settled = settled
