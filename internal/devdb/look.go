@@ -45,7 +45,7 @@ func Installed(ctx context.Context) (dir, version string, ok bool) {
 		found, ok := inspect(ctx, s.bin)
 		return found.dir, found.full, ok && found.fits(0)
 	}
-	for _, found := range s.local(ctx) {
+	for _, found := range s.local(ctx, 0) {
 		if found.fits(0) {
 			return found.dir, found.full, true
 		}

@@ -70,7 +70,7 @@ func (s *search) find(ctx context.Context, want int, runner account) (string, er
 		}
 		return runner.readable(found.dir, s.cache)
 	}
-	seen := s.local(ctx)
+	seen := s.local(ctx, want)
 	for _, found := range seen {
 		if found.fits(want) {
 			return runner.readable(found.dir, s.cache)
@@ -91,7 +91,7 @@ func (s *search) find(ctx context.Context, want int, runner account) (string, er
 		if err := s.installPackage(ctx, want); err != nil {
 			problems = append(problems, err)
 		}
-		for _, found := range s.local(ctx) {
+		for _, found := range s.local(ctx, want) {
 			if found.fits(want) {
 				return runner.readable(found.dir, s.cache)
 			}
@@ -107,8 +107,9 @@ func (b binaries) fits(want int) bool {
 	return b.major == want
 }
 
-// local lists what is installed, the newest first.
-func (s *search) local(ctx context.Context) []binaries {
+// local lists what is installed, the newest first. It looks no further than for one of
+// the version that is wanted: each look starts a program.
+func (s *search) local(ctx context.Context, want int) []binaries {
 	dirs := slices.Clone(s.path)
 	for _, glob := range s.globs {
 		matches, _ := filepath.Glob(glob)
@@ -116,8 +117,12 @@ func (s *search) local(ctx context.Context) []binaries {
 	}
 	var all []binaries
 	for _, dir := range dirs {
-		if found, ok := inspect(ctx, dir); ok {
+		found, ok := inspect(ctx, dir)
+		if ok {
 			all = append(all, found)
+		}
+		if ok && found.major == want {
+			break
 		}
 	}
 	slices.SortStableFunc(all, func(a, b binaries) int { return cmp.Compare(b.major, a.major) })
