@@ -11,7 +11,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -71,6 +70,7 @@ type App struct {
 	untrace   func(context.Context) error
 
 	api, ops   door
+	serving    chan struct{}  // closed: the doors are open
 	draining   chan struct{}  // closed: open streams end, which Shutdown would wait for
 	streams    sync.WaitGroup // the open ones
 	background context.CancelFunc
@@ -84,33 +84,52 @@ type App struct {
 // nothing running.
 func Start(ctx context.Context, cfg Config, log *slog.Logger) (*App, error) {
 	ctx = audit.By(ctx, audit.Actor{Kind: audit.System}) // whoever started it
-	a := &App{cfg: cfg, log: log, draining: make(chan struct{}), failed: make(chan error, 4)}
-	if err := a.build(ctx); err != nil {
-		a.Stop(context.WithoutCancel(ctx))
-		return nil, err
+	a := &App{cfg: cfg, log: log, draining: make(chan struct{}), serving: make(chan struct{}), failed: make(chan error, 4)}
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	a.background = cancel
+	err := a.build(ctx, background)
+	if err == nil {
+		err = a.start(ctx, background)
 	}
-	if err := a.start(ctx); err != nil {
+	if err != nil {
 		a.Stop(context.WithoutCancel(ctx))
 		return nil, err
 	}
 	return a, nil
 }
 
-// build constructs, from the bottom up, without starting anything.
-func (a *App) build(ctx context.Context) (err error) {
+// build constructs everything while the database is asked what has to be known first.
+func (a *App) build(ctx, background context.Context) (err error) {
 	if a.untrace, err = telemetry.StartTracing(ctx, a.cfg.TraceEndpoint, Version, a.log); err != nil {
-		return err
-	}
-	if err := checkSchema(ctx, a.cfg.DatabaseURL); err != nil {
 		return err
 	}
 	if a.pools, err = openPools(ctx, a.cfg); err != nil {
 		return err
 	}
 	a.watch = quarantine.NewWatch(a.pools.system, a.log)
+	asked := meanwhile(func() error { return a.ask(ctx, background) })
+	err = a.construct()
+	return cmp.Or(asked(), err)
+}
+
+// ask asks whether this process may work on the database, and shows the others its keys.
+func (a *App) ask(ctx, background context.Context) error {
+	if err := a.checkSchema(ctx); err != nil {
+		return err
+	}
 	if err := a.watch.Look(ctx); err != nil {
 		return err
 	}
+	keys, err := rotation.Hold(ctx, a.cfg.DatabaseURL, a.cfg.Keyring, a.log)
+	if err != nil {
+		return err
+	}
+	a.running.Go(func() { keys.Run(background) })
+	return nil
+}
+
+// construct makes the parts, from the bottom up, without starting anything.
+func (a *App) construct() error {
 	a.guard = egress.New(egress.Policy{
 		Allow: a.cfg.AllowNetworks, AllowHosts: a.cfg.AllowHosts, Roots: a.cfg.EgressRoots,
 	})
@@ -206,27 +225,32 @@ func (a *App) observe(registry *component.Registry) {
 }
 
 // start brings things up from the bottom: wake-ups, workers, then the doors.
-func (a *App) start(ctx context.Context) error {
-	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	a.background = cancel
+func (a *App) start(ctx, background context.Context) error {
 	relay := &notify.Relay{Hub: a.hub, DSN: a.cfg.DatabaseURL, Log: a.log, Changed: a.changed, Lost: a.metrics.ListenLost}
 	a.running.Go(func() { relay.Run(background) })
 	a.running.Go(func() { a.watch.Run(background) })
-	keys, err := rotation.Hold(ctx, a.cfg.DatabaseURL, a.cfg.Keyring, a.log)
-	if err != nil {
-		return err
-	}
-	a.running.Go(func() { keys.Run(background) })
 	a.running.Go(func() { a.book.Run(background) })
 	if a.limiter != nil {
 		a.running.Go(func() { a.limiter.Run(background) })
 	}
+	prepared := meanwhile(func() error { return a.prepare(ctx) })
+	var err error
 	if a.half != nil {
-		if err := a.half.start(ctx, background, &a.running); err != nil {
-			return err
-		}
+		err = a.half.start(ctx, background, &a.running)
 	}
-	return a.serve(ctx)
+	if err = cmp.Or(err, prepared()); err != nil {
+		return err
+	}
+	a.serve()
+	a.running.Go(func() { rotation.LookAtValues(background, a.pools.system, a.cfg.Keyring, a.log) })
+	return nil
+}
+
+// meanwhile does something while its caller goes on, who asks for its end once.
+func meanwhile(do func() error) (end func() error) {
+	ended := make(chan error, 1)
+	go func() { ended <- do() }()
+	return func() error { return <-ended }
 }
 
 // changed says which of the watched executions and runs have changed lately.
@@ -277,9 +301,7 @@ func (a *App) stop(ctx context.Context) {
 	if a.engine != nil {
 		a.engine.Close()
 	}
-	if a.background != nil {
-		a.background()
-	}
+	a.background()
 	a.ops.close(ctx, a.log)
 	a.running.Wait()
 	if a.limiter != nil {
@@ -305,7 +327,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	debug.FreeOSMemory() // what the start took
+	giveBackStart()
 	log.Info("weft is running", "api", a.URL(), "ops", a.OpsURL(), "works", cfg.Work)
 	select {
 	case <-ctx.Done():
@@ -315,73 +337,6 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	log.Info("weft is stopping", "patience", softStop.String())
 	a.Stop(context.WithoutCancel(ctx))
 	return err
-}
-
-// pools are the connections by purpose: none can starve another.
-type pools struct {
-	api    *pgxpool.Pool // requests, each within its workspace
-	system *pgxpool.Pool // who calls, and upkeep: what looks across workspaces
-	limits *pgxpool.Pool // what workspaces may ask: it is slow without slowing others
-	runs   *pgxpool.Pool // what brings runs on, for as long as it takes
-	work   *pgxpool.Pool // what executions and deliveries write; nil where none run
-	queue  *pgxpool.Pool // the queue's own; likewise
-}
-
-func openPools(ctx context.Context, cfg Config) (p *pools, err error) {
-	open := func(how func(context.Context, string, string, postgres.Role, int32) (*pgxpool.Pool, error), name string, role postgres.Role, conns int32) (pool *pgxpool.Pool) {
-		if err == nil {
-			pool, err = how(ctx, cfg.DatabaseURL, name, role, conns)
-		}
-		return pool
-	}
-	p = &pools{
-		api: open(postgres.Open, "api", cmp.Or(cfg.apiRole, postgres.API), 16), system: open(postgres.Open, "system", postgres.System, 6),
-		limits: open(postgres.Open, "limits", postgres.System, 4), runs: open(postgres.Open, "runs", postgres.System, engine.FoldsAtOnce+2),
-	}
-	if cfg.Work {
-		p.work, p.queue = open(postgres.Open, "work", postgres.System, 12), open(postgres.OpenUnhurried, "queue", postgres.System, 16)
-	}
-	return p, err
-}
-
-// closePatience is how long a connection that is not given back is waited for.
-const closePatience = 2 * time.Second
-
-func (p *pools) close() {
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		for _, pool := range []*pgxpool.Pool{p.api, p.system, p.limits, p.runs, p.work, p.queue} {
-			if pool != nil {
-				pool.Close()
-			}
-		}
-	}()
-	select {
-	case <-closed:
-	case <-time.After(closePatience):
-	}
-}
-
-// checkSchema says whether the database is at this binary's schema. It asks under
-// no role: in a schema that is too old there is none yet.
-func checkSchema(ctx context.Context, dsn string) error {
-	pool, err := postgres.Open(ctx, dsn, "check", postgres.Owner, 1)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	return postgres.CheckSchema(ctx, pool)
-}
-
-// Migrate brings the database to this binary's schema.
-func Migrate(ctx context.Context, dsn string) error {
-	pool, err := postgres.OpenUnhurried(ctx, dsn, "migrate", postgres.Owner, 4)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	return postgres.Migrate(ctx, pool)
 }
 
 // newInserter makes the River client that inserts only: services hold this one,

@@ -14,7 +14,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"github.com/google/uuid"
@@ -86,7 +85,7 @@ func Dev(ctx context.Context, dev DevConfig) error {
 		defer dev.stopChain(chain)
 		beside.chain = chain.Addr()
 	}
-	go func() { _, _ = contract.Load() }() // as much work again as the rest, while the database starts
+	go func() { _, _ = contract.Load() }() // while the database starts
 	if cfg.DatabaseURL == "" {
 		database, err := startPrivateDatabase(ctx, dev)
 		if err != nil {
@@ -94,8 +93,7 @@ func Dev(ctx context.Context, dev DevConfig) error {
 		}
 		defer stopPrivateDatabase(database, dev.Log)
 		cfg.DatabaseURL = database.DSN("weft")
-	}
-	if err := Migrate(ctx, cfg.DatabaseURL); err != nil {
+	} else if err := Migrate(ctx, cfg.DatabaseURL); err != nil {
 		return err
 	}
 	upstream, err := dev.startDemo()
@@ -147,7 +145,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, beside surroundings) e
 		return err
 	}
 	defer a.Stop(context.WithoutCancel(ctx))
-	debug.FreeOSMemory() // what the start took
+	giveBackStart()
 	dev.greet(a, beside)
 	select {
 	case <-ctx.Done():
@@ -158,12 +156,20 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, beside surroundings) e
 	}
 }
 
+// startPrivateDatabase gives a server whose database is at this binary's schema. There
+// is one from the folder's first start on; what uses it tells whether there is.
 func startPrivateDatabase(ctx context.Context, dev DevConfig) (*devdb.Server, error) {
 	database, err := devdb.Start(ctx, devdb.Config{Dir: filepath.Join(dev.DataDir, "postgres"), Log: dev.Log})
 	if err != nil {
 		return nil, fmt.Errorf("start the private PostgreSQL: %w", err)
 	}
-	if err := database.CreateDatabase(ctx, "weft"); err != nil {
+	err = Migrate(ctx, database.DSN("weft"))
+	if postgres.Raised(err, "3D000") { // there is no such database
+		if err = database.CreateDatabase(ctx, "weft"); err == nil {
+			err = Migrate(ctx, database.DSN("weft"))
+		}
+	}
+	if err != nil {
 		stopPrivateDatabase(database, dev.Log)
 		return nil, err
 	}
@@ -206,17 +212,16 @@ const devOwner = "owner@weft.localhost"
 // slow to check, and gives what waits for them.
 func (dev DevConfig) findCredentials(ctx context.Context, dsn string) func() (client.Credentials, error) {
 	var c client.Credentials
-	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		var pool *pgxpool.Pool
-		if pool, err = postgres.Open(ctx, dsn, "dev", postgres.System, 2); err == nil {
-			defer pool.Close()
-			c, err = dev.credentials(ctx, pool)
+	end := meanwhile(func() error {
+		pool, err := postgres.Open(ctx, dsn, "dev", postgres.System, 2)
+		if err != nil {
+			return err
 		}
-	}()
-	return func() (client.Credentials, error) { <-done; return c, err }
+		defer pool.Close()
+		c, err = dev.credentials(ctx, pool)
+		return err
+	})
+	return func() (client.Credentials, error) { err := end(); return c, err }
 }
 
 // credentials are those of the file as far as they still fit the database; what does not

@@ -115,13 +115,16 @@ func (a *App) buildDoors(registry *component.Registry) error {
 	return err
 }
 
-// serve opens the doors.
-func (a *App) serve(ctx context.Context) error {
-	if a.cfg.beforeServing != nil {
-		if err := a.cfg.beforeServing(ctx, a); err != nil {
-			return err
-		}
+// prepare does what must be done before anybody can be told that the doors are open.
+func (a *App) prepare(ctx context.Context) error {
+	if a.cfg.beforeServing == nil {
+		return nil
 	}
+	return a.cfg.beforeServing(ctx, a)
+}
+
+// serve opens the doors.
+func (a *App) serve() {
 	for _, d := range []door{a.ops, a.api} {
 		if d.listener == nil {
 			continue
@@ -132,7 +135,7 @@ func (a *App) serve(ctx context.Context) error {
 			}
 		})
 	}
-	return nil
+	close(a.serving)
 }
 
 // ready is what readiness looks at: the database answers within a second and

@@ -70,16 +70,26 @@ func (dev DevConfig) examples(ctx context.Context, workflows *workflow.Service, 
 		if err != nil {
 			return nil, fmt.Errorf("keep the example workflow %s: %w", name, err)
 		}
-		made.Workflows[name] = next
 		if used {
 			ids[name] = next.ID
 		}
-		if err := writeFile(filepath.Join(dev.DataDir, examplesFile), made); err != nil { // before another is made
+		if known := made.Workflows[name]; known != nil && *known == *next {
+			continue
+		}
+		made.Workflows[name] = next
+		if err := dev.writeExamples(made); err != nil { // before another is made
 			return nil, err
 		}
 	}
+	if made.Demo == demoAddr {
+		return ids, nil
+	}
 	made.Demo = demoAddr
-	return ids, writeFile(filepath.Join(dev.DataDir, examplesFile), made)
+	return ids, dev.writeExamples(made)
+}
+
+func (dev DevConfig) writeExamples(made examples) error {
+	return writeFile(filepath.Join(dev.DataDir, examplesFile), made)
 }
 
 // keepExample makes the workflow if there is none, and says whether it is in use.

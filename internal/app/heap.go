@@ -41,6 +41,10 @@ func paceCollector() {
 	runtime.SetFinalizer(new(sentinel), func(*sentinel) { paceCollector() })
 }
 
+// giveBackStart gives back what the start took, once those are answered who waited for
+// its end.
+func giveBackStart() { time.AfterFunc(time.Second, debug.FreeOSMemory) }
+
 const (
 	lullEvery = 5 * time.Second
 	// lull is how little may have been made between two looks for nothing to be asked of

@@ -31,8 +31,9 @@ type workingHalf struct {
 	runs     *engine.Sweeper
 	watch    *quarantine.Watch
 	log      *slog.Logger
-	deadline time.Time     // of the soft stop
-	stopped  chan struct{} // closed once the queue's workers have ended
+	serving  <-chan struct{} // closed once the start has ended
+	deadline time.Time       // of the soft stop
+	stopped  chan struct{}   // closed once the queue's workers have ended
 
 	fetching sync.Mutex
 	stops    bool // nothing is to be fetched any more
@@ -80,7 +81,7 @@ func slotsOf(cfg Config) int {
 }
 
 func newWorkingHalf(a *App, deps execution.Deps) *workingHalf {
-	h := &workingHalf{watch: a.watch, log: a.log, stopped: make(chan struct{})}
+	h := &workingHalf{watch: a.watch, log: a.log, serving: a.serving, stopped: make(chan struct{})}
 	deps.DB = a.pools.work
 	h.identity = execution.NewIdentity(a.cfg.DatabaseURL, slotsOf(a.cfg), a.log)
 	h.delivers = callback.NewDeliverer(callback.Deps{
@@ -125,6 +126,11 @@ func (h *workingHalf) join(a *App, runs *engine.Engine) error {
 func (h *workingHalf) start(ctx, background context.Context, running *sync.WaitGroup) error {
 	running.Go(func() {
 		h.identity.Run(background, func(ctx context.Context) {
+			select {
+			case <-h.serving: // a sweep is as much work again as the rest of the start
+			case <-ctx.Done():
+				return
+			}
 			if h.watch.Held() {
 				return // what a restored database shows is not to be put right yet
 			}

@@ -270,19 +270,12 @@ func TestMT07WhatNoKeyOpensIsNamedAndLeftAlone(t *testing.T) {
 }
 
 func TestAMasterKeyThatOpensNothingIsNoticed(t *testing.T) {
-	dsn := pgtest.DSN(t)
-	pool := open(t, dsn)
+	pool := open(t, pgtest.DSN(t))
 	old, fresh := key("2025", 1), key("2026", 2)
 	start := func(keys *seal.Keyring) string {
 		t.Helper()
 		var log bytes.Buffer
-		holder, err := rotation.Hold(t.Context(), dsn, keys, slog.New(slog.NewTextHandler(&log, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended, end := context.WithCancel(t.Context())
-		end()
-		holder.Run(ended)
+		rotation.LookAtValues(t.Context(), pool, keys, slog.New(slog.NewTextHandler(&log, nil)))
 		return log.String()
 	}
 	const warning = "SEALED UNDER A MASTER KEY THAT THIS PROCESS DOES NOT HAVE"

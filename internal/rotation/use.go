@@ -90,6 +90,7 @@ func merged(before, after []Use) []Use {
 const (
 	beatEvery  = 5 * time.Second
 	beatWithin = 2 * time.Second
+	lookWithin = 2 * time.Second
 	retryAfter = time.Second
 )
 
@@ -121,21 +122,21 @@ func Hold(ctx context.Context, dsn string, ring *seal.Keyring, log *slog.Logger)
 			break
 		}
 	}
-	h.lookAtValues(ctx)
 	return h, nil
 }
 
-// lookAtValues warns of what this process cannot open. Whatever keeps it from
-// looking keeps nothing from starting.
-func (h *Holder) lookAtValues(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, beatWithin)
+// LookAtValues warns of what a process with these keys cannot open. Whatever keeps it
+// from looking keeps nothing from working.
+func LookAtValues(ctx context.Context, pool postgres.DB, ring *seal.Keyring, log *slog.Logger) {
+	looking, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
-	switch keys, err := Unheld(ctx, h.conn, h.ring); {
+	switch keys, err := Unheld(looking, pool, ring); {
+	case ctx.Err() != nil:
 	case err != nil:
-		h.log.Warn("the keys of the sealed values could not be looked at", "error", err)
+		log.Warn("the keys of the sealed values could not be looked at", "error", err)
 	case len(keys) > 0:
-		h.log.Warn("VALUES ARE SEALED UNDER A MASTER KEY THAT THIS PROCESS DOES NOT HAVE: executions and callbacks that hold them wait for a process that does. Give that key to all as WEFT_MASTER_KEY, or as one of WEFT_MASTER_KEYS_OLD",
-			"needed", keys, "held", h.ring.Fingerprints())
+		log.Warn("VALUES ARE SEALED UNDER A MASTER KEY THAT THIS PROCESS DOES NOT HAVE: executions and callbacks that hold them wait for a process that does. Give that key to all as WEFT_MASTER_KEY, or as one of WEFT_MASTER_KEYS_OLD",
+			"needed", keys, "held", ring.Fingerprints())
 	}
 }
 
@@ -146,17 +147,13 @@ func (h *Holder) connect(ctx context.Context) error {
 	}
 	h.conn = conn
 	prints := h.ring.Fingerprints()
-	for i, print := range prints {
-		classes := []int{opensClass}
-		if i == 0 {
-			classes = append(classes, sealsClass)
-		}
-		for _, class := range classes {
-			if _, err := h.conn.Exec(ctx, "SELECT pg_advisory_lock_shared($1::integer, $2::integer)", class, number(print)); err != nil {
-				h.close(ctx)
-				return fmt.Errorf("show which keys are in use: %w", err)
-			}
-		}
+	classes, keys := []int32{sealsClass}, []int32{number(prints[0])}
+	for _, print := range prints {
+		classes, keys = append(classes, opensClass), append(keys, number(print))
+	}
+	if _, err := h.conn.Exec(ctx, "SELECT pg_advisory_lock_shared(class, key) FROM unnest($1::integer[], $2::integer[]) l (class, key)", classes, keys); err != nil {
+		h.close(ctx)
+		return fmt.Errorf("show which keys are in use: %w", err)
 	}
 	return nil
 }

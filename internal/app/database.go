@@ -1,0 +1,82 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/internal/engine"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+// pools are the connections by purpose: none can starve another.
+type pools struct {
+	api    *pgxpool.Pool // requests, each within its workspace
+	system *pgxpool.Pool // who calls, and upkeep: what looks across workspaces
+	limits *pgxpool.Pool // what workspaces may ask: it is slow without slowing others
+	runs   *pgxpool.Pool // what brings runs on, for as long as it takes
+	work   *pgxpool.Pool // what executions and deliveries write; nil where none run
+	queue  *pgxpool.Pool // the queue's own; likewise
+}
+
+func openPools(ctx context.Context, cfg Config) (p *pools, err error) {
+	open := func(how func(context.Context, string, string, postgres.Role, int32) (*pgxpool.Pool, error), name string, role postgres.Role, conns int32) (pool *pgxpool.Pool) {
+		if err == nil {
+			pool, err = how(ctx, cfg.DatabaseURL, name, role, conns)
+		}
+		return pool
+	}
+	p = &pools{
+		api: open(postgres.Open, "api", cmp.Or(cfg.apiRole, postgres.API), 16), system: open(postgres.Open, "system", postgres.System, 6),
+		limits: open(postgres.Open, "limits", postgres.System, 4), runs: open(postgres.Open, "runs", postgres.System, engine.FoldsAtOnce+2),
+	}
+	if cfg.Work {
+		p.work, p.queue = open(postgres.Open, "work", postgres.System, 12), open(postgres.OpenUnhurried, "queue", postgres.System, 16)
+	}
+	return p, err
+}
+
+// closePatience is how long a connection that is not given back is waited for.
+const closePatience = 2 * time.Second
+
+func (p *pools) close() {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		for _, pool := range []*pgxpool.Pool{p.api, p.system, p.limits, p.runs, p.work, p.queue} {
+			if pool != nil {
+				pool.Close()
+			}
+		}
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closePatience):
+	}
+}
+
+// checkSchema says whether the database is at this binary's schema. What is wrong it
+// asks under no role: in a schema that is too old there is none yet.
+func (a *App) checkSchema(ctx context.Context) error {
+	if postgres.CheckSchema(ctx, a.pools.system) == nil {
+		return nil
+	}
+	pool, err := postgres.Open(ctx, a.cfg.DatabaseURL, "check", postgres.Owner, 1)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return postgres.CheckSchema(ctx, pool)
+}
+
+// Migrate brings the database to this binary's schema.
+func Migrate(ctx context.Context, dsn string) error {
+	pool, err := postgres.OpenUnhurried(ctx, dsn, "migrate", postgres.Owner, 4)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return postgres.Migrate(ctx, pool)
+}
