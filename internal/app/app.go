@@ -242,8 +242,17 @@ func (a *App) start(ctx, background context.Context) error {
 		return err
 	}
 	a.serve()
-	a.running.Go(func() { rotation.LookAtValues(background, a.pools.system, a.cfg.Keyring, a.log) })
+	a.running.Go(func() { a.settle(background) })
 	return nil
+}
+
+// settle does what is best done once those are answered who waited for the start.
+func (a *App) settle(ctx context.Context) {
+	select {
+	case <-time.After(settled):
+		rotation.LookAtValues(ctx, a.pools.system, a.cfg.Keyring, a.log)
+	case <-ctx.Done():
+	}
 }
 
 // meanwhile does something while its caller goes on, who asks for its end once.

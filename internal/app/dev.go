@@ -208,8 +208,8 @@ const demoAnywhere = "127.0.0.1:0"
 // devOwner is the e-mail address of the owner of the workspace of `weft dev`.
 const devOwner = "owner@weft.localhost"
 
-// findCredentials looks for the credentials while the rest starts, because a password is
-// slow to check, and gives what waits for them.
+// findCredentials looks for the credentials while the rest starts, and gives what waits
+// for them.
 func (dev DevConfig) findCredentials(ctx context.Context, dsn string) func() (client.Credentials, error) {
 	var c client.Credentials
 	end := meanwhile(func() error {
@@ -242,13 +242,28 @@ func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool) (clien
 		}
 		c.APIKey, c.APISecret = key.APIKey, key.APISecret
 	}
-	if c.AdminPassword == "" || !person.Known(ctx, pool, c.AdminEmail, c.AdminPassword) {
+	if c.AdminPassword == "" || !dev.signsIn(ctx, pool, c) {
 		c.AdminEmail = devOwner
 		if c.AdminPassword, err = makeDevOwner(ctx, pool, workspaceID); err != nil {
 			return client.Credentials{}, err
 		}
 	}
 	return c, nil
+}
+
+// passwordMark is the file of what tells the next start that the password still fits.
+const passwordMark = "password.mark"
+
+// signsIn reports whether the password of the credentials still fits. To check it anew
+// takes longer than the start of PostgreSQL.
+func (dev DevConfig) signsIn(ctx context.Context, pool *pgxpool.Pool, c client.Credentials) bool {
+	path := filepath.Join(dev.DataDir, passwordMark)
+	last, _ := os.ReadFile(path) // without it the password is checked
+	mark := person.Recognise(ctx, pool, c.AdminEmail, c.AdminPassword, string(last))
+	if mark != "" && mark != string(last) {
+		_ = os.WriteFile(path, []byte(mark), 0o600) // or else the next start checks it again
+	}
+	return mark != ""
 }
 
 // makeDevOwner makes the owner and gives the password. One who is there keeps the

@@ -41,9 +41,11 @@ func paceCollector() {
 	runtime.SetFinalizer(new(sentinel), func(*sentinel) { paceCollector() })
 }
 
-// giveBackStart gives back what the start took, once those are answered who waited for
-// its end.
-func giveBackStart() { time.AfterFunc(time.Second, debug.FreeOSMemory) }
+// settled is how long after a start those are answered who waited for it.
+const settled = time.Second
+
+// giveBackStart gives back what the start took, but takes nobody's time for that.
+func giveBackStart() { time.AfterFunc(settled, debug.FreeOSMemory) }
 
 const (
 	lullEvery = 5 * time.Second
