@@ -2,11 +2,21 @@
 -- A run as it stands, for whoever folds it. Rows that refer to it may be inserted meanwhile.
 SELECT workspace_id, id, workflow_id, workflow_version, status, trigger, input, output, error, variables,
        cancel_requested_at, cancel_mode, committed, below, reserved, max_credits, usage, stage_count, failed_count, pending_count,
-       output_bytes, event_seq, wake_at, deadline, parent_run_id, traceparent, rerun_of, created_at, updated_at,
+       output_bytes, event_seq, wake_at, deadline, parent_run_id, traceparent, rerun_of, job_id, created_at, updated_at,
        cancel_reason, now()::timestamptz AS now
 FROM workflow_runs
 WHERE workspace_id = @workspace_id AND id = @id
 FOR NO KEY UPDATE;
+
+-- name: RunLockFree :one
+-- RunLock for whoever does not wait for it.
+SELECT workspace_id, id, workflow_id, workflow_version, status, trigger, input, output, error, variables,
+       cancel_requested_at, cancel_mode, committed, below, reserved, max_credits, usage, stage_count, failed_count, pending_count,
+       output_bytes, event_seq, wake_at, deadline, parent_run_id, traceparent, rerun_of, job_id, created_at, updated_at,
+       cancel_reason, now()::timestamptz AS now
+FROM workflow_runs
+WHERE workspace_id = @workspace_id AND id = @id
+FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: RunFold :exec
 -- What a fold makes of a run, under its lock.

@@ -373,7 +373,7 @@ func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams)
 const runLock = `-- name: RunLock :one
 SELECT workspace_id, id, workflow_id, workflow_version, status, trigger, input, output, error, variables,
        cancel_requested_at, cancel_mode, committed, below, reserved, max_credits, usage, stage_count, failed_count, pending_count,
-       output_bytes, event_seq, wake_at, deadline, parent_run_id, traceparent, rerun_of, created_at, updated_at,
+       output_bytes, event_seq, wake_at, deadline, parent_run_id, traceparent, rerun_of, job_id, created_at, updated_at,
        cancel_reason, now()::timestamptz AS now
 FROM workflow_runs
 WHERE workspace_id = $1 AND id = $2
@@ -413,6 +413,7 @@ type RunLockRow struct {
 	ParentRunID       *uuid.UUID
 	Traceparent       *string
 	RerunOf           []byte
+	JobID             int64
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
 	CancelReason      *string
@@ -451,6 +452,7 @@ func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunL
 		&i.ParentRunID,
 		&i.Traceparent,
 		&i.RerunOf,
+		&i.JobID,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.CancelReason,
@@ -513,6 +515,97 @@ func (q *Queries) RunLockAbove(ctx context.Context, db DBTX, arg RunLockAbovePar
 		return nil, err
 	}
 	return items, nil
+}
+
+const runLockFree = `-- name: RunLockFree :one
+SELECT workspace_id, id, workflow_id, workflow_version, status, trigger, input, output, error, variables,
+       cancel_requested_at, cancel_mode, committed, below, reserved, max_credits, usage, stage_count, failed_count, pending_count,
+       output_bytes, event_seq, wake_at, deadline, parent_run_id, traceparent, rerun_of, job_id, created_at, updated_at,
+       cancel_reason, now()::timestamptz AS now
+FROM workflow_runs
+WHERE workspace_id = $1 AND id = $2
+FOR NO KEY UPDATE SKIP LOCKED
+`
+
+type RunLockFreeParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+type RunLockFreeRow struct {
+	WorkspaceID       uuid.UUID
+	ID                uuid.UUID
+	WorkflowID        uuid.UUID
+	WorkflowVersion   int32
+	Status            status.Run
+	Trigger           string
+	Input             []byte
+	Output            []byte
+	Error             []byte
+	Variables         []byte
+	CancelRequestedAt *time.Time
+	CancelMode        *string
+	Committed         credit.Amount
+	Below             credit.Amount
+	Reserved          credit.Amount
+	MaxCredits        *credit.Amount
+	Usage             credit.Amount
+	StageCount        int32
+	FailedCount       int32
+	PendingCount      int32
+	OutputBytes       int64
+	EventSeq          int64
+	WakeAt            *time.Time
+	Deadline          time.Time
+	ParentRunID       *uuid.UUID
+	Traceparent       *string
+	RerunOf           []byte
+	JobID             int64
+	CreatedAt         time.Time
+	UpdatedAt         time.Time
+	CancelReason      *string
+	Now               time.Time
+}
+
+// RunLock for whoever does not wait for it.
+func (q *Queries) RunLockFree(ctx context.Context, db DBTX, arg RunLockFreeParams) (RunLockFreeRow, error) {
+	row := db.QueryRow(ctx, runLockFree, arg.WorkspaceID, arg.ID)
+	var i RunLockFreeRow
+	err := row.Scan(
+		&i.WorkspaceID,
+		&i.ID,
+		&i.WorkflowID,
+		&i.WorkflowVersion,
+		&i.Status,
+		&i.Trigger,
+		&i.Input,
+		&i.Output,
+		&i.Error,
+		&i.Variables,
+		&i.CancelRequestedAt,
+		&i.CancelMode,
+		&i.Committed,
+		&i.Below,
+		&i.Reserved,
+		&i.MaxCredits,
+		&i.Usage,
+		&i.StageCount,
+		&i.FailedCount,
+		&i.PendingCount,
+		&i.OutputBytes,
+		&i.EventSeq,
+		&i.WakeAt,
+		&i.Deadline,
+		&i.ParentRunID,
+		&i.Traceparent,
+		&i.RerunOf,
+		&i.JobID,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.CancelReason,
+		&i.Now,
+	)
+	return i, err
 }
 
 const runWake = `-- name: RunWake :exec

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
@@ -147,14 +146,7 @@ func (a *App) construct() error {
 	}
 	a.hub = notify.NewHub()
 	a.observe(registry)
-	deps := execution.Deps{
-		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Hub: a.hub,
-		Draining: a.draining, Metrics: a.metrics, Quarantined: a.watch.Check, Ledger: billing.Books{},
-		Ended: func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { a.engine.Ended(ctx, stages) },
-	}
-	if a.cfg.Instead != nil {
-		deps.Ledger = a.cfg.Instead.Ledger
-	}
+	deps := a.executionDeps(registry, inserter)
 	if a.cfg.Work {
 		a.half = newWorkingHalf(a, deps)
 		a.runner = a.half.runner

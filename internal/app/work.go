@@ -7,14 +7,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/quarantine"
 	"github.com/weft-automation/weft/internal/retention"
@@ -78,6 +82,22 @@ func slotsOf(cfg Config) int {
 		return cfg.Workers
 	}
 	return 2 * cfg.Workers
+}
+
+// executionDeps is what executions are made of. The engine is made after them.
+func (a *App) executionDeps(registry *component.Registry, inserter *river.Client[pgx.Tx]) execution.Deps {
+	deps := execution.Deps{
+		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Hub: a.hub,
+		Draining: a.draining, Metrics: a.metrics, Quarantined: a.watch.Check, Ledger: billing.Books{},
+		Ended: func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { a.engine.Ended(ctx, stages) },
+		EndWithRun: func(ctx context.Context, run notify.Key, end *execution.End) error {
+			return a.engine.End(ctx, run, end)
+		},
+	}
+	if a.cfg.Instead != nil {
+		deps.Ledger = a.cfg.Instead.Ledger
+	}
+	return deps
 }
 
 func newWorkingHalf(a *App, deps execution.Deps) *workingHalf {

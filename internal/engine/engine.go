@@ -9,6 +9,8 @@
 package engine
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,6 +157,16 @@ func (e *Engine) Ended(_ context.Context, stages map[notify.Key][]uuid.UUID) {
 	}
 }
 
+// End has the run go on in the transaction that ends the execution of one of its stages,
+// where nothing else is known to run for it and nobody folds it at the moment; else, and
+// when that fails, it returns an error. It is what execution.Deps.EndWithRun wants.
+func (e *Engine) End(ctx context.Context, run notify.Key, end *execution.End) error {
+	if !e.memory.alone(run.ID, end.ExecutionID) {
+		return execution.ErrApart
+	}
+	return e.folder.now(ctx, run, news{executions: []uuid.UUID{end.ExecutionID}, end: end})
+}
+
 // Args is the River job of a run: the net under its beginning.
 type Args struct {
 	WorkspaceID uuid.UUID `json:"workspaceId"`
@@ -184,5 +196,135 @@ type Worker struct {
 // Work has the run folded soon. Should this process end before that, the sweep has it done.
 func (w *Worker) Work(_ context.Context, job *river.Job[Args]) error {
 	w.Engine.Wake(notify.Key{WorkspaceID: job.Args.WorkspaceID, ID: job.Args.RunID})
+	return nil
+}
+
+const (
+	dueAtOnce = 500
+	// behindEvery is how often the sweep looks for runs whose folds were lost, of how many
+	// executions, and behindAfter how long a fold may be on its way before it counts as that.
+	behindEvery  = 2 * time.Second
+	behindAtOnce = 5_000
+	behindAfter  = time.Second
+)
+
+// Sweeper folds the runs that nobody else does: those whose timers are due, and those
+// whose folds were lost with a process. One process sweeps at a time. It goes through what
+// there is in parts, and begins again after the last one.
+type Sweeper struct {
+	// Schedule is told which schedules are due, each second; it returns at once. Nil: nobody
+	// is.
+	Schedule func(notify.Key)
+
+	engine    *Engine
+	due       mark      // the last run that was due
+	schedules mark      // the last schedule that was
+	waiting   mark      // the last schedule of which a run waits
+	again     time.Time // when to look for lost folds
+	behind    uuid.UUID // the last execution that was looked at for them
+}
+
+// NewSweeper makes a sweeper.
+func NewSweeper(e *Engine) *Sweeper { return &Sweeper{engine: e} }
+
+// Sweep is to be called about every second. Failures are logged: the next call comes
+// soon.
+func (w *Sweeper) Sweep(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := w.sweep(ctx); err != nil && ctx.Err() == nil && !postgres.Unavailable(err) {
+		w.engine.Log.WarnContext(ctx, "runs were not swept", "error", err)
+	}
+}
+
+func (w *Sweeper) sweep(ctx context.Context) error {
+	if err := w.wakeDue(ctx); err != nil {
+		return fmt.Errorf("list runs that are due: %w", err)
+	}
+	if time.Now().Before(w.again) {
+		return nil
+	}
+	w.again = time.Now().Add(behindEvery)
+	if err := w.wakeBehind(ctx); err != nil {
+		return fmt.Errorf("list runs that are behind: %w", err)
+	}
+	return nil
+}
+
+func (w *Sweeper) wakeDue(ctx context.Context) error {
+	e := w.engine
+	rows, err := db.New().RunListDue(ctx, e.System, db.RunListDueParams{
+		After: w.due.at, SchedulesAfter: w.schedules.at, SchedulesAfterID: w.schedules.id, WaitingAfter: w.waiting.id, MaxRows: dueAtOnce,
+	})
+	if err != nil {
+		return err
+	}
+	var runs, schedules, waiting page
+	for _, row := range rows {
+		key := notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
+		switch row.Kind {
+		case "run":
+			e.folder.wake(key)
+			runs.add(mark{row.At, row.ID})
+			continue
+		case "schedule":
+			schedules.add(mark{row.At, row.ID})
+		case "waiting":
+			waiting.add(mark{id: row.ID})
+		}
+		if w.Schedule != nil {
+			w.Schedule(key)
+		}
+	}
+	w.due, w.schedules, w.waiting = runs.next(), schedules.next(), waiting.next()
+	return nil
+}
+
+// mark is how far a sweep has read: times come in order, and at the same time ids.
+type mark struct {
+	at time.Time
+	id uuid.UUID
+}
+
+func (m mark) compare(other mark) int {
+	return cmp.Or(m.at.Compare(other.at), bytes.Compare(m.id[:], other.id[:]))
+}
+
+// page is what a sweep has read of what is due.
+type page struct {
+	rows int
+	last mark
+}
+
+func (p *page) add(m mark) {
+	p.rows++
+	if m.compare(p.last) > 0 {
+		p.last = m
+	}
+}
+
+// next is where the next sweep begins: after all that was read, if there may be more.
+func (p *page) next() mark {
+	if p.rows < dueAtOnce {
+		return mark{}
+	}
+	return p.last
+}
+
+func (w *Sweeper) wakeBehind(ctx context.Context) error {
+	e := w.engine
+	rows, err := db.New().RunListBehind(ctx, e.System, db.RunListBehindParams{After: w.behind, Grace: behindAfter, MaxRows: behindAtOnce})
+	if err != nil {
+		return err
+	}
+	w.behind = uuid.Nil
+	for _, row := range rows {
+		if row.Behind {
+			e.folder.wake(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.RunID})
+		}
+	}
+	if len(rows) == behindAtOnce {
+		w.behind = rows[len(rows)-1].ExecutionID
+	}
 	return nil
 }

@@ -31,7 +31,8 @@ const (
 	bytesAtOnce  = 16 << 20
 	advancesFor  = 2 * time.Second
 	// beginsAtOnce and beginsFor are that of the first fold, for which a request waits:
-	// components in iterations, which are gone through to where they can be left, and time.
+	// components in iterations, which are gone through to where they can be left, and time;
+	// which is also that of a fold for which the end of an execution waits.
 	beginsAtOnce = 50
 	beginsFor    = 250 * time.Millisecond
 )
@@ -125,6 +126,9 @@ type taken db.StageTakeOverRow
 // bringOn folds a run, and tells whether there is more to do at once.
 func (e *Engine) bringOn(ctx context.Context, key notify.Key, n news) (more bool, err error) {
 	f, err := e.fold(ctx, key, n)
+	if err != nil && n.end != nil {
+		return false, err // it comes again without
+	}
 	if err != nil {
 		return false, e.troubled(ctx, key, err)
 	}
@@ -139,14 +143,18 @@ func (e *Engine) bringOn(ctx context.Context, key notify.Key, n news) (more bool
 // fold folds a run once. There is no fold of one that is final or unknown.
 func (e *Engine) fold(ctx context.Context, key notify.Key, n news) (f *fold, err error) {
 	if e.Quarantined != nil && e.Quarantined() != nil {
-		return nil, nil
+		return nil, n.apart()
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, foldTimeout, errOverran)
 	defer cancel()
 	defer Contained(&err)
+	tried := false
 	err = InPeriod(ctx, e.Ledger, e.System, func() error {
 		return e.Executions.Accepting(ctx, key.WorkspaceID, func(how *execution.Acceptance) error {
-			f = nil
+			if f = nil; tried && n.end != nil {
+				return execution.ErrApart
+			}
+			tried = true
 			return postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
 				f, err = e.foldTx(ctx, tx, key, n, how)
 				return err
@@ -177,15 +185,15 @@ func InPeriod(ctx context.Context, ledger Renewer, conn postgres.DB, do func() e
 // foldTx is nil without an error where there is nothing to fold, and with one where the run was
 // not even locked.
 func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n news, how *execution.Acceptance) (*fold, error) {
-	run, ended, err := lockRun(ctx, tx, key, n.executions)
+	run, ended, err := lockRun(ctx, tx, key, n)
 	if postgres.NotFound(err) {
-		return nil, nil
+		return nil, n.apart()
 	}
 	if err != nil {
 		return nil, err
 	}
 	if run.Status.Terminal() {
-		return nil, nil
+		return nil, n.apart()
 	}
 	version, err := e.Workflows.LoadVersion(ctx, tx, key.WorkspaceID, run.WorkflowID, run.WorkflowVersion)
 	if err != nil {
@@ -196,15 +204,23 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n 
 		return f, err
 	}
 	if len(f.accepts) > 0 {
+		if err := n.settleTx(ctx, tx, how); err != nil {
+			return f, err
+		}
 		if err := f.accept(how.AcceptTx); err != nil {
 			return f, err
 		}
 	}
-	if !f.changed {
-		return f, f.rest()
+	if f.changed {
+		crashpoint.Reached(crashpoint.BetweenStages)
+		err = f.write()
+	} else {
+		err = f.rest()
 	}
-	crashpoint.Reached(crashpoint.BetweenStages)
-	return f, f.write()
+	if err != nil || len(f.accepts) > 0 {
+		return f, err
+	}
+	return f, n.settleTx(ctx, tx, how) // after what locks other runs
 }
 
 func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow, plan *graph.Plan) *fold {
@@ -222,7 +238,7 @@ func (f *fold) follow(n news, ended []db.StageTakeOverRow) error {
 		return err
 	}
 	f.until = time.Now().Add(advancesFor)
-	if f.first {
+	if f.first || n.end != nil { // somebody waits
 		f.until = time.Now().Add(beginsFor)
 	}
 	if err := f.advance(); err != nil {

@@ -1,17 +1,15 @@
 package engine
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -65,8 +63,26 @@ func newFolder(e *Engine) *folder {
 
 // news is why a run is to be folded.
 type news struct {
-	executions []uuid.UUID // that have finished
-	unknown    bool        // whatever may have happened
+	executions []uuid.UUID    // that have finished
+	unknown    bool           // whatever may have happened
+	end        *execution.End // of one of the executions, to be written with the fold; nil: they have ended
+}
+
+// apart is what a fold that has nothing to do returns.
+func (n news) apart() error {
+	if n.end != nil {
+		return execution.ErrApart
+	}
+	return nil
+}
+
+// settleTx does what goes with the end that is written with the fold.
+func (n news) settleTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance) error {
+	if n.end == nil {
+		return nil
+	}
+	how.InPlaceOf(n.end)
+	return n.end.SettleTx(ctx, tx)
 }
 
 // wake has a run folded soon, whatever has happened to it.
@@ -81,13 +97,7 @@ func (f *folder) add(key notify.Key, n news) {
 	}
 	waiting, under := f.awake[key]
 	if !under {
-		f.awake[key] = nil
-		mine := f.shares[key.WorkspaceID]
-		if mine == nil {
-			mine = &share{slots: make(chan struct{}, FoldsAtOnce-1)}
-			f.shares[key.WorkspaceID] = mine
-		}
-		mine.runs++
+		mine := f.claim(key)
 		f.running.Go(func() { f.work(key, mine, n) })
 		return
 	}
@@ -97,6 +107,59 @@ func (f *folder) add(key notify.Key, n news) {
 	}
 	waiting.executions = append(waiting.executions, n.executions...)
 	waiting.unknown = waiting.unknown || n.unknown
+}
+
+// claim notes, under the lock, that a run is awake. next ends that.
+func (f *folder) claim(key notify.Key) *share {
+	f.awake[key] = nil
+	mine := f.shares[key.WorkspaceID]
+	if mine == nil {
+		mine = &share{slots: make(chan struct{}, FoldsAtOnce-1)}
+		f.shares[key.WorkspaceID] = mine
+	}
+	mine.runs++
+	return mine
+}
+
+// now folds a run in the caller's time: once, if it is not awake and there is a slot.
+func (f *folder) now(ctx context.Context, key notify.Key, n news) error {
+	f.mu.Lock()
+	if _, under := f.awake[key]; under || f.closed {
+		f.mu.Unlock()
+		return execution.ErrApart
+	}
+	mine := f.claim(key)
+	f.running.Add(1)
+	f.mu.Unlock()
+	defer f.running.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(f.ctx, cancel)()
+	more, err := false, execution.ErrApart
+	if f.free(mine) {
+		more, err = f.engine.bringOn(ctx, key, n)
+		f.leave(mine)
+	}
+	if came, again := f.next(key, mine, more, false); again {
+		f.running.Go(func() { f.work(key, mine, came) })
+	}
+	return err
+}
+
+// free is enter for one who does not wait.
+func (f *folder) free(mine *share) bool {
+	select {
+	case mine.slots <- struct{}{}:
+	default:
+		return false
+	}
+	select {
+	case f.slots <- struct{}{}:
+		return true
+	default:
+		<-mine.slots
+		return false
+	}
 }
 
 // work folds a run until there is nothing to do at the moment. It asks for a slot before each
@@ -222,6 +285,16 @@ func (m *memory) get(run uuid.UUID, seq int64) stand {
 	return stand{}
 }
 
+// alone reports whether an execution is the only one that a run is known to wait for.
+func (m *memory) alone(run, executionID uuid.UUID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	live := m.runs[run].live
+	return live != nil && !slices.ContainsFunc(live, func(stage api.NonTerminalStage) bool {
+		return stage.ExecutionEventID != nil && *stage.ExecutionEventID != executionID
+	})
+}
+
 func (m *memory) put(run uuid.UUID, s stand) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -250,134 +323,4 @@ func (f *fold) stands() stand {
 		s.root = root.states
 	}
 	return s
-}
-
-const (
-	dueAtOnce = 500
-	// behindEvery is how often the sweep looks for runs whose folds were lost, of how many
-	// executions, and behindAfter how long a fold may be on its way before it counts as that.
-	behindEvery  = 2 * time.Second
-	behindAtOnce = 5_000
-	behindAfter  = time.Second
-)
-
-// Sweeper folds the runs that nobody else does: those whose timers are due, and those
-// whose folds were lost with a process. One process sweeps at a time. It goes through what
-// there is in parts, and begins again after the last one.
-type Sweeper struct {
-	// Schedule is told which schedules are due, each second; it returns at once. Nil: nobody
-	// is.
-	Schedule func(notify.Key)
-
-	engine    *Engine
-	due       mark      // the last run that was due
-	schedules mark      // the last schedule that was
-	waiting   mark      // the last schedule of which a run waits
-	again     time.Time // when to look for lost folds
-	behind    uuid.UUID // the last execution that was looked at for them
-}
-
-// NewSweeper makes a sweeper.
-func NewSweeper(e *Engine) *Sweeper { return &Sweeper{engine: e} }
-
-// Sweep is to be called about every second. Failures are logged: the next call comes
-// soon.
-func (w *Sweeper) Sweep(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if err := w.sweep(ctx); err != nil && ctx.Err() == nil && !postgres.Unavailable(err) {
-		w.engine.Log.WarnContext(ctx, "runs were not swept", "error", err)
-	}
-}
-
-func (w *Sweeper) sweep(ctx context.Context) error {
-	if err := w.wakeDue(ctx); err != nil {
-		return fmt.Errorf("list runs that are due: %w", err)
-	}
-	if time.Now().Before(w.again) {
-		return nil
-	}
-	w.again = time.Now().Add(behindEvery)
-	if err := w.wakeBehind(ctx); err != nil {
-		return fmt.Errorf("list runs that are behind: %w", err)
-	}
-	return nil
-}
-
-func (w *Sweeper) wakeDue(ctx context.Context) error {
-	e := w.engine
-	rows, err := db.New().RunListDue(ctx, e.System, db.RunListDueParams{
-		After: w.due.at, SchedulesAfter: w.schedules.at, SchedulesAfterID: w.schedules.id, WaitingAfter: w.waiting.id, MaxRows: dueAtOnce,
-	})
-	if err != nil {
-		return err
-	}
-	var runs, schedules, waiting page
-	for _, row := range rows {
-		key := notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
-		switch row.Kind {
-		case "run":
-			e.folder.wake(key)
-			runs.add(mark{row.At, row.ID})
-			continue
-		case "schedule":
-			schedules.add(mark{row.At, row.ID})
-		case "waiting":
-			waiting.add(mark{id: row.ID})
-		}
-		if w.Schedule != nil {
-			w.Schedule(key)
-		}
-	}
-	w.due, w.schedules, w.waiting = runs.next(), schedules.next(), waiting.next()
-	return nil
-}
-
-// mark is how far a sweep has read: times come in order, and at the same time ids.
-type mark struct {
-	at time.Time
-	id uuid.UUID
-}
-
-func (m mark) compare(other mark) int {
-	return cmp.Or(m.at.Compare(other.at), bytes.Compare(m.id[:], other.id[:]))
-}
-
-// page is what a sweep has read of what is due.
-type page struct {
-	rows int
-	last mark
-}
-
-func (p *page) add(m mark) {
-	p.rows++
-	if m.compare(p.last) > 0 {
-		p.last = m
-	}
-}
-
-// next is where the next sweep begins: after all that was read, if there may be more.
-func (p *page) next() mark {
-	if p.rows < dueAtOnce {
-		return mark{}
-	}
-	return p.last
-}
-
-func (w *Sweeper) wakeBehind(ctx context.Context) error {
-	e := w.engine
-	rows, err := db.New().RunListBehind(ctx, e.System, db.RunListBehindParams{After: w.behind, Grace: behindAfter, MaxRows: behindAtOnce})
-	if err != nil {
-		return err
-	}
-	w.behind = uuid.Nil
-	for _, row := range rows {
-		if row.Behind {
-			e.folder.wake(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.RunID})
-		}
-	}
-	if len(rows) == behindAtOnce {
-		w.behind = rows[len(rows)-1].ExecutionID
-	}
-	return nil
 }

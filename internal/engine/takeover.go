@@ -17,25 +17,35 @@ import (
 )
 
 // lockRun gives a run, locked, and makes final those of its stages whose executions are
-// known to have finished, which it returns.
-func lockRun(ctx context.Context, tx *postgres.Tx, key notify.Key, executions []uuid.UUID) (run db.RunLockRow, ended []db.StageTakeOverRow, err error) {
-	lock := func(tx pgx.Tx) (err error) {
-		if run, err = db.New().RunLock(ctx, tx, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID}); err != nil {
+// known to have finished, which it returns. An end that is written with the fold waits for
+// nobody's lock: then there is no such run.
+func lockRun(ctx context.Context, tx *postgres.Tx, key notify.Key, n news) (run db.RunLockRow, ended []db.StageTakeOverRow, err error) {
+	statements := []func(pgx.Tx) error{func(tx pgx.Tx) (err error) {
+		if n.end != nil {
+			var free db.RunLockFreeRow
+			free, err = db.New().RunLockFree(ctx, tx, db.RunLockFreeParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+			run = db.RunLockRow(free)
+		} else {
+			run, err = db.New().RunLock(ctx, tx, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+		}
+		if err != nil {
 			err = fmt.Errorf("lock run: %w", err)
 		}
 		return err
+	}}
+	if n.end != nil {
+		statements = append(statements, func(tx pgx.Tx) error { return n.end.Write(ctx, tx) })
 	}
-	if len(executions) == 0 {
-		err = lock(tx)
-		return run, nil, err
+	if len(n.executions) > 0 {
+		statements = append(statements, func(tx pgx.Tx) (err error) {
+			ended, err = db.New().StageTakeOver(ctx, tx, db.StageTakeOverParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Executions: n.executions})
+			if err != nil {
+				err = fmt.Errorf("take over finished executions: %w", err)
+			}
+			return err
+		})
 	}
-	err = tx.Together(ctx, lock, func(tx pgx.Tx) (err error) {
-		ended, err = db.New().StageTakeOver(ctx, tx, db.StageTakeOverParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Executions: executions})
-		if err != nil {
-			err = fmt.Errorf("take over finished executions: %w", err)
-		}
-		return err
-	})
+	err = tx.Together(ctx, statements...)
 	return run, ended, err
 }
 

@@ -66,6 +66,7 @@ func (f *fold) tell(wake *time.Time) error {
 		})
 	}
 	if f.run.Status.Terminal() {
+		f.tx.Last(func(tx pgx.Tx) error { return db.New().RiverJobDeleteMany(f.ctx, tx, []int64{f.run.JobID}) })
 		f.tx.Last(func(tx pgx.Tx) error {
 			return f.engine.Ledger.SettleRunTx(f.ctx, tx, f.run.WorkspaceID, f.run.ID, f.run.Usage, f.run.Reserved)
 		})

@@ -28,7 +28,8 @@ type finish struct {
 	status status.Execution
 	output json.RawMessage
 	err    json.RawMessage
-	local  bool // its run holds a slot, and gives it back once this is written
+	local  bool       // its run holds a slot, and gives it back once this is written
+	run    *uuid.UUID // that it is a stage of; nil: none, or unknown
 }
 
 func (f finish) weight() int { return len(f.output) + len(f.err) }
@@ -36,7 +37,7 @@ func (f finish) weight() int { return len(f.output) + len(f.err) }
 func (r *Runner) complete(ctx context.Context, row db.ExecutionStartManyRow, output json.RawMessage, local bool) error {
 	return r.settle(ctx, finish{
 		key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch,
-		status: status.ExecutionCompleted, output: output, local: local,
+		status: status.ExecutionCompleted, output: output, local: local, run: row.RunID,
 	})
 }
 
@@ -48,7 +49,7 @@ func (r *Runner) fail(ctx context.Context, row db.ExecutionStartManyRow, failure
 	if err != nil {
 		return err
 	}
-	f.local = local
+	f.local, f.run = local, row.RunID
 	return r.settle(ctx, f)
 }
 
@@ -64,6 +65,9 @@ func failed(workspaceID, executionID uuid.UUID, epoch int32, attempt int, failur
 }
 
 func (r *Runner) settle(ctx context.Context, f finish) error {
+	if r.endWithRun(ctx, f) {
+		return nil
+	}
 	err := r.persist(ctx, func(ctx context.Context) error {
 		_, err := r.finishes.Do(ctx, f)
 		return err
@@ -72,6 +76,62 @@ func (r *Runner) settle(ctx context.Context, f finish) error {
 		return fmt.Errorf("finish execution: %w", err)
 	}
 	return nil
+}
+
+// End is the end of a stage's execution in the transaction in which its run goes on.
+type End struct {
+	ExecutionID uuid.UUID
+
+	runner *Runner
+	finish finish
+	rows   []db.ExecutionFinishManyRow
+	first  map[turn]finish
+	made   ends
+}
+
+// ErrApart says that an execution is to be ended without its run.
+var ErrApart = errors.New("the execution is to be ended apart from its run")
+
+// Write makes the execution final, with one statement. A row that is not this worker's any
+// more is left alone: then SettleTx fails.
+func (e *End) Write(ctx context.Context, tx pgx.Tx) (err error) {
+	var p db.ExecutionFinishManyParams
+	p, e.first = finishing([]finish{e.finish})
+	if e.rows, err = db.New().ExecutionFinishMany(ctx, tx, p); err != nil {
+		return fmt.Errorf("finish the execution: %w", err)
+	}
+	return nil
+}
+
+// SettleTx leaves to tx.Last what else goes with the end.
+func (e *End) SettleTx(ctx context.Context, tx *postgres.Tx) (err error) {
+	if len(e.rows) == 0 {
+		return ErrApart
+	}
+	e.made, err = e.runner.endTx(ctx, tx, e.rows, e.first, e.runner.settleTx)
+	return err
+}
+
+// togetherWithin is how long an end waits for its run: runs above may be locked for long.
+const togetherWithin = 2 * time.Second
+
+// endWithRun ends the execution of a stage where its run goes on, and reports whether it
+// did. Whatever keeps it from that is for those to tell of who do one after the other.
+func (r *Runner) endWithRun(ctx context.Context, f finish) bool {
+	if f.run == nil || r.EndWithRun == nil || r.ctx.Err() != nil || r.window.crowded([]billing.Charge{{WorkspaceID: f.key.WorkspaceID}}) {
+		return false
+	}
+	end := &End{ExecutionID: f.key.ID, runner: r, finish: f}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), togetherWithin)
+	defer cancel()
+	if err := r.EndWithRun(bounded, notify.Key{WorkspaceID: f.key.WorkspaceID, ID: *f.run}, end); err != nil {
+		return false
+	}
+	r.moved.Store(time.Now().UnixNano())
+	crashpoint.Reached(crashpoint.AfterFinish)
+	end.made.followed = true
+	r.tell(ctx, []notify.Key{f.key}, end.made)
+	return true
 }
 
 // flushFinishes makes executions final in one transaction and wakes whoever
@@ -149,7 +209,7 @@ func (r *Runner) tell(ctx context.Context, keys []notify.Key, made ends) {
 		// An account that somebody has locked holds up no other end.
 		r.running.Go(func() { r.unparkLater(context.WithoutCancel(ctx), later) })
 	}
-	if len(runs) > 0 && r.Ended != nil {
+	if len(runs) > 0 && r.Ended != nil && !made.followed {
 		r.Ended(ctx, runs)
 	}
 }
@@ -160,22 +220,35 @@ type ends struct {
 	done       []finished
 	deliveries *callback.Ready
 	next       *successors // what begins in their place
+	followed   bool        // the run of the one that ended has gone on with it
 }
 
-// finishTx is the one place where an execution that was started becomes final, a
-// cancellation aside: state, frozen callback with its delivery job, the end of its own
-// job, and the settlement of its credits commit together or not at all, and with them go
+// finishTx is the one place where executions that were started become final, a
+// cancellation and End aside: state, frozen callback with its delivery job, the end of its
+// own job, and the settlement of its credits commit together or not at all, and with them go
 // parked executions that now have room.
 func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) (made ends, err error) {
-	var p db.ExecutionFinishManyParams
-	// One execution may end twice in one batch: its run and the sweep that took
-	// this worker for lost, or a run that was taken over. The first counts, if
-	// its epoch is the row's.
-	type turn struct {
-		key   notify.Key
-		epoch int32
+	written, first := finishing(items)
+	rows, err := db.New().ExecutionFinishMany(ctx, tx, written)
+	if err != nil {
+		return made, fmt.Errorf("finish executions: %w", err)
 	}
-	first := make(map[turn]finish, len(items))
+	if len(rows) == 0 {
+		return ends{next: &successors{}}, nil
+	}
+	return r.endTx(ctx, tx, rows, first, r.chargeTx)
+}
+
+// turn is what ends: one execution may end twice in one batch, its run and the sweep that
+// took this worker for lost, or a run that was taken over. The first counts, if its epoch
+// is the row's.
+type turn struct {
+	key   notify.Key
+	epoch int32
+}
+
+func finishing(items []finish) (p db.ExecutionFinishManyParams, first map[turn]finish) {
+	first = make(map[turn]finish, len(items))
 	for _, f := range items {
 		if _, twice := first[turn{f.key, f.epoch}]; twice {
 			continue
@@ -188,13 +261,14 @@ func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) 
 		p.Outputs = append(p.Outputs, string(f.output))
 		p.Errors = append(p.Errors, string(f.err))
 	}
-	rows, err := db.New().ExecutionFinishMany(ctx, tx, p)
-	if err != nil {
-		return made, fmt.Errorf("finish executions: %w", err)
-	}
-	if len(rows) == 0 {
-		return ends{next: &successors{}}, nil
-	}
+	return p, first
+}
+
+// charge is chargeTx or settleTx.
+type charge func(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, ending int) (*successors, error)
+
+// endTx writes what goes with the rows that have become final.
+func (r *Runner) endTx(ctx context.Context, tx *postgres.Tx, rows []db.ExecutionFinishManyRow, first map[turn]finish, charged charge) (made ends, err error) {
 	charges := make([]billing.Charge, len(rows))
 	jobs := make([]int64, len(rows))
 	made.done = make([]finished, len(rows))
@@ -218,7 +292,7 @@ func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) 
 		return made, err
 	}
 	tx.Last(dequeue(ctx, jobs))
-	made.next, err = r.chargeTx(ctx, tx, charges, ending)
+	made.next, err = charged(ctx, tx, charges, ending)
 	crashpoint.Reached(crashpoint.InFinish)
 	return made, err
 }
@@ -233,19 +307,23 @@ func dequeue(ctx context.Context, jobs []int64) func(tx pgx.Tx) error {
 	}
 }
 
-// chargeTx settles, and lets parked executions go in the place of what has ended.
-// Where nothing was parked when last seen, the settlement leaves with the commit:
-// the accounts are locked no longer than that takes, and whatever turns out to be
-// parked is for afterwards. ending is how many slots of local runs become free.
+// chargeTx settles, and lets parked executions go in the place of what has ended, where
+// some were parked when last seen. ending is how many slots of local runs become free.
 func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, ending int) (*successors, error) {
-	if r.window.crowded(charges) {
-		loads, err := r.Ledger.SettleTx(ctx, tx, charges)
-		if err != nil {
-			return nil, err
-		}
-		r.window.sawParked(loads)
-		return r.releaseTx(ctx, tx, loads, ending)
+	if !r.window.crowded(charges) {
+		return r.settleTx(ctx, tx, charges, ending)
 	}
+	loads, err := r.Ledger.SettleTx(ctx, tx, charges)
+	if err != nil {
+		return nil, err
+	}
+	r.window.sawParked(loads)
+	return r.releaseTx(ctx, tx, loads, ending)
+}
+
+// settleTx has the settlement leave with the commit: the accounts are locked no longer than
+// that takes, and whatever turns out to be parked is for afterwards.
+func (r *Runner) settleTx(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, _ int) (*successors, error) {
 	next := &successors{runner: r}
 	tx.Last(func(tx pgx.Tx) error {
 		loads, err := r.Ledger.SettleTx(ctx, tx, charges)

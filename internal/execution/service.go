@@ -77,6 +77,12 @@ type Deps struct {
 	// up for.
 	Ended func(ctx context.Context, stages map[notify.Key][]uuid.UUID)
 
+	// EndWithRun commits the end of a stage's execution together with what follows from it
+	// for the run, where the run waits for no other execution: that takes one commit for
+	// two. Nil: never. An error: it is not known to be ended, and is ended apart, after
+	// which Ended is told.
+	EndWithRun func(ctx context.Context, run notify.Key, end *End) error
+
 	Ledger Ledger
 	Now    func() time.Time // this node's clock; nil: time.Now
 }

@@ -48,6 +48,7 @@ type Acceptance struct {
 	workspaceID uuid.UUID
 	way         acceptFunc
 	called      bool
+	ending      int      // local runs whose slots become free with the commit
 	items       []accept // those that hold slots are in hand
 	made        []accepted
 }
@@ -78,6 +79,13 @@ var (
 	errCutOff = errors.New("the work was cut off by a panic")
 	errTwice  = errors.New("stages are accepted in a transaction already")
 )
+
+// InPlaceOf says that e ends in the transaction in which stages are accepted.
+func (a *Acceptance) InPlaceOf(e *End) {
+	if e.finish.local && e.runner == a.service.local {
+		a.ending = 1
+	}
+}
 
 // AcceptTx writes stages into tx, counts them as live, and keeps back for their run what
 // each asks for, or fails in a way that Accepting makes up for. It returns a refusal for
@@ -119,7 +127,7 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 			return nil, err
 		}
 		if s.local != nil {
-			if item.worker = s.local.reserve(0); item.worker != 0 {
+			if item.worker = s.local.reserve(a.ending); item.worker != 0 {
 				s.local.hand.take(item.id)
 			}
 		}

@@ -24,6 +24,8 @@ func (b *bench) balanced(t testing.TB) {
 		"executions live":       "SELECT count(*) FROM component_executions WHERE finished_at IS NULL",
 		"runs live":             "SELECT count(*) FROM workflow_runs WHERE finished_at IS NULL",
 		"stages live":           "SELECT count(*) FROM run_stages WHERE finished_at IS NULL",
+		"jobs of runs that are over wait": `SELECT count(*) FROM river.river_job j JOIN workflow_runs r ON r.job_id = j.id
+			WHERE r.finished_at IS NOT NULL AND j.state IN ('available', 'scheduled')`,
 		"runs lack a posting": `SELECT count(*) FROM workflow_runs r WHERE NOT EXISTS
 			(SELECT FROM credit_postings p WHERE p.workspace_id = r.workspace_id AND p.kind = 'RUN' AND p.reference = r.id::text AND p.usage = r.usage)`,
 		"counts of runs are wrong": `SELECT count(*) FROM workflow_runs r WHERE pending_count <> 0 OR (stage_count, failed_count) IS DISTINCT FROM

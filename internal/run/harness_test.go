@@ -206,6 +206,16 @@ func (b *bench) start(t testing.TB, o options) *node {
 			o.also(ctx, stages)
 		}
 	}
+	deps.EndWithRun = func(ctx context.Context, run notify.Key, end *execution.End) error {
+		if o.deaf {
+			return execution.ErrApart
+		}
+		err := n.engine.End(ctx, run, end)
+		if err == nil && o.also != nil {
+			o.also(ctx, map[notify.Key][]uuid.UUID{run: {end.ExecutionID}})
+		}
+		return err
+	}
 	identity := execution.NewIdentity(b.dsn, 2*max(o.slots, 1), log)
 	ends := deps
 	ends.DB = system
