@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
@@ -113,9 +111,8 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	if err != nil {
 		return id, fmt.Errorf("make run id: %w", err)
 	}
-	job, err := f.engine.Jobs.InsertTx(f.ctx, f.tx, Args{WorkspaceID: f.run.WorkspaceID, RunID: id}, &river.InsertOpts{
-		Queue: Queue, ScheduledAt: time.Now().Add(SafetyNet),
-	})
+	net := Job(f.run.WorkspaceID, id)
+	job, err := f.engine.Jobs.InsertTx(f.ctx, f.tx, net.Args, net.InsertOpts)
 	if err != nil {
 		return id, fmt.Errorf("insert job: %w", err)
 	}

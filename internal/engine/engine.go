@@ -103,11 +103,11 @@ type Begun struct{ fold *fold }
 // errNotBegun is of a transaction that may accept a run without its first fold.
 var errNotBegun = errors.New("the run could not be begun where it was accepted")
 
-// BeginTx folds a run that the caller has left tx.Last to insert, keeps least back for it,
-// and has row say how it then stands. Nil, with row as it was: the run is over at once, and
+// BeginTx folds a run that the caller has left tx.Last to insert, has it admitted with its
+// first stages, and has row say how it then stands. Nil, with row as it was: the run is over at once, and
 // only the engine itself may charge for it, so that fold is left to Follow. Errors: what the
 // acceptance refuses, and what Unbegun knows.
-func (e *Engine) BeginTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsertParams, plan *graph.Plan, least credit.Amount, how *execution.Acceptance) (*Begun, error) {
+func (e *Engine) BeginTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsertParams, plan *graph.Plan, begins *execution.Beginning, how *execution.Acceptance) (*Begun, error) {
 	now := time.Now()
 	f := e.newFold(ctx, tx, db.RunLockRow{
 		WorkspaceID: row.WorkspaceID, ID: row.ID, WorkflowID: row.WorkflowID, WorkflowVersion: row.WorkflowVersion,
@@ -119,7 +119,7 @@ func (e *Engine) BeginTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsert
 		return nil, fmt.Errorf("%w: %w", errNotBegun, err)
 	}
 	err := f.accept(func(ctx context.Context, tx *postgres.Tx, stages []execution.Stage) ([]error, error) {
-		return how.BeginTx(ctx, tx, least, stages)
+		return how.BeginTx(ctx, tx, begins, stages)
 	})
 	if err != nil {
 		return nil, err
@@ -179,6 +179,13 @@ func (Args) Kind() string { return "workflow_run" }
 // Queue is where the jobs of runs wait: with those of executions, since a queue of their own
 // would be asked all the time.
 const Queue = execution.Queue
+
+// Job is the job of a run.
+func Job(workspaceID, runID uuid.UUID) river.InsertManyParams {
+	return river.InsertManyParams{
+		Args: Args{WorkspaceID: workspaceID, RunID: runID}, InsertOpts: &river.InsertOpts{Queue: Queue, ScheduledAt: time.Now().Add(SafetyNet)},
+	}
+}
 
 // SafetyNet is how far ahead the job of a run is due, which the process that accepted it
 // begins at once.

@@ -89,7 +89,7 @@ func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted,
 	var made []accepted
 	err := s.decided(items, func(how acceptFunc) error {
 		return postgres.InTx(ctx, s.db, func(tx *postgres.Tx) (err error) {
-			made, err = how(ctx, tx, items)
+			made, err = how(ctx, tx, items, nil)
 			return err
 		})
 	})
@@ -116,23 +116,23 @@ func (s *Service) decided(items []accept, try func(how acceptFunc) error) error 
 	return err
 }
 
-// acceptFunc is a way to accept: all of them, or those that credits admit. What else
-// is to be kept back must be admitted.
-type acceptFunc func(ctx context.Context, tx *postgres.Tx, items []accept, kept ...billing.Want) ([]accepted, error)
+// acceptFunc is a way to accept: all of them, or those that credits admit. A run that
+// begins with them must be admitted; nil: none does.
+type acceptFunc func(ctx context.Context, tx *postgres.Tx, items []accept, begins *Beginning) ([]accepted, error)
 
 // acceptTx accepts all submissions, or fails with billing.ErrUndecided when it
 // takes a closer look at the credits of their workspaces.
-func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, items []accept, kept ...billing.Want) (made []accepted, err error) {
+func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, items []accept, begins *Beginning) (made []accepted, err error) {
 	size, err := s.window.of(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
 	items = park(items, size, s.window.last)
-	if made, err = s.writeTx(ctx, tx, items); err != nil {
+	if made, err = s.writeTx(ctx, tx, items, begins); err != nil {
 		return nil, err
 	}
 	reserve := func(tx pgx.Tx) error {
-		loads, err := s.ledger.ReserveTx(ctx, tx, wants(kept, items))
+		loads, err := s.ledger.ReserveTx(ctx, tx, wants(begins, items))
 		if err != nil {
 			return err
 		}
@@ -147,19 +147,19 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, items []accept,
 }
 
 // acceptSomeTx looks at the credits first, for one submission after the other, and
-// accepts those that they admit. A refusal of what else is to be kept back is an error.
-func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []accept, kept ...billing.Want) (made []accepted, err error) {
-	refusals, loads, err := s.ledger.DecideTx(ctx, tx, wants(kept, items))
+// accepts those that they admit. A refusal of a run that begins is an error.
+func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []accept, begins *Beginning) (made []accepted, err error) {
+	refusals, loads, err := s.ledger.DecideTx(ctx, tx, wants(begins, items))
 	if err != nil {
 		return nil, err
 	}
-	for i := range kept {
-		if refusals[i] != nil {
-			s.broke.note(kept[i].WorkspaceID)
-			return nil, refusals[i]
+	if begins != nil {
+		if refusals[0] != nil {
+			s.broke.note(begins.WorkspaceID)
+			return nil, refusals[0]
 		}
+		refusals = refusals[1:]
 	}
-	refusals = refusals[len(kept):]
 	size, err := s.window.of(ctx, tx)
 	if err != nil {
 		return nil, err
@@ -171,14 +171,14 @@ func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []acc
 		}
 	}
 	var written []accepted
-	if len(admitted) > 0 {
+	if len(admitted) > 0 || begins != nil {
 		// The accounts are locked: this is what there really was before.
 		before := map[uuid.UUID]int{}
 		for _, a := range admitted {
 			before[a.WorkspaceID]++
 		}
 		admitted = park(admitted, size, func(id uuid.UUID) int { return loads[id].Active() - before[id] })
-		if written, err = s.writeTx(ctx, tx, admitted); err != nil {
+		if written, err = s.writeTx(ctx, tx, admitted, begins); err != nil {
 			return nil, err
 		}
 		if err := s.countParkedTx(ctx, tx, admitted, size, loads); err != nil {
@@ -197,9 +197,11 @@ func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []acc
 	return made, nil
 }
 
-func wants(kept []billing.Want, items []accept) []billing.Want {
-	all := make([]billing.Want, 0, len(kept)+len(items))
-	all = append(all, kept...)
+func wants(begins *Beginning, items []accept) []billing.Want {
+	all := make([]billing.Want, 0, 1+len(items))
+	if begins != nil {
+		all = append(all, billing.Want{WorkspaceID: begins.WorkspaceID, Amount: begins.Reserve, Run: true})
+	}
 	for _, a := range items {
 		all = append(all, a.want())
 	}
@@ -208,11 +210,11 @@ func wants(kept []billing.Want, items []accept) []billing.Want {
 
 // writeTx writes jobs, rows and callbacks of submissions. The jobs come first:
 // a row names its job.
-func (s *Service) writeTx(ctx context.Context, tx *postgres.Tx, items []accept) (made []accepted, err error) {
-	if len(items) == 0 {
+func (s *Service) writeTx(ctx context.Context, tx *postgres.Tx, items []accept, begins *Beginning) (made []accepted, err error) {
+	if len(items) == 0 && begins == nil {
 		return nil, nil
 	}
-	jobs := make([]river.InsertManyParams, len(items))
+	jobs := make([]river.InsertManyParams, len(items), len(items)+1)
 	now := time.Now()
 	for i, a := range items {
 		var due time.Time // zero: now
@@ -223,9 +225,18 @@ func (s *Service) writeTx(ctx context.Context, tx *postgres.Tx, items []accept) 
 			Args: Args{WorkspaceID: a.WorkspaceID, ExecutionID: a.id}, InsertOpts: insertOpts(due, a.parked),
 		}
 	}
+	if begins != nil {
+		jobs = append(jobs, begins.Job)
+	}
 	inserted, err := s.jobs.InsertManyTx(ctx, tx, jobs)
 	if err != nil {
 		return nil, fmt.Errorf("insert jobs: %w", err)
+	}
+	if begins != nil {
+		begins.JobID = inserted[len(items)].Job.ID
+	}
+	if len(items) == 0 {
+		return nil, nil
 	}
 	var rows db.ExecutionInsertManyParams
 	var callbacks db.CallbackInsertManyParams

@@ -53,7 +53,7 @@ func TestCancelEndsWhatWasNotStarted(t *testing.T) {
 		}
 	}
 	var jobs int
-	if err := b.pool.QueryRow(t.Context(), "SELECT count(*) FROM river.river_job").Scan(&jobs); err != nil || jobs != 2 {
+	if err := b.pool.QueryRow(t.Context(), "SELECT count(*) FROM river.river_job WHERE kind = 'component_execution'").Scan(&jobs); err != nil || jobs != 2 {
 		t.Errorf("%d jobs are left, %v", jobs, err)
 	}
 	if !told.told(runID) || told.told(other) {

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/credit"
@@ -31,6 +33,17 @@ const insertRun = `INSERT INTO workflow_runs
 	(workspace_id, id, workflow_id, workflow_version, status, trigger, input, reserved, deadline, job_id, created_at, updated_at)
 	VALUES ($1, $2, $2, 1, 'EXECUTING', 'API', '{}', $3, now() + interval '1 hour', 1, now(), now())`
 
+type runJob struct{}
+
+func (runJob) Kind() string { return "workflow_run" }
+
+// beginning is a run whose job is due much later.
+func (b *bench) beginning(reserve credit.Amount) *execution.Beginning {
+	return &execution.Beginning{WorkspaceID: b.workspace, Reserve: reserve, Job: river.InsertManyParams{
+		Args: runJob{}, InsertOpts: &river.InsertOpts{Queue: execution.Queue, ScheduledAt: time.Now().Add(time.Hour)},
+	}}
+}
+
 // run makes a run that keeps back reserve.
 func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
 	t.Helper()
@@ -40,7 +53,7 @@ func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
 			if _, err := tx.Exec(t.Context(), insertRun, b.workspace, id, int64(reserve)); err != nil {
 				return err
 			}
-			_, err := how.BeginTx(t.Context(), tx, reserve, nil)
+			_, err := how.BeginTx(t.Context(), tx, b.beginning(reserve), nil)
 			return err
 		})
 	})

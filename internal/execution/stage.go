@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/billing"
@@ -96,16 +97,25 @@ func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 	if len(stages) == 0 {
 		return nil, nil
 	}
-	return a.acceptTx(ctx, tx, stages)
+	return a.acceptTx(ctx, tx, stages, nil)
 }
 
-// BeginTx is AcceptTx for a run that begins in tx: it first keeps back reserve for the
-// run itself, and fails with INSUFFICIENT_CREDITS when that is not admitted.
-func (a *Acceptance) BeginTx(ctx context.Context, tx *postgres.Tx, reserve credit.Amount, stages []Stage) (refusals []error, err error) {
-	return a.acceptTx(ctx, tx, stages, billing.Want{WorkspaceID: a.workspaceID, Amount: reserve, Run: true})
+// Beginning is a run that begins with its first stages.
+type Beginning struct {
+	WorkspaceID uuid.UUID
+	Reserve     credit.Amount // what is kept back for the run itself
+	Job         river.InsertManyParams
+	JobID       int64 // of Job, once that is written
 }
 
-func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Stage, kept ...billing.Want) (refusals []error, err error) {
+// BeginTx is AcceptTx for a run that begins in tx: it writes the run's job, too, and keeps
+// back first what the run itself reserves, or fails with INSUFFICIENT_CREDITS when that is
+// not admitted.
+func (a *Acceptance) BeginTx(ctx context.Context, tx *postgres.Tx, run *Beginning, stages []Stage) (refusals []error, err error) {
+	return a.acceptTx(ctx, tx, stages, run)
+}
+
+func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Stage, begins *Beginning) (refusals []error, err error) {
 	if a.called {
 		return nil, errTwice
 	}
@@ -133,7 +143,7 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 		}
 		a.items, places = append(a.items, item), append(places, i)
 	}
-	made, err := a.way(ctx, tx, a.items, kept...)
+	made, err := a.way(ctx, tx, a.items, begins)
 	if err != nil {
 		return nil, err
 	}

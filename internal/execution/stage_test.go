@@ -158,7 +158,7 @@ func TestStagesAreRefusedForWantOfCredits(t *testing.T) {
 			if _, err := tx.Exec(t.Context(), insertRun, b.workspace, id, 1); err != nil {
 				return err
 			}
-			_, err := how.BeginTx(t.Context(), tx, 1, []execution.Stage{{
+			_, err := how.BeginTx(t.Context(), tx, b.beginning(1), []execution.Stage{{
 				WorkspaceID: b.workspace, RunID: id, ExecutionID: uuid.Must(uuid.NewV7()), Module: "ECHO", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`),
 			}})
 			return err

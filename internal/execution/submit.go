@@ -151,7 +151,7 @@ func (s *Service) claimTx(ctx context.Context, tx *postgres.Tx, a accept, how ac
 		return made, earlier, err
 	}
 	tx.Last(func(tx pgx.Tx) error { return a.Idempotency.KeepTx(ctx, tx, a.id) })
-	all, err := how(ctx, tx, []accept{a})
+	all, err := how(ctx, tx, []accept{a}, nil)
 	if err != nil {
 		return made, uuid.Nil, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
@@ -233,13 +232,6 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 			return earlier, err
 		}
 	}
-	job, err := s.Jobs.InsertTx(ctx, tx, engine.Args{WorkspaceID: p.WorkspaceID, RunID: n.id}, &river.InsertOpts{
-		Queue: engine.Queue, ScheduledAt: time.Now().Add(engine.SafetyNet),
-	})
-	if err != nil {
-		return uuid.Nil, fmt.Errorf("insert job: %w", err)
-	}
-	n.jobID = job.Job.ID
 	if n.taken, err = s.Environment.Take(ctx, tx, p.WorkspaceID, n.id, n.version.Variables, nil); err != nil {
 		return uuid.Nil, err
 	}
@@ -253,11 +245,13 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 	if p.Once != nil {
 		tx.Last(func(tx pgx.Tx) error { return p.Once.KeepTx(ctx, tx, n.id) })
 	}
+	begins := &execution.Beginning{WorkspaceID: p.WorkspaceID, Reserve: n.least, Job: engine.Job(p.WorkspaceID, n.id)}
 	if n.apart {
-		_, err = how.BeginTx(ctx, tx, n.least, nil)
+		_, err = how.BeginTx(ctx, tx, begins, nil)
 	} else {
-		n.begun, err = s.Engine.BeginTx(ctx, tx, &row, n.version.Plan, n.least, how)
+		n.begun, err = s.Engine.BeginTx(ctx, tx, &row, n.version.Plan, begins, how)
 	}
+	row.JobID, n.jobID = begins.JobID, begins.JobID
 	return uuid.Nil, err
 }
 
@@ -265,7 +259,7 @@ func (s *Service) row(p TriggerParams, n *begin) db.RunInsertParams {
 	row := db.RunInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version.Version,
 		Status: status.RunCreated, Trigger: cmp.Or(p.By.Trigger, "API"), Input: json.RawMessage(cmp.Or(string(p.Input), "{}")), Metadata: p.Metadata,
-		Variables: n.taken, Reserved: n.least, MaxCredits: p.MaxCredits, Lasts: engine.Lasts, Grace: engine.BegunWithin, JobID: n.jobID,
+		Variables: n.taken, Reserved: n.least, MaxCredits: p.MaxCredits, Lasts: engine.Lasts, Grace: engine.BegunWithin,
 	}
 	if p.By.ID != uuid.Nil {
 		row.TriggerID = &p.By.ID
