@@ -57,6 +57,10 @@ func OpenUnhurried(ctx context.Context, dsn, name string, role Role, maxConns in
 	return open(ctx, dsn, name, role, maxConns, map[string]string{"statement_timeout": "0", "lock_timeout": "0"})
 }
 
+// pingAfter is how long a connection may have been idle to be used without a ping. It is
+// more than the second that the pool would take, for what is asked every second.
+const pingAfter = 1500 * time.Millisecond
+
 func open(ctx context.Context, dsn, name string, role Role, maxConns int32, settings map[string]string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -67,6 +71,7 @@ func open(ctx context.Context, dsn, name string, role Role, maxConns int32, sett
 	}
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.HealthCheckPeriod = 30 * time.Second
+	config.ShouldPing = func(_ context.Context, conn pgxpool.ShouldPingParams) bool { return conn.IdleDuration > pingAfter }
 	Session(config.ConnConfig, name)
 	maps.Copy(config.ConnConfig.RuntimeParams, settings)
 	if role != Owner {
