@@ -101,7 +101,7 @@ var places = map[string]place{
 	},
 	"internal/contract": {
 		level: 3, inside: []string{"gen/api", "internal/fault", "internal/strictjson"},
-		outside: []string{schema}, why: "the spec's rules, compiled once",
+		outside: []string{spec, schema}, why: "the spec's rules, compiled once",
 	},
 	"internal/component": {
 		level: 3, inside: []string{"internal/credit", "internal/fault", "internal/strictjson", "internal/variable"},

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/weft-automation/weft/internal/fault"
@@ -31,30 +32,29 @@ type member struct {
 	most    int                // items of an array
 }
 
-func newBody(compiler *jsonschema.Compiler, pointer string, source place) (*body, error) {
+func newBody(compiler *jsonschema.Compiler, pointer string, media *openapi3.MediaType) (*body, error) {
 	schema, err := compiler.Compile(location + "#" + pointer)
 	if err != nil {
 		return nil, fmt.Errorf("compile request body: %w", err)
 	}
-	return &body{schema: schema, root: newMember(source)}, nil
+	return &body{schema: schema, root: newMember(media.Schema.Value)}, nil
 }
 
 // newMember reads a schema of requests, none of which is inside itself.
-func newMember(schema place) *member {
-	m := &member{number: schema.takes("integer") || schema.takes("number")}
-	properties, items := schema.at("properties"), schema.at("items")
+func newMember(schema *openapi3.Schema) *member {
+	m := &member{number: schema.Type.Is("integer") || schema.Type.Is("number")}
 	switch {
-	case len(properties.names()) > 0:
-		m.members = map[string]*member{}
-		for _, name := range properties.names() {
-			m.members[name] = newMember(properties.at(name))
+	case len(schema.Properties) > 0:
+		m.members = make(map[string]*member, len(schema.Properties))
+		for name, property := range schema.Properties {
+			m.members[name] = newMember(property.Value)
 		}
-	case slices.Contains(schema.types(), "object"):
-		m.opaque = schema.at("additionalProperties").on()
-	case items.is():
-		m.items, m.most = newMember(items), math.MaxInt
-		if most := schema.at("maxItems"); most.is() {
-			m.most = most.number()
+	case schema.Type.Includes("object"):
+		m.opaque = schema.AdditionalProperties.Has != nil && *schema.AdditionalProperties.Has
+	case schema.Items != nil:
+		m.items, m.most = newMember(schema.Items.Value), math.MaxInt
+		if schema.MaxItems != nil {
+			m.most = int(*schema.MaxItems)
 		}
 	}
 	return m

@@ -12,10 +12,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/weft-automation/weft/gen/api"
@@ -63,15 +65,17 @@ func (o *Operation) Limited() bool { return o.Signed || o.Role != "" }
 // fetched from there.
 const location = "mem:///openapi.json"
 
-// methods are those of HTTP as the document names them.
-var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
-
 // Load is the embedded document with the validators of every operation. It is read once
-// in a process.
+// in a process: that takes as long as all else at its start.
 func Load() (*Contract, error) { return load() }
 
 var load = sync.OnceValues(func() (*Contract, error) {
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(api.SpecJSON()))
+	data := api.SpecJSON()
+	doc, err := openapi3.NewLoader().LoadFromData(data)
+	if err != nil {
+		return nil, fmt.Errorf("load openapi document: %w", err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("decode openapi document: %w", err)
 	}
@@ -81,15 +85,10 @@ var load = sync.OnceValues(func() (*Contract, error) {
 	if err := compiler.AddResource(location, value); err != nil {
 		return nil, fmt.Errorf("add openapi document: %w", err)
 	}
-	c := &Contract{JSON: api.SpecJSON(), YAML: api.SpecYAML()}
-	paths := place{root: value, value: value}.at("paths")
-	for _, path := range paths.names() {
-		for _, method := range methods {
-			source := paths.at(path, method)
-			if !source.is() {
-				continue
-			}
-			operation, err := newOperation(compiler, source, path, method)
+	c := &Contract{JSON: data, YAML: api.SpecYAML()}
+	for path, item := range doc.Paths.Map() {
+		for method, source := range item.Operations() {
+			operation, err := newOperation(compiler, doc, path, method, source)
 			if err != nil {
 				return nil, fmt.Errorf("operation %s %s: %w", method, path, err)
 			}
@@ -100,69 +99,66 @@ var load = sync.OnceValues(func() (*Contract, error) {
 	return c, nil
 })
 
-func newOperation(compiler *jsonschema.Compiler, source place, path, method string) (*Operation, error) {
-	o := &Operation{ID: source.at("operationId").text(), Method: strings.ToUpper(method), Path: path}
-	security := source.at("security")
-	if !security.is() {
-		security = source.top().at("security")
+func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method string, source *openapi3.Operation) (*Operation, error) {
+	o := &Operation{ID: source.OperationID, Method: method, Path: path}
+	security := &doc.Security
+	if source.Security != nil {
+		security = source.Security
 	}
-	for _, requirement := range security.each() {
-		o.Signed = o.Signed || requirement.at("ApiKey").is()
-		o.Person = o.Person || requirement.at("SessionToken").is()
+	for _, requirement := range *security {
+		_, signed := requirement["ApiKey"]
+		_, token := requirement["SessionToken"]
+		o.Signed, o.Person = o.Signed || signed, o.Person || token
 	}
-	if len(security.each()) > 0 && o.Signed == o.Person {
+	if len(*security) > 0 && o.Signed == o.Person {
 		return nil, fmt.Errorf("its security is neither that of a key nor that of a person")
 	}
-	if err := o.readPeople(source); err != nil {
+	if err := o.readPeople(source.Extensions); err != nil {
 		return nil, err
 	}
-	cost := source.at("x-rate-limit-cost")
-	o.Cost = cost.number()
-	if cost.is() != o.Limited() || o.Cost < 0 || o.Signed && o.Cost == 0 {
-		return nil, fmt.Errorf("x-rate-limit-cost is %v: what is signed or on a workspace states one, more than 0 if it is signed, and nothing else does", cost.value)
+	cost, stated := source.Extensions["x-rate-limit-cost"].(float64)
+	o.Cost = int(cost)
+	if stated != o.Limited() || o.Cost < 0 || o.Signed && o.Cost == 0 {
+		return nil, fmt.Errorf("x-rate-limit-cost is %v: what is signed or on a workspace states one, more than 0 if it is signed, and nothing else does", source.Extensions["x-rate-limit-cost"])
 	}
-	o.Media = source.at("responses", "200", "content").names() // application/json is before all others that there are
-	if len(o.Media) == 0 {
+	success := source.Responses.Value("200")
+	if success == nil || success.Value == nil || len(success.Value.Content) == 0 {
 		return nil, fmt.Errorf("it needs an answer 200 with a media type")
 	}
-	if o.Unrestricted = source.at("x-unrestricted-key").on(); o.Unrestricted && !o.Signed {
+	if o.Unrestricted, _ = source.Extensions["x-unrestricted-key"].(bool); o.Unrestricted && !o.Signed {
 		return nil, fmt.Errorf("x-unrestricted-key is of what a key signs")
 	}
-	for _, parameter := range source.at("parameters").each() {
-		if err := o.readParameter(compiler, parameter); err != nil {
+	o.Media = slices.Sorted(maps.Keys(success.Value.Content)) // application/json is before all others that there are
+	for _, ref := range source.Parameters {
+		p, err := newParameter(compiler, ref)
+		if err != nil {
 			return nil, err
 		}
+		if p.in == openapi3.ParameterInQuery {
+			o.known = append(o.known, p.name)
+		}
+		if p.schema != nil {
+			o.parameters = append(o.parameters, p)
+		}
 	}
-	if !source.at("requestBody").is() {
+	if source.RequestBody == nil {
 		return o, nil
 	}
-	media := source.at("requestBody", "content", "application/json")
-	if o.Raw = !media.is(); o.Raw {
+	if source.RequestBody.Value.Content["application/json"] == nil {
+		o.Raw = true
 		return o, nil
 	}
+	pointer := "/paths/" + escape(path) + "/" + strings.ToLower(method) + "/requestBody/content/application~1json/schema"
 	var err error
-	o.body, err = newBody(compiler, "/paths/"+escape(path)+"/"+method+"/requestBody/content/application~1json/schema", media.at("schema"))
+	o.body, err = newBody(compiler, pointer, source.RequestBody.Value.Content.Get("application/json"))
 	return o, err
-}
-
-func (o *Operation) readParameter(compiler *jsonschema.Compiler, source place) error {
-	p, err := newParameter(compiler, source)
-	if err != nil {
-		return err
-	}
-	if p.in == inQuery {
-		o.known = append(o.known, p.name)
-	}
-	if p.schema != nil {
-		o.parameters = append(o.parameters, p)
-	}
-	return nil
 }
 
 // readPeople reads x-role and x-sign-in: every operation on a workspace says what
 // role it takes, and no other does.
-func (o *Operation) readPeople(source place) error {
-	o.Role, o.SignIn = source.at("x-role").text(), source.at("x-sign-in").on()
+func (o *Operation) readPeople(extensions map[string]any) error {
+	o.Role, _ = extensions["x-role"].(string)
+	o.SignIn, _ = extensions["x-sign-in"].(bool)
 	switch within := strings.Contains(o.Path, "{workspaceId}"); {
 	case within != (o.Role != ""), o.Role != "" && !o.Person:
 		return fmt.Errorf("x-role is %q: a person's operation on a workspace needs one, and no other has it", o.Role)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/weft-automation/weft/internal/fault"
@@ -20,30 +21,23 @@ type parameter struct {
 	kind     string             // string, integer or boolean
 }
 
-// Where parameters stand.
-const (
-	inPath   = "path"
-	inQuery  = "query"
-	inHeader = "header"
-)
-
-func newParameter(compiler *jsonschema.Compiler, source place) (parameter, error) {
-	p := parameter{name: source.at("name").text(), in: source.at("in").text(), kind: "string"}
-	schema := source.at("schema")
+func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (parameter, error) {
+	p := parameter{name: ref.Value.Name, in: ref.Value.In, kind: "string"}
+	source := ref.Value.Schema.Value
 	for _, kind := range []string{"integer", "boolean"} {
-		if schema.takes(kind) {
+		if source.Type.Is(kind) {
 			p.kind = kind
 		}
 	}
-	if p.kind == "string" && !schema.at("pattern").is() && !schema.at("enum").is() {
+	if p.kind == "string" && source.Pattern == "" && len(source.Enum) == 0 {
 		return p, nil
 	}
 	var pointer string
 	switch {
-	case source.reference != "":
-		pointer = source.reference + "/schema"
-	case schema.reference != "":
-		pointer = schema.reference
+	case ref.Ref != "":
+		pointer = ref.Ref + "/schema"
+	case ref.Value.Schema.Ref != "":
+		pointer = ref.Value.Schema.Ref
 	default:
 		return p, fmt.Errorf("parameter %s: it or its schema must stand under components", p.name)
 	}
@@ -87,20 +81,20 @@ func (o *Operation) CheckParameters(path func(name string) string, query url.Val
 	var details []fault.Detail
 	for _, p := range o.parameters {
 		switch p.in {
-		case inPath:
+		case openapi3.ParameterInPath:
 			if len(p.check(path(p.name))) > 0 {
 				return Missing(p.name)
 			}
-		case inQuery:
+		case openapi3.ParameterInQuery:
 			details = append(details, p.checkAll(query[p.name])...)
-		case inHeader:
+		case openapi3.ParameterInHeader:
 			details = append(details, p.checkAll(header.Values(p.name))...)
 		}
 	}
 	if strict {
 		for name := range query {
 			if !slices.Contains(o.known, name) {
-				details = append(details, detail([]string{inQuery, name}, "is not a known query parameter"))
+				details = append(details, detail([]string{openapi3.ParameterInQuery, name}, "is not a known query parameter"))
 			}
 		}
 	}
