@@ -241,7 +241,7 @@ func (a *App) start(ctx, background context.Context) error {
 // settle does what is best done once those are answered who waited for the start.
 func (a *App) settle(ctx context.Context) {
 	select {
-	case <-time.After(settled):
+	case <-time.After(settleAfter):
 		rotation.LookAtValues(ctx, a.pools.system, a.cfg.Keyring, a.log)
 	case <-ctx.Done():
 	}

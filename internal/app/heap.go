@@ -41,11 +41,11 @@ func paceCollector() {
 	runtime.SetFinalizer(new(sentinel), func(*sentinel) { paceCollector() })
 }
 
-// settled is how long after a start those are answered who waited for it.
-const settled = time.Second
+// settleAfter is how long after a start those are answered who waited for it.
+const settleAfter = time.Second
 
 // giveBackStart gives back what the start took, but takes nobody's time for that.
-func giveBackStart() { time.AfterFunc(settled, debug.FreeOSMemory) }
+func giveBackStart() { time.AfterFunc(settleAfter, debug.FreeOSMemory) }
 
 const (
 	lullEvery = 5 * time.Second

@@ -1,12 +1,19 @@
 package app
 
 import (
+	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/weft-automation/weft/internal/environment"
+	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/seal"
+	"github.com/weft-automation/weft/internal/telemetry"
 )
 
 func TestTheMasterKeyOfAFolderIsMadeOnceAndNeverReplaced(t *testing.T) {
@@ -92,5 +99,33 @@ func TestMT07TheKeyOfAFolderIsRenewedAndTheOldOneForgotten(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, ".master-*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A process that starts without the key of what is sealed says so, and works.
+func TestAStartWarnsOfValuesThatItCannotOpen(t *testing.T) {
+	t.Parallel()
+	w := startWhole(t, nil)
+	_, err := w.app.variables.Set(postgres.Scope(t.Context(), w.id), environment.SetParams{WorkspaceID: w.id, Name: "SEALED", Value: "here"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, log := w.app.cfg, &logBook{}
+	if cfg.Keyring, err = keyring("qFVXAOMxpTgbKrnUEDHQd0sJaltyyGTuDF2vW5y2x9M=", ""); err != nil {
+		t.Fatal(err)
+	}
+	other, err := Start(t.Context(), cfg, telemetry.NewLogger(log, slog.LevelWarn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Stop(context.Background())
+	late, tick := time.After(20*time.Second), time.NewTicker(50*time.Millisecond)
+	defer tick.Stop()
+	for !strings.Contains(log.String(), "VALUES ARE SEALED UNDER A MASTER KEY THAT THIS PROCESS DOES NOT HAVE") {
+		select {
+		case <-late:
+			t.Fatalf("it says only:\n%s", log)
+		case <-tick.C:
+		}
 	}
 }

@@ -54,6 +54,7 @@ type whole struct {
 	log    *logBook
 	client *client.Client
 	key    auth.Created
+	id     uuid.UUID // of the workspace
 }
 
 func startWhole(t *testing.T, change func(*Config)) *whole {
@@ -85,6 +86,7 @@ func startWhole(t *testing.T, change func(*Config)) *whole {
 	if w.key, err = auth.NewKeys(w.app.pools.system).Create(t.Context(), auth.CreateParams{WorkspaceID: workspaceID, Label: "whole"}); err != nil {
 		t.Fatal(err)
 	}
+	w.id = workspaceID
 	signer, err := client.NewSigner(w.key.APIKey, w.key.APISecret)
 	if err != nil {
 		t.Fatal(err)

@@ -31,8 +31,8 @@ const (
 	bytesAtOnce  = 16 << 20
 	advancesFor  = 2 * time.Second
 	// beginsAtOnce and beginsFor are that of the first fold, for which a request waits:
-	// components in iterations, which are gone through to where they can be left, and time;
-	// which is also that of a fold for which the end of an execution waits.
+	// components in iterations, which are gone through to where they can be left, and time.
+	// An end that is written with a fold waits for no longer either.
 	beginsAtOnce = 50
 	beginsFor    = 250 * time.Millisecond
 )
@@ -155,10 +155,14 @@ func (e *Engine) fold(ctx context.Context, key notify.Key, n news) (f *fold, err
 				return execution.ErrApart
 			}
 			tried = true
-			return postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
+			err := postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
 				f, err = e.foldTx(ctx, tx, key, n, how)
 				return err
 			})
+			if err != nil && n.end != nil && ctx.Err() != nil {
+				err = fmt.Errorf("%w: %v", execution.ErrApart, err) // which the database is not to blame for
+			}
+			return err
 		})
 	})
 	if err != nil && f != nil && errors.Is(context.Cause(ctx), errOverran) {
@@ -204,6 +208,7 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n 
 		return f, err
 	}
 	if len(f.accepts) > 0 {
+		// What is accepted has the place and the credits of what ends.
 		if err := n.settleTx(ctx, tx, how); err != nil {
 			return f, err
 		}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -122,7 +121,7 @@ func (f *folder) claim(key notify.Key) *share {
 }
 
 // now folds a run in the caller's time: once, if it is not awake and there is a slot.
-func (f *folder) now(ctx context.Context, key notify.Key, n news) error {
+func (f *folder) now(ctx context.Context, key notify.Key, n news) (err error) {
 	f.mu.Lock()
 	if _, under := f.awake[key]; under || f.closed {
 		f.mu.Unlock()
@@ -132,17 +131,20 @@ func (f *folder) now(ctx context.Context, key notify.Key, n news) error {
 	f.running.Add(1)
 	f.mu.Unlock()
 	defer f.running.Done()
+	more := false
+	defer func() {
+		if came, again := f.next(key, mine, more, false); again {
+			f.running.Go(func() { f.work(key, mine, came) })
+		}
+	}()
+	if !f.free(mine) {
+		return execution.ErrApart
+	}
+	defer f.leave(mine)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(f.ctx, cancel)()
-	more, err := false, execution.ErrApart
-	if f.free(mine) {
-		more, err = f.engine.bringOn(ctx, key, n)
-		f.leave(mine)
-	}
-	if came, again := f.next(key, mine, more, false); again {
-		f.running.Go(func() { f.work(key, mine, came) })
-	}
+	more, err = f.engine.bringOn(ctx, key, n)
 	return err
 }
 
@@ -290,9 +292,12 @@ func (m *memory) alone(run, executionID uuid.UUID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	live := m.runs[run].live
-	return live != nil && !slices.ContainsFunc(live, func(stage api.NonTerminalStage) bool {
-		return stage.ExecutionEventID != nil && *stage.ExecutionEventID != executionID
-	})
+	for i := range live { // a fold notes the progress of these meanwhile
+		if id := live[i].ExecutionEventID; id != nil && *id != executionID {
+			return false
+		}
+	}
+	return live != nil
 }
 
 func (m *memory) put(run uuid.UUID, s stand) {

@@ -17,8 +17,9 @@ import (
 )
 
 // lockRun gives a run, locked, and makes final those of its stages whose executions are
-// known to have finished, which it returns. An end that is written with the fold waits for
-// nobody's lock: then there is no such run.
+// known to have finished, which it returns. An end that is written with the fold does not
+// wait for the run: where that is locked there is none, and what came in the same trip is
+// rolled back.
 func lockRun(ctx context.Context, tx *postgres.Tx, key notify.Key, n news) (run db.RunLockRow, ended []db.StageTakeOverRow, err error) {
 	statements := []func(pgx.Tx) error{func(tx pgx.Tx) (err error) {
 		if n.end != nil {

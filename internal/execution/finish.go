@@ -65,7 +65,7 @@ func failed(workspaceID, executionID uuid.UUID, epoch int32, attempt int, failur
 }
 
 func (r *Runner) settle(ctx context.Context, f finish) error {
-	if r.endWithRun(ctx, f) {
+	if r.endWithRun(f) {
 		return nil
 	}
 	err := r.persist(ctx, func(ctx context.Context) error {
@@ -108,7 +108,9 @@ func (e *End) SettleTx(ctx context.Context, tx *postgres.Tx) (err error) {
 	if len(e.rows) == 0 {
 		return ErrApart
 	}
-	e.made, err = e.runner.endTx(ctx, tx, e.rows, e.first, e.runner.settleTx)
+	e.made, err = e.runner.endTx(ctx, tx, e.rows, e.first, func(charges []billing.Charge, _ int) (*successors, error) {
+		return e.runner.settleLast(ctx, tx, charges), nil
+	})
 	return err
 }
 
@@ -116,21 +118,24 @@ func (e *End) SettleTx(ctx context.Context, tx *postgres.Tx) (err error) {
 const togetherWithin = 2 * time.Second
 
 // endWithRun ends the execution of a stage where its run goes on, and reports whether it
-// did. Whatever keeps it from that is for those to tell of who do one after the other.
-func (r *Runner) endWithRun(ctx context.Context, f finish) bool {
+// did; if not, it is to be ended apart. What follows has nothing of this execution's context.
+func (r *Runner) endWithRun(f finish) bool {
 	if f.run == nil || r.EndWithRun == nil || r.ctx.Err() != nil || r.window.crowded([]billing.Charge{{WorkspaceID: f.key.WorkspaceID}}) {
 		return false
 	}
 	end := &End{ExecutionID: f.key.ID, runner: r, finish: f}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), togetherWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), togetherWithin)
 	defer cancel()
-	if err := r.EndWithRun(bounded, notify.Key{WorkspaceID: f.key.WorkspaceID, ID: *f.run}, end); err != nil {
+	if err := r.EndWithRun(ctx, notify.Key{WorkspaceID: f.key.WorkspaceID, ID: *f.run}, end); err != nil {
+		if !errors.Is(err, ErrApart) && !undone(err) && !postgres.Unavailable(err) {
+			r.log.WarnContext(ctx, "an execution could not be ended with its run, and is ended apart", "execution_id", f.key.ID.String(), "error", err)
+		}
 		return false
 	}
 	r.moved.Store(time.Now().UnixNano())
 	crashpoint.Reached(crashpoint.AfterFinish)
 	end.made.followed = true
-	r.tell(ctx, []notify.Key{f.key}, end.made)
+	r.tell(context.Background(), []notify.Key{f.key}, end.made)
 	return true
 }
 
@@ -236,7 +241,9 @@ func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) 
 	if len(rows) == 0 {
 		return ends{next: &successors{}}, nil
 	}
-	return r.endTx(ctx, tx, rows, first, r.chargeTx)
+	return r.endTx(ctx, tx, rows, first, func(charges []billing.Charge, ending int) (*successors, error) {
+		return r.chargeTx(ctx, tx, charges, ending)
+	})
 }
 
 // turn is what ends: one execution may end twice in one batch, its run and the sweep that
@@ -264,11 +271,8 @@ func finishing(items []finish) (p db.ExecutionFinishManyParams, first map[turn]f
 	return p, first
 }
 
-// charge is chargeTx or settleTx.
-type charge func(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, ending int) (*successors, error)
-
 // endTx writes what goes with the rows that have become final.
-func (r *Runner) endTx(ctx context.Context, tx *postgres.Tx, rows []db.ExecutionFinishManyRow, first map[turn]finish, charged charge) (made ends, err error) {
+func (r *Runner) endTx(ctx context.Context, tx *postgres.Tx, rows []db.ExecutionFinishManyRow, first map[turn]finish, charge func(charges []billing.Charge, ending int) (*successors, error)) (made ends, err error) {
 	charges := make([]billing.Charge, len(rows))
 	jobs := make([]int64, len(rows))
 	made.done = make([]finished, len(rows))
@@ -292,7 +296,7 @@ func (r *Runner) endTx(ctx context.Context, tx *postgres.Tx, rows []db.Execution
 		return made, err
 	}
 	tx.Last(dequeue(ctx, jobs))
-	made.next, err = charged(ctx, tx, charges, ending)
+	made.next, err = charge(charges, ending)
 	crashpoint.Reached(crashpoint.InFinish)
 	return made, err
 }
@@ -311,7 +315,7 @@ func dequeue(ctx context.Context, jobs []int64) func(tx pgx.Tx) error {
 // some were parked when last seen. ending is how many slots of local runs become free.
 func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, ending int) (*successors, error) {
 	if !r.window.crowded(charges) {
-		return r.settleTx(ctx, tx, charges, ending)
+		return r.settleLast(ctx, tx, charges), nil
 	}
 	loads, err := r.Ledger.SettleTx(ctx, tx, charges)
 	if err != nil {
@@ -321,16 +325,16 @@ func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billin
 	return r.releaseTx(ctx, tx, loads, ending)
 }
 
-// settleTx has the settlement leave with the commit: the accounts are locked no longer than
+// settleLast has the settlement leave with the commit: the accounts are locked no longer than
 // that takes, and whatever turns out to be parked is for afterwards.
-func (r *Runner) settleTx(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, _ int) (*successors, error) {
+func (r *Runner) settleLast(ctx context.Context, tx *postgres.Tx, charges []billing.Charge) *successors {
 	next := &successors{runner: r}
 	tx.Last(func(tx pgx.Tx) error {
 		loads, err := r.Ledger.SettleTx(ctx, tx, charges)
 		next.later = r.window.sawParked(loads)
 		return err
 	})
-	return next, nil
+	return next
 }
 
 // finished is an execution that has become final.

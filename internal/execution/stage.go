@@ -49,6 +49,7 @@ type Acceptance struct {
 	workspaceID uuid.UUID
 	way         acceptFunc
 	called      bool
+	inPlace     bool     // of an execution that ends in the same transaction
 	ending      int      // local runs whose slots become free with the commit
 	items       []accept // those that hold slots are in hand
 	made        []accepted
@@ -83,6 +84,7 @@ var (
 
 // InPlaceOf says that e ends in the transaction in which stages are accepted.
 func (a *Acceptance) InPlaceOf(e *End) {
+	a.inPlace = true
 	if e.finish.local && e.runner == a.service.local {
 		a.ending = 1
 	}
@@ -137,7 +139,7 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 			return nil, err
 		}
 		if s.local != nil {
-			if item.worker = s.local.reserve(a.ending); item.worker != 0 {
+			if item.worker = s.local.reserveNext(a.ending); item.worker != 0 {
 				s.local.hand.take(item.id)
 			}
 		}
@@ -148,6 +150,9 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 		return nil, err
 	}
 	for n := range made {
+		if made[n].parked && a.inPlace {
+			return nil, ErrApart // there is room once the other has ended
+		}
 		refusals[places[n]] = made[n].refusal
 		if item := &a.items[n]; made[n].refusal != nil || made[n].parked {
 			s.local.giveUp(item.worker, item.id, nil)

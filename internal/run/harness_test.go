@@ -173,6 +173,7 @@ type node struct {
 	engine    *engine.Engine
 	runs      *run.Service
 	ctx       context.Context // of requests
+	windUp    func()          // begins the stop
 	stop      func()
 }
 
@@ -241,6 +242,7 @@ func (b *bench) start(t testing.TB, o options) *node {
 	}
 	<-identity.Ready()
 	queue := queue(t, system, max(o.slots, 1), &execution.Worker{Runner: runner}, &engine.Worker{Engine: n.engine})
+	n.windUp = runner.WindUp
 	n.stop = sync.OnceFunc(func() {
 		_ = queue.StopAndCancel(context.Background())
 		soft, done := context.WithTimeout(context.Background(), 5*time.Second)

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/status"
@@ -119,13 +121,43 @@ func TestAnExecutionEndsApartFromARunThatIsLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(letGo)
-	b.until(t, 1, 20*time.Second, nothing, "SELECT count(*) FROM component_executions WHERE finished_at IS NOT NULL")
+	const finished = "SELECT count(*) FROM component_executions WHERE finished_at IS NOT NULL"
+	b.until(t, 1, 20*time.Second, func() {
+		waiting := b.number(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%RunLock%'")
+		if waiting > 0 && b.number(t, finished) == 0 {
+			t.Error("the end waits for the run")
+		}
+	}, finished)
 	if ended := b.number(t, "SELECT count(*) FROM run_stages WHERE finished_at IS NOT NULL"); ended != 0 {
 		t.Error("the run was not locked")
 	}
 	if err := other.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if got, _ := n.end(t, key, 20*time.Second); got.Status != status.RunCompleted {
+		t.Errorf("%s %s", got.Status, got.Error)
+	}
+	b.balanced(t)
+}
+
+// A process that stops begins nothing in the place of what ends, or it would never have done.
+func TestAProcessThatStopsLeavesTheNextStageToTheQueue(t *testing.T) {
+	t.Parallel()
+	first, second := make(chan struct{}), make(chan struct{})
+	b := newBench(t, held(first), made("LATER", credit.Credits(1), anything, func(context.Context, component.Call) (component.Result, error) {
+		<-second
+		return component.Result{Output: json.RawMessage(`{}`)}, nil
+	}))
+	n := b.start(t, options{slots: 4})
+	key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, `[{"id":"h","module":"HELD"},{"id":"l","module":"LATER"}]`, `[{"id":"1","from":"h","to":"l","port":"next"}]`, "")})
+	const fetched = "SELECT count(*) FROM river.river_job WHERE kind = 'component_execution' AND state = 'running'"
+	if got := b.number(t, fetched); got != 0 {
+		t.Errorf("%d executions went through the queue before", got)
+	}
+	n.windUp()
+	close(first)
+	b.until(t, 1, 20*time.Second, nothing, fetched)
+	close(second)
 	if got, _ := n.end(t, key, 20*time.Second); got.Status != status.RunCompleted {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}
