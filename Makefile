@@ -37,7 +37,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 export CGO_ENABLED := 0
 RACE := $(if $(shell command -v $${CC:-gcc}),-race)
 
-.PHONY: help dev build test check lint vet static compiled vetted race driving plain fuzz soak chaos bench generate tools go clean
+.PHONY: help dev build test check lint vet static compiled vetted race driving plain fuzz soak kills others chaos bench generate tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
@@ -102,11 +102,22 @@ fuzz: go
 		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" </dev/null; \
 	done
 
-soak: go $(NODE_DONE)
-	WEFT_SOAK=1 go test -count=1 -shuffle=on -p 1 -timeout 40m ./...
+# The kills wait much, for those that come back; the others compute meanwhile. The random
+# graphs take all that there is.
+SOAK := WEFT_SOAK=1 go test -count=1 -shuffle=on -timeout 40m
+
+soak: compiled $(NODE_DONE)
+	@$(MAKE) --no-print-directory -j2 kills others
+	$(SOAK) ./internal/run
 	$(MAKE) race RACED='$(RACED_IN_SOAK)'
 	$(MAKE) check LINT_TESTS=true
-	$(MAKE) fuzz FUZZTIME=10s
+	$(MAKE) fuzz FUZZTIME=5s
+
+kills: go
+	$(SOAK) ./internal/chaos
+
+others: go
+	$(SOAK) -p 1 $$(go list ./... | grep -vE '/internal/(chaos|run)$$')
 
 chaos: go
 	WEFT_SOAK=1 go test -count=1 -timeout 20m -v -parallel 2 -run 'TestEX(01|02|03|06|08|20)' ./internal/chaos | grep -v '^=== '
