@@ -26,9 +26,11 @@ RACED_IN_SOAK := /internal/(attempt|auth|billing|callback|component|engine|execu
 # These start programs or read files that Go does not know they stand on, so they run
 # each time, those that take longest first. The others run again when something that they
 # stand on is another.
-DRIVING := ./conformance ./internal/chaos ./internal/devdb ./internal/app ./internal/console ./internal/cli ./gen
+# The kills are not beside the conformance suite: both press the machine and look at times.
+DRIVING := ./conformance ./internal/devdb ./internal/app ./internal/console ./internal/cli ./gen
+KILLS   := ./internal/chaos
 LONG    := ./internal/run ./internal/execution ./internal/callback
-PLAIN   := go list ./... | grep -vE '$(RACED)' | grep -vxF "$$(go list $(DRIVING) $(LONG))"
+PLAIN   := go list ./... | grep -vE '$(RACED)' | grep -vxF "$$(go list $(DRIVING) $(KILLS) $(LONG))"
 
 # A checkout that belongs to another user stops Go from asking git for a version.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
@@ -37,7 +39,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 export CGO_ENABLED := 0
 RACE := $(if $(shell command -v $${CC:-gcc}),-race)
 
-.PHONY: help dev build test check lint vet static compiled vetted race driving plain fuzz soak kills others chaos bench generate tools go clean
+.PHONY: help dev build test check lint vet static compiled vetted race driving killed long plain fuzz soak kills others chaos bench generate tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
@@ -92,7 +94,13 @@ race: go
 # Three packages at a time are what two processors bear.
 driving: compiled race $(NODE_DONE)
 	go test $(TEST) -p 2 -count=1 $(DRIVING)
-	go test $(TEST) -p 2 $(LONG)
+	@$(MAKE) --no-print-directory -j2 killed long
+
+killed: go
+	go test $(TEST) -count=1 $(KILLS)
+
+long: go
+	go test $(TEST) -p 1 $(LONG)
 
 plain: compiled $(NODE_DONE)
 	go test $(TEST) -p 1 $$($(PLAIN))

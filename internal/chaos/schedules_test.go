@@ -77,7 +77,6 @@ func (s *scene) judgeSchedules(want int) {
 	for what, query := range map[string]string{
 		"times that were due":        `SELECT count(*) FROM due`,
 		"runs of schedules":          `SELECT count(*) FROM workflow_runs WHERE trigger = 'SCHEDULE' AND status = 'COMPLETED'`,
-		"jobs of runs":               `SELECT count(*) FROM river.river_job WHERE kind = 'workflow_run'`,
 		"postings of runs":           `SELECT count(*) FROM credit_postings WHERE kind = 'RUN' AND usage = (SELECT max(usage) FROM credit_postings WHERE kind = 'RUN')`,
 		"executions":                 `SELECT count(*) FROM component_executions WHERE status = 'COMPLETED'`,
 		"times that have their run":  `SELECT count(DISTINCT (schedule_id, at)) FROM due JOIN workflow_runs ON trigger_id = schedule_id AND (input ->> 'scheduledAt')::timestamptz = at`,
@@ -86,6 +85,9 @@ func (s *scene) judgeSchedules(want int) {
 		if got := s.number(query); got != want {
 			s.t.Errorf("there are %d %s, want %d", got, what, want)
 		}
+	}
+	if n := s.number("SELECT count(*) FROM river.river_job WHERE kind = 'workflow_run' AND state IN ('available', 'scheduled')"); n != 0 {
+		s.t.Errorf("%d jobs wait for runs that are over", n)
 	}
 	if n := s.number("SELECT count(*) FROM schedules WHERE last_skip_reason IS NOT NULL OR last_run_id IS NULL OR next_at IS NULL"); n != 0 {
 		s.t.Errorf("%d schedules passed over a time", n)

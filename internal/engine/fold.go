@@ -32,9 +32,10 @@ const (
 	advancesFor  = 2 * time.Second
 	// beginsAtOnce and beginsFor are that of the first fold, for which a request waits:
 	// components in iterations, which are gone through to where they can be left, and time.
-	// An end that is written with a fold waits for no longer either.
 	beginsAtOnce = 50
 	beginsFor    = 250 * time.Millisecond
+	// endsFor is that of a fold which an end is written with, and waits for.
+	endsFor = time.Second
 )
 
 // cancelAgain is how long a run that is to end waits before it asks again for the end of
@@ -243,8 +244,11 @@ func (f *fold) follow(n news, ended []db.StageTakeOverRow) error {
 		return err
 	}
 	f.until = time.Now().Add(advancesFor)
-	if f.first || n.end != nil { // somebody waits
+	if f.first {
 		f.until = time.Now().Add(beginsFor)
+	}
+	if n.end != nil {
+		f.until = time.Now().Add(endsFor)
 	}
 	if err := f.advance(); err != nil {
 		return err
