@@ -91,7 +91,6 @@ race: go
 	@test -n "$(RACE)" || echo "There is no C compiler: the tests run without the race detector." >&2
 	CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) $(TEST) $$(go list ./... | grep -E '$(RACED)')
 
-# Three packages at a time are what two processors bear.
 driving: compiled race $(NODE_DONE)
 	go test $(TEST) -p 2 -count=1 $(DRIVING)
 	@$(MAKE) --no-print-directory -j2 killed long

@@ -191,7 +191,7 @@ func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx
 		Workflows: a.workflows, Environment: a.variables, Ledger: billing.Books{}, Quarantined: a.watch.Check, Log: a.log,
 	})
 	a.runs = run.NewService(run.Deps{
-		API: a.pools.api, System: a.pools.system, Jobs: inserter, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,
+		API: a.pools.api, System: a.pools.system, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,
 		Workflows: a.workflows, Environment: a.variables, Ledger: billing.Books{}, Draining: a.draining, Quarantined: a.watch.Check,
 	})
 	a.schedules = schedule.NewService(schedule.Deps{API: a.pools.api, Runs: a.runs, Log: a.log})

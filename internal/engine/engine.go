@@ -104,9 +104,9 @@ type Begun struct{ fold *fold }
 var errNotBegun = errors.New("the run could not be begun where it was accepted")
 
 // BeginTx folds a run that the caller has left tx.Last to insert, has it admitted with its
-// first stages, and has row say how it then stands. Nil, with row as it was: the run is over at once, and
-// only the engine itself may charge for it, so that fold is left to Follow. Errors: what the
-// acceptance refuses, and what Unbegun knows.
+// first stages, and has row say how it then stands. Nil, with row as it was: the run is over
+// at once, and only the engine itself may charge for it, so that fold is left to Follow.
+// Errors: what the acceptance refuses, and what Unbegun knows.
 func (e *Engine) BeginTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsertParams, plan *graph.Plan, begins *execution.Beginning, how *execution.Acceptance) (*Begun, error) {
 	now := time.Now()
 	f := e.newFold(ctx, tx, db.RunLockRow{

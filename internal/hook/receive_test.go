@@ -89,7 +89,7 @@ func newBench(t *testing.T) *bench {
 		System: system, Jobs: jobs, Hub: hub, Executions: executions, Modules: modules, Workflows: workflows, Ledger: billing.Books{}, Log: log,
 	})
 	runs := run.NewService(run.Deps{
-		API: requests, System: system, Jobs: jobs, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: workflows, Ledger: billing.Books{},
+		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: workflows, Ledger: billing.Books{},
 	})
 	t.Cleanup(func() {
 		executions.Close()

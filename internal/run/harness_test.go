@@ -228,7 +228,7 @@ func (b *bench) start(t testing.TB, o options) *node {
 		Workflows: n.workflows, Ledger: billing.Books{}, Log: log,
 	})
 	n.runs = run.NewService(run.Deps{
-		API: requests, System: system, Jobs: inserter, Hub: hub, Engine: n.engine, Executions: executions, Modules: b.modules,
+		API: requests, System: system, Hub: hub, Engine: n.engine, Executions: executions, Modules: b.modules,
 		Workflows: n.workflows, Ledger: billing.Books{},
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -6,9 +6,7 @@
 package run
 
 import (
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/engine"
@@ -22,7 +20,6 @@ import (
 type Deps struct {
 	API    *pgxpool.Pool // of requests: sees the workspace that asks
 	System *pgxpool.Pool
-	Jobs   *river.Client[pgx.Tx]
 	Hub    *notify.Hub
 
 	Engine      *engine.Engine

@@ -116,7 +116,7 @@ func (b *bench) start(t *testing.T) *node {
 		System: system, Jobs: jobs, Hub: hub, Executions: executions, Modules: modules, Workflows: n.workflows, Ledger: billing.Books{}, Log: log,
 	})
 	n.runs = run.NewService(run.Deps{
-		API: requests, System: system, Jobs: jobs, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: n.workflows, Ledger: billing.Books{},
+		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: n.workflows, Ledger: billing.Books{},
 	})
 	n.Service = schedule.NewService(schedule.Deps{API: requests, Runs: n.runs, Log: log})
 	n.sweeper = engine.NewSweeper(e)
