@@ -148,9 +148,10 @@ func perStream(ctx context.Context, p *process, steps []int, each func(index int
 	return costs, nil
 }
 
-// settledMemory is the resident memory some time after the last request.
+// settledMemory is the resident memory so long after the last request that garbage is
+// collected, which the service does in lulls of some seconds.
 func settledMemory(ctx context.Context, p *process) (float64, error) {
-	if err := pause(ctx, 3*time.Second); err != nil {
+	if err := pause(ctx, 11*time.Second); err != nil {
 		return 0, err
 	}
 	return p.resident()

@@ -92,10 +92,11 @@ func (n *node) awaitEvents(key notify.Key, count int64) {
 	}
 }
 
-// made are the stages of a run and its executions.
+// made are the stages of a run and its executions, whose ids are later than its own.
 func (n *node) made(t *testing.T, key notify.Key) map[uuid.UUID]bool {
 	t.Helper()
-	rows, err := n.pool.Query(context.Background(), "SELECT id FROM run_stages WHERE run_id = $1 UNION ALL SELECT id FROM component_executions WHERE run_id = $1", key.ID)
+	rows, err := n.pool.Query(context.Background(), `SELECT id FROM run_stages WHERE workspace_id = $1 AND run_id = $2
+		UNION ALL SELECT id FROM component_executions WHERE workspace_id = $1 AND run_id = $2 AND id > $2`, key.WorkspaceID, key.ID)
 	if err != nil {
 		t.Error(err)
 		return nil

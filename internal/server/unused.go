@@ -36,6 +36,9 @@ type unusedConn struct {
 	used  bool // net/http reads with one goroutine at a time
 }
 
+// Unwrap gives the connection to a stream (sse.Wrapped), which begins after its use.
+func (c *unusedConn) Unwrap() net.Conn { return c.TCPConn }
+
 func (c *unusedConn) Read(p []byte) (int, error) {
 	if c.used {
 		return c.TCPConn.Read(p)

@@ -35,6 +35,9 @@ func Detach[T any](ctx context.Context, w http.ResponseWriter, source Source[T],
 		ended(fmt.Errorf("take the connection of an event stream: %w", err))
 		return
 	}
+	if wrapped, ok := conn.(Wrapped); ok {
+		conn = wrapped.Unwrap()
+	}
 	d := &detached{conn: conn, timeout: opts.writeTimeout(), gone: make(chan struct{})}
 	go d.read()
 	if err := d.write(head(w.Header())); err != nil {
@@ -55,6 +58,14 @@ func Detach[T any](ctx context.Context, w http.ResponseWriter, source Source[T],
 			return
 		}
 	}
+}
+
+// Wrapped is a connection that a listener has put something around, for the requests. A
+// stream goes on without it: one more frame on the stacks of its goroutines makes them
+// twice as large, which is kilobytes for each stream.
+type Wrapped interface {
+	net.Conn
+	Unwrap() net.Conn
 }
 
 // ErrGone is why a detached stream ends when its client closes the connection.
@@ -107,7 +118,7 @@ func (d *detached) end(err error, ended func(error)) {
 	}
 	half, ok := d.conn.(interface{ CloseWrite() error })
 	stalled := errors.Is(err, os.ErrDeadlineExceeded)
-	if tcp, ok := d.conn.(*net.TCPConn); ok && stalled {
+	if tcp, ok := d.conn.(interface{ SetLinger(seconds int) error }); ok && stalled {
 		_ = tcp.SetLinger(0) // drop what the client does not read
 	}
 	if stalled || !ok || half.CloseWrite() != nil {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -180,5 +181,59 @@ func TestWithoutAConnectionToTakeDetachBlocks(t *testing.T) {
 	sse.Detach(t.Context(), w, sse.Source[string]{Events: events, EncodeFunc: encode}, sse.Options{}, func(err error) { done = err == nil })
 	if !done || len(w.flushed) != 2 || w.flushed[1].text != "data: {}\n\n" {
 		t.Errorf("done %v, flushed %v", done, w.flushed)
+	}
+}
+
+// put is a connection around which a listener has put something.
+type put struct {
+	*net.TCPConn
+	writes atomic.Int64
+}
+
+func (p *put) Unwrap() net.Conn { return p.TCPConn }
+
+func (p *put) Write(text []byte) (int, error) {
+	p.writes.Add(1)
+	return p.TCPConn.Write(text)
+}
+
+type putting struct {
+	net.Listener
+	puts chan *put
+}
+
+func (l putting) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	p := &put{TCPConn: conn.(*net.TCPConn)}
+	l.puts <- p
+	return p, nil
+}
+
+func TestDetachedStreamLeavesWhatAListenerPutAroundItsConnection(t *testing.T) {
+	events := make(chan sse.Event, 1)
+	events <- sse.Event{Data: []byte("{}")}
+	close(events)
+	asItIs := func(event sse.Event) (sse.Event, error) { return event, nil }
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		sse.Detach(t.Context(), w, sse.Source[sse.Event]{Events: events, EncodeFunc: asItIs}, sse.Options{}, func(error) {})
+	}))
+	puts := make(chan *put, 1)
+	server.Listener = putting{server.Listener, puts}
+	server.Start()
+	defer server.Close()
+	answer, err := http.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || string(body) != "data: {}\n\n" {
+		t.Errorf("%q, %v", body, err)
+	}
+	if n := (<-puts).writes.Load(); n != 0 {
+		t.Errorf("%d writes went through it", n)
 	}
 }
