@@ -3,6 +3,8 @@ package evm
 import (
 	"bytes"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"math/big"
 	"strings"
 
@@ -18,6 +20,12 @@ type revert struct {
 	Reason    string `json:"reason,omitempty"`
 	PanicCode string `json:"panicCode,omitempty"`
 	Data      string `json:"data,omitempty"`
+
+	// Of a custom error that the caller's abi knows.
+	Name      string         `json:"name,omitempty"`
+	Signature string         `json:"signature,omitempty"`
+	Arguments []any          `json:"arguments,omitempty"`
+	Values    map[string]any `json:"values,omitempty"`
 }
 
 var (
@@ -25,9 +33,10 @@ var (
 	panicSelector = []byte{0x4e, 0x48, 0x7b, 0x71} // Panic(uint256)
 )
 
-// decodeRevert reads the data of a revert. Data that only looks like
-// Error(string) or Panic(uint256) is told as custom.
-func decodeRevert(data []byte) revert {
+// decodeRevert reads the data of a revert; contract, which may be nil, knows the
+// custom errors. Data that only looks like Error(string), Panic(uint256) or one
+// of those is told as custom.
+func decodeRevert(data []byte, contract *contractABI) revert {
 	if len(data) == 0 {
 		return revert{Kind: "none"}
 	}
@@ -36,10 +45,9 @@ func decodeRevert(data []byte) revert {
 		return custom
 	}
 	reason, err := abi.UnpackRevert(data)
-	if err != nil {
-		return custom
-	}
 	switch {
+	case err != nil:
+		return custom.by(contract, data)
 	case bytes.HasPrefix(data, errorSelector):
 		return revert{Kind: "error", Reason: reason}
 	case bytes.HasPrefix(data, panicSelector):
@@ -48,10 +56,51 @@ func decodeRevert(data []byte) revert {
 	return custom
 }
 
+// maxTold is how large the values of a custom error may be to be told whole: the
+// details of an error have their bound, and go missing beyond it.
+const maxTold = 4 << 10
+
+// by is a custom error with what the contract's interface tells of it.
+func (r revert) by(contract *contractABI, data []byte) revert {
+	if contract == nil {
+		return r
+	}
+	for _, s := range contract.errors {
+		if hash := s.hash(); !bytes.Equal(hash[:4], data[:4]) {
+			continue
+		}
+		list, err := decodeParameters(s.inputs, data[4:])
+		if err != nil {
+			continue
+		}
+		r.Name, r.Signature = s.name, component.Cut(s.text, maxTold)
+		if text, err := json.Marshal(list); err == nil && len(text) <= maxTold {
+			r.Arguments, r.Values = list, byName(s.inputs, list)
+			r.Reason = s.name + strings.Replace(strings.TrimSuffix(string(text), "]")+")", "[", "(", 1)
+		}
+		return r
+	}
+	return r
+}
+
+// told says what is known of a custom error, for a message.
+func (r revert) told() string {
+	if r.Name == "" {
+		return fmt.Sprintf("a custom error %s", r.Data[:min(len(r.Data), 10)])
+	}
+	if r.Reason == "" {
+		return "the error " + r.Signature
+	}
+	return "the error " + r.Reason
+}
+
 // reverted is the error of a call that the contract refused. Asked again, it
 // would refuse again.
-func reverted(e rpcError, data []byte) error {
-	r := decodeRevert(data)
+func reverted(e rpcError, data []byte) error { return revertedBy(e, data, nil) }
+
+// revertedBy is the same for a contract of which the caller said something.
+func revertedBy(e rpcError, data []byte, contract *contractABI) error {
+	r := decodeRevert(data, contract)
 	message := "execution reverted"
 	switch r.Kind {
 	case "error":
@@ -59,7 +108,7 @@ func reverted(e rpcError, data []byte) error {
 	case "panic":
 		message += ": panic " + r.PanicCode + ", " + r.Reason
 	case "custom":
-		message += " with a custom error " + r.Data[:min(len(r.Data), 10)]
+		message += " with " + r.told()
 	case "none":
 		if strings.HasPrefix(strings.ToLower(e.Message), message+": ") {
 			message = e.Message

@@ -242,7 +242,7 @@ func FuzzRevert(f *testing.F) {
 	f.Add(common.FromHex("0x08c379a0000000000000000000000000000000000000000000000000000000000000002000000000000000000000000000000000000000000000000000000000000000046f6f707300000000000000000000000000000000000000000000000000000000"))
 	f.Add(common.FromHex("0x4e487b710000000000000000000000000000000000000000000000000000000000000011"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if r := decodeRevert(data); r.Kind == "custom" && r.Data != "0x"+common.Bytes2Hex(data) {
+		if r := decodeRevert(data, nil); r.Kind == "custom" && r.Data != "0x"+common.Bytes2Hex(data) {
 			t.Errorf("%x became %+v", data, r)
 		}
 	})

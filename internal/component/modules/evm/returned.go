@@ -1,0 +1,196 @@
+package evm
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"math/big"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// This file decodes what contracts give in the form of the contract ABI. The
+// data is hostile: each byte of it may be looked at a few times only, because
+// offsets that lead back to the same place would make a few bytes into values
+// without end. What a type cannot hold is an error, not cut.
+
+// sharing is how often the average byte may be looked at. Data that compilers
+// and libraries make takes one look.
+const sharing = 4
+
+// decodeParameters decodes values in the order of the parameters. Integers
+// come as decimal strings, bytes as 0x-hex, addresses in EIP-55 form, tuples as
+// objects where all their members have names of their own, else as arrays.
+func decodeParameters(parameters []parameter, data []byte) ([]any, error) {
+	d := abiDecoder{data: data, budget: sharing*len(data) + wordSize}
+	kind := func(i int) *abiType { return parameters[i].kind }
+	return d.sequence(0, len(parameters), kind, func(i int) string { return parameters[i].label(i) })
+}
+
+type abiDecoder struct {
+	data   []byte
+	budget int // bytes that may still be looked at
+}
+
+// word looks at one word.
+func (d *abiDecoder) word(at int) ([]byte, error) {
+	if at > len(d.data)-wordSize {
+		return nil, misfitf("the data ends early: it has %d bytes, a value stands at %d", len(d.data), at)
+	}
+	if err := d.look(wordSize); err != nil {
+		return nil, err
+	}
+	return d.data[at : at+wordSize], nil
+}
+
+func (d *abiDecoder) look(bytes int) error {
+	if d.budget -= bytes; d.budget < 0 {
+		return misfitf("the data refers to the same bytes again and again")
+	}
+	return nil
+}
+
+// size reads an offset or a length that cannot be larger than the data.
+func (d *abiDecoder) size(at int, what string) (int, error) {
+	word, err := d.word(at)
+	if err != nil {
+		return 0, err
+	}
+	for _, b := range word[:wordSize-8] {
+		if b != 0 {
+			return 0, misfitf("the data has %s beyond its end", what)
+		}
+	}
+	n := binary.BigEndian.Uint64(word[wordSize-8:])
+	if n > uint64(len(d.data)) {
+		return 0, misfitf("the data has %s beyond its end", what)
+	}
+	return int(n), nil
+}
+
+// sequence decodes values whose heads stand at base, to which offsets add.
+func (d *abiDecoder) sequence(base, count int, kind func(int) *abiType, step func(int) string) ([]any, error) {
+	list := make([]any, 0, min(count, len(d.data)/wordSize+1))
+	at := base
+	for i := range count {
+		t := kind(i)
+		place := at
+		if t.dynamic {
+			offset, err := d.size(at, "an offset")
+			if err != nil {
+				return nil, under(err, step(i))
+			}
+			place = base + offset
+		}
+		value, err := d.value(t, place)
+		if err != nil {
+			return nil, under(err, step(i))
+		}
+		list = append(list, value)
+		at += t.head
+	}
+	return list, nil
+}
+
+func (d *abiDecoder) value(t *abiType, at int) (any, error) {
+	switch t.kind {
+	case kindBytes, kindString:
+		return d.content(t, at)
+	case kindSlice:
+		count, err := d.size(at, "a length")
+		if err != nil {
+			return nil, err
+		}
+		if at += wordSize; count > (len(d.data)-at)/t.item.head {
+			return nil, misfitf("the data has an array of %d items, for which it is too short", count)
+		}
+		return d.sequence(at, count, t.at, t.step)
+	case kindArray:
+		return d.sequence(at, t.size, t.at, t.step)
+	case kindTuple:
+		list, err := d.sequence(at, len(t.fields), t.at, t.step)
+		if err != nil || !t.object {
+			return list, err
+		}
+		members := make(map[string]any, len(list))
+		for i, value := range list {
+			members[t.fields[i].name] = value
+		}
+		return members, nil
+	}
+	word, err := d.word(at)
+	if err != nil {
+		return nil, err
+	}
+	return wordValue(t, word)
+}
+
+// byName is the values of those parameters that have a name of their own.
+func byName(parameters []parameter, list []any) map[string]any {
+	count := map[string]int{"": 2}
+	for _, p := range parameters {
+		count[p.name]++
+	}
+	members := make(map[string]any, len(parameters))
+	for i, p := range parameters {
+		if count[p.name] == 1 {
+			members[p.name] = list[i]
+		}
+	}
+	return members
+}
+
+// content decodes bytes or a string.
+func (d *abiDecoder) content(t *abiType, at int) (any, error) {
+	length, err := d.size(at, "a length")
+	if err != nil {
+		return nil, err
+	}
+	if at += wordSize; length > len(d.data)-at {
+		return nil, misfitf("the data has %s of %d bytes, for which it is too short", t.name, length)
+	}
+	if err := d.look(length); err != nil {
+		return nil, err
+	}
+	content := d.data[at : at+length]
+	if t.kind == kindBytes {
+		return "0x" + hex.EncodeToString(content), nil
+	}
+	if !utf8.Valid(content) || strings.IndexByte(string(content), 0) >= 0 {
+		return nil, misfitf("the string is not a text: it is not UTF-8 or has a NUL; name it bytes in the abi to read what it holds")
+	}
+	return string(content), nil
+}
+
+// wordValue decodes a value that takes one word, and refuses one that has more
+// in its word than its type holds.
+func wordValue(t *abiType, word []byte) (any, error) {
+	empty := func(part []byte) bool { return strings.Trim(string(part), "\x00") == "" }
+	switch t.kind {
+	case kindUint, kindInt:
+		number := new(big.Int).SetBytes(word)
+		if t.kind == kindInt && number.Bit(8*wordSize-1) == 1 {
+			number.Sub(number, new(big.Int).Lsh(big.NewInt(1), 8*wordSize))
+		}
+		least, most := t.limits()
+		if number.Cmp(least) < 0 || number.Cmp(most) > 0 {
+			return nil, misfitf("expected %s, got the word 0x%x", t.expected(), word)
+		}
+		return number.String(), nil
+	case kindBool:
+		if !empty(word[:wordSize-1]) || word[wordSize-1] > 1 {
+			return nil, misfitf("expected a bool, 0 or 1, got the word 0x%x", word)
+		}
+		return word[wordSize-1] == 1, nil
+	case kindAddress:
+		if !empty(word[:wordSize-common.AddressLength]) {
+			return nil, misfitf("expected an address of %d bytes, got the word 0x%x", common.AddressLength, word)
+		}
+		return common.BytesToAddress(word).Hex(), nil
+	}
+	if !empty(word[t.size:]) {
+		return nil, misfitf("expected %s of %d bytes, got the word 0x%x", t.name, t.size, word)
+	}
+	return "0x" + hex.EncodeToString(word[:t.size]), nil
+}
