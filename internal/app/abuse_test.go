@@ -47,6 +47,13 @@ func TestAB10EveryParserOfForeignTextIsFuzzed(t *testing.T) {
 		"callback headers":    `internal/egress/.*Fuzz\w*Header`,
 		"definitions":         `internal/graph/.*FuzzCompile`,
 		"expressions":         `internal/expression/.*Fuzz`,
+		"contract interfaces": `internal/component/modules/evm/.*FuzzInterfaces`,
+		"contract arguments":  `internal/component/modules/evm/.*FuzzArguments`,
+		"contract results":    `internal/component/modules/evm/.*FuzzDecodedResults`,
+		"logs of chains":      `internal/component/modules/evm/.*FuzzLogs`,
+		"unsigned payments":   `internal/component/modules/evm/.*FuzzSerializedTransactions`,
+		"signatures of keys":  `internal/component/modules/evm/.*FuzzSignatures`,
+		"typed data":          `internal/component/modules/evm/.*FuzzTypedData`,
 	}
 	var all strings.Builder
 	target := regexp.MustCompile(`(?m)^func (Fuzz\w+)`)

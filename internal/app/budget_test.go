@@ -27,6 +27,8 @@ var exceptions = map[string]string{
 	"conformance":     "one file of cases for each part of the contract",
 	"internal/bench":  "one file for each figure that is measured and for each floor beside it",
 	"internal/cli":    "one file a command",
+
+	"internal/component/modules/evm": "one file for each module",
 }
 
 // banned are words that say nothing of what a thing is.

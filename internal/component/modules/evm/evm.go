@@ -1,5 +1,6 @@
 // Package evm holds the modules of the category EVM: what reads, and later
-// writes, chains of the Ethereum kind through a node that the caller names.
+// writes, chains of the Ethereum kind through a node that the caller names, and
+// what encodes, decodes and signs for them without one.
 //
 // Nodes are hostile upstreams: every connection goes through the egress guard
 // and every answer is decoded strictly before it is passed on. Big integers
@@ -27,6 +28,19 @@ func Modules(guard *egress.Guard) []component.Module {
 		&accountBalance{guard: guard},
 		&readContract{guard: guard},
 		&waitForTransaction{guard: guard, now: time.Now, settle: settleAfter, drop: dropAfter},
+
+		// These ask no node.
+		buildCalldata{},
+		decodeResult{},
+		decodeLog{},
+		signTransaction{},
+		computeAddress{},
+		derivationPath{},
+		signMessage{},
+		verifyMessage{},
+		signTypedData{},
+		erc20Constant{},
+		erc721Constant{},
 	}
 }
 
@@ -44,10 +58,12 @@ type formats struct{}
 
 func (formats) Formats() map[string]func(string) error {
 	return map[string]func(string) error{
-		"evm-address": func(text string) error { _, err := parseAddress(text); return err },
-		"evm-hash":    func(text string) error { _, err := parseHash(text); return err },
-		"hex-bytes":   func(text string) error { _, err := parseBytes(text); return err },
-		"evm-block":   func(text string) error { _, err := parseBlock([]byte(`"` + text + `"`)); return err },
+		"evm-address":     func(text string) error { _, err := parseAddress(text); return err },
+		"evm-hash":        func(text string) error { _, err := parseHash(text); return err },
+		"hex-bytes":       func(text string) error { _, err := parseBytes(text); return err },
+		"evm-private-key": checkPrivateKey,
+		"evm-public-key":  func(text string) error { _, err := addressOf(text); return err },
+		"evm-block":       func(text string) error { _, err := parseBlock([]byte(`"` + text + `"`)); return err },
 	}
 }
 

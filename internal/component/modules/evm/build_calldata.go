@@ -1,0 +1,67 @@
+package evm
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/weft-automation/weft/internal/component"
+)
+
+// functionNameForms says what functionName may be.
+const functionNameForms = "The function: its name, such as transfer, or its full signature, such as transfer(address,uint256)."
+
+type buildCalldata struct{}
+
+func (buildCalldata) Describe() component.Descriptor {
+	return computing{
+		module: "BUILD_EVM_CALLDATA",
+		title:  "Build EVM calldata",
+		description: "Encodes the call of a contract's function: its selector and arguments. " +
+			"Every argument is checked against its type. Integers are decimal strings (JSON numbers up to 2^53-1 are taken too), bytes are 0x and hexadecimal digits, addresses may be in any case, tuples are objects or arrays.",
+		input: `"description": "Which function to call, with what.", "required": ["abi", "functionName", "arguments"], "properties": {
+			` + abiProperty + `,
+			"functionName": {"type": "string", "minLength": 1, "maxLength": 4096, "title": "Function name", "description": "` + functionNameForms + ` Of overloads, the name picks the one that takes as many arguments. constructor encodes the arguments of the constructor, without a selector, to be put after a contract's code.", "examples": ["transfer", "safeTransferFrom(address,address,uint256,bytes)"]},
+			"arguments": {"type": "array", "items": {}, "title": "Arguments", "description": "The arguments in the order of the function's parameters. A tuple is an object by the names of its members or an array in their order; an array is an array.", "examples": [["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", "1000000"]]}
+		}, "examples": [{"abi": ["function transfer(address to, uint256 amount) returns (bool)"], "functionName": "transfer", "arguments": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", "1000000"]}]`,
+		output: `"description": "The encoded call.", "required": ["calldata"], "properties": {
+			"calldata": {"type": "string", "pattern": "^0x([0-9a-f]{2})*$", "title": "Calldata", "description": "Selector and arguments, ABI-encoded, lower case.", "examples": ["0xa9059cbb000000000000000000000000d8da6bf26964af9d7eed9e03e53415d37aa9604500000000000000000000000000000000000000000000000000000000000f4240"]}
+		}`,
+	}.descriptor()
+}
+
+func (buildCalldata) Run(_ context.Context, call component.Call) (component.Result, error) {
+	input, err := component.Decode[struct {
+		ABI          json.RawMessage
+		FunctionName string
+		Arguments    json.RawMessage
+	}](call.Input)
+	if err != nil {
+		return component.Result{}, err
+	}
+	contract, err := parseABI(input.ABI)
+	if err != nil {
+		return component.Result{}, refused("abi", err)
+	}
+	value, err := values(input.Arguments)
+	arguments, ok := value.([]any)
+	if err != nil || !ok {
+		return component.Result{}, refused("arguments", misfitf("expected an array, got %s", came(value)))
+	}
+	function, err := contract.function(input.FunctionName, func(s signature) bool { return len(s.inputs) == len(arguments) })
+	if err != nil {
+		return component.Result{}, refused("functionName", err)
+	}
+	if len(arguments) != len(function.inputs) {
+		return component.Result{}, refused("arguments", misfitf("%s takes %d, got %d", listed([]signature{function}), len(function.inputs), len(arguments)))
+	}
+	encoded, err := encodeArguments(function.inputs, arguments)
+	if err != nil {
+		return component.Result{}, refused("arguments", err)
+	}
+	if input.FunctionName != "constructor" {
+		hash := function.hash()
+		encoded = append(hash[:4:4], encoded...)
+	}
+	return component.Encode(map[string]string{"calldata": "0x" + hex.EncodeToString(encoded)})
+}

@@ -1,0 +1,119 @@
+package evm
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/accounts/abi"
+)
+
+// The ids are the interface identifiers (EIP-165) that EIP-721 gives for itself
+// and its metadata, and that of EIP-165; that of ERC-20 is the one under which
+// OpenZeppelin's documentation of ERC165Checker and its tests know it.
+func TestInterfacesAreThoseOfTheirEIPs(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, c := range []struct {
+		module    string
+		id        [4]byte
+		functions []string
+		events    []string
+	}{
+		{
+			"ERC20_ABI_CONSTANT", [4]byte{0x36, 0x37, 0x2b, 0x07},
+			[]string{"totalSupply()", "balanceOf(address)", "transfer(address,uint256)", "transferFrom(address,address,uint256)", "approve(address,uint256)", "allowance(address,address)"},
+			[]string{"Transfer(address,address,uint256) 2", "Approval(address,address,uint256) 2"},
+		},
+		{
+			"ERC721_ABI_CONSTANT", [4]byte{0x80, 0xac, 0x58, 0xcd},
+			[]string{
+				"balanceOf(address)", "ownerOf(uint256)", "safeTransferFrom(address,address,uint256,bytes)", "safeTransferFrom(address,address,uint256)", "transferFrom(address,address,uint256)",
+				"approve(address,uint256)", "setApprovalForAll(address,bool)", "getApproved(uint256)", "isApprovedForAll(address,address)",
+			},
+			[]string{"Transfer(address,address,uint256) 3", "Approval(address,address,uint256) 3", "ApprovalForAll(address,address,bool) 2"},
+		},
+		{"ERC721_ABI_CONSTANT", [4]byte{0x5b, 0x5e, 0x13, 0x9f}, []string{"name()", "symbol()", "tokenURI(uint256)"}, nil},
+		{"ERC721_ABI_CONSTANT", [4]byte{0x01, 0xff, 0xc9, 0xa7}, []string{"supportsInterface(bytes4)"}, nil},
+	} {
+		output, failed := b.compute(t, c.module, object{}, object{})
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		value := jsonOf(t, output["value"])
+		contract, err := parseABI(json.RawMessage(value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var id [4]byte
+		for _, wanted := range c.functions {
+			at := slices.IndexFunc(contract.functions, func(s signature) bool { return s.text == wanted })
+			if at < 0 {
+				t.Fatalf("%s has no %s", c.module, wanted)
+			}
+			hash := contract.functions[at].hash()
+			for i := range id {
+				id[i] ^= hash[i]
+			}
+		}
+		if id != c.id {
+			t.Errorf("%s has the interface %x, want %x", c.module, id, c.id)
+		}
+		for _, wanted := range c.events {
+			if !slices.ContainsFunc(contract.events, func(s signature) bool { return s.text+" "+string(rune('0'+s.indexed())) == wanted }) {
+				t.Errorf("%s has no event %s", c.module, wanted)
+			}
+		}
+		if _, err := abi.JSON(strings.NewReader(value)); err != nil || len(contract.errors) < 6 {
+			t.Errorf("%s is no interface to go-ethereum: %v", c.module, err)
+		}
+	}
+}
+
+func TestCustomErrorsAreToldByTheInterface(t *testing.T) {
+	t.Parallel()
+	contract, err := parseABI(json.RawMessage(erc20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const who = "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"
+	bytesOf := func(text string) []byte {
+		data, err := parseBytes("0x" + text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	// The selector is the one that EIP-6093's authors publish for it.
+	data := bytesOf("e450d38c" + word(strings.ToLower(who[2:])) + word("5") + word("a"))
+	r := decodeRevert(data, contract)
+	if r.Kind != "custom" || r.Name != "ERC20InsufficientBalance" || r.Signature != "ERC20InsufficientBalance(address,uint256,uint256)" ||
+		jsonOf(t, r.Values) != `{"balance":"5","needed":"10","sender":"`+who+`"}` || jsonOf(t, r.Arguments) != `["`+who+`","5","10"]` {
+		t.Errorf("%+v", r)
+	}
+	if failed := revertedBy(rpcError{}, data, contract).Error(); !contains(failed, `execution reverted with the error ERC20InsufficientBalance("`+who+`","5","10")`) {
+		t.Error(failed)
+	}
+	for name, data := range map[string][]byte{"unknown": bytesOf("deadbeef"), "short": data[:40], "no more than a selector": data[:4], "of another type": bytesOf("e450d38c" + strings.Repeat("f", 192))} {
+		if r := decodeRevert(data, contract); r.Kind != "custom" || r.Name != "" || r.Data != hexOf(data) {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	reason := "08c379a0" + word("20") + word("4") + begun("6f6f7073")
+	for _, known := range []*contractABI{nil, contract} {
+		if r := decodeRevert(bytesOf(reason), known); r.Kind != "error" || r.Reason != "oops" {
+			t.Errorf("%+v", r)
+		}
+	}
+	// Values that are too large are left out, so that the details stay.
+	large, err := parseABI(json.RawMessage(`["error Large(bytes data)"]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := large.errors[0].hash()
+	big := append(hash[:4:4], bytesOf(word("20")+word("2000")+strings.Repeat("ab", 0x2000))...)
+	if r := decodeRevert(big, large); r.Name != "Large" || r.Arguments != nil || r.Reason != "" || r.told() != "the error Large(bytes)" {
+		t.Errorf("%s with %d values", r.Name, len(r.Arguments))
+	}
+}

@@ -1,0 +1,67 @@
+package evm
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/weft-automation/weft/internal/component"
+)
+
+// messageProperties are those of a message that is signed as text or as bytes.
+const messageProperties = `"message": {"type": "string", "title": "Message", "description": "The message, written in the given encoding.", "examples": ["Hello World"]},
+			"encoding": {"type": "string", "enum": ["utf8", "hex"], "default": "utf8", "title": "Encoding", "description": "How message is written: utf8 takes the text's own bytes, whatever it says; hex takes 0x and pairs of hexadecimal digits as the bytes.", "examples": ["utf8"]}`
+
+type signMessage struct{ formats }
+
+func (signMessage) Describe() component.Descriptor {
+	return computing{
+		module:      "SIGN_EVM_MESSAGE",
+		title:       "Sign EVM message",
+		description: "Signs a message as wallets do (personal_sign, EIP-191): what is signed can never be a transaction.",
+		input: `"description": "The message, and the key that signs it.", "required": ["message", "privateKey"], "properties": {
+			` + messageProperties + `,
+			` + privateKeyProperty + `
+		}, "examples": [{"message": "Hello World", "privateKey": "0x4646464646464646464646464646464646464646464646464646464646464646"}]`,
+		output: `"description": "The signature.", "required": ["signature", "messageHash", "signer"], "properties": {
+			` + signatureProperty + `,
+			"messageHash": {"type": "string", "pattern": "^0x[0-9a-f]{64}$", "title": "Message hash", "description": "The hash that was signed.", "examples": ["0xa1de988600a42c4b4ab089b619297c17d53cffae5d5120d82d8a92d0bb3b78f2"]},
+			` + signerProperty + `
+		}`,
+	}.descriptor()
+}
+
+func (signMessage) Run(_ context.Context, call component.Call) (component.Result, error) {
+	input, err := component.Decode[struct{ Message, Encoding, PrivateKey string }](call.Input)
+	if err != nil {
+		return component.Result{}, err
+	}
+	hash, err := messageHash(input.Message, input.Encoding)
+	if err != nil {
+		return component.Result{}, err
+	}
+	signature, signer, err := sign(input.PrivateKey, hash)
+	if err != nil {
+		return component.Result{}, err
+	}
+	return component.Encode(map[string]string{"signature": signature.hex(), "messageHash": hash.Hex(), "signer": signer.Hex()})
+}
+
+// messageHash is what is signed of a message (EIP-191, version 0x45).
+func messageHash(message, encoding string) (common.Hash, error) {
+	data := []byte(message)
+	switch encoding {
+	case "", "utf8":
+	case "hex":
+		var err error
+		if data, err = parseBytes(message); err != nil {
+			return common.Hash{}, invalid("message", errors.New("0x and pairs of hexadecimal digits are needed, because encoding is hex"))
+		}
+	default:
+		return common.Hash{}, invalid("encoding", errors.New("utf8 or hex is needed"))
+	}
+	return crypto.Keccak256Hash([]byte("\x19Ethereum Signed Message:\n"+strconv.Itoa(len(data))), data), nil
+}

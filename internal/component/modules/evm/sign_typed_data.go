@@ -1,0 +1,66 @@
+package evm
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/weft-automation/weft/internal/component"
+)
+
+type signTypedData struct{ formats }
+
+func (signTypedData) Describe() component.Descriptor {
+	const mail = `"domain": {"name": "Ether Mail", "version": "1", "chainId": 1, "verifyingContract": "0xCcCCccccCCCCcCCCCCCcCcCccCcCCCcCcccccccC"},
+			"types": {"Person": [{"name": "name", "type": "string"}, {"name": "wallet", "type": "address"}], "Mail": [{"name": "from", "type": "Person"}, {"name": "to", "type": "Person"}, {"name": "contents", "type": "string"}]},
+			"primaryType": "Mail",
+			"message": {"from": {"name": "Cow", "wallet": "0xCD2a3d9F938E13CD947Ec05AbC7FE734Df8DD826"}, "to": {"name": "Bob", "wallet": "0xbBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbB"}, "contents": "Hello, Bob!"}`
+	return computing{
+		module: "SIGN_EVM_TYPED_DATA",
+		title:  "Sign EVM typed data",
+		description: "Signs structured data as wallets do (eth_signTypedData_v4, EIP-712): orders, permits, delegations. " +
+			"A message that has a member too few or too many, or a value that does not fit its type, is refused.",
+		input: `"description": "The data with its types, and the key that signs it.", "required": ["domain", "types", "primaryType", "message", "privateKey"], "properties": {
+			"domain": {"type": "object", "additionalProperties": {}, "title": "Domain", "description": "Where the signature holds: name, version, chainId, verifyingContract, salt, or as many of them as the contract names.", "examples": [{"name": "Ether Mail", "version": "1", "chainId": 1, "verifyingContract": "0xCcCCccccCCCCcCCCCCCcCcCccCcCCCcCcccccccC"}]},
+			"types": {"type": "object", "maxProperties": 256, "title": "Types", "description": "The structs by name, each a list of its members. EIP712Domain may be left out; the members of domain tell it.", "additionalProperties": {"type": "array", "maxItems": 256, "items": {"type": "object", "required": ["name", "type"], "properties": {
+				"name": {"type": "string", "maxLength": 256, "title": "Name", "description": "The name of the member.", "examples": ["wallet"]},
+				"type": {"type": "string", "maxLength": 512, "title": "Type", "description": "Its type: one such as uint256, address, bytes32, bytes or string, the name of a struct, or an array of one of them.", "examples": ["address"]}
+			}}}, "examples": [{"Person": [{"name": "name", "type": "string"}, {"name": "wallet", "type": "address"}]}]},
+			"primaryType": {"type": "string", "minLength": 1, "maxLength": 256, "title": "Primary type", "description": "Which of the structs the message is.", "examples": ["Mail"]},
+			"message": {"type": "object", "additionalProperties": {}, "title": "Message", "description": "The values of that struct. Integers are decimal strings or JSON numbers up to 2^53-1, bytes are 0x and hexadecimal digits.", "examples": [{"name": "Cow", "wallet": "0xCD2a3d9F938E13CD947Ec05AbC7FE734Df8DD826"}]},
+			` + privateKeyProperty + `
+		}, "examples": [{` + mail + `, "privateKey": "0x4646464646464646464646464646464646464646464646464646464646464646"}]`,
+		output: `"description": "The signature.", "required": ["signature", "messageHash", "domainHash", "signer"], "properties": {
+			` + signatureProperty + `,
+			"messageHash": {"type": "string", "pattern": "^0x[0-9a-f]{64}$", "title": "Message hash", "description": "The hash that was signed, of domain and message.", "examples": ["0xbe609aee343fb3c4b28e1df9e632fca64fcfaede20f02e86244efddf30957bd2"]},
+			"domainHash": {"type": "string", "pattern": "^0x[0-9a-f]{64}$", "title": "Domain hash", "description": "The hash of the domain, which contracts call the domain separator.", "examples": ["0xf2cee375fa42b42143804025fc449deafd50cc031ca257e0b194a650a912090f"]},
+			` + signerProperty + `
+		}`,
+	}.descriptor()
+}
+
+func (signTypedData) Run(_ context.Context, call component.Call) (component.Result, error) {
+	input, err := component.Decode[struct {
+		Domain, Types, Message  json.RawMessage
+		PrimaryType, PrivateKey string
+	}](call.Input)
+	if err != nil {
+		return component.Result{}, err
+	}
+	domain, err := values(input.Domain)
+	if err != nil {
+		return component.Result{}, refused("domain", misfitf("expected an object"))
+	}
+	message, err := values(input.Message)
+	if err != nil {
+		return component.Result{}, refused("message", misfitf("expected an object"))
+	}
+	hash, domainHash, err := typedDataHashes(input.Types, domain, message, input.PrimaryType)
+	if err != nil {
+		return component.Result{}, component.Permanent(component.CodeInvalidInput, "%s", err)
+	}
+	signature, signer, err := sign(input.PrivateKey, hash)
+	if err != nil {
+		return component.Result{}, err
+	}
+	return component.Encode(map[string]string{"signature": signature.hex(), "messageHash": hash.Hex(), "domainHash": domainHash.Hex(), "signer": signer.Hex()})
+}
