@@ -54,6 +54,7 @@ func TestAB10EveryParserOfForeignTextIsFuzzed(t *testing.T) {
 		"unsigned payments":   `internal/component/modules/evm/.*FuzzSerializedTransactions`,
 		"signatures of keys":  `internal/component/modules/evm/.*FuzzSignatures`,
 		"typed data":          `internal/component/modules/evm/.*FuzzTypedData`,
+		"encodings":           `internal/component/modules/utility/.*FuzzDecode`,
 	}
 	var all strings.Builder
 	target := regexp.MustCompile(`(?m)^func (Fuzz\w+)`)

@@ -345,7 +345,7 @@ func TestTheCatalogueIsPagedAndFitsItsSchema(t *testing.T) {
 		}
 		cursor = "&cursor=" + *read.NextCursor
 	}
-	if !slices.Equal(names, []string{"HASH", "RANDOM_HEX", "RANDOM_UUID"}) {
+	if !slices.IsSorted(names) || len(names) != len(utility.Modules()) || !slices.Contains(names, "HASH") {
 		t.Errorf("%v", names)
 	}
 	got := s.do(t, "GET", "/v1/sdk/components/HASH", "")

@@ -35,12 +35,13 @@ func TestTheLibraryIsWhatItsFamiliesList(t *testing.T) {
 		names = append(names, d.Module)
 	}
 	want := []string{
-		"API_CALL", "ARRAY_BUILDER", "BOOLEAN_CONSTANT", "BUILD_EVM_CALLDATA", "COMPUTE_EVM_ADDRESS", "DECODE_EVM_FUNCTION_RESULT",
-		"DECODE_EVM_LOG", "DELAY", "ERC20_ABI_CONSTANT", "ERC721_ABI_CONSTANT", "FAIL", "FOR_EACH",
-		"GET_EVM_ACCOUNT_BALANCE", "GET_EVM_DERIVATION_PATH", "HASH", "IF", "JSON_CONSTANT", "NUMBER_CONSTANT",
-		"ON_API_CALLED", "ON_SCHEDULE", "ON_WEBHOOK", "RANDOM_HEX", "RANDOM_UUID", "READ_EVM_CONTRACT",
-		"RESPOND", "RUN_WORKFLOW", "SIGN_EVM_MESSAGE", "SIGN_EVM_TRANSACTION", "SIGN_EVM_TYPED_DATA", "STRING_CONSTANT",
-		"SWITCH", "TRANSFORM", "VERIFY_EVM_MESSAGE", "WAIT_FOR_EVM_TRANSACTION", "WAIT_FOR_SIGNAL", "WAIT_UNTIL",
+		"API_CALL", "ARRAY_BUILDER", "BOOLEAN_CONSTANT", "BUILD_EVM_CALLDATA", "COMPUTE_EVM_ADDRESS", "DECODE",
+		"DECODE_EVM_FUNCTION_RESULT", "DECODE_EVM_LOG", "DELAY", "ENCODE", "ERC20_ABI_CONSTANT", "ERC721_ABI_CONSTANT",
+		"FAIL", "FOR_EACH", "GET_EVM_ACCOUNT_BALANCE", "GET_EVM_DERIVATION_PATH", "HASH", "HMAC",
+		"IF", "JSON_CONSTANT", "NUMBER_CONSTANT", "ON_API_CALLED", "ON_SCHEDULE", "ON_WEBHOOK",
+		"RANDOM_HEX", "RANDOM_UUID", "READ_EVM_CONTRACT", "RESPOND", "RUN_WORKFLOW", "SIGN_EVM_MESSAGE",
+		"SIGN_EVM_TRANSACTION", "SIGN_EVM_TYPED_DATA", "STRING_CONSTANT", "SWITCH", "TRANSFORM", "VERIFY_EVM_MESSAGE",
+		"WAIT_FOR_EVM_TRANSACTION", "WAIT_FOR_SIGNAL", "WAIT_UNTIL",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
@@ -71,6 +72,7 @@ func TestSecretFieldsOfTheLibrary(t *testing.T) {
 	for module, want := range map[string]string{
 		"API_CALL": "/headers/*", "GET_EVM_ACCOUNT_BALANCE": "/jsonRpcUrl", "READ_EVM_CONTRACT": "/jsonRpcUrl", "WAIT_FOR_EVM_TRANSACTION": "/jsonRpcUrl", "HASH": "",
 		"SIGN_EVM_TRANSACTION": "/privateKey", "SIGN_EVM_MESSAGE": "/privateKey", "SIGN_EVM_TYPED_DATA": "/privateKey", "VERIFY_EVM_MESSAGE": "",
+		"HMAC": "/key",
 	} {
 		if entry, _ := r.Lookup(module); strings.Join(entry.SecretPaths.Input, " ") != want {
 			t.Errorf("%s has the secret fields %v, want %s", module, entry.SecretPaths.Input, want)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/sha512"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"golang.org/x/crypto/blake2b"
@@ -34,7 +32,7 @@ func (hash) Describe() component.Descriptor {
 			"properties": {
 				"algorithm": {"type": "string", "title": "Algorithm", "description": "The hash function. blake2b gives 64 bytes.", "enum": ["sha256", "sha512", "keccak256", "blake2b", "ripemd160"], "default": "sha256", "examples": ["sha256"]},
 				"data": {"type": "string", "title": "Data", "description": "The data, written in the given encoding. It may be empty.", "examples": ["hello"]},
-				"encoding": {"type": "string", "title": "Encoding", "description": "How data is written: utf8 takes the text's bytes, hex takes pairs of digits with or without 0x, base64 is the standard alphabet with padding.", "enum": ["utf8", "hex", "base64"], "default": "utf8", "examples": ["utf8"]}
+				"encoding": {"type": "string", "title": "Encoding", "description": "How data is written: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]}
 			},
 			"examples": [{"algorithm": "sha256", "data": "hello"}, {"algorithm": "keccak256", "data": "0x68656c6c6f", "encoding": "hex"}]
 		}`),
@@ -58,7 +56,7 @@ func (hash) Run(_ context.Context, call component.Call) (component.Result, error
 	if err != nil {
 		return component.Result{}, err
 	}
-	data, err := decodeData(input.Data, input.Encoding)
+	data, err := decodeText("data", input.Data, "encoding", input.Encoding)
 	if err != nil {
 		return component.Result{}, err
 	}
@@ -67,28 +65,6 @@ func (hash) Run(_ context.Context, call component.Call) (component.Result, error
 		return component.Result{}, err
 	}
 	return component.Encode(map[string]string{"digest": "0x" + hex.EncodeToString(sum)})
-}
-
-// decodeData reads text written in one of the encodings; "" means utf8.
-// Errors are INVALID_INPUT and do not quote the text.
-func decodeData(text, encoding string) ([]byte, error) {
-	switch encoding {
-	case "", "utf8":
-		return []byte(text), nil
-	case "hex":
-		data, err := hex.DecodeString(strings.TrimPrefix(text, "0x"))
-		if err != nil {
-			return nil, component.Permanent(component.CodeInvalidInput, "data must be pairs of hexadecimal digits, because encoding is hex")
-		}
-		return data, nil
-	case "base64":
-		data, err := base64.StdEncoding.Strict().DecodeString(text)
-		if err != nil || strings.ContainsAny(text, "\r\n") {
-			return nil, component.Permanent(component.CodeInvalidInput, "data must be standard base64 with padding, because encoding is base64")
-		}
-		return data, nil
-	}
-	return nil, component.Permanent(component.CodeInvalidInput, "encoding must be utf8, hex or base64")
 }
 
 func digest(algorithm string, data []byte) ([]byte, error) {

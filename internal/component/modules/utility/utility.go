@@ -15,6 +15,9 @@ func Modules() []component.Module {
 		randomUUID{},
 		randomHex{},
 		hash{},
+		hmac{},
+		encode{},
+		decode{},
 	}
 }
 

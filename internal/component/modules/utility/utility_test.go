@@ -23,6 +23,58 @@ func member(t *testing.T, output json.RawMessage, name string) string {
 	return members[name]
 }
 
+// gives runs a module and compares its whole output, as JSON.
+func gives(t *testing.T, bench *componenttest.Bench, module, input, want string) {
+	t.Helper()
+	output, failed := bench.Run(t, module, input, `{}`)
+	if failed != nil {
+		t.Errorf("%s of %.300s: %v", module, input, failed)
+	} else if string(output) != want {
+		t.Errorf("%s of %.300s\ngot  %.600s\nwant %.600s", module, input, output, want)
+	}
+}
+
+// refuses runs a module with what it must refuse for good, in a message that
+// holds all of the words.
+func refuses(t *testing.T, bench *componenttest.Bench, module, input string, words ...string) {
+	t.Helper()
+	output, failed := bench.Run(t, module, input, `{}`)
+	if failed == nil || failed.Code != component.CodeInvalidInput || failed.Retryable {
+		t.Errorf("%s of %.300s: got %.300s, %v", module, input, output, failed)
+		return
+	}
+	for _, word := range words {
+		if !strings.Contains(failed.Message, word) {
+			t.Errorf("%s of %.300s: %q does not say %q", module, input, failed.Message, word)
+		}
+	}
+}
+
+// object is a JSON object of names and texts.
+func object(t testing.TB, pairs ...string) string {
+	t.Helper()
+	members := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		members[pairs[i]] = pairs[i+1]
+	}
+	text, err := json.Marshal(members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// bounded runs a call that is as bad as the limits allow. It must end by itself,
+// in a small part of the module's timeout.
+func bounded(t *testing.T, bench *componenttest.Bench, module, input string) (json.RawMessage, *component.Error) {
+	t.Helper()
+	output, failed := bench.Run(t, module, input, `{}`)
+	if failed != nil && failed.Code == component.CodeTimeout || bench.Registry.Stuck() != 0 {
+		t.Errorf("%s of %.100s does not end: %v", module, input, failed)
+	}
+	return output, failed
+}
+
 func TestRandomUUIDDrawsVersion4(t *testing.T) {
 	bench := componenttest.New(t, Modules()...)
 	form := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
@@ -114,25 +166,6 @@ func TestHashReadsEveryEncoding(t *testing.T) {
 			t.Errorf("%s: got %s, %v", input, output, failed)
 		}
 	}
-}
-
-func FuzzDecodeData(f *testing.F) {
-	for _, encoding := range []string{"", "utf8", "hex", "base64", "base32"} {
-		f.Add("aGVsbG8=", encoding)
-		f.Add("0x68656c", encoding)
-	}
-	f.Fuzz(func(t *testing.T, text, encoding string) {
-		data, err := decodeData(text, encoding)
-		if err != nil {
-			return
-		}
-		if len(data) > len(text) {
-			t.Errorf("%d characters became %d bytes", len(text), len(data))
-		}
-		if encoding == "hex" && !strings.EqualFold(hex.EncodeToString(data), strings.TrimPrefix(text, "0x")) {
-			t.Errorf("%q does not come back", text)
-		}
-	})
 }
 
 func TestDigestsOfTheTableAreTheirFunctions(t *testing.T) {

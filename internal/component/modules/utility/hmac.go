@@ -1,0 +1,101 @@
+package utility
+
+import (
+	"cmp"
+	"context"
+	stdhmac "crypto/hmac"
+	"crypto/sha1" //nolint:gosec // offered to callers for services that still sign with it
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/json"
+	stdhash "hash"
+	"time"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/credit"
+)
+
+type hmac struct{}
+
+func (hmac) Describe() component.Descriptor {
+	return component.Descriptor{
+		Module:      "HMAC",
+		Title:       "HMAC",
+		Description: "Computes the keyed message authentication code of some data (RFC 2104), with which many services sign their requests. Given an expected code, it compares both in constant time.",
+		Category:    category,
+		Input: json.RawMessage(`{
+			"$schema": "https://json-schema.org/draft/2020-12/schema",
+			"type": "object",
+			"description": "What to authenticate, and how.",
+			"required": ["key", "data"],
+			"properties": {
+				"algorithm": {"type": "string", "title": "Algorithm", "description": "The hash function. Take sha1 only where the other side knows no better one.", "enum": ["sha256", "sha384", "sha512", "sha1"], "default": "sha256", "examples": ["sha256"]},
+				"key": {"type": "string", "minLength": 1, "maxLength": 8192, "x-secret": true, "title": "Key", "description": "The secret key, written as keyEncoding says. It is kept secret.", "examples": ["{{env.SIGNING_KEY}}"]},
+				"keyEncoding": {"type": "string", "title": "Key encoding", "description": "How key is written: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
+				"data": {"type": "string", "title": "Data", "description": "The data, written as encoding says. It may be empty.", "examples": ["hello"]},
+				"encoding": {"type": "string", "title": "Encoding", "description": "How data is written: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
+				"macEncoding": {"type": "string", "title": "MAC encoding", "description": "How the code is written: hex is lower case after 0x, plainHex is the same without 0x, base64 is the standard alphabet with padding, base64url is the URL-safe alphabet without padding.", "enum": ["hex", "plainHex", "base64", "base64url"], "default": "hex", "examples": ["hex"]},
+				"expected": {"type": "string", "title": "Expected", "description": "A code that came with the data, to be compared. It is read as macEncoding says, hex of either name with or without 0x; what cannot be read so is not valid.", "examples": ["0x045d55c68d16d7addebc33dc43cb7f0549be19a8b10bb6497ec8414658be5805"]}
+			},
+			"examples": [{"key": "my-signing-key", "data": "hello"}, {"algorithm": "sha512", "key": "0x0b0b0b0b0b0b0b0b", "keyEncoding": "hex", "data": "aGVsbG8=", "encoding": "base64", "macEncoding": "base64"}]
+		}`),
+		Config: json.RawMessage(emptySchema),
+		Output: json.RawMessage(`{
+			"$schema": "https://json-schema.org/draft/2020-12/schema",
+			"type": "object",
+			"description": "The code, and how it compares.",
+			"required": ["mac"],
+			"properties": {
+				"mac": {"type": "string", "title": "MAC", "description": "The code of the data under the key, written as macEncoding says.", "examples": ["0x045d55c68d16d7addebc33dc43cb7f0549be19a8b10bb6497ec8414658be5805"]},
+				"valid": {"type": "boolean", "title": "Valid", "description": "Whether expected is that code; absent where no expected was given.", "examples": [true]}
+			}
+		}`),
+		Price: credit.Credits(1), Timeout: 5 * time.Second,
+		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
+	}
+}
+
+var macHashes = map[string]func() stdhash.Hash{"sha1": sha1.New, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New}
+
+func (hmac) Run(_ context.Context, call component.Call) (component.Result, error) {
+	input, err := component.Decode[struct {
+		Algorithm, Key, KeyEncoding, Data, Encoding, MacEncoding string
+		Expected                                                 *string
+	}](call.Input)
+	if err != nil {
+		return component.Result{}, err
+	}
+	algorithm, known := macHashes[cmp.Or(input.Algorithm, "sha256")]
+	if !known {
+		return component.Result{}, component.Permanent(component.CodeInvalidInput, "algorithm must be sha256, sha384, sha512 or sha1")
+	}
+	key, err := decodeText("key", input.Key, "keyEncoding", input.KeyEncoding)
+	if err != nil {
+		return component.Result{}, err
+	}
+	if len(key) == 0 {
+		return component.Result{}, component.Permanent(component.CodeInvalidInput, "key must have at least 1 byte, got none")
+	}
+	data, err := decodeText("data", input.Data, "encoding", input.Encoding)
+	if err != nil {
+		return component.Result{}, err
+	}
+	mac := stdhmac.New(algorithm, key)
+	mac.Write(data)
+	sum := mac.Sum(nil)
+
+	form := cmp.Or(input.MacEncoding, "hex")
+	output := map[string]any{}
+	if output["mac"], err = encodeText("the code", sum, "macEncoding", form); err != nil {
+		return component.Result{}, err
+	}
+	if input.Expected != nil {
+		if form == "plainHex" {
+			form = "hex"
+		}
+		// What is not written as a code is not the code: whoever forges one learns no more.
+		expected, err := decodeText("expected", *input.Expected, "macEncoding", form)
+		output["valid"] = err == nil && stdhmac.Equal(expected, sum)
+	}
+	return component.Encode(output)
+}
