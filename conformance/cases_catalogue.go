@@ -26,7 +26,7 @@ var catalogueCases = []Case{
 var modules = []string{
 	"API_CALL", "GET_EVM_ACCOUNT_BALANCE", "HASH", "RANDOM_HEX", "RANDOM_UUID", "READ_EVM_CONTRACT", "WAIT_FOR_EVM_TRANSACTION",
 	"TRANSFORM",
-	"DECODE", "ENCODE", "HMAC",
+	"BIGINT_CALCULATE", "CONVERT_UNITS", "DECODE", "ENCODE", "HMAC",
 }
 
 // controls are those of control flow, which are executed inside a workflow only.

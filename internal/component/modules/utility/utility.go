@@ -18,6 +18,8 @@ func Modules() []component.Module {
 		hmac{},
 		encode{},
 		decode{},
+		bigintCalculate{},
+		convertUnits{},
 	}
 }
 

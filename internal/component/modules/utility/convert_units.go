@@ -1,0 +1,132 @@
+package utility
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/credit"
+)
+
+const (
+	maxDecimals = 255 // ERC-20 gives decimals as a uint8
+	maxAmount   = 1000
+)
+
+type convertUnits struct{}
+
+func (convertUnits) Describe() component.Descriptor {
+	return component.Descriptor{
+		Module:      "CONVERT_UNITS",
+		Title:       "Convert units",
+		Description: "Converts an amount between units of one currency, exactly: wei, gwei and ether, or units that are named by their number of decimals, as tokens have them. wei is 0, gwei is 9, ether is 18. From 6 to 0 makes 1.5 USDC the 1500000 base units that a contract takes; from 0 to 6 makes them 1.5 again. An amount with a part that is smaller than one base unit is an error, never rounded.",
+		Category:    category,
+		Input: json.RawMessage(`{
+			"$schema": "https://json-schema.org/draft/2020-12/schema",
+			"type": "object",
+			"description": "What to convert.",
+			"required": ["value", "from", "to"],
+			"properties": {
+				"value": {"type": "string", "pattern": "^-?[0-9]+(\\.[0-9]+)?$", "maxLength": 1000, "title": "Value", "description": "The amount in the unit from, as a decimal string without an exponent.", "examples": ["1.5"]},
+				"from": {"type": ["string", "integer"], "pattern": "^(wei|gwei|ether|[0-9]{1,3})$", "minimum": 0, "maximum": 255, "title": "From", "description": "The unit of value: wei, gwei, ether, or its number of decimals from 0, the base unit, to 255.", "examples": ["ether", 6]},
+				"to": {"type": ["string", "integer"], "pattern": "^(wei|gwei|ether|[0-9]{1,3})$", "minimum": 0, "maximum": 255, "title": "To", "description": "The unit of the result: wei, gwei, ether, or its number of decimals from 0, the base unit, to 255.", "examples": ["wei", 0]}
+			},
+			"examples": [{"value": "1.5", "from": "ether", "to": "wei"}, {"value": "1500000", "from": 0, "to": 6}]
+		}`),
+		Config: json.RawMessage(emptySchema),
+		Output: json.RawMessage(`{
+			"$schema": "https://json-schema.org/draft/2020-12/schema",
+			"type": "object",
+			"description": "The amount in the other unit.",
+			"required": ["result"],
+			"properties": {
+				"result": {"type": "string", "pattern": "^-?(0|[1-9][0-9]*)(\\.[0-9]*[1-9])?$", "title": "Result", "description": "The amount in the unit to, as a decimal string, with no more digits than it needs: whole amounts have no point.", "examples": ["1500000000000000000"]}
+			}
+		}`),
+		Price: credit.Credits(1), Timeout: 5 * time.Second,
+		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
+	}
+}
+
+func (convertUnits) Run(_ context.Context, call component.Call) (component.Result, error) {
+	input, err := component.Decode[struct {
+		Value    string
+		From, To json.RawMessage
+	}](call.Input)
+	if err != nil {
+		return component.Result{}, err
+	}
+	from, err := decimalsOf("from", input.From)
+	if err != nil {
+		return component.Result{}, err
+	}
+	to, err := decimalsOf("to", input.To)
+	if err != nil {
+		return component.Result{}, err
+	}
+	result, err := convertAmount(input.Value, from, to)
+	if err != nil {
+		return component.Result{}, err
+	}
+	return component.Encode(map[string]string{"result": result})
+}
+
+var namedUnits = map[string]int{"wei": 0, "gwei": 9, "ether": 18}
+
+// decimalsOf reads a unit: a name, or a number of decimals as a JSON number or
+// a string. Errors are INVALID_INPUT.
+func decimalsOf(field string, raw json.RawMessage) (int, error) {
+	decimals := component.Integer(-1)
+	var text string
+	isText := json.Unmarshal(raw, &text) == nil
+	named, isName := namedUnits[text]
+	switch {
+	case isName:
+		return named, nil
+	case isText:
+		if n, err := strconv.ParseUint(text, 10, 16); err == nil {
+			decimals = component.Integer(n)
+		}
+	default:
+		if json.Unmarshal(raw, &decimals) != nil {
+			decimals = -1
+		}
+	}
+	if decimals < 0 || decimals > maxDecimals {
+		return 0, component.Permanent(component.CodeInvalidInput, "%s must be wei, gwei, ether or a number of decimals between 0 and %d", field, maxDecimals)
+	}
+	return int(decimals), nil
+}
+
+// convertAmount moves the decimal point of an amount from one unit to another.
+// An amount is a whole number of base units, so one with more decimals than its
+// unit has is INVALID_INPUT; everything else has an exact result.
+func convertAmount(amount string, from, to int) (string, error) {
+	digits, negative := strings.CutPrefix(amount, "-")
+	whole, fraction, point := strings.Cut(digits, ".")
+	if whole == "" || point && fraction == "" || strings.Trim(whole+fraction, "0123456789") != "" || len(amount) > maxAmount {
+		return "", component.Permanent(component.CodeInvalidInput, "value must be a decimal number without an exponent, of at most %d characters", maxAmount)
+	}
+	fraction = strings.TrimRight(fraction, "0")
+	if len(fraction) > from {
+		return "", component.Permanent(component.CodeInvalidInput, "value must have at most %d decimals in the unit from, got %d", from, len(fraction))
+	}
+	// In base units, then with zeros before it so that a digit is left of the new point.
+	base := whole + fraction + strings.Repeat("0", from-len(fraction))
+	base = strings.Repeat("0", max(0, to+1-len(base))) + base
+	whole, fraction = base[:len(base)-to], strings.TrimRight(base[len(base)-to:], "0")
+	if whole = strings.TrimLeft(whole, "0"); whole == "" {
+		whole = "0"
+	}
+	result := whole
+	if fraction != "" {
+		result += "." + fraction
+	}
+	if negative && result != "0" {
+		result = "-" + result
+	}
+	return result, nil
+}

@@ -1,0 +1,34 @@
+package utility
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// answered gives each case, a line of fields, to another implementation of the
+// same in another language (testdata/independent.mjs), and returns its answers.
+func answered(t *testing.T, cases [][]string) []string {
+	t.Helper()
+	var in bytes.Buffer
+	for _, fields := range cases {
+		in.WriteString(strings.Join(fields, "\t") + "\n")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	node := exec.CommandContext(ctx, "node", "testdata/independent.mjs")
+	var complaint bytes.Buffer
+	node.Stdin, node.Stderr = &in, &complaint
+	out, err := node.Output()
+	if err != nil {
+		t.Fatalf("node: %v\n%s", err, complaint.String())
+	}
+	answers := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(answers) != len(cases) {
+		t.Fatalf("%d answers to %d cases", len(answers), len(cases))
+	}
+	return answers
+}
