@@ -55,6 +55,7 @@ func TestAB10EveryParserOfForeignTextIsFuzzed(t *testing.T) {
 		"signatures of keys":  `internal/component/modules/evm/.*FuzzSignatures`,
 		"typed data":          `internal/component/modules/evm/.*FuzzTypedData`,
 		"encodings":           `internal/component/modules/utility/.*FuzzDecode`,
+		"JSON in texts":       `internal/component/modules/utility/.*FuzzJSONParse`,
 	}
 	var all strings.Builder
 	target := regexp.MustCompile(`(?m)^func (Fuzz\w+)`)

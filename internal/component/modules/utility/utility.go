@@ -18,6 +18,8 @@ func Modules() []component.Module {
 		hmac{},
 		encode{},
 		decode{},
+		jsonParse{},
+		jsonStringify{},
 		bigintCalculate{},
 		convertUnits{},
 	}
