@@ -26,8 +26,8 @@ var catalogueCases = []Case{
 var modules = []string{
 	"API_CALL", "GET_EVM_ACCOUNT_BALANCE", "HASH", "RANDOM_HEX", "RANDOM_UUID", "READ_EVM_CONTRACT", "WAIT_FOR_EVM_TRANSACTION",
 	"TRANSFORM",
-	"BIGINT_CALCULATE", "CONVERT_UNITS", "DECODE", "ENCODE", "HMAC", "JSON_PARSE",
-	"JSON_STRINGIFY",
+	"BIGINT_CALCULATE", "CONVERT_UNITS", "DECODE", "ENCODE", "FORMAT_DATE", "HMAC", "JSON_PARSE",
+	"JSON_STRINGIFY", "REGEX_MATCH",
 }
 
 // controls are those of control flow, which are executed inside a workflow only.

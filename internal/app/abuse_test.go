@@ -56,6 +56,8 @@ func TestAB10EveryParserOfForeignTextIsFuzzed(t *testing.T) {
 		"typed data":          `internal/component/modules/evm/.*FuzzTypedData`,
 		"encodings":           `internal/component/modules/utility/.*FuzzDecode`,
 		"JSON in texts":       `internal/component/modules/utility/.*FuzzJSONParse`,
+		"dates":               `internal/component/modules/utility/.*FuzzFormatDate`,
+		"patterns":            `internal/component/modules/utility/.*FuzzRegexMatch`,
 	}
 	var all strings.Builder
 	target := regexp.MustCompile(`(?m)^func (Fuzz\w+)`)

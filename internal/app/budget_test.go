@@ -28,7 +28,8 @@ var exceptions = map[string]string{
 	"internal/bench":  "one file for each figure that is measured and for each floor beside it",
 	"internal/cli":    "one file a command",
 
-	"internal/component/modules/evm": "one file for each module",
+	"internal/component/modules/evm":     "one file for each module",
+	"internal/component/modules/utility": "one file for each module",
 }
 
 // banned are words that say nothing of what a thing is.

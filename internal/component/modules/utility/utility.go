@@ -22,6 +22,8 @@ func Modules() []component.Module {
 		jsonStringify{},
 		bigintCalculate{},
 		convertUnits{},
+		formatDate{},
+		regexMatch{},
 	}
 }
 
