@@ -58,6 +58,7 @@ func TestAB10EveryParserOfForeignTextIsFuzzed(t *testing.T) {
 		"JSON in texts":       `internal/component/modules/utility/.*FuzzJSONParse`,
 		"dates":               `internal/component/modules/utility/.*FuzzFormatDate`,
 		"patterns":            `internal/component/modules/utility/.*FuzzRegexMatch`,
+		"encrypted files":     `internal/component/modules/utility/.*FuzzAgeDecrypt`,
 	}
 	var all strings.Builder
 	target := regexp.MustCompile(`(?m)^func (Fuzz\w+)`)

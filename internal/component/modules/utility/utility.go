@@ -24,6 +24,9 @@ func Modules() []component.Module {
 		convertUnits{},
 		formatDate{},
 		regexMatch{},
+		generateAgeEncryption{},
+		ageEncrypt{},
+		ageDecrypt{},
 	}
 }
 

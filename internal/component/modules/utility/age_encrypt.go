@@ -1,0 +1,124 @@
+package utility
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"filippo.io/age"
+	"filippo.io/age/armor"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/credit"
+)
+
+// maxRecipients is how many there may be beside the first.
+const maxRecipients = 20
+
+type ageEncrypt struct{}
+
+func (ageEncrypt) Describe() component.Descriptor {
+	return component.Descriptor{
+		Module:      "AGE_ENCRYPT",
+		Title:       "Encrypt with age",
+		Description: "Encrypts data to one or several X25519 recipients in the format of age (age-encryption.org/v1). Each of them decrypts it alone, with AGE_DECRYPT or with any other tool for age.",
+		Category:    category,
+		Input: json.RawMessage(`{
+			"$schema": "https://json-schema.org/draft/2020-12/schema",
+			"type": "object",
+			"description": "What to encrypt, and to whom.",
+			"required": ["data", "ageRecipient"],
+			"properties": {
+				"data": {"type": "string", "maxLength": 65536, "x-secret": true, "title": "Data", "description": "The data, written as encoding says. It may be empty, and is kept secret.", "examples": ["attack at dawn"]},
+				"encoding": {"type": "string", "title": "Encoding", "description": "How data is written: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
+				"ageRecipient": {"type": "string", "format": "age-recipient", "maxLength": 128, "title": "age recipient", "description": "The public key to encrypt to, as GENERATE_AGE_ENCRYPTION and age-keygen give it.", "examples": ["age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm"]},
+				"additionalRecipients": {"type": "array", "maxItems": 20, "items": {"type": "string", "format": "age-recipient", "maxLength": 128}, "title": "Additional recipients", "description": "Further public keys, each of which can decrypt as well.", "default": [], "examples": [["age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"]]},
+				"format": {"type": "string", "title": "Format", "description": "How the encrypted file is written: armor is lines of text between BEGIN and END, base64 is the file itself in the standard alphabet with padding.", "enum": ["armor", "base64"], "default": "armor", "examples": ["armor"]}
+			},
+			"examples": [{"data": "attack at dawn", "ageRecipient": "age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm"}, {"data": "0x00ff10", "encoding": "hex", "ageRecipient": "age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm", "additionalRecipients": ["age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"], "format": "base64"}]
+		}`),
+		Config: json.RawMessage(emptySchema),
+		Output: json.RawMessage(`{
+			"$schema": "https://json-schema.org/draft/2020-12/schema",
+			"type": "object",
+			"description": "What was encrypted.",
+			"required": ["ciphertext"],
+			"properties": {
+				"ciphertext": {"type": "string", "minLength": 1, "title": "Ciphertext", "description": "The encrypted file, written as format says.", "examples": ["-----BEGIN AGE ENCRYPTED FILE-----\n..."]}
+			}
+		}`),
+		Price: credit.Credits(1), Timeout: 5 * time.Second,
+		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
+	}
+}
+
+// Formats are the string formats of the schema.
+func (ageEncrypt) Formats() map[string]func(string) error {
+	return map[string]func(string) error{"age-recipient": func(text string) error { _, err := parseRecipient(text); return err }}
+}
+
+func (ageEncrypt) Run(_ context.Context, call component.Call) (component.Result, error) {
+	input, err := component.Decode[struct {
+		Data, Encoding, AgeRecipient, Format string
+		AdditionalRecipients                 []string
+	}](call.Input)
+	if err != nil {
+		return component.Result{}, err
+	}
+	data, err := decodeText("data", input.Data, "encoding", input.Encoding)
+	if err != nil {
+		return component.Result{}, err
+	}
+	if len(input.AdditionalRecipients) > maxRecipients {
+		return component.Result{}, component.Permanent(component.CodeInvalidInput, "additionalRecipients must have at most %d items, got %d", maxRecipients, len(input.AdditionalRecipients))
+	}
+	first, err := parseRecipient(input.AgeRecipient)
+	if err != nil {
+		return component.Result{}, component.Permanent(component.CodeInvalidInput, "ageRecipient: %s", err)
+	}
+	recipients := []age.Recipient{first}
+	for i, text := range input.AdditionalRecipients {
+		recipient, err := parseRecipient(text)
+		if err != nil {
+			return component.Result{}, component.Permanent(component.CodeInvalidInput, "additionalRecipients/%d: %s", i, err)
+		}
+		recipients = append(recipients, recipient)
+	}
+	file, err := sealAge(data, recipients, input.Format != "base64")
+	if err != nil {
+		return component.Result{}, err
+	}
+	ciphertext := string(file)
+	if input.Format == "base64" {
+		ciphertext = base64.StdEncoding.EncodeToString(file)
+	}
+	return component.Encode(map[string]string{"ciphertext": ciphertext})
+}
+
+// sealAge is the encrypted file, armored or not.
+func sealAge(data []byte, recipients []age.Recipient, armored bool) ([]byte, error) {
+	var file bytes.Buffer
+	closers := []io.Closer{}
+	var out io.Writer = &file
+	if armored {
+		shell := armor.NewWriter(out)
+		out, closers = shell, append(closers, shell)
+	}
+	body, err := age.Encrypt(out, recipients...)
+	if err != nil {
+		return nil, fmt.Errorf("encrypt: %w", err)
+	}
+	if _, err := body.Write(data); err != nil {
+		return nil, fmt.Errorf("encrypt: %w", err)
+	}
+	for _, closer := range append([]io.Closer{body}, closers...) { // the inner one first
+		if err := closer.Close(); err != nil {
+			return nil, fmt.Errorf("encrypt: %w", err)
+		}
+	}
+	return file.Bytes(), nil
+}
