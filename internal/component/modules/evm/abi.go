@@ -68,7 +68,10 @@ func parseABI(raw json.RawMessage) (*contractABI, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		text = strings.TrimSpace(text)
-		if !strings.HasPrefix(text, "[") {
+		switch {
+		case strings.HasPrefix(text, "{"):
+			return nil, misfitf("expected a JSON ABI, which is an array; of what a compiler wrote, take the member abi")
+		case !strings.HasPrefix(text, "["):
 			return parseLines(text)
 		}
 		raw = json.RawMessage(text)

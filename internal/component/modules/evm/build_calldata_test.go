@@ -87,7 +87,7 @@ func TestAnInterfaceMayBeWrittenInEveryForm(t *testing.T) {
 	}
 	for name, abi := range map[string]any{
 		"JSON": []any{other, entry}, "JSON text": " " + text(t, []any{entry, other}), "one signature": function + ";", "lines": "event E(uint a)\n\n" + function + "\nerror X()",
-		"mixed": []any{other, function}, "texts in a JSON text": text(t, []string{function}), "no type": []any{object{"name": "f", "inputs": entry["inputs"]}},
+		"mixed": []any{other, function}, "with what takes nothing": []any{"receive() external payable", "fallback() external", function}, "texts in a JSON text": text(t, []string{function}), "no type": []any{object{"name": "f", "inputs": entry["inputs"]}},
 	} {
 		for _, argument := range []any{[]any{1, "0x02"}, object{"a": 1, "b": "0x02"}, object{"a": "1", "b": "0x02"}} {
 			b.gives(t, name, "BUILD_EVM_CALLDATA", object{"abi": abi, "functionName": "f", "arguments": []any{[]any{argument}, "x"}}, object{}, want)
@@ -110,6 +110,7 @@ func TestWrongInterfacesAreRefused(t *testing.T) {
 		message string
 	}{
 		"neither":              {"[1", "abi: expected a JSON ABI"},
+		"an artifact":          {`{"abi":[]}`, "abi: expected a JSON ABI, which is an array; of what a compiler wrote, take the member abi"},
 		"a number":             {[]any{1}, "abi[0]: expected an entry of a JSON ABI"},
 		"a type of nothing":    {function("uint7"), `abi[0].inputs[0]: expected an ABI type such as uint256, address, bytes32, string[] or tuple, got "uint7"`},
 		"more after the type":  {function("uint256 x"), `got "uint256 x"`},

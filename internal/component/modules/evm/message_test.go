@@ -51,6 +51,8 @@ func TestMessagesAreVerified(t *testing.T) {
 	b.gives(t, "an address in lower case", "VERIFY_EVM_MESSAGE", object{"message": "hello world", "signature": ofHello, "address": strings.ToLower(whoHello)}, object{}, object{"valid": true})
 	b.gives(t, "as bytes", "VERIFY_EVM_MESSAGE", object{"message": "0x68656c6c6f20776f726c64", "encoding": "hex", "signature": ofHello, "address": whoHello}, object{}, object{"valid": true})
 
+	b.gives(t, "by whomever", "VERIFY_EVM_MESSAGE", object{"message": "hello world", "signature": ofHello}, object{}, object{"valid": true, "signer": whoHello})
+	b.gives(t, "by nobody", "VERIFY_EVM_MESSAGE", object{"message": "hello world", "signature": "0x"}, object{}, object{"valid": false, "signer": nil})
 	b.gives(t, "somebody else", "VERIFY_EVM_MESSAGE", object{"message": "hello world", "signature": ofHello, "address": whoSomeData}, object{}, object{"valid": false, "signer": whoHello})
 	output, failed := b.compute(t, "VERIFY_EVM_MESSAGE", object{"message": "hello World", "signature": ofHello, "address": whoHello}, object{})
 	if failed != nil || output["valid"] != false || output["signer"] == whoHello {

@@ -41,7 +41,9 @@ func checkPrivateKey(text string) error {
 		return err
 	}
 	defer clear(data)
-	if !crypto.ValidateSignatureValues(0, new(big.Int).SetBytes(data), common.Big1, false) { // the same range
+	number := new(big.Int).SetBytes(data)
+	defer clear(number.Bits())
+	if !crypto.ValidateSignatureValues(0, number, common.Big1, false) { // the same range
 		return errors.New("a key of secp256k1 is from 1 to the order of the curve less 1")
 	}
 	return nil

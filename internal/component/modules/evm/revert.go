@@ -56,9 +56,9 @@ func decodeRevert(data []byte, contract *contractABI) revert {
 	return custom
 }
 
-// maxTold is how large the values of a custom error may be to be told whole: the
-// details of an error have their bound, and go missing beyond it.
-const maxTold = 4 << 10
+// maxTold is how large the values of a custom error may be to be told: longer
+// texts are cut in the details of an error, and a value may not be.
+const maxTold = 1 << 10
 
 // by is a custom error with what the contract's interface tells of it.
 func (r revert) by(contract *contractABI, data []byte) revert {

@@ -25,7 +25,7 @@ func (c *contractABI) addReadable(text string) error {
 	switch kind {
 	case "function", "event", "error":
 		p.space()
-	case "constructor":
+	case "constructor", "receive", "fallback":
 		if p.peek() != '(' {
 			return p.failed("(")
 		}
@@ -33,7 +33,7 @@ func (c *contractABI) addReadable(text string) error {
 		return fmt.Errorf("expected a signature that begins with function, event, error or constructor, got %s", came(text))
 	}
 	s := signature{name: kind}
-	if kind != "constructor" {
+	if slices.Contains([]string{"function", "event", "error"}, kind) {
 		s.name = p.word()
 	}
 	var err error

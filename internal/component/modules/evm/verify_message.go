@@ -16,32 +16,37 @@ func (verifyMessage) Describe() component.Descriptor {
 		title:  "Verify EVM message",
 		description: "Says whether an account's key signed a message (personal_sign, EIP-191). " +
 			"A signature that is malformed, or of which a twin would be as good (its s is in the upper half), is not valid. Contract accounts (EIP-1271) sign otherwise; a chain has to be asked about those.",
-		input: `"description": "The message, its signature, and who is said to have signed it.", "required": ["message", "signature", "address"], "properties": {
+		input: `"description": "The message, its signature, and who is said to have signed it.", "required": ["message", "signature"], "properties": {
 			` + messageProperties + `,
 			"signature": {"type": "string", "title": "Signature", "description": "The signature: r, s and v (0, 1, 27 or 28), 65 bytes as 0x and hexadecimal digits. Another text is not valid, which is no error.", "examples": ["0xb91467e570a6466aa9e9876cbcd013baba02900b8979d43fe208a4a4f339f5fd6007e74cd82e037b800186422fc2da167c747ef045e5d18a5f5d4300f8e1a0291c"]},
-			"address": {"type": "string", "format": "evm-address", "title": "Address", "description": "The account that is said to have signed.", "examples": ["0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"]}
+			"address": {"type": "string", "format": "evm-address", "title": "Address", "description": "The account that is said to have signed. Without it, valid says only that somebody did, and signer who.", "examples": ["0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"]}
 		}, "examples": [{"message": "Some data", "signature": "0xb91467e570a6466aa9e9876cbcd013baba02900b8979d43fe208a4a4f339f5fd6007e74cd82e037b800186422fc2da167c747ef045e5d18a5f5d4300f8e1a0291c", "address": "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"}]`,
 		output: `"description": "Whether the signature is valid.", "required": ["valid", "signer"], "properties": {
-			"valid": {"type": "boolean", "title": "Valid", "description": "Whether the account's key signed the message.", "examples": [true]},
+			"valid": {"type": "boolean", "title": "Valid", "description": "Whether the account's key signed the message; without an account, whether any key did.", "examples": [true]},
 			"signer": {"type": ["string", "null"], "pattern": "^0x[0-9a-fA-F]{40}$", "title": "Signer", "description": "Whose key made the signature, in EIP-55 form; null where it is malformed.", "examples": ["0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"]}
 		}`,
 	}.descriptor()
 }
 
 func (verifyMessage) Run(_ context.Context, call component.Call) (component.Result, error) {
-	input, err := component.Decode[struct{ Message, Encoding, Signature, Address string }](call.Input)
+	input, err := component.Decode[struct {
+		Message, Encoding, Signature string
+		Address                      *string
+	}](call.Input)
 	if err != nil {
 		return component.Result{}, err
-	}
-	claimed, err := parseAddress(input.Address)
-	if err != nil {
-		return component.Result{}, invalid("address", err)
 	}
 	hash, err := messageHash(input.Message, input.Encoding)
 	if err != nil {
 		return component.Result{}, err
 	}
 	signer, ok := signerOf(hash, input.Signature)
+	claimed := signer
+	if input.Address != nil {
+		if claimed, err = parseAddress(*input.Address); err != nil {
+			return component.Result{}, invalid("address", err)
+		}
+	}
 	if !ok {
 		return component.Encode(map[string]any{"valid": false, "signer": nil})
 	}
