@@ -132,6 +132,11 @@ func catalogueSystem(t *probe.Trial) {
 	t.Check(typeOf(method) == "string" && slices.Contains(method.Enum, any("GET")), "method: %s", t.JSON(method))
 	algorithm := byModule["HASH"].Inputs.Parameters[0]
 	t.Check(algorithm.Name == "algorithm" && slices.Contains(algorithm.Schema.Enum, any("sha256")), "algorithm: %s", t.JSON(algorithm))
+	sum := byModule["BIGINT_CALCULATE"]
+	for _, number := range sum.Inputs.Parameters {
+		t.Check(number.Required && (typeOf(number.Schema) == "bigint" || number.Name == "operation"), "the input %s of BIGINT_CALCULATE: %s", number.Name, t.JSON(number))
+	}
+	t.Check(len(sum.Inputs.Parameters) == 3 && len(sum.Outputs.Response) == 1 && typeOf(sum.Outputs.Response[0].Schema) == "bigint", "BIGINT_CALCULATE: %s", t.JSON(sum))
 	for _, response := range byModule["WAIT_FOR_EVM_TRANSACTION"].Outputs.Response {
 		schema := response.Schema
 		switch response.Name {
