@@ -6,6 +6,7 @@ require (
 	c2sp.org/CCTV/age v0.0.0-20260829155415-4448f2097b2d
 	code.dny.dev/ssrf v0.3.0
 	filippo.io/age v1.3.2
+	github.com/adraffy/go-ens-normalize v0.1.0
 	github.com/alecthomas/kong v1.17.0
 	github.com/ethereum/go-ethereum v1.17.10
 	github.com/expr-lang/expr v1.17.8

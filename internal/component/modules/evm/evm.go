@@ -1,5 +1,5 @@
-// Package evm holds the modules of the category EVM: what reads, and later
-// writes, chains of the Ethereum kind through a node that the caller names, and
+// Package evm holds the modules of the category EVM: what reads and
+// writes chains of the Ethereum kind through a node that the caller names, and
 // what encodes, decodes and signs for them without one.
 //
 // Nodes are hostile upstreams: every connection goes through the egress guard
@@ -11,6 +11,8 @@ package evm
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"math/big"
 	"strings"
 	"time"
 
@@ -27,6 +29,17 @@ func Modules(guard *egress.Guard) []component.Module {
 	return []component.Module{
 		&accountBalance{guard: guard},
 		&readContract{guard: guard},
+		&getChainID{guard},
+		&getNonce{guard: guard},
+		&getGasPrice{guard},
+		&getLogs{guard: guard},
+		&getBlock{guard: guard},
+		&getTransaction{guard: guard},
+		&getReceipt{guard: guard},
+		&estimateGas{guard: guard},
+		&resolveName{guard: guard},
+		&buildTransaction{guard: guard},
+		&broadcastTransaction{guard: guard},
 		&waitForTransaction{guard: guard, now: time.Now, settle: settleAfter, drop: dropAfter},
 
 		// These ask no node.
@@ -61,6 +74,8 @@ func (formats) Formats() map[string]func(string) error {
 		"evm-address":     func(text string) error { _, err := parseAddress(text); return err },
 		"evm-hash":        func(text string) error { _, err := parseHash(text); return err },
 		"hex-bytes":       func(text string) error { _, err := parseBytes(text); return err },
+		"evm-uint256":     func(text string) error { _, err := parseUint(text, 256); return err },
+		"evm-uint64":      func(text string) error { _, err := parseUint(text, 64); return err },
 		"evm-private-key": checkPrivateKey,
 		"evm-public-key":  func(text string) error { _, err := addressOf(text); return err },
 		"evm-block":       func(text string) error { _, err := parseBlock([]byte(`"` + text + `"`)); return err },
@@ -103,6 +118,15 @@ func parseBytes(text string) ([]byte, error) {
 		return nil, errors.New("0x and pairs of hexadecimal digits are needed")
 	}
 	return data, nil
+}
+
+// parseUint reads a whole number in decimal digits that fits so many bits.
+func parseUint(text string, bits int) (*big.Int, error) {
+	number, ok := new(big.Int).SetString(text, 10)
+	if !ok || number.Sign() < 0 || number.BitLen() > bits || strings.Trim(text, "0123456789") != "" {
+		return nil, fmt.Errorf("a whole number in decimal digits below 2^%d is needed", bits)
+	}
+	return number, nil
 }
 
 func invalid(field string, err error) error {

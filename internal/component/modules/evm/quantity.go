@@ -7,6 +7,8 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+
+	"github.com/weft-automation/weft/internal/component"
 )
 
 // quantity is a whole number of JSON-RPC, 0x and at most 64 hexadecimal
@@ -16,17 +18,25 @@ type quantity struct{ big.Int }
 func (q *quantity) UnmarshalJSON(data []byte) error {
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {
-		return errors.New("a quantity is not a string")
+		return breach("a quantity is not a string")
 	}
 	digits, ok := strings.CutPrefix(text, "0x")
 	if !ok || digits == "" || len(digits) > 64 || strings.Trim(digits, "0123456789abcdefABCDEF") != "" {
-		return errors.New("a quantity is not 0x and 1 to 64 hexadecimal digits")
+		return breach("a quantity is not 0x and 1 to 64 hexadecimal digits")
 	}
 	q.SetString(digits, 16)
 	return nil
 }
 
 func (q quantity) MarshalJSON() ([]byte, error) { return []byte(`"` + q.String() + `"`), nil }
+
+// number is the number that a quantity is; nil of none.
+func (q *quantity) number() *big.Int {
+	if q == nil {
+		return nil
+	}
+	return &q.Int
+}
 
 // ordinal is a small whole number of JSON-RPC, such as an index or a block
 // number, which fits 63 bits.
@@ -38,7 +48,7 @@ func (o *ordinal) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	if !q.IsInt64() {
-		return errors.New("a quantity is larger than 63 bits")
+		return breach("a quantity is larger than 63 bits")
 	}
 	*o = ordinal(q.Uint64())
 	return nil
@@ -55,6 +65,10 @@ func (o ordinal) String() string { return strconv.FormatUint(uint64(o), 10) }
 func parseBlock(raw json.RawMessage) (any, error) {
 	if len(raw) == 0 {
 		return "latest", nil
+	}
+	var whole component.Integer // 1.0 and 1e0 are whole numbers, too
+	if json.Unmarshal(raw, &whole) == nil && whole >= 0 {
+		return ordinal(whole).hex(), nil
 	}
 	text := string(bytes.Trim(raw, `"`))
 	switch text {

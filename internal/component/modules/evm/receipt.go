@@ -1,12 +1,6 @@
 package evm
 
-import (
-	"encoding/hex"
-	"encoding/json"
-	"errors"
-
-	"github.com/ethereum/go-ethereum/common"
-)
+import "github.com/ethereum/go-ethereum/common"
 
 // receipt is a transaction's receipt: decoded from JSON-RPC, encoded in the
 // form of our outputs.
@@ -24,6 +18,19 @@ type receipt struct {
 	CumulativeGasUsed quantity  `json:"cumulativeGasUsed"`
 	EffectiveGasPrice *quantity `json:"effectiveGasPrice"`
 	Logs              []entry   `json:"logs"`
+	Root              *hash     `json:"-"` // of the state, in place of a status before Byzantium
+}
+
+func (r *receipt) UnmarshalJSON(data []byte) error {
+	type plain receipt
+	read := struct {
+		*plain
+		Root *hash `json:"root"`
+	}{plain: (*plain)(r)}
+	err := decodeObject(data, "the receipt", &read,
+		"transactionHash", "transactionIndex", "blockHash", "blockNumber", "from", "gasUsed", "cumulativeGasUsed", "logs")
+	r.Root = read.Root
+	return err
 }
 
 // entry is one log of a receipt.
@@ -34,32 +41,44 @@ type entry struct {
 	LogIndex ordinal `json:"logIndex"`
 }
 
+func (e *entry) UnmarshalJSON(data []byte) error {
+	type plain entry
+	return decodeObject(data, "a log", (*plain)(e), "address", "topics", "data", "logIndex")
+}
+
 // check says whether the receipt is one for the transaction that was asked.
 func (r *receipt) check(asked common.Hash) error {
 	switch {
 	case common.Hash(r.TransactionHash) != asked:
-		return errors.New("the receipt is that of another transaction")
+		return breach("the receipt is that of another transaction")
 	case r.BlockHash == hash{}:
-		return errors.New("the receipt names no block")
-	case r.Status == nil || *r.Status > 1:
-		return errors.New("the receipt has no status of 0 or 1")
+		return breach("the receipt names no block")
+	case r.Status == nil && r.Root == nil, r.Status != nil && *r.Status > 1:
+		return breach("the receipt has no status of 0 or 1")
 	}
-	if r.Logs == nil {
-		r.Logs = []entry{}
-	}
-	for i := range r.Logs {
-		if r.Logs[i].Topics == nil {
-			r.Logs[i].Topics = []hash{}
+	for _, log := range r.Logs {
+		if len(log.Topics) > maxTopics {
+			return breach("a log of the receipt has more than 4 topics")
 		}
 	}
 	return nil
 }
 
-const receiptSchema = `{
-	"type": "object",
-	"title": "Receipt",
-	"description": "The transaction's receipt, decoded.",
-	"required": ["transactionHash", "transactionIndex", "blockHash", "blockNumber", "from", "to", "contractAddress", "type", "status", "gasUsed", "cumulativeGasUsed", "effectiveGasPrice", "logs"],
+// status says whether the transaction took effect; nothing of one from before
+// Byzantium, whose receipt does not tell.
+func (r *receipt) status() *string {
+	switch {
+	case r.Status == nil:
+		return nil
+	case *r.Status == 0:
+		return new("reverted")
+	}
+	return new("success")
+}
+
+const receiptSchema = `{"type": "object", "title": "Receipt", "description": "The transaction's receipt, decoded.", ` + receiptMembers + `}`
+
+const receiptMembers = `"required": ["transactionHash", "transactionIndex", "blockHash", "blockNumber", "from", "to", "contractAddress", "type", "status", "gasUsed", "cumulativeGasUsed", "effectiveGasPrice", "logs"],
 	"properties": {
 		"transactionHash": {"type": "string", "pattern": "^0x[0-9a-f]{64}$", "description": "The transaction's hash."},
 		"transactionIndex": {"type": "integer", "description": "Its place in the block."},
@@ -69,7 +88,7 @@ const receiptSchema = `{
 		"to": {"type": ["string", "null"], "pattern": "^0x[0-9a-fA-F]{40}$", "description": "The receiver; null when a contract was created."},
 		"contractAddress": {"type": ["string", "null"], "pattern": "^0x[0-9a-fA-F]{40}$", "description": "The contract that was created; null otherwise."},
 		"type": {"type": "integer", "description": "The transaction's type (EIP-2718)."},
-		"status": {"type": "integer", "enum": [0, 1], "description": "1 success, 0 reverted."},
+		"status": {"type": ["integer", "null"], "enum": [0, 1, null], "description": "1 success, 0 reverted; null in blocks from before the Byzantium fork, whose receipts do not tell."},
 		"gasUsed": {"type": "string", "pattern": "^[0-9]+$", "description": "Gas used, as a decimal string."},
 		"cumulativeGasUsed": {"type": "string", "pattern": "^[0-9]+$", "description": "Gas used in the block up to and with this transaction."},
 		"effectiveGasPrice": {"type": ["string", "null"], "pattern": "^[0-9]+$", "description": "The price paid for a unit of gas, in wei."},
@@ -78,8 +97,7 @@ const receiptSchema = `{
 			"topics": {"type": "array", "items": {"type": "string", "pattern": "^0x[0-9a-f]{64}$"}, "description": "Its indexed values."},
 			"data": {"type": "string", "pattern": "^0x([0-9a-f]{2})*$", "description": "Its other values, ABI-encoded."},
 			"logIndex": {"type": "integer", "description": "Its place in the block."}}}}
-	}
-}`
+	}`
 
 // transaction is what is remembered of a transaction, to tell later what became
 // of it.
@@ -89,49 +107,7 @@ type transaction struct {
 	Nonce ordinal `json:"nonce"`
 }
 
-// The scalars of JSON-RPC in the form of our outputs.
-type (
-	hash    common.Hash
-	address common.Address
-	blob    []byte
-	decimal uint64 // an ordinal that goes out as a decimal string
-)
-
-func (h *hash) UnmarshalJSON(data []byte) error {
-	var text string
-	if json.Unmarshal(data, &text) != nil {
-		return errors.New("a hash is not a string")
-	}
-	parsed, err := parseHash(text)
-	*h = hash(parsed)
-	return err
+func (t *transaction) UnmarshalJSON(data []byte) error {
+	type plain transaction
+	return decodeObject(data, "the transaction", (*plain)(t), "hash", "from", "nonce")
 }
-
-func (h hash) MarshalJSON() ([]byte, error) { return json.Marshal(common.Hash(h).Hex()) }
-
-func (a *address) UnmarshalJSON(data []byte) error {
-	var text string
-	if json.Unmarshal(data, &text) != nil || !common.IsHexAddress(text) {
-		return errors.New("an address is not 0x and 40 hexadecimal digits")
-	}
-	*a = address(common.HexToAddress(text))
-	return nil
-}
-
-func (a address) MarshalJSON() ([]byte, error) { return json.Marshal(common.Address(a).Hex()) }
-
-func (b *blob) UnmarshalJSON(data []byte) error {
-	var text string
-	if json.Unmarshal(data, &text) != nil {
-		return errors.New("bytes are not a string")
-	}
-	parsed, err := parseBytes(text)
-	*b = parsed
-	return err
-}
-
-func (b blob) MarshalJSON() ([]byte, error) { return json.Marshal("0x" + hex.EncodeToString(b)) }
-
-func (d *decimal) UnmarshalJSON(data []byte) error { return (*ordinal)(d).UnmarshalJSON(data) }
-
-func (d decimal) MarshalJSON() ([]byte, error) { return json.Marshal(ordinal(d).String()) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -15,13 +16,20 @@ import (
 	"github.com/weft-automation/weft/internal/egress"
 )
 
-const callTimeout = 20 * time.Second // of one JSON-RPC call
+const (
+	callTimeout = 20 * time.Second // of one JSON-RPC call
+
+	classRPC    = "rpc"    // of an error that the node told
+	classRevert = "revert" // of a call that the contract refused
+)
 
 // node is the caller's node for the length of one module call.
 type node struct {
 	client *http.Client
 	url    string
 	host   string
+
+	contract *contractABI // what is known of the contract that is called; nil: nothing
 }
 
 func dial(guard *egress.Guard, address string) (*node, error) {
@@ -94,7 +102,7 @@ func (n *node) result(method string, answer upstream.Answer) (json.RawMessage, e
 	case err != nil:
 		return nil, n.malformed(method, err)
 	case envelope.Version != "2.0" || string(envelope.ID) != "1" || len(envelope.Result) == 0:
-		return nil, n.malformed(method, fmt.Errorf("it is no JSON-RPC 2.0 answer to the request"))
+		return nil, n.malformed(method, breach("it is no JSON-RPC 2.0 answer to the request"))
 	}
 	return envelope.Result, nil
 }
@@ -102,7 +110,11 @@ func (n *node) result(method string, answer upstream.Answer) (json.RawMessage, e
 // malformed is an answer that breaks the protocol: a node behind a broken
 // proxy may do better the next time.
 func (n *node) malformed(method string, cause error) error {
-	failed := component.Temporary(component.CodeUpstream, "%s gave a malformed answer to %s", n.host, method)
+	message := fmt.Sprintf("%s gave a malformed answer to %s", n.host, method)
+	if wrong, ok := errors.AsType[breach](cause); ok {
+		message += ": " + wrong.Error()
+	}
+	failed := component.Temporary(component.CodeUpstream, "%s", message)
 	failed.Err = cause
 	return failed.With(upstream.Details{Class: "malformed"})
 }
@@ -110,11 +122,11 @@ func (n *node) malformed(method string, cause error) error {
 // told is an error that the node told, with a revert decoded.
 func (n *node) told(e rpcError, status int) error {
 	if data, ok := revertData(e); ok {
-		return reverted(e, data)
+		return revertedBy(e, data, n.contract)
 	}
 	failed := component.Permanent(component.CodeUpstream, "%s: %s (code %d)", n.host, e.Message, e.Code)
 	failed.Retryable = temporary(e.Code) || (status != http.StatusOK && upstream.Temporary(status))
-	return failed.With(upstream.Details{Class: "rpc", UpstreamCode: e.Code, UpstreamMessage: component.Cut(e.Message, 4<<10)})
+	return failed.With(upstream.Details{Class: classRPC, UpstreamCode: e.Code, UpstreamMessage: component.Cut(e.Message, 4<<10)})
 }
 
 // temporary reports whether a code of JSON-RPC or EIP-1474 may pass: internal

@@ -17,7 +17,6 @@ import (
 	"github.com/weft-automation/weft/internal/component/componenttest"
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
 	"github.com/weft-automation/weft/internal/egress"
-	"github.com/weft-automation/weft/internal/egress/egresstest"
 )
 
 // answer gives a well-formed JSON-RPC answer with the result of the method.
@@ -107,28 +106,6 @@ func TestTheNodesAnswerIsReadUpToItsLimit(t *testing.T) {
 	})
 	if failed == nil || failed.Code != component.CodeUpstream || !strings.Contains(string(failed.Details), `"too_large"`) {
 		t.Errorf("got %v", failed)
-	}
-}
-
-func TestNoModuleReachesAPrivateAddress(t *testing.T) {
-	silent := egresstest.NewSilent(t)
-	guard := egress.New(egress.Policy{})
-	t.Cleanup(guard.Close)
-	bench := componenttest.New(t, Modules(guard)...)
-	for _, address := range []string{"http://" + silent.Address, "https://" + silent.Address, "https://localhost:" + silent.Port(), "https://10.0.0.1:8545"} {
-		for module, input := range map[string]object{
-			"GET_EVM_ACCOUNT_BALANCE":  {"tokenAddress": zeroAddress, "account": account},
-			"READ_EVM_CONTRACT":        {"contractAddress": account, "calldata": "0x"},
-			"WAIT_FOR_EVM_TRANSACTION": {"transactionHash": "0x" + strings.Repeat("ab", 32)},
-		} {
-			input["jsonRpcUrl"] = address
-			if output, failed := bench.Run(t, module, text(t, input), `{}`); failed == nil || failed.Code != component.CodeAddressBlocked {
-				t.Errorf("%s at %s: %s, %v", module, address, output, failed)
-			}
-		}
-	}
-	if silent.Connections() != 0 {
-		t.Errorf("%d connections were made", silent.Connections())
 	}
 }
 

@@ -54,7 +54,11 @@ func (w *watch) look(ctx context.Context) (*waitResult, error) {
 		return nil, err
 	}
 	if r != nil {
-		if err := r.check(w.asked); err != nil {
+		err := r.check(w.asked)
+		if err == nil && r.Status == nil {
+			err = breach("the receipt has no status of 0 or 1")
+		}
+		if err != nil {
 			return nil, w.node.malformed("eth_getTransactionReceipt", err)
 		}
 		return w.mined(ctx, r, uint64(head))
@@ -96,11 +100,7 @@ func (w *watch) mined(ctx context.Context, r *receipt, head uint64) (*waitResult
 		w.state.Failures = 0
 		return nil, nil
 	}
-	result := &waitResult{Receipt: r, Status: "success", BlockNumber: r.BlockNumber, Confirmations: confirmations}
-	if *r.Status == 0 {
-		result.Status = "reverted"
-	}
-	return result, nil
+	return &waitResult{Receipt: r, Status: *r.status(), BlockNumber: r.BlockNumber, Confirmations: confirmations}, nil
 }
 
 // remember keeps the sender and the nonce, by which a replacement is told
@@ -111,7 +111,7 @@ func (w *watch) remember(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if common.Hash(tx.Hash) != w.asked {
-		return false, w.node.malformed("eth_getTransactionByHash", errors.New("the transaction is another one"))
+		return false, w.node.malformed("eth_getTransactionByHash", breach("the transaction is another one"))
 	}
 	w.state.From, w.state.Nonce = common.Address(tx.From).Hex(), uint64(tx.Nonce)
 	return true, nil

@@ -1,5 +1,5 @@
-// Package evmtest owns a real EVM node for tests (anvil) and a real ERC-20
-// token contract to deploy on it.
+// Package evmtest owns a real EVM node for tests (anvil) and real contracts to
+// deploy on it: an ERC-20 token, and a registry of names with its resolvers.
 //
 // It is imported by tests only, and knows nothing of the rest of the service.
 // The one invariant: a node started here listens on loopback alone and is gone
@@ -49,6 +49,24 @@ func Token(t testing.TB) Contract {
 		t.Fatal(err)
 	}
 	return contract
+}
+
+//go:embed testdata/Names.json
+var names []byte
+
+// DeployNames deploys one of the contracts of testdata/Names.sol, a registry of
+// names or a resolver, and gives its address. The node must mine at once.
+func (n *Node) DeployNames(t testing.TB, contract string) string {
+	t.Helper()
+	var file struct{ Contracts map[string]Contract }
+	if err := json.Unmarshal(names, &file); err != nil || file.Contracts[contract].Bytecode == "" {
+		t.Fatalf("there is no contract %s: %v", contract, err)
+	}
+	receipt := n.Mined(t, n.Send(t, map[string]string{"from": n.Accounts[0], "data": file.Contracts[contract].Bytecode}))
+	if receipt.Status != "0x1" {
+		t.Fatalf("%s was not deployed: %+v", contract, receipt)
+	}
+	return receipt.ContractAddress
 }
 
 // Start runs anvil on a free port of loopback until the test ends. Further

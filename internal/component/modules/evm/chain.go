@@ -1,0 +1,50 @@
+package evm
+
+import (
+	"context"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/egress"
+)
+
+type getChainID struct{ guard *egress.Guard }
+
+func (*getChainID) Describe() component.Descriptor {
+	return asking{
+		module: "GET_EVM_CHAIN_ID", title: "EVM chain id",
+		description: "Asks a node which chain it is on (eth_chainId, EIP-155): 1 is Ethereum, 137 Polygon.",
+		about:       "Which node to ask.",
+		required:    `"jsonRpcUrl"`,
+		gives:       "The chain that the node is on.",
+		requiredOut: `"chainId"`,
+		output:      `"chainId": {` + decimalOut + `, "title": "Chain id", "description": "The chain's id, as a decimal string.", "examples": ["1"]}`,
+	}.descriptor()
+}
+
+func (m *getChainID) Run(ctx context.Context, call component.Call) (component.Result, error) {
+	input, err := component.Decode[struct{ JSONRPCURL string }](call.Input)
+	if err != nil {
+		return component.Result{}, err
+	}
+	node, err := dial(m.guard, input.JSONRPCURL)
+	if err != nil {
+		return component.Result{}, err
+	}
+	id, err := node.chainID(ctx)
+	if err != nil {
+		return component.Result{}, err
+	}
+	return component.Encode(map[string]quantity{"chainId": id})
+}
+
+// chainID is the id of the node's chain, which is never 0.
+func (n *node) chainID(ctx context.Context) (quantity, error) {
+	var id quantity
+	if err := n.call(ctx, &id, "eth_chainId"); err != nil {
+		return id, err
+	}
+	if id.Sign() == 0 {
+		return id, n.malformed("eth_chainId", breach("a chain's id is not 0"))
+	}
+	return id, nil
+}

@@ -1,0 +1,97 @@
+package evm
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// breach is what is wrong with an answer of a node, in words that quote nothing
+// of it, so that the caller may read them.
+type breach string
+
+func (b breach) Error() string { return string(b) }
+
+// decodeObject reads an object that has all of the named members. Without this
+// what a node leaves out would be read as zero.
+func decodeObject(data []byte, what string, out any, members ...string) error {
+	var there map[string]json.RawMessage
+	if json.Unmarshal(data, &there) != nil || there == nil {
+		return breach(what + " is not an object")
+	}
+	for _, name := range members {
+		if raw, ok := there[name]; !ok || string(raw) == "null" {
+			return breach(what + " has no " + name)
+		}
+	}
+	return json.Unmarshal(data, out)
+}
+
+// The scalars of JSON-RPC in the form of our outputs.
+type (
+	hash    common.Hash
+	address common.Address
+	blob    []byte
+	decimal uint64 // an ordinal that goes out as a decimal string
+)
+
+func (h *hash) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) != nil {
+		return breach("a hash is not a string")
+	}
+	parsed, err := parseHash(text)
+	if err != nil {
+		return breach("a hash is not 0x and 64 hexadecimal digits")
+	}
+	*h = hash(parsed)
+	return nil
+}
+
+func (h hash) MarshalJSON() ([]byte, error) { return json.Marshal(common.Hash(h).Hex()) }
+
+func (a *address) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) != nil || !strings.HasPrefix(text, "0x") || !common.IsHexAddress(text) {
+		return breach("an address is not 0x and 40 hexadecimal digits")
+	}
+	*a = address(common.HexToAddress(text))
+	return nil
+}
+
+func (a address) MarshalJSON() ([]byte, error) { return json.Marshal(common.Address(a).Hex()) }
+
+func (b *blob) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) != nil {
+		return breach("bytes are not a string")
+	}
+	parsed, err := parseBytes(text)
+	if err != nil {
+		return breach("bytes are not 0x and pairs of hexadecimal digits")
+	}
+	*b = parsed
+	return nil
+}
+
+func (b blob) MarshalJSON() ([]byte, error) { return json.Marshal("0x" + hex.EncodeToString(b)) }
+
+func (d *decimal) UnmarshalJSON(data []byte) error { return (*ordinal)(d).UnmarshalJSON(data) }
+
+func (d decimal) MarshalJSON() ([]byte, error) { return json.Marshal(ordinal(d).String()) }
+
+// padded is a quantity that goes out as 32 bytes, such as half of a signature.
+type padded common.Hash
+
+func (p *padded) UnmarshalJSON(data []byte) error {
+	var q quantity
+	if err := q.UnmarshalJSON(data); err != nil {
+		return err
+	}
+	*p = padded(common.BigToHash(&q.Int))
+	return nil
+}
+
+func (p padded) MarshalJSON() ([]byte, error) { return json.Marshal(common.Hash(p).Hex()) }
