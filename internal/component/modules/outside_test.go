@@ -1,0 +1,267 @@
+package modules
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules/upstream"
+	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/egress/egresstest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// addressFields are the fields by which a caller names whom a module connects to.
+var addressFields = []string{"jsonRpcUrl", "apiUrl"}
+
+// connecting is a module that connects to an address of the caller's, with the
+// example of its schemas as a call.
+type connecting struct {
+	component.Module
+	input, config map[string]any
+	field         string
+	inConfig      bool
+}
+
+// thatConnect are all modules whose schemas have a field for an address. They
+// are found by their schemas, so that a new one is tried without being named.
+func thatConnect(t *testing.T, guard *egress.Guard) map[string]connecting {
+	t.Helper()
+	found := map[string]connecting{}
+	for _, module := range All(guard) {
+		d := module.Describe()
+		for part, raw := range map[string]json.RawMessage{"input": d.Input, "config": d.Config} {
+			var schema struct {
+				Properties map[string]struct{ Format string }
+			}
+			if err := json.Unmarshal(raw, &schema); err != nil {
+				t.Fatalf("%s: %v", d.Module, err)
+			}
+			for name, property := range schema.Properties {
+				if !slices.Contains(addressFields, name) {
+					if property.Format == "uri" {
+						t.Errorf("%s has the address %s.%s, which no test here knows", d.Module, part, name)
+					}
+					continue
+				}
+				found[d.Module] = connecting{module, example(t, d.Input), example(t, d.Config), name, part == "config"}
+			}
+		}
+	}
+	if len(found) < 15 {
+		t.Fatalf("only these connect: %v", slices.Sorted(maps.Keys(found)))
+	}
+	return found
+}
+
+func example(t *testing.T, raw json.RawMessage) map[string]any {
+	t.Helper()
+	var schema struct{ Examples []map[string]any }
+	if err := json.Unmarshal(raw, &schema); err != nil || len(schema.Examples) == 0 {
+		t.Fatalf("no example in %s: %v", raw, err)
+	}
+	return schema.Examples[0]
+}
+
+// run calls the module at an address until it has an output or an error.
+func (c connecting) run(t *testing.T, ctx context.Context, registry *component.Registry, address string) (json.RawMessage, *component.Error) {
+	t.Helper()
+	parts := []map[string]any{maps.Clone(c.input), maps.Clone(c.config)}
+	if c.inConfig {
+		parts[1][c.field] = address
+	} else {
+		parts[0][c.field] = address
+	}
+	name := c.Describe().Module
+	call := component.Call{ExecutionID: uuid.Must(uuid.NewV7()), Attempt: 1, Input: encode(t, parts[0]), Config: encode(t, parts[1])}
+	for {
+		result, err := registry.Run(ctx, name, call)
+		if err != nil {
+			failed, ok := err.(*component.Error)
+			if !ok {
+				t.Fatalf("%s: error of type %T: %v", name, err, err)
+			}
+			return nil, failed
+		}
+		if result.Wait == nil {
+			return result.Output, nil
+		}
+		call.State = result.Wait.State
+	}
+}
+
+func encode(t *testing.T, value any) json.RawMessage {
+	t.Helper()
+	data, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func table(t *testing.T, modules ...component.Module) *component.Registry {
+	t.Helper()
+	registry, err := component.NewRegistry(modules...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return registry
+}
+
+// second is another address of loopback, which a guard may open alone.
+const second = "127.0.0.2"
+
+func listenOnSecond(t *testing.T, handler http.Handler) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", second+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: handler}}
+	server.Start()
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestNoModuleReachesAPrivateAddress(t *testing.T) {
+	t.Parallel()
+	silent := egresstest.NewSilent(t)
+	guard := egress.New(egress.Policy{
+		Allow: []netip.Prefix{netip.MustParsePrefix(second + "/32")},
+		Resolver: egresstest.Resolver(t, func(name string) []netip.Addr {
+			if strings.HasPrefix(name, "both.") { // one of them is public
+				return []netip.Addr{netip.MustParseAddr("8.8.8.8"), netip.MustParseAddr("127.0.0.1")}
+			}
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+		}),
+	})
+	t.Cleanup(guard.Close)
+	port := silent.Port()
+	addresses := []string{
+		"http://" + silent.Address, "https://" + silent.Address, "https://localhost:" + port, "https://[::1]:" + port, "https://[::ffff:127.0.0.1]:" + port, "https://0.0.0.0:" + port,
+		"https://2130706433:" + port, "https://inside.example:" + port, "https://both.example:" + port,
+		"https://10.0.0.1:8545", "https://172.16.0.1", "https://192.168.1.1", "https://169.254.169.254/latest/meta-data/", "https://100.64.0.1", "https://[fd00::1]", "https://[fe80::1]",
+	}
+	for _, target := range []string{"https://" + silent.Address, "http://" + silent.Address, "https://inside.example:" + port, "https://10.0.0.1", "https://169.254.169.254/"} {
+		for _, status := range []int{301, 302, 303, 307, 308} {
+			addresses = append(addresses, listenOnSecond(t, http.RedirectHandler(target, status)))
+		}
+	}
+	registry := table(t, All(guard)...)
+	for name, module := range thatConnect(t, guard) {
+		for _, address := range addresses {
+			output, failed := module.run(t, t.Context(), registry, address)
+			if failed == nil || failed.Code != component.CodeAddressBlocked || failed.Retryable {
+				t.Errorf("%s at %s: %s, %v", name, address, output, failed)
+			}
+		}
+	}
+	if silent.Connections() != 0 {
+		t.Errorf("%d connections were made", silent.Connections())
+	}
+}
+
+func onLoopback(t *testing.T) *egress.Guard {
+	guard := egress.New(egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	t.Cleanup(guard.Close)
+	return guard
+}
+
+func TestNoModuleReadsMoreThanItsLimit(t *testing.T) {
+	t.Parallel()
+	const slack = 8 << 20 // what lies in the buffers of two sockets, at most
+	for name, module := range thatConnect(t, onLoopback(t)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sent atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				part := strings.Repeat(" ", 1<<16)
+				for r.Context().Err() == nil {
+					n, err := io.WriteString(w, part)
+					if sent.Add(int64(n)); err != nil {
+						return
+					}
+				}
+			}))
+			t.Cleanup(server.Close)
+			output, failed := module.run(t, t.Context(), table(t, module.Module), server.URL)
+			if failed == nil || failed.Code != component.CodeUpstream || !strings.Contains(string(failed.Details), `"too_large"`) || !strings.Contains(failed.Message, fmt.Sprint(upstream.MaxAnswer)) {
+				t.Errorf("%.200s, %v", output, failed)
+			}
+			server.Close()
+			if sent.Load() > upstream.MaxAnswer+slack {
+				t.Errorf("%d bytes were sent", sent.Load())
+			}
+		})
+	}
+}
+
+// hurried is a module with a short timeout in its descriptor.
+type hurried struct {
+	component.Module
+	timeout time.Duration
+}
+
+func (h hurried) Describe() component.Descriptor {
+	d := h.Module.Describe()
+	d.Timeout = h.timeout
+	return d
+}
+
+func TestNoModuleOutlivesItsTimeout(t *testing.T) {
+	t.Parallel()
+	slow := map[string]func(w http.ResponseWriter, r *http.Request){
+		"silent": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"trickling": func(w http.ResponseWriter, r *http.Request) {
+			ticker := time.NewTicker(5 * time.Millisecond)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-r.Context().Done():
+					return
+				case <-ticker.C:
+					_, _ = io.WriteString(w, " ")
+					_ = http.NewResponseController(w).Flush()
+				}
+			}
+		},
+	}
+	for name, module := range thatConnect(t, onLoopback(t)) {
+		for kind, answer := range slow {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client go
+					answer(w, r)
+				}))
+				t.Cleanup(server.Close)
+				const timeout = 150 * time.Millisecond
+				registry := table(t, hurried{module.Module, timeout})
+				began := time.Now()
+				output, failed := module.run(t, t.Context(), registry, server.URL)
+				if took := time.Since(began); failed == nil || failed.Code != component.CodeTimeout || !failed.Retryable || took > timeout+5*time.Second {
+					t.Errorf("%s, %v after %s", output, failed, took)
+				}
+				if registry.Stuck() > 0 {
+					t.Errorf("%d calls are left", registry.Stuck())
+				}
+			})
+		}
+	}
+}
