@@ -66,7 +66,7 @@ func sign(privateKey string, hash common.Hash) (signature65, common.Address, err
 	if err != nil { // its text may tell of the key
 		return signature, common.Address{}, invalid("privateKey", errors.New("it is not a key of secp256k1"))
 	}
-	defer clear(key.D.Bits())
+	defer clear(key.D.Bits()) //lint:ignore SA1019 nothing else reaches the key's words to wipe them
 	signed, err := crypto.Sign(hash[:], key)
 	if err != nil {
 		return signature, common.Address{}, errors.New("sign: the curve refused")
