@@ -176,38 +176,36 @@ func (s *Service) Watch(ctx context.Context, workspaceID, executionID uuid.UUID)
 		close(events)
 		return events, nil
 	}
-	go s.follow(ctx, row.Status, changed, events)
+	seen := row.Status
+	changed.Follow(ctx, func() (over bool) {
+		seen = s.follow(ctx, seen, changed.Key(), events)
+		if over = seen.Terminal() || ctx.Err() != nil; over {
+			close(events)
+		}
+		return over
+	})
 	return events, nil
 }
 
 // rereadAfter is when a read that failed is tried again: its wake-up is spent.
 const rereadAfter = 500 * time.Millisecond
 
-// follow sends the changes of an execution after the given state. Its frame is
-// small, and so is the stack of a stream that waits.
-func (s *Service) follow(ctx context.Context, seen status.Execution, changed *notify.Subscription, events chan<- api.ComponentExecutionEvent) {
-	defer close(events)
-	defer changed.Close()
-	var retry <-chan time.Time
-	for !seen.Terminal() {
+// follow sends the present state if it is another than seen, and returns it.
+func (s *Service) follow(ctx context.Context, seen status.Execution, key notify.Key, events chan<- api.ComponentExecutionEvent) status.Execution {
+	for {
+		now, err := s.tell(ctx, seen, key, events)
+		if err == nil {
+			return now
+		}
 		select {
 		case <-ctx.Done():
-			return
-		case <-changed.C():
-		case <-retry:
+			return seen
+		case <-time.After(rereadAfter):
 		}
-		retry = nil
-		now, err := s.tell(ctx, seen, changed.Key(), events)
-		if err != nil {
-			retry = time.After(rereadAfter)
-		}
-		seen = now
 	}
 }
 
-// tell sends the present state if it is another than seen, and returns it.
-//
-//go:noinline
+// tell is follow without another try.
 func (s *Service) tell(ctx context.Context, seen status.Execution, key notify.Key, events chan<- api.ComponentExecutionEvent) (status.Execution, error) {
 	row, err := s.get(ctx, key.WorkspaceID, key.ID)
 	if err != nil || row.Status == seen {

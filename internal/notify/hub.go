@@ -8,6 +8,7 @@
 package notify
 
 import (
+	"context"
 	"sync"
 
 	"github.com/google/uuid"
@@ -40,6 +41,10 @@ type Subscription struct {
 	key   Key
 	c     chan struct{}
 	value any // guarded by hub.mu
+
+	look           func() (over bool) // nil: c is received from
+	forget         func() bool        // the end of Follow's context
+	looking, again bool               // guarded by hub.mu
 }
 
 // Key is the row of interest.
@@ -63,6 +68,34 @@ func (s *Subscription) Close() {
 	delete(s.hub.waiting[s.key], s)
 	if len(s.hub.waiting[s.key]) == 0 {
 		delete(s.hub.waiting, s.key)
+	}
+}
+
+// Follow takes the place of receiving from C, and of a goroutine that waits for it: from
+// now on look runs in a goroutine of its own whenever the row may have changed, and when
+// ctx ends; never twice at once, and several changes may be one look. Once it returns
+// true it does not run again, and the interest ends.
+func (s *Subscription) Follow(ctx context.Context, look func() (over bool)) {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	s.look = look
+	s.forget = context.AfterFunc(ctx, s.Wake)
+	if len(s.c) > 0 {
+		s.poke()
+	}
+}
+
+func (s *Subscription) follow() {
+	for again := true; again; {
+		if s.look() {
+			s.forget()
+			s.Close()
+			return
+		}
+		s.hub.mu.Lock()
+		again, s.again = s.again, false
+		s.looking = again
+		s.hub.mu.Unlock()
 	}
 }
 
@@ -133,10 +166,26 @@ func (h *Hub) wakeAll() {
 	}
 }
 
+// Wake is news of the row for this interest alone.
+func (s *Subscription) Wake() {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	s.poke()
+}
+
+// poke wants hub.mu.
 func (s *Subscription) poke() {
-	select {
-	case s.c <- struct{}{}:
+	switch {
+	case s.look == nil:
+		select {
+		case s.c <- struct{}{}:
+		default:
+		}
+	case s.looking:
+		s.again = true
 	default:
+		s.looking = true
+		go s.follow()
 	}
 }
 

@@ -1,8 +1,10 @@
 package notify
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/uuid"
 )
@@ -36,4 +38,58 @@ func FuzzMT10NewsReachWhoWaitsForThatRowOnly(f *testing.F) {
 func sized(of []byte) (id uuid.UUID) {
 	copy(id[:], of)
 	return id
+}
+
+// A follower looks once for each piece of news, or once for several that come while it
+// looks; at the end of its context too; and never again once it has said that it is over.
+func TestAFollowerLooksOneTimeAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub, key := NewHub(), Key{ID: uuid.New()}
+		looks, verdicts := make(chan struct{}), make(chan bool)
+		look := func() bool {
+			looks <- struct{}{}
+			return <-verdicts
+		}
+		waiting := func(what string, want bool) {
+			t.Helper()
+			synctest.Wait()
+			select {
+			case <-looks:
+				if !want {
+					t.Errorf("%s: it looked", what)
+				}
+			default:
+				if want {
+					t.Errorf("%s: it did not look", what)
+				}
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		s := hub.Subscribe(key)
+		hub.Publish(Change{Key: key})
+		s.Follow(ctx, look)
+		waiting("news from before it followed", true)
+		for range 3 {
+			hub.Publish(Change{Key: key})
+		}
+		waiting("news while it looks", false)
+		verdicts <- false
+		waiting("news while it looked", true)
+		verdicts <- false
+		waiting("no news", false)
+		hub.wake([]Key{key})
+		waiting("news from elsewhere", true)
+		verdicts <- false
+		cancel()
+		waiting("the end of its context", true)
+		hub.Publish(Change{Key: key})
+		verdicts <- true
+		waiting("it is over", false)
+		hub.Publish(Change{Key: key})
+		s.Wake()
+		waiting("it has been over", false)
+		if rows := hub.watched(); len(rows) > 0 {
+			t.Errorf("%v are still watched", rows)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/weft-automation/weft/gen/api"
@@ -37,7 +38,9 @@ func (s *Service) Watch(ctx context.Context, key notify.Key, who Access, after *
 		last = 0
 		events <- begun(row)
 	}
-	go s.follow(ctx, changed, last, events)
+	w := watcher{service: s, key: key, last: last, events: events}
+	changed.Follow(ctx, func() (over bool) { return w.look(ctx) })
+	changed.Wake()
 	return events, nil
 }
 
@@ -46,40 +49,55 @@ func begun(row db.RunGetRow) api.RunEvent {
 	return api.RunEvent{ID: row.ID, Status: row.Status, Output: []byte(`{"totalUsage":0,"pendingStageCount":0,"failedStageCount":0}`), Timestamp: record.Run(row).CreatedAt}
 }
 
-// follow sends what comes after the last event that was sent.
-func (s *Service) follow(ctx context.Context, changed *notify.Subscription, last int64, events chan<- api.RunEvent) {
-	defer changed.Close()
-	defer close(events)
+// watcher sends the events of a run.
+type watcher struct {
+	service *Service
+	key     notify.Key
+	last    int64 // that was sent
+	events  chan<- api.RunEvent
+}
+
+// look sends what has come after the last event that was sent. It returns true, with the
+// channel closed, once that was the final one, or ctx has ended.
+func (w *watcher) look(ctx context.Context) (over bool) {
 	for {
-		var retry <-chan time.Time
-		for {
-			rows, err := s.events(ctx, changed.Key(), last, eventsAtOnce)
-			if err != nil {
-				retry = time.After(rereadAfter)
-				break
+		more, err := w.send(ctx)
+		switch {
+		case errors.Is(err, errFinal) || ctx.Err() != nil:
+			close(w.events)
+			return true
+		case err != nil:
+			select {
+			case <-ctx.Done():
+			case <-time.After(rereadAfter):
 			}
-			for _, row := range rows {
-				select {
-				case events <- record.RunEvent(changed.Key().ID, row):
-				case <-ctx.Done():
-					return
-				}
-				last = row.Seq
-				if row.Status.Terminal() {
-					return
-				}
-			}
-			if len(rows) < eventsAtOnce {
-				break
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed.C():
-		case <-retry:
+		case !more:
+			return false
 		}
 	}
+}
+
+// errFinal says that a run's final event is sent.
+var errFinal = errors.New("the run is over")
+
+// send sends so many events as are read at once, and tells whether there may be more.
+func (w *watcher) send(ctx context.Context) (more bool, err error) {
+	rows, err := w.service.events(ctx, w.key, w.last, eventsAtOnce)
+	if err != nil {
+		return false, err
+	}
+	for _, row := range rows {
+		select {
+		case w.events <- record.RunEvent(w.key.ID, row):
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+		w.last = row.Seq
+		if row.Status.Terminal() {
+			return false, errFinal
+		}
+	}
+	return len(rows) == eventsAtOnce, nil
 }
 
 // Changed is the notify.Relay's check: which of the keys ended, or changed within the
