@@ -70,7 +70,7 @@ test: go
 check: lint vet static
 
 lint: go $(NODE_DONE)
-	@test -z "$$(gofmt -l cmd conformance gen internal | tee /dev/stderr)" || { echo "these files are not formatted: run gofmt -w" >&2; exit 1; }
+	@files=$$(gofmt -l cmd conformance gen internal); test -z "$$files" || { printf '%s\n' "$$files" "these files are not formatted: run gofmt -w" >&2; exit 1; }
 	nice -n 19 npm --prefix $(TOOLS) run --silent lint
 
 vet: go

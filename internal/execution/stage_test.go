@@ -111,7 +111,7 @@ func (b *bench) breakRun(t *testing.T, runID, stageID uuid.UUID) {
 // settings are left out.
 type inside struct{ pgx.Tx }
 
-func (i inside) Begin(context.Context) (pgx.Tx, error) { return part{i.Tx}, nil }
+func (i inside) Begin(context.Context) (pgx.Tx, error) { return part(i), nil }
 
 type part struct{ pgx.Tx }
 
