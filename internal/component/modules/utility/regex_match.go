@@ -98,6 +98,9 @@ func (regexMatch) Run(ctx context.Context, call component.Call) (component.Resul
 		return component.Result{}, component.Permanent(component.CodeInvalidInput, "text must have at most %d bytes for a pattern of this size, got %d", longest, len(input.Text))
 	}
 	found, err := f.all(ctx, input.Text, limit+1)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return component.Result{}, component.Permanent(component.CodeTimeout, "the matches were not found in time, because the pattern reads far beyond each of them; take a smaller limit, a shorter text or a simpler pattern")
+	}
 	if err != nil {
 		return component.Result{}, err
 	}
