@@ -148,6 +148,8 @@ func catalogueSystem(t *probe.Trial) {
 			t.Check(typeOf(schema.Properties["blockHash"]) == "string" && slices.Contains(schema.Required, "blockHash"), "receipt: %s", t.JSON(schema))
 		}
 	}
+	signature := inputOf(byModule["SIGN_EVM_TRANSACTION"], "signature")
+	t.Check(typeOf(signature) == "object" && typeOf(signature.Properties["r"]) == "string" && slices.Contains(signature.Required, "yParity"), "signature: %s", t.JSON(signature))
 	items := byModule["FOR_EACH"].Inputs.Parameters
 	t.Check(len(items) == 1 && items[0].Name == "items" && typeOf(items[0].Schema) == "array" && items[0].Schema.Items != nil, "the inputs of FOR_EACH: %s", t.JSON(items))
 	array := byModule["ARRAY_BUILDER"].Outputs.Response
@@ -156,6 +158,16 @@ func catalogueSystem(t *probe.Trial) {
 		t.Check(byModule[module].Module == module, "%s is missing", module)
 	}
 	t.Equal("as many as in the catalogue", len(all), len(probe.Decode[api.ComponentPage](t, t.Get(probe.Components+"?limit=100")).Data))
+}
+
+// inputOf is the schema of an input, empty where the component has none of the name.
+func inputOf(c api.SystemComponent, name string) api.DialectSchema {
+	for _, p := range c.Inputs.Parameters {
+		if p.Name == name {
+			return p.Schema
+		}
+	}
+	return api.DialectSchema{}
 }
 
 func typeOf(schema api.DialectSchema) string {

@@ -57,9 +57,6 @@ var unseen = map[place]string{
 	{"createApiKey", "/replaces"}:           "only a rotation replaces a key",
 	{"createApiKey", "/replaces/id"}:        "only a rotation replaces a key",
 	{"createApiKey", "/replaces/expiresAt"}: "only a rotation replaces a key",
-
-	{"listSystemComponents", "/*/inputs/parameters/*/schema/properties"}: "no component has such an input",
-	{"listSystemComponents", "/*/inputs/parameters/*/schema/required"}:   "no component has such an input",
 }
 
 // unseenBelow are places like that with all that is below them.
