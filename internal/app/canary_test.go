@@ -19,8 +19,11 @@ import (
 // hear notes what somebody is told.
 func (b *logBook) hear(r *http.Request) { _, _ = io.Copy(b, r.Body) }
 
-// canaryKey is the canary of fields that take a private key only.
-const canaryKey = "0x5ec2e7c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c45ec2"
+// The canaries of fields that take a private key only, of a chain and of age.
+const (
+	canaryKey      = "0x5ec2e7c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c45ec2"
+	canaryIdentity = "AGE-SECRET-KEY-184JMZMVQH3E6U0PSL869004Y3U2NYV7R30EU99CSEDNPH02YUVFSZW44VU"
+)
 
 // expectNone looks for secrets in a text.
 func expectNone(t *testing.T, where, text string, secrets []string) {
@@ -28,7 +31,7 @@ func expectNone(t *testing.T, where, text string, secrets []string) {
 	if len(text) == 0 {
 		t.Errorf("%s is empty: nothing was looked at", where)
 	}
-	for _, secret := range append([]string{canaryKey[2:]}, secrets...) {
+	for _, secret := range append([]string{canaryKey[2:], canaryIdentity[15:]}, secrets...) {
 		if at := strings.Index(text, secret); at >= 0 {
 			t.Errorf("a secret stands in %s: ...%.300s", where, text[max(0, at-150):])
 		}
@@ -75,12 +78,15 @@ func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
 		"READ_EVM_CONTRACT":        {"contractAddress": "0x0000000000000000000000000000000000000001", "calldata": "0x70a08231"},
 		"WAIT_FOR_EVM_TRANSACTION": {"transactionHash": "0x" + strings.Repeat("ab", 32), "timeoutMs": 1000},
 		"ON_WEBHOOK":               {},
+		"HMAC":                     {"data": "x", "keyEncoding": "hex"},
+		"AGE_ENCRYPT":              {"encoding": "hex", "ageRecipient": "age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm"},
+		"AGE_DECRYPT":              {"ciphertext": "no file"},
 		"SIGN_EVM_MESSAGE":         {"message": "0x1", "encoding": "hex"},
 		"SIGN_EVM_TRANSACTION":     {"transaction": map[string]any{"type": "legacy", "chainId": "1", "nonce": "0", "gasLimit": "21000"}},
 		"SIGN_EVM_TYPED_DATA":      {"domain": map[string]any{"name": "x"}, "types": map[string]any{}, "primaryType": "T", "message": map[string]any{}},
 	}
 	values := map[string]any{"headers": map[string]string{"Authorization": "Bearer " + canary, "X-Key": canary}, "jsonRpcUrl": upstream.URL + "/v3/" + canary + "?key=" + canary,
-		"verification": map[string]string{"secret": canary, "header": "X-Mac"}, "privateKey": canaryKey}
+		"verification": map[string]string{"secret": canary, "header": "X-Mac"}, "privateKey": canaryKey, "ageIdentity": canaryIdentity, "key": canary, "data": canary}
 	tried := 0
 	for _, descriptor := range registry.List() {
 		entry, _ := registry.Lookup(descriptor.Module)
