@@ -112,8 +112,11 @@ func (s shape) check(pointer string, data json.RawMessage) ([]fault.Detail, erro
 	if err != nil {
 		return nil, fault.Invalid(pointer, "is not valid JSON")
 	}
-	err = s.schema.Validate(value)
-	if err == nil {
+	schema, err := s.compiledFunc()
+	if err != nil {
+		return nil, fmt.Errorf("compile the schema of %s: %w", pointer, err)
+	}
+	if err = schema.Validate(value); err == nil {
 		return nil, nil
 	}
 	invalid, ok := err.(*jsonschema.ValidationError)
@@ -173,7 +176,10 @@ func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationE
 
 // describe says what a missing member should be, from the schema's own words.
 func (s shape) describe(tokens []string) string {
-	schema := s.schema
+	var schema *jsonschema.Schema
+	if s.compiledFunc != nil {
+		schema, _ = s.compiledFunc()
+	}
 	for _, token := range tokens {
 		if schema == nil {
 			return ""

@@ -144,7 +144,11 @@ func TestRegistryRefusesFaultyModules(t *testing.T) {
 		"idle secret":     func(d *Descriptor) { d.Input = json.RawMessage(`{"type":"object","$defs":{"a":{"x-secret":true}}}`) },
 		"schema not JSON": func(d *Descriptor) { d.Config = json.RawMessage(`{`) },
 	} {
-		if _, err := NewRegistry(scripted{Descriptor: descriptor(edit)}); err == nil {
+		r, err := NewRegistry(scripted{Descriptor: descriptor(edit)})
+		if err == nil {
+			err = r.Compile()
+		}
+		if err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}

@@ -47,7 +47,7 @@ func NewSchema(pointer string, raw json.RawMessage) (*Schema, []fault.Detail) {
 	case s.nodes > maxSchemaNodes:
 		return nil, refuse("is too large: with all that it refers to it has more than %d parts", maxSchemaNodes)
 	}
-	s.shape.schema, err = compile(raw, nil)
+	schema, err := compile(raw, nil)
 	if wrong, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		if invalid, ok := errors.AsType[*jsonschema.ValidationError](wrong.Err); ok {
 			var details []fault.Detail
@@ -58,6 +58,7 @@ func NewSchema(pointer string, raw json.RawMessage) (*Schema, []fault.Detail) {
 	if err != nil {
 		return nil, refuse("is not a JSON Schema (2020-12) that can be used")
 	}
+	s.shape.compiledFunc = func() (*jsonschema.Schema, error) { return schema, nil }
 	return s, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -27,13 +28,14 @@ type Entry struct {
 	Descriptor
 	SecretPaths SecretPaths
 
-	module        Module
-	input, config shape
+	module                Module
+	input, config, output shape
 }
 
-// shape is a compiled schema and the names of the members it knows.
+// shape is a schema and the names of the members it knows.
 type shape struct {
-	schema  *jsonschema.Schema
+	compiledFunc func() (*jsonschema.Schema, error) // compiles it at the first call
+
 	known   map[string]bool // nil: every member is passed on
 	secrets []string
 
@@ -54,8 +56,9 @@ type formatter interface {
 
 var moduleName = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
 
-// NewRegistry makes the table and compiles every schema once. All that is
-// wrong with the modules comes back in one error.
+// NewRegistry makes the table. All that is wrong with the modules comes back in one error,
+// but for what Compile finds. A schema is compiled when the first call needs it: a process
+// uses few modules of a library, and all of them would take a third of its idle heap.
 func NewRegistry(modules ...Module) (*Registry, error) {
 	r := &Registry{entries: make(map[string]*Entry, len(modules))}
 	var faults []error
@@ -73,6 +76,20 @@ func NewRegistry(modules ...Module) (*Registry, error) {
 	}
 	slices.SortFunc(r.list, func(a, b Descriptor) int { return cmp.Compare(a.Module, b.Module) })
 	return r, errors.Join(faults...)
+}
+
+// Compile compiles every schema now, and tells what is wrong with any. It is for tests of
+// modules.
+func (r *Registry) Compile() error {
+	var faults []error
+	for _, entry := range r.entries {
+		for name, s := range map[string]shape{"input": entry.input, "config": entry.config, "output": entry.output} {
+			if _, err := s.compiledFunc(); err != nil {
+				faults = append(faults, fmt.Errorf("module %s: %s: %w", entry.Module, name, err))
+			}
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // Lookup finds a module by its exact name.
@@ -146,8 +163,8 @@ func newEntry(module Module) (*Entry, error) {
 	if m, ok := module.(formatter); ok {
 		formats = m.Formats()
 	}
-	output, err := newShape(d.Output, formats)
-	if err != nil {
+	var err error
+	if e.output, err = newShape(d.Output, formats); err != nil {
 		return nil, fmt.Errorf("output: %w", err)
 	}
 	if e.input, err = newShape(d.Input, formats); err != nil {
@@ -156,7 +173,7 @@ func newEntry(module Module) (*Entry, error) {
 	if e.config, err = newShape(d.Config, formats); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	e.SecretPaths = SecretPaths{Input: e.input.secrets, Config: e.config.secrets, Output: output.secrets}
+	e.SecretPaths = SecretPaths{Input: e.input.secrets, Config: e.config.secrets, Output: e.output.secrets}
 	return e, nil
 }
 
@@ -198,8 +215,8 @@ func newShape(raw json.RawMessage, formats map[string]func(string) error) (shape
 			s.known[name] = true
 		}
 	}
-	s.schema, err = compile(raw, formats)
-	return s, err
+	s.compiledFunc = sync.OnceValues(func() (*jsonschema.Schema, error) { return compile(raw, formats) })
+	return s, nil
 }
 
 // offline refuses to load a schema from anywhere else.

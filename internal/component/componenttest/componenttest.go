@@ -30,6 +30,9 @@ type Bench struct {
 func New(t testing.TB, modules ...component.Module) *Bench {
 	t.Helper()
 	registry, err := component.NewRegistry(modules...)
+	if err == nil {
+		err = registry.Compile()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

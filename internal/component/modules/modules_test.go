@@ -23,6 +23,9 @@ func registry(t *testing.T) *component.Registry {
 	guard := egress.New(egress.Policy{})
 	t.Cleanup(guard.Close)
 	r, err := component.NewRegistry(All(guard)...)
+	if err == nil {
+		err = r.Compile()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
