@@ -94,11 +94,8 @@ func (r revert) told() string {
 	return "the error " + r.Reason
 }
 
-// reverted is the error of a call that the contract refused. Asked again, it
-// would refuse again.
-func reverted(e rpcError, data []byte) error { return revertedBy(e, data, nil) }
-
-// revertedBy is the same for a contract of which the caller said something.
+// revertedBy is the error of a call that the contract refused; contract, which
+// may be nil, is what the caller said of it. Asked again, it would refuse again.
 func revertedBy(e rpcError, data []byte, contract *contractABI) error {
 	r := decodeRevert(data, contract)
 	message := "execution reverted"
