@@ -320,6 +320,18 @@ func TestWhatMayBeAnAnswerIsOneOrAnError(t *testing.T) {
 	}
 }
 
+func TestANodeThatIsNotThereIsTold(t *testing.T) {
+	t.Parallel()
+	for module, input := range thatAsk(t, modules(t)) {
+		node := newBreaker(t, module, input)
+		node.Close()
+		output, failed := node.run(t, 0, nil, time.Minute)
+		if failed == nil || failed.Code != component.CodeUpstream || !failed.Retryable || details(failed) != `{"class":"refused"}` {
+			t.Errorf("%s: %s, %v %s", module, output, failed, details(failed))
+		}
+	}
+}
+
 func mustLookup(t *testing.T, bench *componenttest.Bench, module string) *component.Entry {
 	t.Helper()
 	entry, ok := bench.Registry.Lookup(module)
