@@ -15,9 +15,12 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 )
 
-// chainVariable is the environment variable by which workflows find the chain of
-// `weft dev --chain`, wherever it listens.
-const chainVariable = "DEV_CHAIN_URL"
+// The environment variables by which workflows find the chain of `weft dev --chain`,
+// wherever it listens, and a key that pays on it.
+const (
+	chainVariable = "DEV_CHAIN_URL"
+	keyVariable   = "DEV_CHAIN_KEY"
+)
 
 func (dev DevConfig) startChain(ctx context.Context) (*devchain.Chain, error) {
 	chain, err := devchain.Start(ctx, devchain.Config{Dir: filepath.Join(dev.DataDir, "chain"), Log: dev.Log})
@@ -35,7 +38,8 @@ func (dev DevConfig) stopChain(chain *devchain.Chain) {
 	}
 }
 
-// nameChain sets the variable, unless it is right.
+// nameChain sets the variables, unless they are right. What somebody made of the key is
+// theirs: a secret cannot be looked at.
 func nameChain(ctx context.Context, variables *environment.Service, workspaceID uuid.UUID, addr string) error {
 	ctx = postgres.Scope(ctx, workspaceID)
 	const all = 200 // that a workspace may have
@@ -43,16 +47,25 @@ func nameChain(ctx context.Context, variables *environment.Service, workspaceID 
 	if err != nil {
 		return err
 	}
-	url := "http://" + addr
-	if slices.ContainsFunc(page.Data, func(v api.EnvironmentVariable) bool {
-		return v.Name == chainVariable && v.Value != nil && *v.Value == url
-	}) {
-		return nil
-	}
-	description := "JSON-RPC of the chain of weft dev --chain, which sets it at each start"
-	_, err = variables.Set(ctx, environment.SetParams{WorkspaceID: workspaceID, Name: chainVariable, Value: url, Description: &description})
-	if err != nil {
-		return fmt.Errorf("set %s: %w", chainVariable, err)
+	for _, want := range []struct {
+		name, value, description string
+		secret                   bool
+	}{
+		{chainVariable, "http://" + addr, "JSON-RPC of the chain of weft dev --chain, which sets it at each start", false},
+		{keyVariable, devchain.Key, "Key of the first account on the chain of weft dev --chain", true},
+	} {
+		if slices.ContainsFunc(page.Data, func(v api.EnvironmentVariable) bool {
+			return v.Name == want.name && (want.secret || v.Value != nil && *v.Value == want.value)
+		}) {
+			continue
+		}
+		p := environment.SetParams{WorkspaceID: workspaceID, Name: want.name, Value: want.value, Description: &want.description}
+		if want.secret {
+			p.Secret = new(true)
+		}
+		if _, err := variables.Set(ctx, p); err != nil {
+			return fmt.Errorf("set %s: %w", want.name, err)
+		}
 	}
 	return nil
 }

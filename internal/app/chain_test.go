@@ -25,7 +25,7 @@ func TestTheChainsExampleIsNamedWhereThereIsAChain(t *testing.T) {
 	}
 	with := start(true)
 	without := start(false)
-	if _, named := without["chainWatch"]; named || len(without) != 2 || len(with) != 3 {
+	if _, named := without["chainWatch"]; named || len(without) != 2 || len(with) != 4 {
 		t.Errorf("with a chain %v, without %v", with, without)
 	}
 	if again := start(true); !maps.Equal(again, with) {
@@ -40,12 +40,12 @@ func TestTheChainsVariableFollowsIt(t *testing.T) {
 	for _, c := range []struct {
 		addr string
 		sets int
-	}{{"127.0.0.1:4001", 1}, {"127.0.0.1:4001", 1}, {"127.0.0.1:4002", 2}} {
+	}{{"127.0.0.1:4001", 2}, {"127.0.0.1:4001", 2}, {"127.0.0.1:4002", 3}} {
 		if err := nameChain(t.Context(), w.app.variables, workspaceID, c.addr); err != nil {
 			t.Fatal(err)
 		}
 		page, err := w.app.variables.List(postgres.Scope(t.Context(), workspaceID), workspaceID, 10, "")
-		if err != nil || len(page.Data) != 1 || page.Data[0].Name != chainVariable || *page.Data[0].Value != "http://"+c.addr {
+		if err != nil || len(page.Data) != 2 || page.Data[0].Name != keyVariable || page.Data[0].Value != nil || page.Data[1].Name != chainVariable || *page.Data[1].Value != "http://"+c.addr {
 			t.Errorf("%s: %+v, %v", c.addr, page.Data, err)
 		}
 		var sets int

@@ -135,7 +135,7 @@ func TestTheExamplesRunOnTheRealService(t *testing.T) {
 // The code of a contract that refuses whatever it is paid.
 const refuses = "0x6460006000fd6000526005601bf3"
 
-func TestTheChainsExampleRunsOnARealChain(t *testing.T) {
+func TestTheChainsExamplesRunOnARealChain(t *testing.T) {
 	t.Parallel()
 	environ, _ := startWeft(t, "--chain")
 	listed := run(t, environ, "", "env", "list")
@@ -171,6 +171,16 @@ func TestTheChainsExampleRunsOnARealChain(t *testing.T) {
 	got = run(t, environ, "", "workflows", "run", "chainWatch", "--watch", `--input={"to":"`+mined.ContractAddress+`"}`)
 	got.check(t, 1, "reverted", "FAILED at reverted")
 	got.check(t, 1, "PAYMENT_REVERTED", "")
+
+	got = run(t, environ, "", "workflows", "run", "payout", "--watch")
+	got.check(t, 0, `"balance": "10000350000000000000000"`, "COMPLETED in")
+	for _, want := range []string{`"balance": "10000000000000000000001"`, "SIGN_EVM_TRANSACTION       COMPLETED  x3", `"status": "success"`} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("it does not show %q: %s", want, got.stdout)
+		}
+	}
+	got = run(t, environ, "", "workflows", "run", "payout", "--watch", `--input={"recipients":[{"to":"`+mined.ContractAddress+`","amount":"1"}]}`)
+	got.check(t, 1, "BUILD_EVM_TRANSACTION", "FAILED at build")
 }
 
 func TestVariablesOnTheRealService(t *testing.T) {

@@ -17,6 +17,9 @@ var approval string
 //go:embed chain-watch.json
 var chainWatch string
 
+//go:embed payout.json
+var payout string
+
 // Workflows are the examples of `weft dev`, each as a file that `weft workflows push`
 // takes, by their names. addr is where the upstream listens.
 func Workflows(addr string) map[string]string {
@@ -26,6 +29,8 @@ func Workflows(addr string) map[string]string {
 	}
 }
 
-// ChainWorkflows are those that need a chain too, which they find by a variable of the
-// environment.
-func ChainWorkflows() map[string]string { return map[string]string{"chainWatch": chainWatch} }
+// ChainWorkflows are those that need a chain too, which they find, with a key to pay from,
+// by variables of the environment.
+func ChainWorkflows() map[string]string {
+	return map[string]string{"chainWatch": chainWatch, "payout": payout}
+}
