@@ -180,7 +180,7 @@ func TestTheChainsExamplesRunOnARealChain(t *testing.T) {
 		}
 	}
 	got = run(t, environ, "", "workflows", "run", "payout", "--watch", `--input={"recipients":[{"to":"`+mined.ContractAddress+`","amount":"1"}]}`)
-	got.check(t, 1, "BUILD_EVM_TRANSACTION", "FAILED at build")
+	got.check(t, 1, "build: UPSTREAM_ERROR: execution reverted", "FAILED at each")
 }
 
 func TestVariablesOnTheRealService(t *testing.T) {
