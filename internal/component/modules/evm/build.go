@@ -41,7 +41,7 @@ func (*buildTransaction) Describe() component.Descriptor {
 			"data": {` + calldataIn + `, "default": "0x", "description": "The encoded function call, or the code that creates a contract.", "examples": ["0x18160ddd"]},
 			"nonce": {` + uint64In + `, "title": "Nonce", "description": "The nonce to use, in place of the account's next one.", "examples": ["7"]},
 			"gasLimit": {` + uint64In + `, "title": "Gas limit", "description": "The most gas that it may use, in place of the estimate. With it the transaction is not tried beforehand.", "examples": ["100000"]},
-			"maxFeePerGas": {` + uint256In + `, "title": "Most for a unit", "description": "The most to pay for a unit of gas, in wei.", "examples": ["41000000000"]},
+			"maxFeePerGas": {` + uint256In + `, "title": "Most for a unit", "description": "The most to pay for a unit of gas, in wei. It bounds what a node may suggest.", "examples": ["41000000000"]},
 			"maxPriorityFeePerGas": {` + uint256In + `, "title": "Tip", "description": "What to offer whoever makes the block, for a unit of gas, in wei.", "examples": ["1000000000"]},
 			"gasPrice": {` + uint256In + `, "title": "Gas price", "description": "What to pay for a unit of gas, in wei: makes it a legacy transaction.", "examples": ["21000000000"]},
 			"chainId": {` + uint256In + `, "title": "Chain id", "description": "The chain that the transaction is for. A node on another chain is an error.", "examples": ["1"]},
@@ -50,8 +50,8 @@ func (*buildTransaction) Describe() component.Descriptor {
 		gives:       "The transaction, ready to be signed.",
 		requiredOut: `"transaction", "serializedTransaction", "serializedHash"`,
 		output: `"transaction": ` + outgoingSchema + `,
-			"serializedTransaction": {` + bytesOut + `, "title": "Serialized transaction", "description": "The transaction as it is signed (RLP; with its type before it, EIP-2718, or with the chain's id, EIP-155, when it is a legacy one).", "examples": ["0x02e501808459682f008477359400825208949858effd232b4033e47d90003d41ec34ecaeda940180c0"]},
-			"serializedHash": {` + hashOut + `, "title": "Hash to sign", "description": "The Keccak-256 of the serialized transaction: the 32 bytes that a signature is of.", "examples": ["0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"]}`,
+			"serializedTransaction": {` + bytesOut + `, "title": "Serialized transaction", "description": "The transaction as it is signed (RLP; with its type before it, EIP-2718, or with the chain's id, EIP-155, when it is a legacy one).", "examples": ["0x02f00107843b9aca0085098bca5a0082520894d8da6bf26964af9d7eed9e03e53415d37aa96045880de0b6b3a764000080c0"]},
+			"serializedHash": {` + hashOut + `, "title": "Hash to sign", "description": "The Keccak-256 of the serialized transaction: the 32 bytes that a signature is of.", "examples": ["0x3f35ea56380f9b3cf5ad35daebf7080358adde31de7ae198e95cf8469e51c3b7"]}`,
 	}.descriptor()
 	d.Price = credit.Credits(5) // it asks the node up to six times
 	return d
@@ -59,6 +59,7 @@ func (*buildTransaction) Describe() component.Descriptor {
 
 const outgoingSchema = `{
 	"type": "object", "title": "Transaction", "description": "The transaction, as SIGN_EVM_TRANSACTION takes it.",
+	"examples": [{"type": "eip1559", "chainId": "1", "from": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "nonce": "7", "to": "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", "value": "1000000000000000000", "data": "0x", "gasLimit": "21000", "maxFeePerGas": "41000000000", "maxPriorityFeePerGas": "1000000000"}],
 	"required": ["type", "chainId", "from", "nonce", "to", "value", "data", "gasLimit"],
 	"properties": {
 		"type": {"type": "string", "enum": ["eip1559", "legacy"], "description": "Its kind: eip1559 has maxFeePerGas and maxPriorityFeePerGas, legacy has gasPrice."},

@@ -93,7 +93,8 @@ func cannedLog() string {
 		"data":"0x` + zeroWord[:63] + `5","blockNumber":"0x121eac0","blockHash":"` + blockHash + `","transactionHash":"` + someHash + `","transactionIndex":"0x0","logIndex":"0x3","removed":false}`
 }
 
-// asking modules are those of the family's table that take a node's address.
+// thatAsk are the modules of the family's table that take a node's address, with the
+// input in the example of each.
 func thatAsk(t *testing.T, list []component.Module) map[string]object {
 	t.Helper()
 	inputs := map[string]object{}

@@ -169,3 +169,22 @@ func TestResolversThatAnswerNonsenseAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// FuzzENSNames has what callers call names: what is taken is in its one form.
+func FuzzENSNames(f *testing.F) {
+	for _, seed := range []string{"vitalik.eth", "RaFFY🚴‍♂️.eTh", "1⃣2⃣.eth", "à̀.eth", "अं.א", "_x.--a", "\xff.eth"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		name, err := parseENSName(text)
+		if err != nil {
+			return
+		}
+		if again, err := parseENSName(name.String()); err != nil || again.String() != name.String() {
+			t.Errorf("%q became %q, and that %q, %v", text, name, again, err)
+		}
+		if wire := name.wire(); len(wire) != len(name.String())+2 {
+			t.Errorf("%q is %q on the wire", name, wire)
+		}
+	})
+}

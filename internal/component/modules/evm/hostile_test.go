@@ -191,8 +191,12 @@ var breaks = map[string]struct {
 			}
 		}
 	}, component.CodeUpstream, "too_large"},
-	"elsewhere inside": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://10.0.0.1:8545/", 307) }, component.CodeAddressBlocked, "blocked_address"},
-	"around":           {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.RequestURI, 307) }, component.CodeUpstream, "redirect"},
+	"elsewhere inside": {func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://10.0.0.1:8545/", http.StatusTemporaryRedirect)
+	}, component.CodeAddressBlocked, "blocked_address"},
+	"around": {func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, r.RequestURI, http.StatusTemporaryRedirect)
+	}, component.CodeUpstream, "redirect"},
 }
 
 // TestNoModuleTakesABrokenNodeForAnAnswer breaks a good node at each call that
