@@ -38,6 +38,9 @@ func New(registry *component.Registry) (*Catalog, error) {
 	return c, nil
 }
 
+// All is every component, ordered by module.
+func (c *Catalog) All() []api.Component { return c.components }
+
 // Get finds a component by its exact name.
 func (c *Catalog) Get(module string) (api.Component, bool) {
 	i, found := c.search(module)
@@ -76,6 +79,7 @@ func (c *Catalog) search(module string) (int, bool) {
 	return slices.BinarySearchFunc(c.components, module, func(e api.Component, name string) int { return strings.Compare(e.Module, name) })
 }
 
+// describe tells what an entry of the registry is.
 func describe(entry *component.Entry) api.Component {
 	secrets := []string{}
 	for _, part := range []struct {

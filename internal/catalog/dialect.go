@@ -11,9 +11,17 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
+// FormatBigint marks a schema whose values are integers of any size: in a schema of
+// type string, or of string and integer, `"format": "bigint"` makes the dialect say
+// bigint. A pattern that lets decimal integers of any size pass and nothing else says
+// the same without the mark, for type string. A module that uses the format also
+// checks it, by its Formats; without that it is a mark only.
+const FormatBigint = "bigint"
+
 // schema is the part of JSON Schema that the dialect can tell.
 type schema struct {
 	Type       typeNames         `json:"type"`
+	Format     string            `json:"format"`
 	Enum       []any             `json:"enum"`
 	Const      any               `json:"const"`
 	Pattern    string            `json:"pattern"`
@@ -116,6 +124,9 @@ func (s schema) required() []string {
 // kind is the one type of the dialect that fits all values of the schema.
 func (s schema) kind() (api.DialectType, bool) {
 	names := slices.DeleteFunc(slices.Clone(s.Type), func(name string) bool { return name == "null" })
+	if s.Format == FormatBigint && slices.Contains(names, "string") && !slices.ContainsFunc(names, func(name string) bool { return name != "string" && name != "integer" }) {
+		return api.DialectTypeBigint, true
+	}
 	if len(names) == 1 {
 		switch names[0] {
 		case "integer", "number":

@@ -1,0 +1,170 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/weft-automation/weft/gen/api"
+)
+
+// Read is the value that a text means for the field: the text itself where only texts
+// are taken, else what it says in JSON. Where both are taken, what is not JSON is a text.
+func (f Field) Read(text string) (json.RawMessage, error) {
+	texts := len(f.Kinds) == 0 || slices.Contains(f.Kinds, "string")
+	if only := texts && len(f.Kinds) == 1; !only && json.Valid([]byte(text)) {
+		return json.RawMessage(strings.TrimSpace(text)), nil
+	}
+	if !texts {
+		return nil, fmt.Errorf("expected %s, in JSON", f.Type)
+	}
+	var value bytes.Buffer
+	encoder := json.NewEncoder(&value)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(text); err != nil {
+		return nil, fmt.Errorf("write it as JSON: %w", err)
+	}
+	return bytes.TrimSpace(value.Bytes()), nil
+}
+
+// Write is a text from which Read makes the value.
+func (f Field) Write(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) != nil || string(value) == "null" {
+		return Readable(value)
+	}
+	if back, err := f.Read(text); err == nil && len(back) > 0 && back[0] == '"' {
+		return text
+	}
+	return Readable(value)
+}
+
+// Readable is JSON on one line, with the characters that an encoder hid from HTML.
+func Readable(value json.RawMessage) string {
+	var line bytes.Buffer
+	if err := json.Compact(&line, value); err != nil {
+		return string(value)
+	}
+	return unhidden(line.String())
+}
+
+// Indented is JSON on many lines, likewise.
+func Indented(value json.RawMessage) string {
+	var lines bytes.Buffer
+	if err := json.Indent(&lines, value, "", "  "); err != nil {
+		return string(value)
+	}
+	return unhidden(lines.String())
+}
+
+var escape = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|.)`)
+
+func unhidden(text string) string {
+	return escape.ReplaceAllStringFunc(text, func(one string) string {
+		switch strings.ToLower(one) {
+		case `\u003c`:
+			return "<"
+		case `\u003e`:
+			return ">"
+		case `\u0026`:
+			return "&"
+		}
+		return one
+	})
+}
+
+// Sample is a call of the component made of its own examples.
+func Sample(c api.Component) (input, config json.RawMessage) {
+	return sample(c.Input), sample(c.Config)
+}
+
+func sample(schema json.RawMessage) json.RawMessage {
+	var head struct{ Examples []json.RawMessage }
+	if json.Unmarshal(schema, &head) == nil && len(head.Examples) > 0 {
+		return json.RawMessage(Readable(head.Examples[0]))
+	}
+	fields, err := Fields(schema)
+	if err != nil {
+		return json.RawMessage(`{}`)
+	}
+	members := map[string]json.RawMessage{}
+	for _, f := range fields {
+		if f.Required && len(f.Examples) > 0 {
+			members[f.Name] = f.Examples[0]
+		}
+	}
+	out, err := json.Marshal(members)
+	if err != nil {
+		return json.RawMessage(`{}`)
+	}
+	return out
+}
+
+// CallLine is the command that makes the sample call; "" for a component that is
+// executed inside a workflow only.
+func CallLine(c api.Component) string {
+	if !slices.Contains(c.ExecutionModes, api.ExecutionModeCOMPONENT) {
+		return ""
+	}
+	words := []string{"weft call", c.Module}
+	input, config := Sample(c)
+	taken, err := Fields(c.Input)
+	if err != nil {
+		return ""
+	}
+	for i, part := range []struct{ schema, value json.RawMessage }{{c.Input, input}, {c.Config, config}} {
+		fields, err := Fields(part.schema)
+		if err != nil {
+			return ""
+		}
+		var members map[string]json.RawMessage
+		if json.Unmarshal(part.value, &members) != nil {
+			return ""
+		}
+		for _, f := range ordered(fields, members) {
+			name, text := f.Name, f.Write(members[f.Name])
+			if strings.HasPrefix(text, "@") {
+				text = "@" + text
+			}
+			if i > 0 && slices.ContainsFunc(taken, func(other Field) bool { return other.Name == name }) {
+				name = "config." + name
+			}
+			words = append(words, name+"="+shell(text))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// ordered are the members as fields: those with a name first, in its order.
+func ordered(fields []Field, members map[string]json.RawMessage) []Field {
+	var all []Field
+	for _, f := range fields {
+		if members[f.Name] != nil {
+			all = append(all, f)
+		}
+	}
+	var others []string
+	for name := range members {
+		if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
+			others = append(others, name)
+		}
+	}
+	slices.Sort(others)
+	for _, name := range others {
+		all = append(all, Field{Name: name})
+	}
+	return all
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]+$`)
+
+// shell quotes a word for a POSIX shell.
+func shell(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
