@@ -163,6 +163,9 @@ func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationE
 			add(slices.Concat(at, []string{name}), true, "is not a known field")
 		}
 		return
+	case *kind.PropertyNames:
+		add(slices.Concat(at, []string{k.Property}), true, "has a name that is not allowed"+nameRule(invalid))
+		return
 	}
 	if len(invalid.Causes) > 0 {
 		for _, cause := range invalid.Causes {
@@ -172,6 +175,16 @@ func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationE
 	}
 	secret := isSecret(s.secrets, at) || s.hidden.In(inside(root, at))
 	add(at, s.never(invalid.ErrorKind, inside(root, at)), expected(invalid.ErrorKind, func(got any) string { return came(got, secret) }))
+}
+
+// nameRule is what the name of a member has to match, where that is what it breaks.
+func nameRule(invalid *jsonschema.ValidationError) string {
+	for _, cause := range invalid.Causes {
+		if k, ok := cause.ErrorKind.(*kind.Pattern); ok {
+			return ": it must match " + k.Want
+		}
+	}
+	return ""
 }
 
 // describe says what a missing member should be, from the schema's own words.
@@ -225,8 +238,6 @@ func expected(k jsonschema.ErrorKind, came func(any) string) string {
 		return fmt.Sprintf("must be more than %s, got %s", number(k.Want), came(k.Got))
 	case *kind.ExclusiveMaximum:
 		return fmt.Sprintf("must be less than %s, got %s", number(k.Want), came(k.Got))
-	case *kind.PropertyNames:
-		return "has a member with a name that is not allowed: " + quote(k.Property)
 	case *kind.UniqueItems:
 		return fmt.Sprintf("must have no equal items, got them at %d and %d", k.Duplicates[0], k.Duplicates[1])
 	case *kind.FalseSchema:

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,4 +122,18 @@ func pause(t testing.TB, d time.Duration) {
 	case <-timer.C:
 	case <-t.Context().Done():
 	}
+}
+
+// Refusal is what a refusal of Check says, a line for each fault with its pointer; ""
+// for none.
+func Refusal(err error) string {
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return ""
+	}
+	var text strings.Builder
+	for _, one := range f.Details {
+		text.WriteString(one.Pointer + ": " + one.Message + "\n")
+	}
+	return text.String()
 }

@@ -1,0 +1,87 @@
+package apicall
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/componenttest"
+)
+
+// FuzzRequest makes requests of whatever may stand in a call: it gives one that can be
+// sent as it is, to the host of apiUrl, or INVALID_INPUT.
+func FuzzRequest(f *testing.F) {
+	f.Add("https://example.com/a?b=c#d", "POST", `{"headers":{"Accept":"*/*"},"query":{"q":["a",1,null]},"body":{"a":[1]}}`)
+	f.Add("http://127.0.0.1:8080", "GET", `{"headers":{"Content-Type":"application/x-www-form-urlencoded"},"body":{"a":"b&c","d":[true]}}`)
+	f.Add("https://example.com/%2e%2e/?", "PATCH", `{"headers":{"a":"1","A":"2"}}`)
+	f.Add("https://[::1]/\x7f", "DELETE", `{"headers":null,"query":{"":""},"body":"text"}`)
+	f.Fuzz(func(t *testing.T, address, method, given string) {
+		in, err := component.Decode[input](json.RawMessage(given))
+		if err != nil {
+			return
+		}
+		before, parseErr := url.Parse(address)
+		request, err := newRequest(t.Context(), config{APIURL: address, Method: method}, in, uuid.Nil)
+		if err != nil {
+			if failed, ok := err.(*component.Error); !ok || failed.Code != component.CodeInvalidInput || failed.Retryable {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		if parseErr != nil || request.URL.Host != before.Host || request.URL.Fragment != "" {
+			t.Errorf("%q became %q, %v", address, request.URL, parseErr)
+		}
+		if !strings.HasPrefix(request.URL.RawQuery, before.RawQuery) {
+			t.Errorf("the query of %q became %q", address, request.URL.RawQuery)
+		}
+		if (request.Header.Get(idempotencyKey) == "") != (method != http.MethodPost && method != http.MethodPatch) && in.Headers == nil {
+			t.Errorf("%s has the key %q", method, request.Header.Get(idempotencyKey))
+		}
+	})
+}
+
+// A slow upstream ends the call when timeoutMs says so, as a fault that may be over at
+// another attempt.
+func TestTimeoutMsEndsASlowCall(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	bench, address := serve(t, func(http.ResponseWriter, *http.Request) { <-release })
+	t.Cleanup(func() { close(release) })
+	begun := time.Now()
+	_, failed := run(t, bench, object{}, object{"apiUrl": address, "method": "GET", "timeoutMs": 50})
+	if failed == nil || failed.Code != component.CodeTimeout || !failed.Retryable || time.Since(begun) > 10*time.Second {
+		t.Errorf("%v after %v", failed, time.Since(begun))
+	}
+}
+
+// A call that is wrong is refused with the field, what was expected and what came.
+func TestRefusalsNameTheFieldAndTheRule(t *testing.T) {
+	t.Parallel()
+	registry := componenttest.New(t, Modules(loopback(t))...).Registry
+	for _, c := range []struct{ input, config, pointer, message string }{
+		{`{}`, `{"apiUrl":"https://a.example","method":"GET"}`, "/input/headers", "is required: expected an object"},
+		{`{"headers":[]}`, `{"apiUrl":"https://a.example","method":"GET"}`, "/input/headers", "must be an object, got an array"},
+		{`{"headers":{"A":7}}`, `{"apiUrl":"https://a.example","method":"GET"}`, "/input/headers/A", "must be a string, got a number"},
+		{`{"headers":{},"query":{"a":{}}}`, `{"apiUrl":"https://a.example","method":"GET"}`, "/input/query/a", "got an object"},
+		{`{"headers":{}}`, `{"method":"GET"}`, "/config/apiUrl", "is required: expected a string"},
+		{`{"headers":{}}`, `{"apiUrl":"ftp://a.example","method":"GET"}`, "/config/apiUrl", "must match ^https?://"},
+		{`{"headers":{}}`, `{"apiUrl":"https://a.example","method":"HEAD"}`, "/config/method", `must be one of "GET", "POST", "PUT", "PATCH", "DELETE", got "HEAD"`},
+		{`{"headers":{}}`, `{"apiUrl":"https://a.example","method":"GET","timeoutMs":120001}`, "/config/timeoutMs", "must be at most 120000, got 120001"},
+		{`{"headers":{}}`, `{"apiUrl":"https://a.example","method":"GET","expectStatus":[200,99]}`, "/config/expectStatus/1", "must be at least 100, got 99"},
+		{`{"headers":{}}`, `{"apiUrl":"https://a.example","method":"GET","outputMapping":{"a":"x..y"}}`, "/config/outputMapping/a", "value-path: a name is missing"},
+		{`{"headers":{}}`, `{"apiUrl":"https://a.example","method":"GET","outputMapping":{"body":"x"}}`, "/config/outputMapping/body", "has a name that is not allowed\n"},
+		{`{"headers":{"Host":"x"}}`, `{"apiUrl":"https://a.example","method":"GET"}`, "/input/headers/Host", "has a name that is not allowed\n"},
+		{`{"headers":{"a b":"x"}}`, `{"apiUrl":"https://a.example","method":"GET"}`, "/input/headers/a b", "has a name that is not allowed: it must match ^[A-Za-z0-9"},
+	} {
+		err := registry.Check("API_CALL", json.RawMessage(c.input), json.RawMessage(c.config))
+		if text := componenttest.Refusal(err); !strings.Contains(text, c.pointer+": ") || !strings.Contains(text, c.message) {
+			t.Errorf("%s %s: %s; want %s: %s", c.input, c.config, text, c.pointer, c.message)
+		}
+	}
+}
