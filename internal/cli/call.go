@@ -30,6 +30,7 @@ const maxReconnects = 5
 type callCommand struct {
 	target
 	Module         string         `arg:"" help:"Name of the component, such as RANDOM_UUID."`
+	Fields         []string       `arg:"" optional:"" name:"field=value" help:"Fields of the input or the config: a text as it is, else JSON; @FILE or @- takes the value from a file or stdin."`
 	Input          string         `default:"{}" placeholder:"JSON" help:"Inputs: JSON, @FILE, or - for stdin."`
 	Config         string         `default:"{}" placeholder:"JSON" help:"Config: JSON, or @FILE."`
 	Wait           *time.Duration `xor:"how" placeholder:"15s" help:"How long the request waits for the result, 0s to 15s."`
@@ -40,18 +41,27 @@ type callCommand struct {
 	IdempotencyKey string         `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key gives the same execution."`
 }
 
+// Help is what --help says beside the flags.
+func (c *callCommand) Help() string {
+	return "weft components MODULE tells the fields. A dotted name sets a member of an object (headers.Accept=text/plain), " +
+		"and config.NAME a field of the config where the input has one of that name. Secrets are better taken from a file, " +
+		"where no list of processes shows them."
+}
+
 func (c *callCommand) Run(s *session) error {
 	request, header, err := c.request(s)
 	if err != nil {
 		return err
 	}
-	credentials, signer, err := c.signer()
+	weft, err := c.caller()
 	if err != nil {
 		return err
 	}
-	weft, err := client.New(credentials.BaseURL, signer, nil)
-	if err != nil {
-		return err
+	credentials := weft.credentials
+	if len(c.Fields) > 0 {
+		if err := c.fill(s, weft, &request); err != nil {
+			return err
+		}
 	}
 	start := time.Now()
 	record, raw, err := weft.Execute(s.ctx, request, header)
@@ -60,7 +70,7 @@ func (c *callCommand) Run(s *session) error {
 	}
 	s.note("%s  %s  %s", record.ID, record.Module, record.Status)
 	if c.Stream && !record.Status.Terminal() {
-		if record, raw, err = follow(s, weft, record.ID); err != nil {
+		if record, raw, err = follow(s, weft.Client, record.ID); err != nil {
 			return explain(err, credentials)
 		}
 	}
@@ -102,6 +112,21 @@ func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, 
 		header = http.Header{"Idempotency-Key": {c.IdempotencyKey}}
 	}
 	return request, header, nil
+}
+
+// fill puts the fields of the command line into the request, by the schemas that the
+// service has of the component.
+func (c *callCommand) fill(s *session, weft caller, request *api.ExecuteComponentRequest) error {
+	one, _, err := weft.component(s, c.Module)
+	if err != nil {
+		return err
+	}
+	taken, err := newForms(one)
+	if err != nil {
+		return err
+	}
+	request.Input, request.Config, err = taken.fill(c.Module, c.Fields, s.stdin, request.Input, request.Config)
+	return err
 }
 
 // object reads a flag's JSON object: the text itself, @FILE, or - for stdin.

@@ -34,7 +34,8 @@ type commands struct {
 	Work    workCommand    `cmd:"" help:"Run the workers (any number of processes)."`
 	Migrate migrateCommand `cmd:"" help:"Bring the database to this binary's schema."`
 
-	Call callCommand `cmd:"" help:"Run a component and print its record."`
+	Call       callCommand       `cmd:"" help:"Run a component and print its record."`
+	Components componentsCommand `cmd:"" help:"List the components, or describe one: what it takes, gives and costs."`
 
 	Workflows workflowsCommand `cmd:"" help:"Run workflows, watch their runs, and keep them in files."`
 
@@ -52,6 +53,9 @@ type commands struct {
 
 	Doctor doctorCommand `cmd:"" help:"Say what is wrong with a set-up, and the cure."`
 	Bench  benchCommand  `cmd:"" help:"Measure this Weft against what the machine can do."`
+
+	Completion completionCommand `cmd:"" help:"Print a script by which a shell completes commands, flags, components and their fields."`
+	Complete   completeCommand   `cmd:"" name:"complete-words" hidden:""`
 
 	BenchProfiled profiledCommand `cmd:"" hidden:""`
 

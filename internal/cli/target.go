@@ -14,11 +14,13 @@ type target struct {
 	BaseURL     string `name:"base-url" placeholder:"URL" default:"${base_url}" help:"Base URL of the service, instead of the file's."`
 }
 
+var errNoCredentials = errors.New("there is no credentials file")
+
 // read gives the credentials with the base URL that holds.
 func (t target) read() (client.Credentials, error) {
 	c, err := client.ReadCredentials(t.Credentials)
 	if errors.Is(err, fs.ErrNotExist) {
-		return c, fmt.Errorf("there is no credentials file %s: start `weft dev` here, or name one with --credentials", t.Credentials)
+		return c, fmt.Errorf("%w %s: start `weft dev` here, or name one with --credentials", errNoCredentials, t.Credentials)
 	}
 	if err != nil {
 		return c, err

@@ -1,0 +1,160 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// entry is one of a catalogue that knows two modules, neither of which this program has.
+func entry(module, input, config string) string {
+	return `{"module":"` + module + `","title":"Of the service","description":"Does it. And more.","category":"OTHER","input":` + input + `,"config":` + config +
+		`,"output":{"type":"object","properties":{"sum":{"type":"string","description":"The sum."}}},"price":2.5,"timeoutMs":5000,"effect":"read","repeat":"pure",` +
+		`"executionModes":["COMPONENT","WORKFLOW"],"secretFields":["/input/key"]}`
+}
+
+const (
+	taken = `{"type":"object","required":["data"],"properties":{"mode":{"type":"string","enum":["fast","slow"],"default":"fast"},` +
+		`"data":{"type":"string","description":"What to add.","examples":["a b"]},"count":{"type":"integer","minimum":1},"key":{"type":"string","x-secret":true},` +
+		`"headers":{"type":"object","additionalProperties":{"type":"string"}},"deep":{"type":"object","properties":{"inner":{"type":"object","properties":{"on":{"type":"boolean"}}}}},` +
+		`"block":{"type":["string","integer"]},"any":{}}}`
+	settings = `{"type":"object","properties":{"url":{"type":"string"},"mode":{"type":"string","enum":["a","b"]}}}`
+)
+
+func catalogue(t *testing.T) *service {
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+		add := entry("ADD_UP", taken, settings)
+		switch {
+		case r.Method == http.MethodPost:
+			fmt.Fprint(w, record("COMPLETED", `{}`, "null"))
+		case strings.HasSuffix(r.URL.Path, "/ADD_UP"):
+			fmt.Fprint(w, add)
+		case strings.HasSuffix(r.URL.Path, "/OPEN"):
+			fmt.Fprint(w, entry("OPEN", `{"type":"object","additionalProperties":true}`, `{"type":"object","properties":{"expression":{"type":"string"}}}`))
+		case r.URL.Path == "/v1/sdk/components" && r.URL.Query().Get("cursor") == "":
+			fmt.Fprintf(w, `{"data":[%s],"nextCursor":"c1","hasMore":true}`, add)
+		case r.URL.Path == "/v1/sdk/components":
+			fmt.Fprintf(w, `{"data":[%s],"nextCursor":null,"hasMore":false}`, strings.Replace(entry("Z_LAST", `{"type":"object"}`, `{"type":"object"}`), "OTHER", "FIRST", 1))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"code":"NOT_FOUND","detail":"no","status":404}`)
+		}
+	})
+}
+
+func TestComponentsAreListedAsTheServiceHasThem(t *testing.T) {
+	s := catalogue(t)
+	got := run(t, s.environ(), "", "components")
+	got.check(t, 0, "CATEGORY  MODULE  PRICE  WHAT IT DOES\nFIRST     Z_LAST  2.5    Does it.\nOTHER     ADD_UP  2.5    Does it.\n", "")
+	run(t, s.environ(), "", "components", "--category", "other").check(t, 0, "OTHER     ADD_UP", "")
+	run(t, s.environ(), "", "components", "--category", "none").check(t, 1, "", `no components of the category "none"`)
+
+	listed := run(t, s.environ(), "", "components", "--json")
+	var all []struct{ Module string }
+	if err := json.Unmarshal([]byte(listed.stdout), &all); err != nil || len(all) != 2 || listed.code != 0 {
+		t.Errorf("%v: %s", err, listed.stdout)
+	}
+}
+
+func TestAComponentIsDescribed(t *testing.T) {
+	s := catalogue(t)
+	got := run(t, s.environ(), "", "components", "add-up")
+	for _, want := range []string{
+		"ADD_UP  Of the service\n\nDoes it. And more.\n", "2.5 credits", "5s", "read: it reads the outside", "pure: it runs again", "on its own, inside a workflow",
+		"  data  (string, required)\n      What to add.\n      Example: \"a b\"\n", "  mode  (string, default \"fast\")\n      One of \"fast\", \"slow\"\n", "  key  (string, secret)\n",
+		"  deep  (object)\n      inner  (object)\n          on  (boolean)\n", "Output\n  sum  (string)\n      The sum.\n", "For example\n  weft call ADD_UP data='a b'\n",
+	} {
+		got.check(t, 0, want, "")
+	}
+	run(t, s.environ(), "", "components", "ADD_UP", "--json").check(t, 0, `"module": "ADD_UP"`, "")
+	run(t, s.environ(), "", "components", "NOTHING").check(t, 1, "", `there is no component "NOTHING"; weft components lists them`)
+}
+
+func TestComponentsOfThisProgramNeedNoService(t *testing.T) {
+	nowhere := []string{"WEFT_CREDENTIALS=/nowhere.json"}
+	for _, args := range [][]string{{"components"}, {"components", "HASH"}} {
+		run(t, nowhere, "", args...).check(t, 1, "", "start `weft dev` here, or name one with --credentials; --offline tells")
+	}
+	run(t, nowhere, "", "components", "--offline").check(t, 0, "UTILITY", "")
+	run(t, nowhere, "", "components", "--offline", "HASH").check(t, 0, "weft call HASH ", "")
+	run(t, nowhere, "", "components", "--offline", "IF").check(t, 0, "It is executed inside a workflow only.", "")
+	run(t, nowhere, "", "components", "--offline", "HASH", "--json").check(t, 0, `"digest"`, "")
+	run(t, nowhere, "", "components", "--offline", "HUSH").check(t, 1, "", `there is no component "HUSH"`)
+}
+
+func TestFieldsOfACallAreReadByTheSchemaOfTheService(t *testing.T) {
+	s := catalogue(t)
+	file := filepath.Join(t.TempDir(), "key.txt")
+	if err := os.WriteFile(file, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"data=12", "count=12"}, `"config":{},"input":{"count":12,"data":"12"}`},
+		{[]string{"data=<a=b>", "url=http://x/?a=b"}, `"config":{"url":"http://x/?a=b"},"input":{"data":"<a=b>"}`},
+		{[]string{"data=", "mode=slow", "config.mode=b"}, `"config":{"mode":"b"},"input":{"data":"","mode":"slow"}`},
+		{[]string{"headers.A=1", "headers.X-B=true", "deep.inner.on=true"}, `"config":{},"input":{"deep":{"inner":{"on":true}},"headers":{"A":"1","X-B":"true"}}`},
+		{[]string{`headers={"A":"1"}`, "headers.B=2"}, `"config":{},"input":{"headers":{"A":"1","B":"2"}}`},
+		{[]string{"block=7"}, `"config":{},"input":{"block":7}`},
+		{[]string{"block=latest", "any=[1]"}, `"config":{},"input":{"any":[1],"block":"latest"}`},
+		{[]string{"key=@" + file, "data=@-"}, `"config":{},"input":{"data":"from stdin","key":"s3cret"}`},
+		{[]string{"data=@@home"}, `"config":{},"input":{"data":"@home"}`},
+		{[]string{"--input", `{"data":"x","count":1}`, "count=2", "--config", `{"url":"u"}`}, `"config":{"url":"u"},"input":{"count":2,"data":"x"}`},
+	} {
+		run(t, s.environ(), "from stdin\n", append([]string{"call", "ADD_UP", "--wait=0s"}, c.args...)...).check(t, 0, "COMPLETED", "")
+		seen := s.seen()
+		if got, want := seen[len(seen)-1], `POST /v1/sdk/components {`+c.want+`,"module":"ADD_UP"}`; got != want {
+			t.Errorf("%q: sent %s, want %s", c.args, got, want)
+		}
+	}
+	run(t, s.environ(), "", "call", "OPEN", "--wait=0s", "expression=a + b", "a=1", "b=two", "c.d=3").check(t, 0, "COMPLETED", "")
+	seen := s.seen()
+	if got, want := seen[len(seen)-1], `POST /v1/sdk/components {"config":{"expression":"a + b"},"input":{"a":1,"b":"two","c.d":3},"module":"OPEN"}`; got != want {
+		t.Errorf("sent %s, want %s", got, want)
+	}
+}
+
+func TestFieldsThatCannotBeSetAreToldBeforeAnythingRuns(t *testing.T) {
+	s := catalogue(t)
+	for _, c := range []struct{ word, want string }{
+		{"dta=1", "ADD_UP has no field dta; it has data, mode, count, key, headers, deep, block, any, url, config.mode"},
+		{"data", `"data" does not set a field: FIELD=VALUE does`},
+		{"=1", "does not set a field"},
+		{"count=hunter2", "count: expected integer, in JSON"},
+		{"deep.outer=1", "deep.outer: there is no such field"},
+		{"data.x=1", "data.x: data is string, and has no members"},
+		{"key=@/nowhere.txt", "key: open /nowhere.txt"},
+	} {
+		got := run(t, s.environ(), "", "call", "ADD_UP", c.word)
+		got.check(t, 1, "", c.want)
+		if strings.Contains(got.stderr, "hunter2") {
+			t.Errorf("a value is in %s", got.stderr)
+		}
+	}
+	run(t, s.environ(), "", "call", "NOTHING", "a=1").check(t, 1, "", `there is no component "NOTHING"`)
+	for _, request := range s.seen() {
+		if strings.HasPrefix(request, "POST") {
+			t.Errorf("it was called: %s", request)
+		}
+	}
+}
+
+// The line that a description ends with is one that works.
+func TestTheLineOfADescriptionIsACall(t *testing.T) {
+	environ, _ := startWeft(t)
+	for _, module := range []string{"HASH", "RANDOM_HEX", "RANDOM_UUID", "TRANSFORM"} {
+		_, after, found := strings.Cut(run(t, environ, "", "components", module).stdout, "For example\n  weft ")
+		if !found {
+			t.Fatalf("%s has no example", module)
+		}
+		line, _, _ := strings.Cut(after, "\n")
+		run(t, environ, "", unquoted(t, line)...).check(t, 0, `"status": "COMPLETED"`, "COMPLETED in")
+	}
+	run(t, environ, "", "components").check(t, 0, "RANDOM_UUID", "")
+}
