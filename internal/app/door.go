@@ -12,6 +12,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/catalog"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/console"
 	"github.com/weft-automation/weft/internal/portal"
@@ -88,11 +89,15 @@ func (a *App) buildDoors(registry *component.Registry) error {
 		if err != nil {
 			return err
 		}
+		listed, err := catalog.New(registry)
+		if err != nil {
+			return fmt.Errorf("build the catalogue: %w", err)
+		}
 		handler, err := server.New(server.Deps{
-			Executions: a.service, Callbacks: a.callbacks, Workflows: a.workflows, Runs: a.runs, Schedules: a.schedules, Hooks: a.hooks, Environment: a.variables, Modules: registry, Guard: a.guard,
+			Executions: a.service, Callbacks: a.callbacks, Workflows: a.workflows, Runs: a.runs, Schedules: a.schedules, Hooks: a.hooks, Environment: a.variables, Catalogue: listed, Guard: a.guard,
 			Verifier: a.verifier, Limiter: a.limiter, People: a.people, Keys: keys, Workspaces: workspaces, Audit: a.book,
 			Credits: credits, Console: pages, Proxies: proxies, ReadyFunc: a.ready,
-			Docs: portal.Handler(), Draining: a.draining, Streams: &a.streams, Metrics: a.metrics, Log: a.log,
+			Docs: portal.Handler(listed.All()), Draining: a.draining, Streams: &a.streams, Metrics: a.metrics, Log: a.log,
 		})
 		if err != nil {
 			return err

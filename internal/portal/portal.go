@@ -1,6 +1,6 @@
 // Package portal owns the docs portal at /docs: the reference, made in the
-// reader's browser from /openapi.json, so that it cannot differ from the
-// specification.
+// reader's browser from /openapi.json, and a page for each component, made from
+// its entry in the catalogue, so that neither can differ from what is served.
 //
 // Everything is embedded. The one invariant: no page asks anything of another
 // origin, and the content security policy makes the browser hold to that.
@@ -13,6 +13,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/weft-automation/weft/gen/api"
 )
 
 var (
@@ -29,9 +31,10 @@ var (
 const policy = "default-src 'none'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Handler serves GET /docs and what the page loads.
-func Handler() *http.ServeMux {
+// Handler serves GET /docs, the pages of these components, and what all of them load.
+func Handler(components []api.Component) *http.ServeMux {
 	mux := http.NewServeMux()
+	mountComponents(mux, components)
 	mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Security-Policy", policy)
 		write(w, "text/html; charset=utf-8", "no-cache", page)

@@ -16,7 +16,7 @@ func TestThePortalLoadsNothingFromElsewhere(t *testing.T) {
 		"/docs/scalar.js": "text/javascript; charset=utf-8",
 	} {
 		w := httptest.NewRecorder()
-		Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		Handler(nil).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != contentType || w.Body.Len() == 0 {
 			t.Errorf("%s: %d %s, %d bytes", path, w.Code, w.Header().Get("Content-Type"), w.Body.Len())
 		}
@@ -35,7 +35,7 @@ func TestTheScriptTravelsCompressedWhereThatIsTaken(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/docs/scalar.js", nil)
 	r.Header.Set("Accept-Encoding", "gzip")
 	w := httptest.NewRecorder()
-	Handler().ServeHTTP(w, r)
+	Handler(nil).ServeHTTP(w, r)
 	unpacked, err := gzip.NewReader(w.Body)
 	if err != nil || w.Header().Get("Content-Encoding") != "gzip" {
 		t.Fatalf("encoding %q, %v", w.Header().Get("Content-Encoding"), err)

@@ -10,7 +10,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -22,7 +21,6 @@ import (
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/catalog"
-	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/environment"
@@ -46,7 +44,7 @@ type Deps struct {
 	Hooks       *hook.Service
 	Environment *environment.Service
 	Callbacks   *callback.Service
-	Modules     *component.Registry
+	Catalogue   *catalog.Catalog
 	Guard       *egress.Guard
 	Verifier    Verifier
 	People      *person.Service
@@ -79,10 +77,6 @@ func New(deps Deps) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	catalogue, err := catalog.New(deps.Modules)
-	if err != nil {
-		return nil, fmt.Errorf("build the catalogue: %w", err)
-	}
 	f := &front{
 		contract: document, verify: deps.Verifier.Verify, find: deps.People.Find, console: deps.Console, repeat: deps.Executions.CheckRepeat,
 		limiter: deps.Limiter, proxies: deps.Proxies,
@@ -104,7 +98,7 @@ func New(deps Deps) (http.Handler, error) {
 		callbacks:   deps.Callbacks,
 		guard:       deps.Guard,
 		limiter:     deps.Limiter,
-		catalogue:   catalogue,
+		catalogue:   deps.Catalogue,
 		document:    document,
 		ready:       deps.ReadyFunc,
 		streams: streams{

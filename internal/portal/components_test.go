@@ -1,0 +1,213 @@
+package portal
+
+import (
+	"encoding/json"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/catalog"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules"
+	"github.com/weft-automation/weft/internal/egress"
+)
+
+// library of the test: all modules that there are.
+func all(t *testing.T) []api.Component {
+	t.Helper()
+	guard := egress.New(egress.Policy{})
+	t.Cleanup(guard.Close)
+	registry, err := component.NewRegistry(modules.All(guard)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := catalog.New(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listed.All()
+}
+
+func get(t *testing.T, handler http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+	}
+	return w
+}
+
+// flat is every field and every one inside of it.
+func flat(fields []catalog.Field, before string) map[string]catalog.Field {
+	out := map[string]catalog.Field{}
+	for _, f := range fields {
+		out[before+f.Name] = f
+		for name, inner := range flat(f.Fields, before+f.Name+".") {
+			out[name] = inner
+		}
+	}
+	return out
+}
+
+func TestEveryModuleHasItsPageWithEveryField(t *testing.T) {
+	t.Parallel()
+	components := all(t)
+	handler := Handler(components)
+	index := get(t, handler, "/docs/components").Body.String()
+	for _, c := range components {
+		path := "/docs/components/" + c.Module
+		if !strings.Contains(index, `href="`+path+`"`) {
+			t.Errorf("the index does not lead to %s", path)
+		}
+		w := get(t, handler, path)
+		page := w.Body.String()
+		if w.Header().Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s: %v", path, w.Header())
+		}
+		for _, text := range []string{c.Title, c.Description, catalog.PriceInWords(c), catalog.TimeoutInWords(c), catalog.CallLine(c)} {
+			if !strings.Contains(html.UnescapeString(page), text) {
+				t.Errorf("%s does not say %q", path, text)
+			}
+		}
+		for part, schema := range map[string]json.RawMessage{"input": c.Input, "config": c.Config, "output": c.Output} {
+			fields, err := catalog.Fields(schema)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, f := range flat(fields, "") {
+				holdField(t, page, path, part, name, f)
+			}
+		}
+	}
+}
+
+// holdField looks at what stands on a page about one field.
+func holdField(t *testing.T, page, path, part, name string, f catalog.Field) {
+	t.Helper()
+	_, after, found := strings.Cut(page, `id="`+part+"."+name+`"`)
+	if !found {
+		t.Errorf("%s: the field %s of the %s is not there", path, name, part)
+		return
+	}
+	own, _, _ := strings.Cut(after, `<div class="field`)
+	own, _, _ = strings.Cut(own, "<details>")
+	own = html.UnescapeString(own)
+	wants := []string{">" + f.Type + "<", f.Description}
+	if f.Default != nil {
+		wants = append(wants, catalog.Readable(f.Default))
+	}
+	for _, example := range f.Examples {
+		wants = append(wants, catalog.Readable(example))
+	}
+	for _, want := range wants {
+		if !strings.Contains(own, want) {
+			t.Errorf("%s: of %s.%s it does not say %q", path, part, name, want)
+		}
+	}
+	if marked := strings.Contains(own, ">secret<"); marked != f.Secret {
+		t.Errorf("%s: %s.%s is marked secret: %v, want %v", path, part, name, marked, f.Secret)
+	}
+	if marked := strings.Contains(own, ">required<"); marked != (f.Required && part != "output") {
+		t.Errorf("%s: %s.%s is marked required: %v", path, part, name, marked)
+	}
+}
+
+func TestEveryModuleHasItsPageAsMarkdown(t *testing.T) {
+	t.Parallel()
+	components := all(t)
+	handler := Handler(components)
+	index := get(t, handler, "/docs/components.md").Body.String()
+	for _, c := range components {
+		path := "/docs/components/" + c.Module + ".md"
+		if !strings.Contains(index, "]("+path+")") {
+			t.Errorf("the index does not lead to %s", path)
+		}
+		w := get(t, handler, path)
+		page := w.Body.String()
+		if w.Header().Get("Content-Type") != "text/markdown; charset=utf-8" || !strings.HasPrefix(page, "# "+c.Module+"\n") || !strings.Contains(page, catalog.CallLine(c)) {
+			t.Errorf("%s: %v %.100s", path, w.Header(), page)
+		}
+		for _, schema := range []json.RawMessage{c.Input, c.Config, c.Output} {
+			fields, err := catalog.Fields(schema)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, f := range flat(fields, "") {
+				if !strings.Contains(page, "\n| `"+name+"` | ") {
+					t.Errorf("%s: the field %s is not there", path, name)
+				}
+				if f.Secret && !regexp.MustCompile("\n\\| `"+regexp.QuoteMeta(name)+"` \\|.* \\| yes \\|").MatchString(page) {
+					t.Errorf("%s: %s is not marked secret", path, name)
+				}
+			}
+		}
+		for _, line := range strings.Split(page, "\n") {
+			if strings.HasPrefix(line, "|") && !strings.HasSuffix(line, "|") {
+				t.Errorf("%s: a row that does not end: %s", path, line)
+			}
+		}
+	}
+}
+
+// What a descriptor says is shown, never obeyed.
+func TestWhatADescriptorSaysIsEscaped(t *testing.T) {
+	t.Parallel()
+	const evil = `<script>alert("x")</script>`
+	text, _ := json.Marshal(evil)
+	schema := json.RawMessage(`{"type":"object","description":` + string(text) + `,"properties":{"f":{"type":"string","title":` + string(text) + `,"description":` + string(text) +
+		`,"default":` + string(text) + `,"enum":[` + string(text) + `],"pattern":` + string(text) + `,"examples":[` + string(text) + `]}}}`)
+	handler := Handler([]api.Component{{
+		Module: "EVIL", Title: evil, Description: evil, Category: "<b>", Input: schema, Config: schema, Output: schema,
+		ExecutionModes: []api.ExecutionMode{api.ExecutionModeCOMPONENT},
+	}})
+	for _, path := range []string{"/docs/components", "/docs/components/EVIL"} {
+		if page := get(t, handler, path).Body.String(); strings.Contains(page, "<script>") || strings.Contains(page, "<b>") || !strings.Contains(page, "&lt;script&gt;") {
+			t.Errorf("%s: %s", path, page)
+		}
+	}
+	for line := range strings.Lines(get(t, handler, "/docs/components/EVIL.md").Body.String()) {
+		if strings.Contains(line, "<script>") && !strings.Contains(line, "`") && !strings.HasPrefix(line, "weft ") && !strings.HasPrefix(line, " ") {
+			t.Errorf("outside of code: %s", line)
+		}
+	}
+}
+
+func TestTheReferenceLeadsToTheComponents(t *testing.T) {
+	t.Parallel()
+	if page := get(t, Handler(nil), "/docs").Body.String(); !strings.Contains(page, `href="/docs/components"`) {
+		t.Error("there is no link")
+	}
+}
+
+func TestThePagesOfComponentsLoadNothingFromElsewhere(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	loads := regexp.MustCompile(`<(?:link|script|img|iframe)[^>]*(?:href|src)="([^"]*)"`)
+	for _, path := range []string{"/docs/components", "/docs/components/HASH"} {
+		found := loads.FindAllStringSubmatch(get(t, handler, path).Body.String(), -1)
+		if len(found) < 3 {
+			t.Fatalf("%s loads %q", path, found)
+		}
+		for _, one := range found {
+			if strings.HasPrefix(one[1], "data:") {
+				continue
+			}
+			get(t, handler, one[1])
+		}
+	}
+	for _, file := range []string{"style.css", "page.js"} {
+		text, err := os.ReadFile("pages/" + file)
+		if err != nil || regexp.MustCompile(`https?:|url\(|@import`).Match(text) {
+			t.Errorf("%s: %v", file, err)
+		}
+		if served := get(t, handler, "/docs/assets/"+file).Body.String(); served != string(text) {
+			t.Errorf("%s is served as %.60q", file, served)
+		}
+	}
+}
