@@ -115,7 +115,13 @@ func TestEverySchemaIsDocumentedAndItsExamplesAreValid(t *testing.T) {
 				if err := json.Unmarshal(property, &words); err != nil || words.Title == "" || words.Description == "" {
 					t.Errorf("%s %s.%s: title or description is missing", d.Module, part, name)
 				}
+				for _, place := range undescribed(t, property, name) {
+					t.Errorf("%s %s.%s: the description is missing", d.Module, part, place)
+				}
 				compiled := componenttest.Compile(t, property)
+				if part != "output" && len(read(t, property).Examples) == 0 {
+					t.Errorf("%s %s.%s: an example is missing", d.Module, part, name)
+				}
 				for _, example := range read(t, property).Examples {
 					value, _ := decode(example)
 					if err := compiled.Validate(value); err != nil {
@@ -132,6 +138,29 @@ func TestEverySchemaIsDocumentedAndItsExamplesAreValid(t *testing.T) {
 			}
 		}
 	}
+}
+
+// undescribed are the members inside of a field that say nothing of what they are.
+func undescribed(t *testing.T, raw json.RawMessage, place string) []string {
+	t.Helper()
+	if raw == nil || raw[0] != '{' {
+		return nil
+	}
+	var one struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		Items      json.RawMessage            `json:"items"`
+	}
+	if err := json.Unmarshal(raw, &one); err != nil {
+		t.Fatal(err)
+	}
+	all := undescribed(t, one.Items, place+"[]")
+	for name, inner := range one.Properties {
+		if read(t, inner).Description == "" {
+			all = append(all, place+"."+name)
+		}
+		all = append(all, undescribed(t, inner, place+"."+name)...)
+	}
+	return all
 }
 
 func decode(data []byte) (any, error) {

@@ -1,0 +1,73 @@
+package modules
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The component that CONTRIBUTING.md shows is put in its place, by the compiler's
+// overlay, and its own test has to pass.
+func TestTheComponentOfTheContributorsGuideWorks(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guide, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, replaced := t.TempDir(), map[string]string{}
+	replace := func(path, text string) {
+		t.Helper()
+		written := filepath.Join(folder, filepath.Base(path))
+		if err := os.WriteFile(written, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		replaced[filepath.Join(root, path)] = written
+	}
+	for _, block := range regexp.MustCompile("(?s)```go\n// (internal/[a-z0-9_/]+\\.go)\n(.*?)```").FindAllStringSubmatch(string(guide), -1) {
+		if _, err := os.Stat(filepath.Join(root, block[1])); err == nil {
+			t.Errorf("%s is there already", block[1])
+		}
+		replace(block[1], block[2])
+	}
+	if len(replaced) != 2 {
+		t.Fatalf("the guide shows %d files, want the module and its test", len(replaced))
+	}
+	const family = "internal/component/modules/utility"
+	table, err := os.ReadFile(filepath.Join(root, family, "utility.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const before = "return []component.Module{\n"
+	with := strings.Replace(string(table), before, before+"\t\tcheckIBAN{},\n", 1)
+	if with == string(table) {
+		t.Fatal("the family's table is not where the line would go")
+	}
+	replace(family+"/utility.go", with)
+
+	overlay := filepath.Join(folder, "overlay.json")
+	text, err := json.Marshal(map[string]any{"Replace": replaced})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(overlay, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, "go", "test", "-vet=off", "-overlay="+overlay, "-run=^TestCheckIBAN$", "-v", "./"+family)
+	command.Dir = root
+	out, err := command.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestCheckIBAN") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
