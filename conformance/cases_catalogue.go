@@ -53,7 +53,9 @@ func catalogueAll(t *probe.Trial) {
 			}
 			t.NoError(c.Module+" "+name, json.Unmarshal(raw, &schema))
 			t.Equal(c.Module+" "+name+" type", schema.Type, "object")
+			t.NoError(c.Module+" "+name+" is a schema", probe.CheckSchema(raw))
 		}
+		holdSecrets(t, c)
 		t.Check(len(c.ExecutionModes) > 0 && c.TimeoutMs > 0 && c.Title != "" && c.Description != "", "%s is not described", c.Module)
 		t.Check(c.Module != "API_CALL" || slices.ContainsFunc(c.SecretFields, func(field string) bool {
 			return strings.HasPrefix(field, "/input/headers")
@@ -80,6 +82,20 @@ func catalogueAll(t *probe.Trial) {
 	t.Check(strings.Contains(string(hash.Input), `"data"`), "the input of HASH: %s", hash.Input)
 	call := page.Data[slices.Index(names, "API_CALL")]
 	t.Check(strings.Contains(string(call.Config), `"apiUrl"`), "the config of API_CALL: %s", call.Config)
+}
+
+// holdSecrets looks for each secret field in the schema that it points into.
+func holdSecrets(t *probe.Trial, c api.Component) {
+	for _, field := range c.SecretFields {
+		part, _, _ := strings.Cut(strings.TrimPrefix(field, "/"), "/")
+		schema := map[string]json.RawMessage{"input": c.Input, "config": c.Config, "output": c.Output}[part]
+		t.Check(strings.Contains(string(schema), `"x-secret":true`), "%s: %s points at nothing that is marked", c.Module, field)
+	}
+	marked := 0
+	for _, schema := range []json.RawMessage{c.Input, c.Config, c.Output} {
+		marked += strings.Count(string(schema), `"x-secret":true`)
+	}
+	t.Check((marked > 0) == (len(c.SecretFields) > 0), "%s: %d marks, secret fields %v", c.Module, marked, c.SecretFields)
 }
 
 func cataloguePages(t *probe.Trial) {
@@ -157,7 +173,72 @@ func catalogueSystem(t *probe.Trial) {
 	for _, module := range slices.Concat(modules, controls) {
 		t.Check(byModule[module].Module == module, "%s is missing", module)
 	}
-	t.Equal("as many as in the catalogue", len(all), len(probe.Decode[api.ComponentPage](t, t.Get(probe.Components+"?limit=100")).Data))
+	page := probe.Decode[api.ComponentPage](t, t.Get(probe.Components+"?limit=100"))
+	t.Equal("as many as in the catalogue", len(all), len(page.Data))
+	for _, c := range page.Data {
+		holdShapes(t, c, byModule[c.Module])
+	}
+}
+
+// holdShapes compares what both shapes say of a component: the same fields, as required.
+func holdShapes(t *probe.Trial, c api.Component, system api.SystemComponent) {
+	t.Equal(c.Module+" type", system.Type, c.Category)
+	t.Equal(c.Module+" name", system.Name, c.Title)
+	t.Equal(c.Module+" executionModes", system.ExecutionModes, c.ExecutionModes)
+	object := api.DialectTypeObject
+	input := api.DialectSchema{Type: &object, Properties: map[string]api.DialectSchema{}}
+	for _, p := range system.Inputs.Parameters {
+		input.Properties[p.Name] = p.Schema
+		if p.Required {
+			input.Required = append(input.Required, p.Name)
+		}
+	}
+	output := api.DialectSchema{Type: &object, Properties: map[string]api.DialectSchema{}}
+	for _, r := range system.Outputs.Response {
+		output.Properties[r.Name] = r.Schema
+	}
+	holdDialect(t, c.Module+" input", c.Input, input, true)
+	holdDialect(t, c.Module+" config", c.Config, api.DialectSchema{Type: &object, Properties: system.Configs.Properties, Required: system.Configs.Required}, true)
+	holdDialect(t, c.Module+" output", c.Output, output, false)
+}
+
+// holdDialect looks for all of a schema that the dialect can tell in what it tells.
+func holdDialect(t *probe.Trial, at string, raw json.RawMessage, told api.DialectSchema, required bool) {
+	var schema struct {
+		Type       any
+		Enum       []any
+		Items      json.RawMessage
+		Properties map[string]json.RawMessage
+		Required   []string
+	}
+	if len(raw) == 0 || raw[0] != '{' {
+		return
+	}
+	t.NoError(at, json.Unmarshal(raw, &schema))
+	t.Equal(at+" enum", len(told.Enum) >= len(schema.Enum), true)
+	switch schema.Type {
+	case "object":
+		t.Equal(at+" type", typeOf(told), "object")
+		t.Equal(at+" properties", len(told.Properties), len(schema.Properties))
+		for name, property := range schema.Properties {
+			one, known := told.Properties[name]
+			t.Check(known, "%s has no %s", at, name)
+			t.Check(!required || slices.Contains(told.Required, name) == slices.Contains(schema.Required, name), "%s: whether %s is required", at, name)
+			holdDialect(t, at+"."+name, property, one, true)
+		}
+	case "array":
+		t.Equal(at+" type", typeOf(told), "array")
+		t.Equal(at+" items", told.Items != nil, schema.Items != nil)
+		if told.Items != nil {
+			holdDialect(t, at+"[]", schema.Items, *told.Items, true)
+		}
+	case "integer", "number":
+		t.Equal(at+" type", typeOf(told), "number")
+	case "boolean":
+		t.Equal(at+" type", typeOf(told), "boolean")
+	case "string":
+		t.Check(slices.Contains([]string{"string", "bigint"}, typeOf(told)), "%s is a %s", at, typeOf(told))
+	}
 }
 
 // inputOf is the schema of an input, empty where the component has none of the name.

@@ -355,3 +355,20 @@ func (s *Spec) visit(path []string, value any) error {
 	s.mu.Unlock()
 	return schema.Validate(value)
 }
+
+// CheckSchema says what keeps a text from being a JSON Schema of 2020-12 that stands on
+// its own.
+func CheckSchema(raw []byte) error {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.UseLoader(jsonschema.SchemeURLLoader{})
+	if err := compiler.AddResource("mem:///schema.json", document); err != nil {
+		return err
+	}
+	_, err = compiler.Compile("mem:///schema.json")
+	return err
+}
