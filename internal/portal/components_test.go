@@ -1,14 +1,18 @@
 package portal
 
 import (
+	"context"
 	"encoding/json"
 	"html"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/catalog"
@@ -17,7 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/egress"
 )
 
-// library of the test: all modules that there are.
+// all are the modules that there are.
 func all(t *testing.T) []api.Component {
 	t.Helper()
 	guard := egress.New(egress.Policy{})
@@ -209,5 +213,24 @@ func TestThePagesOfComponentsLoadNothingFromElsewhere(t *testing.T) {
 		if served := get(t, handler, "/docs/assets/"+file).Body.String(); served != string(text) {
 			t.Errorf("%s is served as %.60q", file, served)
 		}
+	}
+}
+
+// The pages in a real browser: testdata/browser.mjs.
+func TestThePagesOfComponentsWorkInARealBrowser(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(Handler(all(t)))
+	t.Cleanup(server.Close)
+	tools, err := filepath.Abs("../tools")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, "node", "testdata/browser.mjs")
+	command.Env = append(command.Environ(), "BASE_URL="+server.URL, "TOOLS="+tools, "PICTURES="+os.Getenv("WEFT_PICTURES"), "TMPDIR="+t.TempDir())
+	command.WaitDelay = 5 * time.Second
+	if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "seen") {
+		t.Errorf("node: %v\n%s", err, out)
 	}
 }

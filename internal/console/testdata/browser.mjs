@@ -2,26 +2,14 @@
 // made. The addresses and the owner come by the environment; a Chromium on the
 // PATH is used, or the one of internal/tools.
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { createRequire } from 'node:module';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 
 const { BASE_URL: base, EMAIL: email, PASSWORD: password, TOOLS: tools, PICTURES: pictures } = process.env;
-const require = createRequire(join(tools, 'package.json'));
-
-async function executable() {
-  for (const dir of process.env.PATH.split(delimiter))
-    for (const name of ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'])
-      if (existsSync(join(dir, name))) return join(dir, name);
-  const { default: chromium } = await import(require.resolve('@sparticuz/chromium'));
-  chromium.setGraphicsMode = false;
-  return chromium.executablePath();
-}
-
-const browser = await require('playwright-core').chromium.launch({
-  executablePath: await executable(), args: ['--no-sandbox', '--disable-gpu', '--headless=shell'],
-});
+const { launch, picture: keep } = await import(pathToFileURL(join(tools, 'browser.mjs')));
+const browser = await launch();
+const picture = (page, name) => keep(page, pictures, name);
 
 // A window whose every request and complaint is looked at.
 async function open(options = {}) {
@@ -35,18 +23,6 @@ async function open(options = {}) {
   page.on('console', message => assert.ok(message.type() !== 'error' || /status of 4/.test(message.text()), message.text()));
   page.on('pageerror', error => assert.fail(error));
   return page;
-}
-
-async function picture(page, name) {
-  if (!pictures) return;
-  for (const [size, width, height] of [['wide', 1280, 900], ['narrow', 390, 844]])
-    for (const colorScheme of ['light', 'dark']) {
-      await page.setViewportSize({ width, height });
-      await page.emulateMedia({ colorScheme });
-      await page.evaluate(() => scrollTo(0, 0));
-      await page.screenshot({ path: join(pictures, `${name}-${size}-${colorScheme}.png`), fullPage: true });
-    }
-  await page.setViewportSize({ width: 1280, height: 900 });
 }
 
 async function signIn(page, email, password) {

@@ -1,0 +1,30 @@
+// The browser of the tests: a Chromium on the PATH, or the one of this folder.
+import { existsSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import playwright from 'playwright-core';
+
+async function executable() {
+  for (const dir of process.env.PATH.split(delimiter))
+    for (const name of ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'])
+      if (existsSync(join(dir, name))) return join(dir, name);
+  const { default: chromium } = await import('@sparticuz/chromium');
+  chromium.setGraphicsMode = false;
+  return chromium.executablePath();
+}
+
+export const launch = async () => playwright.chromium.launch({
+  executablePath: await executable(), args: ['--no-sandbox', '--disable-gpu', '--headless=shell'],
+});
+
+// picture keeps how a page looks, wide and narrow, light and dark.
+export async function picture(page, folder, name) {
+  if (!folder) return;
+  for (const [size, width, height] of [['wide', 1280, 900], ['narrow', 390, 844]])
+    for (const colorScheme of ['light', 'dark']) {
+      await page.setViewportSize({ width, height });
+      await page.emulateMedia({ colorScheme });
+      await page.evaluate(() => scrollTo(0, 0));
+      await page.screenshot({ path: join(folder, `${name}-${size}-${colorScheme}.png`), fullPage: true });
+    }
+  await page.setViewportSize({ width: 1280, height: 900 });
+}
