@@ -109,11 +109,12 @@ fuzz: go
 		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" </dev/null; \
 	done
 
-# The kills wait much, for those that come back; the others compute meanwhile. The random
-# graphs take all that there is.
+# The kills wait much, for those that come back; the others compute meanwhile, but the
+# conformance suite, which looks at times too. The random graphs take all that there is.
 SOAK := WEFT_SOAK=1 go test -count=1 -shuffle=on -timeout 40m
 
 soak: compiled $(NODE_DONE)
+	$(SOAK) ./conformance
 	@$(MAKE) --no-print-directory -j2 kills others
 	$(SOAK) ./internal/run
 	$(MAKE) race RACED='$(RACED_IN_SOAK)'
@@ -124,7 +125,7 @@ kills: go
 	$(SOAK) ./internal/chaos
 
 others: go
-	$(SOAK) -p 1 $$(go list ./... | grep -vE '/internal/(chaos|run)$$')
+	$(SOAK) -p 1 $$(go list ./... | grep -vE '/(conformance|internal/chaos|internal/run)$$')
 
 chaos: go
 	WEFT_SOAK=1 go test -count=1 -timeout 20m -v -parallel 2 -run 'TestEX(01|02|03|06|08|20)' ./internal/chaos | grep -v '^=== '
