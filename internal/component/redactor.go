@@ -87,23 +87,31 @@ func (r *Redactor) JSON(data json.RawMessage) json.RawMessage {
 	return data
 }
 
-// cutQuote is how a quoted text ends that was cut.
-const cutQuote = `"...`
+const (
+	cutMark = "..." // where a message quotes a value that it cuts; a quotation mark may stand before it
+	maxCuts = 32    // that are looked at in a text, from its end: messages have a few
+)
 
 // Text returns the text without the secret values, whether they stand in it
-// plain, as in JSON, as in HTML or as in a URL. Texts of outside are cut before
-// they come here: the beginning of a secret at the end of one goes too.
+// plain, as in JSON, as in HTML or as in a URL. Texts of outside and values that
+// messages quote are cut before they come here: the beginning of a secret at the
+// end of one, or before a mark that something was cut, goes too.
 func (r *Redactor) Text(text string) string {
 	if r == nil || r.replacer == nil {
 		return text
 	}
 	text = r.replacer.Replace(text)
-	whole, quoted := strings.CutSuffix(text, cutQuote)
-	if begun := r.begunAtTheEnd(whole); begun > 0 {
-		text = whole[:len(whole)-begun] + Redacted
-		if quoted {
-			text += cutQuote
+	end := len(text)
+	for cuts := 0; end >= 0 && cuts <= maxCuts; cuts++ {
+		whole := text[:end]
+		if end < len(text) {
+			whole = strings.TrimSuffix(strings.TrimRight(whole, "."), `"`)
 		}
+		if begun := r.begunAtTheEnd(whole); begun > 0 {
+			end = len(whole) - begun
+			text = text[:end] + Redacted + text[len(whole):]
+		}
+		end = strings.LastIndex(text[:end], cutMark)
 	}
 	return text
 }

@@ -115,6 +115,28 @@ func TestMT08TheBeginningOfASecretAtACutIsRedacted(t *testing.T) {
 	}
 }
 
+// A message may quote a value that it cuts, and go on.
+func TestMT08TheBeginningOfASecretBeforeAMarkOfACutIsRedacted(t *testing.T) {
+	secret := strings.Repeat("s3cr3t-", 10)
+	dotted := "dots...in-it..." + secret
+	entry, _ := secretive(t, nil).Lookup("PROBE")
+	input, _ := json.Marshal(map[string]string{"token": secret, "node": dotted})
+	redact := entry.Redactor(input, nil)
+	for text, want := range map[string]string{
+		`there is no "` + secret[:48] + `"...; there is "f"`:                            `there is no "[redacted]"...; there is "f"`,
+		`there is no "` + secret[:48] + `"....`:                                         `there is no "[redacted]"....`,
+		`types.` + secret[:48] + `...: has none`:                                        `types.[redacted]...: has none`,
+		`"` + secret[:20] + `"... and "` + secret[:30] + `"... and ` + secret[:9]:       `"[redacted]"... and "[redacted]"... and [redacted]`,
+		`there is no "` + dotted[:30] + `"..., not at all`:                              `there is no "[redacted]"..., not at all`,
+		`there is no "` + secret[:7] + `"..., and "another"...`:                         `there is no "s3cr3t-"..., and "another"...`,
+		strings.Repeat("...", 10_000) + secret[:48] + `"...` + strings.Repeat("...", 8): strings.Repeat("...", 10_000) + `[redacted]"...` + strings.Repeat("...", 8),
+	} {
+		if got := redact.Text(text); got != want {
+			t.Errorf("%.200s became %.200s", text, got)
+		}
+	}
+}
+
 func TestMT08ASecretIsFoundInTheFormsThatOthersGiveIt(t *testing.T) {
 	entry, _ := secretive(t, nil).Lookup("PROBE")
 	redact := entry.Redactor(json.RawMessage(`{"token":"tok/en+\"of<the>&caller'","headers":{"Authorization":"Basic YWRhOmNvcnJlY3QgaG9yc2U="}}`), nil)
