@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -28,18 +29,19 @@ const (
 // An unknown module is INVALID_INPUT at /module. An input or config that
 // breaks the module's schema is INVALID_INPUT, Unprocessable, with all faults
 // at once, each with its JSON pointer below /input or /config, what was
-// expected and what came. No message holds a secret value, nor one of these secrets.
+// expected and what came. No message holds the value of a secret field, wherever else
+// that stands, nor one of these secrets.
 func (r *Registry) Check(module string, input, config json.RawMessage, secrets ...string) error {
 	entry, ok := r.entries[module]
 	if !ok {
 		return r.unknown(module)
 	}
-	hidden := NewRedactor(secrets...)
-	details, err := entry.input.hiding(hidden).check("/input", input)
+	hiddenFunc := sync.OnceValue(func() *Redactor { return entry.Redactor(input, config, secrets...) })
+	details, err := entry.input.hiding(hiddenFunc).check("/input", input)
 	if err != nil {
 		return err
 	}
-	more, err := entry.config.hiding(hidden).check("/config", config)
+	more, err := entry.config.hiding(hiddenFunc).check("/config", config)
 	if err != nil {
 		return err
 	}
@@ -99,10 +101,19 @@ func near(a, b string) bool {
 	return row[len(b)] <= 2
 }
 
-// hiding is the shape whose messages show none of these.
-func (s shape) hiding(what *Redactor) shape {
-	s.hidden = what
+// hiding is the shape whose messages show nothing of what this redactor removes. It is
+// made where there is a fault to tell.
+func (s shape) hiding(whatFunc func() *Redactor) shape {
+	s.hiddenFunc = whatFunc
 	return s
+}
+
+// hidden is what no message shows; nil: nothing.
+func (s shape) hidden() *Redactor {
+	if s.hiddenFunc == nil {
+		return nil
+	}
+	return s.hiddenFunc()
 }
 
 func (s shape) check(pointer string, data json.RawMessage) ([]fault.Detail, error) {
@@ -140,7 +151,7 @@ func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationE
 		}
 		path := pointer
 		for _, token := range tokens {
-			path += "/" + escapeToken(s.hidden.Text(token))
+			path += "/" + escapeToken(s.hidden().Text(token))
 		}
 		*out = append(*out, fault.Detail{Code: string(fault.InvalidInput), Message: message, Pointer: cutPointer(path)})
 	}
@@ -174,7 +185,7 @@ func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationE
 		}
 		return
 	}
-	secret := isSecret(s.secrets, at) || s.hidden.In(inside(root, at))
+	secret := isSecret(s.secrets, at) || s.hidden().In(inside(root, at))
 	add(at, s.never(invalid.ErrorKind, inside(root, at)), expected(invalid.ErrorKind, func(got any) string { return came(got, secret) }))
 }
 

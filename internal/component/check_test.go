@@ -73,6 +73,20 @@ func TestCheckTellsAllFaultsAtOnceWithPointers(t *testing.T) {
 	}
 }
 
+// The value of a secret field is one wherever it stands: a caller may have put it into
+// the field beside it, too.
+func TestMT08CheckShowsNoSecretThatStandsInAnotherField(t *testing.T) {
+	const secret = "tok_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	err := checked(t).Check("PROBE", json.RawMessage(`{"token":"`+secret+`","size":1,"mode":"`+secret+`","vault":{"`+secret+`":"two"}}`), json.RawMessage(`{}`))
+	f, ok := err.(*fault.Error)
+	if !ok || len(f.Details) != 2 || f.Details[0].Message != `must be one of "fast", "slow", got another value` || f.Details[1].Pointer != "/input/vault/[redacted]" {
+		t.Errorf("got %+v", f)
+	}
+	if strings.Contains(err.Error(), "0123456789") {
+		t.Errorf("the secret is in %s", err)
+	}
+}
+
 func TestCheckNamesMissingFields(t *testing.T) {
 	err := checked(t).Check("PROBE", json.RawMessage(`{}`), json.RawMessage(`{}`))
 	f := err.(*fault.Error)

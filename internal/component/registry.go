@@ -43,7 +43,7 @@ type shape struct {
 	// one of its being there or missing. nil: every fault is one.
 	excusedFunc func(root any, at []string, byName bool) bool
 
-	hidden *Redactor // what no message shows; nil: nothing
+	hiddenFunc func() *Redactor // what no message shows; nil: nothing
 }
 
 // repeater is a module whose repeat rule depends on the call.
