@@ -53,9 +53,9 @@ func Codes() []Code {
 // Detail is one fault among several: which value, by JSON pointer (RFC 6901),
 // and what is wrong with it. It never holds the value itself.
 type Detail struct {
-	Code    string
-	Message string
-	Pointer string
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Pointer string `json:"pointer"`
 }
 
 // Error is a failure that a caller can act on.
