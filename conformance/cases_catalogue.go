@@ -22,7 +22,7 @@ var catalogueCases = []Case{
 	{Part: "D9.4, D1.8.open", Name: "spec/200 in both forms, and equal", Run: specification},
 }
 
-// modules are those of the first part.
+// modules are those that are executed on their own, too.
 var modules = []string{
 	"API_CALL", "GET_EVM_ACCOUNT_BALANCE", "HASH", "RANDOM_HEX", "RANDOM_UUID", "READ_EVM_CONTRACT", "WAIT_FOR_EVM_TRANSACTION",
 	"TRANSFORM",
@@ -30,6 +30,8 @@ var modules = []string{
 	"JSON_STRINGIFY", "REGEX_MATCH",
 	"GET_EVM_CHAIN_ID", "GET_EVM_NONCE", "GET_EVM_GAS_PRICE", "GET_EVM_LOGS", "GET_EVM_BLOCK", "GET_EVM_TRANSACTION", "GET_EVM_TRANSACTION_RECEIPT",
 	"ESTIMATE_EVM_GAS", "RESOLVE_ENS_NAME", "BUILD_EVM_TRANSACTION", "BROADCAST_EVM_TRANSACTION",
+	"BUILD_EVM_CALLDATA", "DECODE_EVM_FUNCTION_RESULT", "DECODE_EVM_LOG", "SIGN_EVM_TRANSACTION", "COMPUTE_EVM_ADDRESS", "GET_EVM_DERIVATION_PATH",
+	"SIGN_EVM_MESSAGE", "VERIFY_EVM_MESSAGE", "SIGN_EVM_TYPED_DATA", "ERC20_ABI_CONSTANT", "ERC721_ABI_CONSTANT",
 }
 
 // controls are those of control flow, which are executed inside a workflow only.
