@@ -57,6 +57,9 @@ func (c *completeCommand) Run(s *session) error {
 		return nil
 	}
 	last := len(words) - 1
+	if c.Shell != "bash" { // these give a word with the quote that it is begun with
+		words[last] = strings.TrimLeft(words[last], `"'`)
+	}
 	for _, found := range (&completer{offeredFunc: ownModules}).complete(parser.Model.Node, words[:last], words[last]) {
 		line := found.text
 		if c.Shell == "bash" {

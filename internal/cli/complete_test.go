@@ -139,6 +139,7 @@ func TestTheOtherShellsGetWordsAndWhatTheyMean(t *testing.T) {
 			t.Errorf("%s: %s", shell, got.stdout)
 		}
 		run(t, nil, "", "complete-words", shell, "--", "call", "HASH", "algorithm=sha5").check(t, 0, "algorithm=sha512\t", "")
+		run(t, nil, "", "complete-words", shell, "--", "call", "HASH", `"algorithm=sha5`).check(t, 0, "algorithm=sha512\t", "")
 		run(t, nil, "", "complete-words", shell, "--", "").check(t, 0, "call\tRun a component", "")
 		run(t, nil, "", "complete-words", shell).check(t, 0, "", "")
 	}
