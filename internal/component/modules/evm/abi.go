@@ -36,18 +36,18 @@ const maxEntries = 10_000
 type signature struct {
 	name            string
 	inputs, outputs []parameter
-	anonymous       bool   // an event whose topics do not tell which it is
-	text            string // the canonical form, such as transfer(address,uint256)
+	anonymous       bool        // an event whose topics do not tell which it is
+	text            string      // the canonical form, such as transfer(address,uint256)
+	hash            common.Hash // of it, from which selectors and topics come
 }
 
-// written is the signature with its canonical form.
+// written is the signature with its canonical form and the hash of that, which
+// is computed here and no more: every log of an answer is held against it.
 func (s signature) written() signature {
 	s.text = s.name + "(" + typeNames(s.inputs) + ")"
+	s.hash = crypto.Keccak256Hash([]byte(s.text))
 	return s
 }
-
-// hash is what selectors and topics come from.
-func (s signature) hash() common.Hash { return crypto.Keccak256Hash([]byte(s.text)) }
 
 // indexed is how many topics the values of an event take.
 func (s signature) indexed() (count int) {

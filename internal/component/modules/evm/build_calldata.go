@@ -60,8 +60,7 @@ func (buildCalldata) Run(_ context.Context, call component.Call) (component.Resu
 		return component.Result{}, refused("arguments", err)
 	}
 	if input.FunctionName != "constructor" {
-		hash := function.hash()
-		encoded = append(hash[:4:4], encoded...)
+		encoded = append(function.hash[:4:4], encoded...)
 	}
 	return component.Encode(map[string]string{"calldata": "0x" + hex.EncodeToString(encoded)})
 }

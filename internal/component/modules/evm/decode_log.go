@@ -79,7 +79,7 @@ func readLog(events []signature, topics []common.Hash, data []byte) (signature, 
 	var fits []signature
 	var first error
 	for _, event := range events {
-		if event.anonymous || len(topics) == 0 || event.hash() != topics[0] {
+		if event.anonymous || len(topics) == 0 || event.hash != topics[0] {
 			continue
 		}
 		if event.indexed() != len(topics)-1 {
@@ -116,10 +116,10 @@ func unknownEvent(events []signature, topics []common.Hash) error {
 		if i > 0 {
 			expected += ", "
 		}
-		if hash := event.hash(); event.anonymous {
+		if event.anonymous {
 			expected += fmt.Sprintf("%s, which is anonymous, with %d topics", listed([]signature{event}), event.indexed())
 		} else {
-			expected += fmt.Sprintf("%s, which is %s", hash, listed([]signature{event}))
+			expected += fmt.Sprintf("%s, which is %s", event.hash, listed([]signature{event}))
 		}
 	}
 	if more := len(events) - 4; more > 0 {

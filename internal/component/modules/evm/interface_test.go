@@ -52,7 +52,7 @@ func TestInterfacesAreThoseOfTheirEIPs(t *testing.T) {
 			if at < 0 {
 				t.Fatalf("%s has no %s", c.module, wanted)
 			}
-			hash := contract.functions[at].hash()
+			hash := contract.functions[at].hash
 			for i := range id {
 				id[i] ^= hash[i]
 			}
@@ -111,8 +111,7 @@ func TestCustomErrorsAreToldByTheInterface(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash := large.errors[0].hash()
-	big := append(hash[:4:4], bytesOf(word("20")+word("2000")+strings.Repeat("ab", 0x2000))...)
+	big := append(large.errors[0].hash[:4:4], bytesOf(word("20")+word("2000")+strings.Repeat("ab", 0x2000))...)
 	if r := decodeRevert(big, large); r.Name != "Large" || r.Arguments != nil || r.Reason != "" || r.told() != "the error Large(bytes)" {
 		t.Errorf("%s with %d values", r.Name, len(r.Arguments))
 	}

@@ -66,7 +66,7 @@ func (r revert) by(contract *contractABI, data []byte) revert {
 		return r
 	}
 	for _, s := range contract.errors {
-		if hash := s.hash(); !bytes.Equal(hash[:4], data[:4]) {
+		if !bytes.Equal(s.hash[:4], data[:4]) {
 			continue
 		}
 		list, err := decodeParameters(s.inputs, data[4:])

@@ -138,8 +138,8 @@ func TestSignaturesAreReadAsByOtherImplementations(t *testing.T) {
 			t.Fatal(err)
 		}
 		function := contract.functions[0]
-		if hash := function.hash(); function.text != v.Signature || hexOf(hash[:4]) != v.Selector {
-			t.Errorf("%s is %s, %x", v.Text, function.text, hash[:4])
+		if function.text != v.Signature || hexOf(function.hash[:4]) != v.Selector {
+			t.Errorf("%s is %s, %x", v.Text, function.text, function.hash[:4])
 		}
 	}
 }
