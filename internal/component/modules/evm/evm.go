@@ -122,8 +122,8 @@ func parseBytes(text string) ([]byte, error) {
 
 // parseUint reads a whole number in decimal digits that fits so many bits.
 func parseUint(text string, bits int) (*big.Int, error) {
-	number, ok := new(big.Int).SetString(text, 10)
-	if !ok || number.Sign() < 0 || number.BitLen() > bits || strings.Trim(text, "0123456789") != "" {
+	number, ok := wholeNumber(text)
+	if !ok || number.Sign() < 0 || number.BitLen() > bits {
 		return nil, fmt.Errorf("a whole number in decimal digits below 2^%d is needed", bits)
 	}
 	return number, nil
