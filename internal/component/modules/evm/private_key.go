@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"crypto/ecdsa"
 	"encoding/hex"
 	"errors"
 	"math/big"
@@ -21,32 +22,36 @@ func (s signature65) yParity() byte { return s[64] }
 // hex is the form in which messages carry signatures: the last byte is 27 or 28.
 func (s signature65) hex() string {
 	s[64] += 27
-	return "0x" + hex.EncodeToString(s[:])
+	return hexOf(s[:])
 }
 
-// privateKeyBytes reads a private key. Errors never tell anything of it.
-func privateKeyBytes(text string) ([]byte, error) {
+// parsePrivateKey reads a private key, which the caller wipes. Errors never tell
+// anything of it.
+func parsePrivateKey(text string) (*ecdsa.PrivateKey, error) {
 	digits, ok := strings.CutPrefix(text, "0x")
 	data, err := hex.DecodeString(digits)
+	defer clear(data)
 	if !ok || err != nil || len(data) != 32 {
 		return nil, errors.New("0x and 64 hexadecimal digits are needed")
 	}
-	return data, nil
+	key, err := crypto.ToECDSA(data)
+	if err != nil { // of a number of that length, nothing else can be wrong
+		return nil, errors.New("a key of secp256k1 is from 1 to the order of the curve less 1")
+	}
+	return key, nil
+}
+
+func wipe(key *ecdsa.PrivateKey) {
+	clear(key.D.Bits()) //lint:ignore SA1019 nothing else reaches the key's words to wipe them
 }
 
 // checkPrivateKey says why a text is no private key.
 func checkPrivateKey(text string) error {
-	data, err := privateKeyBytes(text)
-	if err != nil {
-		return err
+	key, err := parsePrivateKey(text)
+	if err == nil {
+		wipe(key)
 	}
-	defer clear(data)
-	number := new(big.Int).SetBytes(data)
-	defer clear(number.Bits())
-	if !crypto.ValidateSignatureValues(0, number, common.Big1, false) { // the same range
-		return errors.New("a key of secp256k1 is from 1 to the order of the curve less 1")
-	}
-	return nil
+	return err
 }
 
 // sign signs a hash with a private key and tells whose the key is. The
@@ -54,21 +59,13 @@ func checkPrivateKey(text string) error {
 // read of the key is wiped.
 func sign(privateKey string, hash common.Hash) (signature65, common.Address, error) {
 	var signature signature65
-	if err := checkPrivateKey(privateKey); err != nil {
-		return signature, common.Address{}, invalid("privateKey", err)
-	}
-	data, err := privateKeyBytes(privateKey)
+	key, err := parsePrivateKey(privateKey)
 	if err != nil {
 		return signature, common.Address{}, invalid("privateKey", err)
 	}
-	defer clear(data)
-	key, err := crypto.ToECDSA(data)
-	if err != nil { // its text may tell of the key
-		return signature, common.Address{}, invalid("privateKey", errors.New("it is not a key of secp256k1"))
-	}
-	defer clear(key.D.Bits()) //lint:ignore SA1019 nothing else reaches the key's words to wipe them
+	defer wipe(key)
 	signed, err := crypto.Sign(hash[:], key)
-	if err != nil {
+	if err != nil { // its text may tell of the key
 		return signature, common.Address{}, errors.New("sign: the curve refused")
 	}
 	copy(signature[:], signed)
