@@ -2,15 +2,11 @@ package evm
 
 import (
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"math/big"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/egress"
 )
 
@@ -20,36 +16,18 @@ type accountBalance struct {
 }
 
 func (*accountBalance) Describe() component.Descriptor {
-	return component.Descriptor{
-		Module:      "GET_EVM_ACCOUNT_BALANCE",
-		Title:       "EVM account balance",
-		Description: "Reads the balance of an account at the latest block: of the chain's native coin, or of an ERC-20 token.",
-		Category:    category,
-		Input: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "Whose balance, of what, on which chain.",
-			"required": ["jsonRpcUrl", "tokenAddress", "account"],
-			"properties": {
-				` + jsonRPCURL + `,
-				"tokenAddress": {"type": "string", "format": "evm-address", "title": "Token address", "description": "The token's contract; the zero address stands for the native coin.", "examples": ["0x0000000000000000000000000000000000000000"]},
-				"account": {"type": "string", "format": "evm-address", "title": "Account", "description": "The account whose balance is read.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]}
-			},
-			"examples": [{"jsonRpcUrl": "https://rpc.example.com/v1/mainnet", "tokenAddress": "0x0000000000000000000000000000000000000000", "account": "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"}]
-		}`),
-		Config: json.RawMessage(emptySchema),
-		Output: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The balance.",
-			"required": ["balance"],
-			"properties": {
-				"balance": {"type": "string", "pattern": "^(0|[1-9][0-9]*)$", "title": "Balance", "description": "The balance in base units (wei for a native coin), as a decimal string.", "examples": ["1000000000000000000"]}
-			}
-		}`),
-		Price: credit.Credits(3), Timeout: 30 * time.Second,
-		Effect: component.EffectRead, Repeat: component.RepeatPure, Modes: both,
-	}
+	return asking{
+		module: "GET_EVM_ACCOUNT_BALANCE", title: "EVM account balance",
+		description: "Reads the balance of an account at the latest block: of the chain's native coin, or of an ERC-20 token.",
+		about:       "Whose balance, of what, on which chain.",
+		required:    `"jsonRpcUrl", "tokenAddress", "account"`,
+		input: `"tokenAddress": {"type": "string", "format": "evm-address", "title": "Token address", "description": "The token's contract; the zero address stands for the native coin.", "examples": ["0x0000000000000000000000000000000000000000"]},
+			"account": {"type": "string", "format": "evm-address", "title": "Account", "description": "The account whose balance is read.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]}`,
+		example:     `, "tokenAddress": "0x0000000000000000000000000000000000000000", "account": "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"`,
+		gives:       "The balance.",
+		requiredOut: `"balance"`,
+		output:      `"balance": {` + decimalOut + `, "title": "Balance", "description": "The balance in base units (wei for a native coin), as a decimal string.", "examples": ["1000000000000000000"]}`,
+	}.descriptor()
 }
 
 func (m *accountBalance) Run(ctx context.Context, call component.Call) (component.Result, error) {
@@ -85,13 +63,13 @@ func balanceOf(ctx context.Context, node *node, token, account common.Address) (
 		return &balance.Int, nil
 	}
 	const selector = "0x70a08231" // balanceOf(address)
-	calldata := selector + hex.EncodeToString(common.LeftPadBytes(account.Bytes(), 32))
+	calldata := selector + hexOf(common.LeftPadBytes(account.Bytes(), wordSize))[2:]
 	var word blob
 	if err := node.call(ctx, &word, "eth_call", map[string]string{"to": token.Hex(), "data": calldata}, "latest"); err != nil {
 		return nil, err
 	}
-	if len(word) < 32 { // no code at the address, or not a token's
+	if len(word) < wordSize { // no code at the address, or not a token's
 		return nil, component.Permanent(component.CodeInvalidInput, "tokenAddress: %s is not an ERC-20 token on this chain: balanceOf gives no value", token.Hex())
 	}
-	return new(big.Int).SetBytes(word[:32]), nil
+	return new(big.Int).SetBytes(word[:wordSize]), nil
 }

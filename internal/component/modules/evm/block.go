@@ -197,7 +197,7 @@ const blockSchema = `{
 		"blobGasUsed": {` + nullableDecimalOut + `, "description": "The gas that blobs used (EIP-4844)."},
 		"excessBlobGas": {` + nullableDecimalOut + `, "description": "The running excess of blob gas, from which its price comes."},
 		"difficulty": {` + nullableDecimalOut + `, "description": "The difficulty; 0 on chains with proof of stake."},
-		"extraData": {"type": ["string", "null"], "pattern": "^0x([0-9a-f]{2})*$", "description": "What its maker wrote into it."},
+		"extraData": {` + nullableBytesOut + `, "description": "What its maker wrote into it."},
 		"mixHash": {` + nullableHashOut + `, "description": "The random value of the beacon chain (EIP-4399), or part of the proof of work."},
 		"stateRoot": {` + nullableHashOut + `, "description": "The root of the state after it."},
 		"transactionsRoot": {` + nullableHashOut + `, "description": "The root of its transactions."},

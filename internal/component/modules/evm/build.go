@@ -13,12 +13,6 @@ import (
 	"github.com/weft-automation/weft/internal/egress"
 )
 
-// The kinds of transaction that are built.
-const (
-	typeEIP1559 = "eip1559"
-	typeLegacy  = "legacy"
-)
-
 // maxGas is the most that a transaction may be allowed since EIP-7825.
 const maxGas = 1 << 24
 
@@ -38,7 +32,7 @@ func (*buildTransaction) Describe() component.Descriptor {
 		input: `"from": {"type": "string", "format": "evm-address", "title": "From", "description": "Who sends and signs it.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
 			"to": {"type": "string", "format": "evm-address", "title": "To", "description": "Who receives it; without it the data creates a contract.", "examples": ["0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"]},
 			"value": {` + uint256In + `, "default": "0", "title": "Value", "description": "How much of the native coin it carries, in wei, as a decimal string.", "examples": ["1000000000000000000"]},
-			"data": {` + calldataIn + `, "default": "0x", "description": "The encoded function call, or the code that creates a contract.", "examples": ["0x18160ddd"]},
+			"data": {` + calldataIn + `, "title": "Data", "default": "0x", "description": "The encoded function call, or the code that creates a contract.", "examples": ["0x18160ddd"]},
 			"nonce": {` + uint64In + `, "title": "Nonce", "description": "The nonce to use, in place of the account's next one.", "examples": ["7"]},
 			"gasLimit": {` + uint64In + `, "title": "Gas limit", "description": "The most gas that it may use, in place of the estimate. With it the transaction is not tried beforehand.", "examples": ["100000"]},
 			"maxFeePerGas": {` + uint256In + `, "title": "Most for a unit", "description": "The most to pay for a unit of gas, in wei. It bounds what a node may suggest.", "examples": ["41000000000"]},

@@ -2,7 +2,6 @@ package evm
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 
 	"github.com/weft-automation/weft/internal/component"
@@ -25,7 +24,7 @@ func (buildCalldata) Describe() component.Descriptor {
 			"arguments": {"type": "array", "items": {}, "title": "Arguments", "description": "The arguments in the order of the function's parameters. A tuple is an object by the names of its members or an array in their order; an array is an array.", "examples": [["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", "1000000"]]}
 		}, "examples": [{"abi": ["function transfer(address to, uint256 amount) returns (bool)"], "functionName": "transfer", "arguments": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", "1000000"]}]`,
 		output: `"description": "The encoded call.", "required": ["calldata"], "properties": {
-			"calldata": {"type": "string", "pattern": "^0x([0-9a-f]{2})*$", "title": "Calldata", "description": "Selector and arguments, ABI-encoded, lower case.", "examples": ["0xa9059cbb000000000000000000000000d8da6bf26964af9d7eed9e03e53415d37aa9604500000000000000000000000000000000000000000000000000000000000f4240"]}
+			"calldata": {` + bytesOut + `, "title": "Calldata", "description": "Selector and arguments, ABI-encoded, lower case.", "examples": ["0xa9059cbb000000000000000000000000d8da6bf26964af9d7eed9e03e53415d37aa9604500000000000000000000000000000000000000000000000000000000000f4240"]}
 		}`,
 	}.descriptor()
 }
@@ -62,5 +61,5 @@ func (buildCalldata) Run(_ context.Context, call component.Call) (component.Resu
 	if input.FunctionName != "constructor" {
 		encoded = append(function.hash[:4:4], encoded...)
 	}
-	return component.Encode(map[string]string{"calldata": "0x" + hex.EncodeToString(encoded)})
+	return component.Encode(map[string]string{"calldata": hexOf(encoded)})
 }

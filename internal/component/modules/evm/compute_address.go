@@ -21,7 +21,7 @@ func (computeAddress) Describe() component.Descriptor {
 			"publicKey": {"type": "string", "format": "evm-public-key", "title": "Public key", "description": "The key as 0x and hexadecimal digits: compressed (33 bytes, the first is 02 or 03) or not (65 bytes, the first is 04).", "examples": ["0x0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"]}
 		}, "examples": [{"publicKey": "0x0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"}]`,
 		output: `"description": "The address.", "required": ["address"], "properties": {
-			"address": {"type": "string", "pattern": "^0x[0-9a-fA-F]{40}$", "title": "Address", "description": "The address, in EIP-55 form.", "examples": ["0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf"]}
+			"address": {` + addressOut + `, "title": "Address", "description": "The address, in EIP-55 form.", "examples": ["0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf"]}
 		}`,
 	}.descriptor()
 }

@@ -25,7 +25,7 @@ func (*estimateGas) Describe() component.Descriptor {
 		input: `"from": {"type": "string", "format": "evm-address", "title": "From", "description": "Who would send it.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
 			"to": {"type": "string", "format": "evm-address", "title": "To", "description": "Who would receive it; without it the data creates a contract.", "examples": ["0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"]},
 			"value": {` + uint256In + `, "default": "0", "title": "Value", "description": "How much of the native coin it would carry, in wei, as a decimal string.", "examples": ["1000000000000000000"]},
-			"data": {` + calldataIn + `, "default": "0x", "description": "The encoded function call, or the code that creates a contract.", "examples": ["0x18160ddd"]},
+			"data": {` + calldataIn + `, "title": "Data", "default": "0x", "description": "The encoded function call, or the code that creates a contract.", "examples": ["0x18160ddd"]},
 			"blockTag": {` + blockIn + `, "default": "latest", "title": "Block", "description": "At which block it is tried: latest, pending, safe, finalized, earliest, a number or a block hash.", "examples": ["latest", "19000000"]},
 			` + errorsABIProperty,
 		example:     `, "from": "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", "to": "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", "data": "0x18160ddd"`,

@@ -120,6 +120,8 @@ func parseBytes(text string) ([]byte, error) {
 	return data, nil
 }
 
+func hexOf(data []byte) string { return "0x" + hex.EncodeToString(data) }
+
 // parseUint reads a whole number in decimal digits that fits so many bits.
 func parseUint(text string, bits int) (*big.Int, error) {
 	number, ok := wholeNumber(text)

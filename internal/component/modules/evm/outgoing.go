@@ -2,7 +2,6 @@ package evm
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,12 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
+)
+
+// The kinds of transaction that are built and signed.
+const (
+	typeEIP1559 = "eip1559"
+	typeLegacy  = "legacy"
 )
 
 // outgoing is a transaction that is to be signed: one of EIP-1559, or a legacy
@@ -243,15 +248,15 @@ func parseMembers(of map[string]any) (*outgoing, error) {
 	kind, named := m.take("type")
 	_, priced := of["gasPrice"]
 	if !named && priced {
-		kind = "legacy"
+		kind = typeLegacy
 	} else if !named {
-		kind = "eip1559"
+		kind = typeEIP1559
 	}
-	if kind != "legacy" && kind != "eip1559" {
+	if kind != typeLegacy && kind != typeEIP1559 {
 		return nil, under(misfitf("expected eip1559 or legacy, got %s", came(kind)), ".type")
 	}
 	t := &outgoing{
-		legacy: kind == "legacy", chainID: m.number("chainId", 256, nil), nonce: m.number("nonce", 64, nil).Uint64(),
+		legacy: kind == typeLegacy, chainID: m.number("chainId", 256, nil), nonce: m.number("nonce", 64, nil).Uint64(),
 		to: m.address("to"), value: m.number("value", 256, new(big.Int)), data: m.bytes("data"),
 		gasLimit: m.number("gasLimit", 64, nil).Uint64(), from: m.address("from"),
 	}
@@ -273,9 +278,9 @@ func parseMembers(of map[string]any) (*outgoing, error) {
 // unknownMember refuses what would be left out of what is signed.
 func unknownMember(of map[string]any, legacy bool) error {
 	known := map[string]bool{"type": true, "chainId": true, "nonce": true, "to": true, "value": true, "data": true, "gasLimit": true, "from": true}
-	kind, fees := "eip1559", []string{"maxFeePerGas", "maxPriorityFeePerGas", "accessList"}
+	kind, fees := typeEIP1559, []string{"maxFeePerGas", "maxPriorityFeePerGas", "accessList"}
 	if legacy {
-		kind, fees = "legacy", []string{"gasPrice"}
+		kind, fees = typeLegacy, []string{"gasPrice"}
 	}
 	for _, name := range fees {
 		known[name] = true
@@ -318,5 +323,3 @@ func parseAccessList(value any) ([]accessTuple, error) {
 	}
 	return tuples, nil
 }
-
-func hexOf(data []byte) string { return "0x" + hex.EncodeToString(data) }

@@ -80,22 +80,22 @@ const receiptSchema = `{"type": "object", "title": "Receipt", "description": "Th
 
 const receiptMembers = `"required": ["transactionHash", "transactionIndex", "blockHash", "blockNumber", "from", "to", "contractAddress", "type", "status", "gasUsed", "cumulativeGasUsed", "effectiveGasPrice", "logs"],
 	"properties": {
-		"transactionHash": {"type": "string", "pattern": "^0x[0-9a-f]{64}$", "description": "The transaction's hash."},
+		"transactionHash": {` + hashOut + `, "description": "The transaction's hash."},
 		"transactionIndex": {"type": "integer", "description": "Its place in the block."},
-		"blockHash": {"type": "string", "pattern": "^0x[0-9a-f]{64}$", "description": "The block's hash."},
-		"blockNumber": {"type": "string", "pattern": "^[0-9]+$", "description": "The block's number, as a decimal string."},
-		"from": {"type": "string", "pattern": "^0x[0-9a-fA-F]{40}$", "description": "The sender."},
-		"to": {"type": ["string", "null"], "pattern": "^0x[0-9a-fA-F]{40}$", "description": "The receiver; null when a contract was created."},
-		"contractAddress": {"type": ["string", "null"], "pattern": "^0x[0-9a-fA-F]{40}$", "description": "The contract that was created; null otherwise."},
+		"blockHash": {` + hashOut + `, "description": "The block's hash."},
+		"blockNumber": {` + decimalOut + `, "description": "The block's number, as a decimal string."},
+		"from": {` + addressOut + `, "description": "The sender."},
+		"to": {` + nullableAddressOut + `, "description": "The receiver; null when a contract was created."},
+		"contractAddress": {` + nullableAddressOut + `, "description": "The contract that was created; null otherwise."},
 		"type": {"type": "integer", "description": "The transaction's type (EIP-2718)."},
 		"status": {"type": ["integer", "null"], "enum": [0, 1, null], "description": "1 success, 0 reverted; null in blocks from before the Byzantium fork, whose receipts do not tell."},
-		"gasUsed": {"type": "string", "pattern": "^[0-9]+$", "description": "Gas used, as a decimal string."},
-		"cumulativeGasUsed": {"type": "string", "pattern": "^[0-9]+$", "description": "Gas used in the block up to and with this transaction."},
-		"effectiveGasPrice": {"type": ["string", "null"], "pattern": "^[0-9]+$", "description": "The price paid for a unit of gas, in wei."},
+		"gasUsed": {` + decimalOut + `, "description": "Gas used, as a decimal string."},
+		"cumulativeGasUsed": {` + decimalOut + `, "description": "Gas used in the block up to and with this transaction."},
+		"effectiveGasPrice": {` + nullableDecimalOut + `, "description": "The price paid for a unit of gas, in wei."},
 		"logs": {"type": "array", "description": "What the contracts logged.", "items": {"type": "object", "required": ["address", "topics", "data", "logIndex"], "properties": {
-			"address": {"type": "string", "pattern": "^0x[0-9a-fA-F]{40}$", "description": "The contract."},
-			"topics": {"type": "array", "items": {"type": "string", "pattern": "^0x[0-9a-f]{64}$"}, "description": "Its indexed values."},
-			"data": {"type": "string", "pattern": "^0x([0-9a-f]{2})*$", "description": "Its other values, ABI-encoded."},
+			"address": {` + addressOut + `, "description": "The contract."},
+			"topics": {"type": "array", "items": {` + hashOut + `}, "description": "Its indexed values."},
+			"data": {` + bytesOut + `, "description": "Its other values, ABI-encoded."},
 			"logIndex": {"type": "integer", "description": "Its place in the block."}}}}
 	}`
 

@@ -2,7 +2,6 @@ package evm
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"math/big"
 	"strings"
 	"unicode/utf8"
@@ -155,7 +154,7 @@ func (d *abiDecoder) content(t *abiType, at int) (any, error) {
 	}
 	content := d.data[at : at+length]
 	if t.kind == kindBytes {
-		return "0x" + hex.EncodeToString(content), nil
+		return hexOf(content), nil
 	}
 	if !utf8.Valid(content) || strings.IndexByte(string(content), 0) >= 0 {
 		return nil, misfitf("the string is not a text: it is not UTF-8 or has a NUL; name it bytes in the abi to read what it holds")
@@ -192,5 +191,5 @@ func wordValue(t *abiType, word []byte) (any, error) {
 	if !empty(word[t.size:]) {
 		return nil, misfitf("expected %s of %d bytes, got the word 0x%x", t.name, t.size, word)
 	}
-	return "0x" + hex.EncodeToString(word[:t.size]), nil
+	return hexOf(word[:t.size]), nil
 }

@@ -2,7 +2,6 @@ package evm
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -40,7 +39,7 @@ func decodeRevert(data []byte, contract *contractABI) revert {
 	if len(data) == 0 {
 		return revert{Kind: "none"}
 	}
-	custom := revert{Kind: "custom", Data: "0x" + hex.EncodeToString(data)}
+	custom := revert{Kind: "custom", Data: hexOf(data)}
 	if len(data) < 4 {
 		return custom
 	}

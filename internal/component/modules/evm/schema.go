@@ -20,6 +20,7 @@ const (
 	addressOut         = `"type": "string", "pattern": "^0x[0-9a-fA-F]{40}$"`
 	nullableAddressOut = `"type": ["string", "null"], "pattern": "^0x[0-9a-fA-F]{40}$"`
 	bytesOut           = `"type": "string", "pattern": "^0x([0-9a-f]{2})*$"`
+	nullableBytesOut   = `"type": ["string", "null"], "pattern": "^0x([0-9a-f]{2})*$"`
 )
 
 // Schemas of inputs that several modules have. A decimal has its bounds in its
@@ -29,7 +30,7 @@ const (
 	uint64In  = `"type": "string", "pattern": "^(0|[1-9][0-9]*)$", "maxLength": 20, "format": "evm-uint64"`
 	blockIn   = `"type": ["string", "integer"], "format": "evm-block", "minimum": 0, "maximum": 9007199254740991, "maxLength": 80`
 
-	calldataIn = `"type": "string", "format": "hex-bytes", "maxLength": 262146, "title": "Data"`
+	calldataIn = `"type": "string", "format": "hex-bytes", "maxLength": 262146`
 	exampleURL = `"jsonRpcUrl": "https://rpc.example.com/v1/mainnet"`
 )
 

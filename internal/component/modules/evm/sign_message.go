@@ -28,7 +28,7 @@ func (signMessage) Describe() component.Descriptor {
 		}, "examples": [{"message": "Hello World", "privateKey": "0x4646464646464646464646464646464646464646464646464646464646464646"}]`,
 		output: `"description": "The signature.", "required": ["signature", "messageHash", "signer"], "properties": {
 			` + signatureProperty + `,
-			"messageHash": {"type": "string", "pattern": "^0x[0-9a-f]{64}$", "title": "Message hash", "description": "The hash that was signed.", "examples": ["0xa1de988600a42c4b4ab089b619297c17d53cffae5d5120d82d8a92d0bb3b78f2"]},
+			"messageHash": {` + hashOut + `, "title": "Message hash", "description": "The hash that was signed.", "examples": ["0xa1de988600a42c4b4ab089b619297c17d53cffae5d5120d82d8a92d0bb3b78f2"]},
 			` + signerProperty + `
 		}`,
 	}.descriptor()

@@ -54,8 +54,8 @@ func (signTransaction) Describe() component.Descriptor {
 		}, "examples": [{"transaction": {"type": "legacy", "chainId": "1", "nonce": "9", "to": "0x3535353535353535353535353535353535353535", "value": "1000000000000000000", "data": "0x", "gasLimit": "21000", "gasPrice": "20000000000"}, "privateKey": "0x4646464646464646464646464646464646464646464646464646464646464646"}]`,
 		output: `"description": "The signed transaction.", "required": ["signedTransaction", "transactionHash", "from"], "properties": {
 			"signedTransaction": {"type": "string", "pattern": "^0x([0-9a-f]{2})+$", "title": "Signed transaction", "description": "The transaction as BROADCAST_EVM_TRANSACTION takes it.", "examples": ["0xf86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83"]},
-			"transactionHash": {"type": "string", "pattern": "^0x[0-9a-f]{64}$", "title": "Transaction hash", "description": "The hash under which chains know it.", "examples": ["0x33469b22e9f636356c4160a87eb19df52b7412e8eac32a4a55ffe88ea8350788"]},
-			"from": {"type": "string", "pattern": "^0x[0-9a-fA-F]{40}$", "title": "From", "description": "Who signed, in EIP-55 form.", "examples": ["0x9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F"]}
+			"transactionHash": {` + hashOut + `, "title": "Transaction hash", "description": "The hash under which chains know it.", "examples": ["0x33469b22e9f636356c4160a87eb19df52b7412e8eac32a4a55ffe88ea8350788"]},
+			"from": {` + addressOut + `, "title": "From", "description": "Who signed, in EIP-55 form.", "examples": ["0x9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F"]}
 		}`,
 	}.descriptor()
 }

@@ -31,8 +31,8 @@ func (signTypedData) Describe() component.Descriptor {
 		}, "examples": [{` + mail + `, "privateKey": "0x4646464646464646464646464646464646464646464646464646464646464646"}]`,
 		output: `"description": "The signature.", "required": ["signature", "messageHash", "domainHash", "signer"], "properties": {
 			` + signatureProperty + `,
-			"messageHash": {"type": "string", "pattern": "^0x[0-9a-f]{64}$", "title": "Message hash", "description": "The hash that was signed, of domain and message.", "examples": ["0xbe609aee343fb3c4b28e1df9e632fca64fcfaede20f02e86244efddf30957bd2"]},
-			"domainHash": {"type": "string", "pattern": "^0x[0-9a-f]{64}$", "title": "Domain hash", "description": "The hash of the domain, which contracts call the domain separator.", "examples": ["0xf2cee375fa42b42143804025fc449deafd50cc031ca257e0b194a650a912090f"]},
+			"messageHash": {` + hashOut + `, "title": "Message hash", "description": "The hash that was signed, of domain and message.", "examples": ["0xbe609aee343fb3c4b28e1df9e632fca64fcfaede20f02e86244efddf30957bd2"]},
+			"domainHash": {` + hashOut + `, "title": "Domain hash", "description": "The hash of the domain, which contracts call the domain separator.", "examples": ["0xf2cee375fa42b42143804025fc449deafd50cc031ca257e0b194a650a912090f"]},
 			` + signerProperty + `
 		}`,
 	}.descriptor()

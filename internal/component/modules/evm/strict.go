@@ -1,7 +1,6 @@
 package evm
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"strings"
 
@@ -76,7 +75,7 @@ func (b *blob) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func (b blob) MarshalJSON() ([]byte, error) { return json.Marshal("0x" + hex.EncodeToString(b)) }
+func (b blob) MarshalJSON() ([]byte, error) { return json.Marshal(hexOf(b)) }
 
 func (d *decimal) UnmarshalJSON(data []byte) error { return (*ordinal)(d).UnmarshalJSON(data) }
 

@@ -23,7 +23,7 @@ func (verifyMessage) Describe() component.Descriptor {
 		}, "examples": [{"message": "Some data", "signature": "0xb91467e570a6466aa9e9876cbcd013baba02900b8979d43fe208a4a4f339f5fd6007e74cd82e037b800186422fc2da167c747ef045e5d18a5f5d4300f8e1a0291c", "address": "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"}]`,
 		output: `"description": "Whether the signature is valid.", "required": ["valid", "signer"], "properties": {
 			"valid": {"type": "boolean", "title": "Valid", "description": "Whether the account's key signed the message; without an account, whether any key did.", "examples": [true]},
-			"signer": {"type": ["string", "null"], "pattern": "^0x[0-9a-fA-F]{40}$", "title": "Signer", "description": "Whose key made the signature, in EIP-55 form; null where it is malformed.", "examples": ["0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"]}
+			"signer": {` + nullableAddressOut + `, "title": "Signer", "description": "Whose key made the signature, in EIP-55 form; null where it is malformed.", "examples": ["0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"]}
 		}`,
 	}.descriptor()
 }

@@ -64,7 +64,7 @@ func (*waitForTransaction) Describe() component.Descriptor {
 			"properties": {
 				"receipt": ` + receiptSchema + `,
 				"status": {"type": "string", "enum": ["success", "reverted"], "title": "Status", "description": "Whether the transaction took effect.", "examples": ["success"]},
-				"blockNumber": {"type": "string", "pattern": "^[0-9]+$", "title": "Block number", "description": "The block that it is mined in, as a decimal string.", "examples": ["19000000"]},
+				"blockNumber": {` + decimalOut + `, "title": "Block number", "description": "The block that it is mined in, as a decimal string.", "examples": ["19000000"]},
 				"confirmations": {"type": "integer", "minimum": 1, "title": "Confirmations", "description": "How many blocks held it when the wait ended.", "examples": [2]}
 			}
 		}`),
