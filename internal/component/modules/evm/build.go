@@ -26,7 +26,7 @@ func (*buildTransaction) Describe() component.Descriptor {
 		module: "BUILD_EVM_TRANSACTION", title: "Build EVM transaction",
 		description: "Completes a transaction from what a node says (chain, nonce, gas, fees) and gives it as an object, serialized and hashed for signing. Nothing is sent. " +
 			"What is given is taken as it is, what is not is asked for: the nonce counts the transactions that wait at the node; the gas limit is a fifth above the estimate, for a plain payment the estimate itself; " +
-			"maxFeePerGas is twice the base fee and the tip. On a chain without a base fee, or with gasPrice, it is a legacy transaction.",
+			"maxFeePerGas is twice the base fee plus maxPriorityFeePerGas. On a chain without a base fee, or with gasPrice, it is a legacy transaction.",
 		about:    "What the transaction does, and what is known of it already.",
 		required: `"jsonRpcUrl", "from"`,
 		input: `"from": {"type": "string", "format": "evm-address", "title": "From", "description": "Who sends and signs it.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
@@ -35,9 +35,9 @@ func (*buildTransaction) Describe() component.Descriptor {
 			"data": {` + calldataIn + `, "title": "Data", "default": "0x", "description": "The encoded function call, or the code that creates a contract.", "examples": ["0x18160ddd"]},
 			"nonce": {` + uint64In + `, "title": "Nonce", "description": "The nonce to use, in place of the account's next one.", "examples": ["7"]},
 			"gasLimit": {` + uint64In + `, "title": "Gas limit", "description": "The most gas that it may use, in place of the estimate. With it the transaction is not tried beforehand.", "examples": ["100000"]},
-			"maxFeePerGas": {` + uint256In + `, "title": "Most for a unit", "description": "The most to pay for a unit of gas, in wei. It bounds what a node may suggest.", "examples": ["41000000000"]},
-			"maxPriorityFeePerGas": {` + uint256In + `, "title": "Tip", "description": "What to offer whoever makes the block, for a unit of gas, in wei.", "examples": ["1000000000"]},
-			"gasPrice": {` + uint256In + `, "title": "Gas price", "description": "What to pay for a unit of gas, in wei: makes it a legacy transaction.", "examples": ["21000000000"]},
+			"maxFeePerGas": {` + uint256In + `, "title": "Max fee per gas", "description": "The most to pay for a unit of gas, in wei. It bounds what a node may suggest as maxPriorityFeePerGas, too.", "examples": ["41000000000"]},
+			"maxPriorityFeePerGas": {` + uint256In + `, "title": "Max priority fee per gas", "description": "What to offer whoever makes the block (the tip), for a unit of gas, in wei.", "examples": ["1000000000"]},
+			"gasPrice": {` + uint256In + `, "title": "Gas price", "description": "What to pay for a unit of gas, in wei. With it, it is a legacy transaction.", "examples": ["21000000000"]},
 			"chainId": {` + uint256In + `, "title": "Chain id", "description": "The chain that the transaction is for. A node on another chain is an error.", "examples": ["1"]},
 			` + errorsABIProperty,
 		example:     `, "from": "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", "to": "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", "value": "1000000000000000000"`,

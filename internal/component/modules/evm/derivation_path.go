@@ -22,7 +22,7 @@ func (derivationPath) Describe() component.Descriptor {
 	}
 	return computing{
 		module:      "GET_EVM_DERIVATION_PATH",
-		title:       "Get EVM derivation path",
+		title:       "EVM derivation path",
 		description: "Gives the path (BIP-44) by which a wallet derives the key of an account: m/44'/60'/account'/change/address.",
 		input: `"description": "Which key of the wallet.", "required": ["accountIndex", "changeIndex", "addressIndex"], "properties": {
 			` + index("accountIndex", "Account index", "The account, from 0. It is hardened.") + `,

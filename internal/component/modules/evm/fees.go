@@ -13,7 +13,7 @@ type getGasPrice struct{ guard *egress.Guard }
 func (*getGasPrice) Describe() component.Descriptor {
 	return asking{
 		module: "GET_EVM_GAS_PRICE", title: "EVM gas price",
-		description: "Reads what gas costs now and suggests what to pay for it. Where the chain has a base fee (EIP-1559), the suggested most for a unit of gas is twice the base fee and the tip, " +
+		description: "Reads what gas costs now and suggests what to pay for it. Where the chain has a base fee (EIP-1559), maxFeePerGas is twice the base fee plus maxPriorityFeePerGas, " +
 			"which holds through six full blocks; what is not needed of it is not paid. On a chain without one, gasPrice is all there is.",
 		about:       "Which node to ask.",
 		required:    `"jsonRpcUrl"`,
@@ -22,8 +22,8 @@ func (*getGasPrice) Describe() component.Descriptor {
 		output: `"type": {"type": "string", "enum": ["eip1559", "legacy"], "title": "Type", "description": "The kind of transaction that the chain takes: eip1559, or legacy where it has no base fee.", "examples": ["eip1559"]},
 			"gasPrice": {` + decimalOut + `, "title": "Gas price", "description": "What the node suggests to pay for a unit of gas in a legacy transaction, in wei.", "examples": ["21000000000"]},
 			"baseFeePerGas": {` + nullableDecimalOut + `, "title": "Base fee", "description": "What the latest block burnt for each unit of gas; null on a chain without a base fee.", "examples": ["20000000000"]},
-			"maxPriorityFeePerGas": {` + nullableDecimalOut + `, "title": "Tip", "description": "What to offer whoever makes the block, for a unit of gas; null on a chain without a base fee.", "examples": ["1000000000"]},
-			"maxFeePerGas": {` + nullableDecimalOut + `, "title": "Most for a unit", "description": "The suggested most to pay for a unit of gas: twice the base fee and the tip; null on a chain without a base fee.", "examples": ["41000000000"]},
+			"maxPriorityFeePerGas": {` + nullableDecimalOut + `, "title": "Max priority fee per gas", "description": "What to offer whoever makes the block (the tip), for a unit of gas; null on a chain without a base fee.", "examples": ["1000000000"]},
+			"maxFeePerGas": {` + nullableDecimalOut + `, "title": "Max fee per gas", "description": "The suggested most to pay for a unit of gas: twice the base fee plus maxPriorityFeePerGas; null on a chain without a base fee.", "examples": ["41000000000"]},
 			"blockNumber": {` + decimalOut + `, "title": "Block number", "description": "The block that the base fee is of.", "examples": ["19000000"]}`,
 	}.descriptor()
 }

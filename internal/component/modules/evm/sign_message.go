@@ -12,7 +12,7 @@ import (
 )
 
 // messageProperties are those of a message that is signed as text or as bytes.
-const messageProperties = `"message": {"type": "string", "title": "Message", "description": "The message, written in the given encoding.", "examples": ["Hello World"]},
+const messageProperties = `"message": {"type": "string", "title": "Message", "description": "The message, written as encoding says.", "examples": ["Hello World"]},
 			"encoding": {"type": "string", "enum": ["utf8", "hex"], "default": "utf8", "title": "Encoding", "description": "How message is written: utf8 takes the text's own bytes, whatever it says; hex takes 0x and pairs of hexadecimal digits as the bytes.", "examples": ["utf8"]}`
 
 type signMessage struct{ formats }

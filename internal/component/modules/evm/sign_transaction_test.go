@@ -132,7 +132,7 @@ func TestWrongTransactionsAreRefused(t *testing.T) {
 	} {
 		b.refuses(t, name, "SIGN_EVM_TRANSACTION", object{"transaction": c.transaction, "privateKey": keyOfEIP155}, object{}, c.message)
 	}
-	// What a workflow's connections bring has not passed the schema.
+	// Without the schema, too: a call that is stored may have passed that of another version.
 	for _, name := range []string{"chainId", "nonce", "gasLimit"} {
 		_, err := parseOutgoing(json.RawMessage(jsonOf(t, without(feeTransaction(), name))))
 		if err == nil || err.Error() != "."+name+": is missing: expected a decimal string" {

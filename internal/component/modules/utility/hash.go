@@ -31,7 +31,7 @@ func (hash) Describe() component.Descriptor {
 			"required": ["data"],
 			"properties": {
 				"algorithm": {"type": "string", "title": "Algorithm", "description": "The hash function. blake2b gives 64 bytes.", "enum": ["sha256", "sha512", "keccak256", "blake2b", "ripemd160"], "default": "sha256", "examples": ["sha256"]},
-				"data": {"type": "string", "title": "Data", "description": "The data, written in the given encoding. It may be empty.", "examples": ["hello"]},
+				"data": {"type": "string", "title": "Data", "description": "The data, written as encoding says. It may be empty.", "examples": ["hello"]},
 				"encoding": {"type": "string", "title": "Encoding", "description": "How data is written: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]}
 			},
 			"examples": [{"algorithm": "sha256", "data": "hello"}, {"algorithm": "keccak256", "data": "0x68656c6c6f", "encoding": "hex"}]

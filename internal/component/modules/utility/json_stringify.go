@@ -21,7 +21,7 @@ func (jsonStringify) Describe() component.Descriptor {
 	return component.Descriptor{
 		Module:      "JSON_STRINGIFY",
 		Title:       "Stringify JSON",
-		Description: "Writes a value as JSON text, without white space or indented. Numbers keep every digit and stay as they were written. With sortKeys equal objects give equal texts, which is of use before they are hashed or signed.",
+		Description: "Writes a value as JSON text, without white space or indented. Numbers keep every digit and stay as they were written. With sortKeys it makes no difference in which order the members of objects came, which is of use before they are hashed or signed; 1 and 1.0 still differ.",
 		Category:    category,
 		Input: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
