@@ -39,7 +39,7 @@ func (signTransaction) Describe() component.Descriptor {
 				"maxFeePerGas": {` + amountSchema + `, "title": "Max fee per gas", "description": "The most to pay for a unit of gas, in wei (eip1559).", "examples": ["30000000000"]},
 				"maxPriorityFeePerGas": {` + amountSchema + `, "title": "Max priority fee per gas", "description": "What is offered of it to whoever makes the block, for a unit of gas, in wei (eip1559).", "examples": ["1000000000"]},
 				"gasPrice": {` + amountSchema + `, "title": "Gas price", "description": "What to pay for a unit of gas, in wei (legacy).", "examples": ["20000000000"]},
-				"accessList": {"type": ["array", "null"], "title": "Access list", "description": "Addresses and storage keys that the transaction touches (EIP-2930).", "items": {"type": "object", "required": ["address", "storageKeys"], "properties": {
+				"accessList": {"type": ["array", "null"], "title": "Access list", "description": "Addresses and storage keys that the transaction touches (EIP-2930).", "items": {"type": "object", "required": ["address", "storageKeys"], "additionalProperties": false, "properties": {
 					"address": {"type": "string", "format": "evm-address", "title": "Address", "description": "The address that is touched.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
 					"storageKeys": {"type": "array", "items": {"type": "string", "format": "evm-hash"}, "title": "Storage keys", "description": "The places in its storage.", "examples": [[]]}
 				}}, "examples": [[]]},

@@ -120,6 +120,7 @@ func TestWrongTransactionsAreRefused(t *testing.T) {
 		"another type":         {with(feeTransaction(), "type", "eip4844"), "must be one of"},
 		"another signer":       {with(feeTransaction(), "from", "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"), "transaction.from: expected 0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045 to sign, but " + signerOfEIP155 + " did"},
 		"a wrong list":         {with(feeTransaction(), "accessList", []any{object{"address": "0x01", "storageKeys": []string{}}}), "accessList"},
+		"a list, misspelt":     {with(feeTransaction(), "accessList", []any{object{"address": signerOfEIP155, "storageKeys": []string{}, "slots": []string{}}}), "is not a known field"},
 		"an array":             {[]any{}, "must be"},
 		"text":                 {"transaction", `transaction: expected an unsigned transaction, 0x and pairs of hexadecimal digits, got "transaction"`},
 		"nothing":              {"0x", "expected an unsigned transaction"},
