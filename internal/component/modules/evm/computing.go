@@ -16,8 +16,6 @@ type computing struct {
 	input, config, output      string // no config: one without fields
 }
 
-const objectSchema = `{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", `
-
 func (c computing) descriptor() component.Descriptor {
 	config := emptySchema
 	if c.config != "" {
@@ -30,10 +28,3 @@ func (c computing) descriptor() component.Descriptor {
 		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
 	}
 }
-
-// Schemas of what several of these modules take and give.
-const (
-	privateKeyProperty = `"privateKey": {"type": "string", "format": "evm-private-key", "x-secret": true, "title": "Private key", "description": "The key that signs: 0x and 64 hexadecimal digits. It is kept secret; best is an environment variable that is marked as secret.", "examples": ["0x4646464646464646464646464646464646464646464646464646464646464646"]}`
-	signerProperty     = `"signer": {` + addressOut + `, "title": "Signer", "description": "The address of the key that signed, in EIP-55 form.", "examples": ["0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"]}`
-	signatureProperty  = `"signature": {"type": "string", "pattern": "^0x[0-9a-f]{130}$", "title": "Signature", "description": "The signature: r, s and v (27 or 28), 65 bytes.", "examples": ["0xb91467e570a6466aa9e9876cbcd013baba02900b8979d43fe208a4a4f339f5fd6007e74cd82e037b800186422fc2da167c747ef045e5d18a5f5d4300f8e1a0291c"]}`
-)

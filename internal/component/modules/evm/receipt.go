@@ -98,16 +98,3 @@ const receiptMembers = `"required": ["transactionHash", "transactionIndex", "blo
 			"data": {` + bytesOut + `, "description": "Its other values, ABI-encoded."},
 			"logIndex": {"type": "integer", "description": "Its place in the block."}}}}
 	}`
-
-// transaction is what is remembered of a transaction, to tell later what became
-// of it.
-type transaction struct {
-	Hash  hash    `json:"hash"`
-	From  address `json:"from"`
-	Nonce ordinal `json:"nonce"`
-}
-
-func (t *transaction) UnmarshalJSON(data []byte) error {
-	type plain transaction
-	return decodeObject(data, "the transaction", (*plain)(t), "hash", "from", "nonce")
-}

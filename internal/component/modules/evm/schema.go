@@ -1,14 +1,7 @@
 package evm
 
-import (
-	"encoding/json"
-	"time"
-
-	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
-)
-
-const schemaHead = `"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"`
+// objectSchema begins the schema of an input, a config or an output.
+const objectSchema = `{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", `
 
 // Schemas of the scalars, in the form of our outputs. A pattern of digits alone
 // makes a string the bigint of typed clients.
@@ -34,31 +27,9 @@ const (
 	exampleURL = `"jsonRpcUrl": "https://rpc.example.com/v1/mainnet"`
 )
 
-// asking describes a module that asks a node once or a few times and changes
-// nothing. The schemas are members of objects: what they require, and what they
-// have.
-type asking struct {
-	module, title, description string
-	about                      string // the input
-	required, input, example   string
-	gives                      string // the output
-	requiredOut, output        string
-}
-
-func (a asking) descriptor() component.Descriptor {
-	members := jsonRPCURL
-	if a.input != "" {
-		members += ", " + a.input
-	}
-	return component.Descriptor{
-		Module: a.module, Title: a.title, Description: a.description, Category: category,
-		Input: json.RawMessage(`{` + schemaHead + `, "description": "` + a.about + `", "required": [` + a.required + `],
-			"properties": {` + members + `},
-			"examples": [{` + exampleURL + a.example + `}]}`),
-		Config: json.RawMessage(emptySchema),
-		Output: json.RawMessage(`{` + schemaHead + `, "description": "` + a.gives + `", "required": [` + a.requiredOut + `],
-			"properties": {` + a.output + `}}`),
-		Price: credit.Credits(3), Timeout: 30 * time.Second,
-		Effect: component.EffectRead, Repeat: component.RepeatPure, Modes: both,
-	}
-}
+// Properties of what signs.
+const (
+	privateKeyProperty = `"privateKey": {"type": "string", "format": "evm-private-key", "x-secret": true, "title": "Private key", "description": "The key that signs: 0x and 64 hexadecimal digits. It is kept secret; best is an environment variable that is marked as secret.", "examples": ["0x4646464646464646464646464646464646464646464646464646464646464646"]}`
+	signerProperty     = `"signer": {` + addressOut + `, "title": "Signer", "description": "The address of the key that signed, in EIP-55 form.", "examples": ["0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"]}`
+	signatureProperty  = `"signature": {"type": "string", "pattern": "^0x[0-9a-f]{130}$", "title": "Signature", "description": "The signature: r, s and v (27 or 28), 65 bytes.", "examples": ["0xb91467e570a6466aa9e9876cbcd013baba02900b8979d43fe208a4a4f339f5fd6007e74cd82e037b800186422fc2da167c747ef045e5d18a5f5d4300f8e1a0291c"]}`
+)

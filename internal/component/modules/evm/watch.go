@@ -25,6 +25,18 @@ type waitState struct {
 	Used     *time.Time `json:"used,omitempty"`    // since when its nonce is used without it
 }
 
+// transaction is what a wait remembers of one, to tell later what became of it.
+type transaction struct {
+	Hash  hash    `json:"hash"`
+	From  address `json:"from"`
+	Nonce ordinal `json:"nonce"`
+}
+
+func (t *transaction) UnmarshalJSON(data []byte) error {
+	type plain transaction
+	return decodeObject(data, "the transaction", (*plain)(t), "hash", "from", "nonce")
+}
+
 // watch is one look at a transaction.
 type watch struct {
 	node          *node
