@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,32 @@ func (b *Bench) hold(t testing.TB, module string, output json.RawMessage) {
 	if err := b.outputs[module].Validate(value); err != nil {
 		t.Errorf("%s: output %.2000s does not fit its schema: %v", module, output, err)
 	}
+	if names := unnamed(b.outputs[module], value, ""); len(names) > 0 {
+		t.Errorf("%s: the schema of the output does not name %v", module, names)
+	}
+}
+
+// unnamed are the members of a value that its schema does not name. A schema lets
+// them pass, but nobody who reads it would know of them.
+func unnamed(schema *jsonschema.Schema, value any, at string) (all []string) {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, inner := range value {
+			place := at + "/" + name
+			if known := schema.Properties[name]; known != nil {
+				all = append(all, unnamed(known, inner, place)...)
+			} else if len(schema.Properties) > 0 && schema.AdditionalProperties == nil && len(schema.PatternProperties) == 0 {
+				all = append(all, place)
+			}
+		}
+	case []any:
+		for i, item := range value {
+			if schema.Items2020 != nil {
+				all = append(all, unnamed(schema.Items2020, item, fmt.Sprint(at, "/", i))...)
+			}
+		}
+	}
+	return all
 }
 
 func pause(t testing.TB, d time.Duration) {
