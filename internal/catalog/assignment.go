@@ -86,12 +86,12 @@ func sample(schema json.RawMessage) json.RawMessage {
 	if json.Unmarshal(schema, &head) == nil && len(head.Examples) > 0 {
 		return json.RawMessage(Readable(head.Examples[0]))
 	}
-	fields, err := Fields(schema)
+	object, err := ReadObject(schema)
 	if err != nil {
 		return json.RawMessage(`{}`)
 	}
 	members := map[string]json.RawMessage{}
-	for _, f := range fields {
+	for _, f := range object.Fields {
 		if f.Required && len(f.Examples) > 0 {
 			members[f.Name] = f.Examples[0]
 		}
@@ -103,6 +103,10 @@ func sample(schema json.RawMessage) json.RawMessage {
 	return out
 }
 
+// ConfigPrefix names a field of the config, on a line of weft call, where the input has
+// one of that name too.
+const ConfigPrefix = "config."
+
 // CallLine is the command that makes the sample call; "" for a component that is
 // executed inside a workflow only.
 func CallLine(c api.Component) string {
@@ -111,26 +115,26 @@ func CallLine(c api.Component) string {
 	}
 	words := []string{"weft call", c.Module}
 	input, config := Sample(c)
-	taken, err := Fields(c.Input)
-	if err != nil {
-		return ""
-	}
+	var taken []Field // by the input
 	for i, part := range []struct{ schema, value json.RawMessage }{{c.Input, input}, {c.Config, config}} {
-		fields, err := Fields(part.schema)
+		object, err := ReadObject(part.schema)
 		if err != nil {
 			return ""
+		}
+		if i == 0 {
+			taken = object.Fields
 		}
 		var members map[string]json.RawMessage
 		if json.Unmarshal(part.value, &members) != nil {
 			return ""
 		}
-		for _, f := range ordered(fields, members) {
+		for _, f := range ordered(object.Fields, members) {
 			name, text := f.Name, f.Write(members[f.Name])
 			if strings.HasPrefix(text, "@") {
 				text = "@" + text
 			}
 			if i > 0 && slices.ContainsFunc(taken, func(other Field) bool { return other.Name == name }) {
-				name = "config." + name
+				name = ConfigPrefix + name
 			}
 			words = append(words, name+"="+shell(text))
 		}

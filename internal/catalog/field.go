@@ -32,24 +32,20 @@ type Rule struct{ Words, Code string }
 // maxNesting bounds how deep the members of members are told.
 const maxNesting = 8
 
-// Fields are the members that a schema of an object names: those that must be there
-// first, else in the order of the schema.
-func Fields(schema json.RawMessage) ([]Field, error) {
-	var root document
-	if err := json.Unmarshal(schema, &root); err != nil {
-		return nil, fmt.Errorf("read schema: %w", err)
-	}
-	return root.fields(0), nil
+// Object is an input, a config or an output, told to people.
+type Object struct {
+	Description string
+	Fields      []Field // those with a name: first those that must be there, else in the order of the schema
+	Open        *Field  // what further ones may be; nil: there are none
 }
 
-// Open is what a schema of an object says of members that it does not name; nil if
-// there are none but those that it names.
-func Open(schema json.RawMessage) (*Field, error) {
+// ReadObject tells what the schema of an object says.
+func ReadObject(schema json.RawMessage) (Object, error) {
 	var root document
 	if err := json.Unmarshal(schema, &root); err != nil {
-		return nil, fmt.Errorf("read schema: %w", err)
+		return Object{}, fmt.Errorf("read schema: %w", err)
 	}
-	return root.values(0), nil
+	return Object{root.Description, root.fields(0), root.values(0)}, nil
 }
 
 // document is the part of JSON Schema that people are told.

@@ -24,11 +24,11 @@ func library(t *testing.T) *catalog.Catalog {
 
 func fields(t *testing.T, schema string) []catalog.Field {
 	t.Helper()
-	all, err := catalog.Fields(json.RawMessage(schema))
+	object, err := catalog.ReadObject(json.RawMessage(schema))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	return object.Fields
 }
 
 func TestRequiredFieldsComeFirstElseInTheOrderOfTheSchema(t *testing.T) {
@@ -89,10 +89,10 @@ func TestFurtherFieldsAreTold(t *testing.T) {
 		`{"patternProperties":{"^[0-9]+$":{}},"additionalProperties":false}`:         "any value",
 		`{"patternProperties":{"^[0-9]+$":{"type":"string"}},"properties":{"a":{}}}`: "string",
 	} {
-		open, err := catalog.Open(json.RawMessage(schema))
+		object, err := catalog.ReadObject(json.RawMessage(schema))
 		got := "none"
-		if open != nil {
-			got = open.Type
+		if object.Open != nil {
+			got = object.Open.Type
 		}
 		if err != nil || got != want {
 			t.Errorf("%s: %s, %v; want %s", schema, got, err, want)

@@ -8,6 +8,14 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
+// FirstSentence is that of a description, for a list.
+func FirstSentence(text string) string {
+	if end := strings.Index(text, ". "); end >= 0 {
+		return text[:end+1]
+	}
+	return text
+}
+
 // EffectInWords says what a component does to the world outside.
 func EffectInWords(effect api.ComponentEffect) string {
 	switch effect {

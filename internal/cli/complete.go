@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/catalog"
 )
 
 var (
@@ -65,7 +66,7 @@ func (c *completeCommand) Run(s *session) error {
 		if c.Shell == "bash" {
 			line = line[min(cut, len(line)):]
 		} else {
-			line += "\t" + oneLine(found.help)
+			line += "\t" + printable(catalog.FirstSentence(found.help))
 		}
 		if _, err := fmt.Fprintln(s.stdout, line); err != nil {
 			return err
@@ -236,7 +237,7 @@ func (f forms) candidates() []candidate {
 	all := f.input.candidates("")
 	for _, one := range f.config.candidates("") {
 		if name, _, _ := strings.Cut(one.text, "="); f.input.named(strings.SplitN(name, ".", 2)[0]) {
-			one.text = configPrefix + one.text
+			one.text = catalog.ConfigPrefix + one.text
 		}
 		all = append(all, one)
 	}

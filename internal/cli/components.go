@@ -64,7 +64,7 @@ func (c *componentsCommand) Run(s *session) error {
 	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "CATEGORY\tMODULE\tPRICE\tWHAT IT DOES")
 	for _, one := range all {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%v\t%s\n", printable(one.Category), printable(one.Module), one.Price, oneLine(one.Description))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%v\t%s\n", printable(one.Category), printable(one.Module), one.Price, printable(catalog.FirstSentence(one.Description)))
 	}
 	return table.Flush()
 }
@@ -158,14 +158,6 @@ func moduleName(text string) string {
 	return strings.ToUpper(strings.ReplaceAll(text, "-", "_"))
 }
 
-// oneLine is the first sentence of a description.
-func oneLine(text string) string {
-	if end := strings.Index(text, ". "); end >= 0 {
-		text = text[:end+1]
-	}
-	return printable(text)
-}
-
 // description tells all of one component, on lines that fit a terminal.
 func description(c api.Component) (string, error) {
 	var b strings.Builder
@@ -184,20 +176,16 @@ func description(c api.Component) (string, error) {
 		title  string
 		schema json.RawMessage
 	}{{"Input", c.Input}, {"Config", c.Config}, {"Output", c.Output}} {
-		fields, err := catalog.Fields(part.schema)
-		if err != nil {
-			return "", err
-		}
-		open, err := catalog.Open(part.schema)
+		object, err := catalog.ReadObject(part.schema)
 		if err != nil {
 			return "", err
 		}
 		fmt.Fprintf(&b, "\n%s\n", part.title)
-		writeFields(&b, fields, "  ", part.title != "Output")
+		writeFields(&b, object.Fields, "  ", part.title != "Output")
 		switch {
-		case open != nil:
+		case object.Open != nil:
 			b.WriteString("  further fields of any name\n")
-		case len(fields) == 0:
+		case len(object.Fields) == 0:
 			b.WriteString("  no fields\n")
 		}
 	}

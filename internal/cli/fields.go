@@ -21,12 +21,8 @@ type form struct {
 }
 
 func newForm(schema json.RawMessage) (form, error) {
-	fields, err := catalog.Fields(schema)
-	if err != nil {
-		return form{}, err
-	}
-	open, err := catalog.Open(schema)
-	return form{fields, open}, err
+	object, err := catalog.ReadObject(schema)
+	return form{object.Fields, object.Open}, err
 }
 
 // find is the field of a name.
@@ -64,14 +60,11 @@ func newForms(c api.Component) (both forms, err error) {
 	return both, err
 }
 
-// configPrefix names a field of the config where the input has one of that name too.
-const configPrefix = "config."
-
 // place says where a name belongs: into the input where that has it, else into the
 // config. A name that neither has belongs to whichever takes any.
 func (f forms) place(name string) (rest string, inConfig bool) {
 	head, _, _ := strings.Cut(name, ".")
-	if after, ok := strings.CutPrefix(name, configPrefix); ok && !f.input.named("config") {
+	if after, ok := strings.CutPrefix(name, catalog.ConfigPrefix); ok && !f.input.named("config") {
 		return after, true
 	}
 	return name, !f.input.named(head) && (f.config.named(head) || f.input.open == nil && f.config.open != nil)
@@ -108,7 +101,7 @@ func (f forms) list() string {
 	all := f.input.names()
 	for _, name := range f.config.names() {
 		if f.input.named(name) {
-			name = configPrefix + name
+			name = catalog.ConfigPrefix + name
 		}
 		all = append(all, name)
 	}

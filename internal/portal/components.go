@@ -99,11 +99,10 @@ type place struct {
 
 // part is the input, the config or the output.
 type part struct {
-	Title, About string
-	Given        bool // by the caller
-	Fields       []catalog.Field
-	Open         bool // has further fields of any name
-	Schema       string
+	catalog.Object
+	Title  string
+	Given  bool // by the caller
+	Schema string
 }
 
 func (l *library) page(i int) (componentPage, error) {
@@ -133,21 +132,11 @@ func (l *library) page(i int) (componentPage, error) {
 		title  string
 		schema json.RawMessage
 	}{{"Input", c.Input}, {"Config", c.Config}, {output, c.Output}} {
-		fields, err := catalog.Fields(one.schema)
+		object, err := catalog.ReadObject(one.schema)
 		if err != nil {
 			return p, err
 		}
-		open, err := catalog.Open(one.schema)
-		if err != nil {
-			return p, err
-		}
-		var head struct{ Description string }
-		if err := json.Unmarshal(one.schema, &head); err != nil {
-			return p, err
-		}
-		p.Parts = append(p.Parts, part{
-			Title: one.title, About: head.Description, Given: one.title != output, Fields: fields, Open: open != nil, Schema: catalog.Indented(one.schema),
-		})
+		p.Parts = append(p.Parts, part{Object: object, Title: one.title, Given: one.title != output, Schema: catalog.Indented(one.schema)})
 	}
 	return p, nil
 }
@@ -155,7 +144,7 @@ func (l *library) page(i int) (componentPage, error) {
 // templates are the two forms of the pages, read when the first one is asked for.
 var templates = sync.OnceValues(func() (*forms, error) {
 	words := map[string]any{
-		"json": catalog.Readable, "price": catalog.PriceInWords, "cell": cell, "sentence": sentence, "nest": nest, "escape": escapeMarkdown,
+		"json": catalog.Readable, "price": catalog.PriceInWords, "cell": cell, "sentence": catalog.FirstSentence, "nest": nest, "escape": escapeMarkdown,
 	}
 	html, err := htmltemplate.New("html").Funcs(words).ParseFS(pages, "pages/*.html")
 	if err != nil {
@@ -197,14 +186,6 @@ func nest(f catalog.Field, part string) []nested {
 	}
 	walk(f, f.Name, 0)
 	return all
-}
-
-// sentence is the first one of a description.
-func sentence(text string) string {
-	if end := strings.Index(text, ". "); end >= 0 {
-		return text[:end+1]
-	}
-	return text
 }
 
 // escapeMarkdown keeps a text from being read as Markdown or HTML.

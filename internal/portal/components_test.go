@@ -80,11 +80,11 @@ func TestEveryModuleHasItsPageWithEveryField(t *testing.T) {
 			}
 		}
 		for part, schema := range map[string]json.RawMessage{"input": c.Input, "config": c.Config, "output": c.Output} {
-			fields, err := catalog.Fields(schema)
+			object, err := catalog.ReadObject(schema)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name, f := range flat(fields, "") {
+			for name, f := range flat(object.Fields, "") {
 				holdField(t, page, path, part, name, f)
 			}
 		}
@@ -138,11 +138,11 @@ func TestEveryModuleHasItsPageAsMarkdown(t *testing.T) {
 			t.Errorf("%s: %v %.100s", path, w.Header(), page)
 		}
 		for _, schema := range []json.RawMessage{c.Input, c.Config, c.Output} {
-			fields, err := catalog.Fields(schema)
+			object, err := catalog.ReadObject(schema)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name, f := range flat(fields, "") {
+			for name, f := range flat(object.Fields, "") {
 				if !strings.Contains(page, "\n| `"+name+"` | ") {
 					t.Errorf("%s: the field %s is not there", path, name)
 				}
