@@ -11,7 +11,6 @@ import (
 // Field is one member of an input, a config or an output, told to people.
 type Field struct {
 	Name        string
-	Title       string
 	Description string
 	Type        string   // in words, such as "array of string"
 	Kinds       []string // the JSON types that a value may have; none: any
@@ -51,7 +50,6 @@ func ReadObject(schema json.RawMessage) (Object, error) {
 // document is the part of JSON Schema that people are told.
 type document struct {
 	Type                 typeNames         `json:"type"`
-	Title                string            `json:"title"`
 	Description          string            `json:"description"`
 	Format               string            `json:"format"`
 	Pattern              string            `json:"pattern"`
@@ -158,7 +156,7 @@ func (d document) values(depth int) *Field {
 
 func (d document) field(depth int) Field {
 	f := Field{
-		Title: d.Title, Description: d.Description, Type: d.words(depth), Kinds: d.kinds(), Format: d.Format, Secret: d.secret(depth),
+		Description: d.Description, Type: d.words(depth), Kinds: d.kinds(), Format: d.Format, Secret: d.secret(depth),
 		Default: d.Default, Enum: d.Enum, Examples: d.Examples, Rules: d.rules(), Fields: d.fields(depth + 1), Values: d.values(depth),
 	}
 	if d.Const != nil {
