@@ -172,15 +172,16 @@ func TestTheChainsExamplesRunOnARealChain(t *testing.T) {
 	got.check(t, 1, "reverted", "FAILED at reverted")
 	got.check(t, 1, "PAYMENT_REVERTED", "")
 
-	got = run(t, environ, "", "workflows", "run", "payout", "--watch")
+	got = run(t, environ, "", "workflows", "run", "payout", "--watch", `--input={"recipients":[{"to":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8","amount":"0.25"},{"to":"0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC","amount":"0.000000000000000001"}]}`)
 	got.check(t, 0, `"balance": "10000350000000000000000"`, "COMPLETED in")
-	for _, want := range []string{`"balance": "10000000000000000000001"`, "SIGN_EVM_TRANSACTION       COMPLETED  x3", `"status": "success"`} {
+	for _, want := range []string{`"balance": "10000000000000000000001"`, "SIGN_EVM_TRANSACTION       COMPLETED  x2", `"status": "success"`} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("it does not show %q: %s", want, got.stdout)
 		}
 	}
 	got = run(t, environ, "", "workflows", "run", "payout", "--watch", `--input={"recipients":[{"to":"`+mined.ContractAddress+`","amount":"1"}]}`)
 	got.check(t, 1, "build: UPSTREAM_ERROR: execution reverted", "FAILED at each")
+	run(t, environ, "", "workflows", "run", "payout", "--watch", `--input={"recipient":[]}`).check(t, 1, "", "recipients")
 }
 
 func TestVariablesOnTheRealService(t *testing.T) {

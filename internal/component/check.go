@@ -260,7 +260,7 @@ func expected(k jsonschema.ErrorKind, came func(any) string) string {
 	case *kind.Const:
 		return fmt.Sprintf("must be %s, got %s", listing([]any{k.Want}), came(k.Got))
 	case *kind.Format:
-		return fmt.Sprintf("must be a valid %s%s", k.Want, formatCause(k.Err))
+		return fmt.Sprintf("must be a valid %s%s; got %s", k.Want, formatCause(k.Err), came(k.Got))
 	case *kind.Pattern:
 		return fmt.Sprintf("must match %s, got %s", k.Want, came(k.Got))
 	case *kind.MinLength:

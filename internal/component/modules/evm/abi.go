@@ -14,10 +14,13 @@ import (
 )
 
 // abiForms says what the input `abi` may be.
-const abiForms = "The contract's interface: the JSON ABI that the compiler gives (an array, or its JSON text), or human-readable signatures such as function transfer(address to, uint256 amount) returns (bool), as an array of texts or as one text with a signature on each line."
+const abiForms = "The contract's interface: the JSON ABI that the compiler gives (an array, or its JSON text), or human-readable signatures such as function transfer(address to, uint256 amount) returns (bool) or event Transfer(address indexed from, address indexed to, uint256 value), as an array of texts or as one text with a signature on each line."
 
 // abiProperty is the property `abi` of a module that needs an interface.
 const abiProperty = `"abi": {"type": ["array", "string"], "maxItems": 10000, "minLength": 1, "title": "ABI", "description": "` + abiForms + `", "examples": [["function transfer(address to, uint256 amount) returns (bool)"], [{"type": "function", "name": "transfer", "stateMutability": "nonpayable", "inputs": [{"name": "to", "type": "address"}, {"name": "amount", "type": "uint256"}], "outputs": [{"name": "", "type": "bool"}]}]]}`
+
+// eventsABIProperty is the property `abi` of a module that reads logs.
+const eventsABIProperty = `"abi": {"type": ["array", "string"], "maxItems": 10000, "minLength": 1, "title": "ABI", "description": "` + abiForms + `", "examples": [["event Transfer(address indexed from, address indexed to, uint256 value)"]]}`
 
 // errorsABIProperty is the property `abi` of a module that needs it for the
 // errors of a contract alone.

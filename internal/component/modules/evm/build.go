@@ -30,7 +30,7 @@ func (*buildTransaction) Describe() component.Descriptor {
 		about:    "What the transaction does, and what is known of it already.",
 		required: `"jsonRpcUrl", "from"`,
 		input: `"from": {"type": "string", "format": "evm-address", "title": "From", "description": "Who sends and signs it.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
-			"to": {"type": "string", "format": "evm-address", "title": "To", "description": "Who receives it; without it the data creates a contract.", "examples": ["0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"]},
+			"to": {"type": "string", "format": "evm-address", "title": "To", "description": "Who receives it; without it the data creates a contract, and value must be 0.", "examples": ["0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"]},
 			"value": {` + uint256In + `, "default": "0", "title": "Value", "description": "How much of the native coin it carries, in wei, as a decimal string.", "examples": ["1000000000000000000"]},
 			"data": {` + calldataIn + `, "title": "Data", "default": "0x", "description": "The encoded function call, or the code that creates a contract.", "examples": ["0x18160ddd"]},
 			"nonce": {` + uint64In + `, "title": "Nonce", "description": "The nonce to use, in place of the account's next one.", "examples": ["7"]},

@@ -20,7 +20,7 @@ func (decodeLog) Describe() component.Descriptor {
 		description: "Decodes a log of a transaction by the events of a contract's interface. " +
 			"Of an indexed string, bytes, array or tuple, a log has the hash alone: such a value is an object with the member hash.",
 		input: `"description": "The interface, and the log.", "required": ["abi", "topics", "data"], "properties": {
-			` + abiProperty + `,
+			` + eventsABIProperty + `,
 			"eventName": {"type": "string", "minLength": 1, "maxLength": 4096, "title": "Event name", "description": "The event that is expected: its name, or its full signature such as Transfer(address,address,uint256). Without it, the log tells which of the interface's events it is; that of an anonymous event may not.", "examples": ["Transfer"]},
 			"topics": {"type": "array", "maxItems": 4, "items": {"type": "string", "format": "evm-hash"}, "title": "Topics", "description": "The topics of the log, as a receipt has them.", "examples": [["0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef", "0x0000000000000000000000005aaeb6053f3e94c9b9a09f33669435e7ef1beaed", "0x000000000000000000000000fb6916095ca1df60bb79ce92ce3ea74c37c5d359"]]},
 			"data": {"type": "string", "format": "hex-bytes", "title": "Data", "description": "The data of the log, as a receipt has it.", "examples": ["0x00000000000000000000000000000000000000000000000000000000000f4240"]}

@@ -37,7 +37,7 @@ func (*getLogs) Describe() component.Descriptor {
 			"fromBlock": {` + blockIn + `, "default": "latest", "title": "From block", "description": "The first block: latest, safe, finalized, earliest or a number.", "examples": ["19000000"]},
 			"toBlock": {` + blockIn + `, "default": "latest", "title": "To block", "description": "The last block: latest, safe, finalized, earliest or a number.", "examples": ["19000100"]},
 			"blockHash": {"type": "string", "format": "evm-hash", "title": "Block hash", "description": "The one block to read, in place of fromBlock and toBlock.", "examples": ["0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"]},
-			` + abiProperty,
+			` + eventsABIProperty,
 		example:     `, "address": "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", "fromBlock": "19000000", "toBlock": "19000010", "abi": ["event Transfer(address indexed from, address indexed to, uint256 value)"]`,
 		gives:       "The logs.",
 		requiredOut: `"logs", "count"`,
