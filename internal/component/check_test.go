@@ -53,7 +53,7 @@ func TestCheckTellsAllFaultsAtOnceWithPointers(t *testing.T) {
 		"/input/a~1b~0c/1": "must be a string, got a number",
 		"/input/link":      "must be a valid uri",
 		"/input/mode":      `must be one of "fast", "slow", got "medium"`,
-		"/input/pair":      "must be a valid even: an even number of characters is needed",
+		"/input/pair":      "must be a valid even: an even number of characters is needed; got ",
 		"/input/size":      "must be at most 10, got 11",
 		"/input/token":     "must match ^tok_, got another value",
 		"/input/vault/k":   `must be one of "one", got another value`,

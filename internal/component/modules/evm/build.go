@@ -30,7 +30,7 @@ func (*buildTransaction) Describe() component.Descriptor {
 		about:    "What the transaction does, and what is known of it already.",
 		required: `"jsonRpcUrl", "from"`,
 		input: `"from": {"type": "string", "format": "evm-address", "title": "From", "description": "Who sends and signs it.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
-			"to": {"type": "string", "format": "evm-address", "title": "To", "description": "Who receives it; without it the data creates a contract, and value must be 0.", "examples": ["0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"]},
+			"to": {"type": ["string", "null"], "format": "evm-address", "title": "To", "description": "Who receives it. Without it the data creates a contract; one that is paid at once needs null, so that a receiver that is forgotten costs nothing.", "examples": ["0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"]},
 			"value": {` + uint256In + `, "default": "0", "title": "Value", "description": "How much of the native coin it carries, in wei, as a decimal string.", "examples": ["1000000000000000000"]},
 			"data": {` + calldataIn + `, "title": "Data", "default": "0x", "description": "The encoded function call, or the code that creates a contract.", "examples": ["0x18160ddd"]},
 			"nonce": {` + uint64In + `, "title": "Nonce", "description": "The nonce to use, in place of the account's next one.", "examples": ["7"]},
@@ -73,7 +73,7 @@ const outgoingSchema = `{
 type buildInput struct {
 	JSONRPCURL           string          `json:"jsonRpcUrl"`
 	From                 string          `json:"from"`
-	To                   string          `json:"to"`
+	To                   json.RawMessage `json:"to"`
 	Value                string          `json:"value"`
 	Data                 string          `json:"data"`
 	Nonce                *string         `json:"nonce"`
@@ -114,12 +114,31 @@ func (in buildInput) overrides() (o overrides, err error) {
 	return o, nil
 }
 
+// message is what the transaction does. A creation that is paid has to be asked for: what
+// is sent to a contract that nobody wanted stays there.
+func (in buildInput) message() (callMessage, error) {
+	var to *string
+	if len(in.To) > 0 {
+		if err := json.Unmarshal(in.To, &to); err != nil {
+			return callMessage{}, invalid("to", errors.New("a text or null is needed"))
+		}
+	}
+	if to == nil {
+		to = new(string)
+	}
+	does, err := parseMessage(in.From, *to, in.Value, in.Data)
+	if err == nil && does.to == nil && does.value.Sign() > 0 && in.To == nil {
+		err = invalid("to", errors.New("is required: expected an address; where the data is to create a contract that is paid value at once, give null"))
+	}
+	return does, err
+}
+
 func (m *buildTransaction) Run(ctx context.Context, call component.Call) (component.Result, error) {
 	input, err := component.Decode[buildInput](call.Input)
 	if err != nil {
 		return component.Result{}, err
 	}
-	does, err := parseMessage(input.From, input.To, input.Value, input.Data)
+	does, err := input.message()
 	if err != nil {
 		return component.Result{}, err
 	}

@@ -23,7 +23,7 @@ func (*estimateGas) Describe() component.Descriptor {
 		about:       "The transaction, and at which block it is tried.",
 		required:    `"jsonRpcUrl", "from"`,
 		input: `"from": {"type": "string", "format": "evm-address", "title": "From", "description": "Who would send it.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
-			"to": {"type": "string", "format": "evm-address", "title": "To", "description": "Who would receive it; without it the data creates a contract, and value must be 0.", "examples": ["0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"]},
+			"to": {"type": "string", "format": "evm-address", "title": "To", "description": "Who would receive it; without it the data creates a contract.", "examples": ["0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"]},
 			"value": {` + uint256In + `, "default": "0", "title": "Value", "description": "How much of the native coin it would carry, in wei, as a decimal string.", "examples": ["1000000000000000000"]},
 			"data": {` + calldataIn + `, "title": "Data", "default": "0x", "description": "The encoded function call, or the code that creates a contract.", "examples": ["0x18160ddd"]},
 			"blockTag": {` + blockIn + `, "default": "latest", "title": "Block", "description": "At which block it is tried: latest, pending, safe, finalized, earliest, a number or a block hash.", "examples": ["latest", "19000000"]},
@@ -102,11 +102,6 @@ func parseMessage(from, to, value, data string) (callMessage, error) {
 	}
 	if m.to == nil && len(m.data) == 0 {
 		return m, component.Permanent(component.CodeInvalidInput, "to: is required: expected an address; only data that creates a contract has no receiver")
-	}
-	// A receiver that was forgotten would otherwise be a contract nobody wanted, and the
-	// money gone with it.
-	if m.to == nil && m.value.Sign() > 0 {
-		return m, component.Permanent(component.CodeInvalidInput, "to: is required: expected an address; without one the data creates a contract, and that may carry no value")
 	}
 	return m, nil
 }
