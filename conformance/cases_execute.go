@@ -236,6 +236,14 @@ func executeStrict(t *probe.Trial) {
 		Body: []byte(`{"module":"RANDOM_UUID","input":{},"config":{},"colour":"red"}`)})
 	p := t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
 	t.Equal("pointers", probe.Pointers(p), []string{"/colour"})
+	answer = t.Do(probe.Request{Method: http.MethodPost, Path: probe.Components, Header: strict,
+		Body: []byte(`{"module":"HASH","input":{"data":"x","algorithmm":"sha512"},"config":{"algorithm":"sha512"}}`)})
+	p = t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
+	t.Equal("pointers", probe.Pointers(p), []string{"/input/algorithmm", "/config/algorithm"})
+	answer = t.Do(probe.Request{Method: http.MethodPost, Path: "/v1/sdk/workflows", Header: strict,
+		Body: []byte(`{"name":"strict","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"each","module":"FOR_EACH","input":{"items":[]},"config":{"concurency":1}}],"sequenceEdges":[{"id":"e","from":"start","to":"each"}]}`)})
+	p = t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
+	t.Equal("pointers", probe.Pointers(p), []string{"/components/1/config/concurency"})
 	answer = t.Do(probe.Request{Path: probe.Executions + "?colour=red", Header: strict})
 	p = t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
 	t.Equal("pointers", probe.Pointers(p), []string{"/query/colour"})

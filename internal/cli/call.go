@@ -108,8 +108,9 @@ func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, 
 	if c.CallbackSecret != "" {
 		request.CallbackSecret = &c.CallbackSecret
 	}
+	header = strictly()
 	if c.IdempotencyKey != "" {
-		header = http.Header{"Idempotency-Key": {c.IdempotencyKey}}
+		header.Set("Idempotency-Key", c.IdempotencyKey)
 	}
 	return request, header, nil
 }

@@ -87,10 +87,11 @@ func (c caller) workflow(s *session, text string) (uuid.UUID, error) {
 	}
 	// The same file again within a day is the same workflow.
 	sum := sha256.Sum256(body)
-	header := http.Header{"Idempotency-Key": {"weft-workflows-run-" + hex.EncodeToString(sum[:16])}}
+	header := strictly()
+	header.Set("Idempotency-Key", "weft-workflows-run-"+hex.EncodeToString(sum[:16]))
 	saved, err := c.create(s, body, header)
 	if err == nil && (saved.Status == api.WorkflowStatusARCHIVED || saved.Version != 1) {
-		saved, err = c.create(s, body, nil) // somebody put the earlier one away, or changed it
+		saved, err = c.create(s, body, strictly()) // somebody put the earlier one away, or changed it
 	}
 	if err != nil {
 		return uuid.Nil, err

@@ -50,7 +50,7 @@ func (c *workflowsPush) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	method, path, header := http.MethodPost, workflowsPath, http.Header{}
+	method, path, header := http.MethodPost, workflowsPath, strictly()
 	if c.IdempotencyKey != "" {
 		header.Set("Idempotency-Key", c.IdempotencyKey)
 	}
@@ -129,6 +129,9 @@ func (t target) caller() (caller, error) {
 	weft, err := client.New(credentials.BaseURL, signer, nil)
 	return caller{weft, credentials}, err
 }
+
+// strictly asks for a refusal of what nobody knows (decisions 1.1): a person has misspelt it.
+func strictly() http.Header { return http.Header{"Prefer": {"handling=strict"}} }
 
 // ask makes a signed request and gives the body of its answer.
 func (c caller) ask(s *session, method, path string, body []byte, header http.Header) ([]byte, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/strictjson"
 )
 
@@ -151,6 +153,30 @@ func (s shape) prune(data json.RawMessage) json.RawMessage {
 		return json.RawMessage(`{}`)
 	}
 	return out
+}
+
+// Unknown is a fault for each member of input and config that the module's schemas do not
+// name and that would be dropped, with pointers below the given one, for callers who want
+// to hear of them (decisions 1.1). A module that is not there has none.
+func (r *Registry) Unknown(pointer, module string, input, config json.RawMessage) []fault.Detail {
+	entry, ok := r.entries[module]
+	if !ok {
+		return nil
+	}
+	return append(entry.input.unknown(pointer+"/input", input), entry.config.unknown(pointer+"/config", config)...)
+}
+
+func (s shape) unknown(pointer string, data json.RawMessage) (details []fault.Detail) {
+	var members map[string]json.RawMessage
+	if s.known == nil || json.Unmarshal(data, &members) != nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if !s.known[name] {
+			details = append(details, fault.Detail{Code: string(fault.InvalidInput), Message: "is not a known field", Pointer: cutPointer(pointer + "/" + escapeToken(name))})
+		}
+	}
+	return details
 }
 
 func newEntry(module Module) (*Entry, error) {

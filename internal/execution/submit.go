@@ -34,6 +34,7 @@ type SubmitParams struct {
 	Module      string
 	Input       json.RawMessage
 	Config      json.RawMessage
+	Strict      bool           // refuse members of the two that the module does not know
 	Attempts    int            // 1..3
 	MaxCredits  *credit.Amount // the highest price that is accepted; nil: any
 	Callback    *CallbackParams
@@ -171,6 +172,11 @@ func (s *Service) CheckRepeat(ctx context.Context, key idempotency.Key) error {
 
 // prepare checks the call and its price and seals what is secret.
 func (s *Service) prepare(a *accept) error {
+	if a.Strict {
+		if unknown := fault.Malformed(s.modules.Unknown("", a.Module, a.Input, a.Config)); unknown != nil {
+			return unknown
+		}
+	}
 	entry, err := s.check(component.ModeComponent, a.Module, a.Input, a.Config)
 	if err != nil {
 		return err

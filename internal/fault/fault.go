@@ -114,6 +114,16 @@ const maxDetails = 100
 // Unprocessable makes an INVALID_INPUT error (422) of all faults of what came; nil when
 // there are none.
 func Unprocessable(details []Detail) error {
+	all := Malformed(details)
+	if all == nil {
+		return nil
+	}
+	all.Unprocessable = true
+	return all
+}
+
+// Malformed is Unprocessable for what breaks the form of a request (400).
+func Malformed(details []Detail) *Error {
 	if len(details) == 0 {
 		return nil
 	}
@@ -121,7 +131,7 @@ func Unprocessable(details []Detail) error {
 	if len(details) > 1 {
 		message = fmt.Sprintf("%s (and %d more, see errors)", message, len(details)-1)
 	}
-	return &Error{Code: InvalidInput, Unprocessable: true, Message: message, Details: details[:min(len(details), maxDetails)]}
+	return &Error{Code: InvalidInput, Message: message, Details: details[:min(len(details), maxDetails)]}
 }
 
 // CodeOf is the code of err: that of the *Error in its chain, or

@@ -50,6 +50,7 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 		Module:      body.Module,
 		Input:       body.Input,
 		Config:      body.Config,
+		Strict:      call.strict,
 		Attempts:    max(1, int(value(body.Attempts))),
 		Idempotency: call.idempotency(),
 		Traceparent: telemetry.Traceparent(ctx),

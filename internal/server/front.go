@@ -237,14 +237,14 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	if err := scope(r, operation, call.principal); err != nil {
 		return err
 	}
-	strict := gate.PrefersStrict(r.Header.Values("Prefer"))
-	if strict {
+	call.strict = gate.PrefersStrict(r.Header.Values("Prefer"))
+	if call.strict {
 		w.Header().Set("Preference-Applied", "handling=strict")
 	}
-	if err := operation.CheckParameters(r.PathValue, query, r.Header, strict); err != nil {
+	if err := operation.CheckParameters(r.PathValue, query, r.Header, call.strict); err != nil {
 		return mismatchFirst(r.Context(), f.repeat, call, err)
 	}
-	bindable, err := operation.CheckBody(object, strict)
+	bindable, err := operation.CheckBody(object, call.strict)
 	if err != nil {
 		return mismatchFirst(r.Context(), f.repeat, call, err)
 	}

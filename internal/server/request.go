@@ -28,6 +28,7 @@ type call struct {
 	header    http.Header         // of a delivery, which is signed as its hook says
 	failed    fault.Code
 	media     string             // of the answer 200, as the caller likes it best
+	strict    bool               // unknown members are faults
 	taken     ratelimit.Decision // of the workspace's limits; zero where nothing was taken
 
 	path           string

@@ -20,6 +20,7 @@ func (s *Server) CreateWorkflow(ctx context.Context, request api.CreateWorkflowR
 		Draft: workflow.Draft{
 			Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema,
 			Components: body.Components, SequenceEdges: body.SequenceEdges, DataConnections: body.DataConnections, Triggers: body.Triggers,
+			Strict: call.strict,
 		},
 	})
 	return workflowAnswer{made, replayed}, err
@@ -44,12 +45,13 @@ func (s *Server) GetWorkflow(ctx context.Context, request api.GetWorkflowRequest
 
 // ReplaceWorkflow saves a workflow anew.
 func (s *Server) ReplaceWorkflow(ctx context.Context, request api.ReplaceWorkflowRequestObject) (api.ReplaceWorkflowResponseObject, error) {
-	body := request.Body
+	call, body := callOf(ctx), request.Body
 	replaced, err := s.workflows.Replace(ctx, workflow.ReplaceParams{
-		WorkspaceID: callOf(ctx).principal.WorkspaceID, WorkflowID: request.WorkflowID, Expected: expected(request.Params.IfMatch),
+		WorkspaceID: call.principal.WorkspaceID, WorkflowID: request.WorkflowID, Expected: expected(request.Params.IfMatch),
 		Draft: workflow.Draft{
 			Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema,
 			Components: body.Components, SequenceEdges: body.SequenceEdges, DataConnections: body.DataConnections, Triggers: body.Triggers,
+			Strict: call.strict,
 		},
 	})
 	return workflowAnswer{record: replaced}, err

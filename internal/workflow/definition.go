@@ -59,6 +59,23 @@ func (draft Draft) read() (definition, error) {
 	return d, nil
 }
 
+// read is the definition of a draft, without members that no module knows if it is strict
+// (decisions 1.1).
+func (s *Service) read(draft Draft) (definition, error) {
+	d, err := draft.read()
+	if err != nil || !draft.Strict {
+		return d, err
+	}
+	var unknown []fault.Detail
+	for i, c := range d.Components {
+		unknown = append(unknown, s.modules.Unknown(fmt.Sprintf("/components/%d", i), c.Module, c.Input, c.Config)...)
+	}
+	if refusal := fault.Malformed(unknown); refusal != nil {
+		return d, refusal
+	}
+	return d, nil
+}
+
 // variables are those of the environment that the components name.
 func (d definition) variables() []string {
 	var parts []json.RawMessage

@@ -55,7 +55,7 @@ func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Wo
 			}
 			p.Draft.Status = api.WorkflowStatus(present.Status)
 		}
-		d, err := p.Draft.read()
+		d, err := s.read(p.Draft)
 		if err != nil {
 			return err
 		}

@@ -50,6 +50,7 @@ type Draft struct {
 	InputSchema                                json.RawMessage
 	Components, SequenceEdges, DataConnections json.RawMessage
 	Triggers                                   json.RawMessage
+	Strict                                     bool // refuse members of a component's input and config that its module does not know
 }
 
 // CreateParams says what to create.
@@ -78,7 +79,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Workflow
 }
 
 func (s *Service) createTx(ctx context.Context, tx pgx.Tx, workspaceID, id uuid.UUID, draft Draft) error {
-	d, err := draft.read()
+	d, err := s.read(draft)
 	if err != nil {
 		return err
 	}
