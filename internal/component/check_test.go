@@ -51,9 +51,9 @@ func TestCheckTellsAllFaultsAtOnceWithPointers(t *testing.T) {
 	}
 	want := map[string]string{
 		"/input/a~1b~0c/1": "must be a string, got a number",
-		"/input/link":      "must be a valid uri",
+		"/input/link":      `must be a valid uri; got "no link"`,
 		"/input/mode":      `must be one of "fast", "slow", got "medium"`,
-		"/input/pair":      "must be a valid even: an even number of characters is needed; got ",
+		"/input/pair":      `must be a valid even: an even number of characters is needed; got "abc"`,
 		"/input/size":      "must be at most 10, got 11",
 		"/input/token":     "must match ^tok_, got another value",
 		"/input/vault/k":   `must be one of "one", got another value`,
