@@ -58,7 +58,10 @@ func TestRandomWorkflowsDoWhatTheReferenceSays(t *testing.T) {
 	slots := make(chan struct{}, 12)
 	began := time.Now()
 	all := seeds(t, size(200, 10_000))
-	for _, seed := range all {
+	for i, seed := range all {
+		if i%500 == 100 {
+			b.analyze(t)
+		}
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
