@@ -13,7 +13,7 @@ type devCommand struct {
 	OpsAddr      string   `name:"ops-addr" default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of health and metrics (${default})."`
 	DataDir      string   `name:"data-dir" default:"${data_dir}" placeholder:"DIR" help:"Where everything is kept (${default})."`
 	AllowNetwork []string `name:"allow-network" placeholder:"CIDR" help:"Let components and callbacks reach this network too, plain http included; may be repeated."`
-	Chain        bool     `help:"Run a private EVM chain (anvil) too, and bring an example workflow on it."`
+	Chain        bool     `help:"Run a private EVM chain (anvil) too, and bring two example workflows on it."`
 	Plan         string   `default:"" enum:",starter,growth,professional,enterprise" placeholder:"PLAN" help:"Put the workspace on this plan: starter, growth, professional or enterprise. Without it, a new workspace is on enterprise, and one that is there stays on what it has."`
 	DatabaseURL  string   `name:"database-url" default:"${database_url}" placeholder:"URL" help:"Use this PostgreSQL instead of a private one ($$DATABASE_URL)."`
 	LogLevel     string   `name:"log-level" default:"warn" enum:"debug,info,warn,error" help:"How much to log to stderr (${default})."`

@@ -17,7 +17,7 @@ func (buildCalldata) Describe() component.Descriptor {
 		module: "BUILD_EVM_CALLDATA",
 		title:  "Build EVM calldata",
 		description: "Encodes the call of a contract's function: its selector and arguments. " +
-			"Every argument is checked against its type. Integers are decimal strings (JSON numbers up to 2^53-1 are taken too), bytes are 0x and hexadecimal digits, addresses may be in any case, tuples are objects or arrays.",
+			"Every argument is checked against its type. Integers are decimal strings (JSON numbers up to 2^53-1 are taken too), bytes are 0x and hexadecimal digits, addresses are in lower case or have the checksum of EIP-55, tuples are objects or arrays.",
 		input: `"description": "Which function to call, with what.", "required": ["abi", "functionName", "arguments"], "properties": {
 			` + abiProperty + `,
 			"functionName": {"type": "string", "minLength": 1, "maxLength": 4096, "title": "Function name", "description": "` + functionNameForms + ` Of overloads, the name picks the one that takes as many arguments. constructor encodes the arguments of the constructor, without a selector, to be put after a contract's code.", "examples": ["transfer", "safeTransferFrom(address,address,uint256,bytes)"]},
