@@ -33,7 +33,7 @@ func Cases() []Case {
 		executeCases, attemptCases, waitCases, statusCases, streamCases,
 		callbackCases, replayCases, callbackRuleCases,
 		signingCases, refusalCases, keyCases,
-		requestCases, gateCases, abuseCases, idempotencyCases, listCases, catalogueCases,
+		requestCases, gateCases, abuseCases, idempotencyCases, listCases, catalogueCases, componentCases,
 		workflowCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases,
 		runCases, runGraphCases, runModuleCases, runControlCases, runStreamCases, runScopeCases,
 		peopleCases, doorCases, memberCases, apiKeyCases, auditCases, limitCases, planLimitCases, peopleLimitCases, creditCases,

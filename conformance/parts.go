@@ -365,6 +365,11 @@ var Parts = []Part{
 	{"D9.5", "retention", inside},
 	{"D9.6", "additive changes only", inside},
 
+	{"C.API_CALL", "methods, headers, query, body; gives status, headers, body; POST and PATCH carry an Idempotency-Key", ""},
+	{"C.API_CALL.mapping", "an output for each name of outputMapping", ""},
+	{"C.API_CALL.statuses", "408, 425, 429 and 5xx fail and may be tried again, others are values, unless expectStatus says otherwise", ""},
+	{"C.API_CALL.bounds", "timeoutMs; 5 MiB of an answer; 3 redirects", ""},
+
 	{"C.LOGIC", "the modules of control flow cost nothing, and but for TRANSFORM are executed in workflows only", ""},
 	{"C.ON_API_CALLED", "inputSchema judges the input; gives its members, the input whole, triggeredAt", ""},
 	{"C.ON_SCHEDULE", "begins by cron and timeZone; gives scheduledAt", ""},
