@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Signs a request to Weft with openssl (1.1.1 or later) and sends it with curl. This file
+# stands alone: copy it.
+#
+#   export WEFT_URL=http://127.0.0.1:8080 WEFT_API_KEY=ws_... WEFT_API_SECRET=MC4C...
+#   ./weft_curl.sh GET '/v1/sdk/components?limit=2'
+#   echo -n '{"module":"RANDOM_UUID","input":{},"config":{}}' | ./weft_curl.sh POST /v1/sdk/components -
+#   ./weft_curl.sh POST /v1/sdk/components body.json
+#
+# What follows the body (a file, - for standard input, or '' for none) goes to curl as it is.
+# Sourced, it only gives the functions.
+
+# weft_message METHOD PATH TIMESTAMP [FILE] writes the bytes that are signed. PATH is everything
+# after the host, the query included; an empty body counts as {}.
+weft_message() {
+  printf '%s|%s|%s|' "$1" "$2" "$3"
+  if [ -n "${4:-}" ] && [ -s "$4" ]; then
+    cat "$4" # not $(cat ...), which loses line ends
+  else
+    printf '{}'
+  fi
+}
+
+# weft_signature METHOD PATH TIMESTAMP [FILE] prints the value of X-Sdk-Signature, by the secret
+# in WEFT_API_SECRET: base64 of PKCS#8, so PEM but for its two lines. It is in no argument, which
+# others could see; openssl reads it as a file, which only its owner may read.
+weft_signature() (
+  set -euo pipefail
+  umask 077
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  printf -- '-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----\n' "$WEFT_API_SECRET" >"$folder/key"
+  weft_message "$@" >"$folder/message"
+  openssl pkeyutl -sign -rawin -inkey "$folder/key" -in "$folder/message" -out "$folder/signature"
+  openssl base64 -A -in "$folder/signature"
+)
+
+# weft_curl METHOD PATH [FILE] [CURL ARGUMENTS...] signs and sends.
+weft_curl() (
+  set -euo pipefail
+  method=$1 path=$2 file=${3:-}
+  shift "$(($# < 3 ? $# : 3))"
+  arguments=(--silent --show-error --globoff --path-as-is --request "$method")
+  if [ "$file" = - ]; then
+    file=$(mktemp)
+    trap 'rm -f "$file"' EXIT
+    cat >"$file"
+  fi
+  if [ -n "$file" ] && [ -s "$file" ]; then
+    arguments+=(--header 'Content-Type: application/json' --data-binary "@$file")
+  fi
+  timestamp=$(date +%s)
+  signature=$(weft_signature "$method" "$path" "$timestamp" "$file")
+  curl "${arguments[@]}" "$@" \
+    --header "X-Api-Key: $WEFT_API_KEY" \
+    --header "X-Sdk-Timestamp: $timestamp" \
+    --header "X-Sdk-Signature: $signature" \
+    "${WEFT_URL%/}$path"
+)
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+  if [ $# -lt 2 ]; then
+    echo "usage: WEFT_URL= WEFT_API_KEY= WEFT_API_SECRET= $0 METHOD PATH [FILE] [CURL ARGUMENTS...]" >&2
+    exit 2
+  fi
+  weft_curl "$@"
+fi
