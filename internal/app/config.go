@@ -87,7 +87,7 @@ var variables = []variable{
 	{"WEFT_ALLOW_NETWORKS", func(c *Config, v string) (err error) { c.AllowNetworks, err = ParseNetworks(split(v)); return err }},
 	{"WEFT_TRUSTED_PROXIES", func(c *Config, v string) (err error) { c.TrustedProxies, err = ParseNetworks(split(v)); return err }},
 	{"WEFT_EGRESS_CA_FILE", func(c *Config, v string) (err error) { c.EgressRoots, err = readRoots(v); return err }},
-	{"WEFT_CALLBACK_SCHEDULE", func(c *Config, v string) (err error) { c.CallbackSchedule, err = parseSchedule(split(v)); return err }},
+	{"WEFT_CALLBACK_SCHEDULE", func(c *Config, v string) (err error) { c.CallbackSchedule, err = ParseSchedule(split(v)); return err }},
 	{"WEFT_RETENTION", func(c *Config, v string) (err error) { c.Retention, err = parseRetention(v); return err }},
 	{"WEFT_TIMESTAMP_LEEWAY", func(c *Config, v string) (err error) {
 		if c.TimestampLeeway, err = time.ParseDuration(v); err != nil || c.TimestampLeeway < 0 || c.TimestampLeeway > 2*time.Second {
@@ -209,7 +209,9 @@ func readRoots(path string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-func parseSchedule(texts []string) ([]time.Duration, error) {
+// ParseSchedule reads the delays before the attempts of a callback, 1 to 100 of
+// them, such as 0s, 5s, 5m.
+func ParseSchedule(texts []string) ([]time.Duration, error) {
 	list := make([]time.Duration, 0, len(texts))
 	for _, text := range texts {
 		delay, err := time.ParseDuration(text)

@@ -39,10 +39,11 @@ type DevConfig struct {
 	Addr, OpsAddr string
 	DataDir       string
 	AllowNetworks []netip.Prefix
-	Chain         bool   // run a private EVM chain too
-	Plan          string // "" = enterprise when the workspace is made, and from then on what it has
-	Program       string // how the person called this program
-	DatabaseURL   string // "" = a private PostgreSQL in DataDir
+	Schedule      []time.Duration // delay before each attempt of a callback; nil = as everywhere
+	Chain         bool            // run a private EVM chain too
+	Plan          string          // "" = enterprise when the workspace is made, and from then on what it has
+	Program       string          // how the person called this program
+	DatabaseURL   string          // "" = a private PostgreSQL in DataDir
 	Log           *slog.Logger
 	Stdout        io.Writer
 }
@@ -69,8 +70,11 @@ func Dev(ctx context.Context, dev DevConfig) error {
 	}
 	cfg := Config{
 		Addr: dev.Addr, OpsAddr: dev.OpsAddr, Work: true, Workers: defaultWorkers,
-		AllowNetworks: dev.AllowNetworks, CallbackSchedule: callback.DefaultSchedule(),
+		AllowNetworks: dev.AllowNetworks, CallbackSchedule: dev.Schedule,
 		DatabaseURL: dev.DatabaseURL,
+	}
+	if cfg.CallbackSchedule == nil {
+		cfg.CallbackSchedule = callback.DefaultSchedule()
 	}
 	var err error
 	if cfg.Keyring, err = keyringOfFolder(dev.DataDir); err != nil {

@@ -169,6 +169,7 @@ func TestUsage(t *testing.T) {
 		{"unknown command", []string{"cal"}, 2, "", "unexpected argument cal"},
 		{"missing argument", []string{"call"}, 2, "", "weft call --help"},
 		{"wait and stream", []string{"call", "M", "--wait=1s", "--stream"}, 2, "", "can't be used together"},
+		{"a delay that is none", []string{"dev", "--callback-schedule=0s,soon"}, 1, "", `--callback-schedule: "soon" is not a duration`},
 		{"half an --allow", []string{"proxy", "--allow", "GET"}, 2, "", "a method and a path"},
 		{"an --allow without a method", []string{"proxy", "--allow", "/v1 /x"}, 2, "", "a method and a path"},
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/telemetry"
@@ -13,6 +14,7 @@ type devCommand struct {
 	OpsAddr      string   `name:"ops-addr" default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of health and metrics (${default})."`
 	DataDir      string   `name:"data-dir" default:"${data_dir}" placeholder:"DIR" help:"Where everything is kept (${default})."`
 	AllowNetwork []string `name:"allow-network" placeholder:"CIDR" help:"Let components and callbacks reach this network too, plain http included; may be repeated."`
+	Schedule     []string `name:"callback-schedule" placeholder:"DELAYS" help:"Delay before each attempt of a callback, such as 0s,1s,5s. Without it, as in production."`
 	Chain        bool     `help:"Run a private EVM chain (anvil) too, and bring two example workflows on it."`
 	Plan         string   `default:"" enum:",starter,growth,professional,enterprise" placeholder:"PLAN" help:"Put the workspace on this plan: starter, growth, professional or enterprise. Without it, a new workspace is on enterprise, and one that is there stays on what it has."`
 	DatabaseURL  string   `name:"database-url" default:"${database_url}" placeholder:"URL" help:"Use this PostgreSQL instead of a private one ($$DATABASE_URL)."`
@@ -25,12 +27,18 @@ func (c *devCommand) Run(s *session) error {
 	if err != nil {
 		return fmt.Errorf("--allow-network: %w", err)
 	}
+	var schedule []time.Duration
+	if len(c.Schedule) > 0 {
+		if schedule, err = app.ParseSchedule(c.Schedule); err != nil {
+			return fmt.Errorf("--callback-schedule: %w", err)
+		}
+	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return fmt.Errorf("--log-level: %w", err)
 	}
 	return app.Dev(s.ctx, app.DevConfig{
-		Addr: c.Addr, OpsAddr: c.OpsAddr, DataDir: c.DataDir, AllowNetworks: networks, Chain: c.Chain, Plan: c.Plan,
+		Addr: c.Addr, OpsAddr: c.OpsAddr, DataDir: c.DataDir, AllowNetworks: networks, Schedule: schedule, Chain: c.Chain, Plan: c.Plan,
 		DatabaseURL: c.DatabaseURL, Program: s.program, Log: telemetry.NewLogger(s.stderr, level), Stdout: s.stdout,
 	})
 }
