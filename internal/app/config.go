@@ -102,7 +102,7 @@ var variables = []variable{
 // the rest by the tests and the command line.
 var known = []string{
 	"WEFT_MASTER_KEY", "WEFT_MASTER_KEYS_OLD", "WEFT_DATA_DIR", "WEFT_CREDENTIALS", "WEFT_BASE_URL",
-	"WEFT_CRASH_AT", "WEFT_TEST_DATABASE_URL", "WEFT_SOAK",
+	"WEFT_CALLBACK_SECRET", "WEFT_CRASH_AT", "WEFT_TEST_DATABASE_URL", "WEFT_SOAK",
 }
 
 // ConfigFromEnv reads the environment of `weft serve` and `weft work`. All

@@ -76,6 +76,7 @@ var places = map[string]place{
 		level: 2, inside: []string{"internal/fault", "internal/strictjson"}, outside: []string{ids},
 		why: "the form of a request, before anything reads it",
 	},
+	"internal/receiver": {level: 2, inside: []string{"internal/signature", "internal/status", "internal/strictjson", "internal/timestamp"}, outside: []string{ids}, why: "callbacks taken as a customer's program would; prints nothing"},
 	"internal/variable": {level: 2, inside: []string{"internal/fault", "internal/strictjson"}, why: "how texts name variables"},
 	"internal/devdb":    {level: 2, inside: []string{"internal/sidecar"}, outside: []string{pgx}, why: "a private server, no word of the schema"},
 	"internal/devchain": {level: 2, inside: []string{"internal/sidecar"}, why: "a private EVM chain, no word of components"},
@@ -198,7 +199,7 @@ var places = map[string]place{
 	"conformance/signers": {level: 0, why: "the signing kit: files to copy, and vectors"},
 	"conformance/probe":   {level: 10, inside: []string{"gen/api"}, outside: []string{spec, schema, ids, "github.com/oasdiff/yaml"}, why: "requests and checks of the conformance cases"},
 	"internal/chaos":      {level: 11, why: "only tests: processes killed under load"},
-	"internal/cli":        {level: 12, inside: []string{"internal/", "gen/", "conformance"}, outside: []string{ids, pgx, "github.com/alecthomas/kong"}, why: "one file a command"},
+	"internal/cli":        {level: 12, inside: []string{"internal/", "gen/", "conformance"}, outside: []string{ids, pgx, "github.com/alecthomas/kong", "golang.org/x/net/netutil"}, why: "one file a command"},
 	"cmd/weft":            {level: 13, inside: []string{"internal/app", "internal/cli"}, why: "flags, signals, exit code"},
 }
 

@@ -37,7 +37,7 @@ type callCommand struct {
 	Stream         bool           `xor:"how" help:"Follow the event stream to the end, however long it takes."`
 	Attempts       int32          `default:"1" help:"How often the component is tried, 1 to 3."`
 	CallbackURL    string         `name:"callback-url" placeholder:"URL" help:"Where the finished record is posted too."`
-	CallbackSecret string         `name:"callback-secret" placeholder:"TEXT" help:"Key of the callback's signature."`
+	CallbackSecret string         `name:"callback-secret" placeholder:"TEXT" help:"Key of the callback's signature; $$WEFT_CALLBACK_SECRET, which no list of processes shows, does the same."`
 	IdempotencyKey string         `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key gives the same execution."`
 }
 
@@ -105,8 +105,12 @@ func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, 
 	if c.CallbackURL != "" {
 		request.CallbackURL = &c.CallbackURL
 	}
-	if c.CallbackSecret != "" {
-		request.CallbackSecret = &c.CallbackSecret
+	secret := c.CallbackSecret
+	if secret == "" && c.CallbackURL != "" {
+		secret = s.getenv(callbackSecret)
+	}
+	if secret != "" {
+		request.CallbackSecret = &secret
 	}
 	header = strictly()
 	if c.IdempotencyKey != "" {

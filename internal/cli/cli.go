@@ -44,6 +44,8 @@ type commands struct {
 
 	Env envCommand `cmd:"" help:"Keep the environment variables that workflows name."`
 
+	Listen listenCommand `cmd:"" help:"Receive callbacks on this machine: show, check, fail, forward them."`
+
 	Proxy proxyCommand `cmd:"" help:"Serve a local proxy that signs what goes through it."`
 	Keys  keysCommand  `cmd:"" help:"Make, list and revoke API keys (on the server's side)."`
 	Admin adminCommand `cmd:"" help:"Grant credits and set plans (on the server's side)."`

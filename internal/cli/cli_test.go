@@ -115,12 +115,18 @@ func (s *service) environ() []string { return []string{"WEFT_CREDENTIALS=" + s.c
 // its result. Lines that it writes to stderr come over the channel.
 func background(t *testing.T, environ []string, args ...string) (lines <-chan string, stop func() result) {
 	t.Helper()
+	return fed(t, environ, "", args...)
+}
+
+// fed is background with a standard input.
+func fed(t *testing.T, environ []string, stdin string, args ...string) (lines <-chan string, stop func() result) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	reader, writer := io.Pipe()
 	var stdout bytes.Buffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.Run(ctx, cli.Process{Args: args, Environ: environ, Stdout: &stdout, Stderr: writer})
+		ended <- cli.Run(ctx, cli.Process{Args: args, Environ: environ, Stdin: strings.NewReader(stdin), Stdout: &stdout, Stderr: writer})
 		writer.Close()
 	}()
 	out := make(chan string, 100)
@@ -169,6 +175,11 @@ func TestUsage(t *testing.T) {
 		{"unknown command", []string{"cal"}, 2, "", "unexpected argument cal"},
 		{"missing argument", []string{"call"}, 2, "", "weft call --help"},
 		{"wait and stream", []string{"call", "M", "--wait=1s", "--stream"}, 2, "", "can't be used together"},
+		{"no way to fail", []string{"listen", "--fail=fast"}, 2, "", "slow:2s, status:500 or drop"},
+		{"no probability", []string{"listen", "--fail-rate=2"}, 2, "", "a probability from 0 to 1"},
+		{"two choices of what fails", []string{"listen", "--fail-first=2", "--fail-rate=0.1"}, 2, "", "can't be used together"},
+		{"an end without a number", []string{"listen", "--timeout=3s"}, 2, "", "--once or --count"},
+		{"less than none", []string{"listen", "--count=-1"}, 2, "", "from 1 on"},
 		{"a delay that is none", []string{"dev", "--callback-schedule=0s,soon"}, 1, "", `--callback-schedule: "soon" is not a duration`},
 		{"half an --allow", []string{"proxy", "--allow", "GET"}, 2, "", "a method and a path"},
 		{"an --allow without a method", []string{"proxy", "--allow", "/v1 /x"}, 2, "", "a method and a path"},

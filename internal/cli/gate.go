@@ -15,37 +15,51 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// gate keeps web pages away from the proxy. A page in this machine's browser can
-// send requests to any local port, and by a name that resolves to 127.0.0.1 even
+// gate keeps web pages away from a local port of ours. A page in this machine's
+// browser can send requests to any, and by a name that resolves to 127.0.0.1 even
 // read the answers; what gives it away is the Host it calls, the Origin it comes
 // from, and Sec-Fetch-Site.
 type gate struct {
+	reason     string   // in the problems that it answers
 	names      []string // allowed in Host beside addresses and localhost
 	anyAddress bool     // Host may be any address, not a loopback one only
 	allowed    allowances
+	refused    func(why string) // of each request that was; nil: nobody is told
 	next       http.Handler
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	why := g.objection(r)
+	if why == "" {
+		g.next.ServeHTTP(w, r)
+		return
+	}
+	if g.refused != nil {
+		g.refused(why)
+	}
+	refuse(w, g.reason, http.StatusForbidden, "FORBIDDEN", why)
+}
+
+// objection is what there is to say against a request, "" if nothing.
+func (g *gate) objection(r *http.Request) string {
 	origins := r.Header.Values("Origin")
 	site := r.Header.Get("Sec-Fetch-Site")
 	switch {
 	case r.URL.Host != "" || r.Method == http.MethodConnect:
-		refuse(w, http.StatusForbidden, "FORBIDDEN", "this proxy passes requests on to one service only")
+		return "requests for other addresses are not passed on here"
 	case !g.knows(r.Host):
-		refuse(w, http.StatusForbidden, "FORBIDDEN", "the Host header names another machine; --host allows a name")
+		return "the Host header names another machine; --host allows a name"
 	case slices.ContainsFunc(origins, func(origin string) bool { return !sameOrigin(origin, r.Host) }):
-		refuse(w, http.StatusForbidden, "FORBIDDEN", "the request comes from a page of another origin")
+		return "the request comes from a page of another origin"
 	case site != "" && site != "same-origin" && site != "none":
-		refuse(w, http.StatusForbidden, "FORBIDDEN", "the request comes from another site")
+		return "the request comes from another site"
 	case !g.allowed.pass(r):
-		refuse(w, http.StatusForbidden, "FORBIDDEN", "this proxy was started with --allow, which does not name this request")
-	default:
-		g.next.ServeHTTP(w, r)
+		return "this proxy was started with --allow, which does not name this request"
 	}
+	return ""
 }
 
-// knows says whether host, as the Host header has it, is a name of this proxy.
+// knows says whether host, as the Host header has it, is a name of this port.
 func (g *gate) knows(host string) bool {
 	name := host
 	if bare, _, err := net.SplitHostPort(host); err == nil {
@@ -64,13 +78,13 @@ func sameOrigin(origin, host string) bool {
 }
 
 // refuse answers in the form of the service's own problems.
-func refuse(w http.ResponseWriter, status int, code, message string) {
+func refuse(w http.ResponseWriter, reason string, status int, code, message string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": message,
-		"code": code, "error": code, "message": message, "reason": "weft_proxy", "retryable": status == http.StatusBadGateway,
+		"code": code, "error": code, "message": message, "reason": reason, "retryable": status == http.StatusBadGateway,
 	})
 }
 

@@ -18,6 +18,9 @@ import (
 // service itself allows a mebibyte and says so better than we could.
 const maxProxied = 2 << 20
 
+// proxyReason is the reason in problems that are the proxy's own.
+const proxyReason = "weft_proxy"
+
 // proxyCommand lends one key to the programs of this machine.
 type proxyCommand struct {
 	target
@@ -36,11 +39,11 @@ func (c *proxyCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	listener, err := c.listen(s.ctx)
+	listener, err := listenAt(s.ctx, c.Listen, c.Expose, "act with your key")
 	if err != nil {
 		return err
 	}
-	door := &gate{names: c.Host, anyAddress: c.Expose, allowed: c.Allow, next: signingProxy(base, signer)}
+	door := &gate{reason: proxyReason, names: c.Host, anyAddress: c.Expose, allowed: c.Allow, next: signingProxy(base, signer)}
 	server := &http.Server{
 		Handler:           door,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -54,33 +57,39 @@ func (c *proxyCommand) Run(s *session) error {
 	if c.Expose {
 		s.note("EXPOSED: whoever reaches this address acts with your key.")
 	}
-	return serveUntil(s.ctx, server, listener)
+	return serveUntil(s.ctx, server, listener, 5*time.Second)
 }
 
-// listen opens the address, which must be of this machine alone unless exposed.
-func (c *proxyCommand) listen(ctx context.Context) (net.Listener, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
+// listenAt opens an address, which must be of this machine alone unless exposed:
+// others could then do what danger says.
+func listenAt(ctx context.Context, address string, expose bool, danger string) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", c.Listen, err)
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
-	if at, ok := listener.Addr().(*net.TCPAddr); !c.Expose && (!ok || !at.IP.IsLoopback()) {
+	if at, ok := listener.Addr().(*net.TCPAddr); !expose && (!ok || !at.IP.IsLoopback()) {
 		_ = listener.Close()
-		return nil, fmt.Errorf("%s can be reached from other machines, which could then act with your key: listen on 127.0.0.1, or say --expose", c.Listen)
+		return nil, fmt.Errorf("%s can be reached from other machines, which could then %s: listen on 127.0.0.1, or say --expose", address, danger)
 	}
 	return listener, nil
 }
 
-// serveUntil serves until ctx ends, then lets requests under way finish.
-func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
+// serveUntil serves until ctx ends, then lets requests under way finish, for as long
+// as grace. Connections that nothing came over are not waited for beyond that.
+func serveUntil(ctx context.Context, server *http.Server, listener net.Listener, grace time.Duration) error {
 	stopped := make(chan error, 1)
 	release := context.AfterFunc(ctx, func() {
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
-		stopped <- server.Shutdown(grace)
+		err := server.Shutdown(ending)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = server.Close()
+		}
+		stopped <- err
 	})
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		release()
-		return fmt.Errorf("serve the proxy: %w", err)
+		return fmt.Errorf("serve on %s: %w", listener.Addr(), err)
 	}
 	return <-stopped
 }
@@ -104,11 +113,11 @@ func signingProxy(base *url.URL, signer *client.Signer) http.Handler {
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-				refuse(w, http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE",
+				refuse(w, proxyReason, http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE",
 					fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
 				return
 			}
-			refuse(w, http.StatusBadGateway, "UNAVAILABLE", "the service cannot be reached: "+err.Error())
+			refuse(w, proxyReason, http.StatusBadGateway, "UNAVAILABLE", "the service cannot be reached: "+err.Error())
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,79 @@
+package receiver
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// FailureKind is a way to fail.
+type FailureKind string
+
+// The ways to fail on purpose.
+const (
+	Slow   FailureKind = "slow"   // answers late
+	Status FailureKind = "status" // answers another status
+	Drop   FailureKind = "drop"   // closes the connection without an answer
+)
+
+// maxDelay is longer than any sender waits.
+const maxDelay = 10 * time.Minute
+
+// Failure is how deliveries fail, and which. The zero value fails none.
+type Failure struct {
+	Kind   FailureKind
+	Delay  time.Duration // of Slow
+	Status int           // of Status
+
+	First int     // so many of each execution; 0: all
+	Rate  float64 // with this probability; 0: always
+}
+
+// UnmarshalText reads slow:2s, status:500 or drop.
+func (f *Failure) UnmarshalText(text []byte) (err error) {
+	kind, value, valued := strings.Cut(string(text), ":")
+	*f = Failure{Kind: FailureKind(kind)}
+	switch f.Kind {
+	case Drop:
+		if valued {
+			return fmt.Errorf("drop takes no value, such as %q", value)
+		}
+	case Status:
+		if f.Status, err = strconv.Atoi(value); err != nil || f.Status < 200 || f.Status > 599 {
+			return fmt.Errorf("status takes a code from 200 to 599, such as status:500, not %q", value)
+		}
+	case Slow:
+		if f.Delay, err = time.ParseDuration(value); err != nil || f.Delay <= 0 || f.Delay > maxDelay {
+			return fmt.Errorf("slow takes a time up to %v, such as slow:2s, not %q", maxDelay, value)
+		}
+	default:
+		return fmt.Errorf("%q is not slow:2s, status:500 or drop", text)
+	}
+	return nil
+}
+
+// String says what fails how.
+func (f Failure) String() string {
+	text := string(f.Kind)
+	switch f.Kind {
+	case Slow:
+		text += ":" + f.Delay.String()
+	case Status:
+		text += ":" + strconv.Itoa(f.Status)
+	}
+	switch {
+	case f.First == 1:
+		return text + ", the first delivery of each execution"
+	case f.First > 1:
+		return fmt.Sprintf("%s, the first %d deliveries of each execution", text, f.First)
+	case f.Rate > 0:
+		return fmt.Sprintf("%s, a delivery with the probability %v", text, f.Rate)
+	}
+	return text + ", every delivery"
+}
+
+// hits says whether a delivery fails. random is uniform in [0, 1).
+func (f Failure) hits(attempt int, random float64) bool {
+	return f.Kind != "" && (f.First == 0 || attempt <= f.First) && (f.Rate == 0 || random < f.Rate)
+}
