@@ -175,7 +175,7 @@ func TestUsage(t *testing.T) {
 		{"unknown command", []string{"cal"}, 2, "", "unexpected argument cal"},
 		{"missing argument", []string{"call"}, 2, "", "weft call --help"},
 		{"wait and stream", []string{"call", "M", "--wait=1s", "--stream"}, 2, "", "can't be used together"},
-		{"no way to fail", []string{"listen", "--fail=fast"}, 2, "", "slow:2s, status:500 or drop"},
+		{"no way to fail", []string{"listen", "--fail=fast"}, 2, "", "slow:2s, 500 or drop"},
 		{"no probability", []string{"listen", "--fail-rate=2"}, 2, "", "a probability from 0 to 1"},
 		{"two choices of what fails", []string{"listen", "--fail-first=2", "--fail-rate=0.1"}, 2, "", "can't be used together"},
 		{"an end without a number", []string{"listen", "--timeout=3s"}, 2, "", "--once or --count"},

@@ -33,7 +33,7 @@ type listenCommand struct {
 	Addr       string           `default:"127.0.0.1:8765" placeholder:"ADDR" help:"Where to listen (${default})."`
 	SecretFile string           `name:"secret-file" placeholder:"FILE" help:"File with the callbackSecret, - for standard input. Without it, $$WEFT_CALLBACK_SECRET; without that, signatures are not checked."`
 	Forward    string           `placeholder:"URL" help:"Hand deliveries on to this address and pass its answer on. One without a path gets that of the delivery."`
-	Fail       receiver.Failure `placeholder:"HOW" help:"Fail on purpose: slow:2s, status:500 or drop."`
+	Fail       receiver.Failure `placeholder:"HOW" help:"Fail on purpose: slow:2s, drop, or a status such as 500."`
 	FailFirst  int              `name:"fail-first" xor:"which" placeholder:"N" help:"Fail the first N deliveries of each execution only."`
 	FailRate   float64          `name:"fail-rate" xor:"which" placeholder:"P" help:"Fail each delivery with this probability, such as 0.3."`
 	Body       bool             `help:"Show bodies too."`
@@ -294,6 +294,9 @@ func answered(d receiver.Delivery) string {
 	}
 	if d.Forwarded {
 		text = "forwarded, " + text
+	}
+	if took == 0 {
+		return text + " in under 1ms"
 	}
 	return fmt.Sprintf("%s in %v", text, took)
 }

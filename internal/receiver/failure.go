@@ -30,9 +30,12 @@ type Failure struct {
 	Rate  float64 // with this probability; 0: always
 }
 
-// UnmarshalText reads slow:2s, status:500 or drop.
+// UnmarshalText reads slow:2s, drop, or status:500, which 500 alone says too.
 func (f *Failure) UnmarshalText(text []byte) (err error) {
 	kind, value, valued := strings.Cut(string(text), ":")
+	if strings.Trim(kind, "0123456789") == "" && kind != "" && !valued {
+		kind, value = string(Status), kind
+	}
 	*f = Failure{Kind: FailureKind(kind)}
 	switch f.Kind {
 	case Drop:
@@ -41,14 +44,14 @@ func (f *Failure) UnmarshalText(text []byte) (err error) {
 		}
 	case Status:
 		if f.Status, err = strconv.Atoi(value); err != nil || f.Status < 200 || f.Status > 599 {
-			return fmt.Errorf("status takes a code from 200 to 599, such as status:500, not %q", value)
+			return fmt.Errorf("a status is a code from 200 to 599, such as 500, not %q", value)
 		}
 	case Slow:
 		if f.Delay, err = time.ParseDuration(value); err != nil || f.Delay <= 0 || f.Delay > maxDelay {
 			return fmt.Errorf("slow takes a time up to %v, such as slow:2s, not %q", maxDelay, value)
 		}
 	default:
-		return fmt.Errorf("%q is not slow:2s, status:500 or drop", text)
+		return fmt.Errorf("%q is not slow:2s, 500 or drop", text)
 	}
 	return nil
 }

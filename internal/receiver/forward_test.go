@@ -77,8 +77,8 @@ func TestTheAnswerBehindIsPassedOn(t *testing.T) {
 		body   string
 		fault  string
 	}{
-		"an error":   {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 503) }, 503, "no\n", ""},
-		"a redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", 302) }, 302, "", ""},
+		"an error":   {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusServiceUnavailable) }, 503, "no\n", ""},
+		"a redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, 302, "", ""},
 		"nothing":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, 204, "", ""},
 		"a large one": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, strings.Repeat("x", maxAnswer+1000))
