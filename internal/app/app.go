@@ -323,12 +323,12 @@ func (a *App) stop(ctx context.Context) {
 
 // Run is Start, then Stop when ctx ends or a part fails.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
-	relaxCollector(ctx)
+	tightenCollector()
 	a, err := Start(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
-	giveBackStart()
+	settleHeap(ctx)
 	log.Info("weft is running", "api", a.URL(), "ops", a.OpsURL(), "works", cfg.Work)
 	select {
 	case <-ctx.Done():

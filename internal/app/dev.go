@@ -59,7 +59,7 @@ const devWorkspace = "dev"
 // migrations, a workspace with a key, a demo upstream, API and workers, and a chain if
 // one is asked for.
 func Dev(ctx context.Context, dev DevConfig) error {
-	relaxCollector(ctx)                                    // before the much that a start makes
+	tightenCollector()
 	for _, addr := range []string{dev.Addr, dev.OpsAddr} { // before anything is made for them
 		if err := free(addr); err != nil {
 			return err
@@ -149,7 +149,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, beside surroundings) e
 		return err
 	}
 	defer a.Stop(context.WithoutCancel(ctx))
-	giveBackStart()
+	settleHeap(ctx)
 	dev.greet(a, beside)
 	select {
 	case <-ctx.Done():

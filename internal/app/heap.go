@@ -23,14 +23,34 @@ const smallest = 4 << 20
 
 var paced sync.Once
 
-// relaxCollector paces the collector from now on, for a process of its own, and until
-// ctx ends has it run in lulls; unless its operator paces it.
-func relaxCollector(ctx context.Context) {
-	if os.Getenv("GOGC") == "" {
-		paced.Do(paceCollector)
-		go collectInLulls(ctx, lullEvery)
+// tight is how much garbage a start may make between two collections, in per cent of what
+// is live: it makes much and keeps little, and what it keeps lies close together when the
+// rest was taken away between.
+const tight = 25
+
+// tightenCollector is for the start of a process, until settleHeap.
+func tightenCollector() {
+	if !pacedByOperator() {
+		debug.SetGCPercent(tight)
 	}
 }
+
+// settleAfter is how long after a start those are answered who waited for it.
+const settleAfter = time.Second
+
+// settleHeap gives back what the start took, but takes nobody's time for that. From then on
+// the collector is paced, for a process of its own, and until ctx ends has it run in lulls.
+func settleHeap(ctx context.Context) {
+	time.AfterFunc(settleAfter, func() {
+		debug.FreeOSMemory()
+		if !pacedByOperator() {
+			paced.Do(paceCollector)
+			go collectInLulls(ctx, lullEvery)
+		}
+	})
+}
+
+func pacedByOperator() bool { return os.Getenv("GOGC") != "" }
 
 // paceCollector sets the collector's next run, and from then on each one that
 // follows: to spare above what is live, or to twice that where it is more.
@@ -40,12 +60,6 @@ func paceCollector() {
 	debug.SetGCPercent(int(max(100, spare*100/max(live[0].Value.Uint64(), smallest))))
 	runtime.SetFinalizer(new(sentinel), func(*sentinel) { paceCollector() })
 }
-
-// settleAfter is how long after a start those are answered who waited for it.
-const settleAfter = time.Second
-
-// giveBackStart gives back what the start took, but takes nobody's time for that.
-func giveBackStart() { time.AfterFunc(settleAfter, debug.FreeOSMemory) }
 
 const (
 	lullEvery = 5 * time.Second

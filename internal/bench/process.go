@@ -102,18 +102,21 @@ func answers(ctx context.Context, url string) bool {
 }
 
 // resident is the process's resident memory in bytes.
-func (p *process) resident() (float64, error) {
+func (p *process) resident() (float64, error) { return p.memory("VmRSS") }
+
+// memory is one of the figures that the kernel keeps of a process's memory, in bytes.
+func (p *process) memory(figure string) (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
 		return 0, fmt.Errorf("read the memory of %s: %w", p.name, err)
 	}
 	for line := range strings.Lines(string(data)) {
-		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if value, ok := strings.CutPrefix(line, figure+":"); ok {
 			kilobytes, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 64)
 			return kilobytes * 1024, err
 		}
 	}
-	return 0, errors.New("this system does not say how much memory is resident")
+	return 0, errors.New("this system does not tell " + figure + " of a process")
 }
 
 func tail(path string) string {
