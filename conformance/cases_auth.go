@@ -339,7 +339,7 @@ func refuseEverywhere(t *probe.Trial) {
 			t.Equal("reason", probe.Reason(t.Problem(answer, http.StatusUnauthorized, "UNAUTHORIZED")), "missing_session")
 		case operation.ID == "receiveHook": // who may is known by the hook, and there is none
 			t.Problem(answer, http.StatusNotFound, "NOT_FOUND")
-		case operation.SignsIn():
+		case operation.SignsIn(), operation.ID == "checkSignature":
 			t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT") // open, but for nobody in particular
 		default:
 			t.Equal(operation.Template, answer.Status, http.StatusOK)

@@ -32,7 +32,7 @@ func Cases() []Case {
 	return slices.Concat(
 		executeCases, attemptCases, waitCases, statusCases, streamCases,
 		callbackCases, replayCases, callbackRuleCases,
-		signingCases, refusalCases, keyCases,
+		signingCases, refusalCases, keyCases, checkCases,
 		requestCases, gateCases, abuseCases, idempotencyCases, listCases, catalogueCases, componentCases,
 		workflowCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases,
 		runCases, runGraphCases, runModuleCases, runControlCases, runStreamCases, runScopeCases,

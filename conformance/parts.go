@@ -189,6 +189,7 @@ var Parts = []Part{
 	{"D1.8.order", "the order of checks", ""},
 	{"D1.8.limiter", "a limiter per address counts failed authentications only", ""},
 	{"D1.8.open", "catalogue for generators, health and spec are open", ""},
+	{"D1.8.check", "the signature check is open, shows the message that the server builds, and tells of a key what a 401 tells", ""},
 	{"D1.9", "what PostgreSQL cannot hold is 400 with a pointer", ""},
 
 	{"D2.1.query", "the query is part of PATH", ""},

@@ -103,6 +103,9 @@ type ServerInterface interface {
 	// ReplaceSchedule Replace a schedule
 	// (PUT /v1/sdk/schedules/{scheduleId})
 	ReplaceSchedule(w http.ResponseWriter, r *http.Request, scheduleID ScheduleID)
+	// CheckSignature Explain a signature
+	// (POST /v1/sdk/signature-check)
+	CheckSignature(w http.ResponseWriter, r *http.Request)
 	// ListWorkflows List the workflows
 	// (GET /v1/sdk/workflows)
 	ListWorkflows(w http.ResponseWriter, r *http.Request, params ListWorkflowsParams)
@@ -1091,6 +1094,20 @@ func (siw *ServerInterfaceWrapper) ReplaceSchedule(w http.ResponseWriter, r *htt
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ReplaceSchedule(w, r, scheduleID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CheckSignature operation middleware
+func (siw *ServerInterfaceWrapper) CheckSignature(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CheckSignature(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2796,6 +2813,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sdk/schedules/{scheduleId}", wrapper.DeleteSchedule)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/schedules/{scheduleId}", wrapper.GetSchedule)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/sdk/schedules/{scheduleId}", wrapper.ReplaceSchedule)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sdk/signature-check", wrapper.CheckSignature)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/workflows", wrapper.ListWorkflows)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sdk/workflows", wrapper.CreateWorkflow)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sdk/workflows/{workflowId}", wrapper.ArchiveWorkflow)
@@ -3483,6 +3501,28 @@ type ReplaceScheduleResponseObject interface {
 type ReplaceSchedule200JSONResponse Schedule
 
 func (response ReplaceSchedule200JSONResponse) VisitReplaceScheduleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckSignatureRequestObject struct {
+	Body *CheckSignatureJSONRequestBody
+}
+
+type CheckSignatureResponseObject interface {
+	VisitCheckSignatureResponse(w http.ResponseWriter) error
+}
+
+type CheckSignature200JSONResponse SignatureCheck
+
+func (response CheckSignature200JSONResponse) VisitCheckSignatureResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -4496,6 +4536,9 @@ type StrictServerInterface interface {
 	// ReplaceSchedule Replace a schedule
 	// (PUT /v1/sdk/schedules/{scheduleId})
 	ReplaceSchedule(ctx context.Context, request ReplaceScheduleRequestObject) (ReplaceScheduleResponseObject, error)
+	// CheckSignature Explain a signature
+	// (POST /v1/sdk/signature-check)
+	CheckSignature(ctx context.Context, request CheckSignatureRequestObject) (CheckSignatureResponseObject, error)
 	// ListWorkflows List the workflows
 	// (GET /v1/sdk/workflows)
 	ListWorkflows(ctx context.Context, request ListWorkflowsRequestObject) (ListWorkflowsResponseObject, error)
@@ -5414,6 +5457,37 @@ func (sh *strictHandler) ReplaceSchedule(w http.ResponseWriter, r *http.Request,
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ReplaceScheduleResponseObject); ok {
 		if err := validResponse.VisitReplaceScheduleResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CheckSignature operation middleware
+func (sh *strictHandler) CheckSignature(w http.ResponseWriter, r *http.Request) {
+	var request CheckSignatureRequestObject
+
+	var body CheckSignatureJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CheckSignature(ctx, request.(CheckSignatureRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CheckSignature")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CheckSignatureResponseObject); ok {
+		if err := validResponse.VisitCheckSignatureResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -2379,7 +2379,8 @@ type Problem struct {
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `key_not_active`, `workflow_paused`,
 	//   `workflow_archived`, `run_finished`.
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `inline_waits`, `streams`,
-	//   `failed_authentications`, `sign_in_attempts`.
+	//   `failed_authentications`, `sign_in_attempts`, `signature_checks`.
+	// - `INVALID_INPUT` of a signature check: `secret_sent`: revoke the key.
 	// - `UNAVAILABLE`: `quarantined`: the database was restored, and its operator has not released it yet;
 	//   `books_stopped`: an audit found the credits of this workspace wrong, and what costs something is not
 	//   accepted until they are right. What was accepted before goes on.
@@ -3092,6 +3093,142 @@ type SignalPayload = json.RawMessage
 //
 // Examples: hmac-sha256-v1
 type SignatureAlgorithm string
+
+// SignatureCause One thing for which the server would refuse the request, or did.
+type SignatureCause struct {
+	// Certain True: it stands in what was sent, or the signature or hash is just what the mistake gives. False: it fits, and so
+	// may other things.
+	//
+	//
+	// Examples: true
+	Certain bool `json:"certain"`
+
+	// Code A stable name. More may be added.
+	//
+	// - The method: `method_not_upper_case`.
+	// - The path: `path_without_query`, `path_with_host`, `path_without_slash`, `path_with_fragment`,
+	//   `path_not_encoded`, `path_encoded_otherwise`, `path_without_prefix`.
+	// - The timestamp: `timestamp_in_milliseconds`, `timestamp_malformed`, `timestamp_expired`, `timestamp_in_future`.
+	// - The body: `body_serialized_again` (white space, order of keys or numbers), `body_escapes`,
+	//   `body_with_line_end`, `body_left_out`, `empty_body_not_braces`, `body_as_string`.
+	// - The message: `other_separators`, `message_hashed`, `message_not_utf8`.
+	// - The signature: `signature_base64url`, `signature_unpadded`, `signature_hex`, `signature_with_white_space`,
+	//   `signature_not_64_bytes`, `signature_malformed`.
+	// - The key: `wrong_key`: the key is unknown or revoked, or the secret is that of another key, or something was
+	//   signed that is not tried here.
+	// - `other_message`: `messageSha256` is neither the hash of the message nor that of a common mistake.
+	//
+	//
+	// Examples: path_without_query
+	Code string `json:"code"`
+
+	// Message What it is, and what to do about it.
+	//
+	// Examples: The path was signed without its query. Everything after the host is signed, as it stands on the request line.
+	Message string `json:"message"`
+}
+
+// SignatureCheck What the server would verify of a request, and what it finds.
+type SignatureCheck struct {
+	// Causes What is wrong or may be, what is certain first. Empty: nothing was found. For a valid signature it can
+	// still name the timestamp.
+	Causes []SignatureCause `json:"causes"`
+
+	// DeltaSeconds How far the timestamp is ahead of the server's time, in seconds; negative if it is in the past. Accepted is from -30
+	// to 0, at the moment when a request comes in. Null if it is no timestamp.
+	//
+	//
+	// Examples: -2
+	DeltaSeconds *int64 `json:"deltaSeconds"`
+
+	// Message The message, as text: `METHOD|PATH|TIMESTAMP|BODY`, the body without white space between its tokens. Null if it is
+	// not UTF-8.
+	//
+	//
+	// Examples: GET|/v1/sdk/components/executions?limit=20|1795257600|{}
+	Message *string `json:"message"`
+
+	// MessageAsSentSha256 The SHA-256 of the message over the body with its white space, which is accepted just as well. Null where there is
+	// no difference.
+	//
+	//
+	// Examples: 9a0d2f7c5d7b9fb01f2a5c96d7f7c4bd5d6a5b6a2a5b64c1b3b5cfd4a6f0e1d2
+	MessageAsSentSha256 *string `json:"messageAsSentSha256"`
+
+	// MessageBase64 The bytes of the message, in standard base64.
+	//
+	// Examples: R0VUfC92MS9zZGsvY29tcG9uZW50cy9leGVjdXRpb25zP2xpbWl0PTIwfDE3OTUyNTc2MDB8e30=
+	MessageBase64 string `json:"messageBase64"`
+
+	// MessageLength How many bytes the message has.
+	//
+	// Examples: 56
+	MessageLength int32 `json:"messageLength"`
+
+	// MessageSha256 The SHA-256 of the message, in hexadecimal digits. A refused request is told the same as `expectedMessageSha256`.
+	//
+	// Examples: 4da40a01e2ec0a2218fe5ef3e9c07b42f675396ca96b379367058d07841efe6d
+	MessageSha256 string `json:"messageSha256"`
+
+	// ServerTime By which timestamps are judged.
+	//
+	// Examples: 2026-11-21T10:40:02.120Z
+	ServerTime timestamp.Time `json:"serverTime"`
+
+	// SignatureValid Whether `signature` is that of the message under `apiKey`; the age of the timestamp is not part of it. False also
+	// for an unknown and for a revoked key. Null unless both were given.
+	//
+	//
+	// Examples: false
+	SignatureValid *bool `json:"signatureValid"`
+}
+
+// SignatureCheckRequest A request, as its sender believes that it signed and sent it. Never the secret.
+type SignatureCheckRequest struct {
+	// APIKey The value of `X-Api-Key`, which begins with `ws_`. It is not the secret.
+	//
+	// Examples: ws_4f1n9ZrT0b6yKqE2sVd8mWcXh3uJ7pLgA5oRi
+	APIKey *string `json:"apiKey,omitempty"`
+
+	// Body The body as it is sent, as one JSON string: its quotation marks are escaped. Left out, or empty, for a request
+	// without a body.
+	//
+	//
+	// Examples: {"module":"RANDOM_UUID","input":{},"config":{}}
+	Body *string `json:"body,omitempty"`
+
+	// BodyBase64 The bytes of the body in standard base64 with padding, in the place of `body`: for one that a JSON string would
+	// alter, which is the surest way to show its escapes and its white space. At most 64 KiB.
+	//
+	//
+	// Examples: eyJtb2R1bGUiOiJSQU5ET01fVVVJRCIsImlucHV0Ijp7fSwiY29uZmlnIjp7fX0=
+	BodyBase64 *string `json:"bodyBase64,omitempty"`
+
+	// MessageSha256 The SHA-256 of the message that was signed, in hexadecimal digits.
+	//
+	// Examples: fdf834ca62fb5c1c5ec7b8822be759547031aea6bf3bac71c827d96967127d3b
+	MessageSha256 *string `json:"messageSha256,omitempty"`
+
+	// Method The HTTP method, as it was signed.
+	//
+	// Examples: GET, POST
+	Method string `json:"method"`
+
+	// Path Everything after the host, the query included, as it stands on the request line.
+	//
+	// Examples: /v1/sdk/components/executions?limit=20
+	Path string `json:"path"`
+
+	// Signature The value of `X-Sdk-Signature`, in whatever form it was sent.
+	//
+	// Examples: HaUgvCljgpYUfOrD0GHYWjFdfc3LabOMqExuWrwE3kqGPsObDW2qPkrLtQBuXjohWAcjj4OR9BVMZzuMbfDIAA==
+	Signature *string `json:"signature,omitempty"`
+
+	// Timestamp The text of `X-Sdk-Timestamp`, whole seconds since 1970.
+	//
+	// Examples: 1795257600
+	Timestamp string `json:"timestamp"`
+}
 
 // StageStatus CREATED until it starts, RUNNING from then on, also between attempts; COMPLETED, FAILED and CANCELED are final. A
 // branch that is not taken has no stages.
@@ -4301,6 +4438,9 @@ type CreateScheduleJSONRequestBody = CreateScheduleRequest
 
 // ReplaceScheduleJSONRequestBody defines body for ReplaceSchedule for application/json ContentType.
 type ReplaceScheduleJSONRequestBody = ReplaceScheduleRequest
+
+// CheckSignatureJSONRequestBody defines body for CheckSignature for application/json ContentType.
+type CheckSignatureJSONRequestBody = SignatureCheckRequest
 
 // CreateWorkflowJSONRequestBody defines body for CreateWorkflow for application/json ContentType.
 type CreateWorkflowJSONRequestBody = CreateWorkflowRequest

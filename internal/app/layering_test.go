@@ -77,6 +77,7 @@ var places = map[string]place{
 		why: "the form of a request, before anything reads it",
 	},
 	"internal/receiver": {level: 2, inside: []string{"internal/signature", "internal/status", "internal/strictjson", "internal/timestamp"}, outside: []string{ids}, why: "callbacks taken as a customer's program would; prints nothing"},
+	"internal/mistake":  {level: 2, inside: []string{"internal/strictjson"}, why: "how signers go wrong; no keys"},
 	"internal/variable": {level: 2, inside: []string{"internal/fault", "internal/strictjson"}, why: "how texts name variables"},
 	"internal/devdb":    {level: 2, inside: []string{"internal/sidecar"}, outside: []string{pgx}, why: "a private server, no word of the schema"},
 	"internal/devchain": {level: 2, inside: []string{"internal/sidecar"}, why: "a private EVM chain, no word of components"},
@@ -93,7 +94,7 @@ var places = map[string]place{
 	"internal/retention":       {level: 3, inside: []string{"gen/db", "internal/postgres", "internal/telemetry"}, outside: []string{pgx}, why: "partitions made and dropped"},
 	"internal/billing":         {level: 3, inside: []string{"gen/", "internal/audit", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/fault", "internal/plan", "internal/postgres", "internal/timestamp"}, outside: []string{ids, pgx}, why: "accounts and the ledger"},
 	"internal/auth": {
-		level: 3, inside: []string{"gen/", "internal/attempt", "internal/audit", "internal/cursor", "internal/fault", "internal/postgres", "internal/signature", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
+		level: 3, inside: []string{"gen/", "internal/attempt", "internal/audit", "internal/cursor", "internal/fault", "internal/mistake", "internal/postgres", "internal/signature", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
 		outside: []string{ids, pgx, "golang.org/x/sync"}, why: "keys and principals, no route names",
 	},
 	"internal/person": {

@@ -35,6 +35,7 @@ type Verifier struct {
 	keys     *keyCache
 	watches  *watches
 	failures *attempt.Limiter[netip.Addr]
+	checks   *attempt.Limiter[netip.Addr]
 	dummy    ed25519.PublicKey
 	leeway   int64
 	now      func() time.Time
@@ -59,6 +60,7 @@ func NewVerifier(db postgres.DB, opts Options) (*Verifier, error) {
 		keys:     newKeyCache(db, opts.Now),
 		watches:  newWatches(db),
 		failures: attempt.NewLimiter[netip.Addr](opts.FailureBurst, opts.FailureRate, opts.Now),
+		checks:   attempt.NewLimiter[netip.Addr](checkBurst, checkRate, opts.Now),
 		dummy:    dummy,
 		leeway:   int64(opts.Leeway / time.Second),
 		now:      opts.Now,
@@ -71,12 +73,7 @@ func NewVerifier(db postgres.DB, opts Options) (*Verifier, error) {
 // them; any other error is one of the look-up.
 func (v *Verifier) Verify(ctx context.Context, r Request) (Principal, error) {
 	if wait := v.failures.Wait(attempt.Subscriber(r.Client)); wait > 0 {
-		return Principal{}, &fault.Error{
-			Code:       fault.RateLimited,
-			Reason:     "failed_authentications",
-			Message:    "too many failed authentications from this address",
-			RetryAfter: wait,
-		}
+		return Principal{}, tooMany(wait)
 	}
 	principal, refusal, err := v.verify(ctx, r)
 	if err != nil {
@@ -87,6 +84,16 @@ func (v *Verifier) Verify(ctx context.Context, r Request) (Principal, error) {
 		return Principal{}, refusal
 	}
 	return principal, nil
+}
+
+// tooMany is the refusal of an address that failed too often.
+func tooMany(wait time.Duration) *fault.Error {
+	return &fault.Error{
+		Code:       fault.RateLimited,
+		Reason:     "failed_authentications",
+		Message:    "too many failed authentications from this address",
+		RetryAfter: wait,
+	}
 }
 
 func (v *Verifier) verify(ctx context.Context, r Request) (Principal, *fault.Error, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/billing"
@@ -25,6 +26,10 @@ func (a anybody) Verify(context.Context, auth.Request) (auth.Principal, error) {
 
 func (anybody) UntilRevoked(ctx context.Context, _ auth.Principal) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
+}
+
+func (anybody) Check(context.Context, auth.Claim) (api.SignatureCheck, error) {
+	return api.SignatureCheck{}, nil
 }
 
 // nothing is a ledger that keeps none: every want is admitted, and no workspace

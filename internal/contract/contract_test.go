@@ -38,6 +38,7 @@ func TestLoadReadsSecurityCostAndMedia(t *testing.T) {
 		"getWorkspace":             {Method: "GET", Path: "/v1/workspaces/{workspaceId}", Person: true, Role: "viewer", Cost: 1, Media: []string{"application/json"}},
 		"revokeApiKey":             {Method: "DELETE", Path: "/v1/workspaces/{workspaceId}/api-keys/{keyId}", Person: true, Role: "admin", Media: []string{"application/json"}},
 		"listSystemComponents":     {Method: "GET", Path: "/v1/system/components", Media: []string{"application/json"}},
+		"checkSignature":           {Method: "POST", Path: "/v1/sdk/signature-check", Media: []string{"application/json"}},
 		"getOpenapiYaml":           {Method: "GET", Path: "/openapi.yaml", Media: []string{"application/yaml"}},
 		"getLiveness":              {Method: "GET", Path: "/healthz", Media: []string{"application/json"}},
 	} {

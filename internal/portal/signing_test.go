@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/weft-automation/weft/conformance/signers"
+	"github.com/weft-automation/weft/gen/api"
 )
 
 // Who has only a running deployment has the signing kit too.
@@ -31,5 +33,21 @@ func TestTheSigningKitIsServed(t *testing.T) {
 	}
 	if w := get("/docs/signers/none"); w.Code != http.StatusNotFound {
 		t.Errorf("a signer that there is not: %d", w.Code)
+	}
+}
+
+// What the document links to in the docs is there.
+func TestLinksOfTheDocumentAreServed(t *testing.T) {
+	handler := Handler(nil)
+	links := regexp.MustCompile(`\]\((/docs/[^)]+)\)`).FindAllSubmatch(api.SpecYAML(), -1)
+	if len(links) <= len(signers.Names) {
+		t.Fatalf("%d links", len(links))
+	}
+	for _, link := range links {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, string(link[1]), nil))
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: %d", link[1], w.Code)
+		}
 	}
 }

@@ -279,6 +279,9 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 		return f.approach(r, call)
 	case operation.Raw:
 		call.visit, call.header = f.visit(r), r.Header // the handler finds out whose it is
+	case operation.Method == http.MethodPost: // open, and an answer to what was sent
+		w.Header().Set("Cache-Control", "no-store")
+		call.visit = f.visit(r)
 	}
 	if id := call.workspaceID(); id != uuid.Nil {
 		// From here on the database shows this request its own workspace only.

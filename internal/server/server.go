@@ -68,6 +68,7 @@ type Deps struct {
 type Verifier interface {
 	Verify(ctx context.Context, r auth.Request) (auth.Principal, error)
 	UntilRevoked(ctx context.Context, p auth.Principal) (_ context.Context, stop context.CancelFunc)
+	Check(ctx context.Context, claim auth.Claim) (api.SignatureCheck, error)
 }
 
 // New makes the handler of the API's address. An error means that the embedded

@@ -21,6 +21,12 @@ type visit struct {
 	token  string // of the session; "" for none
 }
 
+// host is that of the service, as the client calls it.
+func (v visit) host() string {
+	_, host, _ := strings.Cut(v.origin, "://")
+	return host
+}
+
 func (f *front) visit(r *http.Request) visit {
 	return visit{client: f.proxies.Client(r.RemoteAddr, r.Header), secure: f.proxies.Secure(r), origin: f.proxies.Origin(r)}
 }

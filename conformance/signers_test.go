@@ -1,0 +1,114 @@
+package conformance
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/conformance/signers"
+)
+
+// The signers that users copy are believed by the service, with what they send the
+// request by: a query, a fragment that is not sent, no body, a body beyond ASCII.
+func TestCopiedSignersAreServed(t *testing.T) {
+	behind := target(t)
+	compiler, err := filepath.Abs("../internal/tools/node_modules/typescript/bin/tsc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, language := range []struct {
+		name, needs  string
+		files        []string
+		build, start []string
+	}{
+		{"TypeScript", "node", []string{"weft_signer.ts", "testdata/live.mjs"}, []string{"node", compiler, "--target", "es2022", "--module", "es2022", "--lib", "es2022,dom", "weft_signer.ts"}, []string{"node", "live.mjs"}},
+		{"Python", "python3", []string{"weft_signer.py", "testdata/live.py"}, nil, []string{"python3", "live.py"}},
+		{"Java", "javac", []string{"WeftSigner.java", "testdata/Live.java"}, []string{"javac", "WeftSigner.java", "Live.java"}, []string{"java", "-XX:TieredStopAtLevel=1", "Live"}},
+		{"shell", "openssl", []string{"weft_curl.sh", "testdata/live.sh"}, nil, []string{"bash", "live.sh"}},
+	} {
+		t.Run(language.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(language.needs); err != nil {
+				t.Logf("there is no %s: its signer is not run", language.needs)
+				return
+			}
+			folder := t.TempDir()
+			put := func(name string, text []byte, err error) {
+				if err == nil {
+					err = os.WriteFile(filepath.Join(folder, name), text, 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			put("package.json", []byte(`{"type":"module"}`), nil)
+			for _, file := range language.files {
+				text, err := os.ReadFile(filepath.Join("signers", file))
+				put(filepath.Base(file), text, err)
+			}
+			var out string
+			for _, command := range [][]string{language.build, language.start} {
+				if command == nil {
+					continue
+				}
+				program := exec.CommandContext(t.Context(), command[0], command[1:]...)
+				program.Dir = folder
+				program.Env = append(program.Environ(), "WEFT_URL="+behind.BaseURL, "WEFT_API_KEY="+behind.APIKey, "WEFT_API_SECRET="+behind.APISecret)
+				said, err := program.CombinedOutput()
+				if out = string(said); err != nil {
+					t.Fatalf("%v: %v\n%s", command, err, out)
+				}
+			}
+			served(t, out)
+		})
+	}
+}
+
+// served looks at two lines: the answer to a list of one component, and to a HASH.
+func served(t *testing.T, out string) {
+	t.Helper()
+	sum := sha256.Sum256([]byte("é"))
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "200 ") || !strings.HasPrefix(lines[1], "200 ") ||
+		!strings.Contains(lines[0], `"hasMore":true`) || !strings.Contains(lines[1], hex.EncodeToString(sum[:])) {
+		t.Errorf("%s", out)
+	}
+}
+
+func TestTheCopiedGoSignerIsServed(t *testing.T) {
+	behind := target(t)
+	signer, err := signers.NewSigner(behind.APIKey, behind.APISecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for _, call := range []struct{ method, path, body string }{
+		{"GET", probe.Components + "?limit=1#x", ""},
+		{"POST", probe.Components, `{"module":"HASH","input":{"data":"é"},"config":{},"waitForMs":15000}`},
+	} {
+		request, err := signer.Request(t.Context(), call.method, behind.BaseURL, call.path, []byte(call.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&out, "%d %s\n", answer.StatusCode, bytes.TrimSpace(body))
+	}
+	served(t, out.String())
+}

@@ -1,0 +1,207 @@
+// Package mistake knows how signers of requests go wrong: what is to be seen in the
+// parts of a request, and which other messages a signer makes that is wrong in one of
+// the usual ways.
+//
+// It is pure and knows no keys. The one invariant: what it says follows from the
+// request alone, so it can tell nothing of a key.
+package mistake
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+)
+
+// Code is the stable name of a mistake.
+type Code string
+
+// The mistakes that are known.
+const (
+	MethodCase Code = "method_not_upper_case"
+
+	PathQuery    Code = "path_without_query"
+	PathHost     Code = "path_with_host"
+	PathSlash    Code = "path_without_slash"
+	PathFragment Code = "path_with_fragment"
+	PathRaw      Code = "path_not_encoded"
+	PathEncoding Code = "path_encoded_otherwise"
+	PathPrefix   Code = "path_without_prefix"
+
+	TimeMilliseconds Code = "timestamp_in_milliseconds"
+	TimeMalformed    Code = "timestamp_malformed"
+	TimeExpired      Code = "timestamp_expired"
+	TimeAhead        Code = "timestamp_in_future"
+
+	BodySerialized Code = "body_serialized_again"
+	BodyEscapes    Code = "body_escapes"
+	BodyLineEnd    Code = "body_with_line_end"
+	BodyLeftOut    Code = "body_left_out"
+	BodyEmpty      Code = "empty_body_not_braces"
+	BodyString     Code = "body_as_string"
+
+	Separators Code = "other_separators"
+	Hashed     Code = "message_hashed"
+	NotUTF8    Code = "message_not_utf8"
+
+	SignatureURL       Code = "signature_base64url"
+	SignatureUnpadded  Code = "signature_unpadded"
+	SignatureHex       Code = "signature_hex"
+	SignatureSpace     Code = "signature_with_white_space"
+	SignatureLength    Code = "signature_not_64_bytes"
+	SignatureMalformed Code = "signature_malformed"
+
+	WrongKey     Code = "wrong_key"
+	OtherMessage Code = "other_message"
+)
+
+var texts = map[Code]string{
+	MethodCase: "The method is not in upper-case letters. It is signed as it is sent: GET, POST, PUT, DELETE.",
+
+	PathQuery:    "The path was signed without its query. Everything after the host is signed, as it stands on the request line.",
+	PathHost:     "The path has the scheme or the host in it. What is signed begins with the slash after the host.",
+	PathSlash:    "The path does not begin with a slash.",
+	PathFragment: "The path has a fragment, which is never sent: what follows # is not signed.",
+	PathRaw:      "The path has characters that cannot stand on a request line. Your HTTP library sends them percent-encoded; sign what it sends.",
+	PathEncoding: "The path was signed with other percent-encodings, or its query in another order, than it was sent. Build it once, sign that text and send that very text.",
+	PathPrefix:   "The path was signed without its beginning, as it follows some base URL. Everything after the host is signed, /v1/sdk included.",
+
+	TimeMilliseconds: "The timestamp is in milliseconds. It is whole seconds since 1970, 10 digits long; both the header and the message have it so.",
+	TimeMalformed:    "The timestamp is not whole seconds since 1970 in decimal digits, without sign, fraction, blanks or leading zeros.",
+	TimeExpired:      "By now the timestamp is more than 30 seconds old, for which a request is refused. If you sent it when it was new, this is no cause.",
+	TimeAhead:        "The timestamp is ahead of the server's clock, for which a request is refused. Set your clock by NTP, or round down.",
+
+	BodyLineEnd: "The body was signed with a line end at its end, or without the one that is sent, as echo and editors add it. Sign the bytes that are sent.",
+	BodyLeftOut: "The message was signed without the body. Its fourth part is the body as it is sent.",
+	BodyEmpty:   "The empty body was not signed as the two characters {}. They are signed for every request without a body, also for GET; they are not sent.",
+	BodyString:  "What was signed is the body turned into a text by the language, or put into quotation marks, and not its JSON.",
+
+	Separators: "The parts were joined otherwise than by a bar each, without blanks: METHOD|PATH|TIMESTAMP|BODY.",
+	Hashed:     "The message was hashed before it was signed. Ed25519 takes the message itself.",
+	NotUTF8:    "The message was not encoded as UTF-8.",
+
+	SignatureURL:       "The signature is in the URL-safe alphabet of base64. The standard one is taken, with + and / and with padding.",
+	SignatureUnpadded:  "The signature lacks the padding of base64: it ends with two signs of equality and is 88 characters long.",
+	SignatureHex:       "The signature is in hexadecimal digits. Standard base64 with padding is taken.",
+	SignatureSpace:     "The signature has blanks or line ends in it or around it. base64 -w0 and similar leave them out.",
+	SignatureLength:    "The signature is not 64 bytes long, so it is not one of Ed25519. One of 32 bytes is an HMAC or a hash.",
+	SignatureMalformed: "The signature is not standard base64 with padding.",
+
+	WrongKey: "The API key is unknown or was revoked, or the secret is that of another key, or something was signed that is not tried here. " +
+		"Compare messageSha256 with the SHA-256 of what you signed: if they are equal, it is the key or the secret, or how the secret is read: " +
+		"base64 of PKCS#8, whose last 32 bytes are the seed.",
+	OtherMessage: "messageSha256 is neither the hash of the message nor that of a message which one of the usual mistakes gives. Compare message with yours, byte by byte.",
+}
+
+// Finding is one thing that is wrong, or may be.
+type Finding struct {
+	Code    Code
+	Certain bool // it stands there; else it fits, as other things may
+	Text    string
+}
+
+// Found is a finding that is certain.
+func (c Code) Found() Finding { return Finding{Code: c, Certain: true, Text: texts[c]} }
+
+// Possible is a finding that is not.
+func (c Code) Possible() Finding { return Finding{Code: c, Text: texts[c]} }
+
+// Request is the parts of a message, as the server would see them.
+type Request struct {
+	Method, Target, Timestamp string
+	Body                      []byte
+}
+
+// Read takes the parts as somebody wrote them down, and gives those that an HTTP library
+// makes of them and sends, with what was wrong.
+func Read(method, path, timestamp string, body []byte) (Request, []Finding) {
+	var found []Finding
+	r := Request{Method: strings.ToUpper(method), Timestamp: timestamp, Body: body}
+	if r.Method != method {
+		found = append(found, MethodCase.Found())
+	}
+	target, wrong := readPath(path)
+	r.Target = target
+	for _, code := range wrong {
+		found = append(found, code.Found())
+	}
+	switch digits := strings.Trim(timestamp, "0123456789") == ""; {
+	case digits && len(timestamp) == len("1795257600000") && timestamp[0] != '0':
+		found = append(found, TimeMilliseconds.Found())
+	case !digits, len(timestamp) > 18, len(timestamp) > 1 && timestamp[0] == '0':
+		found = append(found, TimeMalformed.Found())
+	}
+	return r, found
+}
+
+func readPath(path string) (target string, wrong []Code) {
+	if scheme, rest, ok := strings.Cut(path, "://"); ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) {
+		host := strings.IndexAny(rest, "/?#")
+		if host < 0 {
+			host = len(rest)
+		}
+		wrong, path = append(wrong, PathHost), rest[host:]
+		if !strings.HasPrefix(path, "/") {
+			path = "/" + path
+		}
+	}
+	if before, _, ok := strings.Cut(path, "#"); ok {
+		wrong, path = append(wrong, PathFragment), before
+	}
+	if !strings.HasPrefix(path, "/") {
+		wrong, path = append(wrong, PathSlash), "/"+path
+	}
+	encoded := encode(path)
+	if encoded != path {
+		wrong = append(wrong, PathRaw)
+	}
+	return encoded, wrong
+}
+
+// encode writes what cannot stand on a request line, and the bar, percent-encoded.
+func encode(path string) string {
+	var out strings.Builder
+	for i := range len(path) {
+		if c := path[i]; c <= ' ' || c > '~' || c == '|' {
+			out.WriteString("%" + strings.ToUpper(hex.EncodeToString([]byte{c})))
+		} else {
+			out.WriteByte(c)
+		}
+	}
+	return out.String()
+}
+
+// Secret says whether a text is an apiSecret, in base64 or as PEM, or holds one.
+func Secret(text string) bool {
+	const pkcs8 = "MC4CAQAwBQYDK2Vw" // what each Ed25519 key in PKCS#8 begins with
+	return strings.Contains(text, pkcs8) || strings.Contains(text, "PRIVATE KEY")
+}
+
+// ReadSignature reads a signature in whatever form somebody may have written it, and says
+// in which. Nothing is read of one that is not 64 bytes long.
+func ReadSignature(text string) (sig []byte, found []Finding) {
+	const size = 64
+	plain := strings.Join(strings.Fields(text), "")
+	if plain != text {
+		found = append(found, SignatureSpace.Found())
+	}
+	if sig, err := hex.DecodeString(plain); err == nil && len(sig) == size {
+		return sig, append(found, SignatureHex.Found())
+	}
+	standard := strings.NewReplacer("-", "+", "_", "/").Replace(plain)
+	if standard != plain {
+		found = append(found, SignatureURL.Found())
+	}
+	bare := strings.TrimRight(standard, "=")
+	sig, err := base64.RawStdEncoding.Strict().DecodeString(bare)
+	switch padded := base64.StdEncoding.EncodeToString(sig); {
+	case err != nil:
+		return nil, append(found, SignatureMalformed.Found())
+	case len(sig) != size:
+		return nil, append(found, SignatureLength.Found())
+	case standard == bare:
+		found = append(found, SignatureUnpadded.Found())
+	case standard != padded:
+		found = append(found, SignatureMalformed.Found())
+	}
+	return sig, found
+}

@@ -1,0 +1,15 @@
+package server
+
+import (
+	"context"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/auth"
+)
+
+// CheckSignature explains what the server would verify of a request.
+func (s *Server) CheckSignature(ctx context.Context, request api.CheckSignatureRequestObject) (api.CheckSignatureResponseObject, error) {
+	visit := callOf(ctx).visit
+	result, err := s.streams.verifier.Check(ctx, auth.Claim{SignatureCheckRequest: *request.Body, Client: visit.client, Host: visit.host()})
+	return api.CheckSignature200JSONResponse(result), err
+}
