@@ -3106,16 +3106,17 @@ type SignatureCause struct {
 	// Code A stable name. More may be added.
 	//
 	// - The method: `method_not_upper_case`.
-	// - The path: `path_without_query`, `path_with_host`, `path_without_slash`, `path_with_fragment`,
-	//   `path_not_encoded`, `path_encoded_otherwise`, `path_without_prefix`.
+	// - The path: `path_without_query`, `path_with_host`, `path_without_slash`, `path_with_other_end` (a slash),
+	//   `path_with_fragment`, `path_not_encoded`, `path_encoded_otherwise` (or its query in another order),
+	//   `path_without_prefix`.
 	// - The timestamp: `timestamp_in_milliseconds`, `timestamp_malformed`, `timestamp_expired`, `timestamp_in_future`.
-	// - The body: `body_serialized_again` (white space, order of keys or numbers), `body_escapes`,
-	//   `body_with_line_end`, `body_left_out`, `empty_body_not_braces`, `body_as_string`.
-	// - The message: `other_separators`, `message_hashed`, `message_not_utf8`.
+	// - The body: `body_serialized_again` (white space, order of keys or numbers) and `body_escapes`, both looked for in
+	//   bodies of up to 16 KiB, `body_with_line_end`, `body_left_out`, `empty_body_not_braces`, `body_as_string`.
+	// - The message: `other_separators`, `parts_in_other_order`, `message_hashed`, `message_not_utf8`.
 	// - The signature: `signature_base64url`, `signature_unpadded`, `signature_hex`, `signature_with_white_space`,
 	//   `signature_not_64_bytes`, `signature_malformed`.
-	// - The key: `wrong_key`: the key is unknown or revoked, or the secret is that of another key, or something was
-	//   signed that is not tried here.
+	// - The key: `api_key_malformed`; `wrong_key`: the key is unknown or revoked, or the secret is that of another key
+	//   or is read in another way, or something was signed that is not tried here.
 	// - `other_message`: `messageSha256` is neither the hash of the message nor that of a common mistake.
 	//
 	//
@@ -3152,7 +3153,7 @@ type SignatureCheck struct {
 	// no difference.
 	//
 	//
-	// Examples: 9a0d2f7c5d7b9fb01f2a5c96d7f7c4bd5d6a5b6a2a5b64c1b3b5cfd4a6f0e1d2
+	// Examples: null
 	MessageAsSentSha256 *string `json:"messageAsSentSha256"`
 
 	// MessageBase64 The bytes of the message, in standard base64.

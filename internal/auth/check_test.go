@@ -104,6 +104,7 @@ func TestACheckNamesTheMistake(t *testing.T) {
 		{"URL-safe base64", b.claim(b.key, "GET", path, "", path, "{}"), func(c *auth.Claim) {
 			c.Signature = new(strings.NewReplacer("+", "-", "/", "_", "=", "").Replace(*c.Signature))
 		}, new(false), ""},
+		{"id of a key", b.claim(b.key, "GET", path, "", path, "{}"), func(c *auth.Claim) { c.APIKey = new("01a2008b-1ca7-71e9-9654-0113709b637e") }, new(false), "api_key_malformed wrong_key?"},
 		{"key of another", b.claim(stranger, "GET", path, "", path, "{}"), func(c *auth.Claim) { c.APIKey = &b.key.APIKey }, new(false), "wrong_key?"},
 		{"another message", b.claim(b.key, "GET", path, "", "/v2", "{}"), nil, new(false), "wrong_key?"},
 		{"no signature", b.claim(b.key, "GET", path, "", path, "{}"), func(c *auth.Claim) { c.Signature = nil }, nil, ""},
@@ -124,6 +125,9 @@ func TestACheckNamesTheMistake(t *testing.T) {
 		{"hash of a mistake", b.claim(b.key, "GET", path, "", path, "{}"), func(c *auth.Claim) {
 			c.Signature, c.MessageSha256 = nil, sum("GET|"+path+"|"+c.Timestamp+"|")
 		}, nil, "empty_body_not_braces"},
+		{"right hash, another secret", b.claim(stranger, "GET", path, "", path, "{}"), func(c *auth.Claim) {
+			c.APIKey, c.MessageSha256 = &b.key.APIKey, sum("GET|"+path+"|"+c.Timestamp+"|{}")
+		}, new(false), "wrong_key?"},
 		{"hash of something else", b.claim(b.key, "GET", path, "", path, "{}"), func(c *auth.Claim) {
 			c.Signature, c.MessageSha256 = nil, sum("something else")
 		}, nil, "other_message"},
@@ -184,17 +188,30 @@ func TestAU09ACheckTellsNothingOfAKey(t *testing.T) {
 
 func TestACheckTakesNoSecret(t *testing.T) {
 	b := setup(t, auth.Options{})
-	for pointer, alter := range map[string]func(*auth.Claim){
-		"/signature": func(c *auth.Claim) { c.Signature = &b.key.APISecret },
-		"/apiKey":    func(c *auth.Claim) { c.APIKey = &b.key.APISecret },
+	der, err := base64.StdEncoding.DecodeString(b.key.APISecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inBase64 := func(text string) *string { return new(base64.StdEncoding.EncodeToString([]byte(text))) }
+	for name, alter := range map[string]func(*auth.Claim){
+		"/signature":           func(c *auth.Claim) { c.Signature = &b.key.APISecret },
+		"/apiKey":              func(c *auth.Claim) { c.APIKey = &b.key.APISecret },
+		"/method":              func(c *auth.Claim) { c.Method = b.key.APISecret },
+		"/path":                func(c *auth.Claim) { c.Path += "?key=" + b.key.APISecret },
+		"/timestamp":           func(c *auth.Claim) { c.Timestamp = hex.EncodeToString(der) },
+		"/body":                func(c *auth.Claim) { c.Body = new(`{"apiSecret":"` + b.key.APISecret + `"}`) },
+		"/bodyBase64":          func(c *auth.Claim) { c.Body, c.BodyBase64 = nil, inBase64(`{"a":"`+b.key.APISecret+`"}`) },
+		"/bodyBase64 as it is": func(c *auth.Claim) { c.Body, c.BodyBase64 = nil, &b.key.APISecret },
+		"":                     func(c *auth.Claim) { c.Sent = []byte(`{"apiSecret":"` + b.key.APISecret + `"}`) },
 	} {
+		pointer, _, _ := strings.Cut(name, " ")
 		claim := b.claim(b.key, "GET", "/a", "", "/a", "{}")
 		alter(&claim)
 		_, err := b.verifier.Check(t.Context(), claim)
 		refusal, _ := errors.AsType[*fault.Error](err)
 		if refusal == nil || refusal.Code != fault.InvalidInput || refusal.Reason != "secret_sent" || refusal.Details[0].Pointer != pointer ||
 			strings.Contains(err.Error(), b.key.APISecret) {
-			t.Errorf("%s: %v", pointer, err)
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -22,6 +22,7 @@ const (
 	PathQuery    Code = "path_without_query"
 	PathHost     Code = "path_with_host"
 	PathSlash    Code = "path_without_slash"
+	PathEnd      Code = "path_with_other_end"
 	PathFragment Code = "path_with_fragment"
 	PathRaw      Code = "path_not_encoded"
 	PathEncoding Code = "path_encoded_otherwise"
@@ -40,6 +41,7 @@ const (
 	BodyString     Code = "body_as_string"
 
 	Separators Code = "other_separators"
+	Order      Code = "parts_in_other_order"
 	Hashed     Code = "message_hashed"
 	NotUTF8    Code = "message_not_utf8"
 
@@ -50,16 +52,18 @@ const (
 	SignatureLength    Code = "signature_not_64_bytes"
 	SignatureMalformed Code = "signature_malformed"
 
+	KeyForm      Code = "api_key_malformed"
 	WrongKey     Code = "wrong_key"
 	OtherMessage Code = "other_message"
 )
 
 var texts = map[Code]string{
-	MethodCase: "The method is not in upper-case letters. It is signed as it is sent: GET, POST, PUT, DELETE.",
+	MethodCase: "The method is not upper-case letters. It is signed as it is sent: GET, POST, PUT, DELETE.",
 
 	PathQuery:    "The path was signed without its query. Everything after the host is signed, as it stands on the request line.",
 	PathHost:     "The path has the scheme or the host in it. What is signed begins with the slash after the host.",
 	PathSlash:    "The path does not begin with a slash.",
+	PathEnd:      "The path was signed with a slash at its end and sent without it, or the other way round.",
 	PathFragment: "The path has a fragment, which is never sent: what follows # is not signed.",
 	PathRaw:      "The path has characters that cannot stand on a request line. Your HTTP library sends them percent-encoded; sign what it sends.",
 	PathEncoding: "The path was signed with other percent-encodings, or its query in another order, than it was sent. Build it once, sign that text and send that very text.",
@@ -70,12 +74,13 @@ var texts = map[Code]string{
 	TimeExpired:      "By now the timestamp is more than 30 seconds old, for which a request is refused. If you sent it when it was new, this is no cause.",
 	TimeAhead:        "The timestamp is ahead of the server's clock, for which a request is refused. Set your clock by NTP, or round down.",
 
-	BodyLineEnd: "The body was signed with a line end at its end, or without the one that is sent, as echo and editors add it. Sign the bytes that are sent.",
+	BodyLineEnd: "The message was signed with a line end at its end, as echo adds one, or without the one that the body is sent with. Sign just the bytes that are sent: printf %s and echo -n add none.",
 	BodyLeftOut: "The message was signed without the body. Its fourth part is the body as it is sent.",
 	BodyEmpty:   "The empty body was not signed as the two characters {}. They are signed for every request without a body, also for GET; they are not sent.",
 	BodyString:  "What was signed is the body turned into a text by the language, or put into quotation marks, and not its JSON.",
 
 	Separators: "The parts were joined otherwise than by a bar each, without blanks: METHOD|PATH|TIMESTAMP|BODY.",
+	Order:      "The parts were signed in another order. It is METHOD|PATH|TIMESTAMP|BODY.",
 	Hashed:     "The message was hashed before it was signed. Ed25519 takes the message itself.",
 	NotUTF8:    "The message was not encoded as UTF-8.",
 
@@ -83,13 +88,21 @@ var texts = map[Code]string{
 	SignatureUnpadded:  "The signature lacks the padding of base64: it ends with two signs of equality and is 88 characters long.",
 	SignatureHex:       "The signature is in hexadecimal digits. Standard base64 with padding is taken.",
 	SignatureSpace:     "The signature has blanks or line ends in it or around it. base64 -w0 and similar leave them out.",
-	SignatureLength:    "The signature is not 64 bytes long, so it is not one of Ed25519. One of 32 bytes is an HMAC or a hash.",
-	SignatureMalformed: "The signature is not standard base64 with padding.",
+	SignatureLength:    "The signature is not 64 bytes long, so it is not one of Ed25519. One of 32 bytes is an HMAC or a hash, one of 88 was encoded in base64 twice.",
+	SignatureMalformed: "The signature is not standard base64 with padding: 88 characters, without quotation marks and without a prefix.",
 
-	WrongKey: "The API key is unknown or was revoked, or the secret is that of another key, or something was signed that is not tried here. " +
-		"Compare messageSha256 with the SHA-256 of what you signed: if they are equal, it is the key or the secret, or how the secret is read: " +
-		"base64 of PKCS#8, whose last 32 bytes are the seed.",
+	KeyForm: "An API key begins with ws_ and has no blanks. This is something else, such as the id of a key or of a workspace.",
+	WrongKey: "No usual mistake gives this signature under this API key. Compare message, byte by byte, with what you signed, " +
+		"or send the SHA-256 of that as messageSha256. If they are equal, " + theKey,
 	OtherMessage: "messageSha256 is neither the hash of the message nor that of a message which one of the usual mistakes gives. Compare message with yours, byte by byte.",
+}
+
+const theKey = "it is the key or the secret: the API key is unknown or was revoked, or the secret is that of another key, or it is read in another way. " +
+	"apiSecret is base64 of 48 bytes, a private key in PKCS#8; their last 32 are the seed. The text itself is no key, nor are the first 32 bytes."
+
+// TheKey is WrongKey where the right message is said to have been signed.
+func TheKey() Finding {
+	return Finding{Code: WrongKey, Text: "By messageSha256 the right message was signed, so " + theKey}
 }
 
 // Finding is one thing that is wrong, or may be.
@@ -116,7 +129,7 @@ type Request struct {
 func Read(method, path, timestamp string, body []byte) (Request, []Finding) {
 	var found []Finding
 	r := Request{Method: strings.ToUpper(method), Timestamp: timestamp, Body: body}
-	if r.Method != method {
+	if strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
 		found = append(found, MethodCase.Found())
 	}
 	target, wrong := readPath(path)
@@ -170,10 +183,20 @@ func encode(path string) string {
 	return out.String()
 }
 
-// Secret says whether a text is an apiSecret, in base64 or as PEM, or holds one.
+// Secret says whether a text is an apiSecret, in base64, as PEM, in hexadecimal digits or
+// as its bytes, or holds one.
 func Secret(text string) bool {
-	const pkcs8 = "MC4CAQAwBQYDK2Vw" // what each Ed25519 key in PKCS#8 begins with
-	return strings.Contains(text, pkcs8) || strings.Contains(text, "PRIVATE KEY")
+	const bytes, encoded = "\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70", "MC4CAQAwBQYDK2Vw" // what each begins with
+	return strings.Contains(text, encoded) || strings.Contains(text, "PRIVATE KEY") || strings.Contains(text, bytes) ||
+		strings.Contains(strings.ToLower(text), hex.EncodeToString([]byte(bytes)))
+}
+
+// ReadKey says what can be seen to be wrong with an API key, whoever's it is.
+func ReadKey(text string) []Finding {
+	if strings.HasPrefix(text, "ws_") && !strings.ContainsAny(text, " \t\r\n") {
+		return nil
+	}
+	return []Finding{KeyForm.Found()}
 }
 
 // ReadSignature reads a signature in whatever form somebody may have written it, and says

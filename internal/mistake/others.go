@@ -66,6 +66,9 @@ func (c *collection) paths(host string) {
 		c.path(PathHost, origin+host+target)
 	}
 	c.path(PathSlash, strings.TrimPrefix(target, "/"))
+	for _, end := range []string{path + "/", strings.TrimSuffix(path, "/")} {
+		c.path(PathEnd, end+target[len(path):])
+	}
 	if decoded, err := url.PathUnescape(target); err == nil {
 		c.path(PathEncoding, decoded)
 		c.path(PathEncoding, strings.ReplaceAll(decoded, "+", " "))
@@ -76,9 +79,27 @@ func (c *collection) paths(host string) {
 	if values, err := url.ParseQuery(query); err == nil && asked {
 		c.path(PathEncoding, path+"?"+values.Encode()) // sorted
 	}
+	for _, other := range orders(query) {
+		c.path(PathEncoding, path+"?"+other)
+	}
 	for _, prefix := range []string{"/v1/sdk", "/v1"} {
 		c.path(PathPrefix, strings.TrimPrefix(target, prefix))
 	}
+}
+
+// orders are the other orders of a query of two or three parameters. More are not tried:
+// there are many, and a program that has them in one by chance has it in another next time.
+func orders(query string) []string {
+	switch p := strings.Split(query, "&"); len(p) {
+	case 2:
+		return []string{p[1] + "&" + p[0]}
+	case 3:
+		return []string{
+			join("&", p[0], p[2], p[1]), join("&", p[1], p[0], p[2]), join("&", p[1], p[2], p[0]),
+			join("&", p[2], p[0], p[1]), join("&", p[2], p[1], p[0]),
+		}
+	}
+	return nil
 }
 
 func (c *collection) times() {
@@ -103,6 +124,9 @@ func (c *collection) bodies() {
 			c.body(BodyEmpty.Found(), other)
 		}
 		c.add(BodyEmpty.Found(), join("|", c.request.Method, c.request.Target, c.request.Timestamp))
+		for _, end := range []string{"\n", "\r\n"} {
+			c.body(BodyLineEnd.Found(), "{}"+end)
+		}
 		return
 	}
 	c.body(BodyLineEnd.Found(), strings.TrimRight(body, "\r\n"))
@@ -132,6 +156,12 @@ func (c *collection) wholes() {
 	c.add(MethodCase.Found(), join("|", strings.ToLower(r.Method), r.Target, r.Timestamp, string(c.compact)))
 	for _, separator := range []string{" | ", "\n", "", ".", ":", ","} {
 		c.add(Separators.Found(), join(separator, r.Method, r.Target, r.Timestamp, string(c.compact)))
+	}
+	for _, parts := range [][]string{
+		{r.Timestamp, r.Method, r.Target, string(c.compact)}, {r.Method, r.Timestamp, r.Target, string(c.compact)},
+		{r.Method, r.Target, string(c.compact), r.Timestamp},
+	} {
+		c.add(Order.Found(), join("|", parts...))
 	}
 	right := join("|", r.Method, r.Target, r.Timestamp, string(c.compact))
 	sum := sha256.Sum256([]byte(right))

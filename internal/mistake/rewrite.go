@@ -12,9 +12,12 @@ import (
 	"github.com/weft-automation/weft/internal/strictjson"
 )
 
-// maxRewritten bounds a body that is written anew: indentation can make it many times as
-// large.
-const maxRewritten = 256 << 10
+// A body of more than maxRead is not written anew, which takes by far the longest of all
+// that is tried, and what becomes larger than maxRewritten by indentation is left out.
+const (
+	maxRead      = 16 << 10
+	maxRewritten = 64 << 10
+)
 
 // style is how a serializer writes JSON.
 type style struct {
@@ -55,10 +58,10 @@ type rewriting struct {
 	text string
 }
 
-// rewritten is the body as other serializers write it; nothing, if it is not the JSON that
-// Weft takes.
+// rewritten is the body as other serializers write it; nothing, if it is too large or not
+// the JSON that Weft takes.
 func rewritten(body []byte) []rewriting {
-	if strictjson.Check(body) != nil {
+	if len(body) > maxRead || strictjson.Check(body) != nil {
 		return nil
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))

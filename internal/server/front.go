@@ -281,7 +281,7 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 		call.visit, call.header = f.visit(r), r.Header // the handler finds out whose it is
 	case operation.Method == http.MethodPost: // open, and an answer to what was sent
 		w.Header().Set("Cache-Control", "no-store")
-		call.visit = f.visit(r)
+		call.visit, call.sent = f.visit(r), body
 	}
 	if id := call.workspaceID(); id != uuid.Nil {
 		// From here on the database shows this request its own workspace only.

@@ -26,6 +26,7 @@ type call struct {
 	member    person.Member       // who signed in; zero where nobody did
 	visit     visit               // how a person comes, or a delivery
 	header    http.Header         // of a delivery, which is signed as its hook says
+	sent      []byte              // by whom nobody knows: the body as it came
 	failed    fault.Code
 	media     string             // of the answer 200, as the caller likes it best
 	strict    bool               // unknown members are faults

@@ -9,7 +9,9 @@ import (
 
 // CheckSignature explains what the server would verify of a request.
 func (s *Server) CheckSignature(ctx context.Context, request api.CheckSignatureRequestObject) (api.CheckSignatureResponseObject, error) {
-	visit := callOf(ctx).visit
-	result, err := s.streams.verifier.Check(ctx, auth.Claim{SignatureCheckRequest: *request.Body, Client: visit.client, Host: visit.host()})
+	call := callOf(ctx)
+	result, err := s.streams.verifier.Check(ctx, auth.Claim{
+		SignatureCheckRequest: *request.Body, Sent: call.sent, Client: call.visit.client, Host: call.visit.host(),
+	})
 	return api.CheckSignature200JSONResponse(result), err
 }
