@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/strictjson"
 )
 
 const (
@@ -117,7 +117,7 @@ func (s shape) hidden() *Redactor {
 }
 
 func (s shape) check(pointer string, data json.RawMessage) ([]fault.Detail, error) {
-	if err := storable(data); err != nil {
+	if err := strictjson.Check(data); err != nil {
 		return nil, rebase(pointer, err)
 	}
 	value, err := decode(data)
@@ -176,7 +176,9 @@ func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationE
 		}
 		return
 	case *kind.PropertyNames:
-		add(slices.Concat(named(root, invalid, k.Property), []string{k.Property}), true, "has a name that is not allowed"+nameRule(invalid))
+		return // told with its place by the vocabulary names
+	case refusedName:
+		add(slices.Concat(at, []string{k.Property}), true, "has a name that is not allowed"+k.rule)
 		return
 	}
 	if len(invalid.Causes) > 0 {
@@ -187,49 +189,6 @@ func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationE
 	}
 	secret := isSecret(s.secrets, at) || s.hidden().In(inside(root, at))
 	add(at, s.never(invalid.ErrorKind, inside(root, at)), expected(invalid.ErrorKind, func(got any) string { return came(got, secret) }))
-}
-
-// named is where the object is that has a member of a name that is refused. Of such a fault
-// the validator gives a place whose tokens it goes on to write others over; their number
-// is right. So it is looked for: at that depth, and best where the schema names it.
-func named(root any, invalid *jsonschema.ValidationError, member string) []string {
-	depth, found := len(invalid.InstanceLocation), []string(nil)
-	var walk func(value any, at []string) (sure bool)
-	walk = func(value any, at []string) bool {
-		object, _ := value.(map[string]any)
-		if len(at) == depth {
-			if _, has := object[member]; has {
-				found = slices.Clone(at)
-				return depth == 0 || strings.HasSuffix(invalid.SchemaURL, "/properties/"+escapeToken(at[depth-1])+"/propertyNames")
-			}
-			return false
-		}
-		for _, name := range slices.Sorted(maps.Keys(object)) {
-			if walk(object[name], append(at, name)) {
-				return true
-			}
-		}
-		if list, ok := value.([]any); ok {
-			for i, child := range list {
-				if walk(child, append(at, strconv.Itoa(i))) {
-					return true
-				}
-			}
-		}
-		return false
-	}
-	walk(root, nil)
-	return found
-}
-
-// nameRule is what the name of a member has to match, where that is what it breaks.
-func nameRule(invalid *jsonschema.ValidationError) string {
-	for _, cause := range invalid.Causes {
-		if k, ok := cause.ErrorKind.(*kind.Pattern); ok {
-			return ": it must match " + k.Want
-		}
-	}
-	return ""
 }
 
 // describe says what a missing member should be, from the schema's own words.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/strictjson"
 )
 
@@ -46,4 +48,18 @@ func (i *Integer) UnmarshalJSON(data []byte) error {
 	}
 	*i = Integer(f)
 	return nil
+}
+
+// rebase moves a fault found inside a value to the value's own pointer.
+func rebase(pointer string, err error) error {
+	f, ok := err.(*fault.Error)
+	if !ok {
+		return err
+	}
+	moved := new(*f)
+	moved.Details = slices.Clone(f.Details)
+	for i := range moved.Details {
+		moved.Details[i].Pointer = pointer + moved.Details[i].Pointer
+	}
+	return moved
 }

@@ -48,10 +48,9 @@ func NewSchema(pointer string, raw json.RawMessage) (*Schema, []fault.Detail) {
 		return nil, refuse("is too large: with all that it refers to it has more than %d parts", maxSchemaNodes)
 	}
 	schema, err := compile(raw, nil)
-	if wrong, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
-		if invalid, ok := errors.AsType[*jsonschema.ValidationError](wrong.Err); ok {
-			var details []fault.Detail
-			s.shape.explain(pointer, root, invalid, &details)
+	if _, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		s.shape.compiledFunc = schemaOfSchemas
+		if details := s.shape.faults(pointer, raw); len(details) > 0 {
 			return nil, details
 		}
 	}

@@ -139,7 +139,7 @@ func (r *Redactor) details(data json.RawMessage) json.RawMessage {
 		return nil
 	}
 	out, err := json.Marshal(r.value(value, func(text string) string { return Cut(r.Text(text), maxMessage) }))
-	if err != nil || len(out) > maxDetails || storable(out) != nil {
+	if err != nil || len(out) > maxDetails || strictjson.Check(out) != nil {
 		return nil
 	}
 	return out

@@ -273,6 +273,9 @@ func compile(raw json.RawMessage, formats map[string]func(string) error) (*jsons
 			return nil
 		}})
 	}
+	if err := placeNames(compiler, doc); err != nil {
+		return nil, err
+	}
 	const address = "mem:///schema.json"
 	if err := compiler.AddResource(address, doc); err != nil {
 		return nil, err

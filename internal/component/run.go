@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/weft-automation/weft/internal/strictjson"
 )
 
 // grace is how long a module may take to come back after its deadline before
@@ -115,7 +117,7 @@ func settleOutput(output json.RawMessage) error {
 	if len(output) > MaxOutput {
 		return Permanent(CodeOutputTooLarge, "the output has %d bytes; at most %d are allowed", len(output), MaxOutput)
 	}
-	if err := storable(output); err != nil {
+	if err := strictjson.Check(output); err != nil {
 		return &Error{Code: CodeInternal, Message: "the component returned an output that cannot be stored", Err: fmt.Errorf("check output: %w", err)}
 	}
 	return nil
