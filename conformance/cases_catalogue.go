@@ -166,6 +166,10 @@ func catalogueSystem(t *probe.Trial) {
 			t.Check(typeOf(schema.Properties["blockHash"]) == "string" && slices.Contains(schema.Required, "blockHash"), "receipt: %s", t.JSON(schema))
 		}
 	}
+	for _, fee := range byModule["GET_EVM_GAS_PRICE"].Outputs.Response {
+		mayBeNull := fee.Schema.Nullable != nil && *fee.Schema.Nullable
+		t.Check(fee.Required && mayBeNull == slices.Contains([]string{"baseFeePerGas", "maxFeePerGas", "maxPriorityFeePerGas"}, fee.Name), "the output %s of GET_EVM_GAS_PRICE: %s", fee.Name, t.JSON(fee))
+	}
 	signature := inputOf(byModule["SIGN_EVM_TRANSACTION"], "signature")
 	t.Check(typeOf(signature) == "object" && typeOf(signature.Properties["r"]) == "string" && slices.Contains(signature.Required, "yParity"), "signature: %s", t.JSON(signature))
 	items := byModule["FOR_EACH"].Inputs.Parameters
@@ -198,14 +202,17 @@ func holdShapes(t *probe.Trial, c api.Component, system api.SystemComponent) {
 	output := api.DialectSchema{Type: &object, Properties: map[string]api.DialectSchema{}}
 	for _, r := range system.Outputs.Response {
 		output.Properties[r.Name] = r.Schema
+		if r.Required {
+			output.Required = append(output.Required, r.Name)
+		}
 	}
-	holdDialect(t, c.Module+" input", c.Input, input, true)
-	holdDialect(t, c.Module+" config", c.Config, api.DialectSchema{Type: &object, Properties: system.Configs.Properties, Required: system.Configs.Required}, true)
-	holdDialect(t, c.Module+" output", c.Output, output, false)
+	holdDialect(t, c.Module+" input", c.Input, input)
+	holdDialect(t, c.Module+" config", c.Config, api.DialectSchema{Type: &object, Properties: system.Configs.Properties, Required: system.Configs.Required})
+	holdDialect(t, c.Module+" output", c.Output, output)
 }
 
 // holdDialect looks for all of a schema that the dialect can tell in what it tells.
-func holdDialect(t *probe.Trial, at string, raw json.RawMessage, told api.DialectSchema, required bool) {
+func holdDialect(t *probe.Trial, at string, raw json.RawMessage, told api.DialectSchema) {
 	var schema struct {
 		Type       any
 		Enum       []any
@@ -218,21 +225,25 @@ func holdDialect(t *probe.Trial, at string, raw json.RawMessage, told api.Dialec
 	}
 	t.NoError(at, json.Unmarshal(raw, &schema))
 	t.Equal(at+" enum", len(told.Enum) >= len(schema.Enum), true)
-	switch schema.Type {
+	kind, nullable := withoutNull(schema.Type)
+	if told.Type != nil && schema.Type != nil {
+		t.Equal(at+" nullable", told.Nullable != nil && *told.Nullable, nullable)
+	}
+	switch kind {
 	case "object":
 		t.Equal(at+" type", typeOf(told), "object")
 		t.Equal(at+" properties", len(told.Properties), len(schema.Properties))
 		for name, property := range schema.Properties {
 			one, known := told.Properties[name]
 			t.Check(known, "%s has no %s", at, name)
-			t.Check(!required || slices.Contains(told.Required, name) == slices.Contains(schema.Required, name), "%s: whether %s is required", at, name)
-			holdDialect(t, at+"."+name, property, one, true)
+			t.Check(slices.Contains(told.Required, name) == slices.Contains(schema.Required, name), "%s: whether %s is required", at, name)
+			holdDialect(t, at+"."+name, property, one)
 		}
 	case "array":
 		t.Equal(at+" type", typeOf(told), "array")
 		t.Equal(at+" items", told.Items != nil, schema.Items != nil)
 		if told.Items != nil {
-			holdDialect(t, at+"[]", schema.Items, *told.Items, true)
+			holdDialect(t, at+"[]", schema.Items, *told.Items)
 		}
 	case "integer", "number":
 		t.Equal(at+" type", typeOf(told), "number")
@@ -241,6 +252,20 @@ func holdDialect(t *probe.Trial, at string, raw json.RawMessage, told api.Dialec
 	case "string":
 		t.Check(slices.Contains([]string{"string", "bigint"}, typeOf(told)), "%s is a %s", at, typeOf(told))
 	}
+}
+
+// withoutNull is the one type beside null that `type` names, nil where there are several,
+// and whether null is named.
+func withoutNull(named any) (kind any, nullable bool) {
+	several, ok := named.([]any)
+	if !ok {
+		return named, false
+	}
+	others := slices.DeleteFunc(slices.Clone(several), func(one any) bool { return one == "null" })
+	if len(others) == 1 {
+		kind = others[0]
+	}
+	return kind, len(others) < len(several)
 }
 
 // inputOf is the schema of an input, empty where the component has none of the name.

@@ -1500,6 +1500,11 @@ type DialectSchema struct {
 	// Examples: {"enum":["GET","POST"],"type":"string"}
 	Items *DialectSchema `json:"items,omitempty"`
 
+	// Nullable Whether `null` may stand in its place. Left out where it may not, and where nothing says what a value may be.
+	//
+	// Examples: true
+	Nullable *bool `json:"nullable,omitempty"`
+
 	// Properties The schemas of the members of an object.
 	//
 	// Examples: {"symbol":{"type":"string"}}
@@ -3328,6 +3333,11 @@ type SystemComponentResponse struct {
 	//
 	// Examples: balance
 	Name string `json:"name"`
+
+	// Required Whether it is always there.
+	//
+	// Examples: true
+	Required bool `json:"required"`
 
 	// Schema A schema in the small dialect. Without `type` any JSON value is meant.
 	//

@@ -91,25 +91,34 @@ func TestPagesFollowEachOther(t *testing.T) {
 
 func TestTheDialectTellsTypes(t *testing.T) {
 	for schema, want := range map[string]string{
-		`{"type":"string"}`:                                       `{"type":"string"}`,
-		`{"type":"integer","minimum":1}`:                          `{"type":"number"}`,
-		`{"type":"number"}`:                                       `{"type":"number"}`,
-		`{"type":"boolean"}`:                                      `{"type":"boolean"}`,
-		`{"type":["string","null"]}`:                              `{"type":"string"}`,
-		`{"type":"string","pattern":"^(0|[1-9][0-9]*)$"}`:         `{"type":"bigint"}`,
-		`{"type":"string","pattern":"^-?[0-9]+$"}`:                `{"type":"bigint"}`,
-		`{"type":"string","format":"bigint"}`:                     `{"type":"bigint"}`,
-		`{"type":["string","integer","null"],"format":"bigint"}`:  `{"type":"bigint"}`,
-		`{"type":["string","number"],"format":"bigint"}`:          `{}`,
-		`{"type":"number","format":"bigint"}`:                     `{"type":"number"}`,
-		`{"type":"string","pattern":"^0x[0-9a-f]*$"}`:             `{"type":"string"}`,
-		`{"type":"string","pattern":"^[0-9]{2}$"}`:                `{"type":"string"}`,
-		`{"type":"string","enum":["GET","POST"]}`:                 `{"enum":["GET","POST"],"type":"string"}`,
-		`{"const":"x"}`:                                           `{"enum":["x"]}`,
+		`{"type":"string"}`:              `{"type":"string"}`,
+		`{"type":"integer","minimum":1}`: `{"type":"number"}`,
+		`{"type":"number"}`:              `{"type":"number"}`,
+		`{"type":"boolean"}`:             `{"type":"boolean"}`,
+		`{"type":["string","null"]}`:     `{"nullable":true,"type":"string"}`,
+		`{"type":["null","object"],"properties":{"a":{"type":["integer","null"]}}}`: `{"nullable":true,"properties":{"a":{"nullable":true,"type":"number"}},"type":"object"}`,
+		`{"type":"array","items":{"type":["boolean","null"]}}`:                      `{"items":{"nullable":true,"type":"boolean"},"type":"array"}`,
+		`{"type":["string","null"],"enum":["a",null]}`:                              `{"enum":["a",null],"nullable":true,"type":"string"}`,
+		`{"type":["string","null"],"enum":["a","b"]}`:                               `{"enum":["a","b"],"type":"string"}`,
+		`{"enum":[1,null]}`:                    `{"enum":[1,null],"nullable":true}`,
+		`{"const":null}`:                       `{"enum":[null],"nullable":true}`,
+		`{"type":["string","integer","null"]}`: `{}`,
+		`{"type":"null"}`:                      `{}`,
+		`{"type":"object","additionalProperties":{"type":["string","null"]}}`: `{"type":"object"}`,
+		`{"type":"string","pattern":"^(0|[1-9][0-9]*)$"}`:                     `{"type":"bigint"}`,
+		`{"type":"string","pattern":"^-?[0-9]+$"}`:                            `{"type":"bigint"}`,
+		`{"type":"string","format":"bigint"}`:                                 `{"type":"bigint"}`,
+		`{"type":["string","integer","null"],"format":"bigint"}`:              `{"nullable":true,"type":"bigint"}`,
+		`{"type":["string","number"],"format":"bigint"}`:                      `{}`,
+		`{"type":"number","format":"bigint"}`:                                 `{"type":"number"}`,
+		`{"type":"string","pattern":"^0x[0-9a-f]*$"}`:                         `{"type":"string"}`,
+		`{"type":"string","pattern":"^[0-9]{2}$"}`:                            `{"type":"string"}`,
+		`{"type":"string","enum":["GET","POST"]}`:                             `{"enum":["GET","POST"],"type":"string"}`,
+		`{"const":"x"}`: `{"enum":["x"]}`,
 		`{"type":"array","items":{"type":"integer"}}`:             `{"items":{"type":"number"},"type":"array"}`,
 		`{"type":"array","items":true}`:                           `{"items":{},"type":"array"}`,
 		`{"type":"object","additionalProperties":true}`:           `{"type":"object"}`,
-		`{"anyOf":[{"type":"string"},{"type":"null"}]}`:           `{"type":"string"}`,
+		`{"anyOf":[{"type":"string"},{"type":"null"}]}`:           `{"nullable":true,"type":"string"}`,
 		`{"oneOf":[{"type":"string"},{"type":"integer"}]}`:        `{}`,
 		`{"oneOf":[{"type":"number"},{"type":"integer"}]}`:        `{"type":"number"}`,
 		`{"type":["string","integer"]}`:                           `{}`,
@@ -131,12 +140,12 @@ func TestTheDialectListsMembersInOrder(t *testing.T) {
 	c := load(t, module{
 		name: "A", input: `{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"string"}}}`,
 		config: `{"type":"object","properties":{"method":{"type":"string"}},"required":["method"]}`,
-		output: `{"type":"object","properties":{"balance":{"type":"string","pattern":"^[0-9]+$"}}}`,
+		output: `{"type":"object","required":["balance"],"properties":{"block":{"type":["integer","null"]},"balance":{"type":"string","pattern":"^[0-9]+$"}}}`,
 	})
 	got, err := json.Marshal(c.System())
 	const want = `[{"configs":{"properties":{"method":{"type":"string"}},"required":["method"],"type":"object"},"executionModes":["COMPONENT"],` +
 		`"inputs":{"parameters":[{"name":"a","required":false,"schema":{"type":"string"}},{"name":"b","required":false,"schema":{"type":"string"}}]},` +
-		`"module":"A","name":"Title","outputs":{"response":[{"name":"balance","schema":{"type":"bigint"}}]},"type":"UTILITY"}]`
+		`"module":"A","name":"Title","outputs":{"response":[{"name":"balance","required":true,"schema":{"type":"bigint"}},{"name":"block","required":false,"schema":{"nullable":true,"type":"number"}}]},"type":"UTILITY"}]`
 	if err != nil || string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -2,10 +2,9 @@ package catalog
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
@@ -18,51 +17,15 @@ import (
 // checks it, by its Formats; without that it is a mark only.
 const FormatBigint = "bigint"
 
-// schema is the part of JSON Schema that the dialect can tell.
-type schema struct {
-	Type       typeNames         `json:"type"`
-	Format     string            `json:"format"`
-	Enum       []any             `json:"enum"`
-	Const      any               `json:"const"`
-	Pattern    string            `json:"pattern"`
-	Items      *schema           `json:"items"`
-	Properties map[string]schema `json:"properties"`
-	Required   []string          `json:"required"`
-	AnyOf      []schema          `json:"anyOf"`
-	OneOf      []schema          `json:"oneOf"`
-}
-
-// UnmarshalJSON reads a boolean schema as one that says nothing.
-func (s *schema) UnmarshalJSON(data []byte) error {
-	type plain schema
-	if string(data) == "true" || string(data) == "false" {
-		return nil
-	}
-	return json.Unmarshal(data, (*plain)(s))
-}
-
-// typeNames is `type`: one name or several.
-type typeNames []string
-
-// UnmarshalJSON reads both forms.
-func (t *typeNames) UnmarshalJSON(data []byte) error {
-	if len(data) > 0 && data[0] == '[' {
-		return json.Unmarshal(data, (*[]string)(t))
-	}
-	*t = make(typeNames, 1)
-	return json.Unmarshal(data, &(*t)[0])
-}
-
 func systemComponent(d component.Descriptor) (api.SystemComponent, error) {
-	var input, config, output schema
-	for _, part := range []struct {
-		raw json.RawMessage
-		to  *schema
-	}{{d.Input, &input}, {d.Config, &config}, {d.Output, &output}} {
-		if err := json.Unmarshal(part.raw, part.to); err != nil {
-			return api.SystemComponent{}, fmt.Errorf("read schema: %w", err)
+	var parts [3]schema
+	for i, raw := range []json.RawMessage{d.Input, d.Config, d.Output} {
+		var err error
+		if parts[i], err = readSchema(raw); err != nil {
+			return api.SystemComponent{}, err
 		}
 	}
+	input, config, output := parts[0], parts[1], parts[2]
 	c := api.SystemComponent{
 		Name: d.Title, Module: d.Module, Type: d.Category, ExecutionModes: modes(d.Modes),
 		Inputs:  api.SystemComponentInputs{Parameters: []api.SystemComponentParameter{}},
@@ -71,17 +34,21 @@ func systemComponent(d component.Descriptor) (api.SystemComponent, error) {
 			Type: api.SystemComponentConfigsTypeObject, Properties: config.members(), Required: config.required(),
 		},
 	}
-	for _, name := range slices.Sorted(maps.Keys(input.Properties)) {
+	for _, p := range input.Properties.byName() {
 		c.Inputs.Parameters = append(c.Inputs.Parameters, api.SystemComponentParameter{
-			Name: name, Schema: input.Properties[name].dialect(), Required: slices.Contains(input.Required, name),
+			Name: p.name, Schema: p.schema.dialect(), Required: slices.Contains(input.Required, p.name),
 		})
 	}
-	for _, name := range slices.Sorted(maps.Keys(output.Properties)) {
+	for _, p := range output.Properties.byName() {
 		c.Outputs.Response = append(c.Outputs.Response, api.SystemComponentResponse{
-			Name: name, Schema: output.Properties[name].dialect(),
+			Name: p.name, Schema: p.schema.dialect(), Required: slices.Contains(output.Required, p.name),
 		})
 	}
 	return c, nil
+}
+
+func (p properties) byName() properties {
+	return slices.SortedFunc(slices.Values(p), func(a, b property) int { return strings.Compare(a.name, b.name) })
 }
 
 // dialect is the schema in the small dialect; what that cannot tell is left
@@ -92,9 +59,11 @@ func (s schema) dialect() api.DialectSchema {
 	if ok {
 		out.Type = &kind
 	}
-	out.Enum = s.Enum
-	if s.Const != nil {
-		out.Enum = []any{s.Const}
+	for _, value := range s.only() {
+		out.Enum = append(out.Enum, value)
+	}
+	if (ok || out.Enum != nil) && s.nullable() {
+		out.Nullable = new(true)
 	}
 	if s.Items != nil && kind == api.DialectTypeArray {
 		out.Items = new(s.Items.dialect())
@@ -108,8 +77,8 @@ func (s schema) dialect() api.DialectSchema {
 
 func (s schema) members() map[string]api.DialectSchema {
 	members := make(map[string]api.DialectSchema, len(s.Properties))
-	for name, property := range s.Properties {
-		members[name] = property.dialect()
+	for _, p := range s.Properties {
+		members[p.name] = p.schema.dialect()
 	}
 	return members
 }
@@ -119,6 +88,18 @@ func (s schema) required() []string {
 		return []string{}
 	}
 	return s.Required
+}
+
+// nullable reports whether null is among the values of a schema that says what they are.
+func (s schema) nullable() bool {
+	if only := s.only(); only != nil && !slices.ContainsFunc(only, func(value json.RawMessage) bool { return string(value) == "null" }) {
+		return false
+	}
+	if len(s.Type) > 0 {
+		return slices.Contains(s.Type, "null")
+	}
+	branches := s.branches()
+	return len(branches) == 0 && s.only() != nil || slices.ContainsFunc(branches, schema.nullable)
 }
 
 // kind is the one type of the dialect that fits all values of the schema.
@@ -139,7 +120,7 @@ func (s schema) kind() (api.DialectType, bool) {
 		return api.DialectType(names[0]), true
 	}
 	var common api.DialectType
-	for _, branch := range slices.Concat(s.AnyOf, s.OneOf) {
+	for _, branch := range s.branches() {
 		if slices.Equal(branch.Type, typeNames{"null"}) {
 			continue
 		}

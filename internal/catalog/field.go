@@ -1,9 +1,7 @@
 package catalog
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -39,95 +37,22 @@ type Object struct {
 }
 
 // ReadObject tells what the schema of an object says.
-func ReadObject(schema json.RawMessage) (Object, error) {
-	var root document
-	if err := json.Unmarshal(schema, &root); err != nil {
-		return Object{}, fmt.Errorf("read schema: %w", err)
+func ReadObject(raw json.RawMessage) (Object, error) {
+	root, err := readSchema(raw)
+	if err != nil {
+		return Object{}, err
 	}
 	return Object{root.Description, root.fields(0), root.values(0)}, nil
 }
 
-// document is the part of JSON Schema that people are told.
-type document struct {
-	Type                 typeNames         `json:"type"`
-	Description          string            `json:"description"`
-	Format               string            `json:"format"`
-	Pattern              string            `json:"pattern"`
-	Default              json.RawMessage   `json:"default"`
-	Const                json.RawMessage   `json:"const"`
-	Enum                 []json.RawMessage `json:"enum"`
-	Examples             []json.RawMessage `json:"examples"`
-	Minimum              json.Number       `json:"minimum"`
-	Maximum              json.Number       `json:"maximum"`
-	ExclusiveMinimum     json.Number       `json:"exclusiveMinimum"`
-	ExclusiveMaximum     json.Number       `json:"exclusiveMaximum"`
-	MinLength            json.Number       `json:"minLength"`
-	MaxLength            json.Number       `json:"maxLength"`
-	MinItems             json.Number       `json:"minItems"`
-	MaxItems             json.Number       `json:"maxItems"`
-	MinProperties        json.Number       `json:"minProperties"`
-	MaxProperties        json.Number       `json:"maxProperties"`
-	Items                *document         `json:"items"`
-	Properties           properties        `json:"properties"`
-	PatternProperties    properties        `json:"patternProperties"`
-	AdditionalProperties *document         `json:"additionalProperties"`
-	Required             []string          `json:"required"`
-	AnyOf                []document        `json:"anyOf"`
-	OneOf                []document        `json:"oneOf"`
-	Secret               bool              `json:"x-secret"`
-
-	never bool // the schema false: no value at all
-}
-
-// UnmarshalJSON reads the schemas true and false too.
-func (d *document) UnmarshalJSON(data []byte) error {
-	type plain document
-	switch string(data) {
-	case "true":
-		return nil
-	case "false":
-		d.never = true
-		return nil
-	}
-	return json.Unmarshal(data, (*plain)(d))
-}
-
-// properties are named schemas in the order in which they are written.
-type properties []property
-
-type property struct {
-	name   string
-	schema document
-}
-
-// UnmarshalJSON reads an object without losing its order.
-func (p *properties) UnmarshalJSON(data []byte) error {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	if begin, err := decoder.Token(); err != nil || begin != json.Delim('{') {
-		return fmt.Errorf("properties are not an object: %w", err)
-	}
-	for decoder.More() {
-		name, err := decoder.Token()
-		if err != nil {
-			return err
-		}
-		one := property{name: fmt.Sprint(name)}
-		if err := decoder.Decode(&one.schema); err != nil {
-			return err
-		}
-		*p = append(*p, one)
-	}
-	return nil
-}
-
-func (d document) fields(depth int) []Field {
+func (s schema) fields(depth int) []Field {
 	if depth == maxNesting {
 		return nil
 	}
-	all := make([]Field, 0, len(d.Properties))
-	for _, one := range d.Properties {
+	all := make([]Field, 0, len(s.Properties))
+	for _, one := range s.Properties {
 		f := one.schema.field(depth)
-		f.Name, f.Required = one.name, slices.Contains(d.Required, one.name)
+		f.Name, f.Required = one.name, slices.Contains(s.Required, one.name)
 		all = append(all, f)
 	}
 	slices.SortStableFunc(all, func(a, b Field) int {
@@ -143,10 +68,10 @@ func (d document) fields(depth int) []Field {
 }
 
 // values is what is said of members without a name.
-func (d document) values(depth int) *Field {
-	from := d.AdditionalProperties
-	if len(d.PatternProperties) > 0 {
-		from = &d.PatternProperties[0].schema
+func (s schema) values(depth int) *Field {
+	from := s.AdditionalProperties
+	if len(s.PatternProperties) > 0 {
+		from = &s.PatternProperties[0].schema
 	}
 	if from == nil || from.never || depth == maxNesting {
 		return nil
@@ -154,36 +79,33 @@ func (d document) values(depth int) *Field {
 	return new(from.field(depth + 1))
 }
 
-func (d document) field(depth int) Field {
+func (s schema) field(depth int) Field {
 	f := Field{
-		Description: d.Description, Type: d.words(depth), Kinds: d.kinds(), Format: d.Format, Secret: d.secret(depth),
-		Default: d.Default, Enum: d.Enum, Examples: d.Examples, Rules: d.rules(), Fields: d.fields(depth + 1), Values: d.values(depth),
+		Description: s.Description, Type: s.words(depth), Kinds: s.kinds(), Format: s.Format, Secret: s.secret(depth),
+		Default: s.Default, Enum: s.only(), Examples: s.Examples, Rules: s.rules(), Fields: s.fields(depth + 1), Values: s.values(depth),
 	}
-	if d.Const != nil {
-		f.Enum = []json.RawMessage{d.Const}
-	}
-	if d.Items != nil && len(f.Fields) == 0 {
-		f.Fields = d.Items.fields(depth + 1)
+	if s.Items != nil && len(f.Fields) == 0 {
+		f.Fields = s.Items.fields(depth + 1)
 	}
 	return f
 }
 
 // secret is a mark on the schema or on whatever it holds without a name; members with
 // one have marks of their own.
-func (d document) secret(depth int) bool {
-	if d.Secret || depth == maxNesting {
-		return d.Secret
+func (s schema) secret(depth int) bool {
+	if s.Secret || depth == maxNesting {
+		return s.Secret
 	}
-	for _, inside := range []*document{d.Items, d.AdditionalProperties} {
+	for _, inside := range []*schema{s.Items, s.AdditionalProperties} {
 		if inside != nil && inside.secret(depth+1) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(slices.Concat(d.AnyOf, d.OneOf), func(branch document) bool { return branch.secret(depth + 1) })
+	return slices.ContainsFunc(s.branches(), func(branch schema) bool { return branch.secret(depth + 1) })
 }
 
 // kinds are the JSON types of the values, without null.
-func (d document) kinds() []string {
+func (s schema) kinds() []string {
 	var all []string
 	add := func(names ...string) {
 		for _, name := range names {
@@ -192,9 +114,9 @@ func (d document) kinds() []string {
 			}
 		}
 	}
-	add(d.Type...)
-	for _, branch := range slices.Concat(d.AnyOf, d.OneOf) {
-		if len(d.Type) == 0 {
+	add(s.Type...)
+	for _, branch := range s.branches() {
+		if len(s.Type) == 0 {
 			add(branch.kinds()...)
 		}
 	}
@@ -202,20 +124,20 @@ func (d document) kinds() []string {
 }
 
 // words is the type in words.
-func (d document) words(depth int) string {
+func (s schema) words(depth int) string {
 	var all []string
-	for _, name := range d.Type {
+	for _, name := range s.Type {
 		switch {
 		case depth == maxNesting:
-		case name == "array" && d.Items != nil && d.Items.words(depth+1) != anyValue:
-			name = "array of " + d.Items.words(depth+1)
-		case name == "object" && len(d.Properties) == 0 && d.AdditionalProperties != nil && len(d.AdditionalProperties.kinds()) > 0:
-			name = "object of " + d.AdditionalProperties.words(depth+1)
+		case name == "array" && s.Items != nil && s.Items.words(depth+1) != anyValue:
+			name = "array of " + s.Items.words(depth+1)
+		case name == "object" && len(s.Properties) == 0 && s.AdditionalProperties != nil && len(s.AdditionalProperties.kinds()) > 0:
+			name = "object of " + s.AdditionalProperties.words(depth+1)
 		}
 		all = append(all, name)
 	}
-	for _, branch := range slices.Concat(d.AnyOf, d.OneOf) {
-		if word := branch.words(depth); len(d.Type) == 0 && !slices.Contains(all, word) {
+	for _, branch := range s.branches() {
+		if word := branch.words(depth); len(s.Type) == 0 && !slices.Contains(all, word) {
 			all = append(all, word)
 		}
 	}
@@ -227,13 +149,13 @@ func (d document) words(depth int) string {
 
 const anyValue = "any value"
 
-func (d document) rules() []Rule {
+func (s schema) rules() []Rule {
 	var all []Rule
 	for _, bound := range []struct{ min, max, unit string }{
-		{d.Minimum.String(), d.Maximum.String(), ""},
-		{d.MinLength.String(), d.MaxLength.String(), " characters"},
-		{d.MinItems.String(), d.MaxItems.String(), " items"},
-		{d.MinProperties.String(), d.MaxProperties.String(), " members"},
+		{s.Minimum.String(), s.Maximum.String(), ""},
+		{s.MinLength.String(), s.MaxLength.String(), " characters"},
+		{s.MinItems.String(), s.MaxItems.String(), " items"},
+		{s.MinProperties.String(), s.MaxProperties.String(), " members"},
 	} {
 		switch {
 		case bound.min != "" && bound.max != "":
@@ -244,14 +166,14 @@ func (d document) rules() []Rule {
 			all = append(all, Rule{Words: "at most " + bound.max + bound.unit})
 		}
 	}
-	if d.ExclusiveMinimum != "" {
-		all = append(all, Rule{Words: "more than " + d.ExclusiveMinimum.String()})
+	if s.ExclusiveMinimum != "" {
+		all = append(all, Rule{Words: "more than " + s.ExclusiveMinimum.String()})
 	}
-	if d.ExclusiveMaximum != "" {
-		all = append(all, Rule{Words: "less than " + d.ExclusiveMaximum.String()})
+	if s.ExclusiveMaximum != "" {
+		all = append(all, Rule{Words: "less than " + s.ExclusiveMaximum.String()})
 	}
-	if d.Pattern != "" {
-		all = append(all, Rule{Words: "matches", Code: d.Pattern})
+	if s.Pattern != "" {
+		all = append(all, Rule{Words: "matches", Code: s.Pattern})
 	}
 	return all
 }

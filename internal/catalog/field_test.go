@@ -240,7 +240,7 @@ func misfit(s api.DialectSchema, value any) string {
 	case bool:
 		ok = *s.Type == api.DialectTypeBoolean
 	case nil:
-		ok = true // the dialect has no null, so a client takes it everywhere
+		ok = s.Nullable != nil && *s.Nullable
 	case []any:
 		ok = *s.Type == api.DialectTypeArray
 		for _, item := range value {

@@ -9,7 +9,9 @@ const pascal = (module) => module.split('_').map((word) => word[0] + word.slice(
 const camel = (module) => pascal(module).replace(/^./, (first) => first.toLowerCase())
 const comment = (text) => `/** ${text.replaceAll('*/', '* /')} */`
 
-function type(schema) {
+const type = (schema) => kind(schema) + (schema.nullable && !schema.enum ? ' | null' : '')
+
+function kind(schema) {
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' | ')
   switch (schema.type) {
     case 'string': case 'number': case 'bigint': case 'boolean': return schema.type
@@ -24,12 +26,13 @@ const members = (properties, required) => '{ ' + Object.entries(properties)
   .map(([name, schema]) => `readonly ${JSON.stringify(name)}${required.includes(name) ? '' : '?'}: ${type(schema)}`)
   .concat('').join('; ') + '}'
 
+const required = (list) => list.filter((one) => one.required).map((one) => one.name)
 const byName = (list) => Object.fromEntries(list.map(({ name, schema }) => [name, schema]))
 const lines = [`
 export type Execute = (module: string, input: unknown, config: unknown) => Promise<unknown>
 
 interface Schema {
-  readonly type?: string; readonly enum?: readonly unknown[]; readonly items?: Schema
+  readonly type?: string; readonly nullable?: boolean; readonly enum?: readonly unknown[]; readonly items?: Schema
   readonly properties?: Readonly<Record<string, Schema>>; readonly required?: readonly string[]
 }
 
@@ -53,10 +56,9 @@ function read(schema: Schema, value: unknown): unknown {
 const methods = []
 for (const { name, module, executionModes, inputs, outputs, configs } of components) {
   const own = pascal(module), given = byName(inputs.parameters), gives = byName(outputs.response)
-  const needed = inputs.parameters.filter((one) => one.required).map((one) => one.name)
-  lines.push(comment(name), `export type ${own}Input = ${members(given, needed)}`)
+  lines.push(comment(name), `export type ${own}Input = ${members(given, required(inputs.parameters))}`)
   lines.push(`export type ${own}Config = ${members(configs.properties, configs.required)}`)
-  lines.push(`export type ${own}Output = ${members(gives, Object.keys(gives))}`)
+  lines.push(`export type ${own}Output = ${members(gives, required(outputs.response))}`)
   if (!executionModes.includes('COMPONENT')) continue
   const config = configs.required.length > 0 ? `config: ${own}Config` : `config: ${own}Config = {}`
   methods.push(`  ${comment(name)}

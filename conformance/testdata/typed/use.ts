@@ -1,5 +1,5 @@
 // What somebody writes with the client: held to its types by the compiler, then run.
-import { Weft, type Execute, type GetEvmAccountBalanceOutput } from './client.js'
+import { Weft, type Execute, type GetEvmAccountBalanceOutput, type GetEvmGasPriceOutput } from './client.js'
 
 export async function use(execute: Execute): Promise<Record<string, string>> {
   const weft = new Weft(execute)
@@ -8,6 +8,8 @@ export async function use(execute: Execute): Promise<Record<string, string>> {
   const random = await weft.randomHex({ bytes: 4 })
   const called = () => weft.apiCall({ headers: {} }, { apiUrl: 'https://api.example.com', method: 'GET' })
   const half = (account: GetEvmAccountBalanceOutput): bigint => account.balance / 2n
+  const twice = (fees: Pick<GetEvmGasPriceOutput, 'baseFeePerGas' | 'gasPrice'>): bigint => (fees.baseFeePerGas ?? fees.gasPrice) * 2n
+  twice({ gasPrice: 1n, baseFeePerGas: null })
   return { uuid: drawn.uuid, digest: hashed.digest, hex: random.hex, half: half({ balance: 7n }).toString(), called: typeof called }
 }
 
@@ -25,5 +27,7 @@ export async function mistakes(weft: Weft): Promise<void> {
   const digest: number = (await weft.hash({ data: 'hello' })).digest
   // @ts-expect-error IF is executed inside a workflow only
   await weft.if({}, { expression: 'true' })
-  void digest
+  // @ts-expect-error a chain may have no base fee
+  const base: bigint = (await weft.getEvmGasPrice({ jsonRpcUrl: 'https://rpc.example.com' })).baseFeePerGas
+  void [digest, base]
 }
