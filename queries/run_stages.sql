@@ -111,6 +111,16 @@ SELECT s.iteration FROM run_stages s
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.component_id = ANY (@component_ids::text[])
   AND s.iteration[1:cardinality(@prefix::integer[])] = @prefix::integer[] AND s.status = 'FAILED';
 
+-- name: StageFirstFailed :one
+-- In the first of the iterations that begin so in which one of the components failed, which
+-- one did, the first of them, and why.
+SELECT s.id, s.component_id, s.iteration, s.error FROM run_stages s
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.component_id = ANY (@component_ids::text[])
+  AND s.iteration >= @prefix::integer[] AND s.iteration < (@prefix::integer[] || 2147483647)
+  AND s.iteration[1:cardinality(@prefix::integer[])] = @prefix::integer[] AND s.status = 'FAILED'
+ORDER BY s.iteration, array_position(@component_ids::text[], s.component_id)
+LIMIT 1;
+
 -- name: StageListLoops :many
 -- Loops under way by their key, without their items.
 SELECT s.id, s.component_id, s.iteration, s.item_count::integer AS item_count, s.next_item::integer AS next_item,

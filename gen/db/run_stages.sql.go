@@ -191,6 +191,48 @@ func (q *Queries) StageFinishMany(ctx context.Context, db DBTX, arg StageFinishM
 	return err
 }
 
+const stageFirstFailed = `-- name: StageFirstFailed :one
+SELECT s.id, s.component_id, s.iteration, s.error FROM run_stages s
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = ANY ($3::text[])
+  AND s.iteration >= $4::integer[] AND s.iteration < ($4::integer[] || 2147483647)
+  AND s.iteration[1:cardinality($4::integer[])] = $4::integer[] AND s.status = 'FAILED'
+ORDER BY s.iteration, array_position($3::text[], s.component_id)
+LIMIT 1
+`
+
+type StageFirstFailedParams struct {
+	WorkspaceID  uuid.UUID
+	RunID        uuid.UUID
+	ComponentIds []string
+	Prefix       []int32
+}
+
+type StageFirstFailedRow struct {
+	ID          uuid.UUID
+	ComponentID string
+	Iteration   []int32
+	Error       []byte
+}
+
+// In the first of the iterations that begin so in which one of the components failed, which
+// one did, the first of them, and why.
+func (q *Queries) StageFirstFailed(ctx context.Context, db DBTX, arg StageFirstFailedParams) (StageFirstFailedRow, error) {
+	row := db.QueryRow(ctx, stageFirstFailed,
+		arg.WorkspaceID,
+		arg.RunID,
+		arg.ComponentIds,
+		arg.Prefix,
+	)
+	var i StageFirstFailedRow
+	err := row.Scan(
+		&i.ID,
+		&i.ComponentID,
+		&i.Iteration,
+		&i.Error,
+	)
+	return i, err
+}
+
 const stageGiveUpMany = `-- name: StageGiveUpMany :exec
 UPDATE run_stages s SET
     status = 'CANCELED', port = NULL, output = NULL, live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END,

@@ -32,6 +32,14 @@ func (n *tenant) useSecretVariable(t *testing.T, upstream string) {
 		}
 		n.seenRedacted(t, run)
 	}
+	for _, c := range []map[string]any{call, wrong, says} { // a loop that fails repeats what its item says
+		loop := map[string]any{"id": "loop", "module": "FOR_EACH", "input": map[string]any{"items": []int{1}}}
+		run := n.runOf(t, []any{loop, c}, []any{map[string]any{"id": "a", "from": "loop", "to": c["id"], "port": "each"}}, 15000)
+		if run.Run == nil || !strings.Contains(string(run.Run.Error), "ITEM_FAILED") {
+			t.Errorf("the run of %s in a loop did not fail by its item: %+v", c["module"], run)
+		}
+		n.seenRedacted(t, run)
+	}
 	loop := map[string]any{
 		"id": "loop", "module": "FOR_EACH", "input": map[string]any{"items": []any{map[string]string{"token": "{{env.CANARY}}"}}},
 		"config": map[string]string{"onItemFailure": "continue"},

@@ -23,10 +23,12 @@ const (
 	CodeInternal       = "INTERNAL_ERROR"
 )
 
-const (
-	maxMessage = 1 << 10  // bytes of an error's message, and of each text in its details
-	maxDetails = 16 << 10 // bytes of an error's details; larger ones are left out
-)
+// MaxMessage is how many bytes the message of an error has at most, and each text in its
+// details.
+const MaxMessage = 1 << 10
+
+// maxDetails is how many bytes the details of an error have; larger ones are left out.
+const maxDetails = 16 << 10
 
 // Error is why a call failed: the execution's `error`. Message and Details are
 // for the caller; Err is for the log only.
@@ -89,7 +91,7 @@ func Cut(text string, limit int) string {
 // sees, with the secrets of the call removed from every text.
 func failure(ctx context.Context, err error, redact *Redactor) *Error {
 	out := classify(ctx, err)
-	out.Message = Cut(redact.Text(out.Message), maxMessage)
+	out.Message = Cut(redact.Text(out.Message), MaxMessage)
 	out.Details = redact.details(out.Details)
 	if out.Err != nil {
 		out.Err = &redactedError{text: redact.Text(out.Err.Error()), cause: out.Err}

@@ -138,7 +138,7 @@ func (r *Redactor) details(data json.RawMessage) json.RawMessage {
 	if err != nil {
 		return nil
 	}
-	out, err := json.Marshal(r.value(value, func(text string) string { return Cut(r.Text(text), maxMessage) }))
+	out, err := json.Marshal(r.value(value, func(text string) string { return Cut(r.Text(text), MaxMessage) }))
 	if err != nil || len(out) > maxDetails || strictjson.Check(out) != nil {
 		return nil
 	}

@@ -158,7 +158,7 @@ func TestErrorTextsAreFitToBeStored(t *testing.T) {
 	})
 	_, err := r.Run(t.Context(), "PROBE", Call{})
 	e := errorOf(t, err)
-	if len(e.Message) > maxMessage || strings.ContainsAny(e.Message, "\x00\r\n\x1b\uFFFD") || !strings.HasPrefix(e.Message, "a b") {
+	if len(e.Message) > MaxMessage || strings.ContainsAny(e.Message, "\x00\r\n\x1b\uFFFD") || !strings.HasPrefix(e.Message, "a b") {
 		t.Errorf("message %q", e.Message)
 	}
 	if string(e.Details) != `{"k ":"v "}` {

@@ -103,8 +103,7 @@ func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
 	f.engine.items.put(f.run.ID, t.id, items, len(in.Items))
 	f.loops[at(t.component.ID, t.iteration)] = t.loop
 	f.put(sc, t)
-	f.fill(t.loop)
-	return nil
+	return f.fill(t.loop)
 }
 
 // pause waits for a while or until a time, and holds nobody.

@@ -305,7 +305,9 @@ func (f *fold) lookAtLive() error {
 	}
 	for _, p := range loops {
 		if l := f.loops[p]; l != nil {
-			f.fill(l)
+			if err := f.fill(l); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

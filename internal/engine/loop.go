@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,9 +9,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/status"
 )
 
@@ -102,9 +106,9 @@ func (l *loop) configure(config json.RawMessage) {
 
 // fill begins as many items as may run beside each other, and ends a loop none of which
 // is left.
-func (f *fold) fill(l *loop) {
+func (f *fold) fill(l *loop) error {
 	if l.ended != nil {
-		return
+		return nil
 	}
 	parent := f.scopeOf(l.componentID, l.iteration)
 	stopped := f.stopped(parent) || l.failing()
@@ -119,19 +123,106 @@ func (f *fold) fill(l *loop) {
 		f.fresh = append(f.fresh, sc)
 	}
 	if l.live > 0 || l.next < l.count && !stopped {
-		return
+		return nil
 	}
 	end := &stage{status: status.StageCompleted, port: graph.PortDone}
 	switch {
 	case l.failing():
-		end = (&stage{}).failed(component.Permanent("ITEM_FAILED", "%d of the items that had begun failed", l.failed).
-			With(map[string]any{"failedItems": l.failed, "items": l.count}))
+		first, err := f.firstFailed(l)
+		if err != nil {
+			return err
+		}
+		end = (&stage{}).failed(itemFailed(l, first))
+		end.failure = f.hide(end.failure)
 	case stopped: // its items did not all come to their ends, or no more of them begin
 		end = &stage{status: status.StageCanceled}
 	default:
 		end.output = json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.count, l.failed))
 	}
 	f.endLoop(l, end)
+	return nil
+}
+
+// failedItem is what a loop tells of an item that failed. What its stage tells beyond that
+// may be large, and is found there.
+type failedItem struct {
+	Index       int32     `json:"index"`
+	ComponentID string    `json:"componentId"`
+	StageID     uuid.UUID `json:"stageId"`
+	Code        string    `json:"code"`
+	Message     string    `json:"message"`
+}
+
+// firstFailed is the first of the items that failed, by what failed in it without being
+// handled; nil where there is none. No secret is in it: the errors of stages have none.
+func (f *fold) firstFailed(l *loop) (*failedItem, error) {
+	var failing []string
+	for _, id := range f.plan.Members(l.componentID) {
+		if !f.plan.Handles(id) {
+			failing = append(failing, id)
+		}
+	}
+	rows := f.failedHere(failing, l.iteration)
+	if f.run.Status != status.RunCreated || f.copied { // else there was no stage before this fold
+		row, err := db.New().StageFirstFailed(f.ctx, f.tx, db.StageFirstFailedParams{
+			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentIds: failing, Prefix: l.iteration,
+		})
+		switch {
+		case err == nil:
+			rows = append(rows, row)
+		case !postgres.NotFound(err):
+			return nil, fmt.Errorf("read which item failed: %w", err)
+		}
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	first := slices.MinFunc(rows, func(a, b db.StageFirstFailedRow) int {
+		return cmp.Or(slices.Compare(a.Iteration, b.Iteration), cmp.Compare(slices.Index(failing, a.ComponentID), slices.Index(failing, b.ComponentID)))
+	})
+	item := &failedItem{Index: first.Iteration[len(l.iteration)], ComponentID: first.ComponentID, StageID: first.ID}
+	var said api.ExecutionError
+	if json.Unmarshal(first.Error, &said) == nil {
+		item.Code, item.Message = said.Code, component.Cut(said.Message, component.MaxMessage)
+	}
+	return item, nil
+}
+
+// failedHere are the stages of some components in iterations that begin so which failed in
+// this fold, and are not written yet.
+func (f *fold) failedHere(components []string, prefix []int32) (rows []db.StageFirstFailedRow) {
+	add := func(id uuid.UUID, componentID string, iteration []int32, why json.RawMessage) {
+		if slices.Contains(components, componentID) && len(iteration) > len(prefix) && slices.Equal(iteration[:len(prefix)], prefix) {
+			rows = append(rows, db.StageFirstFailedRow{ID: id, ComponentID: componentID, Iteration: iteration, Error: why})
+		}
+	}
+	for _, t := range f.made {
+		if t.status == status.StageFailed && !t.dropped {
+			add(t.id, t.component.ID, t.iteration, t.failure)
+		}
+	}
+	for _, l := range f.ended {
+		if l.ended.status == status.StageFailed {
+			add(l.id, l.componentID, l.iteration, l.ended.failure)
+		}
+	}
+	return rows
+}
+
+// itemFailed is why a loop failed: which item did, of several the first and how many, and
+// how.
+func itemFailed(l *loop, first *failedItem) error {
+	details := map[string]any{"failedItems": l.failed, "items": l.count}
+	if first == nil {
+		return component.Permanent("ITEM_FAILED", "%d of %s failed", l.failed, fault.Count(int(l.count), "item")).With(details)
+	}
+	details["first"] = first
+	which := fmt.Sprintf("the item at index %d failed", first.Index)
+	if l.failed > 1 {
+		which = fmt.Sprintf("%d of %s failed, the first at index %d,", l.failed, fault.Count(int(l.count), "item"), first.Index)
+	}
+	message := fmt.Sprintf("%s in component %s: %s: %s", which, first.ComponentID, first.Code, first.Message)
+	return component.Permanent("ITEM_FAILED", "%s", component.Cut(message, component.MaxMessage)).With(details)
 }
 
 // giveBack leaves the iterations to the next fold of which nothing has begun. Of a loop they
@@ -165,17 +256,17 @@ func (f *fold) endLoop(l *loop, end *stage) {
 
 // iterationOver counts an iteration out, of which failed is what failed in it without
 // being handled.
-func (f *fold) iterationOver(sc *scope, failed string) {
+func (f *fold) iterationOver(sc *scope, failed string) error {
 	l := f.loopOf(sc)
 	if l == nil || l.ended != nil {
-		return
+		return nil
 	}
 	l.live, l.dirty, f.changed = l.live-1, true, true
 	if failed != "" {
 		l.failed++
 		f.more = f.more || l.failing() && l.live > 0 // what waits in the other items is cut off
 	}
-	f.fill(l)
+	return f.fill(l)
 }
 
 // itemsBytes bounds what a process remembers of the items of loops.

@@ -152,8 +152,7 @@ func (f *fold) step(sc *scope) error {
 		f.over, f.changed = true, true
 		return nil
 	}
-	f.iterationOver(sc, next.Failed)
-	return nil
+	return f.iterationOver(sc, next.Failed)
 }
 
 // chosen leaves those triggers out that did not begin this run.

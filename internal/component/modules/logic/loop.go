@@ -11,7 +11,7 @@ var forEach = &module{
 		}, "examples": [{"items": ["a", "b"]}]`,
 		`"description": "How to go through it.", "properties": {
 			"concurrency": {"type": "integer", "minimum": 1, "maximum": 100, "default": 10, "title": "Concurrency", "description": "How many items are under way at once, at most.", "examples": [10]},
-			"onItemFailure": {"type": "string", "enum": ["fail", "continue"], "default": "fail", "title": "On the failure of an item", "description": "fail: nothing new begins, and it fails. continue: the others go on, and the values of the failed item are null.", "examples": ["continue"]}
+			"onItemFailure": {"type": "string", "enum": ["fail", "continue"], "default": "fail", "title": "On the failure of an item", "description": "fail: nothing new begins, and it fails with ITEM_FAILED, which names the first item that failed. continue: the others go on, and the values of the failed item are null.", "examples": ["continue"]}
 		}, "examples": [{}, {"concurrency": 5, "onItemFailure": "continue"}]`,
 		`"description": "Inside the body the item and its index, after it the counts.", "properties": {
 			"item": {"title": "Item", "description": "In the body: the item.", "examples": ["a"]},
