@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weft-automation/weft/conformance/probe"
@@ -63,6 +64,9 @@ func loopFailure(t *probe.Trial) {
 	run = ran(t, workflow("fail"), "FAILED", input)
 	t.Equal("became", became(run), "bad FAILED, if COMPLETED, if COMPLETED, loop FAILED, start COMPLETED, value COMPLETED") // the third never began
 	t.Equal("the error names the loop", string(*runError(t, run.Error).ComponentID), "loop")
+	t.Equal("the code of the error", runError(t, run.Error).Code, "ITEM_FAILED")
+	said := runError(t, run.Error).Message
+	t.Check(strings.Contains(said, "index 1 ") && strings.Contains(said, "component bad: NOT_TWO: "), "the error does not name the item: %s", said)
 	t.Check(isNull(run.Output), "output %s", run.Output)
 	// The failure of a loop is handled as any other.
 	id := draw(t, []object{use("loop", "FOR_EACH"), use("bad", "FAIL"), use("handled", "RANDOM_UUID")}, []string{"start next loop", "loop each bad", "loop error handled"}, "start.items loop.items")
