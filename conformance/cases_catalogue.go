@@ -73,6 +73,7 @@ func catalogueAll(t *probe.Trial) {
 			want = want[1:]
 			t.Equal(c.Module+" price", string(t.JSON(c.Price)), "0")
 		}
+		t.Equal(c.Module+" ports", portsOf(t, c), ports[c.Module])
 		if slices.Contains(modules, c.Module) || slices.Contains(controls, c.Module) {
 			t.Equal(c.Module+" executionModes", c.ExecutionModes, want)
 		}
@@ -84,6 +85,28 @@ func catalogueAll(t *probe.Trial) {
 	t.Check(strings.Contains(string(hash.Input), `"data"`), "the input of HASH: %s", hash.Input)
 	call := page.Data[slices.Index(names, "API_CALL")]
 	t.Check(strings.Contains(string(call.Config), `"apiUrl"`), "the config of API_CALL: %s", call.Config)
+}
+
+// ports are those of the modules that do not simply go on (decisions 8.2, components.md).
+var ports = map[string]string{
+	"IF": "then else error", "SWITCH": "/config/cases/*/name default error", "FOR_EACH": "each done error", "WAIT_FOR_SIGNAL": "next timeout error",
+}
+
+// portsOf are the ports that the catalogue tells of a component; "" for those of most.
+func portsOf(t *probe.Trial, c api.Component) string {
+	var all []string
+	for _, port := range c.Ports {
+		t.Check((port.Name == nil) != (port.NamedBy == nil) && port.Description != "", "%s: a port %s", c.Module, t.JSON(port))
+		if port.Name != nil {
+			all = append(all, *port.Name)
+		} else if port.NamedBy != nil {
+			all = append(all, *port.NamedBy)
+		}
+	}
+	if got := strings.Join(all, " "); got != "next error" {
+		return got
+	}
+	return ""
 }
 
 // holdSecrets looks for each secret field in the schema that it points into.

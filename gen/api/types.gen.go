@@ -856,6 +856,10 @@ type Component struct {
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
 	Output JSONSchema `json:"output"`
 
+	// Ports By which ports a run goes on from it in a workflow: what the `port` of a sequence edge may be. Empty where it
+	// is not executed inside a workflow.
+	Ports []ComponentPort `json:"ports"`
+
 	// Price Credits that a completed execution costs.
 	//
 	// Examples: 1
@@ -1085,6 +1089,28 @@ type ComponentPage struct {
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
+}
+
+// ComponentPort One port of a component, or those that its config names.
+//
+// Examples: {"description":"The condition holds.","name":"then","namedBy":null}, {"description":"The case of this name is the first that holds.","name":null,"namedBy":"/config/cases/*/name"}
+type ComponentPort struct {
+	// Description When it fires.
+	//
+	// Examples: The condition holds.
+	Description string `json:"description"`
+
+	// Name The name of the port. Null where the config names it.
+	//
+	// Examples: then
+	Name *string `json:"name"`
+
+	// NamedBy Where the config has the names of the ports, as a JSON pointer in which `*` stands for every item: there is a
+	// port for each of them. Null for a port with a name of its own.
+	//
+	//
+	// Examples: null
+	NamedBy *string `json:"namedBy"`
 }
 
 // ComponentRepeat What happens to an execution whose worker is lost in the middle. `pure` and `idempotent`: it runs again, which
@@ -1423,7 +1449,8 @@ type CurrentSession struct {
 }
 
 // DataConnection That an output of a component goes into an input of another, once it is there. A connection that leaves the body
-// of a FOR_EACH carries the array of the values of all items, in their order.
+// of a FOR_EACH carries the array of the values of all items, in their order. Where there is no such output, or
+// what gives it failed or did not run, the input stays as it is written.
 //
 // Examples: {"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}
 type DataConnection struct {
@@ -3023,7 +3050,8 @@ type SchedulePage struct {
 }
 
 // SequenceEdge That a component follows another. A component starts when each of its incoming edges has fired or cannot fire any
-// more, and at least one fired.
+// more, and at least one fired. An edge carries no value: what follows takes what is written in its `input`, and
+// what data connections bring there.
 type SequenceEdge struct {
 	// From What a component is called inside its workflow.
 	//

@@ -126,7 +126,7 @@ var places = map[string]place{
 	"internal/component/modules/evm/evmtest": {level: 5, outside: []string{"github.com/ethereum/go-ethereum"}, why: "a real node for tests", tests: true},
 	"internal/component/modules":             {level: 6, inside: []string{"internal/component", "internal/egress"}, why: "the one list of modules"},
 
-	"internal/catalog": {level: 4, inside: []string{"gen/api", "internal/component", "internal/fault"}, why: "components described to callers"},
+	"internal/catalog": {level: 4, inside: []string{"gen/api", "internal/component", "internal/fault", "internal/graph"}, why: "components described to callers"},
 
 	"internal/workflow": {
 		level:   4,

@@ -95,7 +95,7 @@ func describe(entry *component.Entry) api.Component {
 		Input: compact(entry.Input), Config: compact(entry.Config), Output: compact(entry.Output),
 		Price: entry.Price, TimeoutMs: entry.Timeout.Milliseconds(),
 		Effect: api.ComponentEffect(entry.Effect), Repeat: api.ComponentRepeat(entry.Repeat),
-		ExecutionModes: modes(entry.Modes), SecretFields: secrets,
+		ExecutionModes: modes(entry.Modes), SecretFields: secrets, Ports: ports(entry),
 	}
 }
 

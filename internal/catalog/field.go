@@ -12,7 +12,7 @@ type Field struct {
 	Description string
 	Type        string   // in words, such as "array of string"
 	Kinds       []string // the JSON types that a value may have; none: any
-	Format      string
+	Format      string   // of the value, or of whatever it holds without a name
 	Required    bool
 	Secret      bool // it, or whatever is in it
 	Default     json.RawMessage
@@ -81,7 +81,7 @@ func (s schema) values(depth int) *Field {
 
 func (s schema) field(depth int) Field {
 	f := Field{
-		Description: s.Description, Type: s.words(depth), Kinds: s.kinds(), Format: s.Format, Secret: s.secret(depth),
+		Description: s.Description, Type: s.words(depth), Kinds: s.kinds(), Format: s.format(depth), Secret: s.secret(depth),
 		Default: s.Default, Enum: s.only(), Examples: s.Examples, Rules: s.rules(), Fields: s.fields(depth + 1), Values: s.values(depth),
 	}
 	if s.Items != nil && len(f.Fields) == 0 {
@@ -102,6 +102,25 @@ func (s schema) secret(depth int) bool {
 		}
 	}
 	return slices.ContainsFunc(s.branches(), func(branch schema) bool { return branch.secret(depth + 1) })
+}
+
+// format is that of the value, else the first of what it holds without a name.
+func (s schema) format(depth int) string {
+	if s.Format != "" || depth == maxNesting {
+		return s.Format
+	}
+	inner := s.branches()
+	for _, inside := range []*schema{s.Items, s.AdditionalProperties} {
+		if inside != nil {
+			inner = append(inner, *inside)
+		}
+	}
+	for _, one := range inner {
+		if format := one.format(depth + 1); format != "" {
+			return format
+		}
+	}
+	return ""
 }
 
 // kinds are the JSON types of the values, without null.

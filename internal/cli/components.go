@@ -189,12 +189,28 @@ func description(c api.Component) (string, error) {
 			b.WriteString("  no fields\n")
 		}
 	}
+	writePorts(&b, c.Ports)
 	if line := catalog.CallLine(c); line != "" {
 		fmt.Fprintf(&b, "\nFor example\n  %s\n", printable(line))
 	} else {
 		b.WriteString("\nIt is executed inside a workflow only.\n")
 	}
 	return b.String(), nil
+}
+
+// writePorts tells by which ports a run goes on; of an older service nothing is known.
+func writePorts(b *strings.Builder, ports []api.ComponentPort) {
+	if len(ports) == 0 {
+		return
+	}
+	longest := 0
+	for _, port := range ports {
+		longest = max(longest, len(catalog.PortInWords(port)))
+	}
+	b.WriteString("\nPorts, in a workflow\n")
+	for _, port := range ports {
+		fmt.Fprintf(b, "  %-*s  %s\n", longest, printable(catalog.PortInWords(port)), printable(port.Description))
+	}
 }
 
 func writeFields(b *strings.Builder, fields []catalog.Field, indent string, given bool) {
@@ -205,6 +221,9 @@ func writeFields(b *strings.Builder, fields []catalog.Field, indent string, give
 		}
 		if f.Secret {
 			words = append(words, "secret")
+		}
+		if f.Format != "" {
+			words = append(words, "format "+f.Format)
 		}
 		if f.Default != nil {
 			words = append(words, "default "+catalog.Readable(f.Default))

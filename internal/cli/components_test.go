@@ -82,6 +82,14 @@ func TestComponentsOfThisProgramNeedNoService(t *testing.T) {
 	run(t, nowhere, "", "components", "--offline").check(t, 0, "UTILITY", "")
 	run(t, nowhere, "", "components", "--offline", "HASH").check(t, 0, "weft call HASH ", "")
 	run(t, nowhere, "", "components", "--offline", "IF").check(t, 0, "It is executed inside a workflow only.", "")
+	for _, c := range []struct{ module, want string }{
+		{"IF", "\nPorts, in a workflow\n  then   The condition holds.\n  else   The condition does not hold.\n  error  It failed."},
+		{"SWITCH", "  config.cases[].name  The case of this name is the first that holds.\n  default              No case holds.\n"},
+		{"HASH", "  next   It completed.\n  error  It failed."},
+		{"GET_EVM_ACCOUNT_BALANCE", "  account  (string, required, format evm-address)\n"},
+	} {
+		run(t, nowhere, "", "components", "--offline", c.module).check(t, 0, c.want, "")
+	}
 	run(t, nowhere, "", "components", "--offline", "HASH", "--json").check(t, 0, `"digest"`, "")
 	run(t, nowhere, "", "components", "--offline", "HUSH").check(t, 1, "", `there is no component "HUSH"`)
 }

@@ -7,6 +7,7 @@ import "encoding/json"
 type Flow struct {
 	Ports     []string                              // beside `error`, which every module has; nil: `next`
 	CasePorts func(config json.RawMessage) []string // further ports that a config names; nil: none
+	CasesAt   string                                // where it names them: a JSON pointer from the call, with * for every item
 	Loop      bool                                  // what follows by `each` runs once for every item
 	Trigger   bool                                  // begins a run
 

@@ -144,7 +144,7 @@ func (l *library) page(i int) (componentPage, error) {
 // templates are the two forms of the pages, read when the first one is asked for.
 var templates = sync.OnceValues(func() (*forms, error) {
 	words := map[string]any{
-		"json": catalog.Readable, "price": catalog.PriceInWords, "cell": cell, "sentence": catalog.FirstSentence, "nest": nest, "escape": escapeMarkdown,
+		"json": catalog.Readable, "price": catalog.PriceInWords, "cell": cell, "sentence": catalog.FirstSentence, "nest": nest, "escape": escapeMarkdown, "port": catalog.PortInWords,
 	}
 	html, err := htmltemplate.New("html").Funcs(words).ParseFS(pages, "pages/*.html")
 	if err != nil {

@@ -79,6 +79,12 @@ func TestEveryModuleHasItsPageWithEveryField(t *testing.T) {
 				t.Errorf("%s does not say %q", path, text)
 			}
 		}
+		for _, port := range c.Ports {
+			_, after, found := strings.Cut(page, `id="port.`+catalog.PortInWords(port)+`"`)
+			if !found || !strings.Contains(html.UnescapeString(after), port.Description) {
+				t.Errorf("%s does not tell of the port %s", path, catalog.PortInWords(port))
+			}
+		}
 		for part, schema := range map[string]json.RawMessage{"input": c.Input, "config": c.Config, "output": c.Output} {
 			object, err := catalog.ReadObject(schema)
 			if err != nil {
@@ -102,7 +108,7 @@ func holdField(t *testing.T, page, path, part, name string, f catalog.Field) {
 	own, _, _ := strings.Cut(after, `<div class="field`)
 	own, _, _ = strings.Cut(own, "<details>")
 	own = html.UnescapeString(own)
-	wants := []string{">" + f.Type + "<", f.Description}
+	wants := []string{">" + f.Type + "<", f.Description, f.Format}
 	if f.Default != nil {
 		wants = append(wants, catalog.Readable(f.Default))
 	}
@@ -137,6 +143,11 @@ func TestEveryModuleHasItsPageAsMarkdown(t *testing.T) {
 		if w.Header().Get("Content-Type") != "text/markdown; charset=utf-8" || !strings.HasPrefix(page, "# "+c.Module+"\n") || !strings.Contains(page, catalog.CallLine(c)) {
 			t.Errorf("%s: %v %.100s", path, w.Header(), page)
 		}
+		for _, port := range c.Ports {
+			if !strings.Contains(page, "\n| `"+catalog.PortInWords(port)+"` | "+port.Description+" |\n") {
+				t.Errorf("%s does not tell of the port %s", path, catalog.PortInWords(port))
+			}
+		}
 		for _, schema := range []json.RawMessage{c.Input, c.Config, c.Output} {
 			object, err := catalog.ReadObject(schema)
 			if err != nil {
@@ -145,6 +156,9 @@ func TestEveryModuleHasItsPageAsMarkdown(t *testing.T) {
 			for name, f := range flat(object.Fields, "") {
 				if !strings.Contains(page, "\n| `"+name+"` | ") {
 					t.Errorf("%s: the field %s is not there", path, name)
+				}
+				if f.Format != "" && !strings.Contains(page, "\n| `"+name+"` | "+f.Type+", "+f.Format+" |") {
+					t.Errorf("%s: the format %s of %s is not told", path, f.Format, name)
 				}
 				if f.Secret && !regexp.MustCompile("\n\\| `"+regexp.QuoteMeta(name)+"` \\|.* \\| yes \\|").MatchString(page) {
 					t.Errorf("%s: %s is not marked secret", path, name)

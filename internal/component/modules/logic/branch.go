@@ -44,7 +44,7 @@ var condition = &module{
 }
 
 var selection = &module{
-	flow: component.Flow{CasePorts: caseNames},
+	flow: component.Flow{CasePorts: caseNames, CasesAt: "/config/cases/*/name"},
 	Descriptor: inWorkflows("SWITCH", "Switch",
 		"Goes on by the first of its cases that holds, each of which is a port, else by default.",
 		anything+`"examples": [{"amount": 1200}]`,
