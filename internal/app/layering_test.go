@@ -191,12 +191,13 @@ var places = map[string]place{
 		inside:  []string{"gen/api", "internal/audit", "internal/auth", "internal/billing", "internal/contract", "internal/fault", "internal/gate", "internal/person", "internal/postgres", "internal/timestamp", "internal/workspace"},
 		outside: []string{ids}, why: "pages for people; no SQL, no API",
 	},
-	"internal/portal": {level: 5, inside: []string{"conformance/signers", "gen/api", "internal/catalog"}, why: "the docs, from the spec and the catalogue; the signing kit"},
+	"internal/portal": {level: 5, inside: []string{"conformance/clients", "conformance/signers", "gen/api", "internal/catalog"}, why: "the docs, from the spec and the catalogue; the signing kit and the clients"},
 
 	// Everything meets.
 	"internal/app":        {level: 10, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces}, why: "construction, order of start and stop"},
 	"internal/bench":      {level: 11, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river}, why: "measures the whole"},
 	"conformance":         {level: 11, inside: []string{"gen/api", "conformance/"}, outside: []string{ids, spec}, why: "the contract from outside: its own signer, no internal package"},
+	"conformance/clients": {level: 0, why: "the clients: files to copy"},
 	"conformance/signers": {level: 0, why: "the signing kit: files to copy, and vectors"},
 	"conformance/probe":   {level: 10, inside: []string{"gen/api"}, outside: []string{spec, schema, ids, "github.com/oasdiff/yaml"}, why: "requests and checks of the conformance cases"},
 	"internal/chaos":      {level: 11, why: "only tests: processes killed under load"},

@@ -36,6 +36,7 @@ func Handler(components []api.Component) *http.ServeMux {
 	mux := http.NewServeMux()
 	mountComponents(mux, components)
 	mountSigning(mux)
+	mountClients(mux)
 	mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Security-Policy", policy)
 		write(w, "text/html; charset=utf-8", "no-cache", page)

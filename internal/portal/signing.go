@@ -12,13 +12,6 @@ func mountSigning(mux *http.ServeMux) {
 		write(w, "application/json", "no-cache", signers.Vectors)
 	})
 	for _, name := range signers.Names {
-		mux.HandleFunc("GET /docs/signers/"+name, func(w http.ResponseWriter, _ *http.Request) {
-			text, err := signers.Files.ReadFile(name)
-			if err != nil {
-				http.Error(w, "the file cannot be read", http.StatusInternalServerError)
-				return
-			}
-			write(w, "text/plain; charset=utf-8", "no-cache", text)
-		})
+		mux.HandleFunc("GET /docs/signers/"+name, serveFile(func() ([]byte, error) { return signers.Files.ReadFile(name) }))
 	}
 }

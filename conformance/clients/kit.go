@@ -1,0 +1,28 @@
+// Package clients holds small clients of Weft in four languages, for users to copy: each
+// with a reader of event streams, a verifier of callbacks, and an example that does all that
+// one does with Weft. They sign with the files of conformance/signers. The portal serves them.
+//
+// It imports nothing of Weft. The one invariant: what is listed here is run by the tests of
+// conformance, against a real service.
+package clients
+
+import "embed"
+
+// Language is what users of one copy.
+type Language struct {
+	Name   string   // the folder
+	Files  []string // in it
+	Signer string   // of conformance/signers, to lie beside them
+}
+
+// Languages lists them. The types of the TypeScript client, weft_api.ts, are made from the
+// spec by openapi-typescript, on the machine of who uses it.
+var Languages = []Language{
+	{"python", []string{"weft_client.py", "weft_stream.py", "weft_callback.py", "journey.py"}, "weft_signer.py"},
+	{"typescript", []string{"weft_client.ts", "weft_stream.ts", "weft_callback.ts", "journey.ts"}, "weft_signer.ts"},
+}
+
+// Files holds the files by folder and name.
+//
+//go:embed python/*.py typescript/*.ts
+var Files embed.FS

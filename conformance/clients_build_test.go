@@ -1,0 +1,126 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/conformance/clients"
+	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/conformance/signers"
+)
+
+// language is how the client of one is built and started. Beside the files that users copy
+// lies `check`, which judges callbacks and reads a stream.
+type language struct {
+	name, needs string
+	check       string // in testdata/clients
+	build       func(t *testing.T, behind *probe.Target, folder string)
+	start       func(program string) []string // journey or check
+}
+
+var languages = []language{
+	{
+		name: "python", needs: "python3", check: "check.py",
+		start: func(program string) []string { return []string{"python3", program + ".py"} },
+	},
+	{
+		name: "typescript", needs: "node", check: "check.ts", build: compileTypeScript,
+		start: func(program string) []string { return []string{"node", program + ".js"} },
+	},
+}
+
+// built is a folder with the client and the checks, ready to be started. It is false where
+// the machine does not have the language, which CI's must.
+func (l language) built(t *testing.T, behind *probe.Target) (string, bool) {
+	t.Helper()
+	if _, err := exec.LookPath(l.needs); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("there is no %s, which CI is to have", l.needs)
+		}
+		t.Logf("there is no %s: its client is not run", l.needs)
+		return "", false
+	}
+	folder := t.TempDir()
+	for _, known := range clients.Languages {
+		if known.Name != l.name {
+			continue
+		}
+		for _, name := range known.Files {
+			text, err := clients.Files.ReadFile(known.Name + "/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(folder, name), text)
+		}
+		text, err := signers.Files.ReadFile(known.Signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(folder, known.Signer), text)
+	}
+	check, err := os.ReadFile(filepath.Join("testdata/clients", l.check))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(folder, l.check), check)
+	if l.build != nil {
+		l.build(t, behind, folder)
+	}
+	return folder, true
+}
+
+func write(t *testing.T, path string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runIn runs a program in a folder, with lines to read, and gives what it printed.
+func runIn(t *testing.T, folder, lines string, command ...string) []byte {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	program := exec.CommandContext(ctx, command[0], command[1:]...)
+	program.Dir, program.Stdin = folder, strings.NewReader(lines)
+	var said bytes.Buffer
+	program.Stderr = &said
+	out, err := program.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s%s", command, err, out, said.Bytes())
+	}
+	return out
+}
+
+// nodeTools is where the Node tools of the tests are.
+func nodeTools(t *testing.T) string {
+	t.Helper()
+	modules, err := filepath.Abs("../internal/tools/node_modules")
+	if err == nil {
+		_, err = os.Stat(filepath.Join(modules, "openapi-typescript"))
+	}
+	if err != nil {
+		t.Fatalf("the Node tools of the tests are missing (%v): run `make tools`", err)
+	}
+	return modules
+}
+
+// compileTypeScript does what the client's first lines tell: it makes the types of the
+// document that the service gives out, and compiles at the strictest.
+func compileTypeScript(t *testing.T, behind *probe.Target, folder string) {
+	t.Helper()
+	modules := nodeTools(t)
+	write(t, filepath.Join(folder, "package.json"), []byte(`{"type":"module"}`))
+	runIn(t, folder, "", "node", filepath.Join(modules, "openapi-typescript/bin/cli.js"),
+		behind.BaseURL+"/openapi.json", "--default-non-nullable", "false", "--output", "weft_api.ts")
+	runIn(t, folder, "", "node", filepath.Join(modules, "typescript/bin/tsc"),
+		"--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--noImplicitReturns", "--noUnusedLocals",
+		"--erasableSyntaxOnly", "--rewriteRelativeImportExtensions", "--target", "es2022", "--module", "nodenext",
+		"--lib", "es2022,dom,dom.iterable", "--typeRoots", filepath.Join(modules, "@types"), "--types", "node", "journey.ts", "check.ts")
+}

@@ -1,0 +1,126 @@
+package conformance
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/internal/demo"
+)
+
+// road is what lies between a client and the service. It breaks the first stream of a run in
+// the middle of a message, refuses the first poll as a limit would, and lets the run go on
+// only once the stream is broken: what comes then, a client that does not come again misses.
+type road struct {
+	server, upstream *httptest.Server
+	direct           *url.URL
+
+	mutex   sync.Mutex
+	streams []string // Last-Event-ID of each connection to the stream of a run
+	polls   int
+	broken  chan struct{}
+}
+
+func newRoad(t *testing.T, behind *probe.Target) *road {
+	t.Helper()
+	direct, err := url.Parse(behind.BaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &road{direct: direct, broken: make(chan struct{})}
+	through := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(direct) }}
+	mux := http.NewServeMux()
+	mux.Handle("/", through)
+	mux.HandleFunc("GET /v1/sdk/components/executions/{id}", func(w http.ResponseWriter, request *http.Request) {
+		if r.polled() == 1 {
+			refusePoll(w)
+			return
+		}
+		through.ServeHTTP(w, request)
+	})
+	mux.HandleFunc("GET /v1/sdk/workflows/executions/{id}/stream", func(w http.ResponseWriter, request *http.Request) {
+		if r.streamed(request.Header.Get("Last-Event-Id")) == 1 {
+			r.breakOff(w, request)
+		}
+		through.ServeHTTP(w, request)
+	})
+	r.server = httptest.NewServer(mux)
+	prices := demo.Handler()
+	r.upstream = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		select {
+		case <-r.broken:
+			prices.ServeHTTP(w, request)
+		case <-request.Context().Done():
+		}
+	}))
+	t.Cleanup(r.server.Close)
+	t.Cleanup(r.upstream.Close)
+	return r
+}
+
+func (r *road) polled() int {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.polls++
+	return r.polls
+}
+
+func (r *road) streamed(lastEventID string) int {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.streams = append(r.streams, lastEventID)
+	return len(r.streams)
+}
+
+func refusePoll(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", "1")
+	w.WriteHeader(http.StatusTooManyRequests)
+	_, _ = io.WriteString(w, `{"code":"RATE_LIMITED","detail":"wait","status":429}`)
+}
+
+// breakOff passes one whole message on, and the beginning of one that never was.
+func (r *road) breakOff(w http.ResponseWriter, request *http.Request) {
+	onward := request.Clone(request.Context())
+	onward.RequestURI, onward.URL.Scheme, onward.URL.Host = "", r.direct.Scheme, r.direct.Host
+	answer, err := http.DefaultTransport.RoundTrip(onward)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer answer.Body.Close()
+	w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
+	w.WriteHeader(answer.StatusCode)
+	reader := bufio.NewReader(answer.Body)
+	for {
+		line, err := reader.ReadString('\n')
+		_, _ = io.WriteString(w, line)
+		if err != nil || line == "\n" {
+			break
+		}
+	}
+	_, _ = io.WriteString(w, ":ping\n\nid: 4711\ndata: {\"status\":\"COMPLETED\",\"seq\":")
+	_ = http.NewResponseController(w).Flush()
+	close(r.broken)
+	panic(http.ErrAbortHandler) // without the end that HTTP has for a body
+}
+
+// check looks at what the client made of the road.
+func (r *road) check(t *testing.T, f facts) {
+	t.Helper()
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if want := fmt.Sprint(f.Run.Seqs[:1]); len(r.streams) != 2 || r.streams[0] != "0" || r.streams[1] != strings.Trim(want, "[]") {
+		t.Errorf("the connections to the stream came with Last-Event-ID %q; want that of the first event, %s, after the break", r.streams, want)
+	}
+	if r.polls < 2 {
+		t.Errorf("%d polls: none after the one that was refused", r.polls)
+	}
+}
