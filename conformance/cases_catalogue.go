@@ -344,4 +344,24 @@ func specification(t *probe.Trial) {
 	t.Check(texts[0] == texts[1], "openapi.json and openapi.yaml differ")
 	t.Check(texts[0] == texts[2], "the document served is another one than these tests know")
 	t.Check(strings.Contains(string(asYAML.Body), "openapi: 3.1.0") && strings.HasPrefix(string(asJSON.Body), "{"), "the forms are mixed up")
+	edition(t)
+}
+
+// edition checks that the document in OpenAPI 3.0 is valid and has the same operations.
+func edition(t *probe.Trial) {
+	answer := t.Get("/openapi-3.0.json")
+	t.Equal("status", answer.Status, http.StatusOK)
+	document, err := openapi3.NewLoader().LoadFromData(answer.Body)
+	t.NoError("load", err)
+	t.Equal("version", document.OpenAPI, "3.0.3")
+	t.NoError("validate", document.Validate(t.Context(), openapi3.DisableExamplesValidation()))
+	operations := 0
+	for template, item := range document.Paths.Map() {
+		for method, operation := range item.Operations() {
+			known := t.Target().Spec.Find(method, template)
+			t.Check(known != nil && known.ID == operation.OperationID, "OpenAPI 3.0 has %s %s", method, template)
+			operations++
+		}
+	}
+	t.Equal("operations", operations, len(t.Target().Spec.Operations()))
 }

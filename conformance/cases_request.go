@@ -95,7 +95,7 @@ func acceptable(t *probe.Trial) {
 	media := map[string]string{"/openapi.yaml": "application/yaml"}
 	requests, _ := signed(t, probe.RandomUUID(), probe.Signing{})
 	for _, request := range append(requests, probe.Request{Path: "/v1/system/components"},
-		probe.Request{Path: "/openapi.json"}, probe.Request{Path: "/openapi.yaml"}) {
+		probe.Request{Path: "/openapi.json"}, probe.Request{Path: "/openapi-3.0.json"}, probe.Request{Path: "/openapi.yaml"}) {
 		own := "application/json"
 		if strings.HasSuffix(request.Path, "/stream") {
 			own = "text/event-stream"

@@ -362,7 +362,7 @@ var Parts = []Part{
 	{"D9.2.environment", "environment variables, for members too", ""},
 	{"D9.2.rest", "credits and ledger", "with each of them"},
 	{"D9.3", "healthz and readyz", ""},
-	{"D9.4", "openapi.json and openapi.yaml from one document", ""},
+	{"D9.4", "openapi.json and openapi.yaml from one document, and its edition in OpenAPI 3.0", ""},
 	{"D9.5", "retention", inside},
 	{"D9.6", "additive changes only", inside},
 

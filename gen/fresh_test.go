@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/oasdiff/yaml"
+
+	"github.com/weft-automation/weft/internal/openapi30"
 )
 
 var update = flag.Bool("update", false, "write down what the generators read and wrote")
@@ -70,6 +72,28 @@ func TestTheDocumentIsThereAsJSON(t *testing.T) {
 	then, err := os.ReadFile(document)
 	if err != nil || !bytes.Equal(now, then) {
 		t.Errorf("%s is not openapi.yaml: run `make generate` (%v)", document, err)
+	}
+}
+
+// Generators that know no OpenAPI 3.1 read the edition of it in the words of 3.0.
+func TestTheDocumentIsThereAsOpenAPI30(t *testing.T) {
+	document, err := os.ReadFile("api/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := openapi30.From(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const edition = "api/openapi-3.0.json"
+	if *update {
+		if err := os.WriteFile(edition, now, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	then, err := os.ReadFile(edition)
+	if err != nil || !bytes.Equal(now, then) {
+		t.Errorf("%s is not openapi.yaml in the words of 3.0: run `make generate` (%v)", edition, err)
 	}
 }
 

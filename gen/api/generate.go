@@ -5,8 +5,8 @@
 // and overlay.yaml, which tells the generator the Go types of scalars so that
 // the contract itself stays free of any language.
 //
-// The one invariant: the embedded document is openapi.yaml as it stands, and the same
-// as JSON.
+// The one invariant: the embedded document is openapi.yaml as it stands, the same as
+// JSON, and that in the words of OpenAPI 3.0.
 package api
 
 import _ "embed" // for the document
@@ -15,6 +15,7 @@ import _ "embed" // for the document
 //go:generate go tool -modfile=../../internal/tools/go.mod oapi-codegen -config server.yaml ../../openapi.yaml
 //go:generate cp ../../openapi.yaml openapi.yaml
 //go:generate go test -count=1 -run TestTheDocumentIsThereAsJSON github.com/weft-automation/weft/gen -args -update
+//go:generate go test -count=1 -run TestTheDocumentIsThereAsOpenAPI30 github.com/weft-automation/weft/gen -args -update
 //go:generate go test -count=1 -run TestGeneratedCodeIsFresh github.com/weft-automation/weft/gen -args -update
 
 //go:embed openapi.yaml
@@ -29,3 +30,9 @@ var specJSON []byte
 // SpecJSON is the document as JSON: to read YAML takes a process that starts longer than
 // all else does. It is not to be changed.
 func SpecJSON() []byte { return specJSON }
+
+//go:embed openapi-3.0.json
+var spec30JSON []byte
+
+// Spec30JSON is the document in the words of OpenAPI 3.0. It is not to be changed.
+func Spec30JSON() []byte { return spec30JSON }

@@ -22,6 +22,9 @@ type ServerInterface interface {
 	// GetLiveness Alive
 	// (GET /healthz)
 	GetLiveness(w http.ResponseWriter, r *http.Request)
+	// GetOpenapi30JSON This document as OpenAPI 3.0
+	// (GET /openapi-3.0.json)
+	GetOpenapi30JSON(w http.ResponseWriter, r *http.Request)
 	// GetOpenapiJSON This document as JSON
 	// (GET /openapi.json)
 	GetOpenapiJSON(w http.ResponseWriter, r *http.Request)
@@ -236,6 +239,20 @@ func (siw *ServerInterfaceWrapper) GetLiveness(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetLiveness(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetOpenapi30JSON operation middleware
+func (siw *ServerInterfaceWrapper) GetOpenapi30JSON(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetOpenapi30JSON(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2786,6 +2803,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	}
 
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/healthz", wrapper.GetLiveness)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/openapi-3.0.json", wrapper.GetOpenapi30JSON)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/openapi.json", wrapper.GetOpenapiJSON)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/openapi.yaml", wrapper.GetOpenapiYaml)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/readyz", wrapper.GetReadiness)
@@ -2866,6 +2884,27 @@ type GetLivenessResponseObject interface {
 type GetLiveness200JSONResponse Liveness
 
 func (response GetLiveness200JSONResponse) VisitGetLivenessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOpenapi30JSONRequestObject struct {
+}
+
+type GetOpenapi30JSONResponseObject interface {
+	VisitGetOpenapi30JSONResponse(w http.ResponseWriter) error
+}
+
+type GetOpenapi30JSON200JSONResponse OpenapiDocument
+
+func (response GetOpenapi30JSON200JSONResponse) VisitGetOpenapi30JSONResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -4455,6 +4494,9 @@ type StrictServerInterface interface {
 	// GetLiveness Alive
 	// (GET /healthz)
 	GetLiveness(ctx context.Context, request GetLivenessRequestObject) (GetLivenessResponseObject, error)
+	// GetOpenapi30JSON This document as OpenAPI 3.0
+	// (GET /openapi-3.0.json)
+	GetOpenapi30JSON(ctx context.Context, request GetOpenapi30JSONRequestObject) (GetOpenapi30JSONResponseObject, error)
 	// GetOpenapiJSON This document as JSON
 	// (GET /openapi.json)
 	GetOpenapiJSON(ctx context.Context, request GetOpenapiJSONRequestObject) (GetOpenapiJSONResponseObject, error)
@@ -4711,6 +4753,30 @@ func (sh *strictHandler) GetLiveness(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetLivenessResponseObject); ok {
 		if err := validResponse.VisitGetLivenessResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetOpenapi30JSON operation middleware
+func (sh *strictHandler) GetOpenapi30JSON(w http.ResponseWriter, r *http.Request) {
+	var request GetOpenapi30JSONRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetOpenapi30JSON(ctx, request.(GetOpenapi30JSONRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetOpenapi30JSON")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetOpenapi30JSONResponseObject); ok {
+		if err := validResponse.VisitGetOpenapi30JSONResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

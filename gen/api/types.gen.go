@@ -78,6 +78,21 @@ func (e ComponentEffect) Valid() bool {
 	}
 }
 
+// Defines values for ComponentExecutionMessageEvent.
+const (
+	ComponentExecutionMessageEventProgress ComponentExecutionMessageEvent = "progress"
+)
+
+// Valid indicates whether the value is a known member of the ComponentExecutionMessageEvent enum.
+func (e ComponentExecutionMessageEvent) Valid() bool {
+	switch e {
+	case ComponentExecutionMessageEventProgress:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ComponentRepeat.
 const (
 	ComponentRepeatIdempotent ComponentRepeat = "idempotent"
@@ -1004,6 +1019,8 @@ type ComponentExecutionCallback struct {
 }
 
 // ComponentExecutionEvent One event of an execution's stream.
+//
+// Examples: {"error":null,"id":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","module":"RANDOM_UUID","output":{"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"},"status":"COMPLETED","timestamp":"2026-11-21T10:15:30.131Z","totalUsage":1}, {"error":{"attempt":3,"code":"UPSTREAM_ERROR","message":"The upstream answered 503.","retryable":true},"id":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","module":"API_CALL","output":null,"status":"FAILED","timestamp":"2026-11-21T10:15:33.640Z","totalUsage":0}
 type ComponentExecutionEvent struct {
 	// Error Why the execution failed. Null unless FAILED.
 	Error json.RawMessage `json:"error"`
@@ -1040,6 +1057,27 @@ type ComponentExecutionEvent struct {
 	// Examples: 1
 	TotalUsage credit.Amount `json:"totalUsage"`
 }
+
+// ComponentExecutionMessage One message of an execution's stream, as readers of server-sent events give it.
+type ComponentExecutionMessage struct {
+	// Data The event, as one line of JSON.
+	//
+	// Examples: {"id":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","module":"RANDOM_UUID","status":"EXECUTING","output":null,"error":null,"totalUsage":0,"timestamp":"2026-11-21T10:15:30.123Z"}
+	Data string `json:"data"`
+
+	// Event `progress` until the execution is final. Absent on the last message, which readers give as `message`: whoever
+	// waits for the result alone hears of nothing else.
+	//
+	//
+	// Examples: progress
+	Event *ComponentExecutionMessageEvent `json:"event,omitempty"`
+}
+
+// ComponentExecutionMessageEvent `progress` until the execution is final. Absent on the last message, which readers give as `message`: whoever
+// waits for the result alone hears of nothing else.
+//
+// Examples: progress
+type ComponentExecutionMessageEvent string
 
 // ComponentExecutionPage One page of executions, newest first.
 type ComponentExecutionPage struct {
@@ -1238,9 +1276,14 @@ type CreateSessionRequest struct {
 type CreateWorkflowRequest struct {
 	// Components Its components. Those that no edge leads to begin the run; if one of them is a trigger (`ON_API_CALLED`, ...), all
 	// others must be reached from it.
+	//
+	//
+	// Examples: [{"config":{"durationMs":1000},"id":"pause","module":"DELAY","name":"A second"}]
 	Components json.RawMessage `json:"components"`
 
 	// DataConnections Which outputs go into which inputs.
+	//
+	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections,omitempty"`
 
 	// Description What it is for, for people.
@@ -1266,6 +1309,8 @@ type CreateWorkflowRequest struct {
 	Name WorkflowName `json:"name"`
 
 	// SequenceEdges What follows what.
+	//
+	// Examples: [{"from":"start","id":"e1","to":"each"}]
 	SequenceEdges json.RawMessage `json:"sequenceEdges,omitempty"`
 
 	// Status The status with which a workflow is saved.
@@ -1467,6 +1512,8 @@ type DataConnection struct {
 }
 
 // DataConnections Which outputs go into which inputs.
+//
+// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 type DataConnections = []DataConnection
 
 // DataSource Where a value comes from.
@@ -2120,6 +2167,8 @@ type NewSequenceEdge struct {
 }
 
 // NewSequenceEdges What follows what.
+//
+// Examples: [{"from":"start","id":"e1","to":"each"}]
 type NewSequenceEdges = []NewSequenceEdge
 
 // NewVerification How a delivery proves whose it is. With the scheme `standardWebhooks` only the secret counts.
@@ -2229,6 +2278,8 @@ type NewWorkflowComponent struct {
 
 // NewWorkflowComponents Its components. Those that no edge leads to begin the run; if one of them is a trigger (`ON_API_CALLED`, ...), all
 // others must be reached from it.
+//
+// Examples: [{"config":{"durationMs":1000},"id":"pause","module":"DELAY","name":"A second"}]
 type NewWorkflowComponents = []NewWorkflowComponent
 
 // NonTerminalStage A stage that is not final.
@@ -2282,7 +2333,7 @@ type OpenLimit struct {
 	Open int32 `json:"open"`
 }
 
-// OpenapiDocument An OpenAPI 3.1 document.
+// OpenapiDocument An OpenAPI document.
 type OpenapiDocument = json.RawMessage
 
 // Overlap What becomes of a time at which a run of this schedule is still under way. `skip`, which it is if it is absent:
@@ -2585,9 +2636,14 @@ type ReplaceScheduleRequest struct {
 type ReplaceWorkflowRequest struct {
 	// Components Its components. Those that no edge leads to begin the run; if one of them is a trigger (`ON_API_CALLED`, ...), all
 	// others must be reached from it.
+	//
+	//
+	// Examples: [{"config":{"durationMs":1000},"id":"pause","module":"DELAY","name":"A second"}]
 	Components json.RawMessage `json:"components"`
 
 	// DataConnections Which outputs go into which inputs.
+	//
+	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections,omitempty"`
 
 	// Description What it is for, for people.
@@ -2613,6 +2669,8 @@ type ReplaceWorkflowRequest struct {
 	Name WorkflowName `json:"name"`
 
 	// SequenceEdges What follows what.
+	//
+	// Examples: [{"from":"start","id":"e1","to":"each"}]
 	SequenceEdges json.RawMessage `json:"sequenceEdges,omitempty"`
 
 	// Status The status with which a workflow is saved.
@@ -2696,6 +2754,8 @@ type RunError struct {
 }
 
 // RunEvent One event of a run's stream and of its log.
+//
+// Examples: {"error":null,"id":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","output":{"cancelReason":null,"cancelRequestedAt":null,"failedStageCount":0,"nonTerminalStages":[],"pendingStageCount":0,"totalUsage":3},"seq":17,"status":"COMPLETED","timestamp":"2026-11-21T10:16:00.240Z"}, {"error":{"code":"UPSTREAM_ERROR","componentId":"balance","message":"The upstream answered 503.","retryable":true,"stageId":"019aa5f3-0a2c-7d3e-9f40-5b6c7d8e9fa0"},"id":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","output":{"cancelReason":null,"cancelRequestedAt":null,"failedStageCount":1,"nonTerminalStages":[],"pendingStageCount":0,"totalUsage":0},"seq":17,"status":"FAILED","timestamp":"2026-11-21T10:16:03.900Z"}
 type RunEvent struct {
 	// Error Why the run failed. Null unless FAILED.
 	Error json.RawMessage `json:"error"`
@@ -2773,6 +2833,19 @@ type RunEventPage struct {
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
+}
+
+// RunMessage One message of a run's stream, as readers of server-sent events give it.
+type RunMessage struct {
+	// Data The event, as one line of JSON.
+	//
+	// Examples: {"id":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","seq":17,"status":"COMPLETED","output":{"totalUsage":3,"pendingStageCount":0,"failedStageCount":0,"cancelRequestedAt":null,"cancelReason":null,"nonTerminalStages":[]},"error":null,"timestamp":"2026-11-21T10:16:00.240Z"}
+	Data string `json:"data"`
+
+	// ID The `seq` of the event. `Last-Event-ID` takes the stream up again behind it.
+	//
+	// Examples: 17
+	ID string `json:"id"`
 }
 
 // RunOrigin The run that another one repeats. Stages that finished there before `fromStageId`, or all that completed if it is
@@ -3634,6 +3707,8 @@ type Workflow struct {
 	CreatedAt timestamp.Time `json:"createdAt"`
 
 	// DataConnections Which outputs go into which inputs.
+	//
+	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections"`
 
 	// Description What it is for, for people.
@@ -3756,6 +3831,8 @@ type WorkflowExport struct {
 	Components json.RawMessage `json:"components"`
 
 	// DataConnections Which outputs go into which inputs.
+	//
+	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections"`
 
 	// Description What it is for, for people.
@@ -4075,6 +4152,9 @@ type WorkspacePage struct {
 // After defines model for After.
 type After = int64
 
+// CallbackTraceparent defines model for CallbackTraceparent.
+type CallbackTraceparent = string
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -4140,6 +4220,12 @@ type Signal = string
 // StagesOfRun defines model for StagesOfRun.
 type StagesOfRun string
 
+// SvcExecutionID defines model for SvcExecutionId.
+type SvcExecutionID = openapi_types.UUID
+
+// SvcSignature defines model for SvcSignature.
+type SvcSignature = string
+
 // Traceparent defines model for Traceparent.
 type Traceparent = string
 
@@ -4155,6 +4241,15 @@ type VariableName = EnvironmentVariableName
 
 // Version defines model for Version.
 type Version = int32
+
+// WebhookID defines model for WebhookId.
+type WebhookID = openapi_types.UUID
+
+// WebhookSignature defines model for WebhookSignature.
+type WebhookSignature = string
+
+// WebhookTimestamp defines model for WebhookTimestamp.
+type WebhookTimestamp = string
 
 // WorkflowComponentID What a component is called inside its workflow.
 //

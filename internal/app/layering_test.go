@@ -54,6 +54,7 @@ var places = map[string]place{
 	"internal/attempt":           {level: 1, why: "attempts that fail, limited by source"},
 	"internal/expression":        {level: 1, inside: []string{"internal/fault"}, outside: []string{"github.com/expr-lang/expr"}, why: "what conditions and transforms compute"},
 	"internal/sidecar":           {level: 1, why: "programs beside this one: fetched, started, ended"},
+	"internal/openapi30":         {level: 0, why: "the document in the words of OpenAPI 3.0; knows nothing of Weft"},
 	"internal/groupcommit":       {level: 1, why: "many writes in one transaction"},
 	"internal/graph":             {level: 1, inside: []string{"internal/status"}, why: "what a workflow's definition means; no database, no clock, no log"},
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -109,12 +110,13 @@ func TestExamplesOfTheContractValidate(t *testing.T) {
 			}
 		}
 	})
-	if checked < 140 {
+	if checked < 500 {
 		t.Errorf("only %d examples were found", checked)
 	}
 }
 
-// The example of a stream must be made of events of its x-event-schema.
+// The example of a stream must be made of messages of its x-item-schema, whose data are
+// events of its x-event-schema.
 func TestStreamExamplesHoldEvents(t *testing.T) {
 	document, err := loadOnce()
 	if err != nil {
@@ -124,30 +126,116 @@ func TestStreamExamplesHoldEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, schema := range map[string]string{
-		"/v1/sdk/components/executions/{executionId}/stream": "ComponentExecutionEvent",
-		"/v1/sdk/workflows/executions/{runId}/stream":        "RunEvent",
-	} {
-		media := doc.Paths.Value(path).Get.Responses.Value("200").Value.Content["text/event-stream"]
-		event := schemaOf(t, "/components/schemas/"+schema)
-		found := 0
-		for line := range strings.Lines(media.Examples["stream"].Value.Value.(string)) {
-			data, ok := strings.CutPrefix(line, "data: ")
-			if !ok {
-				continue
-			}
+	streams := 0
+	for path, item := range doc.Paths.Map() {
+		if item.Get == nil || item.Get.Responses.Value("200").Value.Content["text/event-stream"] == nil {
+			continue
+		}
+		streams++
+		media := item.Get.Responses.Value("200").Value.Content["text/event-stream"]
+		at := "/paths/" + strings.NewReplacer("/", "~1", "{", "%7B", "}", "%7D").Replace(path) + "/get/responses/200/content/text~1event-stream/schema/"
+		message, event, found := schemaOf(t, at+"x-item-schema"), schemaOf(t, at+"x-event-schema"), 0
+		for text := range strings.SplitSeq(strings.TrimSuffix(media.Examples["stream"].Value.Value.(string), "\n\n"), "\n\n") {
 			found++
-			value, err := jsonschema.UnmarshalJSON(strings.NewReader(data))
+			fields := map[string]any{}
+			for line := range strings.Lines(text) {
+				name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+				fields[name] = value
+			}
+			if err := message.Validate(fields); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+			value, err := jsonschema.UnmarshalJSON(strings.NewReader(fields["data"].(string)))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := event.Validate(value); err != nil {
-				t.Error(err)
+				t.Errorf("%s: %v", path, err)
 			}
 		}
 		if found != 2 {
 			t.Errorf("%s: %d events", path, found)
 		}
+	}
+	if streams != 2 {
+		t.Errorf("%d streams", streams)
+	}
+}
+
+// The data of a message is a text that holds an event.
+func TestExamplesOfMessagesHoldEvents(t *testing.T) {
+	document, err := loadOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root map[string]any
+	if err := json.Unmarshal(document.JSON, &root); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	walk(root, "", func(pointer string, node map[string]any) {
+		examples, ok := node["examples"].([]any)
+		if node["x-event-schema"] == nil || !ok {
+			return
+		}
+		for _, example := range examples {
+			checked++
+			value, err := jsonschema.UnmarshalJSON(strings.NewReader(example.(string)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := schemaOf(t, pointer+"/x-event-schema").Validate(value); err != nil {
+				t.Errorf("%s: %v", pointer, err)
+			}
+		}
+	})
+	if checked < 2 {
+		t.Errorf("only %d examples were found", checked)
+	}
+}
+
+// The example of a failure must be what the service would say: the title and whether it may
+// be tried again are those of its code, and its status is one of those that it stands under.
+func TestProblemExamplesAreWhatTheServiceSays(t *testing.T) {
+	document, err := loadOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(document.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for path, item := range doc.Paths.Map() {
+		for method, operation := range item.Operations() {
+			for status, answer := range operation.Responses.Map() {
+				media := answer.Value.Content["application/problem+json"]
+				if media == nil {
+					continue
+				}
+				examples := []any{media.Example}
+				if media.Example == nil {
+					examples = nil
+				}
+				for _, example := range media.Examples {
+					examples = append(examples, example.Value.Value)
+				}
+				for _, example := range examples {
+					checked++
+					problem := example.(map[string]any)
+					code := fault.Code(problem["code"].(string))
+					entry := answers[code]
+					if problem["title"] != entry.title || problem["retryable"] != entry.retryable || problem["type"] != "urn:weft:problem:"+string(code) ||
+						problem["error"] != problem["code"] || problem["message"] != problem["detail"] ||
+						status != "default" && strconv.Itoa(int(problem["status"].(float64))) != status {
+						t.Errorf("%s %s %s: %v, of its code %+v", method, path, status, problem, entry)
+					}
+				}
+			}
+		}
+	}
+	if checked < 400 {
+		t.Errorf("only %d examples were found", checked)
 	}
 }
 
@@ -164,7 +252,7 @@ func walk(node any, pointer string, visit func(string, map[string]any)) {
 		}
 	case []any:
 		for i, child := range node {
-			walk(child, pointer+"/"+string(rune('0'+i)), visit)
+			walk(child, pointer+"/"+strconv.Itoa(i), visit)
 		}
 	}
 }

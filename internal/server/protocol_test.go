@@ -17,6 +17,7 @@ func TestAB07MethodsTypesAndAcceptAreAsDeclared(t *testing.T) {
 	s := start(t)
 	allow := map[string]string{
 		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/openapi.json": "GET, HEAD", "/openapi.yaml": "GET, HEAD",
+		"/openapi-3.0.json":            "GET, HEAD",
 		"/v1/system/components":        "GET, HEAD",
 		executePath:                    "GET, POST",
 		executePath + "/RANDOM_UUID":   "GET",

@@ -302,9 +302,9 @@ func TestReadinessNamesWhatFailsAndNotWhy(t *testing.T) {
 	}
 }
 
-func TestTheContractIsServedInBothForms(t *testing.T) {
+func TestTheContractIsServedInItsForms(t *testing.T) {
 	s := real(t, nil)
-	asJSON, asYAML := s.do(t, "GET", "/openapi.json", ""), s.do(t, "GET", "/openapi.yaml", "")
+	asJSON, asYAML, edition := s.do(t, "GET", "/openapi.json", ""), s.do(t, "GET", "/openapi.yaml", ""), s.do(t, "GET", "/openapi-3.0.json", "")
 	var fromJSON, fromYAML map[string]any
 	if err := json.Unmarshal([]byte(asJSON.body), &fromJSON); err != nil {
 		t.Fatal(err)
@@ -319,8 +319,15 @@ func TestTheContractIsServedInBothForms(t *testing.T) {
 	if !reflect.DeepEqual(fromJSON, fromYAML) || asJSON.header.Get("Content-Type") != "application/json" || asYAML.header.Get("Content-Type") != "application/yaml" {
 		t.Errorf("%v, %v", asJSON.header, asYAML.header)
 	}
+	var from30 map[string]any
+	if err := json.Unmarshal([]byte(edition.body), &from30); err != nil || edition.header.Get("Content-Type") != "application/json" {
+		t.Fatalf("%v, %v", edition.header, err)
+	}
+	if fromJSON["openapi"] != "3.1.0" || from30["openapi"] != "3.0.3" {
+		t.Errorf("OpenAPI %v and %v", fromJSON["openapi"], from30["openapi"])
+	}
 	for _, ours := range []string{"x-go-type", "timestamp.Time"} {
-		if strings.Contains(asJSON.body+asYAML.body, ours) {
+		if strings.Contains(asJSON.body+asYAML.body+edition.body, ours) {
 			t.Errorf("%s is in the contract", ours)
 		}
 	}

@@ -17,6 +17,11 @@ func (s *Server) GetOpenapiYaml(context.Context, api.GetOpenapiYamlRequestObject
 	return document{"application/yaml", s.document.YAML}, nil
 }
 
+// GetOpenapi30JSON is the contract in the words of OpenAPI 3.0.
+func (s *Server) GetOpenapi30JSON(context.Context, api.GetOpenapi30JSONRequestObject) (api.GetOpenapi30JSONResponseObject, error) {
+	return document{"application/json", api.Spec30JSON()}, nil
+}
+
 // document is bytes that are answered as they are.
 type document struct {
 	media string
@@ -28,6 +33,9 @@ func (d document) VisitGetOpenapiJSONResponse(w http.ResponseWriter) error { ret
 
 // VisitGetOpenapiYamlResponse writes the document.
 func (d document) VisitGetOpenapiYamlResponse(w http.ResponseWriter) error { return d.write(w) }
+
+// VisitGetOpenapi30JSONResponse writes the document.
+func (d document) VisitGetOpenapi30JSONResponse(w http.ResponseWriter) error { return d.write(w) }
 
 func (d document) write(w http.ResponseWriter) error {
 	w.Header().Set("Content-Type", d.media)

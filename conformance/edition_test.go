@@ -1,0 +1,82 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// editionCalls are the operations that testdata/edition calls.
+var editionCalls = []string{
+	"listComponents", "executeComponent", "getComponentExecution", "streamComponentExecution", "replayComponentCallback",
+	"createWorkflow", "updateWorkflowComponent", "quoteWorkflow", "triggerWorkflow", "getWorkflowRun", "listRunStages",
+	"createSchedule", "archiveWorkflow", "setEnvironmentVariable", "getLimits", "getWorkspaceOfKey",
+}
+
+// A client that is generated from the document in OpenAPI 3.0 sends the same and understands
+// the same as one from 3.1, and neither loses anything of an answer.
+func TestAClientOfEachEditionIsServedAlike(t *testing.T) {
+	behind := target(t)
+	said := map[string]string{}
+	for edition, document := range map[string]string{"3.1": "../openapi.yaml", "3.0": "../gen/api/openapi-3.0.json"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		command := exec.CommandContext(ctx, editionClient(t, ctx, document))
+		command.Env = append(command.Environ(), "WEFT_URL="+behind.BaseURL, "WEFT_KEY="+behind.APIKey, "WEFT_SECRET="+behind.APISecret)
+		var faults strings.Builder
+		command.Stderr = &faults
+		output, err := command.Output()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", edition, err, faults.String())
+		}
+		said[edition] = string(output)
+	}
+	if said["3.0"] != said["3.1"] {
+		t.Errorf("from 3.0:\n%s\nfrom 3.1:\n%s", said["3.0"], said["3.1"])
+	}
+	for _, call := range append([]string{"waits 200 JSON200", "fails 200 JSON200", "refused 400", "invalid 422", "replayComponentCallback 409"}, editionCalls...) {
+		if !strings.Contains(said["3.1"], call) {
+			t.Errorf("%s was not called: %s", call, said["3.1"])
+		}
+	}
+}
+
+// editionClient builds the program of testdata/edition on a client from a document.
+func editionClient(t *testing.T, ctx context.Context, document string) string {
+	t.Helper()
+	folder := t.TempDir()
+	write := func(name string, value any) string {
+		data, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	tool := func(arguments ...string) {
+		command := exec.CommandContext(ctx, "go", arguments...)
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("go %v: %v: %s", arguments, err, output)
+		}
+	}
+	source, program := filepath.Join(folder, "client.go"), filepath.Join(folder, "edition")
+	tool("tool", "-modfile=../internal/tools/go.mod", "oapi-codegen", "-o", source, "-config", write("client.json", object{
+		"package": "client", "generate": object{"models": true, "client": true},
+		"output-options": object{"name-normalizer": "ToCamelCaseWithInitialisms", "include-operation-ids": editionCalls},
+		"compatibility":  object{"always-prefix-enum-values": true},
+	}), document)
+	place, err := filepath.Abs("testdata/edition/client/client.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool("build", "-overlay", write("overlay.json", object{"Replace": object{place: source}}), "-o", program, "./testdata/edition")
+	return program
+}

@@ -1,0 +1,159 @@
+package contract_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// wrongLinks name what is wrong with the links of the document: a target, a parameter or
+// an expression that is not there, or a parameter of the target's path that is not given.
+func (d document) wrongLinks() []string {
+	var found []string
+	for path, item := range d.sorted(d.root["paths"]) {
+		for method, operation := range d.sorted(item) {
+			for status, answer := range d.sorted(operation["responses"]) {
+				for name, link := range d.sorted(answer["links"]) {
+					for _, fault := range d.faults(operation, answer, link) {
+						found = append(found, fmt.Sprintf("%s %s %s: link %s: %s", path, method, status, name, fault))
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+func (d document) faults(from, answer, link object) []string {
+	id, _ := link["operationId"].(string)
+	path, to := d.operation(id)
+	if to == nil {
+		return []string{"there is no operation " + id}
+	}
+	var found []string
+	given := under(link, "parameters")
+	for name, expression := range given {
+		if d.parameter(to, name) == nil {
+			found = append(found, id+" takes no "+name)
+		}
+		if fault := d.unresolved(from, answer, expression.(string)); fault != "" {
+			found = append(found, fault)
+		}
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		name := strings.Trim(segment, "{}")
+		// The name of a signal is the caller's to choose.
+		if strings.HasPrefix(segment, "{") && given[name] == nil && name != "signal" {
+			found = append(found, id+" is not told "+name)
+		}
+	}
+	return found
+}
+
+func (d document) parameter(operation object, name string) object {
+	parameters, _ := operation["parameters"].([]any)
+	for _, parameter := range parameters {
+		if p := d.resolve(parameter); p["name"] == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// unresolved is what is wrong with a runtime expression, "" if it leads to something.
+func (d document) unresolved(from, answer object, expression string) string {
+	if name, ok := strings.CutPrefix(expression, "$request.path."); ok {
+		if p := d.parameter(from, name); p == nil || p["in"] != "path" {
+			return "the request has no " + name
+		}
+		return ""
+	}
+	name, ok := strings.CutPrefix(expression, "$response.body#/")
+	schema := d.resolve(under(under(under(answer, "content"), "application/json"), "schema"))
+	alternatives, _ := schema["oneOf"].([]any)
+	for _, one := range append(alternatives, schema) {
+		if ok && under(d.resolve(one), "properties")[name] != nil {
+			return ""
+		}
+	}
+	return expression + " leads nowhere"
+}
+
+func TestLinksLeadToWhatIsThere(t *testing.T) {
+	for _, fault := range read(t).wrongLinks() {
+		t.Error(fault)
+	}
+}
+
+func TestALinkThatLeadsNowhereIsNamed(t *testing.T) {
+	const links = "/paths/~1v1~1sdk~1components/post/responses/200/links"
+	for want, spoil := range map[string]func(status object){
+		"there is no operation getNothing": func(link object) { link["operationId"] = "getNothing" },
+		"getComponentExecution takes no runId": func(link object) {
+			link["parameters"] = object{"executionId": "$response.body#/id", "runId": "$response.body#/id"}
+		},
+		"getComponentExecution is not told executionId": func(link object) { delete(link, "parameters") },
+		"$response.body#/nothing leads nowhere":         func(link object) { link["parameters"] = object{"executionId": "$response.body#/nothing"} },
+		"the request has no executionId":                func(link object) { link["parameters"] = object{"executionId": "$request.path.executionId"} },
+	} {
+		d := read(t)
+		spoil(d.at(links + "/status").(object))
+		if found := d.wrongLinks(); !slices.ContainsFunc(found, func(fault string) bool { return strings.HasSuffix(fault, "link status: "+want) }) {
+			t.Errorf("%q is not among %q", want, found)
+		}
+	}
+}
+
+// What begins something leads to all that can be done with it, and what shows it again
+// does so as well.
+func TestLinksLeadFromEachThingToWhatFollows(t *testing.T) {
+	d := read(t)
+	for id, want := range map[string][]string{
+		"executeComponent":         {"getComponentExecution", "streamComponentExecution", "replayComponentCallback", "listCallbackAttempts", "getComponent"},
+		"getComponentExecution":    {"streamComponentExecution", "replayComponentCallback", "listCallbackAttempts"},
+		"streamComponentExecution": {"getComponentExecution"},
+		"createWorkflow":           {"getWorkflow", "triggerWorkflow", "quoteWorkflow"},
+		"getWorkflow":              {"triggerWorkflow", "quoteWorkflow", "replaceWorkflow"},
+		"triggerWorkflow":          {"getWorkflowRun", "streamWorkflowRun", "cancelWorkflowRun", "listRunStages", "listRunEvents", "getWorkflow"},
+		"getWorkflowRun":           {"streamWorkflowRun", "cancelWorkflowRun", "sendRunSignal", "listRunStages", "listRunEvents", "getWorkflow"},
+		"cancelWorkflowRun":        {"getWorkflowRun", "streamWorkflowRun"},
+		"createSchedule":           {"getSchedule", "getWorkflow"},
+		"createHook":               {"getHook", "receiveHook", "getWorkflow"},
+		"receiveHook":              {"getWorkflowRun"},
+		"createSession":            {"getCurrentSession", "deleteCurrentSession", "listWorkspaces"},
+		"createApiKey":             {"rotateApiKey", "revokeApiKey"},
+		"createInvitation":         {"acceptInvitation", "revokeInvitation"},
+	} {
+		_, operation := d.operation(id)
+		var have []string
+		for _, link := range d.sorted(under(under(under(operation, "responses"), "200"), "links")) {
+			have = append(have, link["operationId"].(string))
+		}
+		for _, target := range want {
+			if !slices.Contains(have, target) {
+				t.Errorf("no link leads from %s to %s", id, target)
+			}
+		}
+	}
+}
+
+func TestEveryPageLinksToTheNext(t *testing.T) {
+	d, pages := read(t), 0
+	for _, operation := range d.operations() {
+		answer := d.resolve(under(operation.node, "responses")["200"])
+		schema := d.resolve(under(under(under(answer, "content"), "application/json"), "schema"))
+		if under(schema, "properties")["nextCursor"] == nil {
+			continue
+		}
+		pages++
+		next := d.resolve(under(answer, "links")["next"])
+		if next["operationId"] != operation.node["operationId"] || under(next, "parameters")["cursor"] != "$response.body#/nextCursor" {
+			t.Errorf("%s: its next page is %v", operation.at, slices.Sorted(maps.Keys(next)))
+		}
+	}
+	if pages < 13 {
+		t.Errorf("only %d lists were found", pages)
+	}
+}

@@ -1,0 +1,103 @@
+// Package openapi30 owns how the document of the API is told to generators that know
+// OpenAPI 3.0 only: From makes that edition of a document of OpenAPI 3.1.
+//
+// It knows no operation and no schema of Weft's. The one invariant: what 3.0 has no
+// words for is never lost in silence. It becomes an extension where nothing that is sent
+// or answered depends on it, and an error otherwise.
+package openapi30
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// version is the last of OpenAPI 3.0 that all generators know.
+const version = "3.0.3"
+
+// From is a document of OpenAPI 3.1, as JSON, in the words of OpenAPI 3.0. A schema that
+// 3.0 cannot say is an error that names its place.
+func From(document []byte) ([]byte, error) {
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	decoder.UseNumber()
+	var root object
+	if err := decoder.Decode(&root); err != nil {
+		return nil, fmt.Errorf("decode openapi document: %w", err)
+	}
+	root["openapi"] = version
+	rename(root, "webhooks", "x-webhooks")
+	if info, ok := root["info"].(object); ok {
+		inform(info)
+	}
+	if err := walk(root, ""); err != nil {
+		return nil, err
+	}
+	var written bytes.Buffer
+	encoder := json.NewEncoder(&written)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(root); err != nil {
+		return nil, fmt.Errorf("encode openapi document: %w", err)
+	}
+	return written.Bytes(), nil
+}
+
+type object = map[string]any
+
+// rename keeps a member under the name of an extension.
+func rename(in object, from, to string) {
+	if value, ok := in[from]; ok {
+		in[to] = value
+		delete(in, from)
+	}
+}
+
+// inform puts the summary before the description, and an address in the place of the
+// license's identifier.
+func inform(info object) {
+	if summary, ok := info["summary"].(string); ok {
+		description, _ := info["description"].(string)
+		info["description"] = summary + "\n\n" + description
+		delete(info, "summary")
+	}
+	if license, ok := info["license"].(object); ok {
+		if identifier, ok := license["identifier"].(string); ok {
+			license["url"] = "https://spdx.org/licenses/" + identifier + ".html"
+			delete(license, "identifier")
+		}
+	}
+}
+
+// walk goes through all that is no schema, and rewrites the schemas that it meets.
+// Examples are values: nothing in them is a schema.
+func walk(node any, at string) error {
+	switch node := node.(type) {
+	case object:
+		for key, child := range node {
+			place := at + "/" + key
+			switch {
+			case key == "example" || key == "examples":
+			case key == "schema":
+				schema, err := rewrite(child, place)
+				if err != nil {
+					return err
+				}
+				node[key] = schema
+			case place == "/components/schemas":
+				if err := rewriteEach(child, place); err != nil {
+					return err
+				}
+			default:
+				if err := walk(child, place); err != nil {
+					return err
+				}
+			}
+		}
+	case []any:
+		for i, child := range node {
+			if err := walk(child, fmt.Sprintf("%s/%d", at, i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
