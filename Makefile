@@ -39,7 +39,10 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 export CGO_ENABLED := 0
 RACE := $(if $(shell command -v $${CC:-gcc}),-race)
 
-.PHONY: help dev build test check lint vet static compiled vetted race driving killed long plain fuzz soak kills others chaos bench generate tools go clean
+# The document that is promised: see its README.
+RELEASED := conformance/released
+
+.PHONY: help dev build test check lint vet static compiled vetted race driving killed long plain fuzz soak kills others chaos bench generate breaking changes released tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
@@ -48,6 +51,9 @@ help:
 	@echo "make chaos     kills and restarts under load at full size, checked by SQL"
 	@echo "make bench     the figures, beside what the machine itself can do"
 	@echo "make generate  the Go code made from openapi.yaml and queries/"
+	@echo "make breaking  whether openapi.yaml breaks what is promised"
+	@echo "make changes   what openapi.yaml changes since then"
+	@echo "make released  keep openapi.yaml as that of the release"
 	@echo "make tools     the Node tools that tests use"
 
 go:
@@ -135,6 +141,19 @@ bench: build
 
 generate: go
 	go generate ./gen/...
+
+breaking: go
+	@$(GO_TOOL) oasdiff breaking $(RELEASED)/openapi.yaml openapi.yaml --fail-on WARN --severity-levels $(RELEASED)/severity.txt
+
+changes: go
+	@$(GO_TOOL) oasdiff changelog $(RELEASED)/openapi.yaml openapi.yaml --format markdown
+
+# A step of each release, after info.version of openapi.yaml was raised.
+released: breaking
+	@version=$$(sed -n 's/^  version: //p' openapi.yaml); notes=$(RELEASED)/$$version.md; \
+		test ! -e "$$notes" || { echo "$$notes is there already: raise info.version in openapi.yaml" >&2; exit 1; }; \
+		$(MAKE) --no-print-directory changes > "$$notes"; \
+		cp openapi.yaml $(RELEASED)/openapi.yaml; echo "$$notes"
 
 tools: $(NODE_DONE)
 
