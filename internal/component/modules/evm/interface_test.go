@@ -106,6 +106,11 @@ func TestCustomErrorsAreToldByTheInterface(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
+	for code, reason := range map[string]string{"11": "arithmetic underflow or overflow", "99": "an unknown code"} {
+		if r := decodeRevert(bytesOf("4e487b71"+word(code)), contract); r.Kind != "panic" || r.Reason != reason {
+			t.Errorf("%s: %+v", code, r)
+		}
+	}
 	// Values that are too large are left out, so that the details stay.
 	large, err := parseABI(json.RawMessage(`["error Large(bytes data)"]`))
 	if err != nil {

@@ -2,12 +2,10 @@ package evm
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"math/big"
 	"strings"
-
-	"github.com/ethereum/go-ethereum/accounts/abi"
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
@@ -27,10 +25,30 @@ type revert struct {
 	Values    map[string]any `json:"values,omitempty"`
 }
 
+// The errors that Solidity makes by itself.
 var (
-	errorSelector = []byte{0x08, 0xc3, 0x79, 0xa0} // Error(string)
-	panicSelector = []byte{0x4e, 0x48, 0x7b, 0x71} // Panic(uint256)
+	reasonSelector = []byte{0x08, 0xc3, 0x79, 0xa0} // Error(string)
+	panicSelector  = []byte{0x4e, 0x48, 0x7b, 0x71} // Panic(uint256)
+
+	// A reason is read as bytes: whatever a contract says should be told, even where it is
+	// no text.
+	reasonParameters = []parameter{{kind: &abiType{kind: kindBytes, name: "bytes", dynamic: true, head: wordSize}}}
+	panicParameters  = []parameter{{kind: &abiType{kind: kindUint, size: 8 * wordSize, name: "uint256", head: wordSize}}}
 )
+
+// panics is what the code of a Panic(uint256) means.
+var panics = map[string]string{
+	"0":  "a panic of the compiler",
+	"1":  "failed assertion",
+	"17": "arithmetic underflow or overflow",
+	"18": "division or modulo by zero",
+	"33": "conversion into an enum that has no such value",
+	"34": "wrongly encoded bytes in storage",
+	"49": "pop from an empty array",
+	"50": "index out of bounds",
+	"65": "out of memory",
+	"81": "call of a function that was not set",
+}
 
 // decodeRevert reads the data of a revert; contract, which may be nil, knows the
 // custom errors. Data that only looks like Error(string), Panic(uint256) or one
@@ -39,20 +57,23 @@ func decodeRevert(data []byte, contract *contractABI) revert {
 	if len(data) == 0 {
 		return revert{Kind: "none"}
 	}
+	if arguments, is := bytes.CutPrefix(data, reasonSelector); is {
+		if list, err := decodeParameters(reasonParameters, arguments); err == nil {
+			reason, _ := parseBytes(list[0].(string))
+			return revert{Kind: "error", Reason: string(reason)}
+		}
+	}
+	if arguments, is := bytes.CutPrefix(data, panicSelector); is {
+		if list, err := decodeParameters(panicParameters, arguments); err == nil {
+			code, _ := list[0].(string)
+			return revert{Kind: "panic", Reason: cmp.Or(panics[code], "an unknown code"), PanicCode: code}
+		}
+	}
 	custom := revert{Kind: "custom", Data: hexOf(data)}
 	if len(data) < 4 {
 		return custom
 	}
-	reason, err := abi.UnpackRevert(data)
-	switch {
-	case err != nil:
-		return custom.by(contract, data)
-	case bytes.HasPrefix(data, errorSelector):
-		return revert{Kind: "error", Reason: reason}
-	case bytes.HasPrefix(data, panicSelector):
-		return revert{Kind: "panic", Reason: reason, PanicCode: new(big.Int).SetBytes(data[4:36]).String()}
-	}
-	return custom
+	return custom.by(contract, data)
 }
 
 // maxTold is how large the values of a custom error may be to be told: longer

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/weft-automation/weft/internal/component"
@@ -219,8 +220,13 @@ func FuzzRevert(f *testing.F) {
 	f.Add(common.FromHex("0x08c379a0000000000000000000000000000000000000000000000000000000000000002000000000000000000000000000000000000000000000000000000000000000046f6f707300000000000000000000000000000000000000000000000000000000"))
 	f.Add(common.FromHex("0x4e487b710000000000000000000000000000000000000000000000000000000000000011"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if r := decodeRevert(data, nil); r.Kind == "custom" && r.Data != "0x"+common.Bytes2Hex(data) {
+		r := decodeRevert(data, nil)
+		if r.Kind == "custom" && r.Data != "0x"+common.Bytes2Hex(data) {
 			t.Errorf("%x became %+v", data, r)
+		}
+		reason, err := abi.UnpackRevert(data)
+		if (err == nil) != (r.Kind == "error" || r.Kind == "panic") || r.Kind == "error" && r.Reason != reason {
+			t.Errorf("%x became %+v, and in another implementation %q, %v", data, r, reason, err)
 		}
 	})
 }
