@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -88,6 +89,18 @@ func TestDevMakesNothingBehindAnAddressThatItCannotHave(t *testing.T) {
 			if _, err := os.Stat(dev.DataDir); err == nil {
 				t.Errorf("%s: there is a data folder", addr)
 			}
+		}
+	}
+}
+
+// A template that does not fit its values would leave the person with one line.
+func TestDevGreetsWithAllThatThereIs(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	DevConfig{DataDir: t.TempDir(), Program: "weft", AllowNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Stdout: &said}.greet(&App{}, surroundings{demo: "127.0.0.1:1", chain: "127.0.0.1:2"})
+	for _, part := range []string{"weft call RANDOM_UUID", "http://127.0.0.1:1 ", "http://127.0.0.1:2 ", "may reach 10.0.0.0/8", "Ctrl-C stops it."} {
+		if !strings.Contains(said.String(), part) {
+			t.Errorf("%q is not in %s", part, said.String())
 		}
 	}
 }

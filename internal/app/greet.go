@@ -8,7 +8,7 @@ import (
 	"github.com/weft-automation/weft/internal/client"
 )
 
-var greeting = template.Must(template.New("greeting").Parse(`
+const greeting = `
 Weft is running.
 
   API          {{.URL}}
@@ -56,7 +56,7 @@ or call with nothing of ours, in Node:
   node -e 'const c=require("{{.Credentials}}"),k=require("crypto"),b=JSON.stringify({module:"RANDOM_UUID",input:{},config:{},waitForMs:15000}),t=""+Math.floor(Date.now()/1e3),s=k.sign(null,"POST|/v1/sdk/components|"+t+"|"+b,{key:Buffer.from(c.apiSecret,"base64"),format:"der",type:"pkcs8"}).toString("base64");fetch(c.baseUrl+"/v1/sdk/components",{method:"POST",body:b,headers:{"content-type":"application/json","x-api-key":c.apiKey,"x-sdk-timestamp":t,"x-sdk-signature":s}}).then(r=>r.json()).then(console.log)'
 
 Ctrl-C stops it.
-`))
+`
 
 // greet tells the person where things are.
 func (dev DevConfig) greet(a *App, beside surroundings) {
@@ -64,13 +64,16 @@ func (dev DevConfig) greet(a *App, beside surroundings) {
 	if err != nil {
 		credentials = filepath.Join(dev.DataDir, CredentialsFile)
 	}
-	c, _ := client.ReadCredentials(credentials) // written a moment ago
-	err = greeting.Execute(dev.Stdout, map[string]any{
-		"URL": a.URL(), "Ops": a.OpsURL(), "Demo": beside.demo, "Credentials": credentials, "Program": dev.Program, "Open": dev.AllowNetworks,
-		"FanOut": named(c, "fanOut"), "Approval": named(c, "approval"),
-		"Chain": beside.chain, "ChainVariable": "{{env." + chainVariable + "}}", "ChainWatch": named(c, "chainWatch"),
-		"Known": c.AdminPassword != "", "Owner": c.AdminEmail,
-	})
+	c, _ := client.ReadCredentials(credentials)           // written a moment ago
+	text, err := template.New("greeting").Parse(greeting) // here: only one command greets
+	if err == nil {
+		err = text.Execute(dev.Stdout, map[string]any{
+			"URL": a.URL(), "Ops": a.OpsURL(), "Demo": beside.demo, "Credentials": credentials, "Program": dev.Program, "Open": dev.AllowNetworks,
+			"FanOut": named(c, "fanOut"), "Approval": named(c, "approval"),
+			"Chain": beside.chain, "ChainVariable": "{{env." + chainVariable + "}}", "ChainWatch": named(c, "chainWatch"),
+			"Known": c.AdminPassword != "", "Owner": c.AdminEmail,
+		})
+	}
 	if err != nil {
 		fmt.Fprintln(dev.Stdout, "Weft is running at", a.URL())
 	}

@@ -29,11 +29,11 @@ type envCommand struct {
 	Unset envUnset `cmd:"" help:"Remove a variable."`
 }
 
-var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 
 // variablePath is where a variable is. The service has no path for what cannot be the name of one.
 func variablePath(name string) (string, error) {
-	if !variableName.MatchString(name) {
+	if len(name) > 64 || !variableName.MatchString(name) {
 		return "", fmt.Errorf("%q is no name of a variable: it has 1 to 64 capitals, digits and underscores, and begins with a capital", name)
 	}
 	return environmentPath + "/" + name, nil

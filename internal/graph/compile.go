@@ -23,7 +23,12 @@ const (
 	maxListing  = 20  // names in a message
 )
 
-var identifier = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+// identifier has no bound on its length: each step of one that a pattern counts is kept
+// in memory.
+var identifier = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// IsIdentifier reports whether a text may be an id of the graph, or the name of a port.
+func IsIdentifier(text string) bool { return len(text) <= 64 && identifier.MatchString(text) }
 
 // node is a component among the others. Other nodes are named by their place in
 // the definition.
@@ -122,7 +127,7 @@ func (c *compiler) limits() bool {
 
 // identify checks an id and reports whether it is the first of its kind.
 func (c *compiler) identify(pointer, id, thing string, first map[string]int, at int) bool {
-	if !identifier.MatchString(id) {
+	if !IsIdentifier(id) {
 		c.fault(pointer, CodeInvalidID, "the id %s of a %s must be 1 to 64 letters, digits, hyphens and underscores", quote(id), thing)
 	}
 	if other, double := first[id]; double {
@@ -337,7 +342,7 @@ func quote(text string) string {
 func listing(names []string) string {
 	words := make([]string, 0, maxListing)
 	for _, name := range names[:min(len(names), maxListing)] {
-		if !identifier.MatchString(name) {
+		if !IsIdentifier(name) {
 			name = quote(name)
 		}
 		words = append(words, name)

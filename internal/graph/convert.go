@@ -12,7 +12,9 @@ import (
 const maxDigits = 400 // of a number that is written out
 
 // decimal is the one way to write a whole number as text.
-var decimal = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,99})$`)
+var decimal = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
+
+const maxDecimal = 100 // digits of one
 
 // Convert makes a value fit for a schema: an integer becomes a decimal string or
 // comes from one, and a number becomes a string, inside arrays and objects too.
@@ -187,7 +189,7 @@ func scalar(value any, allowed kinds) (any, bool) {
 		text, _ := plain(value.String())
 		return text, text != "" && allowed&kindString != 0
 	case string:
-		return json.Number(value), allowed&kindInteger != 0 && decimal.MatchString(value)
+		return json.Number(value), allowed&kindInteger != 0 && len(strings.TrimPrefix(value, "-")) <= maxDecimal && decimal.MatchString(value)
 	}
 	return nil, false
 }

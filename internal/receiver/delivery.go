@@ -63,7 +63,7 @@ func (d *Delivery) took(ctx context.Context, how time.Duration, out answer) {
 	}
 }
 
-var moduleForm = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+var moduleForm = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 
 // read takes from a delivery what it says of itself, and what is wrong with that by
 // contract 6.3.
@@ -97,7 +97,7 @@ func read(header http.Header, body []byte) Delivery {
 		d.ExecutionID = headerID
 		fault(true, "the body's id is not that of an execution")
 	}
-	if moduleForm.MatchString(record.Module) {
+	if len(record.Module) <= 64 && moduleForm.MatchString(record.Module) {
 		d.Module = record.Module
 	}
 	fault(d.Module == "", "the body names no module")

@@ -35,12 +35,19 @@ var reference = regexp.MustCompile(`\{\{env\.([A-Z][A-Z0-9_]{0,63})\}\}`)
 // In reports whether a text names a variable, whose value is known only when it is run.
 func In(text string) bool { return reference.MatchString(text) }
 
-// alone is a text of variables and nothing that may be secret: the most is the word for a
-// scheme of authentication before them (RFC 9110 part 11.1).
-var alone = regexp.MustCompile(`^(?:[A-Za-z][A-Za-z-]{0,15} )?(?:` + reference.String() + `)+$`)
+// scheme is the word for a scheme of authentication (RFC 9110 part 11.1) before a variable.
+var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z-]* $`)
 
-// Alone reports whether a text names variables and holds nothing else that may be secret.
-func Alone(text string) bool { return alone.MatchString(text) }
+// Alone reports whether a text names variables and holds nothing else that may be secret:
+// the most is the word for a scheme before them.
+func Alone(text string) bool {
+	first := reference.FindStringIndex(text)
+	if first == nil || reference.ReplaceAllString(text[first[0]:], "") != "" {
+		return false
+	}
+	before := text[:first[0]]
+	return before == "" || len(before) <= 17 && scheme.MatchString(before)
+}
 
 // Names are the variables that the strings of some JSON name, in order.
 func Names(data ...json.RawMessage) []string {

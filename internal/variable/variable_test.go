@@ -28,7 +28,7 @@ func TestWhatIsNothingButVariables(t *testing.T) {
 	for text, alone := range map[string]bool{
 		"{{env.T}}": true, "{{env.A}}{{env.B}}": true, "Bearer {{env.T}}": true, "Negotiate-Me {{env.T}}": true,
 		"": false, "text": false, "Bearer text": false, "{{env.T}}x": false, "hunter{{env.T}}": false, "s3cret {{env.T}}": false,
-		"two words {{env.T}}": false, "Bearer {{env.T}} {{env.T}}": false, "Bearer {{env.t}}": false,
+		"two words {{env.T}}": false, "Sixteen-letters- {{env.T}}": true, "Seventeen-letters {{env.T}}": false, " {{env.T}}": false, "{{env.T}} {{env.T}}": false, "Bearer  {{env.T}}": false, "Bearer {{env.T}} {{env.T}}": false, "Bearer {{env.t}}": false,
 	} {
 		if variable.Alone(text) != alone {
 			t.Errorf("%q: alone is %t", text, !alone)

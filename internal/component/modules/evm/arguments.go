@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // This file encodes JSON values as the contract ABI wants them. What a value
@@ -228,12 +229,14 @@ func encodeWord(t *abiType, value any) ([]byte, error) {
 	return word, nil
 }
 
-var decimalForm = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,77})$`)
+var decimalForm = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
+
+const maxDigits = 78 // those of 2^256
 
 // exact is the largest whole number that every JSON parser keeps as it is.
 var exact = big.NewInt(1<<53 - 1)
 
-// wholeNumber reads an integer of up to 78 digits: a decimal string, or a JSON
+// wholeNumber reads an integer of up to maxDigits: a decimal string, or a JSON
 // number that no parser on its way here can have rounded.
 func wholeNumber(value any) (*big.Int, bool) {
 	text, isText := value.(string)
@@ -242,7 +245,7 @@ func wholeNumber(value any) (*big.Int, bool) {
 	} else if !isText {
 		return nil, false
 	}
-	if !decimalForm.MatchString(text) {
+	if len(strings.TrimPrefix(text, "-")) > maxDigits || !decimalForm.MatchString(text) {
 		return nil, false
 	}
 	number, ok := new(big.Int).SetString(text, 10)

@@ -3,7 +3,6 @@ package logic
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 
 	"github.com/weft-automation/weft/internal/component"
@@ -84,8 +83,6 @@ type switchConfig struct {
 	} `json:"cases"`
 }
 
-var caseName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
 // caseNames are the ports that a config names, each once.
 func caseNames(config json.RawMessage) []string {
 	var c switchConfig
@@ -94,7 +91,7 @@ func caseNames(config json.RawMessage) []string {
 	}
 	names := []string{}
 	for _, one := range c.Cases {
-		if caseName.MatchString(one.Name) && one.Name != graph.PortDefault && one.Name != graph.PortError && !slices.Contains(names, one.Name) {
+		if graph.IsIdentifier(one.Name) && one.Name != graph.PortDefault && one.Name != graph.PortError && !slices.Contains(names, one.Name) {
 			names = append(names, one.Name)
 		}
 	}
@@ -115,7 +112,7 @@ func checkCases(config json.RawMessage) []fault.Detail {
 		pointer := fmt.Sprintf("/cases/%d", i)
 		first, twice := seen[one.Name]
 		switch {
-		case !caseName.MatchString(one.Name):
+		case !graph.IsIdentifier(one.Name):
 			all = append(all, problem(pointer+"/name", "must be 1 to 64 letters, digits, _ or -: it is the name of a port")...)
 		case one.Name == graph.PortDefault || one.Name == graph.PortError:
 			all = append(all, problem(pointer+"/name", "is taken: every switch has the ports default and error")...)
