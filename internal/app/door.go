@@ -89,10 +89,7 @@ func (a *App) buildDoors(registry *component.Registry) error {
 		if err != nil {
 			return err
 		}
-		listed, err := catalog.New(registry)
-		if err != nil {
-			return fmt.Errorf("build the catalogue: %w", err)
-		}
+		listed := catalog.New(registry)
 		handler, err := server.New(server.Deps{
 			Executions: a.service, Callbacks: a.callbacks, Workflows: a.workflows, Runs: a.runs, Schedules: a.schedules, Hooks: a.hooks, Environment: a.variables, Catalogue: listed, Guard: a.guard,
 			Verifier: a.verifier, Limiter: a.limiter, People: a.people, Keys: keys, Workspaces: workspaces, Audit: a.book,

@@ -1,16 +1,15 @@
 // Package catalog describes the components of a registry to callers: in full
 // (decisions 9.1) and in the small dialect that code generators read.
 //
-// It is computed once, since a registry does not change. It knows no HTTP and
-// runs nothing. The one invariant: what it lists is what the registry accepts.
+// It is computed once, since a registry does not change, and what is large of it when it
+// is first asked for. It knows no HTTP and runs nothing. The one invariant: what it lists is what the registry accepts.
 package catalog
 
 import (
 	"encoding/base64"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
@@ -20,22 +19,21 @@ import (
 // Catalog is every component, ordered by module.
 type Catalog struct {
 	components []api.Component
-	system     []api.SystemComponent
+	systemFunc func() ([]api.SystemComponent, error)
 }
 
 // New describes the modules of a registry.
-func New(registry *component.Registry) (*Catalog, error) {
-	c := &Catalog{components: []api.Component{}, system: []api.SystemComponent{}}
-	for _, descriptor := range registry.List() {
-		entry, _ := registry.Lookup(descriptor.Module)
-		system, err := systemComponent(descriptor)
-		if err != nil {
-			return nil, fmt.Errorf("describe %s: %w", descriptor.Module, err)
-		}
-		c.components = append(c.components, describe(entry))
-		c.system = append(c.system, system)
+func New(registry *component.Registry) *Catalog {
+	modules := registry.List()
+	c := &Catalog{
+		components: make([]api.Component, len(modules)),
+		systemFunc: sync.OnceValues(func() ([]api.SystemComponent, error) { return systemComponents(modules) }),
 	}
-	return c, nil
+	for i, descriptor := range modules {
+		entry, _ := registry.Lookup(descriptor.Module)
+		c.components[i] = describe(entry)
+	}
+	return c
 }
 
 // All is every component, ordered by module.
@@ -72,8 +70,9 @@ func (c *Catalog) Page(limit int, cursor string) (api.ComponentPage, error) {
 	return page, nil
 }
 
-// System is all components in the small dialect.
-func (c *Catalog) System() []api.SystemComponent { return c.system }
+// System is all components in the small dialect. It fails only if a module has a schema
+// that cannot be read.
+func (c *Catalog) System() ([]api.SystemComponent, error) { return c.systemFunc() }
 
 func (c *Catalog) search(module string) (int, bool) {
 	return slices.BinarySearchFunc(c.components, module, func(e api.Component, name string) int { return strings.Compare(e.Module, name) })
@@ -92,7 +91,7 @@ func describe(entry *component.Entry) api.Component {
 	}
 	return api.Component{
 		Module: entry.Module, Title: entry.Title, Description: entry.Description, Category: entry.Category,
-		Input: compact(entry.Input), Config: compact(entry.Config), Output: compact(entry.Output),
+		Input: entry.Input, Config: entry.Config, Output: entry.Output,
 		Price: entry.Price, TimeoutMs: entry.Timeout.Milliseconds(),
 		Effect: api.ComponentEffect(entry.Effect), Repeat: api.ComponentRepeat(entry.Repeat),
 		ExecutionModes: modes(entry.Modes), SecretFields: secrets, Ports: ports(entry),
@@ -105,13 +104,4 @@ func modes(from []component.Mode) []api.ExecutionMode {
 		to[i] = api.ExecutionMode(mode)
 	}
 	return to
-}
-
-// compact is a schema without the white space of its source.
-func compact(schema json.RawMessage) json.RawMessage {
-	out, err := json.Marshal(schema)
-	if err != nil {
-		return schema
-	}
-	return out
 }

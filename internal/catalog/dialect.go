@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +17,17 @@ import (
 // the same without the mark, for type string. A module that uses the format also
 // checks it, by its Formats; without that it is a mark only.
 const FormatBigint = "bigint"
+
+func systemComponents(modules []component.Descriptor) ([]api.SystemComponent, error) {
+	all := make([]api.SystemComponent, len(modules))
+	for i, d := range modules {
+		var err error
+		if all[i], err = systemComponent(d); err != nil {
+			return nil, fmt.Errorf("describe %s: %w", d.Module, err)
+		}
+	}
+	return all, nil
+}
 
 func systemComponent(d component.Descriptor) (api.SystemComponent, error) {
 	var parts [3]schema

@@ -185,7 +185,7 @@ func TestTheSampleOfEveryModuleIsAccepted(t *testing.T) {
 func TestTheDialectFitsTheExamplesOfEveryModule(t *testing.T) {
 	t.Parallel()
 	c := library(t)
-	for _, system := range c.System() {
+	for _, system := range system(t, c) {
 		one, _ := c.Get(system.Module)
 		types := map[string]api.DialectSchema{}
 		for _, p := range system.Inputs.Parameters {

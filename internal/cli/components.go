@@ -99,7 +99,7 @@ func ownCatalogue() (*catalog.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return catalog.New(registry)
+	return catalog.New(registry), nil
 }
 
 func (c *componentsCommand) describe(s *session) error {

@@ -224,10 +224,13 @@ func mountComponents(mux *http.ServeMux, all []api.Component) {
 }
 
 // mount serves a page in both forms: as HTML, and with .md behind its path as Markdown.
+// Each is made once, when somebody asks for it: a large one takes milliseconds, and whoever
+// asks need not say who they are.
 func mount(mux *http.ServeMux, path, name string, dataFunc func() (any, error)) {
 	serve := func(suffix, contentType string, renderFunc func(*forms, *bytes.Buffer, any) error) {
+		pageFunc := sync.OnceValues(func() ([]byte, error) { return render(dataFunc, renderFunc) })
 		mux.HandleFunc("GET "+path+suffix, func(w http.ResponseWriter, _ *http.Request) {
-			page, err := render(dataFunc, renderFunc)
+			page, err := pageFunc()
 			if err != nil {
 				http.Error(w, "the page cannot be made", http.StatusInternalServerError)
 				return
@@ -255,5 +258,5 @@ func render(dataFunc func() (any, error), renderFunc func(*forms, *bytes.Buffer,
 	}
 	var page bytes.Buffer
 	err = renderFunc(made, &page, data)
-	return page.Bytes(), err
+	return bytes.Clone(page.Bytes()), err // it is kept: without the room that it grew into
 }

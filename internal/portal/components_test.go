@@ -30,11 +30,7 @@ func all(t *testing.T) []api.Component {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed, err := catalog.New(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return listed.All()
+	return catalog.New(registry).All()
 }
 
 func get(t *testing.T, handler http.Handler, path string) *httptest.ResponseRecorder {

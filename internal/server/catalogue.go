@@ -25,5 +25,6 @@ func (s *Server) GetComponent(_ context.Context, request api.GetComponentRequest
 // ListSystemComponents is the whole catalogue in the dialect of code
 // generators.
 func (s *Server) ListSystemComponents(context.Context, api.ListSystemComponentsRequestObject) (api.ListSystemComponentsResponseObject, error) {
-	return api.ListSystemComponents200JSONResponse(s.catalogue.System()), nil
+	all, err := s.catalogue.System()
+	return api.ListSystemComponents200JSONResponse(all), err
 }

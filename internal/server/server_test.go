@@ -36,10 +36,7 @@ func real(t *testing.T, ready func(context.Context) []Check) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	catalogue, err := catalog.New(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	catalogue := catalog.New(registry)
 	executions := execution.NewService(execution.Deps{Modules: registry}, nil)
 	t.Cleanup(executions.Close)
 	return start(t, func(s *service, config *http.Server) {
