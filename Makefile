@@ -27,7 +27,7 @@ RACED_IN_SOAK := /internal/(attempt|auth|billing|callback|component|engine|execu
 # each time, those that take longest first. The others run again when something that they
 # stand on is another.
 # The kills are not beside the conformance suite: both press the machine and look at times.
-DRIVING := ./conformance ./internal/devdb ./internal/app ./internal/console ./internal/cli ./gen
+DRIVING := ./conformance ./conformance/judges ./internal/devdb ./internal/app ./internal/console ./internal/cli ./gen
 KILLS   := ./internal/chaos
 LONG    := ./internal/run ./internal/execution ./internal/callback
 PLAIN   := go list ./... | grep -vE '$(RACED)' | grep -vxF "$$(go list $(DRIVING) $(KILLS) $(LONG))"

@@ -199,6 +199,7 @@ var places = map[string]place{
 	"internal/bench":      {level: 11, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river}, why: "measures the whole"},
 	"conformance":         {level: 11, inside: []string{"gen/api", "conformance/"}, outside: []string{ids, spec}, why: "the contract from outside: its own signer, no internal package"},
 	"conformance/clients": {level: 0, why: "the clients: files to copy"},
+	"conformance/judges":  {level: 13, why: "only tests: tools of others judge the service"},
 	"conformance/signers": {level: 0, why: "the signing kit: files to copy, and vectors"},
 	"conformance/probe":   {level: 10, inside: []string{"gen/api"}, outside: []string{spec, schema, ids, "github.com/oasdiff/yaml"}, why: "requests and checks of the conformance cases"},
 	"internal/chaos":      {level: 11, why: "only tests: processes killed under load"},

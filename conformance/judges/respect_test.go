@@ -1,0 +1,188 @@
+package judges
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/internal/contract"
+)
+
+// verdict is what Redocly respect says of one file of flows.
+type verdict struct {
+	passed bool
+	said   string
+	steps  int // that were gone through
+	bad    int // checks that failed
+
+	checked, unchecked []string // steps by whether the answer was held against the schema
+}
+
+// respect has the tool go through a file of flows, at an address.
+func respect(t *testing.T, d deployment, file, at string) verdict {
+	t.Helper()
+	report := filepath.Join(t.TempDir(), "report.json")
+	program := exec.CommandContext(t.Context(), tool(t, ".bin/redocly"), "respect", file, "--json-output="+report, "--execution-timeout=60000")
+	inputs, err := json.Marshal(map[string]string{"callbackUrl": d.receiver + "/orders", "email": d.own.AdminEmail, "password": d.own.AdminPassword})
+	if err != nil {
+		t.Fatal(err)
+	}
+	program.Env = append(os.Environ(), "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true", "REDOCLY_CLI_RESPECT_INPUT="+string(inputs), "REDOCLY_CLI_RESPECT_SERVER=weft="+at)
+	said, err := program.CombinedOutput()
+	v := verdict{passed: err == nil, said: string(said)}
+	v.read(t, report)
+	return v
+}
+
+// read counts what the report says was done, so that a tool that does nothing is no judge.
+func (v *verdict) read(t *testing.T, report string) {
+	t.Helper()
+	text, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, v.said)
+	}
+	var told struct {
+		Files map[string]struct {
+			ExecutedWorkflows []struct {
+				ExecutedSteps []struct {
+					StepID string
+					Checks []struct {
+						Name   string
+						Passed bool
+					}
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &told); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range told.Files {
+		for _, flow := range file.ExecutedWorkflows {
+			for _, step := range flow.ExecutedSteps {
+				v.steps++
+				schema := false
+				for _, check := range step.Checks {
+					schema = schema || check.Name == "schema check"
+					if !check.Passed {
+						v.bad++
+					}
+				}
+				if schema {
+					v.checked = append(v.checked, step.StepID)
+				} else {
+					v.unchecked = append(v.unchecked, step.StepID)
+				}
+			}
+		}
+	}
+}
+
+func flows(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("flows/*.arazzo.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatal(files, err)
+	}
+	return files
+}
+
+func TestTheFlowsAreRespected(t *testing.T) {
+	d := start(t)
+	var spared []string
+	for _, e := range exclusions(t).Respect {
+		spared = append(spared, e.Step)
+	}
+	for _, file := range flows(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".arazzo.yaml"), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := respect(t, d, file, d.proxy)
+			if owed := strings.Count(string(text), "- stepId: "); !v.passed || v.steps < owed {
+				t.Errorf("%d of %d steps, %d checks failed\n%s", v.steps, owed, v.bad, v.said)
+			}
+			for _, step := range v.unchecked {
+				if !slices.Contains(spared, step) {
+					t.Errorf("the answer of %s was not held against the schema", step)
+				}
+			}
+			for _, step := range v.checked {
+				if slices.Contains(spared, step) {
+					t.Errorf("exclusions.yaml spares %s what the tool does", step)
+				}
+			}
+			if strings.Contains(v.said, d.own.AdminPassword) {
+				t.Error("the password is shown")
+			}
+		})
+	}
+	t.Run("and a deployment that breaks the contract is not", func(t *testing.T) {
+		t.Parallel()
+		broken := breaking(t, d.proxy, `"requestsPerHour":{`, `"requestsPerDay":{`)
+		if v := respect(t, d, "flows/around.arazzo.yaml", broken); v.passed || v.bad == 0 {
+			t.Errorf("%d checks failed\n%s", v.bad, v.said)
+		}
+	})
+}
+
+// breaking is a way to a service that writes one text in its answers for another.
+func breaking(t *testing.T, to, from, into string) string {
+	t.Helper()
+	target, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ModifyResponse: func(answer *http.Response) error {
+			body, err := io.ReadAll(answer.Body)
+			if err != nil {
+				return err
+			}
+			body = bytes.ReplaceAll(body, []byte(from), []byte(into))
+			answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			answer.Header.Set("Content-Length", fmt.Sprint(len(body)))
+			return nil
+		},
+	}
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestEveryOperationIsInAFlow(t *testing.T) {
+	rules, err := contract.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var used []string
+	for _, file := range flows(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`(?m)^ +operationId: (\w+)$`).FindAllSubmatch(text, -1) {
+			used = append(used, string(found[1]))
+		}
+	}
+	for _, operation := range rules.Operations {
+		if !slices.Contains(used, operation.ID) {
+			t.Errorf("%s is in no flow", operation.ID)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package judges
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/internal/cli"
+	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/postgres/pgtest"
+)
+
+// deployment is a weft dev with a weft proxy before it, and a receiver that takes every
+// callback.
+type deployment struct {
+	own      client.Credentials
+	proxy    string // what the tools call
+	receiver string
+}
+
+// start runs one until the test ends.
+func start(t *testing.T) deployment {
+	t.Helper()
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(receiver.Close)
+	dir, dsn := t.TempDir(), pgtest.DSN(t)
+	file := filepath.Join(dir, "credentials.json")
+	background(t, "dev", "--addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--data-dir="+dir, "--database-url="+dsn, "--allow-network=127.0.0.0/8")
+	d := deployment{own: ready(t, file), receiver: receiver.URL}
+	for line := range background(t, "proxy", "--listen=127.0.0.1:0", "--credentials="+file) {
+		if at, ok := strings.CutPrefix(line, "Listening on "); ok {
+			d.proxy = at
+			return d
+		}
+	}
+	t.Fatal("weft proxy did not start")
+	return d
+}
+
+// background runs a command of weft until the test ends, and gives what it says.
+func background(t *testing.T, args ...string) <-chan string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	reader, writer := io.Pipe()
+	lines := make(chan string, 1000)
+	var both sync.WaitGroup
+	both.Go(func() {
+		cli.Run(ctx, cli.Process{Program: "weft", Args: args, Stdout: io.Discard, Stderr: writer})
+		_ = writer.Close()
+	})
+	both.Go(func() {
+		defer close(lines)
+		for scanner := bufio.NewScanner(reader); scanner.Scan(); {
+			select {
+			case lines <- scanner.Text():
+			default: // nobody waits for it any more
+			}
+		}
+		_, _ = io.Copy(io.Discard, reader)
+	})
+	t.Cleanup(func() { cancel(); both.Wait() })
+	return lines
+}
+
+// ready waits for the service of the credentials.
+func ready(t *testing.T, file string) client.Credentials {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.Now().Add(time.Minute); time.Now().Before(late); <-tick.C {
+		c, err := client.ReadCredentials(file)
+		if err != nil {
+			continue
+		}
+		if answer, err := http.Get(c.BaseURL + "/readyz"); err == nil {
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return c
+			}
+		}
+	}
+	t.Fatal("weft dev is not ready after a minute")
+	return client.Credentials{}
+}
+
+// tool is the path of a Node tool of internal/tools.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs("../../internal/tools/node_modules/" + name)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		t.Fatal(fmt.Errorf("make tools brings it: %w", err))
+	}
+	return path
+}
