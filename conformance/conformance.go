@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/weft-automation/weft/conformance/probe"
 )
@@ -56,27 +57,47 @@ func (c Case) Missing(target *probe.Target) []probe.Need {
 
 // Result is what became of a case.
 type Result struct {
-	Case    Case
-	Err     error        // nil if it passed
-	Missing []probe.Need // not run: the target does not offer this
+	Case       Case
+	Err        error             // nil if it passed
+	Departures []probe.Departure // of a lenient target: what it does otherwise than was decided
+	Missing    []probe.Need      // not run: the target does not offer this
+	Took       time.Duration
 }
 
-// RunAll runs the cases against a target, several at once, and hands each
-// result over as it comes. Cases that take long are run only with soak.
-func RunAll(ctx context.Context, target *probe.Target, soak bool, report func(Result)) {
-	slots := make(chan struct{}, 16)
+// Options say which cases are run.
+type Options struct {
+	Only []string // parts, or what their ids begin with up to a dot; all if empty
+	Soak bool     // those too that take long
+}
+
+// About says whether a part is among those asked for.
+func (o Options) About(part string) bool {
+	return len(o.Only) == 0 || slices.ContainsFunc(o.Only, func(only string) bool {
+		return part == only || strings.HasPrefix(part, only+".") || len(only) == 1 && only >= "A" && strings.HasPrefix(part, only)
+	})
+}
+
+// Chosen lists the cases to run.
+func (o Options) Chosen() []Case {
+	return slices.DeleteFunc(Cases(), func(c Case) bool {
+		return c.Soak && !o.Soak || !slices.ContainsFunc(c.Parts(), o.About)
+	})
+}
+
+// RunAll runs cases against a target, several at once, and hands each result over as it
+// comes.
+func RunAll(ctx context.Context, target *probe.Target, cases []Case, report func(Result)) {
+	slots := make(chan struct{}, 12)
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	for _, c := range Cases() {
-		if c.Soak && !soak {
-			continue
-		}
+	for _, c := range cases {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			result := Result{Case: c, Missing: c.Missing(target)}
-			if len(result.Missing) == 0 {
-				result.Err = probe.Run(ctx, target, c.Run)
+			if start := time.Now(); len(result.Missing) == 0 {
+				result.Departures, result.Err = probe.Watch(ctx, target, c.Run)
+				result.Took = time.Since(start)
 			}
 			mu.Lock()
 			defer mu.Unlock()

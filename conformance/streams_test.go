@@ -24,6 +24,7 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/app"
+	"github.com/weft-automation/weft/internal/guest"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 )
@@ -62,7 +63,7 @@ func newCrowd(t *testing.T) *crowd {
 // as is the service seen by a workspace of its own.
 func (c *crowd) as(t *testing.T, name string) *probe.Target {
 	t.Helper()
-	credentials, _ := makeKey(t, t.Context(), c.pool, c.node.URL(), makeWorkspace(t, t.Context(), c.pool, name))
+	credentials := makeTenant(t, t.Context(), c.pool, c.node.URL(), name)
 	if c.target == nil {
 		var err error
 		if c.target, err = probe.Reach(credentials); err != nil {
@@ -264,6 +265,9 @@ func TestSS08AStoppingNodeHandsItsStreamsOver(t *testing.T) {
 	other := node(t, c.dsn, c.authority)
 	t.Cleanup(func() { other.Stop(context.Background()) })
 	here := c.as(t, "crowd")
+	if err := guest.Offer(t.Context(), c.pool, here); err != nil {
+		t.Fatal(err)
+	}
 	there := *here
 	there.BaseURL = other.URL()
 	const clients = 200
@@ -315,6 +319,9 @@ func TestAU11ARevokedKeyEndsOnEveryNode(t *testing.T) {
 	other := node(t, c.dsn, c.authority)
 	t.Cleanup(func() { other.Stop(context.Background()) })
 	here := c.as(t, "crowd")
+	if err := guest.Offer(t.Context(), c.pool, here); err != nil {
+		t.Fatal(err)
+	}
 	there := *here
 	there.BaseURL = other.URL()
 	var id string
@@ -322,7 +329,7 @@ func TestAU11ARevokedKeyEndsOnEveryNode(t *testing.T) {
 		var letGo func()
 		id, letGo = waiting(p)
 		defer letGo()
-		key, revoke, err := newKey(p.Context(), c.pool, here.Credentials)
+		key, revoke, err := here.NewKey(p.Context())
 		p.NoError("make a key", err)
 		var revoked atomic.Int64
 		var streaming sync.WaitGroup

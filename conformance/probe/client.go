@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -96,23 +97,43 @@ func (r Request) identified() Request {
 	return r
 }
 
+// decidedBy is the part by which an answer has a header; the contract names one only.
+var decidedBy = map[string]string{
+	"Retry-After": "", "X-Request-Id": "D1.6.id", "Ratelimit": "D6.fields", "Ratelimit-Policy": "D6.fields",
+	"Idempotent-Replayed": "D1.7.replay", "Preference-Applied": "D1.1.strict", "Set-Cookie": "D9.2.cookie", "Etag": "D3.412",
+}
+
 // judge holds an answer against the document, and against what every answer
 // must be (decisions 1.6, 3).
 func (t *Trial) judge(operation *Operation, r Request, answer Answer) error {
-	if err := t.target.Spec.check(operation, answer); err != nil {
-		return fmt.Errorf("%d: %w", answer.Status, err)
+	failed := answer.Status >= http.StatusBadRequest
+	err := t.target.Spec.check(operation, answer)
+	if err != nil {
+		err = fmt.Errorf("%d: %w", answer.Status, err)
 	}
-	id := answer.Header.Get("X-Request-Id")
-	if id == "" {
-		return errors.New("the header X-Request-Id is missing")
+	if failed { // the contract does not show what a failure looks like
+		err = t.departs("D3.form", err)
 	}
-	if own := r.Header.Get("X-Request-Id"); requestIDForm.MatchString(own) && own != id {
-		return fmt.Errorf("X-Request-Id is %q, not our own %q", id, own)
+	if err != nil {
+		return err
 	}
-	if answer.Status >= http.StatusBadRequest && !answer.bodiless {
-		return checkProblem(answer)
+	var all []error
+	for name, err := range t.target.Spec.checkHeaders(operation, answer) {
+		if part, known := decidedBy[name]; part != "" || !known {
+			err = t.departs(cmp.Or(part, "D3.form"), err)
+		}
+		all = append(all, err)
 	}
-	return nil
+	if answer.Header.Get("Date") == "" {
+		all = append(all, t.departs("D2.5.date", errors.New("the header Date is missing")))
+	}
+	if own, id := r.Header.Get("X-Request-Id"), answer.Header.Get("X-Request-Id"); requestIDForm.MatchString(own) && own != id {
+		all = append(all, t.departs("D1.6.own", fmt.Errorf("X-Request-Id is %q, not our own %q", id, own)))
+	}
+	if failed && !answer.bodiless {
+		all = append(all, t.departs("D3.form", checkProblem(answer)), t.departs("D3.inside", checkClosed(answer)))
+	}
+	return errors.Join(all...)
 }
 
 // send signs and sends; the answer's body is still to be read.

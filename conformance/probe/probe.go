@@ -17,6 +17,8 @@ import (
 	"net/url"
 	"os"
 	"time"
+
+	"github.com/weft-automation/weft/gen/api"
 )
 
 // Credentials are what a client needs, in the form of credentials.json.
@@ -80,6 +82,13 @@ type Target struct {
 	// Grant gives a workspace paid credits.
 	Grant func(ctx context.Context, workspaceID string, credits int) error
 
+	// Host is the name or address under which the deployment reaches this machine, "" for
+	// loopback.
+	Host string
+
+	// Lenient says that what the contract leaves open may be otherwise than was decided.
+	Lenient bool
+
 	// Tamper changes what receivers of callbacks get before they look at it.
 	Tamper func(*Delivery)
 }
@@ -136,7 +145,31 @@ func Reach(c Credentials) (*Target, error) {
 	}
 	ip := net.ParseIP(base.Hostname())
 	target.Near = base.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	if c.AdminPassword != "" {
+		target.NewKey = target.keyByOwner
+	}
 	return target, nil
+}
+
+// keyByOwner makes a key as the owner of the workspace.
+func (t *Target) keyByOwner(ctx context.Context) (key Credentials, revoke func(context.Context) error, err error) {
+	key = t.Credentials
+	path := Workspace(key.WorkspaceID) + "/api-keys"
+	var token, id string
+	err = Run(ctx, t, func(trial *Trial) {
+		token = trial.SignIn()
+		made := Decode[api.CreatedAPIKey](trial, trial.Do(Request{
+			Method: http.MethodPost, Path: path, Bearer: token,
+			Body: trial.JSON(map[string]any{"label": "conformance", "allowedWorkflowIds": []string{}}),
+		}))
+		id, key.APIKey, key.APISecret = made.ID.String(), made.APIKey, made.APISecret
+	})
+	return key, func(ctx context.Context) error {
+		return Run(ctx, t, func(trial *Trial) {
+			answer := trial.Do(Request{Method: http.MethodDelete, Path: path + "/" + id, Bearer: token})
+			trial.Equal("revoke a key", answer.Status, http.StatusOK)
+		})
+	}, err
 }
 
 // Need is something that not every deployment offers.

@@ -2,11 +2,13 @@ package probe
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +16,9 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 )
+
+// loopback is where receivers listen, but for a target that has another Host for them.
+const loopback = "127.0.0.1"
 
 // Reply is how a receiver answers one delivery.
 type Reply struct {
@@ -60,11 +65,16 @@ func (t *Trial) Receiver(secret string, replies ...Reply) *Receiver {
 func (t *Trial) Upstream(handler http.HandlerFunc) string { return t.serve(handler, nil) }
 
 func (t *Trial) serve(handler http.Handler, authority *Authority) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	host, at := loopback, loopback+":0"
+	if t.target.Host != "" {
+		host, at = t.target.Host, ":0"
+	}
+	listener, err := net.Listen("tcp", at)
 	t.NoError("listen", err)
-	base := "http://" + listener.Addr().String()
+	host = net.JoinHostPort(host, strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
+	base := "http://" + host
 	if authority != nil {
-		base = "https://" + listener.Addr().String()
+		base = "https://" + host
 		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{authority.certificate}})
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
@@ -145,4 +155,29 @@ func (r *Receiver) verify(d Delivery) {
 	r.t.Equal("X-Svc-Signature", d.Header.Get("X-Svc-Signature"), callbackSignature(r.secret, d.Body))
 	r.t.Equal("webhook-id", id, d.Record.ID.String())
 	r.t.Equal("webhook-signature", d.Header.Get("Webhook-Signature"), webhookSignature(r.secret, id, timestamp, d.Body))
+}
+
+// Reaches says what keeps the deployment from reaching this machine: a component that
+// calls it, and a callback to one of its receivers. nil: nothing does.
+func (t *Target) Reaches(ctx context.Context) error {
+	err := Run(ctx, t, func(t *Trial) {
+		upstream := t.Upstream(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+		e := t.Execute(Fetch(upstream).Waiting(15000))
+		t.Check(e.Status == "COMPLETED", "a component that calls it ends %s: %s", e.Status, e.Error)
+	})
+	if err != nil {
+		return err
+	}
+	return Run(ctx, t, func(t *Trial) {
+		call := RandomUUID()
+		call.CallbackURL = t.Receiver("").URL
+		answer := t.Post(Components, call)
+		t.Check(answer.Status == http.StatusOK, "a callback to it is refused: %s", answer.Body)
+		id := Decode[api.ComponentExecution](t, answer).ID.String()
+		t.Until("a callback to it", 30*time.Second, func() bool {
+			callback := t.Record(id).Callback
+			t.Check(callback.AttemptCount == 0 || callback.DeliveredAt != nil, "a callback to it fails: %s", callback.LastError)
+			return callback.DeliveredAt != nil
+		})
+	})
 }

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -19,8 +22,16 @@ type Trial struct {
 	target  *Target
 	address string // that this trial's requests come from, as far as the target believes it
 
-	mu       sync.Mutex
-	cleanups []func()
+	mu         sync.Mutex
+	cleanups   []func()
+	departures []Departure
+}
+
+// Departure is an answer that is not what was decided where the contract leaves a thing
+// open. A target that is Lenient may give it: the case goes on.
+type Departure struct {
+	Part string // what was decided, by its id
+	Text string // what came instead
 }
 
 // failure is what ends a case.
@@ -28,16 +39,27 @@ type failure struct{ text string }
 
 // Run runs a case and says how it failed, if it did. A case gets a minute.
 func Run(ctx context.Context, target *Target, run func(*Trial)) error {
+	_, err := Watch(ctx, target, run)
+	return err
+}
+
+// Watch is Run that also tells what a lenient target did otherwise than was decided, each
+// thing once.
+func Watch(ctx context.Context, target *Target, run func(*Trial)) ([]Departure, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	// 198.18.0.0/15 is set aside for tests.
 	address := fmt.Sprintf("198.%d.%d.%d", 18+rand.IntN(2), rand.IntN(256), rand.IntN(256))
 	t := &Trial{ctx: ctx, target: target, address: address}
 	defer t.end()
-	return Caught(func() { run(t) })
+	err := Caught(func() { run(t) })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.departures, err
 }
 
-// Caught turns the end of a case inside a function into an error.
+// Caught turns the end of a case inside a function into an error. A case that trips over
+// an answer that it did not expect has found something too.
 func Caught(run func()) (err error) {
 	defer func() {
 		switch cause := recover().(type) {
@@ -45,10 +67,39 @@ func Caught(run func()) (err error) {
 		case failure:
 			err = errors.New(cause.text)
 		default:
-			panic(cause)
+			err = fmt.Errorf("the case broke off at %s: %v", tripped(), cause)
 		}
 	}()
 	run()
+	return nil
+}
+
+// tripped is the place in a case that panicked.
+func tripped() string {
+	var callers [64]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
+	for {
+		frame, more := frames.Next()
+		if !strings.HasPrefix(frame.Function, "runtime.") {
+			return fmt.Sprintf("%s:%d", filepath.Base(frame.File), frame.Line)
+		}
+		if !more {
+			return "a place that is not known"
+		}
+	}
+}
+
+// departs notes what a lenient target does otherwise than was decided; of any other it is
+// an error.
+func (t *Trial) departs(part string, err error) error {
+	if err == nil || !t.target.Lenient {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !slices.ContainsFunc(t.departures, func(d Departure) bool { return d.Part == part }) {
+		t.departures = append(t.departures, Departure{part, err.Error()})
+	}
 	return nil
 }
 

@@ -86,7 +86,7 @@ var variables = []variable{
 	}},
 	{"WEFT_ALLOW_NETWORKS", func(c *Config, v string) (err error) { c.AllowNetworks, err = ParseNetworks(split(v)); return err }},
 	{"WEFT_TRUSTED_PROXIES", func(c *Config, v string) (err error) { c.TrustedProxies, err = ParseNetworks(split(v)); return err }},
-	{"WEFT_EGRESS_CA_FILE", func(c *Config, v string) (err error) { c.EgressRoots, err = readRoots(v); return err }},
+	{"WEFT_EGRESS_CA_FILE", func(c *Config, v string) (err error) { c.EgressRoots, err = ReadRoots(v); return err }},
 	{"WEFT_CALLBACK_SCHEDULE", func(c *Config, v string) (err error) { c.CallbackSchedule, err = ParseSchedule(split(v)); return err }},
 	{"WEFT_RETENTION", func(c *Config, v string) (err error) { c.Retention, err = parseRetention(v); return err }},
 	{"WEFT_TIMESTAMP_LEEWAY", func(c *Config, v string) (err error) {
@@ -194,7 +194,8 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 	return list, nil
 }
 
-func readRoots(path string) (*x509.CertPool, error) {
+// ReadRoots is the system's authorities and those of a file of PEM certificates.
+func ReadRoots(path string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ type DevConfig struct {
 	Addr, OpsAddr string
 	DataDir       string
 	AllowNetworks []netip.Prefix
+	EgressRoots   *x509.CertPool  // nil = the system's
 	Schedule      []time.Duration // delay before each attempt of a callback; nil = as everywhere
 	Chain         bool            // run a private EVM chain too
 	Plan          string          // "" = enterprise when the workspace is made, and from then on what it has
@@ -70,7 +72,7 @@ func Dev(ctx context.Context, dev DevConfig) error {
 	}
 	cfg := Config{
 		Addr: dev.Addr, OpsAddr: dev.OpsAddr, Work: true, Workers: defaultWorkers,
-		AllowNetworks: dev.AllowNetworks, CallbackSchedule: dev.Schedule,
+		AllowNetworks: dev.AllowNetworks, EgressRoots: dev.EgressRoots, CallbackSchedule: dev.Schedule,
 		DatabaseURL: dev.DatabaseURL,
 	}
 	if cfg.CallbackSchedule == nil {

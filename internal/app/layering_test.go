@@ -202,9 +202,13 @@ var places = map[string]place{
 	"conformance/judges":  {level: 13, why: "only tests: tools of others judge the service"},
 	"conformance/signers": {level: 0, why: "the signing kit: files to copy, and vectors"},
 	"conformance/probe":   {level: 10, inside: []string{"gen/api"}, outside: []string{spec, schema, ids, "github.com/oasdiff/yaml"}, why: "requests and checks of the conformance cases"},
-	"internal/chaos":      {level: 11, why: "only tests: processes killed under load"},
-	"internal/cli":        {level: 12, inside: []string{"internal/", "gen/", "conformance"}, outside: []string{ids, pgx, "github.com/alecthomas/kong", "golang.org/x/net/netutil"}, why: "one file a command"},
-	"cmd/weft":            {level: 13, inside: []string{"internal/app", "internal/cli"}, why: "flags, signals, exit code"},
+	"internal/guest": {
+		level: 11, inside: []string{"conformance/probe", "internal/auth", "internal/billing", "internal/credit", "internal/person", "internal/plan", "internal/workspace"}, outside: []string{ids, pgx},
+		why: "what the conformance cases need of the server's side",
+	},
+	"internal/chaos": {level: 11, why: "only tests: processes killed under load"},
+	"internal/cli":   {level: 12, inside: []string{"internal/", "gen/", "conformance", "conformance/probe"}, outside: []string{ids, pgx, "github.com/alecthomas/kong", "golang.org/x/net/netutil"}, why: "one file a command"},
+	"cmd/weft":       {level: 13, inside: []string{"internal/app", "internal/cli"}, why: "flags, signals, exit code"},
 }
 
 // listed is what go list says of a package.

@@ -53,6 +53,8 @@ type commands struct {
 
 	Quarantine quarantineCommand `cmd:"" help:"Hold a restored database, or let it go on."`
 
+	Conform conformCommand `cmd:"" help:"Hold a deployment against the contract, and tell by its parts what is proven."`
+
 	Doctor doctorCommand `cmd:"" help:"Say what is wrong with a set-up, and the cure."`
 	Bench  benchCommand  `cmd:"" help:"Measure this Weft against what the machine can do."`
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"time"
@@ -14,6 +15,7 @@ type devCommand struct {
 	OpsAddr      string   `name:"ops-addr" default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of health and metrics (${default})."`
 	DataDir      string   `name:"data-dir" default:"${data_dir}" placeholder:"DIR" help:"Where everything is kept (${default})."`
 	AllowNetwork []string `name:"allow-network" placeholder:"CIDR" help:"Let components and callbacks reach this network too, plain http included; may be repeated."`
+	EgressCA     string   `name:"egress-ca" placeholder:"FILE" help:"Trust the certificate authorities in this file too, for callbacks and components."`
 	Schedule     []string `name:"callback-schedule" placeholder:"DELAYS" help:"Delay before each attempt of a callback, such as 0s,1s,5s. Without it, as in production."`
 	Chain        bool     `help:"Run a private EVM chain (anvil) too, and bring two example workflows on it."`
 	Plan         string   `default:"" enum:",starter,growth,professional,enterprise" placeholder:"PLAN" help:"Put the workspace on this plan: starter, growth, professional or enterprise. Without it, a new workspace is on enterprise, and one that is there stays on what it has."`
@@ -33,12 +35,18 @@ func (c *devCommand) Run(s *session) error {
 			return fmt.Errorf("--callback-schedule: %w", err)
 		}
 	}
+	var roots *x509.CertPool
+	if c.EgressCA != "" {
+		if roots, err = app.ReadRoots(c.EgressCA); err != nil {
+			return fmt.Errorf("--egress-ca: %w", err)
+		}
+	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return fmt.Errorf("--log-level: %w", err)
 	}
 	return app.Dev(s.ctx, app.DevConfig{
-		Addr: c.Addr, OpsAddr: c.OpsAddr, DataDir: c.DataDir, AllowNetworks: networks, Schedule: schedule, Chain: c.Chain, Plan: c.Plan,
+		Addr: c.Addr, OpsAddr: c.OpsAddr, DataDir: c.DataDir, AllowNetworks: networks, EgressRoots: roots, Schedule: schedule, Chain: c.Chain, Plan: c.Plan,
 		DatabaseURL: c.DatabaseURL, Program: s.program, Log: telemetry.NewLogger(s.stderr, level), Stdout: s.stdout,
 	})
 }

@@ -1,0 +1,146 @@
+package conformance
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/weft-automation/weft/conformance/probe"
+)
+
+// Choice says whether the contract leaves the part open, so that it was decided: what
+// does otherwise there breaks no contract.
+func (p Part) Choice() bool { return p.ID[0] == 'D' || p.ID[0] == 'C' }
+
+// Verdict is what is known of a part.
+type Verdict string
+
+// What may be known of a part.
+const (
+	Proven  Verdict = "proven"
+	Failed  Verdict = "FAILED"    // of the contract, and it is not kept
+	Differs Verdict = "otherwise" // a choice, and this deployment made another
+	Open    Verdict = "open"      // no case came as far as to prove it
+	NotRun  Verdict = "not run"   // each case needs what there is not
+	Unseen  Verdict = "unseen"    // not to be seen from outside, or no case is there
+)
+
+// Found is what is known of a part, and by which cases.
+type Found struct {
+	Part    Part
+	Verdict Verdict
+	Why     []Reason     // of Failed, Differs and Open
+	Needs   []probe.Need // of NotRun
+}
+
+// Reason is a case that speaks against a part, and what it says.
+type Reason struct{ Case, Text string }
+
+// Report is what a run found.
+type Report struct {
+	Found   []Found // in the order of Parts
+	Results []Result
+}
+
+// NewReport judges the parts that were asked for by what became of their cases.
+func NewReport(o Options, results []Result) Report {
+	slices.SortFunc(results, func(a, b Result) int { return cmp.Compare(a.Case.Name, b.Case.Name) })
+	r := Report{Results: results}
+	by := map[string][]Result{}
+	departed := map[string][]Reason{}
+	for _, result := range results {
+		for _, part := range result.Case.Parts() {
+			by[part] = append(by[part], result)
+		}
+		for _, d := range result.Departures {
+			departed[d.Part] = append(departed[d.Part], Reason{result.Case.Name, d.Text})
+		}
+	}
+	for _, part := range Parts {
+		if o.About(part.ID) {
+			r.Found = append(r.Found, judge(part, by[part.ID], departed[part.ID]))
+		}
+	}
+	return r
+}
+
+// judge says what is known of one part. A case that failed speaks against the parts of
+// the contract that it proves; of choices only where it proves nothing else.
+func judge(part Part, results []Result, departed []Reason) Found {
+	found := Found{Part: part, Verdict: Unseen}
+	passed := false
+	var against []Reason
+	suspect := false
+	for _, result := range results {
+		switch {
+		case len(result.Missing) > 0:
+			for _, need := range result.Missing {
+				if !slices.Contains(found.Needs, need) {
+					found.Needs = append(found.Needs, need)
+				}
+			}
+		case result.Err == nil:
+			passed = true
+		default:
+			against = append(against, Reason{result.Case.Name, result.Err.Error()})
+			suspect = suspect || !part.Choice() || result.Case.choices()
+		}
+	}
+	switch {
+	case len(departed) > 0 && part.Choice(), suspect && part.Choice():
+		found.Verdict, found.Why = Differs, append(departed, against...)
+	case suspect:
+		found.Verdict, found.Why = Failed, against
+	case len(against) > 0 && !passed:
+		found.Verdict, found.Why = Open, against
+	case passed:
+		found.Verdict = Proven
+	case len(found.Needs) > 0:
+		found.Verdict = NotRun
+	}
+	return found
+}
+
+// choices says whether a case is about choices alone.
+func (c Case) choices() bool {
+	return !slices.ContainsFunc(c.Parts(), func(id string) bool { return !Part{ID: id}.Choice() })
+}
+
+// Of lists what was found with a verdict.
+func (r Report) Of(verdict Verdict) []Found {
+	return slices.DeleteFunc(slices.Clone(r.Found), func(f Found) bool { return f.Verdict != verdict })
+}
+
+// Failed says whether the contract is broken somewhere; strict, whether a choice was made
+// otherwise, too.
+func (r Report) Failed(strict bool) bool {
+	return len(r.Of(Failed)) > 0 || strict && len(r.Of(Differs)) > 0
+}
+
+// heading is one of the texts, with the parts below it.
+type heading struct{ prefix, title string }
+
+// headings are those of the contract and of the decisions, in their order.
+var headings = []heading{
+	{"2.1", "Component execution record"}, {"2.2", "Callback object"}, {"2.3", "Workflow run record"}, {"2.4", "Run stage"},
+	{"2.5", "Run stream event"}, {"2.6", "Workspace API key"},
+	{"3.1", "States of an execution"}, {"3.2", "States of a run"},
+	{"4", "Endpoints"}, {"4.1", "Execute a component"}, {"4.2", "Get an execution"}, {"4.3", "Stream an execution"}, {"4.4", "Replay a callback"},
+	{"4.5", "Trigger a workflow"}, {"4.6", "Get a run"}, {"4.7", "Stream a run"}, {"4.8", "Update a workflow component"}, {"4.9", "Making keys"},
+	{"5.1", "API key"}, {"5.2", "Request signing"}, {"5.3", "Callback signature"},
+	{"6.1", "Stream of a run"}, {"6.2", "Stream of an execution"}, {"6.3", "Completion callback"},
+	{"7", "Errors"}, {"8", "Limits"}, {"9", "Versioning"},
+	{"D1", "Requests"}, {"D2", "Authentication"}, {"D3", "Errors"}, {"D4", "Component executions"}, {"D5", "Callbacks"}, {"D6", "Rate limits"},
+	{"D7", "Credits"}, {"D8", "Workflows"}, {"D9", "Around the contract"}, {"C", "Component library"},
+}
+
+// headingOf is the heading that a part stands under: the longest that fits.
+func headingOf(id string) heading {
+	var best heading
+	for _, h := range headings {
+		if (id == h.prefix || strings.HasPrefix(id, h.prefix+".")) && len(h.prefix) > len(best.prefix) {
+			best = h
+		}
+	}
+	return best
+}

@@ -1,0 +1,180 @@
+package conformance
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/weft-automation/weft/conformance/probe"
+)
+
+// WriteTable writes what was found: a line for each heading of the contract and of the
+// choices, or with parts for each part, and below what speaks against which part, and what
+// was not run and what it needs.
+func (r Report) WriteTable(out io.Writer, parts bool) error {
+	w := &printer{out: out}
+	r.writeLines(w, "THE CONTRACT", false, parts)
+	r.writeLines(w, "CHOICES: what the contract leaves open", true, parts)
+	w.reasons("FAILED: what breaks the contract", r.Of(Failed))
+	w.reasons("CHOSEN OTHERWISE than decided, which breaks no contract", r.Of(Differs))
+	w.reasons("OPEN: a case failed for something else before it came to this", r.Of(Open))
+	r.writeNeeds(w)
+	w.line("")
+	for _, choices := range []bool{false, true} {
+		if counted := r.tally(choices); len(counted) > 0 {
+			w.line("%s", counted.sum(map[bool]string{false: "the contract", true: "the choices"}[choices]))
+		}
+	}
+	return w.err
+}
+
+// printer writes until something fails.
+type printer struct {
+	out io.Writer
+	err error
+}
+
+func (w *printer) line(format string, args ...any) {
+	if w.err == nil {
+		_, w.err = fmt.Fprintf(w.out, format+"\n", args...)
+	}
+}
+
+// verdicts are the columns of the table.
+var verdicts = []Verdict{Proven, Failed, Differs, Open, NotRun, Unseen}
+
+// tallied is how many parts have each verdict.
+type tallied map[Verdict]int
+
+func (c tallied) sum(of string) string {
+	all := 0
+	var list []string
+	for _, v := range verdicts {
+		all += c[v]
+		if c[v] > 0 {
+			list = append(list, fmt.Sprintf("%d %s", c[v], v))
+		}
+	}
+	parts := map[bool]string{true: "part", false: "parts"}[all == 1]
+	return fmt.Sprintf("%d %s of %s: %s", all, parts, of, strings.Join(list, ", "))
+}
+
+// tally counts the parts of the contract, or the choices.
+func (r Report) tally(choices bool) tallied {
+	all := tallied{}
+	for _, f := range r.Found {
+		if f.Part.Choice() == choices {
+			all[f.Verdict]++
+		}
+	}
+	return all
+}
+
+// writeLines writes the table's lines of the contract, or of the choices.
+func (r Report) writeLines(w *printer, title string, choices, parts bool) {
+	if len(r.tally(choices)) == 0 {
+		return
+	}
+	w.line("\n%s", title)
+	table := tabwriter.NewWriter(w.out, 0, 0, 2, ' ', 0)
+	shown := []Verdict{Proven, map[bool]Verdict{false: Failed, true: Differs}[choices], Open, NotRun, Unseen}
+	if parts {
+		for _, f := range r.Found {
+			if f.Part.Choice() == choices {
+				_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", f.Part.ID, f.Verdict, f.Part.Text)
+			}
+		}
+	} else {
+		_, _ = fmt.Fprint(table, "PART\t\t")
+		for _, v := range shown {
+			_, _ = fmt.Fprint(table, strings.ToUpper(string(v))+"\t")
+		}
+		_, _ = fmt.Fprintln(table)
+		for _, h := range headings {
+			r.writeHeading(table, h, choices, shown)
+		}
+	}
+	if err := table.Flush(); w.err == nil {
+		w.err = err
+	}
+}
+
+func (r Report) writeHeading(out io.Writer, h heading, choices bool, shown []Verdict) {
+	counted := tallied{}
+	for _, f := range r.Found {
+		if f.Part.Choice() == choices && headingOf(f.Part.ID) == h {
+			counted[f.Verdict]++
+		}
+	}
+	if len(counted) == 0 {
+		return
+	}
+	_, _ = fmt.Fprintf(out, "%s\t%s\t", h.prefix, h.title)
+	for _, v := range shown {
+		text := "-"
+		if counted[v] > 0 {
+			text = fmt.Sprint(counted[v])
+		}
+		_, _ = fmt.Fprint(out, text+"\t")
+	}
+	_, _ = fmt.Fprintln(out)
+}
+
+// reasons writes each part with the cases that speak against it. What a case says is told
+// where it comes up first.
+func (w *printer) reasons(title string, found []Found) {
+	if len(found) == 0 {
+		return
+	}
+	w.line("\n%s", title)
+	told := map[Reason]bool{}
+	for _, f := range found {
+		w.line("  %s  %s", f.Part.ID, f.Part.Text)
+		for i, why := range f.Why {
+			if i == 3 {
+				w.line("    and %d more cases", len(f.Why)-i)
+				break
+			}
+			if told[why] {
+				w.line("    %s: as above", why.Case)
+				continue
+			}
+			told[why] = true
+			w.line("    %s:\n      %s", why.Case, shorten(why.Text))
+		}
+	}
+}
+
+// shorten is a text on one line that a terminal may show.
+func shorten(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text)
+	if runes := []rune(text); len(runes) > 600 {
+		return string(runes[:600]) + "..."
+	}
+	return text
+}
+
+// writeNeeds writes what was not run, by what it needs.
+func (r Report) writeNeeds(w *printer) {
+	cases, order := map[probe.Need]int{}, []probe.Need{}
+	for _, result := range r.Results {
+		for _, need := range result.Missing {
+			if cases[need]++; cases[need] == 1 {
+				order = append(order, need)
+			}
+		}
+	}
+	if len(order) == 0 {
+		return
+	}
+	w.line("\nNOT RUN: cases that need")
+	for _, need := range order {
+		w.line("  %s: %d", need, cases[need])
+	}
+}
