@@ -113,6 +113,8 @@ func TestTheDialectTellsTypes(t *testing.T) {
 		`{"type":"object","additionalProperties":{"type":["string","null"]}}`: `{"type":"object"}`,
 		`{"type":"string","pattern":"^(0|[1-9][0-9]*)$"}`:                     `{"type":"bigint"}`,
 		`{"type":"string","pattern":"^-?[0-9]+$"}`:                            `{"type":"bigint"}`,
+		`{"type":["string","integer"],"pattern":"^[0-9]+$"}`:                  `{"type":"bigint"}`,
+		`{"type":["string","number"],"pattern":"^[0-9]+$"}`:                   `{}`,
 		`{"type":"string","format":"bigint"}`:                                 `{"type":"bigint"}`,
 		`{"type":["string","integer","null"],"format":"bigint"}`:              `{"nullable":true,"type":"bigint"}`,
 		`{"type":["string","number"],"format":"bigint"}`:                      `{}`,

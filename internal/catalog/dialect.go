@@ -14,7 +14,7 @@ import (
 // FormatBigint marks a schema whose values are integers of any size: in a schema of
 // type string, or of string and integer, `"format": "bigint"` makes the dialect say
 // bigint. A pattern that lets decimal integers of any size pass and nothing else says
-// the same without the mark, for type string. A module that uses the format also
+// the same without the mark. A module that uses the format also
 // checks it, by its Formats; without that it is a mark only.
 const FormatBigint = "bigint"
 
@@ -117,17 +117,12 @@ func (s schema) nullable() bool {
 // kind is the one type of the dialect that fits all values of the schema.
 func (s schema) kind() (api.DialectType, bool) {
 	names := slices.DeleteFunc(slices.Clone(s.Type), func(name string) bool { return name == "null" })
-	if s.Format == FormatBigint && slices.Contains(names, "string") && !slices.ContainsFunc(names, func(name string) bool { return name != "string" && name != "integer" }) {
+	if (s.Format == FormatBigint || s.decimal()) && slices.Contains(names, "string") && !slices.ContainsFunc(names, func(name string) bool { return name != "string" && name != "integer" }) {
 		return api.DialectTypeBigint, true
 	}
 	if len(names) == 1 {
-		switch names[0] {
-		case "integer", "number":
+		if names[0] == "integer" {
 			return api.DialectTypeNumber, true
-		case "string":
-			if s.decimal() {
-				return api.DialectTypeBigint, true
-			}
 		}
 		return api.DialectType(names[0]), true
 	}

@@ -31,7 +31,7 @@ func (*buildTransaction) Describe() component.Descriptor {
 		required: `"jsonRpcUrl", "from"`,
 		input: `"from": {"type": "string", "format": "evm-address", "title": "From", "description": "Who sends and signs it.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
 			"to": {"type": ["string", "null"], "format": "evm-address", "title": "To", "description": "Who receives it. Without it the data creates a contract; one that is paid at once needs null, so that a receiver that is forgotten costs nothing.", "examples": ["0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"]},
-			"value": {` + uint256In + `, "default": "0", "title": "Value", "description": "How much of the native coin it carries, in wei, as a decimal string.", "examples": ["1000000000000000000"]},
+			"value": {` + uint256In + `, "default": "0", "title": "Value", "description": "How much of the native coin it carries, in wei, as a decimal string, or below 2^53 as a number.", "examples": ["1000000000000000000"]},
 			"data": {` + calldataIn + `, "title": "Data", "default": "0x", "description": "The encoded function call, or the code that creates a contract.", "examples": ["0x18160ddd"]},
 			"nonce": {` + uint64In + `, "title": "Nonce", "description": "The nonce to use, in place of the account's next one.", "examples": ["7"]},
 			"gasLimit": {` + uint64In + `, "title": "Gas limit", "description": "The most gas that it may use, in place of the estimate. With it the transaction is not tried beforehand.", "examples": ["100000"]},
@@ -74,14 +74,14 @@ type buildInput struct {
 	JSONRPCURL           string          `json:"jsonRpcUrl"`
 	From                 string          `json:"from"`
 	To                   json.RawMessage `json:"to"`
-	Value                string          `json:"value"`
+	Value                amount          `json:"value"`
 	Data                 string          `json:"data"`
-	Nonce                *string         `json:"nonce"`
-	GasLimit             *string         `json:"gasLimit"`
-	MaxFeePerGas         *string         `json:"maxFeePerGas"`
-	MaxPriorityFeePerGas *string         `json:"maxPriorityFeePerGas"`
-	GasPrice             *string         `json:"gasPrice"`
-	ChainID              *string         `json:"chainId"`
+	Nonce                *amount         `json:"nonce"`
+	GasLimit             *amount         `json:"gasLimit"`
+	MaxFeePerGas         *amount         `json:"maxFeePerGas"`
+	MaxPriorityFeePerGas *amount         `json:"maxPriorityFeePerGas"`
+	GasPrice             *amount         `json:"gasPrice"`
+	ChainID              *amount         `json:"chainId"`
 	ABI                  json.RawMessage `json:"abi"`
 }
 
@@ -91,7 +91,7 @@ type overrides struct{ nonce, gasLimit, maxFee, tip, gasPrice, chainID *big.Int 
 func (in buildInput) overrides() (o overrides, err error) {
 	for _, field := range []struct {
 		name string
-		text *string
+		text *amount
 		bits int
 		to   **big.Int
 	}{
@@ -101,7 +101,7 @@ func (in buildInput) overrides() (o overrides, err error) {
 		if field.text == nil {
 			continue
 		}
-		if *field.to, err = parseUint(*field.text, field.bits); err != nil {
+		if *field.to, err = parseUint(string(*field.text), field.bits); err != nil {
 			return o, invalid(field.name, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -96,6 +97,42 @@ func TestTransactionsAreSerializedAsViemDoes(t *testing.T) {
 				t.Errorf("%s: %s is %v, want %s", c.Name, name, got.Transaction[name], value)
 			}
 		}
+		for name, value := range input {
+			if number, ok := exactly(value); ok {
+				input[name] = number
+			}
+		}
+		if again, failed := bench.Run(t, "BUILD_EVM_TRANSACTION", text(t, input), `{}`); failed != nil || string(again) != string(output) {
+			t.Errorf("%s with numbers: %s, %v", c.Name, again, failed)
+		}
+		holdSigned(t, bench, c.Name, got.Transaction, c.Serialized)
+	}
+}
+
+// exactly is a decimal string as a number, where JSON keeps that exact.
+func exactly(value any) (json.Number, bool) {
+	text, _ := value.(string)
+	number, ok := wholeNumber(text)
+	return json.Number(text), ok && number.CmpAbs(exact) <= 0
+}
+
+// holdSigned signs what was built, as it came, as numbers and serialized: all are one.
+func holdSigned(t *testing.T, bench *componenttest.Bench, name string, built map[string]any, serialized string) {
+	t.Helper()
+	delete(built, "from") // another one than the key's
+	numbers := maps.Clone(built)
+	for member, value := range built {
+		if number, ok := exactly(value); ok {
+			numbers[member] = number
+		}
+	}
+	var first string
+	for _, form := range []any{serialized, built, numbers} {
+		signed, failed := bench.Run(t, "SIGN_EVM_TRANSACTION", text(t, object{"transaction": form, "privateKey": keyOfEIP155}), `{}`)
+		if failed != nil || first != "" && string(signed) != first {
+			t.Errorf("%s: %v is signed as %s, %v", name, form, signed, failed)
+		}
+		first = string(signed)
 	}
 }
 

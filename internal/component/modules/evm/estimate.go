@@ -24,7 +24,7 @@ func (*estimateGas) Describe() component.Descriptor {
 		required:    `"jsonRpcUrl", "from"`,
 		input: `"from": {"type": "string", "format": "evm-address", "title": "From", "description": "Who would send it.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
 			"to": {"type": "string", "format": "evm-address", "title": "To", "description": "Who would receive it; without it the data creates a contract.", "examples": ["0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"]},
-			"value": {` + uint256In + `, "default": "0", "title": "Value", "description": "How much of the native coin it would carry, in wei, as a decimal string.", "examples": ["1000000000000000000"]},
+			"value": {` + uint256In + `, "default": "0", "title": "Value", "description": "How much of the native coin it would carry, in wei, as a decimal string, or below 2^53 as a number.", "examples": ["1000000000000000000"]},
 			"data": {` + calldataIn + `, "title": "Data", "default": "0x", "description": "The encoded function call, or the code that creates a contract.", "examples": ["0x18160ddd"]},
 			"blockTag": {` + blockIn + `, "default": "latest", "title": "Block", "description": "At which block it is tried: latest, pending, safe, finalized, earliest, a number or a block hash.", "examples": ["latest", "19000000"]},
 			` + errorsABIProperty,
@@ -37,8 +37,9 @@ func (*estimateGas) Describe() component.Descriptor {
 
 func (m *estimateGas) Run(ctx context.Context, call component.Call) (component.Result, error) {
 	input, err := component.Decode[struct {
-		JSONRPCURL, From, To, Value, Data string
-		BlockTag, ABI                     json.RawMessage
+		JSONRPCURL, From, To, Data string
+		Value                      amount
+		BlockTag, ABI              json.RawMessage
 	}](call.Input)
 	if err != nil {
 		return component.Result{}, err
@@ -77,7 +78,7 @@ type callMessage struct {
 
 // parseMessage reads the fields of an input; those that are empty are at their
 // default.
-func parseMessage(from, to, value, data string) (callMessage, error) {
+func parseMessage(from, to string, value amount, data string) (callMessage, error) {
 	m := callMessage{value: new(big.Int)}
 	var err error
 	if m.from, err = parseAddress(from); err != nil {
@@ -91,7 +92,7 @@ func parseMessage(from, to, value, data string) (callMessage, error) {
 		m.to = &receiver
 	}
 	if value != "" {
-		if m.value, err = parseUint(value, 256); err != nil {
+		if m.value, err = parseUint(string(value), 256); err != nil {
 			return m, invalid("value", err)
 		}
 	}

@@ -213,6 +213,11 @@ func (m *members) number(name string, bits int, missing *big.Int) *big.Int {
 		}
 		return missing
 	}
+	if given, ok := value.(json.Number); ok {
+		if text, ok := exactDigits(given); ok {
+			value = text
+		}
+	}
 	number, err := decimalOf(value, bits)
 	if err != nil {
 		m.fail(name, err)

@@ -38,6 +38,27 @@ func (q *quantity) number() *big.Int {
 	return &q.Int
 }
 
+// amount is a whole number as callers give it, in decimal digits: a text of them, or a
+// number that no parser of JSON can have rounded.
+type amount string
+
+func (a *amount) UnmarshalJSON(data []byte) error {
+	text, ok := exactDigits(json.Number(data))
+	if *a = amount(text); ok {
+		return nil
+	}
+	return json.Unmarshal(data, (*string)(a))
+}
+
+// exactDigits are those of a whole number of JSON, which may be written 1.0 or 1e0, too.
+func exactDigits(number json.Number) (string, bool) {
+	var whole component.Integer
+	if whole.UnmarshalJSON([]byte(number)) != nil || int64(whole) > exact.Int64() || int64(whole) < -exact.Int64() {
+		return "", false
+	}
+	return strconv.FormatInt(int64(whole), 10), true
+}
+
 // ordinal is a small whole number of JSON-RPC, such as an index or a block
 // number, which fits 63 bits.
 type ordinal uint64

@@ -16,11 +16,12 @@ const (
 	nullableBytesOut   = `"type": ["string", "null"], "pattern": "^0x([0-9a-f]{2})*$"`
 )
 
-// Schemas of inputs that several modules have. A decimal has its bounds in its
-// format, and the pattern for typed clients.
+// Schemas of inputs that several modules have. A whole number is a decimal string, with
+// its bounds in its format and the pattern for typed clients, or a number that JSON keeps
+// exact.
 const (
-	uint256In = `"type": "string", "pattern": "^(0|[1-9][0-9]*)$", "maxLength": 78, "format": "evm-uint256"`
-	uint64In  = `"type": "string", "pattern": "^(0|[1-9][0-9]*)$", "maxLength": 20, "format": "evm-uint64"`
+	uint256In = `"type": ["string", "integer"], "pattern": "^(0|[1-9][0-9]*)$", "maxLength": 78, "format": "evm-uint256", "minimum": 0, "maximum": 9007199254740991`
+	uint64In  = `"type": ["string", "integer"], "pattern": "^(0|[1-9][0-9]*)$", "maxLength": 20, "format": "evm-uint64", "minimum": 0, "maximum": 9007199254740991`
 	blockIn   = `"type": ["string", "integer"], "format": "evm-block", "minimum": 0, "maximum": 9007199254740991, "maxLength": 80`
 
 	calldataIn = `"type": "string", "format": "hex-bytes", "maxLength": 262146`

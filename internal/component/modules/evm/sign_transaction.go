@@ -15,12 +15,6 @@ import (
 
 type signTransaction struct{ formats }
 
-// Schemas of the integers of a transaction.
-const (
-	amountSchema = `"type": "string", "pattern": "^(0|[1-9][0-9]*)$", "maxLength": 78`
-	smallSchema  = `"type": ["string", "integer"], "pattern": "^(0|[1-9][0-9]*)$", "maxLength": 78, "minimum": 0, "maximum": 9007199254740991`
-)
-
 func (signTransaction) Describe() component.Descriptor {
 	return computing{
 		module: "SIGN_EVM_TRANSACTION",
@@ -30,15 +24,15 @@ func (signTransaction) Describe() component.Descriptor {
 		input: `"description": "The transaction, and the key or the signature: one of the two.", "required": ["transaction"], "properties": {
 			"transaction": {"type": ["object", "string"], "required": ["chainId", "nonce", "gasLimit"], "title": "Transaction", "description": "The transaction to sign: an object, or unsigned and serialized as 0x and hexadecimal digits (transaction or serializedTransaction of BUILD_EVM_TRANSACTION).", "properties": {
 				"type": {"type": "string", "enum": ["eip1559", "legacy"], "title": "Type", "description": "eip1559 with maxFeePerGas and maxPriorityFeePerGas, or legacy with gasPrice. Without it, gasPrice tells.", "examples": ["eip1559"]},
-				"chainId": {` + smallSchema + `, "title": "Chain id", "description": "The chain that it is for.", "examples": ["1"]},
-				"nonce": {` + smallSchema + `, "title": "Nonce", "description": "Its place among the sender's transactions, from 0.", "examples": ["9"]},
+				"chainId": {` + uint256In + `, "title": "Chain id", "description": "The chain that it is for.", "examples": ["1"]},
+				"nonce": {` + uint64In + `, "title": "Nonce", "description": "Its place among the sender's transactions, from 0.", "examples": ["9"]},
 				"to": {"type": ["string", "null"], "format": "evm-address", "title": "To", "description": "Who receives it; null or left out when it creates a contract.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
-				"value": {` + amountSchema + `, "default": "0", "title": "Value", "description": "How much of the native coin it carries, in wei.", "examples": ["1000000000000000000"]},
+				"value": {` + uint256In + `, "default": "0", "title": "Value", "description": "How much of the native coin it carries, in wei.", "examples": ["1000000000000000000"]},
 				"data": {"type": "string", "format": "hex-bytes", "default": "0x", "title": "Data", "description": "The encoded function call, or the code that creates a contract.", "examples": ["0x"]},
-				"gasLimit": {` + amountSchema + `, "title": "Gas limit", "description": "The most gas that it may use.", "examples": ["21000"]},
-				"maxFeePerGas": {` + amountSchema + `, "title": "Max fee per gas", "description": "The most to pay for a unit of gas, in wei (eip1559).", "examples": ["30000000000"]},
-				"maxPriorityFeePerGas": {` + amountSchema + `, "title": "Max priority fee per gas", "description": "What is offered of it to whoever makes the block, for a unit of gas, in wei (eip1559).", "examples": ["1000000000"]},
-				"gasPrice": {` + amountSchema + `, "title": "Gas price", "description": "What to pay for a unit of gas, in wei (legacy).", "examples": ["20000000000"]},
+				"gasLimit": {` + uint64In + `, "title": "Gas limit", "description": "The most gas that it may use.", "examples": ["21000"]},
+				"maxFeePerGas": {` + uint256In + `, "title": "Max fee per gas", "description": "The most to pay for a unit of gas, in wei (eip1559).", "examples": ["30000000000"]},
+				"maxPriorityFeePerGas": {` + uint256In + `, "title": "Max priority fee per gas", "description": "What is offered of it to whoever makes the block, for a unit of gas, in wei (eip1559).", "examples": ["1000000000"]},
+				"gasPrice": {` + uint256In + `, "title": "Gas price", "description": "What to pay for a unit of gas, in wei (legacy).", "examples": ["20000000000"]},
 				"accessList": {"type": ["array", "null"], "title": "Access list", "description": "Addresses and storage keys that the transaction touches (EIP-2930).", "items": {"type": "object", "required": ["address", "storageKeys"], "additionalProperties": false, "properties": {
 					"address": {"type": "string", "format": "evm-address", "title": "Address", "description": "The address that is touched.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
 					"storageKeys": {"type": "array", "items": {"type": "string", "format": "evm-hash"}, "title": "Storage keys", "description": "The places in its storage.", "examples": [[]]}

@@ -42,7 +42,7 @@ func TestTheTransactionOfEIP155IsSignedAsThere(t *testing.T) {
 		t.Errorf("unsigned it is %x, of the hash %s", serialized, got)
 	}
 	small := legacyTransaction()
-	small["nonce"], small["chainId"] = 9, 1
+	small["nonce"], small["chainId"], small["gasLimit"], small["gasPrice"] = 9, 1, json.Number("21000.0"), json.Number("2e10")
 	delete(small, "type")
 	delete(small, "data")
 	expected := legacyTransaction()
@@ -67,6 +67,11 @@ func TestATransactionOfEIP1559IsSignedAsByEthAccount(t *testing.T) {
 	}
 	want := object{"transactionHash": "0x2721b2ac99d878695e410af9e8968859b6f6e94f544840be0eb2935bead7deba", "from": "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"}
 	b.gives(t, "with a key", "SIGN_EVM_TRANSACTION", input, object{}, want)
+	given := input["transaction"].(object)
+	for name, whole := range map[string]any{"gasLimit": 100000, "maxFeePerGas": 2000000000, "maxPriorityFeePerGas": 2000000000, "value": 100000000000000, "nonce": "34", "chainId": "1337"} {
+		given[name] = whole
+		b.gives(t, "with the other form of "+name, "SIGN_EVM_TRANSACTION", input, object{}, want)
+	}
 	number := func(text string) string {
 		n, _ := new(big.Int).SetString(text, 10)
 		return "0x" + n.Text(16)
@@ -96,40 +101,42 @@ func TestWrongTransactionsAreRefused(t *testing.T) {
 		transaction any
 		message     string
 	}{
-		"no chain":             {without(feeTransaction(), "chainId"), "is required: expected a"},
-		"chain 0":              {with(feeTransaction(), "chainId", "0"), "transaction.chainId: expected the id of a chain, 1 or more"},
-		"a large number":       {with(feeTransaction(), "chainId", 9007199254740993), "chainId"},
-		"no nonce":             {without(feeTransaction(), "nonce"), "is required: expected a"},
-		"the last nonce":       {with(feeTransaction(), "nonce", "18446744073709551615"), "transaction.nonce: expected at most 2^64-2"},
-		"a nonce too large":    {with(feeTransaction(), "nonce", "18446744073709551616"), "transaction.nonce: expected a decimal string from 0 to 2^64-1, got \"18446744073709551616\""},
-		"a negative nonce":     {with(feeTransaction(), "nonce", -1), "nonce"},
-		"no gas":               {without(feeTransaction(), "gasLimit"), "is required: expected a"},
-		"no fee":               {without(feeTransaction(), "maxFeePerGas"), "transaction.maxFeePerGas: is missing"},
-		"no priority fee":      {without(feeTransaction(), "maxPriorityFeePerGas"), "transaction.maxPriorityFeePerGas: is missing"},
-		"more than the fee":    {with(feeTransaction(), "maxPriorityFeePerGas", "3"), "transaction.maxPriorityFeePerGas: expected at most maxFeePerGas, which is 2, got 3"},
-		"both fees":            {with(feeTransaction(), "gasPrice", "3"), `transaction: has the member "gasPrice", which a transaction of the type eip1559 has not`},
-		"no price":             {without(legacyTransaction(), "gasPrice"), "transaction.gasPrice: is missing"},
-		"a price in words":     {with(legacyTransaction(), "gasPrice", "cheap"), "gasPrice"},
-		"a price in hex":       {with(legacyTransaction(), "gasPrice", "0x10"), "gasPrice"},
-		"an access list":       {with(legacyTransaction(), "accessList", []any{}), `has the member "accessList", which a transaction of the type legacy has not`},
-		"a value too large":    {with(feeTransaction(), "value", two256), "transaction.value: expected a decimal string from 0 to 2^256-1"},
-		"a wrong checksum":     {with(feeTransaction(), "to", "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96046"), "evm-address"},
-		"nothing to create":    {without(feeTransaction(), "to"), "transaction.to: is missing; only a transaction that creates a contract has none"},
-		"half a byte":          {with(feeTransaction(), "data", "0x1"), "hex-bytes"},
-		"gas, misspelt":        {with(feeTransaction(), "gas", "5"), "is not a known field"},
-		"another type":         {with(feeTransaction(), "type", "eip4844"), "must be one of"},
-		"another signer":       {with(feeTransaction(), "from", "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"), "transaction.from: expected 0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045 to sign, but " + signerOfEIP155 + " did"},
-		"a wrong list":         {with(feeTransaction(), "accessList", []any{object{"address": "0x01", "storageKeys": []string{}}}), "accessList"},
-		"a list, misspelt":     {with(feeTransaction(), "accessList", []any{object{"address": signerOfEIP155, "storageKeys": []string{}, "slots": []string{}}}), "is not a known field"},
-		"an array":             {[]any{}, "must be"},
-		"text":                 {"transaction", `transaction: expected an unsigned transaction, 0x and pairs of hexadecimal digits, got "transaction"`},
-		"nothing":              {"0x", "expected an unsigned transaction"},
-		"another envelope":     {"0x01c0", "transaction: expected an unsigned transaction, legacy or of the type 2 (EIP-1559), got the type 1"},
-		"a signed one":         {"0xf86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83", "expected an unsigned legacy transaction"},
-		"one for every chain":  {"0xe9098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a764000080", "expected an unsigned legacy transaction"},
-		"a part":               {"0x02c0", "expected an unsigned transaction of EIP-1559"},
-		"with more after it":   {"0xec098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008001808000", "expected an unsigned legacy transaction"},
-		"of a chain that is 0": {"0xec098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a764000080808080", "transaction.chainId: expected the id of a chain"},
+		"no chain":                {without(feeTransaction(), "chainId"), "is required: expected a"},
+		"chain 0":                 {with(feeTransaction(), "chainId", "0"), "transaction.chainId: expected the id of a chain, 1 or more"},
+		"a large number":          {with(feeTransaction(), "chainId", 9007199254740993), "chainId"},
+		"no nonce":                {without(feeTransaction(), "nonce"), "is required: expected a"},
+		"the last nonce":          {with(feeTransaction(), "nonce", "18446744073709551615"), "transaction.nonce: expected at most 2^64-2"},
+		"a nonce too large":       {with(feeTransaction(), "nonce", "18446744073709551616"), "nonce: must be a valid evm-uint64: a whole number in decimal digits below 2^64 is needed"},
+		"a value that is rounded": {with(feeTransaction(), "value", json.Number("1e18")), "value: must be at most 9007199254740991"},
+		"a part of a wei":         {with(feeTransaction(), "value", json.Number("0.5")), "value: must be an integer or a string"},
+		"a negative nonce":        {with(feeTransaction(), "nonce", -1), "nonce"},
+		"no gas":                  {without(feeTransaction(), "gasLimit"), "is required: expected a"},
+		"no fee":                  {without(feeTransaction(), "maxFeePerGas"), "transaction.maxFeePerGas: is missing"},
+		"no priority fee":         {without(feeTransaction(), "maxPriorityFeePerGas"), "transaction.maxPriorityFeePerGas: is missing"},
+		"more than the fee":       {with(feeTransaction(), "maxPriorityFeePerGas", "3"), "transaction.maxPriorityFeePerGas: expected at most maxFeePerGas, which is 2, got 3"},
+		"both fees":               {with(feeTransaction(), "gasPrice", "3"), `transaction: has the member "gasPrice", which a transaction of the type eip1559 has not`},
+		"no price":                {without(legacyTransaction(), "gasPrice"), "transaction.gasPrice: is missing"},
+		"a price in words":        {with(legacyTransaction(), "gasPrice", "cheap"), "gasPrice"},
+		"a price in hex":          {with(legacyTransaction(), "gasPrice", "0x10"), "gasPrice"},
+		"an access list":          {with(legacyTransaction(), "accessList", []any{}), `has the member "accessList", which a transaction of the type legacy has not`},
+		"a value too large":       {with(feeTransaction(), "value", two256), "value: must be a valid evm-uint256"},
+		"a wrong checksum":        {with(feeTransaction(), "to", "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96046"), "evm-address"},
+		"nothing to create":       {without(feeTransaction(), "to"), "transaction.to: is missing; only a transaction that creates a contract has none"},
+		"half a byte":             {with(feeTransaction(), "data", "0x1"), "hex-bytes"},
+		"gas, misspelt":           {with(feeTransaction(), "gas", "5"), "is not a known field"},
+		"another type":            {with(feeTransaction(), "type", "eip4844"), "must be one of"},
+		"another signer":          {with(feeTransaction(), "from", "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"), "transaction.from: expected 0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045 to sign, but " + signerOfEIP155 + " did"},
+		"a wrong list":            {with(feeTransaction(), "accessList", []any{object{"address": "0x01", "storageKeys": []string{}}}), "accessList"},
+		"a list, misspelt":        {with(feeTransaction(), "accessList", []any{object{"address": signerOfEIP155, "storageKeys": []string{}, "slots": []string{}}}), "is not a known field"},
+		"an array":                {[]any{}, "must be"},
+		"text":                    {"transaction", `transaction: expected an unsigned transaction, 0x and pairs of hexadecimal digits, got "transaction"`},
+		"nothing":                 {"0x", "expected an unsigned transaction"},
+		"another envelope":        {"0x01c0", "transaction: expected an unsigned transaction, legacy or of the type 2 (EIP-1559), got the type 1"},
+		"a signed one":            {"0xf86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83", "expected an unsigned legacy transaction"},
+		"one for every chain":     {"0xe9098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a764000080", "expected an unsigned legacy transaction"},
+		"a part":                  {"0x02c0", "expected an unsigned transaction of EIP-1559"},
+		"with more after it":      {"0xec098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008001808000", "expected an unsigned legacy transaction"},
+		"of a chain that is 0":    {"0xec098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a764000080808080", "transaction.chainId: expected the id of a chain"},
 	} {
 		b.refuses(t, name, "SIGN_EVM_TRANSACTION", object{"transaction": c.transaction, "privateKey": keyOfEIP155}, object{}, c.message)
 	}
