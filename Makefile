@@ -140,7 +140,7 @@ bench: build
 	@bin/weft bench $(ARGS)
 
 generate: go
-	go generate ./gen/...
+	go generate ./conformance/clients/... ./gen/...
 
 breaking: go
 	@$(GO_TOOL) oasdiff breaking $(RELEASED)/openapi.yaml openapi.yaml --fail-on WARN --severity-levels $(RELEASED)/severity.txt

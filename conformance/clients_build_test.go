@@ -26,6 +26,16 @@ type language struct {
 
 var languages = []language{
 	{
+		name: "go", needs: "go", check: "check/main.go", build: buildGo,
+		start: func(program string) []string { return []string{"./bin/" + program} },
+	},
+	{
+		name: "java", needs: "javac", check: "Check.java", build: compileJava,
+		start: func(program string) []string {
+			return []string{"java", "-XX:TieredStopAtLevel=1", strings.ToUpper(program[:1]) + program[1:]}
+		},
+	},
+	{
 		name: "python", needs: "python3", check: "check.py",
 		start: func(program string) []string { return []string{"python3", program + ".py"} },
 	},
@@ -77,6 +87,9 @@ func (l language) built(t *testing.T, behind *probe.Target) (string, bool) {
 
 func write(t *testing.T, path string, text []byte) {
 	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +109,21 @@ func runIn(t *testing.T, folder, lines string, command ...string) []byte {
 		t.Fatalf("%v: %v\n%s%s", command, err, out, said.Bytes())
 	}
 	return out
+}
+
+// buildGo builds the programs where they lie: in Go a client may be imported, too.
+func buildGo(t *testing.T, _ *probe.Target, folder string) {
+	t.Helper()
+	runIn(t, ".", "", "go", "build", "-o", folder+"/bin/", "./clients/go/journey", "./testdata/clients/check")
+}
+
+func compileJava(t *testing.T, _ *probe.Target, folder string) {
+	t.Helper()
+	sources, err := filepath.Glob(filepath.Join(folder, "*.java"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runIn(t, folder, "", append([]string{"javac", "-encoding", "UTF-8", "-Xlint:all", "-Werror"}, sources...)...)
 }
 
 // nodeTools is where the Node tools of the tests are.

@@ -87,7 +87,8 @@ func refusePoll(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, `{"code":"RATE_LIMITED","detail":"wait","status":429}`)
 }
 
-// breakOff passes one whole message on, and the beginning of one that never was.
+// breakOff passes messages on up to the first of the run's log (one before it, of a run that
+// has not begun, has the id 0), and then the beginning of one that never was.
 func (r *road) breakOff(w http.ResponseWriter, request *http.Request) {
 	onward := request.Clone(request.Context())
 	onward.RequestURI, onward.URL.Scheme, onward.URL.Host = "", r.direct.Scheme, r.direct.Host
@@ -99,10 +100,12 @@ func (r *road) breakOff(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
 	w.WriteHeader(answer.StatusCode)
 	reader := bufio.NewReader(answer.Body)
+	logged := false
 	for {
 		line, err := reader.ReadString('\n')
 		_, _ = io.WriteString(w, line)
-		if err != nil || line == "\n" {
+		logged = logged || strings.HasPrefix(line, "id:") && line != "id: 0\n"
+		if err != nil || logged && line == "\n" {
 			break
 		}
 	}

@@ -19,7 +19,7 @@ import (
 var update = flag.Bool("update", false, "write down what the generators read and wrote")
 
 // sums holds one line for each generator: its name and the hash of all that it
-// reads and writes. `go generate ./gen/...` renews it as its last step.
+// reads and writes. `make generate` renews it as its last step.
 const sums = "fresh.sum"
 
 // generators lists what each reads and writes, seen from this folder.
@@ -28,6 +28,7 @@ var generators = []struct {
 	files []string
 }{
 	{"api", []string{"../openapi.yaml", "../internal/tools/go.mod", "api/*"}},
+	{"clients", []string{"../openapi.yaml", "../internal/tools/go.mod", "../conformance/clients/go/*.yaml", "../conformance/clients/go/*.gen.go"}},
 	{"db", []string{
 		"../sqlc.yaml", "../queries/*.sql", "../internal/postgres/migrations/*.sql", "../internal/postgres/river_job.sql",
 		"../internal/tools/go.mod", "db/*",

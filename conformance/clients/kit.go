@@ -15,14 +15,16 @@ type Language struct {
 	Signer string   // of conformance/signers, to lie beside them
 }
 
-// Languages lists them. The types of the TypeScript client, weft_api.ts, are made from the
+// Languages lists them. weft.gen.go is made from the spec. The types of the TypeScript client, weft_api.ts, are made from the
 // spec by openapi-typescript, on the machine of who uses it.
 var Languages = []Language{
+	{"go", []string{"weft.gen.go", "weft_client.go", "weft_stream.go", "weft_callback.go", "journey/main.go"}, "weft_signer.go"},
+	{"java", []string{"WeftClient.java", "WeftStream.java", "WeftCallback.java", "WeftJson.java", "Journey.java"}, "WeftSigner.java"},
 	{"python", []string{"weft_client.py", "weft_stream.py", "weft_callback.py", "journey.py"}, "weft_signer.py"},
 	{"typescript", []string{"weft_client.ts", "weft_stream.ts", "weft_callback.ts", "journey.ts"}, "weft_signer.ts"},
 }
 
 // Files holds the files by folder and name.
 //
-//go:embed python/*.py typescript/*.ts
+//go:embed go/*.go go/journey/main.go java/*.java python/*.py typescript/*.ts
 var Files embed.FS

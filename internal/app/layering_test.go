@@ -194,6 +194,10 @@ var places = map[string]place{
 	},
 	"internal/portal": {level: 5, inside: []string{"conformance/clients", "conformance/signers", "gen/api", "internal/catalog"}, why: "the docs, from the spec and the catalogue; the signing kit and the clients"},
 
+	// What users copy or import.
+	"conformance/clients/go":         {level: 1, outside: []string{"github.com/oapi-codegen/runtime"}, why: "the client in Go: anybody may import it"},
+	"conformance/clients/go/journey": {level: 2, inside: []string{"conformance/clients/go", "conformance/signers"}, outside: []string{ids}, why: "its example"},
+
 	// Everything meets.
 	"internal/app":        {level: 10, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces}, why: "construction, order of start and stop"},
 	"internal/bench":      {level: 11, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river}, why: "measures the whole"},

@@ -3,7 +3,6 @@ package portal
 import (
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/weft-automation/weft/conformance/clients"
@@ -16,7 +15,7 @@ func TestTheClientsAreServed(t *testing.T) {
 		for _, name := range append([]string{language.Signer}, language.Files...) {
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/docs/clients/"+language.Name+"/"+name, nil))
-			if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(w.Body.String(), "eft") {
+			if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" || w.Body.Len() < 1000 {
 				t.Errorf("%s/%s: %d %s", language.Name, name, w.Code, w.Header().Get("Content-Type"))
 			}
 		}

@@ -1,0 +1,69 @@
+package weft
+
+// This file stands alone: copy it, and name the package as you like.
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrForged says that a callback is not what Weft sent, or that nobody can tell.
+var ErrForged = errors.New("the callback is not signed as it came")
+
+// webhookTolerance is how far webhook-timestamp may be from the receiver's clock.
+const webhookTolerance = 5 * time.Minute
+
+// VerifyCallback is nil if the callback was signed with this callbackSecret, else ErrForged.
+// body is the raw bytes as they came; what was parsed and written again is something else.
+//
+// Weft signs twice: X-Svc-Signature over the body, and by Standard Webhooks over id, time and
+// body. Each that is there has to be right, and the first has to be there. To refuse old
+// deliveries that somebody sends again, insist on webhook-timestamp, and remember webhook-id.
+func VerifyCallback(secret string, header http.Header, body []byte, now time.Time) error {
+	digest := "hmac-sha256-v1=" + hex.EncodeToString(mac([]byte(secret), body))
+	if !hmac.Equal([]byte(header.Get("X-Svc-Signature")), []byte(digest)) {
+		return ErrForged
+	}
+	signatures := header.Values("Webhook-Signature")
+	if len(signatures) == 0 {
+		return nil
+	}
+	id, timestamp := header.Get("Webhook-Id"), header.Get("Webhook-Timestamp")
+	seconds, err := strconv.ParseUint(timestamp, 10, 40)
+	if age := now.Sub(time.Unix(int64(seconds), 0)); err != nil || age > webhookTolerance || -age > webhookTolerance {
+		return ErrForged
+	}
+	message := append([]byte(id+"."+timestamp+"."), body...)
+	want := []byte("v1," + base64.StdEncoding.EncodeToString(mac(webhookKey(secret), message)))
+	right := false
+	for given := range strings.FieldsSeq(signatures[0]) {
+		right = hmac.Equal([]byte(given), want) || right
+	}
+	if !right {
+		return ErrForged
+	}
+	return nil
+}
+
+func mac(key, message []byte) []byte {
+	hash := hmac.New(sha256.New, key)
+	hash.Write(message)
+	return hash.Sum(nil)
+}
+
+// webhookKey: a secret written whsec_BASE64 counts as its bytes in Standard Webhooks.
+func webhookKey(secret string) []byte {
+	if encoded, ok := strings.CutPrefix(secret, "whsec_"); ok {
+		if key, err := base64.StdEncoding.DecodeString(encoded); err == nil && len(key) > 0 {
+			return key
+		}
+	}
+	return []byte(secret)
+}

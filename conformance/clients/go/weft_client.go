@@ -1,0 +1,107 @@
+// Package weft is a client of Weft: weft.gen.go is made from openapi.yaml, and the rest signs,
+// reads event streams and verifies callbacks. Copy or import it; a signer is weft_signer.go.
+//
+//	signer, err := signers.NewSigner(apiKey, apiSecret)
+//	signing := &http.Client{Transport: weft.Transport{Signer: signer}}
+//	client, err := weft.NewClientWithResponses(baseURL, weft.WithHTTPClient(signing))
+//
+// The one invariant: what is sent is signed as it is sent, and anew each time.
+package weft
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+//go:generate go tool -modfile=../../../internal/tools/go.mod oapi-codegen -config generate.yaml ../../../openapi.yaml
+
+// RequestSigner makes signed requests. That of weft_signer.go does.
+type RequestSigner interface {
+	Request(ctx context.Context, method, baseURL, path string, body []byte) (*http.Request, error)
+}
+
+// Transport signs what goes through it, and sends what a limit refuses again once Retry-After
+// is over, five times in all.
+type Transport struct {
+	Signer RequestSigner
+	Base   http.RoundTripper // nil for http.DefaultTransport
+}
+
+// RoundTrip signs and sends a request, whose body is read whole.
+func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	body, err := bodyOf(request)
+	if err != nil {
+		return nil, err
+	}
+	base := t.Base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	for attempt := 1; ; attempt++ {
+		origin := request.URL.Scheme + "://" + request.URL.Host
+		signed, err := t.Signer.Request(request.Context(), request.Method, origin, request.URL.RequestURI(), body)
+		if err != nil {
+			return nil, err
+		}
+		for name, values := range request.Header {
+			if signed.Header.Get(name) == "" {
+				signed.Header[name] = values
+			}
+		}
+		answer, err := base.RoundTrip(signed)
+		if err != nil || attempt == 5 || answer.StatusCode != http.StatusTooManyRequests && answer.StatusCode != http.StatusServiceUnavailable {
+			return answer, err
+		}
+		answer.Body.Close()
+		select {
+		case <-time.After(retryAfter(answer)):
+		case <-request.Context().Done():
+			return nil, request.Context().Err()
+		}
+	}
+}
+
+func bodyOf(request *http.Request) ([]byte, error) {
+	if request.Body == nil {
+		return nil, nil
+	}
+	defer request.Body.Close()
+	return io.ReadAll(request.Body)
+}
+
+// retryAfter is what the header says, a second for none.
+func retryAfter(answer *http.Response) time.Duration {
+	seconds, err := strconv.ParseUint(answer.Header.Get("Retry-After"), 10, 31)
+	if err != nil {
+		return time.Second
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// Answered is what an operation answered, as the generated client has it.
+type Answered interface {
+	StatusCode() int
+	GetApplicationProblemJSONDefault() *Failure
+}
+
+// Refusal is an answer that is no success. Code is stable.
+type Refusal struct{ Problem }
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Detail)
+}
+
+// Check is nil for a success, else a *Refusal.
+func Check(answered Answered) error {
+	if answered.StatusCode() == http.StatusOK {
+		return nil
+	}
+	if problem := answered.GetApplicationProblemJSONDefault(); problem != nil {
+		return &Refusal{*problem}
+	}
+	return &Refusal{Problem{Status: int32(answered.StatusCode()), Detail: "the answer is no problem document"}}
+}

@@ -1,0 +1,139 @@
+package weft
+
+// This file stands alone: copy it, and name the package as you like.
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Stream reads event streams. The zero value but for Client is good.
+type Stream struct {
+	Client   *http.Client  // signs, and has no timeout
+	Idle     time.Duration // of silence, after which a connection counts as lost; 0 for three heartbeats
+	Attempts int           // how often in a row it may be lost without any event; 0 for 8
+}
+
+// StreamRefused says that the service refuses the stream: 401, 404, ...
+type StreamRefused struct{ Status int }
+
+func (r *StreamRefused) Error() string { return fmt.Sprintf("the stream is refused with %d", r.Status) }
+
+var errEnded = errors.New("the stream ended before the last event")
+
+// Events are those of an execution or a run, to the one with a final status. A connection that
+// breaks or is silent is made again with Last-Event-ID, so that nothing is missed and nothing
+// comes twice. lastEventID asks for what came after it: "" for the present state and what
+// follows, "0" for all that a run has had. An error is the last of the sequence.
+func Events[Event any](ctx context.Context, stream Stream, url, lastEventID string) iter.Seq2[Event, error] {
+	if stream.Idle == 0 {
+		stream.Idle = 45 * time.Second
+	}
+	if stream.Attempts == 0 {
+		stream.Attempts = 8
+	}
+	return func(yield func(Event, error) bool) {
+		var none Event
+		for lost := 0; ; {
+			pause := min(250*time.Millisecond<<lost, 10*time.Second)
+			over := false
+			err := stream.connect(ctx, url, lastEventID, func(id, data string) error {
+				var event Event
+				var state struct{ Status string }
+				if err := errors.Join(json.Unmarshal([]byte(data), &state), json.Unmarshal([]byte(data), &event)); err != nil {
+					return err
+				}
+				final := state.Status == "COMPLETED" || state.Status == "FAILED" || state.Status == "CANCELED"
+				again := !final && id != "" && id == lastEventID
+				if id != "" {
+					lastEventID = id
+				}
+				if !again {
+					lost, pause = 0, 250*time.Millisecond
+					over = !yield(event, nil) || final
+				}
+				if over {
+					return io.EOF
+				}
+				return nil
+			})
+			if over {
+				return
+			}
+			lost++
+			var refused *StreamRefused
+			var syntax *json.SyntaxError
+			var unlike *json.UnmarshalTypeError
+			if ctx.Err() != nil || lost >= stream.Attempts || errors.As(err, &refused) || errors.As(err, &syntax) || errors.As(err, &unlike) {
+				yield(none, err)
+				return
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// connect reads one connection until it ends or take says so. It always ends with an error.
+func (s Stream) connect(ctx context.Context, url, lastEventID string, take func(id, data string) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silence := time.AfterFunc(s.Idle, cancel)
+	defer silence.Stop()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Accept", "text/event-stream")
+	if lastEventID != "" {
+		request.Header.Set("Last-Event-ID", lastEventID)
+	}
+	answer, err := s.Client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	switch answer.StatusCode {
+	case http.StatusOK:
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return fmt.Errorf("the service answered %d", answer.StatusCode)
+	default:
+		return &StreamRefused{answer.StatusCode}
+	}
+	reader := bufio.NewReader(answer.Body)
+	var id string
+	var data []string
+	for {
+		line, err := reader.ReadString('\n') // what has no end was cut off
+		if err != nil {
+			return errors.Join(errEnded, err)
+		}
+		silence.Reset(s.Idle)
+		line = strings.TrimRight(line, "\r\n")
+		field, value, _ := strings.Cut(line, ":") // a comment has no field
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case line == "":
+			if text := strings.Join(data, "\n"); strings.Trim(text, "\n") != "" {
+				if err := take(id, text); err != nil {
+					return err
+				}
+			}
+			data = nil
+		case field == "data":
+			data = append(data, value)
+		case field == "id" && !strings.Contains(value, "\x00"):
+			id = value
+		}
+	}
+}
