@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/weft-automation/weft/internal/fault"
 )
 
 // Whatever the target, if it passes the gate the router has nothing to decode,
@@ -65,4 +67,15 @@ func FuzzHeaderGate(f *testing.F) {
 			t.Fatalf("request id %q became %q", id, got)
 		}
 	})
+}
+
+func TestTheTableHasTheCodesAndNoOthers(t *testing.T) {
+	for _, code := range fault.Codes() {
+		if title, _ := Words(code); !Known(code) || title == "" {
+			t.Errorf("%s is not in it", code)
+		}
+	}
+	if len(answers) != len(fault.Codes()) || Known("ANOTHER") {
+		t.Errorf("it has %d codes", len(answers))
+	}
 }

@@ -7,32 +7,48 @@ import (
 	"github.com/weft-automation/weft/internal/fault"
 )
 
-// statuses is the one table from code to status (decisions 3).
-var statuses = map[fault.Code]int{
-	fault.InvalidInput:         http.StatusBadRequest,
-	fault.Unauthorized:         http.StatusUnauthorized,
-	fault.InsufficientCredits:  http.StatusPaymentRequired,
-	fault.Forbidden:            http.StatusForbidden,
-	fault.NotFound:             http.StatusNotFound,
-	fault.MethodNotAllowed:     http.StatusMethodNotAllowed,
-	fault.NotAcceptable:        http.StatusNotAcceptable,
-	fault.PayloadTooLarge:      http.StatusRequestEntityTooLarge,
-	fault.URITooLong:           http.StatusRequestURITooLong,
-	fault.UnsupportedMediaType: http.StatusUnsupportedMediaType,
-	fault.NoCallback:           http.StatusConflict,
-	fault.ExecutionNotFinished: http.StatusConflict,
-	fault.IdempotencyMismatch:  http.StatusConflict,
-	fault.IdempotencyInFlight:  http.StatusConflict,
-	fault.Conflict:             http.StatusConflict,
-	fault.PreconditionFailed:   http.StatusPreconditionFailed,
-	fault.RateLimited:          http.StatusTooManyRequests,
-	fault.Internal:             http.StatusInternalServerError,
-	fault.Unavailable:          http.StatusServiceUnavailable,
+// answers is the one table from code to status and what stands beside it (decisions 3).
+var answers = map[fault.Code]struct {
+	status    int
+	title     string
+	retryable bool // the same request can succeed later
+}{
+	fault.InvalidInput:         {http.StatusBadRequest, "Invalid input", false},
+	fault.Unauthorized:         {http.StatusUnauthorized, "Unauthorized", false},
+	fault.InsufficientCredits:  {http.StatusPaymentRequired, "Insufficient credits", false},
+	fault.Forbidden:            {http.StatusForbidden, "Forbidden", false},
+	fault.NotFound:             {http.StatusNotFound, "Not found", false},
+	fault.MethodNotAllowed:     {http.StatusMethodNotAllowed, "Method not allowed", false},
+	fault.NotAcceptable:        {http.StatusNotAcceptable, "Not acceptable", false},
+	fault.PayloadTooLarge:      {http.StatusRequestEntityTooLarge, "Payload too large", false},
+	fault.URITooLong:           {http.StatusRequestURITooLong, "URI too long", false},
+	fault.UnsupportedMediaType: {http.StatusUnsupportedMediaType, "Unsupported media type", false},
+	fault.NoCallback:           {http.StatusConflict, "No callback", false},
+	fault.ExecutionNotFinished: {http.StatusConflict, "Execution not finished", true},
+	fault.IdempotencyMismatch:  {http.StatusConflict, "Idempotency key used with another body", false},
+	fault.IdempotencyInFlight:  {http.StatusConflict, "Idempotency key in flight", true},
+	fault.Conflict:             {http.StatusConflict, "Conflict", false},
+	fault.PreconditionFailed:   {http.StatusPreconditionFailed, "Precondition failed", false},
+	fault.RateLimited:          {http.StatusTooManyRequests, "Too many requests", true},
+	fault.Internal:             {http.StatusInternalServerError, "Internal error", true},
+	fault.Unavailable:          {http.StatusServiceUnavailable, "Unavailable", true},
+}
+
+// Known says whether a code is one of error answers.
+func Known(code fault.Code) bool {
+	_, known := answers[code]
+	return known
+}
+
+// Words is what the answer to a failure with this code says beside its status: the title,
+// and whether the same request can succeed later.
+func Words(code fault.Code) (title string, retryable bool) {
+	return answers[code].title, answers[code].retryable
 }
 
 // Status is the status of the answer to a failure.
 func Status(failure *fault.Error) int {
-	switch status, ok := statuses[failure.Code]; {
+	switch answer, ok := answers[failure.Code]; {
 	case !ok:
 		return http.StatusInternalServerError
 	case failure.Unprocessable:
@@ -40,7 +56,7 @@ func Status(failure *fault.Error) int {
 	case failure.Reason == ReasonHeaders:
 		return http.StatusRequestHeaderFieldsTooLarge
 	default:
-		return status
+		return answer.status
 	}
 }
 

@@ -54,12 +54,9 @@ func TestFaultCodesAreTheEnumOfTheContract(t *testing.T) {
 		t.Errorf("contract %v, fault %v", enum, fault.Codes())
 	}
 	for _, code := range fault.Codes() {
-		if answers[code].title == "" || code != fault.Internal && gate.Status(fault.New(code, "x")) == http.StatusInternalServerError {
+		if title, _ := gate.Words(code); title == "" || code != fault.Internal && gate.Status(fault.New(code, "x")) == http.StatusInternalServerError {
 			t.Errorf("%s has no status", code)
 		}
-	}
-	if len(answers) != len(fault.Codes()) {
-		t.Errorf("the table has %d codes", len(answers))
 	}
 }
 
@@ -224,11 +221,11 @@ func TestProblemExamplesAreWhatTheServiceSays(t *testing.T) {
 					checked++
 					problem := example.(map[string]any)
 					code := fault.Code(problem["code"].(string))
-					entry := answers[code]
-					if problem["title"] != entry.title || problem["retryable"] != entry.retryable || problem["type"] != "urn:weft:problem:"+string(code) ||
+					title, retryable := gate.Words(code)
+					if problem["title"] != title || problem["retryable"] != retryable || problem["type"] != "urn:weft:problem:"+string(code) ||
 						problem["error"] != problem["code"] || problem["message"] != problem["detail"] ||
 						status != "default" && strconv.Itoa(int(problem["status"].(float64))) != status {
-						t.Errorf("%s %s %s: %v, of its code %+v", method, path, status, problem, entry)
+						t.Errorf("%s %s %s: %v, of its code %q and %v", method, path, status, problem, title, retryable)
 					}
 				}
 			}

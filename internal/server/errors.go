@@ -21,32 +21,6 @@ import (
 	"github.com/weft-automation/weft/internal/timestamp"
 )
 
-// answers is the one table from code to what stands beside the status (decisions 3).
-var answers = map[fault.Code]struct {
-	title     string
-	retryable bool // the same request can succeed later
-}{
-	fault.InvalidInput:         {"Invalid input", false},
-	fault.Unauthorized:         {"Unauthorized", false},
-	fault.InsufficientCredits:  {"Insufficient credits", false},
-	fault.Forbidden:            {"Forbidden", false},
-	fault.NotFound:             {"Not found", false},
-	fault.MethodNotAllowed:     {"Method not allowed", false},
-	fault.NotAcceptable:        {"Not acceptable", false},
-	fault.PayloadTooLarge:      {"Payload too large", false},
-	fault.URITooLong:           {"URI too long", false},
-	fault.UnsupportedMediaType: {"Unsupported media type", false},
-	fault.NoCallback:           {"No callback", false},
-	fault.ExecutionNotFinished: {"Execution not finished", true},
-	fault.IdempotencyMismatch:  {"Idempotency key used with another body", false},
-	fault.IdempotencyInFlight:  {"Idempotency key in flight", true},
-	fault.Conflict:             {"Conflict", false},
-	fault.PreconditionFailed:   {"Precondition failed", false},
-	fault.RateLimited:          {"Too many requests", true},
-	fault.Internal:             {"Internal error", true},
-	fault.Unavailable:          {"Unavailable", true},
-}
-
 const (
 	internalMessage    = "Something went wrong on our side; the request id helps to find out what."
 	unavailableMessage = "The service cannot do this right now; try again after the time in Retry-After."
@@ -140,16 +114,16 @@ func public(err error) *fault.Error {
 
 // render makes the problem document (RFC 9457) of a failure.
 func render(failure *fault.Error, requestID string) (status int, body []byte) {
-	entry, ok := answers[failure.Code]
-	if !ok {
-		failure, entry = fault.New(fault.Internal, "%s", internalMessage), answers[fault.Internal]
+	if !gate.Known(failure.Code) {
+		failure = fault.New(fault.Internal, "%s", internalMessage)
 	}
+	title, retryable := gate.Words(failure.Code)
 	status = gate.Status(failure)
 	problem := api.Problem{
-		Type: "urn:weft:problem:" + string(failure.Code), Title: entry.title, Status: int32(status),
+		Type: "urn:weft:problem:" + string(failure.Code), Title: title, Status: int32(status),
 		Detail: failure.Message, Instance: "urn:weft:request:" + requestID,
 		Code: failure.Code, Error: failure.Code, Message: failure.Message,
-		RequestID: requestID, Retryable: entry.retryable,
+		RequestID: requestID, Retryable: retryable,
 	}
 	if failure.Reason != "" {
 		problem.Reason = &failure.Reason
