@@ -1,26 +1,14 @@
 package portal
 
 import (
-	"bytes"
-	"embed"
 	"encoding/json"
-	"fmt"
-	htmltemplate "html/template"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	texttemplate "text/template"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/catalog"
 )
-
-//go:embed pages
-var pages embed.FS
-
-// pagePolicy allows the pages of components their own style and script alone.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // library is what the pages of components are made from.
 type library struct {
@@ -141,27 +129,6 @@ func (l *library) page(i int) (componentPage, error) {
 	return p, nil
 }
 
-// templates are the two forms of the pages, read when the first one is asked for.
-var templates = sync.OnceValues(func() (*forms, error) {
-	words := map[string]any{
-		"json": catalog.Readable, "price": catalog.PriceInWords, "cell": cell, "sentence": catalog.FirstSentence, "nest": nest, "escape": escapeMarkdown, "port": catalog.PortInWords,
-	}
-	html, err := htmltemplate.New("html").Funcs(words).ParseFS(pages, "pages/*.html")
-	if err != nil {
-		return nil, err
-	}
-	markdown, err := texttemplate.New("markdown").Funcs(words).ParseFS(pages, "pages/*.md")
-	if err != nil {
-		return nil, err
-	}
-	return &forms{html, markdown}, nil
-})
-
-type forms struct {
-	html     *htmltemplate.Template
-	markdown *texttemplate.Template
-}
-
 // output is the part that a component gives.
 const output = "Output"
 
@@ -204,59 +171,10 @@ func cell(text string) string {
 
 // mountComponents puts the pages of the catalogue under /docs/components. Each component
 // has a path of its own, so that what there is not is not found.
-func mountComponents(mux *http.ServeMux, all []api.Component) {
-	l := newLibrary(all)
-	index := map[string]any{"Categories": l.categories, "Count": len(all)}
-	mount(mux, "/docs/components", "index", func() (any, error) { return index, nil })
-	for i, one := range all {
+func mountComponents(mux *http.ServeMux, l *library) {
+	index := map[string]any{"Categories": l.categories, "Count": len(l.all)}
+	mount(mux, "/docs/components", "components", func() (any, error) { return index, nil })
+	for i, one := range l.all {
 		mount(mux, "/docs/components/"+one.Module, "component", func() (any, error) { return l.page(i) })
 	}
-	for file, contentType := range map[string]string{"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"} {
-		mux.HandleFunc("GET /docs/assets/"+file, func(w http.ResponseWriter, _ *http.Request) {
-			text, err := pages.ReadFile("pages/" + file)
-			if err != nil {
-				http.Error(w, "the file cannot be read", http.StatusInternalServerError)
-				return
-			}
-			write(w, contentType, "no-cache", text)
-		})
-	}
-}
-
-// mount serves a page in both forms: as HTML, and with .md behind its path as Markdown.
-// Each is made once, when somebody asks for it: a large one takes milliseconds, and whoever
-// asks need not say who they are.
-func mount(mux *http.ServeMux, path, name string, dataFunc func() (any, error)) {
-	serve := func(suffix, contentType string, renderFunc func(*forms, *bytes.Buffer, any) error) {
-		pageFunc := sync.OnceValues(func() ([]byte, error) { return render(dataFunc, renderFunc) })
-		mux.HandleFunc("GET "+path+suffix, func(w http.ResponseWriter, _ *http.Request) {
-			page, err := pageFunc()
-			if err != nil {
-				http.Error(w, "the page cannot be made", http.StatusInternalServerError)
-				return
-			}
-			w.Header().Set("Content-Security-Policy", pagePolicy)
-			write(w, contentType, "no-cache", page)
-		})
-	}
-	serve("", "text/html; charset=utf-8", func(f *forms, to *bytes.Buffer, data any) error {
-		return f.html.ExecuteTemplate(to, name+".html", data)
-	})
-	serve(".md", "text/markdown; charset=utf-8", func(f *forms, to *bytes.Buffer, data any) error {
-		return f.markdown.ExecuteTemplate(to, name+".md", data)
-	})
-}
-
-func render(dataFunc func() (any, error), renderFunc func(*forms, *bytes.Buffer, any) error) ([]byte, error) {
-	made, err := templates()
-	if err != nil {
-		return nil, fmt.Errorf("read the templates: %w", err)
-	}
-	data, err := dataFunc()
-	if err != nil {
-		return nil, fmt.Errorf("describe the component: %w", err)
-	}
-	var page bytes.Buffer
-	err = renderFunc(made, &page, data)
-	return bytes.Clone(page.Bytes()), err // it is kept: without the room that it grew into
 }

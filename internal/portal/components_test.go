@@ -1,18 +1,13 @@
 package portal
 
 import (
-	"context"
 	"encoding/json"
 	"html"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/catalog"
@@ -192,55 +187,10 @@ func TestWhatADescriptorSaysIsEscaped(t *testing.T) {
 	}
 }
 
-func TestTheReferenceLeadsToTheComponents(t *testing.T) {
-	t.Parallel()
-	if page := get(t, Handler(nil), "/docs").Body.String(); !strings.Contains(page, `href="/docs/components"`) {
-		t.Error("there is no link")
-	}
-}
-
-func TestThePagesOfComponentsLoadNothingFromElsewhere(t *testing.T) {
-	t.Parallel()
-	handler := Handler(all(t))
-	loads := regexp.MustCompile(`<(?:link|script|img|iframe)[^>]*(?:href|src)="([^"]*)"`)
-	for _, path := range []string{"/docs/components", "/docs/components/HASH"} {
-		found := loads.FindAllStringSubmatch(get(t, handler, path).Body.String(), -1)
-		if len(found) < 3 {
-			t.Fatalf("%s loads %q", path, found)
-		}
-		for _, one := range found {
-			if strings.HasPrefix(one[1], "data:") {
-				continue
-			}
-			get(t, handler, one[1])
-		}
-	}
-	for _, file := range []string{"style.css", "page.js"} {
-		text, err := os.ReadFile("pages/" + file)
-		if err != nil || regexp.MustCompile(`https?:|url\(|@import`).Match(text) {
-			t.Errorf("%s: %v", file, err)
-		}
-		if served := get(t, handler, "/docs/assets/"+file).Body.String(); served != string(text) {
-			t.Errorf("%s is served as %.60q", file, served)
-		}
-	}
-}
-
 // The pages in a real browser: testdata/browser.mjs.
 func TestThePagesOfComponentsWorkInARealBrowser(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(Handler(all(t)))
 	t.Cleanup(server.Close)
-	tools, err := filepath.Abs("../tools")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	command := exec.CommandContext(ctx, "node", "testdata/browser.mjs")
-	command.Env = append(command.Environ(), "BASE_URL="+server.URL, "TOOLS="+tools, "PICTURES="+os.Getenv("WEFT_PICTURES"), "TMPDIR="+t.TempDir())
-	command.WaitDelay = 5 * time.Second
-	if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "seen") {
-		t.Errorf("node: %v\n%s", err, out)
-	}
+	Look(t, "testdata/browser.mjs", "BASE_URL="+server.URL)
 }

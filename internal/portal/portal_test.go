@@ -1,46 +1,294 @@
 package portal
 
 import (
+	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/gate"
 )
 
-func TestThePortalLoadsNothingFromElsewhere(t *testing.T) {
-	for path, contentType := range map[string]string{
-		"/docs":           "text/html; charset=utf-8",
-		"/docs/start.js":  "text/javascript; charset=utf-8",
-		"/docs/scalar.js": "text/javascript; charset=utf-8",
-	} {
-		w := httptest.NewRecorder()
-		Handler(nil).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != contentType || w.Body.Len() == 0 {
-			t.Errorf("%s: %d %s, %d bytes", path, w.Code, w.Header().Get("Content-Type"), w.Body.Len())
+// loads are what pages load.
+var loads = regexp.MustCompile(`<(?:link rel="(?:icon|stylesheet)"|script|img|iframe)[^>]*(?:href|src)="([^"]*)"`)
+
+// paths are the pages, but those of components.
+func paths() []string {
+	all := []string{"/docs", "/docs/reference", "/docs/components"}
+	for _, c := range chapters {
+		for _, one := range c.Articles {
+			all = append(all, "/docs/"+one.Name)
 		}
-		if path == "/docs" {
-			if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "connect-src 'self'") {
-				t.Errorf("the page's policy is %q", csp)
+	}
+	return all
+}
+
+func TestPagesLoadNothingFromElsewhere(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	for _, path := range append(paths(), "/docs/components/HASH") {
+		w := get(t, handler, path)
+		if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "http") {
+			t.Errorf("%s: the policy is %q", path, csp)
+		}
+		if csp := w.Header().Get("Content-Security-Policy"); path != "/docs/reference" && strings.Contains(csp, "unsafe") {
+			t.Errorf("%s: the policy is %q", path, csp)
+		}
+		found := loads.FindAllStringSubmatch(w.Body.String(), -1)
+		if len(found) < 4 {
+			t.Errorf("%s loads %q", path, found)
+		}
+		for _, one := range found {
+			if strings.HasPrefix(one[1], "data:") {
+				continue
 			}
-			if strings.Contains(w.Body.String(), "//") {
-				t.Error("the page names another origin")
+			if cache := get(t, handler, one[1]).Header().Get("Cache-Control"); !strings.Contains(cache, "immutable") {
+				t.Errorf("%s is kept as %q", one[1], cache)
 			}
 		}
 	}
 }
 
-func TestTheScriptTravelsCompressedWhereThatIsTaken(t *testing.T) {
-	r := httptest.NewRequest(http.MethodGet, "/docs/scalar.js", nil)
-	r.Header.Set("Accept-Encoding", "gzip")
-	w := httptest.NewRecorder()
-	Handler(nil).ServeHTTP(w, r)
-	unpacked, err := gzip.NewReader(w.Body)
-	if err != nil || w.Header().Get("Content-Encoding") != "gzip" {
-		t.Fatalf("encoding %q, %v", w.Header().Get("Content-Encoding"), err)
+func TestEveryAssetIsServed(t *testing.T) {
+	t.Parallel()
+	handler := Handler(nil)
+	files, err := pages.ReadDir("pages")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if n, err := io.Copy(io.Discard, unpacked); err != nil || n < 1<<20 {
-		t.Errorf("%d bytes, %v", n, err)
+	for _, file := range files {
+		if name := file.Name(); strings.HasSuffix(name, ".css") || strings.HasSuffix(name, ".js") {
+			text, err := pages.ReadFile("pages/" + name)
+			if err != nil || regexp.MustCompile(`https?://[^1]|url\(|@import`).Match(text) {
+				t.Errorf("%s names another origin, %v", name, err)
+			}
+			if served := get(t, handler, assetPath(name)).Body.String(); served != string(text) {
+				t.Errorf("%s is served as %.60q", name, served)
+			}
+		}
+	}
+	// Beside a process of another version: what there is, and not for good.
+	if cache := get(t, handler, "/docs/assets/another/base.css").Header().Get("Cache-Control"); cache != "no-cache" {
+		t.Errorf("under another hash it is kept as %q", cache)
+	}
+}
+
+// The script of the reference is the one that assets/README.md names.
+func TestTheScriptIsThatOfThePackage(t *testing.T) {
+	t.Parallel()
+	note, err := os.ReadFile("assets/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, encoding := range []string{"gzip", ""} {
+		r := httptest.NewRequest(http.MethodGet, assetPath(scalarFile), nil)
+		r.Header.Set("Accept-Encoding", encoding)
+		w := httptest.NewRecorder()
+		Handler(nil).ServeHTTP(w, r)
+		var body io.Reader = w.Body
+		if encoding != "" {
+			if body, err = gzip.NewReader(w.Body); err != nil || w.Header().Get("Content-Encoding") != "gzip" {
+				t.Fatalf("encoding %q, %v", w.Header().Get("Content-Encoding"), err)
+			}
+		}
+		sum := sha256.New()
+		if _, err := io.Copy(sum, body); err != nil || !bytes.Contains(note, []byte(hex.EncodeToString(sum.Sum(nil)))) {
+			t.Errorf("as %q: %x, %v", encoding, sum.Sum(nil), err)
+		}
+	}
+}
+
+func TestEveryPageIsMarkdownToo(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	for _, path := range paths() {
+		w := get(t, handler, path+".md")
+		if text := w.Body.String(); w.Header().Get("Content-Type") != "text/markdown; charset=utf-8" || !strings.HasPrefix(text, "# ") || strings.Contains(text, "<%") || strings.Contains(text, "data-widget") {
+			t.Errorf("%s: %v %.80q", path, w.Header(), text)
+		}
+	}
+	if get(t, handler, "/llms.txt").Body.String() != get(t, handler, "/docs/llms.txt").Body.String() {
+		t.Error("the two lists differ")
+	}
+}
+
+var (
+	linkOfMarkdown = regexp.MustCompile(`\]\((/[^)\s]*)\)`)
+	linkOfHTML     = regexp.MustCompile(`href="(/[^"]*)"`)
+	anchorOfHTML   = regexp.MustCompile(` id="([^"]*)"`)
+)
+
+// elsewhere are paths of the service beside the portal.
+var elsewhere = []string{"/openapi.yaml", "/openapi.json", "/settings"}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	from := map[string][]string{}
+	for _, path := range append(paths(), "/docs/components/HASH") {
+		for _, found := range linkOfHTML.FindAllStringSubmatch(get(t, handler, path).Body.String(), -1) {
+			from[found[1]] = append(from[found[1]], path)
+		}
+		for _, found := range linkOfMarkdown.FindAllStringSubmatch(get(t, handler, path+".md").Body.String(), -1) {
+			from[found[1]] = append(from[found[1]], path+".md")
+		}
+	}
+	for _, found := range linkOfMarkdown.FindAllStringSubmatch(get(t, handler, "/llms.txt").Body.String(), -1) {
+		from[found[1]] = append(from[found[1]], "/llms.txt")
+	}
+	read, err := readContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for link, sources := range from {
+		path, fragment, _ := strings.Cut(link, "#")
+		if fragment, err = url.PathUnescape(fragment); err != nil {
+			t.Errorf("%v lead to %s: %v", sources, link, err)
+		}
+		if slices.Contains(elsewhere, path) {
+			continue
+		}
+		page := get(t, handler, path).Body.String()
+		switch {
+		case fragment == "":
+		case path == "/docs/reference":
+			if !slices.ContainsFunc(read.Tags, func(tag contractTag) bool {
+				return slices.ContainsFunc(tag.Operations, func(o operation) bool { return o.Anchor() == fragment })
+			}) {
+				t.Errorf("%v lead to %s, which is no operation", sources, link)
+			}
+		case !slices.ContainsFunc(anchorOfHTML.FindAllStringSubmatch(page, -1), func(found []string) bool { return found[1] == fragment }):
+			t.Errorf("%v lead to %s, which has no such place", sources, link)
+		}
+	}
+}
+
+func TestGuidesNameTheirSectionsOnce(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	for _, path := range paths() {
+		seen := map[string]bool{}
+		for _, found := range anchorOfHTML.FindAllStringSubmatch(get(t, handler, path).Body.String(), -1) {
+			if seen[found[1]] {
+				t.Errorf("%s has two places %s", path, found[1])
+			}
+			seen[found[1]] = true
+		}
+	}
+}
+
+// What the reference shows is the contract, in another order and without values that
+// would be sent before somebody chose them.
+func TestTheReferenceShowsTheContract(t *testing.T) {
+	t.Parallel()
+	handler := Handler(nil)
+	type document struct {
+		Paths      map[string]map[string]json.RawMessage
+		Components struct {
+			Parameters map[string]struct {
+				Required bool
+				In       string
+				Example  any
+			}
+		}
+	}
+	var shown, served document
+	if err := json.Unmarshal(get(t, handler, "/docs/reference.json").Body.Bytes(), &shown); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../../gen/api/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &served); err != nil {
+		t.Fatal(err)
+	}
+	if len(shown.Paths) != len(served.Paths) || len(shown.Paths) < 40 {
+		t.Errorf("%d paths, want %d", len(shown.Paths), len(served.Paths))
+	}
+	markdown := get(t, handler, "/docs/reference.md").Body.String()
+	for path, methods := range served.Paths {
+		for method := range methods {
+			if shown.Paths[path][method] == nil {
+				t.Errorf("%s %s is not there", method, path)
+			}
+			if line := "`" + strings.ToUpper(method) + " " + path + "`\n"; method != "parameters" && !strings.Contains(markdown, line) {
+				t.Errorf("%s is not in the Markdown", line)
+			}
+		}
+	}
+	for name, p := range shown.Components.Parameters {
+		if !p.Required && p.In != "path" && p.Example != nil {
+			t.Errorf("%s would be sent as %v", name, p.Example)
+		}
+	}
+}
+
+// Every code of the service has its entry, and no other has one.
+func TestErrorsHaveAnEntryForEachCode(t *testing.T) {
+	t.Parallel()
+	page := get(t, Handler(all(t)), "/docs/errors.md").Body.String()
+	for _, code := range fault.Codes() {
+		_, entry, found := strings.Cut(page, "\n### "+string(code)+"\n")
+		entry, _, _ = strings.Cut(entry, "\n##")
+		if !found || len(entry) < 120 || !strings.Contains(entry, fmt.Sprintf("**%d", gate.Status(&fault.Error{Code: code}))) {
+			t.Errorf("%s: %q", code, entry)
+		}
+	}
+	if entries := regexp.MustCompile(`(?m)^### [A-Z_]+$`).FindAllString(page, -1); len(entries) != len(fault.Codes()) {
+		t.Errorf("%d entries", len(entries))
+	}
+}
+
+func TestSearchFindsPagesSectionsOperationsAndComponents(t *testing.T) {
+	t.Parallel()
+	var index []entry
+	if err := json.Unmarshal(get(t, Handler(all(t)), "/docs/search.json").Body.Bytes(), &index); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []entry{
+		{Kind: "Guide", Path: "/docs/signing"},
+		{Kind: "Section", Path: "/docs/signing#when-it-is-refused"},
+		{Kind: "Code", Path: "/docs/errors#RATE_LIMITED"},
+		{Kind: "Operation", Path: "/docs/reference#tag/components/POST/v1/sdk/components"},
+		{Kind: "Component", Path: "/docs/components/RANDOM_UUID"},
+	} {
+		if !slices.ContainsFunc(index, func(e entry) bool { return e.Kind == want.Kind && e.Path == want.Path && e.Title != "" }) {
+			t.Errorf("it does not find %+v", want)
+		}
+	}
+}
+
+func TestCodeIsShownAsItIs(t *testing.T) {
+	t.Parallel()
+	tags := regexp.MustCompile(`<span class="\w+">|</span>`)
+	for _, one := range []struct{ language, code string }{
+		{"go", "// a \"comment\"\nfunc main() { x := `raw <b>` + \"\\\"\" }\n"},
+		{"python", "'''no'''\nf\"a {b}\" # c\nclass X: pass\n"},
+		{"sh", "a='x' # y\nfor i in \"$a\"; do echo ${i}#no; done\n"},
+		{"console", "$ weft call HASH \\\n    data=x\nanswer\n"},
+		{"json", `{"a": [1, -2.5, "b", null], "c:": "d:"}`},
+		{"unknown", "<script>alert(1)</script>"},
+	} {
+		shown := highlight(one.language, one.code)
+		plain := strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#34;", `"`, "&#39;", "'", "&amp;", "&").Replace(tags.ReplaceAllString(shown, ""))
+		if plain != one.code {
+			t.Errorf("%s: %q is shown as %q", one.language, one.code, shown)
+		}
+		if strings.Contains(shown, "<script>") || one.language != "unknown" && !strings.Contains(shown, "<span") {
+			t.Errorf("%s: %q", one.language, shown)
+		}
 	}
 }

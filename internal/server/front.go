@@ -68,8 +68,9 @@ func (f *front) mount(operations api.StrictServerInterface, docs *http.ServeMux)
 		f.mux.HandleFunc("/settings/{page...}", f.page)
 	}
 	if docs != nil {
-		f.mux.HandleFunc("GET /docs", f.known(docs))
-		f.mux.HandleFunc("GET /docs/{file...}", f.known(docs))
+		for _, pattern := range []string{"GET /docs", "GET /docs.md", "GET /docs/{file...}", "GET /llms.txt"} {
+			f.mux.HandleFunc(pattern, f.known(docs))
+		}
 	}
 	f.mux.HandleFunc("/", f.unmatched)
 }

@@ -56,7 +56,7 @@ type Deps struct {
 	Proxies     auth.Proxies                  // whose X-Forwarded-For is believed
 	ReadyFunc   func(context.Context) []Check // what /readyz looks at
 	Console     *http.ServeMux                // the pages for people under /settings; nil: there are none
-	Docs        *http.ServeMux                // GET /docs and what is below it; nil: nothing is there
+	Docs        *http.ServeMux                // GET /docs, what is below it, and /llms.txt; nil: nothing is there
 	Draining    <-chan struct{}               // once closed, open streams end; nil: never
 	Streams     *sync.WaitGroup               // counts open streams, which http.Server.Shutdown does not know of
 	Metrics     *telemetry.Metrics

@@ -19,12 +19,12 @@ export const launch = async () => playwright.chromium.launch({
 // picture keeps how a page looks, wide and narrow, light and dark.
 export async function picture(page, folder, name) {
   if (!folder) return;
-  for (const [size, width, height] of [['wide', 1280, 900], ['narrow', 390, 844]])
+  for (const [size, width, height] of [['wide', 1440, 900], ['narrow', 390, 844]])
     for (const colorScheme of ['light', 'dark']) {
       await page.setViewportSize({ width, height });
       await page.emulateMedia({ colorScheme });
       await page.evaluate(() => scrollTo(0, 0));
       await page.screenshot({ path: join(folder, `${name}-${size}-${colorScheme}.png`), fullPage: true });
     }
-  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.setViewportSize({ width: 1440, height: 900 });
 }

@@ -1,21 +1,57 @@
 // What makes the pages handier; all of them are whole without it.
+
+// Commands name the deployment that shows them.
+const local = 'http://127.0.0.1:8080';
+if (location.origin !== local) {
+  const walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode())
+    if (node.data.includes(local) && node.parentElement.closest('code, pre')) node.data = node.data.replaceAll(local, location.origin);
+}
+
+// What is copied of a session in a terminal is what was typed.
+function copied(box) {
+  const typed = [...box.querySelectorAll('.command')].map(one => one.textContent.replace(/^\$ /, ''));
+  return typed.length ? typed.join('\n') : box.querySelector('pre').textContent.replace(/\n$/, '');
+}
 for (const box of navigator.clipboard ? document.querySelectorAll('.code') : []) {
   const button = document.createElement('button');
   button.type = 'button';
   button.textContent = 'Copy';
   button.addEventListener('click', async () => {
-    await navigator.clipboard.writeText(box.querySelector('pre').textContent);
+    await navigator.clipboard.writeText(copied(box));
     button.textContent = 'Copied';
     setTimeout(() => { button.textContent = 'Copy'; }, 1500);
   });
   box.append(button);
 }
 
+// Who chose a language once has it chosen in all of a page.
+for (const input of document.querySelectorAll('.tabs > input')) {
+  const label = one => one.nextElementSibling.textContent;
+  input.addEventListener('change', () => {
+    const top = input.parentElement.getBoundingClientRect().top;
+    for (const other of document.querySelectorAll('.tabs > input')) if (label(other) === label(input)) other.checked = true;
+    scrollBy({ top: input.parentElement.getBoundingClientRect().top - top, behavior: 'instant' });
+  });
+}
+
 const side = document.querySelector('.side details');
 if (side && matchMedia('(min-width: 52.01rem)').matches) {
   side.open = true;
-  side.querySelector('[aria-current]')?.scrollIntoView({ block: 'center' });
-  scrollTo(0, 0);
+  const current = side.querySelector('[aria-current]');
+  if (current) side.parentElement.scrollTop = current.offsetTop - side.parentElement.clientHeight / 2;
+}
+
+// The section that is read.
+const links = new Map([...document.querySelectorAll('.toc a')].map(link => [link.hash.slice(1), link]));
+if (links.size) {
+  const sections = [...document.querySelectorAll('.prose > [id]')].filter(one => links.has(one.id));
+  const mark = () => {
+    const here = sections.findLast(one => one.getBoundingClientRect().top < 120) ?? sections[0];
+    for (const [id, link] of links) link.classList.toggle('here', id === here.id);
+  };
+  addEventListener('scroll', mark, { passive: true });
+  mark();
 }
 
 const filter = document.querySelector('#filter');

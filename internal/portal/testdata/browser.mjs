@@ -1,4 +1,4 @@
-// Looks at the pages of components as people do: wide and narrow, light and dark.
+// Looks at the pages as people do: wide and narrow, light and dark.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -22,7 +22,7 @@ async function open(path) {
 }
 
 async function fits(page) {
-  for (const width of [390, 800, 1280]) {
+  for (const width of [390, 800, 1440]) {
     await page.setViewportSize({ width, height: 844 });
     const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     assert.ok(over <= 0, `${page.url()} is ${over} pixels wider than a window of ${width}`);
@@ -51,6 +51,52 @@ async function readable(page, selector) {
   }
 }
 
+// The first page leads to everything.
+const home = await open('/docs');
+for (const selector of ['.hero .lead', '.hero h1 em', '.door', '.door.quiet', '.ways span', '.ways b', '.code .string', '.code .keyword', '.code .name', '.ok', 'footer a']) await readable(home, selector);
+await fits(home);
+await picture(home, pictures, 'home');
+
+// The guides: every one fits, and what stands out in code can be read.
+const paths = await home.locator('.cards a').evaluateAll(links => links.map(link => link.getAttribute('href')));
+for (const path of paths) {
+  const guide = await open(path);
+  await fits(guide);
+  await picture(guide, pictures, path.slice('/docs/'.length));
+  await guide.close();
+}
+const guide = await open('/docs/first-call');
+for (const selector of ['.prose > h1 + p', '.code .string', '.code .comment', '.code p', '.code .run', '.side a', '.toc a', '.prose th', '.prose blockquote a', '.tabs label', '.try .soft']) await readable(guide, selector);
+await guide.setViewportSize({ width: 1440, height: 900 });
+const shown = () => guide.locator('.tabs .code:visible > p').first().innerText();
+assert.match(await shown(), /^call\.sh/);
+await guide.locator('.tabs label', { hasText: 'Python' }).click();
+assert.match(await shown(), /^call\.py/);
+await guide.locator('.code[data-language=console] button').first().click();
+assert.equal(await guide.evaluate(() => navigator.clipboard.readText()), 'bin/weft call RANDOM_UUID --wait 15s');
+assert.match(await guide.locator('.code', { hasText: 'signers/weft_curl.sh' }).first().innerText(), new RegExp(base), 'commands name this deployment');
+
+// The switch stays on the next page; until then it is the system's.
+const theme = page => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+await guide.emulateMedia({ colorScheme: 'light' });
+const light = await theme(guide);
+await guide.click('[data-theme-switch]');
+const dark = await theme(guide);
+assert.notEqual(dark, light);
+await guide.goto(base + '/docs/signing');
+assert.equal(await theme(guide), dark);
+await guide.evaluate(() => localStorage.clear());
+
+// Search: by a key, by words, and to a place by Enter.
+await guide.goto(base + '/docs');
+await guide.keyboard.press('/');
+await guide.locator('.weft-dialog input').fill('wait evm');
+await guide.locator('.found a', { hasText: 'WAIT_FOR_EVM_TRANSACTION' }).first().waitFor();
+await guide.locator('.weft-dialog input').fill('refused');
+await guide.locator('.found a[aria-selected=true]', { hasText: 'When it is refused' }).waitFor();
+await guide.keyboard.press('Enter');
+await guide.waitForURL(base + '/docs/signing#when-it-is-refused');
+
 // The index: by category, and what is typed leaves what has it.
 const index = await open('/docs/components');
 const cards = index.locator('.cards li:visible');
@@ -62,7 +108,7 @@ await index.fill('#filter', 'nothing has this');
 await index.locator('#none').waitFor();
 await index.fill('#filter', '');
 assert.equal(await cards.count(), all);
-for (const selector of ['.cards .soft', '.cards code', '.cards .price', '.lead', '.bar nav a:not([aria-current])']) await readable(index, selector);
+for (const selector of ['.cards .soft', '.cards code', '.cards .price', '.lead', '.weft-bar nav a:not([aria-current])']) await readable(index, selector);
 await fits(index);
 await picture(index, pictures, 'components');
 await index.click('.cards a[href$="/HASH"]');
@@ -85,11 +131,22 @@ for (const module of ['ON_WEBHOOK', 'HASH', 'IF', 'WAIT_FOR_EVM_TRANSACTION']) {
   await picture(page, pictures, module.toLowerCase());
 }
 
+// The reference loads nothing from elsewhere either, and is as dark as the rest.
+const reference = await open('/docs/reference');
+await reference.getByRole('heading', { name: 'Four ways to the result' }).waitFor();
+await reference.emulateMedia({ colorScheme: 'dark' });
+await reference.locator('body.dark-mode').waitFor();
+await fits(reference);
+
 // Without scripts all of it is there.
 const plain = await browser.newContext({ javaScriptEnabled: false });
 const still = await plain.newPage();
 await still.goto(base + '/docs/components/HASH');
 assert.ok(await still.locator('#input\\.data').isVisible());
+await still.goto(base + '/docs/first-call');
+await still.locator('.tabs label', { hasText: 'Java' }).click();
+assert.ok(await still.locator('.code', { hasText: 'public class Call' }).isVisible());
+await still.goto(base + '/docs/components/HASH');
 await still.click('.side summary');
 assert.ok(await still.locator('.side a[href$="/IF"]').isVisible());
 

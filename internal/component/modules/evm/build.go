@@ -146,10 +146,15 @@ func (m *buildTransaction) Run(ctx context.Context, call component.Call) (compon
 	if err != nil {
 		return component.Result{}, err
 	}
-	node, err := dialKnowing(m.guard, input.JSONRPCURL, input.ABI)
+	contract, err := parseABI(input.ABI)
+	if err != nil {
+		return component.Result{}, refused("abi", err)
+	}
+	node, err := dial(m.guard, input.JSONRPCURL)
 	if err != nil {
 		return component.Result{}, err
 	}
+	node.contract = contract
 	built, err := node.complete(ctx, does, given)
 	if err != nil {
 		return component.Result{}, err

@@ -90,7 +90,11 @@ func (m *getLogs) Run(ctx context.Context, call component.Call) (component.Resul
 	if err != nil {
 		return component.Result{}, err
 	}
-	node, err := dialKnowing(m.guard, input.JSONRPCURL, input.ABI)
+	contract, err := parseABI(input.ABI)
+	if err != nil {
+		return component.Result{}, refused("abi", err)
+	}
+	node, err := dial(m.guard, input.JSONRPCURL)
 	if err != nil {
 		return component.Result{}, err
 	}
@@ -115,7 +119,7 @@ func (m *getLogs) Run(ctx context.Context, call component.Call) (component.Resul
 	}
 	slices.SortStableFunc(logs, chainLog.compare)
 	for i := range logs {
-		logs[i].decode(node.contract)
+		logs[i].decode(contract)
 	}
 	return component.Encode(struct {
 		Logs  []chainLog `json:"logs"`

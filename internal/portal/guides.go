@@ -1,0 +1,172 @@
+package portal
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	htmltemplate "html/template"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	texttemplate "text/template"
+
+	"github.com/weft-automation/weft/conformance/clients"
+	"github.com/weft-automation/weft/conformance/signers"
+	"github.com/weft-automation/weft/internal/fault"
+)
+
+//go:embed guides
+var guideFiles embed.FS
+
+// chapter is a group of guides in the navigation.
+type chapter struct {
+	Name     string
+	Articles []article
+}
+
+// article is one guide: guides/NAME.md, at /docs/NAME.
+type article struct {
+	Name, Title string
+	About       string // a line for lists
+}
+
+// chapters are the guides in the order in which they are read.
+var chapters = []chapter{
+	{"Start", []article{
+		{"first-call", "First call in five minutes", "Start Weft, make a signed call, and read its result."},
+		{"signing", "Signing, step by step", "What is signed, worked out byte by byte, with signers to copy and vectors to test by."},
+	}},
+	{"Build", []article{
+		{"streams", "Streams", "Hear each change as a server-sent event, and lose none when a connection breaks."},
+		{"callbacks", "Callbacks", "Have results posted to you, and verify them: receivers in five languages."},
+		{"workflows", "Workflows", "Connect components into a graph, with branches, loops, waits, schedules and hooks."},
+	}},
+	{"Run", []article{
+		{"limits", "Limits and credits", "What a workspace may ask at a time, what things cost, and what happens beyond."},
+		{"errors", "Errors", "Every code, what it means, and what to do about it."},
+		{"decisions", "Decisions beyond the contract", "What the contract leaves open, and what Weft does."},
+	}},
+}
+
+// guidePage is what the page of a guide shows.
+type guidePage struct {
+	article
+	*guide
+	Before, After *article // the neighbours
+}
+
+// guide is a guide in both forms.
+type guide struct {
+	Markdown string
+	Body     htmltemplate.HTML
+	Headings []heading
+}
+
+// mountGuides puts the first page at /docs, the guides below it, and the list of all
+// pages for programs that read at /llms.txt.
+func mountGuides(mux *http.ServeMux, l *library) {
+	all := map[string]any{"Categories": l.categories, "Count": len(l.all)}
+	mount(mux, "/docs", "home", func() (any, error) { return all, nil })
+	for _, path := range []string{"/llms.txt", "/docs/llms.txt"} {
+		mountForm(mux, path, pagePolicy, "text/plain; charset=utf-8", func() (any, error) { return all, nil }, func(f *forms, to *bytes.Buffer, data any) error {
+			return f.markdown.ExecuteTemplate(to, "llms.md", data)
+		})
+	}
+	var sources []*guideSource
+	for _, c := range chapters {
+		for _, one := range c.Articles {
+			sources = append(sources, &guideSource{one, sync.OnceValues(func() (*guide, error) { return newGuide(one, l) })})
+		}
+	}
+	for i, one := range sources {
+		page := guidePage{article: one.article}
+		if i > 0 {
+			page.Before = &sources[i-1].article
+		}
+		if i+1 < len(sources) {
+			page.After = &sources[i+1].article
+		}
+		mount(mux, "/docs/"+one.Name, "guide", func() (any, error) {
+			made, err := one.renderOnce()
+			page := page
+			page.guide = made
+			return page, err
+		})
+	}
+	mountSearch(mux, l, sources)
+}
+
+// guideSource is a guide that is rendered when it is first asked for.
+type guideSource struct {
+	article
+	renderOnce func() (*guide, error)
+}
+
+// newGuide renders a guide in both forms.
+func newGuide(a article, l *library) (*guide, error) {
+	text, err := guideFiles.ReadFile("guides/" + a.Name + ".md")
+	if err != nil {
+		return nil, err
+	}
+	markdown, err := expand(a.Name, string(text), l, func(string) string { return "" })
+	if err != nil {
+		return nil, err
+	}
+	source, err := expand(a.Name, string(text), l, widget)
+	if err != nil {
+		return nil, err
+	}
+	body, headings, err := renderMarkdown([]byte(source))
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", a.Name, err)
+	}
+	return &guide{Markdown: markdown, Body: body, Headings: headings}, nil
+}
+
+// expand fills in what a guide takes from the service: the text between <% and %>.
+func expand(name, text string, l *library, widgetFunc func(string) string) (string, error) {
+	template := texttemplate.New(name).Delims("<%", "%>")
+	_, err := template.Funcs(texttemplate.FuncMap{
+		"file":    copied,
+		"widget":  widgetFunc,
+		"vectors": readVectors,
+		"codes":   codes,
+		"plans":   plans,
+		"about": func(code fault.Code) (string, error) {
+			var out strings.Builder
+			err := template.ExecuteTemplate(&out, string(code), nil)
+			return out.String(), err
+		},
+		"escape": escapeMarkdown,
+		"cell":   cell,
+	}).Parse(text)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	var out bytes.Buffer
+	if err := template.Execute(&out, map[string]any{"Count": len(l.all), "Categories": l.categories}); err != nil {
+		return "", fmt.Errorf("fill in %s: %w", name, err)
+	}
+	return out.String(), nil
+}
+
+// copied is a file to copy, as it is tested.
+func copied(name string) (string, error) {
+	if slices.Contains(signers.Names, name) {
+		text, err := signers.Files.ReadFile(name)
+		return string(bytes.TrimRight(text, "\n")), err
+	}
+	for _, language := range clients.Languages {
+		if slices.Contains(language.Files, name) {
+			text, err := clients.Files.ReadFile(language.Name + "/" + name)
+			return string(bytes.TrimRight(text, "\n")), err
+		}
+	}
+	return "", fmt.Errorf("there is no file %s", name)
+}
+
+// widget is the place of something that only a browser can do, which scripts fill.
+func widget(name string) string {
+	return `<div class="widget" data-widget="` + name + `" hidden></div>`
+}

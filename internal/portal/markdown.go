@@ -1,0 +1,202 @@
+package portal
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	htmltemplate "html/template"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	htmlrenderer "github.com/yuin/goldmark/renderer/html"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// heading is a section of a page.
+type heading struct {
+	Level    int
+	ID, Text string
+}
+
+// markdown reads the guides. They are ours, so HTML in them is kept.
+var markdown = sync.OnceValue(func() goldmark.Markdown {
+	return goldmark.New(
+		goldmark.WithExtensions(extension.Table),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID()),
+		goldmark.WithRendererOptions(htmlrenderer.WithUnsafe(), renderer.WithNodeRenderers(util.Prioritized(blocks{}, 100))),
+	)
+})
+
+func renderMarkdown(source []byte) (htmltemplate.HTML, []heading, error) {
+	document := markdown().Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(&anchors{}))))
+	var headings []heading
+	for node := document.FirstChild(); node != nil; node = node.NextSibling() {
+		if h, ok := node.(*ast.Heading); ok && h.Level > 1 {
+			headings = append(headings, heading{h.Level, anchorOf(h), plain(h, source)})
+		}
+	}
+	var out bytes.Buffer
+	if err := markdown().Renderer().Render(&out, source, document); err != nil {
+		return "", nil, err
+	}
+	return htmltemplate.HTML(out.String()), headings, nil
+}
+
+// plain is the text of a node without its form.
+func plain(node ast.Node, source []byte) string {
+	var out strings.Builder
+	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
+		switch child := child.(type) {
+		case *ast.Text:
+			out.Write(child.Segment.Value(source))
+		default:
+			out.WriteString(plain(child, source))
+		}
+	}
+	return out.String()
+}
+
+func anchorOf(h *ast.Heading) string {
+	id, _ := h.AttributeString("id")
+	name, _ := id.([]byte)
+	return string(name)
+}
+
+// anchors names sections after their titles: a code as it is, anything else in lower
+// case with hyphens.
+type anchors struct{ taken []string }
+
+var (
+	codeName = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
+	noWord   = regexp.MustCompile(`[^a-z0-9]+`)
+)
+
+func (a *anchors) Generate(value []byte, _ ast.NodeKind) []byte {
+	name := strings.Trim(string(value), "` \n")
+	if !codeName.MatchString(name) {
+		name = strings.Trim(noWord.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	}
+	id := name
+	for n := 2; a.has(id); n++ {
+		id = fmt.Sprintf("%s-%d", name, n)
+	}
+	a.taken = append(a.taken, id)
+	return []byte(id)
+}
+
+func (a *anchors) Put(value []byte) { a.taken = append(a.taken, string(value)) }
+
+func (a *anchors) has(id string) bool {
+	for _, one := range a.taken {
+		if one == id {
+			return true
+		}
+	}
+	return false
+}
+
+// blocks renders what these pages show in a way of their own: sections that can be
+// linked to, and code, highlighted, with its title, or several kinds of it as tabs.
+type blocks struct{}
+
+func (blocks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	r.Register(ast.KindHeading, renderHeading)
+	r.Register(ast.KindFencedCodeBlock, renderCode)
+}
+
+func renderHeading(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	h := node.(*ast.Heading)
+	id := html.EscapeString(anchorOf(h))
+	switch {
+	case entering:
+		fmt.Fprintf(w, `<h%d id="%s">`, h.Level, id)
+	case h.Level == 1:
+		fmt.Fprintf(w, "</h%d>\n", h.Level)
+	default:
+		fmt.Fprintf(w, `<a class="anchor" href="#%s" aria-label="Link to this section">#</a></h%d>`+"\n", id, h.Level)
+	}
+	return ast.WalkContinue, nil
+}
+
+var infoWords = regexp.MustCompile(`(\w+)="([^"]*)"`)
+
+// infoOf is what stands behind the fence of code: the language, then title="...", run="..."
+// and tab="...", which puts it among the tabs of the code beside it.
+func infoOf(node ast.Node, source []byte) (language string, words map[string]string) {
+	block, ok := node.(*ast.FencedCodeBlock)
+	if !ok || block.Info == nil {
+		return "", nil
+	}
+	info := string(block.Info.Segment.Value(source))
+	language, _, _ = strings.Cut(info, " ")
+	words = map[string]string{}
+	for _, match := range infoWords.FindAllStringSubmatch(info, -1) {
+		words[match[1]] = match[2]
+	}
+	return language, words
+}
+
+func renderCode(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	language, words := infoOf(node, source)
+	var code strings.Builder
+	for i := range node.Lines().Len() {
+		line := node.Lines().At(i)
+		code.Write(line.Value(source))
+	}
+	box := codeBox(language, words["title"], words["run"], code.String())
+	tab := words["tab"]
+	if tab == "" {
+		_, err := w.WriteString(box)
+		return ast.WalkSkipChildren, err
+	}
+	first := node
+	for before(first, source) != nil {
+		first = before(first, source)
+	}
+	group, checked := fmt.Sprintf("tabs-%d", first.Lines().At(0).Start), ""
+	if first == node {
+		checked = " checked"
+		_, _ = w.WriteString(`<div class="tabs">` + "\n")
+	}
+	id := group + "-" + strings.Trim(noWord.ReplaceAllString(strings.ToLower(tab), "-"), "-")
+	fmt.Fprintf(w, `<input type="radio" name="%s" id="%s"%s><label for="%s">%s</label>`+"\n%s", group, id, checked, id, html.EscapeString(tab), box)
+	if next := node.NextSibling(); next == nil || tabOf(next, source) == "" {
+		_, _ = w.WriteString("</div>\n")
+	}
+	return ast.WalkSkipChildren, nil
+}
+
+// before is the code before this in the same group of tabs.
+func before(node ast.Node, source []byte) ast.Node {
+	if previous := node.PreviousSibling(); previous != nil && tabOf(previous, source) != "" {
+		return previous
+	}
+	return nil
+}
+
+func tabOf(node ast.Node, source []byte) string {
+	_, words := infoOf(node, source)
+	return words["tab"]
+}
+
+// codeBox is code with its title and, behind it, the command that runs it.
+func codeBox(language, title, run, code string) string {
+	if title != "" {
+		title = "<p>" + html.EscapeString(title)
+		if run != "" {
+			title += ` <code class="run">` + html.EscapeString(run) + "</code>"
+		}
+		title += "</p>"
+	}
+	return fmt.Sprintf(`<div class="code" data-language="%s">%s<pre tabindex="0"><code>%s</code></pre></div>`+"\n", html.EscapeString(language), title, highlight(language, code))
+}

@@ -1,0 +1,53 @@
+// Shows the reference, and signs what is tried in it.
+const signed = path => path.startsWith('/v1/sdk/');
+
+Scalar.createApiReference('#reference', {
+  url: '/docs/reference.json',
+  servers: [{ url: location.origin, description: 'The deployment that serves this page.' }],
+  theme: 'none',
+  forceDarkModeState: weftTheme(),
+  hideDarkModeToggle: true,
+  withDefaultFonts: false,
+  telemetry: false,
+  showDeveloperTools: 'never',
+  hideClientButton: true,
+  documentDownloadType: 'none',
+  persistAuth: false,
+  hideSearch: true,
+  agent: { disabled: true },
+  mcp: { disabled: true },
+  customFetch: send,
+});
+
+// send signs the bytes that are sent, with the reader's key.
+async function send(input, init) {
+  let request = new Request(input, init);
+  const { origin, pathname } = new URL(request.url);
+  if (origin !== location.origin) throw new TypeError('This page talks to its own deployment only.');
+  if (signed(pathname) && (weftSigner.ready || await weftSigner.ask())) ({ request } = await weftSigner.sign(request));
+  return fetch(request);
+}
+
+// The reference looks at its setting once, and puts its classes back when the system changes;
+// what is shown is what the switch says.
+const body = document.body.classList;
+function follow() {
+  const dark = weftTheme() === 'dark';
+  if (body.contains('dark-mode') === dark && body.contains('light-mode') === !dark) return;
+  body.toggle('dark-mode', dark);
+  body.toggle('light-mode', !dark);
+}
+new MutationObserver(follow).observe(document.body, { attributes: true, attributeFilter: ['class'] });
+addEventListener('weft-theme', follow);
+
+const button = document.querySelector('[data-signer]');
+const show = () => {
+  button.innerHTML = weftSigner.ready ? '✓<span></span>' : 'Sign<span> requests</span>';
+  if (weftSigner.ready) button.lastChild.textContent = weftSigner.name;
+  button.setAttribute('aria-label', weftSigner.ready ? `Requests are signed by ${weftSigner.name}` : 'Sign requests');
+  button.toggleAttribute('data-ready', weftSigner.ready);
+};
+addEventListener('weft-signer', show);
+button.hidden = false;
+show();
+button.addEventListener('click', () => weftSigner.ask());

@@ -1,0 +1,105 @@
+// Signs requests in the browser. The key is the reader's: it is in this page's memory alone,
+// where no script can read it again, and goes when the page does. It is never stored and
+// never sent; what is sent is its name, the time and the signature.
+window.weftSigner = (() => {
+  let held = null; // { apiKey, privateKey }
+  let ahead = 0; // seconds by which the service's clock is ahead of this one
+  const changed = () => dispatchEvent(new CustomEvent('weft-signer'));
+
+  // The service refuses what was signed in its future, so the time is its own.
+  async function setClock() {
+    const date = Date.parse((await fetch('/healthz', { cache: 'no-store' })).headers.get('Date'));
+    const difference = Math.floor(date / 1000) - Math.floor(Date.now() / 1000);
+    ahead = difference === 0 || Number.isNaN(difference) ? 0 : difference - 1;
+  }
+
+  async function use(apiKey, apiSecret) {
+    if (!globalThis.crypto?.subtle) throw new Error('A browser signs on https pages only, and on those of this machine.');
+    if (!/^ws_\S+$/.test(apiKey)) throw new Error('The API key begins with ws_.');
+    let privateKey;
+    try {
+      const der = Uint8Array.from(atob(apiSecret), one => one.charCodeAt(0));
+      privateKey = await crypto.subtle.importKey('pkcs8', der, { name: 'Ed25519' }, false, ['sign']);
+    } catch (error) {
+      throw new Error(error.name === 'NotSupportedError' ? 'This browser does not know Ed25519; newer ones do.' : 'The API secret is not a private key: base64 of PKCS#8 is expected.');
+    }
+    await setClock();
+    held = { apiKey, privateKey };
+    changed();
+  }
+
+  function forget() {
+    held = null;
+    changed();
+  }
+
+  // sign gives a request of the very same bytes with the three headers, and what was signed.
+  async function sign(request) {
+    const { pathname, search } = new URL(request.url);
+    const body = new Uint8Array(await request.clone().arrayBuffer());
+    const timestamp = String(Math.floor(Date.now() / 1000) + ahead);
+    const text = new TextEncoder();
+    const start = text.encode(`${request.method}|${pathname}${search}|${timestamp}|`);
+    const end = body.length ? body : text.encode('{}');
+    const message = new Uint8Array(start.length + end.length);
+    message.set(start);
+    message.set(end, start.length);
+    const signature = new Uint8Array(await crypto.subtle.sign('Ed25519', held.privateKey, message));
+    const headers = new Headers(request.headers);
+    headers.set('X-Api-Key', held.apiKey);
+    headers.set('X-Sdk-Timestamp', timestamp);
+    headers.set('X-Sdk-Signature', btoa(String.fromCharCode(...signature)));
+    if (body.length && !headers.has('Content-Type')) headers.set('Content-Type', 'application/json');
+    return { request: new Request(request.url, { method: request.method, headers, body: body.length ? body : undefined, signal: request.signal }), message };
+  }
+
+  // ask shows the window in which the key is given. It ends true once there is one.
+  function ask() {
+    const dialog = document.createElement('dialog');
+    dialog.className = 'weft-dialog';
+    dialog.setAttribute('aria-labelledby', 'weft-key-title');
+    dialog.innerHTML = `<form class="weft-key" method="dialog" autocomplete="off">
+<h2 id="weft-key-title">Sign in this browser</h2>
+<p>The key stays in the memory of this page: it is not stored, not sent, and gone when you leave or reload. You can paste the whole of <code>credentials.json</code> into either field.</p>
+<label>API key <input id="weft-api-key" placeholder="ws_…" autocomplete="off" spellcheck="false" required></label>
+<label>API secret <input id="weft-api-secret" class="concealed" placeholder="MC4CAQAwBQYDK2VwBCIEI…" autocomplete="off" spellcheck="false" required></label>
+<p class="fault" role="alert" hidden></p>
+<div class="row"><button class="weft-button main" value="use">Use this key</button><button class="weft-button" value="forget" type="button" hidden>Forget the key</button><button class="weft-button" value="cancel" type="button">Cancel</button></div>
+</form>`;
+    document.body.append(dialog);
+    const part = selector => dialog.querySelector(selector);
+    const [apiKey, secret, fault] = [part('#weft-api-key'), part('#weft-api-secret'), part('.fault')];
+    part('[value=forget]').hidden = !held;
+    dialog.addEventListener('paste', event => {
+      let credentials;
+      try { credentials = JSON.parse(event.clipboardData.getData('text')); } catch { return; }
+      if (!credentials?.apiKey || !credentials.apiSecret) return;
+      event.preventDefault();
+      [apiKey.value, secret.value] = [credentials.apiKey, credentials.apiSecret];
+    });
+    part('form').addEventListener('submit', async event => {
+      event.preventDefault();
+      try {
+        await use(apiKey.value.trim(), secret.value.trim());
+        dialog.close();
+      } catch (error) {
+        fault.textContent = error.message;
+        fault.hidden = false;
+      }
+    });
+    part('[value=forget]').addEventListener('click', () => { forget(); dialog.close(); });
+    part('[value=cancel]').addEventListener('click', () => dialog.close());
+    // The windows of others do not take part in this one's keys and clicks.
+    for (const kind of ['keydown', 'keyup', 'pointerdown', 'mousedown', 'click', 'focusin']) dialog.addEventListener(kind, event => event.stopPropagation());
+    return new Promise(resolve => {
+      dialog.addEventListener('close', () => {
+        dialog.remove();
+        resolve(!!held);
+      });
+      dialog.showModal();
+      apiKey.focus();
+    });
+  }
+
+  return { ask, forget, sign, use, get ready() { return !!held; }, get name() { return held ? `${held.apiKey.slice(0, 7)}…` : ''; } };
+})();

@@ -1,0 +1,56 @@
+package portal
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+
+	"github.com/weft-automation/weft/internal/catalog"
+)
+
+// entry is what can be found.
+type entry struct {
+	Kind  string `json:"kind"`
+	Title string `json:"title"`
+	About string `json:"about"`
+	Path  string `json:"path"`
+}
+
+// mountSearch serves what the search looks through; the browser does the looking.
+func mountSearch(mux *http.ServeMux, l *library, guides []*guideSource) {
+	mountForm(mux, "/docs/search.json", pagePolicy, "application/json", func() (any, error) { return newIndex(l, guides) }, func(_ *forms, to *bytes.Buffer, data any) error {
+		_, err := to.Write(data.([]byte))
+		return err
+	})
+}
+
+func newIndex(l *library, guides []*guideSource) ([]byte, error) {
+	var all []entry
+	for _, one := range guides {
+		all = append(all, entry{"Guide", one.Title, one.About, "/docs/" + one.Name})
+		made, err := one.renderOnce()
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range made.Headings {
+			kind := "Section"
+			if codeName.MatchString(h.ID) {
+				kind = "Code"
+			}
+			all = append(all, entry{kind, h.Text, one.Title, "/docs/" + one.Name + "#" + h.ID})
+		}
+	}
+	read, err := readContract()
+	if err != nil {
+		return nil, err
+	}
+	for _, tag := range read.Tags {
+		for _, o := range tag.Operations {
+			all = append(all, entry{"Operation", o.Summary, o.Method + " " + o.Path, "/docs/reference#" + o.Anchor()})
+		}
+	}
+	for _, c := range l.all {
+		all = append(all, entry{"Component", c.Module, c.Title + ". " + catalog.FirstSentence(c.Description), "/docs/components/" + c.Module})
+	}
+	return json.Marshal(all)
+}
