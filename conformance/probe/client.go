@@ -127,7 +127,7 @@ func (t *Trial) judge(operation *Operation, r Request, answer Answer) error {
 	if answer.Header.Get("Date") == "" {
 		all = append(all, t.departs("D2.5.date", errors.New("the header Date is missing")))
 	}
-	if own, id := r.Header.Get("X-Request-Id"), answer.Header.Get("X-Request-Id"); requestIDForm.MatchString(own) && own != id {
+	if own, id := r.Header.Get("X-Request-Id"), answer.Header.Get("X-Request-Id"); len(own) <= 128 && requestIDForm.MatchString(own) && own != id {
 		all = append(all, t.departs("D1.6.own", fmt.Errorf("X-Request-Id is %q, not our own %q", id, own)))
 	}
 	if failed && !answer.bodiless {

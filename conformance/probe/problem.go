@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9._-]+$`) // of at most 128
 
 // statuses is the table of decisions 3.
 var statuses = map[int][]string{

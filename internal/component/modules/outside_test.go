@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -190,15 +189,7 @@ func TestNoModuleReadsMoreThanItsLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var sent atomic.Int64
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				part := strings.Repeat(" ", 1<<16)
-				for r.Context().Err() == nil {
-					n, err := io.WriteString(w, part)
-					if sent.Add(int64(n)); err != nil {
-						return
-					}
-				}
-			}))
+			server := httptest.NewServer(egresstest.Endless(func(bytes int) { sent.Add(int64(bytes)) }))
 			t.Cleanup(server.Close)
 			output, failed := module.run(t, t.Context(), table(t, module.Module), server.URL)
 			if failed == nil || failed.Code != component.CodeUpstream || !strings.Contains(string(failed.Details), `"too_large"`) || !strings.Contains(failed.Message, fmt.Sprint(upstream.MaxAnswer)) {
@@ -226,30 +217,11 @@ func (h hurried) Describe() component.Descriptor {
 
 func TestNoModuleOutlivesItsTimeout(t *testing.T) {
 	t.Parallel()
-	slow := map[string]func(w http.ResponseWriter, r *http.Request){
-		"silent": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-		"trickling": func(w http.ResponseWriter, r *http.Request) {
-			ticker := time.NewTicker(5 * time.Millisecond)
-			defer ticker.Stop()
-			for {
-				select {
-				case <-r.Context().Done():
-					return
-				case <-ticker.C:
-					_, _ = io.WriteString(w, " ")
-					_ = http.NewResponseController(w).Flush()
-				}
-			}
-		},
-	}
 	for name, module := range thatConnect(t, onLoopback(t)) {
-		for kind, answer := range slow {
+		for kind, answer := range egresstest.Slow {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
-				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client go
-					answer(w, r)
-				}))
+				server := httptest.NewServer(answer)
 				t.Cleanup(server.Close)
 				const timeout = 150 * time.Millisecond
 				registry := table(t, hurried{module.Module, timeout})

@@ -146,15 +146,10 @@ func (m *buildTransaction) Run(ctx context.Context, call component.Call) (compon
 	if err != nil {
 		return component.Result{}, err
 	}
-	contract, err := parseABI(input.ABI)
-	if err != nil {
-		return component.Result{}, refused("abi", err)
-	}
-	node, err := dial(m.guard, input.JSONRPCURL)
+	node, err := dialKnowing(m.guard, input.JSONRPCURL, input.ABI)
 	if err != nil {
 		return component.Result{}, err
 	}
-	node.contract = contract
 	built, err := node.complete(ctx, does, given)
 	if err != nil {
 		return component.Result{}, err

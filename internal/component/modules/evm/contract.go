@@ -51,15 +51,10 @@ func (m *readContract) Run(ctx context.Context, call component.Call) (component.
 	if err != nil {
 		return component.Result{}, invalid("blockTag", err)
 	}
-	known, err := parseABI(input.ABI)
-	if err != nil {
-		return component.Result{}, refused("abi", err)
-	}
-	node, err := dial(m.guard, input.JSONRPCURL)
+	node, err := dialKnowing(m.guard, input.JSONRPCURL, input.ABI)
 	if err != nil {
 		return component.Result{}, err
 	}
-	node.contract = known
 	var result blob
 	message := map[string]string{"to": contract.Hex(), "data": hexOf(calldata)}
 	if err := node.call(ctx, &result, "eth_call", message, block); err != nil {

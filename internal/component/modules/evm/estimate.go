@@ -52,15 +52,10 @@ func (m *estimateGas) Run(ctx context.Context, call component.Call) (component.R
 	if err != nil {
 		return component.Result{}, invalid("blockTag", err)
 	}
-	contract, err := parseABI(input.ABI)
-	if err != nil {
-		return component.Result{}, refused("abi", err)
-	}
-	node, err := dial(m.guard, input.JSONRPCURL)
+	node, err := dialKnowing(m.guard, input.JSONRPCURL, input.ABI)
 	if err != nil {
 		return component.Result{}, err
 	}
-	node.contract = contract
 	gas, err := node.estimate(ctx, tried, block)
 	if err != nil {
 		return component.Result{}, err

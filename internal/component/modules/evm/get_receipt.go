@@ -31,15 +31,7 @@ func (*getReceipt) Describe() component.Descriptor {
 }
 
 func (m *getReceipt) Run(ctx context.Context, call component.Call) (component.Result, error) {
-	input, err := component.Decode[struct{ JSONRPCURL, TransactionHash string }](call.Input)
-	if err != nil {
-		return component.Result{}, err
-	}
-	asked, err := parseHash(input.TransactionHash)
-	if err != nil {
-		return component.Result{}, invalid("transactionHash", err)
-	}
-	node, err := dial(m.guard, input.JSONRPCURL)
+	node, asked, err := dialAbout(m.guard, call.Input)
 	if err != nil {
 		return component.Result{}, err
 	}

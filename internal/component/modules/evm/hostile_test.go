@@ -21,6 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/componenttest"
 	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/egress/egresstest"
 )
 
 // breaker is a node that answers well until its nth call, and then breaks, and a
@@ -183,14 +184,7 @@ var breaks = map[string]struct {
 		w.Header().Set("Content-Length", fmt.Sprint(5<<20+1))
 		_, _ = io.WriteString(w, `{"jsonrpc":"2.0"`)
 	}, component.CodeUpstream, "too_large"},
-	"without end": {func(w http.ResponseWriter, r *http.Request) {
-		part := strings.Repeat(" ", 1<<16)
-		for r.Context().Err() == nil {
-			if _, err := io.WriteString(w, part); err != nil {
-				return
-			}
-		}
-	}, component.CodeUpstream, "too_large"},
+	"without end": {egresstest.Endless(func(int) {}), component.CodeUpstream, "too_large"},
 	"elsewhere inside": {func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://10.0.0.1:8545/", http.StatusTemporaryRedirect)
 	}, component.CodeAddressBlocked, "blocked_address"},
@@ -247,33 +241,14 @@ func opened(t *testing.T) *egress.Guard {
 // a little all the time.
 func TestNoModuleOutlivesASlowNode(t *testing.T) {
 	t.Parallel()
-	slow := map[string]http.HandlerFunc{
-		"silent": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-		"trickling": func(w http.ResponseWriter, r *http.Request) {
-			ticker := time.NewTicker(5 * time.Millisecond)
-			defer ticker.Stop()
-			for {
-				select {
-				case <-r.Context().Done():
-					return
-				case <-ticker.C:
-					_, _ = io.WriteString(w, " ")
-					_ = http.NewResponseController(w).Flush()
-				}
-			}
-		},
-	}
 	for module, input := range thatAsk(t, modules(t)) {
 		t.Run(module, func(t *testing.T) {
 			t.Parallel()
 			node := newBreaker(t, module, input)
 			calls := node.goodCalls(t)
-			for name, broken := range slow {
+			for name, broken := range egresstest.Slow {
 				for good := range calls {
-					output, failed := node.run(t, good, func(w http.ResponseWriter, r *http.Request) {
-						_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client go
-						broken(w, r)
-					}, 100*time.Millisecond)
+					output, failed := node.run(t, good, broken, 100*time.Millisecond)
 					if failed == nil || failed.Code != component.CodeTimeout || !failed.Retryable {
 						t.Errorf("%s at call %d of %d: %s, %v", name, good+1, calls, output, failed)
 					}

@@ -90,11 +90,7 @@ func (m *getLogs) Run(ctx context.Context, call component.Call) (component.Resul
 	if err != nil {
 		return component.Result{}, err
 	}
-	contract, err := parseABI(input.ABI)
-	if err != nil {
-		return component.Result{}, refused("abi", err)
-	}
-	node, err := dial(m.guard, input.JSONRPCURL)
+	node, err := dialKnowing(m.guard, input.JSONRPCURL, input.ABI)
 	if err != nil {
 		return component.Result{}, err
 	}
@@ -119,7 +115,7 @@ func (m *getLogs) Run(ctx context.Context, call component.Call) (component.Resul
 	}
 	slices.SortStableFunc(logs, chainLog.compare)
 	for i := range logs {
-		logs[i].decode(contract)
+		logs[i].decode(node.contract)
 	}
 	return component.Encode(struct {
 		Logs  []chainLog `json:"logs"`

@@ -44,6 +44,20 @@ func dial(guard *egress.Guard, address string) (*node, error) {
 	}, nil
 }
 
+// dialKnowing is dial for a call of a contract whose interface the caller may have given.
+func dialKnowing(guard *egress.Guard, address string, abi json.RawMessage) (*node, error) {
+	contract, err := parseABI(abi)
+	if err != nil {
+		return nil, refused("abi", err)
+	}
+	n, err := dial(guard, address)
+	if err != nil {
+		return nil, err
+	}
+	n.contract = contract
+	return n, nil
+}
+
 // call asks one method and decodes its result into out, a pointer to something
 // that refuses what it should not be. A null result leaves a pointer nil.
 // Errors are *component.Error: what the node said, or what is wrong with its

@@ -2,6 +2,7 @@ package evm
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -15,6 +16,20 @@ type getTransaction struct {
 }
 
 const transactionHashIn = `"transactionHash": {"type": "string", "format": "evm-hash", "title": "Transaction hash", "description": "The transaction's hash.", "examples": ["0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"]}`
+
+// dialAbout reads an input that is a node and the hash of a transaction.
+func dialAbout(guard *egress.Guard, raw json.RawMessage) (*node, common.Hash, error) {
+	input, err := component.Decode[struct{ JSONRPCURL, TransactionHash string }](raw)
+	if err != nil {
+		return nil, common.Hash{}, err
+	}
+	asked, err := parseHash(input.TransactionHash)
+	if err != nil {
+		return nil, asked, invalid("transactionHash", err)
+	}
+	n, err := dial(guard, input.JSONRPCURL)
+	return n, asked, err
+}
 
 func (*getTransaction) Describe() component.Descriptor {
 	return asking{
@@ -33,15 +48,7 @@ func (*getTransaction) Describe() component.Descriptor {
 }
 
 func (m *getTransaction) Run(ctx context.Context, call component.Call) (component.Result, error) {
-	input, err := component.Decode[struct{ JSONRPCURL, TransactionHash string }](call.Input)
-	if err != nil {
-		return component.Result{}, err
-	}
-	asked, err := parseHash(input.TransactionHash)
-	if err != nil {
-		return component.Result{}, invalid("transactionHash", err)
-	}
-	node, err := dial(m.guard, input.JSONRPCURL)
+	node, asked, err := dialAbout(m.guard, call.Input)
 	if err != nil {
 		return component.Result{}, err
 	}
