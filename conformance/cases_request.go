@@ -147,6 +147,9 @@ func signedForm(t *probe.Trial) {
 		}
 		if operation.Named(http.StatusUnsupportedMediaType) {
 			t.Problem(send([]byte("{"), "", nil), http.StatusBadRequest, "INVALID_INPUT")
+			if operation.NeedsBody() {
+				t.Problem(send(nil, "", nil), http.StatusBadRequest, "INVALID_INPUT")
+			}
 			answer := send([]byte("{}"), "", http.Header{"Content-Type": {"text/plain"}})
 			t.Problem(answer, http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE")
 			t.Problem(send(make([]byte, 1<<20+1), "", nil), http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE")

@@ -113,6 +113,11 @@ func (o *Operation) Cost() int {
 	return int(cost)
 }
 
+// NeedsBody says whether the operation takes no request without a JSON body.
+func (o *Operation) NeedsBody() bool {
+	return o.spec.RequestBody != nil && o.spec.RequestBody.Value.Required && o.spec.RequestBody.Value.Content["application/json"] != nil
+}
+
 // Find is the operation of a request, nil if the document has none. HEAD is
 // what GET would answer.
 func (s *Spec) Find(method, target string) *Operation {

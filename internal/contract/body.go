@@ -19,8 +19,9 @@ import (
 
 // body is the JSON object that an operation takes.
 type body struct {
-	schema *jsonschema.Schema
-	root   *member
+	schema   *jsonschema.Schema
+	root     *member
+	required bool // {} is not what a request without one means
 }
 
 // member is what the check needs to know of a value beforehand.
@@ -88,6 +89,9 @@ func (o *Operation) CheckBody(data []byte, strict bool) ([]byte, error) {
 	}
 	return r.bindable.Bytes(), nil
 }
+
+// NeedsBody says whether a request without a body is not one with {}.
+func (o *Operation) NeedsBody() bool { return o.body != nil && o.body.required }
 
 // reading goes through a body once, for the validator and for the binder.
 type reading struct {

@@ -190,8 +190,11 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 	}
 	pointer := "/paths/" + escape(path) + "/" + strings.ToLower(method) + "/requestBody/content/application~1json/schema"
 	var err error
-	o.body, err = newBody(compiler, pointer, source.RequestBody.Value.Content.Get("application/json"))
-	return o, err
+	if o.body, err = newBody(compiler, pointer, source.RequestBody.Value.Content.Get("application/json")); err != nil {
+		return nil, err
+	}
+	o.body.required = source.RequestBody.Value.Required
+	return o, nil
 }
 
 // readPeople reads x-role and x-sign-in: every operation on a workspace says what

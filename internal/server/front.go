@@ -249,6 +249,9 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	if err != nil {
 		return mismatchFirst(r.Context(), f.repeat, call, err)
 	}
+	if len(body) == 0 && operation.NeedsBody() {
+		return mismatchFirst(r.Context(), f.repeat, call, fault.Invalid("", "The request has no body."))
+	}
 	setBody(r, bindable)
 	return nil
 }
