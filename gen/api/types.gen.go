@@ -1020,7 +1020,7 @@ type ComponentExecutionCallback struct {
 
 // ComponentExecutionEvent One event of an execution's stream.
 //
-// Examples: {"error":null,"id":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","module":"RANDOM_UUID","output":{"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"},"status":"COMPLETED","timestamp":"2026-11-21T10:15:30.131Z","totalUsage":1}, {"error":{"attempt":3,"code":"UPSTREAM_ERROR","message":"The upstream answered 503.","retryable":true},"id":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","module":"API_CALL","output":null,"status":"FAILED","timestamp":"2026-11-21T10:15:33.640Z","totalUsage":0}
+// Examples: {"error":null,"id":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","module":"RANDOM_UUID","output":{"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"},"status":"COMPLETED","timestamp":"2026-11-21T10:15:30.131Z","totalUsage":1}, {"error":{"attempt":3,"code":"UPSTREAM_ERROR","message":"api.example.org answered 503 Service Unavailable","retryable":true},"id":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","module":"API_CALL","output":null,"status":"FAILED","timestamp":"2026-11-21T10:15:33.640Z","totalUsage":0}
 type ComponentExecutionEvent struct {
 	// Error Why the execution failed. Null unless FAILED.
 	Error json.RawMessage `json:"error"`
@@ -1178,7 +1178,7 @@ type CreateAPIKeyRequest struct {
 
 // CreateHookRequest A hook to store.
 //
-// Examples: {"verification":{"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"},"workflowId":"019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"}
+// Examples: {"verification":{"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"},"workflowId":"019aa5f2-6071-7283-9e95-0f1a2b3c4d5e"}
 type CreateHookRequest struct {
 	// Name What it is called, for people.
 	//
@@ -1217,7 +1217,7 @@ type CreateInvitationRequest struct {
 
 // CreateScheduleRequest A schedule to store.
 //
-// Examples: {"cron":"0 9 * * MON-FRI","timeZone":"Europe/Berlin","workflowId":"019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"}
+// Examples: {"cron":"0 9 * * MON-FRI","timeZone":"Europe/Berlin","workflowId":"019aa5f2-6071-7283-9e95-0f1a2b3c4d5e"}
 type CreateScheduleRequest struct {
 	// Cron Minute, hour, day of the month, month and day of the week, each with `*`, lists, ranges and steps, or one of
 	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Where both days are given, either of them will do.
@@ -1759,12 +1759,12 @@ type ExecutionError struct {
 
 	// Details More about it, by code. Absent if there is no more.
 	//
-	// Examples: {"status":503}
+	// Examples: {"class":"status","upstreamCode":503}
 	Details json.RawMessage `json:"details,omitempty"`
 
 	// Message What happened, for people.
 	//
-	// Examples: The upstream answered 503.
+	// Examples: rpc.example.org answered 503 Service Unavailable
 	Message string `json:"message"`
 
 	// Retryable Whether the same call may succeed at another time.
@@ -2180,7 +2180,9 @@ type NewVerification struct {
 	// Examples: sha256
 	Algorithm *VerificationAlgorithm `json:"algorithm,omitempty"`
 
-	// DeliveryHeader The header with the id of a delivery. Without it, each delivery begins a run.
+	// DeliveryHeader The header with the id of a delivery; a delivery that lacks it is refused with 400. Where no header is named, each
+	// delivery begins a run.
+	//
 	//
 	// Examples: X-GitHub-Delivery
 	DeliveryHeader *string `json:"deliveryHeader,omitempty"`
@@ -2456,11 +2458,14 @@ type Problem struct {
 	// - `UNAUTHORIZED`, signed requests: `missing_api_key`, `missing_timestamp`, `missing_signature`,
 	//   `malformed_timestamp`, `malformed_signature`, `invalid_credentials`, `timestamp_expired`,
 	//   `timestamp_in_future`.
+	// - `UNAUTHORIZED`, deliveries to hooks: `invalid_signature`.
 	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
 	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`.
 	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `role_not_allowed`, `cross_origin`.
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `key_not_active`, `workflow_paused`,
-	//   `workflow_archived`, `run_finished`.
+	//   `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`, `too_many_schedules`,
+	//   `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
+	// - `PAYLOAD_TOO_LARGE`: `too_many_headers`.
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `inline_waits`, `streams`,
 	//   `failed_authentications`, `sign_in_attempts`, `signature_checks`.
 	// - `INVALID_INPUT` of a signature check: `secret_sent`: revoke the key.
@@ -2510,9 +2515,14 @@ type Problem struct {
 
 // ProblemDetail One fault.
 type ProblemDetail struct {
-	// Code What is wrong, for programs.
+	// Code What is wrong, for programs: `INVALID_INPUT`, or of a workflow also `UNKNOWN_MODULE`, `UNKNOWN_COMPONENT`,
+	// `UNKNOWN_PORT`, `UNKNOWN_OUTPUT`, `UNKNOWN_INPUT`, `MISSING_INPUT`, `INPUT_TAKEN`, `TYPE_MISMATCH`,
+	// `INVALID_SETTING`, `INVALID_ID`, `DUPLICATE_ID`, `SELF_EDGE`, `INTO_TRIGGER`, `CYCLE`, `UNREACHABLE`,
+	// `LOOP_ENTRY`, `LOOP_ESCAPE`, `LOOP_TOO_DEEP`, `TOO_MANY_COMPONENTS`, `TOO_MANY_EDGES`,
+	// `TOO_MANY_CONNECTIONS`. More may be added.
 	//
-	// Examples: INVALID_INPUT
+	//
+	// Examples: INVALID_INPUT, UNKNOWN_MODULE
 	Code string `json:"code"`
 
 	// Message What is wrong, for people. Never the value itself.
@@ -2741,7 +2751,7 @@ type RunError struct {
 
 	// Message What happened, for people.
 	//
-	// Examples: The upstream answered 503.
+	// Examples: rpc.example.org answered 503 Service Unavailable
 	Message string `json:"message"`
 
 	// Retryable Whether the same run may succeed at another time.
@@ -2755,7 +2765,7 @@ type RunError struct {
 
 // RunEvent One event of a run's stream and of its log.
 //
-// Examples: {"error":null,"id":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","output":{"cancelReason":null,"cancelRequestedAt":null,"failedStageCount":0,"nonTerminalStages":[],"pendingStageCount":0,"totalUsage":3},"seq":17,"status":"COMPLETED","timestamp":"2026-11-21T10:16:00.240Z"}, {"error":{"code":"UPSTREAM_ERROR","componentId":"balance","message":"The upstream answered 503.","retryable":true,"stageId":"019aa5f3-0a2c-7d3e-9f40-5b6c7d8e9fa0"},"id":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","output":{"cancelReason":null,"cancelRequestedAt":null,"failedStageCount":1,"nonTerminalStages":[],"pendingStageCount":0,"totalUsage":0},"seq":17,"status":"FAILED","timestamp":"2026-11-21T10:16:03.900Z"}
+// Examples: {"error":null,"id":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","output":{"cancelReason":null,"cancelRequestedAt":null,"failedStageCount":0,"nonTerminalStages":[],"pendingStageCount":0,"totalUsage":3},"seq":17,"status":"COMPLETED","timestamp":"2026-11-21T10:16:00.240Z"}, {"error":{"code":"UPSTREAM_ERROR","componentId":"balance","message":"rpc.example.org answered 503 Service Unavailable","retryable":true,"stageId":"019aa5f3-0a2c-7d3e-9f40-5b6c7d8e9fa0"},"id":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","output":{"cancelReason":null,"cancelRequestedAt":null,"failedStageCount":1,"nonTerminalStages":[],"pendingStageCount":0,"totalUsage":0},"seq":17,"status":"FAILED","timestamp":"2026-11-21T10:16:03.900Z"}
 type RunEvent struct {
 	// Error Why the run failed. Null unless FAILED.
 	Error json.RawMessage `json:"error"`
