@@ -1,0 +1,71 @@
+package conformance
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/conformance/probe"
+)
+
+// Who knows nothing of Weft copies these blocks one by one; so does this test, each into an
+// empty folder.
+func TestTheReadmesCallsFromOtherLanguages(t *testing.T) {
+	behind := target(t)
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## From another language\n")
+	section, _, _ = strings.Cut(section, "\n### ")
+	blocks := regexp.MustCompile("(?s)(?:\\*\\*(\\w+)\\*\\*[^\n]*\n\n)?```sh\n(.*?)\n```").FindAllStringSubmatch(section, -1)
+	if len(blocks) != 6 || blocks[0][1] != "" {
+		t.Fatalf("%d blocks, want one to begin with and five languages", len(blocks))
+	}
+	needs := map[string]string{"Python": "python3", "TypeScript": "node", "Go": "go", "Java": "javac", "Shell": "openssl"}
+	for _, block := range blocks[1:] {
+		name, script := block[1], block[2]
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if needs[name] == "" {
+				t.Fatal("nobody knows what this language needs")
+			}
+			if !present(t, needs[name]) {
+				return
+			}
+			folder := t.TempDir()
+			before := strings.ReplaceAll(blocks[0][2], "http://127.0.0.1:8080", behind.BaseURL)
+			credentials, err := json.MarshalIndent(map[string]string{"apiKey": behind.APIKey, "apiSecret": behind.APISecret}, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(folder, ".weft/credentials.json"), credentials)
+			if name == "TypeScript" {
+				before += "\n" + installed(t, folder)
+			}
+			write(t, filepath.Join(folder, "block.sh"), []byte("set -euo pipefail\n"+before+"\nunset GOFLAGS\n"+script+"\n"))
+			out := string(runIn(t, folder, "", "bash", "block.sh"))
+			// By sha256sum, of "hello".
+			const digest = "0x2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+			if !strings.Contains(out, "COMPLETED") || !strings.Contains(out, digest) {
+				t.Errorf("it printed %q", out)
+			}
+			passes(t, behind, func(p *probe.Trial) {
+				id := regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`).FindString(out)
+				p.Equal("module", p.Record(id).Module, "HASH")
+			})
+		})
+	}
+}
+
+// installed stands for npm, which would fetch what the tests have already.
+func installed(t *testing.T, folder string) string {
+	t.Helper()
+	if err := os.Symlink(nodeTools(t), filepath.Join(folder, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	return "npm() { :; }"
+}
