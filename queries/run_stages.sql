@@ -86,11 +86,12 @@ JOIN LATERAL (
 ) AS s ON true;
 
 -- name: StageListOutputs :many
--- What the stages of some components in some iterations gave.
-SELECT s.component_id, s.iteration, s.output
+-- What the stages of some components in some iterations gave, and for which row it was sealed
+-- if it is: that of the execution or of the child run from which it was taken over.
+SELECT s.component_id, s.iteration, s.output, s.source
 FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@iterations::text[])::integer[] AS iteration) AS k
 JOIN LATERAL (
-    SELECT x.component_id, x.iteration, x.status, x.output FROM run_stages x
+    SELECT x.component_id, x.iteration, x.status, x.output, COALESCE(x.execution_id, x.child_run_id, x.id)::uuid AS source FROM run_stages x
     WHERE x.workspace_id = @workspace_id AND x.run_id = @run_id AND x.component_id = k.component_id AND x.iteration = k.iteration
     LIMIT 1
 ) AS s ON true
@@ -99,7 +100,7 @@ WHERE s.status = 'COMPLETED';
 -- name: StageListCollected :many
 -- What a component gave in all iterations that begin so, in their order. They are a range of
 -- the key, so that not every iteration of every loop around is read.
-SELECT s.iteration, s.output FROM run_stages s
+SELECT s.iteration, s.output, COALESCE(s.execution_id, s.child_run_id, s.id)::uuid AS source FROM run_stages s
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.component_id = @component_id
   AND s.iteration >= @prefix::integer[] AND s.iteration < (@prefix::integer[] || 2147483647)
   AND s.iteration[1:cardinality(@prefix::integer[])] = @prefix::integer[] AND s.status = 'COMPLETED'
@@ -232,7 +233,9 @@ WITH copied AS (
 )
 SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE c.status = 'FAILED'))::integer AS failed, COALESCE(sum(c.bytes), 0)::bigint AS bytes,
        (SELECT r.output FROM run_stages r WHERE r.workspace_id = @workspace_id AND r.run_id = @earlier_run_id
-        AND r.id = (SELECT l.id FROM copied l WHERE l.module = 'RESPOND' AND l.status = 'COMPLETED' ORDER BY l.id DESC LIMIT 1)) AS response
+        AND r.id = (SELECT l.id FROM copied l WHERE l.module = 'RESPOND' AND l.status = 'COMPLETED' ORDER BY l.id DESC LIMIT 1)) AS response,
+       COALESCE((SELECT l.id FROM copied l WHERE l.module = 'RESPOND' AND l.status = 'COMPLETED' ORDER BY l.id DESC LIMIT 1),
+                '00000000-0000-0000-0000-000000000000')::uuid AS response_id
 FROM copied c;
 
 -- name: StageComponent :one

@@ -832,7 +832,9 @@ type Component struct {
 	// Examples: UTILITY, HTTP, EVM, LOGIC
 	Category ComponentCategory `json:"category"`
 
-	// Config A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs.
+	// Config A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
+	// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
+	// callbacks show an output as it is.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
@@ -854,7 +856,9 @@ type Component struct {
 	// Examples: ["COMPONENT","WORKFLOW"]
 	ExecutionModes []ExecutionMode `json:"executionModes"`
 
-	// Input A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs.
+	// Input A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
+	// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
+	// callbacks show an output as it is.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
@@ -865,7 +869,9 @@ type Component struct {
 	// Examples: RANDOM_UUID, API_CALL
 	Module ModuleName `json:"module"`
 
-	// Output A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs.
+	// Output A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
+	// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
+	// callbacks show an output as it is.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
@@ -1297,7 +1303,9 @@ type CreateWorkflowRequest struct {
 	Format *WorkflowFileFormat `json:"format,omitempty"`
 
 	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input.
+	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
+	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
+	// input, makes all members secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -1867,7 +1875,9 @@ type HookPage struct {
 type ID = uuid.UUID
 
 // InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-// input.
+// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
+// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
+// input, makes all members secret.
 //
 // Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 type InputSchema = json.RawMessage
@@ -1929,7 +1939,9 @@ type InvitationPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// JSONSchema A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs.
+// JSONSchema A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
+// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
+// callbacks show an output as it is.
 //
 // Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
 type JSONSchema = json.RawMessage
@@ -2667,7 +2679,9 @@ type ReplaceWorkflowRequest struct {
 	Format *WorkflowFileFormat `json:"format,omitempty"`
 
 	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input.
+	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
+	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
+	// input, makes all members secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -3732,7 +3746,9 @@ type Workflow struct {
 	ID ID `json:"id"`
 
 	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input.
+	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
+	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
+	// input, makes all members secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -3856,7 +3872,9 @@ type WorkflowExport struct {
 	Format WorkflowFileFormat `json:"format"`
 
 	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input.
+	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
+	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
+	// input, makes all members secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -3939,7 +3957,9 @@ type WorkflowRun struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Input What the run began with.
+	// Input What the run began with. Where the input schema of its workflow marks a value with `x-secret: true`,
+	// `[redacted]` stands, as it does for whatever the run around a child gave it of a secret.
+	//
 	//
 	// Examples: {"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}
 	Input json.RawMessage `json:"input"`

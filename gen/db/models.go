@@ -286,6 +286,14 @@ type OpenCall struct {
 	WaitsEndAt  *time.Time
 }
 
+type OutputKey struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Master      string
+	Sealed      []byte
+	CreatedAt   time.Time
+}
+
 type PartitionWeek struct {
 	Week       time.Time
 	FinalSince *time.Time

@@ -77,7 +77,9 @@ WITH copied AS (
 )
 SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE c.status = 'FAILED'))::integer AS failed, COALESCE(sum(c.bytes), 0)::bigint AS bytes,
        (SELECT r.output FROM run_stages r WHERE r.workspace_id = $1 AND r.run_id = $2
-        AND r.id = (SELECT l.id FROM copied l WHERE l.module = 'RESPOND' AND l.status = 'COMPLETED' ORDER BY l.id DESC LIMIT 1)) AS response
+        AND r.id = (SELECT l.id FROM copied l WHERE l.module = 'RESPOND' AND l.status = 'COMPLETED' ORDER BY l.id DESC LIMIT 1)) AS response,
+       COALESCE((SELECT l.id FROM copied l WHERE l.module = 'RESPOND' AND l.status = 'COMPLETED' ORDER BY l.id DESC LIMIT 1),
+                '00000000-0000-0000-0000-000000000000')::uuid AS response_id
 FROM copied c
 `
 
@@ -89,10 +91,11 @@ type StageCopyManyParams struct {
 }
 
 type StageCopyManyRow struct {
-	Stages   int32
-	Failed   int32
-	Bytes    int64
-	Response []byte
+	Stages     int32
+	Failed     int32
+	Bytes      int64
+	Response   []byte
+	ResponseID uuid.UUID
 }
 
 // Takes the stages of some components over from an earlier run that is final, under their
@@ -111,6 +114,7 @@ func (q *Queries) StageCopyMany(ctx context.Context, db DBTX, arg StageCopyManyP
 		&i.Failed,
 		&i.Bytes,
 		&i.Response,
+		&i.ResponseID,
 	)
 	return i, err
 }
@@ -396,7 +400,7 @@ func (q *Queries) StageListBroken(ctx context.Context, db DBTX, arg StageListBro
 }
 
 const stageListCollected = `-- name: StageListCollected :many
-SELECT s.iteration, s.output FROM run_stages s
+SELECT s.iteration, s.output, COALESCE(s.execution_id, s.child_run_id, s.id)::uuid AS source FROM run_stages s
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = $3
   AND s.iteration >= $4::integer[] AND s.iteration < ($4::integer[] || 2147483647)
   AND s.iteration[1:cardinality($4::integer[])] = $4::integer[] AND s.status = 'COMPLETED'
@@ -413,6 +417,7 @@ type StageListCollectedParams struct {
 type StageListCollectedRow struct {
 	Iteration []int32
 	Output    []byte
+	Source    uuid.UUID
 }
 
 // What a component gave in all iterations that begin so, in their order. They are a range of
@@ -431,7 +436,7 @@ func (q *Queries) StageListCollected(ctx context.Context, db DBTX, arg StageList
 	items := []StageListCollectedRow{}
 	for rows.Next() {
 		var i StageListCollectedRow
-		if err := rows.Scan(&i.Iteration, &i.Output); err != nil {
+		if err := rows.Scan(&i.Iteration, &i.Output, &i.Source); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -569,10 +574,10 @@ func (q *Queries) StageListLoops(ctx context.Context, db DBTX, arg StageListLoop
 }
 
 const stageListOutputs = `-- name: StageListOutputs :many
-SELECT s.component_id, s.iteration, s.output
+SELECT s.component_id, s.iteration, s.output, s.source
 FROM (SELECT unnest($1::text[]) AS component_id, unnest($2::text[])::integer[] AS iteration) AS k
 JOIN LATERAL (
-    SELECT x.component_id, x.iteration, x.status, x.output FROM run_stages x
+    SELECT x.component_id, x.iteration, x.status, x.output, COALESCE(x.execution_id, x.child_run_id, x.id)::uuid AS source FROM run_stages x
     WHERE x.workspace_id = $3 AND x.run_id = $4 AND x.component_id = k.component_id AND x.iteration = k.iteration
     LIMIT 1
 ) AS s ON true
@@ -590,9 +595,11 @@ type StageListOutputsRow struct {
 	ComponentID string
 	Iteration   []int32
 	Output      []byte
+	Source      uuid.UUID
 }
 
-// What the stages of some components in some iterations gave.
+// What the stages of some components in some iterations gave, and for which row it was sealed
+// if it is: that of the execution or of the child run from which it was taken over.
 func (q *Queries) StageListOutputs(ctx context.Context, db DBTX, arg StageListOutputsParams) ([]StageListOutputsRow, error) {
 	rows, err := db.Query(ctx, stageListOutputs,
 		arg.ComponentIds,
@@ -607,7 +614,12 @@ func (q *Queries) StageListOutputs(ctx context.Context, db DBTX, arg StageListOu
 	items := []StageListOutputsRow{}
 	for rows.Next() {
 		var i StageListOutputsRow
-		if err := rows.Scan(&i.ComponentID, &i.Iteration, &i.Output); err != nil {
+		if err := rows.Scan(
+			&i.ComponentID,
+			&i.Iteration,
+			&i.Output,
+			&i.Source,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -39,6 +39,7 @@ import (
 	"github.com/weft-automation/weft/internal/schedule"
 	"github.com/weft-automation/weft/internal/server"
 	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/vault"
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
@@ -55,6 +56,7 @@ type App struct {
 	callbacks *callback.Service
 	workflows *workflow.Service
 	variables *environment.Service
+	vault     *vault.Vault
 	verifier  server.Verifier
 	book      *audit.Book
 	people    *person.Service
@@ -146,6 +148,7 @@ func (a *App) construct() error {
 	}
 	a.hub = notify.NewHub()
 	a.observe(registry)
+	a.vault = vault.New(a.pools.system, a.cfg.Keyring)
 	deps := a.executionDeps(registry, inserter)
 	if a.cfg.Work {
 		a.half = newWorkingHalf(a, deps)
@@ -188,11 +191,11 @@ func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx
 	a.variables = environment.NewService(a.pools.api, a.cfg.Keyring)
 	a.engine = engine.New(engine.Deps{
 		System: a.pools.runs, Jobs: inserter, Hub: a.hub, Executions: a.service, Modules: registry,
-		Workflows: a.workflows, Environment: a.variables, Ledger: billing.Books{}, Quarantined: a.watch.Check, Log: a.log,
+		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Ledger: billing.Books{}, Quarantined: a.watch.Check, Log: a.log,
 	})
 	a.runs = run.NewService(run.Deps{
 		API: a.pools.api, System: a.pools.system, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,
-		Workflows: a.workflows, Environment: a.variables, Ledger: billing.Books{}, Draining: a.draining, Quarantined: a.watch.Check,
+		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Ledger: billing.Books{}, Draining: a.draining, Quarantined: a.watch.Check,
 	})
 	a.schedules = schedule.NewService(schedule.Deps{API: a.pools.api, Runs: a.runs, Log: a.log})
 	a.hooks = hook.NewService(hook.Deps{API: a.pools.api, System: a.pools.system, Runs: a.runs, Keyring: a.cfg.Keyring, Log: a.log})

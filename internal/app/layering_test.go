@@ -92,6 +92,7 @@ var places = map[string]place{
 	"internal/record":          {level: 3, inside: []string{"gen/", "internal/timestamp", "internal/status", "internal/strictjson"}, outside: []string{ids}, why: "row to record, the only place where shapes change"},
 	"internal/notify":          {level: 3, inside: []string{"internal/postgres", "internal/telemetry"}, outside: []string{ids, pgx}, why: "wake-ups that may be lost"},
 	"internal/idempotency":     {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{ids, pgx}, why: "keys of repeated requests"},
+	"internal/vault":           {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres", "internal/seal"}, outside: []string{ids}, why: "secret outputs at rest; it does not know which are"},
 	"internal/retention":       {level: 3, inside: []string{"gen/db", "internal/postgres", "internal/telemetry"}, outside: []string{pgx}, why: "partitions made and dropped"},
 	"internal/billing":         {level: 3, inside: []string{"gen/", "internal/audit", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/fault", "internal/plan", "internal/postgres", "internal/timestamp"}, outside: []string{ids, pgx}, why: "accounts and the ledger"},
 	"internal/auth": {
@@ -149,22 +150,22 @@ var places = map[string]place{
 	// The product.
 	"internal/callback": {
 		level:   4,
-		inside:  []string{"gen/", "internal/audit", "internal/crashpoint", "internal/cursor", "internal/egress", "internal/fault", "internal/groupcommit", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/signature", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
+		inside:  []string{"gen/", "internal/audit", "internal/crashpoint", "internal/cursor", "internal/egress", "internal/fault", "internal/groupcommit", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/signature", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/vault"},
 		outside: []string{ids, pgx, river, traces}, why: "delivery; knows nothing of how an execution runs",
 	},
 	"internal/execution": {
 		level:   5,
-		inside:  []string{"gen/", "internal/billing", "internal/callback", "internal/component", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/fault", "internal/groupcommit", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
+		inside:  []string{"gen/", "internal/billing", "internal/callback", "internal/component", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/fault", "internal/groupcommit", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/vault"},
 		outside: []string{ids, pgx, river, traces, "golang.org/x/sync"}, why: "the life of one execution",
 	},
 	"internal/engine": {
 		level:   6,
-		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/crashpoint", "internal/credit", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/record", "internal/status", "internal/strictjson", "internal/timestamp", "internal/variable", "internal/workflow"},
+		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/crashpoint", "internal/credit", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/record", "internal/status", "internal/strictjson", "internal/timestamp", "internal/vault", "internal/variable", "internal/workflow"},
 		outside: []string{ids, pgx, river}, why: "how runs go on; nothing of who asks for them",
 	},
 	"internal/run": {
 		level:   7,
-		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/engine", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/status", "internal/record", "internal/timestamp", "internal/workflow"},
+		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/engine", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/status", "internal/record", "internal/timestamp", "internal/vault", "internal/workflow"},
 		outside: []string{ids, pgx, river}, why: "runs, for those who ask for them",
 	},
 	"internal/hook": {
@@ -184,7 +185,7 @@ var places = map[string]place{
 	},
 	"internal/quarantine": {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{pgx}, why: "whether a restored database may be worked on"},
 	"internal/rotation": {
-		level: 9, inside: []string{"gen/db", "internal/callback", "internal/environment", "internal/execution", "internal/hook", "internal/postgres", "internal/seal", "internal/workflow"}, outside: []string{ids, pgx},
+		level: 9, inside: []string{"gen/db", "internal/callback", "internal/environment", "internal/execution", "internal/hook", "internal/postgres", "internal/seal", "internal/vault", "internal/workflow"}, outside: []string{ids, pgx},
 		why: "sealing anew under another master key",
 	},
 	"internal/console": {

@@ -185,6 +185,17 @@ func dump(t *testing.T, dsn string) string {
 	if err != nil || len(tables) < 8 {
 		t.Fatalf("tables %v, %v", tables, err)
 	}
+	return dumpOf(t, dsn, tables...)
+}
+
+// dumpOf is every row of these tables.
+func dumpOf(t *testing.T, dsn string, tables ...string) string {
+	t.Helper()
+	conn, err := postgres.Connect(t.Context(), dsn, "dump")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
 	if _, err := conn.Exec(t.Context(), "SET bytea_output = escape"); err != nil {
 		t.Fatal(err)
 	}

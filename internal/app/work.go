@@ -87,7 +87,7 @@ func slotsOf(cfg Config) int {
 // executionDeps is what executions are made of. The engine is made after them.
 func (a *App) executionDeps(registry *component.Registry, inserter *river.Client[pgx.Tx]) execution.Deps {
 	deps := execution.Deps{
-		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Hub: a.hub,
+		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Vault: a.vault, Hub: a.hub,
 		Draining: a.draining, Metrics: a.metrics, Quarantined: a.watch.Check, Ledger: billing.Books{},
 		Ended: func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { a.engine.Ended(ctx, stages) },
 		EndWithRun: func(ctx context.Context, run notify.Key, end *execution.End) error {
@@ -105,7 +105,7 @@ func newWorkingHalf(a *App, deps execution.Deps) *workingHalf {
 	deps.DB = a.pools.work
 	h.identity = execution.NewIdentity(a.cfg.DatabaseURL, slotsOf(a.cfg), a.log)
 	h.delivers = callback.NewDeliverer(callback.Deps{
-		DB: deps.DB, Jobs: deps.Jobs, Keyring: deps.Keyring, Guard: a.guard, Log: a.log,
+		DB: deps.DB, Jobs: deps.Jobs, Keyring: deps.Keyring, Vault: deps.Vault, Guard: a.guard, Log: a.log,
 		Attempted: a.metrics.CallbackAttempted, Quarantined: a.watch.Held,
 	}, callback.Settings{Schedule: a.cfg.CallbackSchedule})
 	deps.Deliverer = h.delivers

@@ -30,6 +30,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/seal"
 	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/vault"
 )
 
 // Deps is what a Deliverer is made of.
@@ -37,6 +38,7 @@ type Deps struct {
 	DB      *pgxpool.Pool
 	Jobs    *river.Client[pgx.Tx] // inserts only
 	Keyring *seal.Keyring
+	Vault   *vault.Vault // of bodies with secret outputs
 	Guard   *egress.Guard
 	Log     *slog.Logger
 
@@ -81,7 +83,7 @@ type delivery struct {
 	jobID       int64
 	url         string
 	sealed      []byte
-	body        []byte
+	body        []byte // as it is stored
 	tries       int
 	unopened    time.Duration // since a worker first lacked the key of its secrets; 0: none did
 	traceparent string
@@ -154,10 +156,10 @@ type verdict struct {
 }
 
 func (d *Deliverer) attempt(ctx context.Context, c delivery) (verdict, error) {
-	if again, err := d.lacks(ctx, c); again > 0 || err != nil {
+	body, secrets, err := d.open(ctx, c)
+	if again, err := d.lacks(ctx, c, err); again > 0 || err != nil {
 		return verdict{again: again}, err
 	}
-	secrets, err := unseal(d.Keyring, c.WorkspaceID, c.ExecutionID, c.sealed)
 	if err != nil {
 		d.Log.ErrorContext(ctx, "the stored secrets of a callback cannot be opened",
 			"workspace_id", c.WorkspaceID, "execution_id", c.ExecutionID, "error", err)
@@ -169,7 +171,7 @@ func (d *Deliverer) attempt(ctx context.Context, c delivery) (verdict, error) {
 	}
 	sendCtx, span := telemetry.StartSpan(telemetry.FromTraceparent(ctx, c.traceparent), "deliver callback")
 	out, err := d.sender.send(sendCtx, Message{
-		ExecutionID: c.ExecutionID, URL: c.url, Body: c.body, Secrets: secrets, Traceparent: c.traceparent,
+		ExecutionID: c.ExecutionID, URL: c.url, Body: body, Secrets: secrets, Traceparent: c.traceparent,
 	})
 	telemetry.EndSpan(span, out.class)
 	leave()

@@ -12,33 +12,35 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/record"
 	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/vault"
 )
 
 // Final is an execution that becomes final in the caller's transaction, without
-// the fields of its callback.
+// the fields of its callback. Its output is as it is stored.
 type Final db.ExecutionGetRow
 
 // FreezeManyTx freezes the bodies of the callbacks of executions that become
 // final in tx, and queues their first delivery. What is frozen is the record as
 // it stands at that moment, the callback's progress still at nought; every
-// attempt and replay sends these bytes (decisions 5.1).
-func FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], finals []Final) error {
-	_, err := freezeManyTx(ctx, tx, jobs, finals, nil)
+// attempt and replay sends these bytes (decisions 5.1). A body with a sealed output is
+// sealed too.
+func FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], v *vault.Vault, finals []Final) error {
+	_, err := freezeManyTx(ctx, tx, jobs, v, finals, nil)
 	return err
 }
 
 // FreezeManyTx is the function of this name, but keeps the deliveries that this
 // process has room for: the caller Starts them after the commit, or Drops them.
 // A nil Deliverer keeps none.
-func (d *Deliverer) FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], finals []Final) (*Ready, error) {
-	return freezeManyTx(ctx, tx, jobs, finals, d)
+func (d *Deliverer) FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], v *vault.Vault, finals []Final) (*Ready, error) {
+	return freezeManyTx(ctx, tx, jobs, v, finals, d)
 }
 
-func freezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], finals []Final, d *Deliverer) (*Ready, error) {
+func freezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], v *vault.Vault, finals []Final, d *Deliverer) (*Ready, error) {
 	if len(finals) == 0 {
 		return nil, nil
 	}
-	deliveries, err := frozen(ctx, tx, finals)
+	deliveries, err := frozen(ctx, tx, v, finals)
 	if err != nil || len(deliveries) == 0 {
 		return nil, err
 	}
@@ -58,7 +60,7 @@ func freezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], fi
 }
 
 // frozen renders the bodies.
-func frozen(ctx context.Context, tx pgx.Tx, finals []Final) ([]delivery, error) {
+func frozen(ctx context.Context, tx pgx.Tx, v *vault.Vault, finals []Final) ([]delivery, error) {
 	var p db.CallbackListForFreezeParams
 	rows := make(map[uuid.UUID]db.ExecutionGetRow, len(finals))
 	for _, final := range finals {
@@ -74,7 +76,7 @@ func frozen(ctx context.Context, tx pgx.Tx, finals []Final) ([]delivery, error) 
 	for i, c := range callbacks {
 		row := rows[c.ExecutionID]
 		row.CallbackURL, row.CallbackSigned, row.CallbackHeaderNames = &c.URL, &c.Signed, c.HeaderNames
-		body, err := strictjson.Encode(record.Execution(row))
+		body, err := render(ctx, v, row)
 		if err != nil {
 			return nil, fmt.Errorf("freeze callback: %w", err)
 		}
@@ -86,6 +88,22 @@ func frozen(ctx context.Context, tx pgx.Tx, finals []Final) ([]delivery, error) 
 		}
 	}
 	return deliveries, nil
+}
+
+// render is the body for a row, as it is stored.
+func render(ctx context.Context, v *vault.Vault, row db.ExecutionGetRow) (body []byte, err error) {
+	secret := vault.Sealed(row.Output)
+	if row.Output, err = v.OpenJSON(ctx, vault.Place{WorkspaceID: row.WorkspaceID, Row: row.ID, Field: vault.Output}, row.Output); err != nil {
+		return nil, err
+	}
+	if body, err = strictjson.Encode(record.Execution(row)); err != nil || !secret {
+		return body, err
+	}
+	return v.Seal(ctx, bodyAt(row.WorkspaceID, row.ID), body)
+}
+
+func bodyAt(workspaceID, executionID uuid.UUID) vault.Place {
+	return vault.Place{WorkspaceID: workspaceID, Row: executionID, Field: vault.Body}
 }
 
 // keep divides deliveries into those that this process has room for and the

@@ -29,6 +29,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/seal"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/vault"
 )
 
 func TestMain(m *testing.M) {
@@ -55,6 +56,7 @@ type bench struct {
 	pool      *pgxpool.Pool
 	ca        *egresstest.CA
 	keyring   *seal.Keyring
+	vault     *vault.Vault
 	jobs      *river.Client[pgx.Tx]
 	deliverer *Deliverer
 	service   *Service
@@ -94,6 +96,7 @@ func newBench(t testing.TB, o options) *bench {
 	}
 	t.Cleanup(b.pool.Close)
 	b.keyring = testKeyring()
+	b.vault = vault.New(b.pool, b.keyring)
 	guard := egress.New(o.policy)
 	t.Cleanup(guard.Close)
 	level := slog.LevelWarn
@@ -108,7 +111,7 @@ func newBench(t testing.TB, o options) *bench {
 		t.Fatal(err)
 	}
 	b.deliverer = NewDeliverer(Deps{
-		DB: b.pool, Jobs: b.jobs, Keyring: b.keyring, Guard: guard, Log: log,
+		DB: b.pool, Jobs: b.jobs, Keyring: b.keyring, Vault: b.vault, Guard: guard, Log: log,
 		Attempted: func(class string, _ time.Duration) { b.attempts <- class },
 	}, o.settings)
 	if o.full {
@@ -247,9 +250,9 @@ func (b *bench) finish(t testing.TB, here bool, finals ...Final) {
 			return err
 		}
 		if !here {
-			return FreezeManyTx(t.Context(), tx, b.jobs, finals)
+			return FreezeManyTx(t.Context(), tx, b.jobs, b.vault, finals)
 		}
-		ready, err = b.deliverer.FreezeManyTx(t.Context(), tx, b.jobs, finals)
+		ready, err = b.deliverer.FreezeManyTx(t.Context(), tx, b.jobs, b.vault, finals)
 		return err
 	})
 	if err != nil {

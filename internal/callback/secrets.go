@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/seal"
 )
 
@@ -44,7 +45,7 @@ func unseal(keyring *seal.Keyring, workspaceID, executionID uuid.UUID, sealed []
 		return s, fmt.Errorf("open callback secrets: %w", err)
 	}
 	if json.Unmarshal(plain, &s) != nil {
-		return s, errors.New("decode callback secrets") // what is wrong may show some of them
+		return s, fmt.Errorf("decode callback secrets: %w", seal.ErrUnsealable) // what is wrong may show some of them
 	}
 	return s, nil
 }
@@ -76,11 +77,26 @@ type keyless struct {
 	logged time.Time
 }
 
-// lacks reports for how long a delivery has to wait for a process that holds the
-// key of its secrets; 0: it is this one's to make, or to end.
-func (d *Deliverer) lacks(ctx context.Context, c delivery) (again time.Duration, err error) {
-	if c.sealed == nil || d.Keyring.Holds(c.sealed) {
+// open opens what of a delivery is sealed. UNAVAILABLE: this process lacks the key.
+func (d *Deliverer) open(ctx context.Context, c delivery) (body []byte, secrets Secrets, err error) {
+	if c.sealed != nil && !d.Keyring.Holds(c.sealed) {
+		return nil, secrets, fault.New(fault.Unavailable, "the secrets are sealed under another master key")
+	}
+	if secrets, err = unseal(d.Keyring, c.WorkspaceID, c.ExecutionID, c.sealed); err != nil {
+		return nil, secrets, err
+	}
+	body, err = d.Vault.Open(ctx, bodyAt(c.WorkspaceID, c.ExecutionID), c.body)
+	return body, secrets, err
+}
+
+// lacks reports for how long a delivery that could not be opened has to wait for a process
+// that holds its key; 0: it is this one's to make, or to end.
+func (d *Deliverer) lacks(ctx context.Context, c delivery, why error) (again time.Duration, err error) {
+	if why == nil || errors.Is(why, seal.ErrUnsealable) {
 		return 0, nil
+	}
+	if fault.CodeOf(why) != fault.Unavailable {
+		return 0, why
 	}
 	lasting, tell := d.meetKeyless(time.Now())
 	if tell {

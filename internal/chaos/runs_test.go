@@ -31,18 +31,22 @@ const fanOut = `{"name": "fan out", "components": [
 	{"id": "e", "from": {"componentId": "right", "output": "digest"}, "to": {"componentId": "join", "input": "r"}},
 	{"id": "f", "from": {"componentId": "join", "output": "result"}, "to": {"componentId": "answer", "input": "all"}}]}`
 
+// secretFanOut is fanOut with items that are secret, and so all that is made of them.
+var secretFanOut = strings.Replace(fanOut, `"name": "start", "input": {}, "config": {}`, `"name": "start", "input": {}, "config": {"inputSchema":
+	{"type": "object", "properties": {"items": {"type": "array", "items": {"type": "string", "x-secret": true}}}}}`, 1)
+
 // EX-19: workers are killed between stages, in parallel branches, in iterations and at
 // joins. Finished stages are not repeated, each join fires once, nothing is counted below
 // zero, and the bill is exact. In the soak each point has a scene of its own, all have a
 // thousand items, and each run loses two workers.
 func TestEX19RunsSurviveTheirWorkers(t *testing.T) {
 	t.Parallel()
-	for _, points := range size([]string{"P8 P5 P1", "P4 P3 P2"}, []string{"P8", "P5", "P1", "P4", "P3", "P2"}) {
+	for i, points := range size([]string{"P8 P5 P1", "P4 P3 P2"}, []string{"P8", "P5", "P1", "P4", "P3", "P2"}) {
 		t.Run(points, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, shared)
 			s.start("serve")
-			workflow := s.makeWorkflow(fanOut)
+			workflow := s.makeWorkflow([]string{fanOut, secretFanOut}[i%2])
 			for n, point := range strings.Fields(points) {
 				items := 1_000
 				if n > 0 && !soak {
@@ -54,6 +58,10 @@ func TestEX19RunsSurviveTheirWorkers(t *testing.T) {
 			}
 			s.start("work")
 			s.finish(30 * time.Second)
+			plain := s.number("SELECT count(*) FROM run_stages WHERE json_typeof(output) = 'object' AND module <> 'FOR_EACH'")
+			if secret := i%2 == 1; secret != (plain == 0) {
+				s.t.Errorf("%d outputs are stored as they are", plain)
+			}
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -18,6 +19,21 @@ import (
 type Schema struct {
 	shape shape
 	nodes int // with all that it refers to in place
+}
+
+// SecretPaths are the places of the values that the schema marks with `x-secret: true`. A mark
+// in a place that has none of its own, below a `$ref` say, makes all members secret.
+func (s *Schema) SecretPaths() []string { return s.shape.secrets }
+
+// AllMembers is the path of the members of an object.
+const AllMembers = "/*"
+
+func secretsOf(raw json.RawMessage) []string {
+	paths, err := secretPaths(raw)
+	if err != nil || slices.Contains(paths, "") { // an input is an object whatever is hidden of it
+		return []string{AllMembers}
+	}
+	return paths
 }
 
 // What a caller's schema may cost. Its parts, the steps of its patterns among them,
@@ -58,16 +74,26 @@ func NewSchema(pointer string, raw json.RawMessage) (*Schema, []fault.Detail) {
 		return nil, refuse("is not a JSON Schema (2020-12) that can be used")
 	}
 	s.shape.compiledFunc = func() (*jsonschema.Schema, error) { return schema, nil }
+	s.shape.secrets = secretsOf(raw)
 	return s, nil
 }
 
-// Check tells all that is wrong with data, with pointers below the given one.
+// Check tells all that is wrong with data, with pointers below the given one. No message
+// shows a secret value.
 func (s *Schema) Check(pointer string, data json.RawMessage) []fault.Detail {
 	value, err := decode(data)
 	if err == nil && parts(value)*s.nodes > maxCheckSteps {
 		return []fault.Detail{{Code: string(fault.InvalidInput), Message: "is too large to be checked against its schema", Pointer: pointer}}
 	}
-	return s.shape.faults(pointer, data)
+	if len(s.shape.secrets) == 0 {
+		return s.shape.faults(pointer, data)
+	}
+	hiddenFunc := sync.OnceValue(func() *Redactor {
+		r := NewRedactor()
+		r.collect(data, s.shape.secrets)
+		return r.ready()
+	})
+	return s.shape.hiding(hiddenFunc).faults(pointer, data)
 }
 
 // parts counts the values in a value, itself among them; a long text is many.

@@ -84,3 +84,30 @@ func TestNoCheckTakesLong(t *testing.T) {
 		}
 	}
 }
+
+// What a caller's schema marks as secret is found, and no fault of data quotes it; a mark
+// that stands where no place is known hides all members.
+func TestTheSecretsOfACallersSchemaAreNotQuoted(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		`{"properties":{"a":{"type":"string","maxLength":3,"x-secret":true},"b":{"enum":["x"]},"more":{"items":{"x-secret":true}}}}`: "/a /more/*",
+		`{"properties":{"a":{"$ref":"#/$defs/s"},"b":{"enum":["x"]}},"$defs":{"s":{"type":"string","maxLength":3,"x-secret":true}}}`: AllMembers,
+		`{"type":"object","x-secret":true,"properties":{"a":{"const":"x"},"b":{"enum":["x"]}}}`:                                      AllMembers,
+		`{"properties":{"a":{"type":"string"}}}`: "",
+	} {
+		schema, details := NewSchema("/inputSchema", json.RawMessage(raw))
+		if details != nil {
+			t.Fatalf("%s: %v", raw, details)
+		}
+		if got := strings.Join(schema.SecretPaths(), " "); got != want {
+			t.Errorf("%s: secret are %q, want %q", raw, got, want)
+		}
+		faults := schema.Check("/input", json.RawMessage(`{"a":"the secret itself","b":"the secret itself"}`))
+		if text, _ := json.Marshal(faults); want != "" && len(faults) != 2 && len(faults) != 1 || strings.Contains(string(text), "the secret") {
+			t.Errorf("%s: %s", raw, text)
+		}
+		if shown := string(Redact(json.RawMessage(`{"a":"the secret itself"}`), schema.SecretPaths())); want != "" && shown != `{"a":"[redacted]"}` {
+			t.Errorf("%s: it is shown as %s", raw, shown)
+		}
+	}
+}

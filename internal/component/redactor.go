@@ -18,7 +18,15 @@ import (
 type Redactor struct {
 	values   map[string]bool
 	replacer *strings.Replacer
+	given    int // secrets, as far as they are counted
 }
+
+// MaxSecrets is how many secrets are looked for in a text. Where there are more, no text is
+// shown at all.
+const MaxSecrets = 1_000
+
+// Whole reports whether the redactor shows no text at all.
+func (r *Redactor) Whole() bool { return r != nil && r.given > MaxSecrets }
 
 // NewRedactor makes a redactor for these secrets. Values shorter than 8 characters are
 // left alone.
@@ -42,7 +50,7 @@ func (e *Entry) Redactor(input, config json.RawMessage, more ...string) *Redacto
 }
 
 func (r *Redactor) ready() *Redactor {
-	if len(r.values) == 0 {
+	if len(r.values) == 0 || r.Whole() {
 		return r
 	}
 	// The longest first, or a part would be cut out of the whole and the rest left.
@@ -74,7 +82,7 @@ func (r *Redactor) In(value any) bool {
 // JSON returns some JSON without the secret values in its texts. What is not JSON is
 // replaced whole.
 func (r *Redactor) JSON(data json.RawMessage) json.RawMessage {
-	if r == nil || r.replacer == nil || len(data) == 0 {
+	if r == nil || r.replacer == nil && !r.Whole() || len(data) == 0 {
 		return data
 	}
 	value, err := decode(data)
@@ -97,6 +105,9 @@ const (
 // messages quote are cut before they come here: the beginning of a secret at the
 // end of one, or before a mark that something was cut, goes too.
 func (r *Redactor) Text(text string) string {
+	if r.Whole() && text != "" {
+		return Redacted
+	}
 	if r == nil || r.replacer == nil {
 		return text
 	}
@@ -150,7 +161,7 @@ func (r *Redactor) value(value any, shown func(string) string) any {
 	case string:
 		return shown(value)
 	case json.Number:
-		if r.values[value.String()] {
+		if r.Whole() || r.values[value.String()] {
 			return Redacted
 		}
 	case []any:
@@ -180,6 +191,31 @@ func (r *Redactor) collect(data json.RawMessage, paths []string) {
 	}
 }
 
+// Texts are the texts and numbers in some JSON, each once and none too short to be looked
+// for: one more than MaxSecrets at most.
+func Texts(data json.RawMessage) (texts []string) {
+	value, err := decode(data)
+	if err != nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	var walk func(value any)
+	walk = func(value any) {
+		switch value := value.(type) {
+		case string:
+			if len(value) >= minSecret && len(texts) <= MaxSecrets && !seen[value] {
+				seen[value], texts = true, append(texts, value)
+			}
+		case json.Number:
+			walk(value.String())
+		default:
+			eachChild(value, "*", func(child any, _ func(any)) { walk(child) })
+		}
+	}
+	walk(value)
+	return texts
+}
+
 func (r *Redactor) collectAt(value any, pattern []string) {
 	if len(pattern) > 0 {
 		eachChild(value, pattern[0], func(child any, _ func(any)) { r.collectAt(child, pattern[1:]) })
@@ -199,6 +235,9 @@ func (r *Redactor) collectAt(value any, pattern []string) {
 // words ("Bearer <token>") and, of a URL, its credentials, path segments and
 // query values (node addresses carry their key there).
 func (r *Redactor) add(secret string) {
+	if r.given++; r.Whole() {
+		return
+	}
 	r.forms(secret)
 	words := strings.Fields(secret)
 	for _, word := range words {

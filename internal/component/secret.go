@@ -114,21 +114,17 @@ func splitPath(path string) []string {
 // RedactInput returns the input with every secret value replaced. Data that is
 // not JSON is replaced whole.
 func (e *Entry) RedactInput(data json.RawMessage) json.RawMessage {
-	return redactJSON(data, e.SecretPaths.Input)
+	return Redact(data, e.SecretPaths.Input)
 }
 
 // RedactConfig does the same for the config.
 func (e *Entry) RedactConfig(data json.RawMessage) json.RawMessage {
-	return redactJSON(data, e.SecretPaths.Config)
+	return Redact(data, e.SecretPaths.Config)
 }
 
-// RedactOutput does the same for the output, for logs and traces only: the
-// record's output is never altered.
-func (e *Entry) RedactOutput(data json.RawMessage) json.RawMessage {
-	return redactJSON(data, e.SecretPaths.Output)
-}
-
-func redactJSON(data json.RawMessage, paths []string) json.RawMessage {
+// Redact returns data without the values at these paths, as SecretPaths has them. Data that
+// is not JSON is replaced whole.
+func Redact(data json.RawMessage, paths []string) json.RawMessage {
 	if len(paths) == 0 || len(data) == 0 {
 		return data
 	}

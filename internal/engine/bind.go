@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/environment"
@@ -16,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/vault"
 )
 
 // readSources reads the outputs that what is ready in these scopes takes, all at once.
@@ -30,7 +33,7 @@ func (f *fold) readSources(round []*scope) error {
 				p := at(source.From, sc.iteration[:min(source.Depth, len(sc.iteration))])
 				if _, known := f.values[p]; !known && !source.Item && source.Collected == 0 {
 					missing = append(missing, p)
-					f.values[p] = nil // what gives nothing is not asked for again
+					f.values[p] = given{} // what gives nothing is not asked for again
 				}
 			}
 		}
@@ -50,9 +53,44 @@ func (f *fold) readOutputs(missing []place) error {
 		return fmt.Errorf("read outputs: %w", err)
 	}
 	for _, row := range rows {
-		f.values[at(row.ComponentID, row.Iteration)] = row.Output
+		from, err := f.opened(row.Source, row.Output)
+		if err != nil {
+			return err
+		}
+		f.values[at(row.ComponentID, row.Iteration)] = from
 	}
 	return nil
+}
+
+// given is an output that was read or made, and whether it is stored sealed. What is sealed
+// is secret as a whole.
+type given struct {
+	output json.RawMessage
+	secret bool
+}
+
+// opened is a stored output, which was sealed, if it is, for that row.
+func (f *fold) opened(source uuid.UUID, stored json.RawMessage) (given, error) {
+	output, err := f.engine.Vault.OpenJSON(f.ctx, f.place(source, vault.Output), stored)
+	if err != nil {
+		return given{}, fmt.Errorf("read outputs: %w", err)
+	}
+	return given{output, vault.Sealed(stored)}, nil
+}
+
+// binding is what becomes known while the input of a component is bound.
+type binding struct {
+	read   int      // bytes that its connections went through
+	secret bool     // one of them carries what is secret
+	texts  []string // in what those carry
+}
+
+// took notes a value that a connection carries.
+func (b *binding) took(value json.RawMessage, secret bool) {
+	if secret {
+		b.secret = true
+		b.texts = append(b.texts, component.Texts(value)...)
+	}
 }
 
 // maxRead is how many bytes of outputs the connections into one component go through, each of
@@ -63,7 +101,7 @@ const maxRead = 1 << 30
 // not fit, a *fault.Error that there is too much to be gone through.
 func (f *fold) bind(sc *scope, c graph.Component) (json.RawMessage, error) {
 	sources := f.plan.Sources(c.ID)
-	f.read = 0
+	f.binding = binding{}
 	values := make([]graph.Bound, len(sources))
 	for i, source := range sources {
 		value, err := f.value(sc, source)
@@ -78,33 +116,36 @@ func (f *fold) bind(sc *scope, c graph.Component) (json.RawMessage, error) {
 // value is what a connection carries into a scope; nil where there is none.
 func (f *fold) value(sc *scope, source graph.Source) (json.RawMessage, error) {
 	shared := sc.iteration[:min(source.Depth, len(sc.iteration))]
-	var output json.RawMessage
+	var from given
 	switch {
 	case source.Item:
 		item, err := f.item(sc, source, shared)
 		if err != nil {
 			return nil, err
 		}
-		output = item
+		from = item
 	case source.Collected > 0:
-		return f.collected(source, shared)
+		all, err := f.collected(source, shared)
+		f.binding.took(all.output, all.secret)
+		return all.output, err
 	default:
 		p := at(source.From, shared)
 		if _, known := f.values[p]; !known { // it became ready after what is read for all at once
-			f.values[p] = nil
+			f.values[p] = given{}
 			if err := f.readOutputs([]place{p}); err != nil {
 				return nil, err
 			}
 		}
-		output = f.values[p]
+		from = f.values[p]
 	}
-	value, _, err := f.choose(output, source.Path)
+	value, _, err := f.choose(from.output, source.Path)
+	f.binding.took(value, from.secret)
 	return value, err
 }
 
 // choose is the value at a path in an output.
 func (f *fold) choose(output json.RawMessage, path string) (value json.RawMessage, ok bool, err error) {
-	if f.read += len(output) * (2 + strings.Count(path, ".")); f.read > maxRead {
+	if f.binding.read += len(output) * (2 + strings.Count(path, ".")); f.binding.read > maxRead {
 		return nil, false, fault.New(fault.InvalidInput, "The connections into this component go through more than 1 GiB of outputs.")
 	}
 	value, ok = graph.Select(output, path)
@@ -112,49 +153,54 @@ func (f *fold) choose(output json.RawMessage, path string) (value json.RawMessag
 }
 
 // item is what a loop gives to one of its iterations (decisions 8.5).
-func (f *fold) item(sc *scope, source graph.Source, shared []int32) (json.RawMessage, error) {
+func (f *fold) item(sc *scope, source graph.Source, shared []int32) (given, error) {
 	l := f.loops[at(source.From, shared)]
 	if l == nil || len(sc.iteration) <= len(shared) {
-		return nil, nil
+		return given{}, nil
 	}
-	items, err := f.itemsOf(l)
+	items, secret, err := f.itemsOf(l)
 	if err != nil {
-		return nil, err
+		return given{}, err
 	}
 	index := int(sc.iteration[len(shared)])
 	output, err := strictjson.Encode(map[string]json.RawMessage{
 		graph.OutputItem: items[index], graph.OutputIndex: json.RawMessage(strconv.Itoa(index)),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("write an item: %w", err)
+		return given{}, fmt.Errorf("write an item: %w", err)
 	}
-	return output, nil
+	return given{output, secret}, nil
 }
 
 // collected are the values of all iterations, in the order of the items; null for one
 // that gave none, or that failed as a whole: what of it had run by then is chance. There
 // are none at all where the loop did not complete.
-func (f *fold) collected(source graph.Source, shared []int32) (json.RawMessage, error) {
+func (f *fold) collected(source graph.Source, shared []int32) (all given, err error) {
 	found := map[string]json.RawMessage{}
 	rows, err := f.outputsBelow(source.From, shared)
 	if err != nil {
-		return nil, err
+		return all, err
 	}
 	for _, row := range rows {
-		value, ok, err := f.choose(row.Output, source.Path)
+		from, err := f.opened(row.Source, row.Output)
 		if err != nil {
-			return nil, err
+			return all, err
+		}
+		value, ok, err := f.choose(from.output, source.Path)
+		if err != nil {
+			return all, err
 		}
 		if ok {
 			found[written(row.Iteration)] = value
+			all.secret = all.secret || from.secret
 		}
 	}
 	counts, broken, err := f.countsAround(source, shared)
 	if err != nil {
-		return nil, err
+		return all, err
 	}
 	if _, completed := counts[written(shared)]; !completed {
-		return nil, nil
+		return given{}, nil
 	}
 	var gather func(iteration []int32, left int) any
 	gather = func(iteration []int32, left int) any {
@@ -173,7 +219,8 @@ func (f *fold) collected(source graph.Source, shared []int32) (json.RawMessage, 
 		}
 		return all
 	}
-	return strictjson.Encode(gather(slices.Clone(shared), source.Collected))
+	all.output, err = strictjson.Encode(gather(slices.Clone(shared), source.Collected))
+	return all, err
 }
 
 // outputsBelow are the outputs of a component in all iterations that begin so.
@@ -187,12 +234,12 @@ func (f *fold) outputsBelow(componentID string, prefix []int32) ([]db.StageListC
 	for _, t := range f.made {
 		if t.component.ID == componentID && t.status == status.StageCompleted && !t.dropped &&
 			len(t.iteration) >= len(prefix) && slices.Equal(t.iteration[:len(prefix)], prefix) {
-			rows = append(rows, db.StageListCollectedRow{Iteration: t.iteration, Output: t.output})
+			rows = append(rows, db.StageListCollectedRow{Iteration: t.iteration, Output: t.output, Source: t.id})
 		}
 	}
 	for _, l := range f.ended {
 		if l.componentID == componentID && len(l.iteration) >= len(prefix) && slices.Equal(l.iteration[:len(prefix)], prefix) {
-			rows = append(rows, db.StageListCollectedRow{Iteration: l.iteration, Output: l.ended.output})
+			rows = append(rows, db.StageListCollectedRow{Iteration: l.iteration, Output: l.ended.output, Source: l.id})
 		}
 	}
 	return rows, nil
@@ -338,52 +385,4 @@ func (f *fold) fits(written graph.Component, t *stage, input json.RawMessage) er
 		return fault.New(fault.InvalidInput, "The input cannot be taken with what connections bring: %s.", refusal.Message)
 	}
 	return nil
-}
-
-// hide takes the run's secrets out of an error.
-func (f *fold) hide(why json.RawMessage) json.RawMessage {
-	env, err := f.environment()
-	if err != nil {
-		return failure(component.Permanent(component.CodeInternal, "the environment variables of the run cannot be opened"))
-	}
-	return env.hidden.JSON(why)
-}
-
-// storedItems are the items of a loop as they may be stored: without what came from
-// variables.
-func (f *fold) storedItems(sc *scope, componentID string, items json.RawMessage) (json.RawMessage, error) {
-	written, _ := f.plan.Component(componentID)
-	if len(variable.Names(written.Input)) == 0 {
-		return items, nil
-	}
-	input, err := f.bind(sc, written)
-	if err != nil {
-		return nil, err
-	}
-	var in struct{ Items json.RawMessage }
-	if err := json.Unmarshal(input, &in); err != nil {
-		return nil, fmt.Errorf("read the items of a loop: %w", err)
-	}
-	return in.Items, nil
-}
-
-// readItems are items that were stored, with what came from variables.
-func (f *fold) readItems(componentID string, stored json.RawMessage) (json.RawMessage, error) {
-	written, _ := f.plan.Component(componentID)
-	if len(variable.Names(written.Input)) == 0 {
-		return stored, nil
-	}
-	env, err := f.environment()
-	if err != nil {
-		return nil, err
-	}
-	items, err := strictjson.Encode(map[string]json.RawMessage{"items": stored})
-	if err == nil {
-		items, err = env.Values.ResolveAs("/input", items, written.Input)
-	}
-	var in struct{ Items json.RawMessage }
-	if err == nil {
-		err = json.Unmarshal(items, &in)
-	}
-	return in.Items, err
 }

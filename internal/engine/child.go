@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -117,8 +118,15 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 		return id, fmt.Errorf("insert job: %w", err)
 	}
 	row := db.RunInsertParams{
-		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN", Input: input,
+		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN",
 		Lasts: f.run.Deadline.Sub(f.run.Now), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, Traceparent: f.run.Traceparent,
+	}
+	hidden := loaded.Input.SecretPaths()
+	if t.secret {
+		hidden = []string{component.AllMembers}
+	}
+	if row.Input, err = SealInput(f.ctx, f.engine.Vault, f.run.WorkspaceID, id, input, hidden); err != nil {
+		return id, err
 	}
 	if f.run.MaxCredits != nil {
 		row.MaxCredits = new(max(0, *f.run.MaxCredits-f.run.Committed-f.run.Below))
@@ -127,7 +135,7 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	if err != nil {
 		return id, err
 	}
-	if row.Variables, err = f.engine.Environment.Take(f.ctx, f.tx, f.run.WorkspaceID, id, loaded.Variables, env.Secrets); err != nil {
+	if row.Variables, err = f.engine.Environment.Take(f.ctx, f.tx, f.run.WorkspaceID, id, loaded.Variables, slices.Concat(env.Secrets, t.secrets)); err != nil {
 		return id, err
 	}
 	if err := db.New().RunInsert(f.ctx, f.tx, row); err != nil {

@@ -2,9 +2,13 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/logic"
@@ -12,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/timestamp"
+	"github.com/weft-automation/weft/internal/vault"
 )
 
 // controls are the components that the engine itself is: they need no worker.
@@ -31,8 +36,13 @@ func init() {
 
 // triggered gives what the run was begun with.
 func (f *fold) triggered(sc *scope, t *stage, _ json.RawMessage) error {
+	input, hidden, err := OpenInput(f.ctx, f.engine.Vault, f.run.WorkspaceID, f.run.ID, f.run.Input)
+	if err != nil {
+		return err
+	}
+	t.secret = len(hidden) > 0
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(f.run.Input, &members); err != nil {
+	if err := json.Unmarshal(input, &members); err != nil {
 		return fmt.Errorf("read the input of the run: %w", err)
 	}
 	if members == nil {
@@ -40,7 +50,7 @@ func (f *fold) triggered(sc *scope, t *stage, _ json.RawMessage) error {
 	}
 	switch {
 	case t.component.Module == "ON_API_CALLED":
-		members["input"] = f.run.Input
+		members["input"] = input
 	case t.component.Module == "ON_SCHEDULE" && members["scheduledAt"] == nil: // somebody tries it by a request
 		if err := setTime(members, "scheduledAt", f.run.CreatedAt); err != nil {
 			return err
@@ -56,6 +66,41 @@ func (f *fold) triggered(sc *scope, t *stage, _ json.RawMessage) error {
 	t.status, t.output, t.port = status.StageCompleted, output, graph.PortNext // however large: it was accepted
 	f.put(sc, t)
 	return nil
+}
+
+// runInput is the stored form of the input of a run that is secret in places.
+type runInput struct {
+	Input  json.RawMessage `json:"input"`
+	Hidden []string        `json:"hidden"`
+}
+
+// SealInput is an input as a run stores it: sealed where some places of it are secret, which
+// stay hidden whenever the input is shown (component.SecretPaths). Errors are the vault's.
+func SealInput(ctx context.Context, v *vault.Vault, workspaceID, runID uuid.UUID, input json.RawMessage, hidden []string) (json.RawMessage, error) {
+	if len(hidden) == 0 {
+		return input, nil
+	}
+	plain, err := strictjson.Encode(runInput{input, hidden})
+	if err != nil {
+		return nil, fmt.Errorf("write the input of a run: %w", err)
+	}
+	return v.SealJSON(ctx, vault.Place{WorkspaceID: workspaceID, Row: runID, Field: vault.Input}, plain)
+}
+
+// OpenInput is the reverse of SealInput.
+func OpenInput(ctx context.Context, v *vault.Vault, workspaceID, runID uuid.UUID, stored json.RawMessage) (input json.RawMessage, hidden []string, err error) {
+	if !vault.Sealed(stored) {
+		return stored, nil, nil
+	}
+	plain, err := v.OpenJSON(ctx, vault.Place{WorkspaceID: workspaceID, Row: runID, Field: vault.Input}, stored)
+	if err != nil {
+		return nil, nil, err
+	}
+	var opened runInput
+	if json.Unmarshal(plain, &opened) != nil {
+		return nil, nil, errors.New("read the input of a run") // what is wrong may show some of it
+	}
+	return opened.Input, opened.Hidden, nil
 }
 
 func setTime(members map[string]json.RawMessage, name string, at time.Time) error {
@@ -100,7 +145,7 @@ func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
 	t.status, t.items = status.StageRunning, stored
 	t.loop = &loop{id: t.id, componentID: t.component.ID, iteration: t.iteration, count: int32(len(items)), stage: t}
 	t.loop.configure(t.component.Config)
-	f.engine.items.put(f.run.ID, t.id, items, len(in.Items))
+	f.engine.items.put(f.run.ID, t.id, items, t.secret, len(in.Items))
 	f.loops[at(t.component.ID, t.iteration)] = t.loop
 	f.put(sc, t)
 	return f.fill(t.loop)
@@ -143,10 +188,19 @@ func (f *fold) waitForSignal(sc *scope, t *stage, _ json.RawMessage) error {
 // respond gives the run its output; the last one counts.
 func (f *fold) respond(sc *scope, t *stage, input json.RawMessage) error {
 	f.put(sc, t.completed(input, graph.PortNext))
-	if t.status == status.StageCompleted {
-		f.run.Output = input
+	if t.status != status.StageCompleted {
+		return nil
+	}
+	if f.run.Output = input; t.secret {
+		return f.answer(input)
 	}
 	return nil
+}
+
+// answer gives the run an output that is secret.
+func (f *fold) answer(output json.RawMessage) (err error) {
+	f.run.Output, err = f.engine.Vault.SealJSON(f.ctx, f.place(f.run.ID, vault.Output), output)
+	return err
 }
 
 // failOnPurpose fails as its config says.

@@ -30,6 +30,7 @@ import (
 	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/vault"
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
@@ -53,6 +54,7 @@ type Deps struct {
 	Modules     *component.Registry
 	Workflows   *workflow.Service
 	Environment *environment.Service
+	Vault       *vault.Vault // of secret outputs
 	Ledger      Ledger
 	// Quarantined returns why nothing may be begun for now, if so; nil: never.
 	Quarantined func() error

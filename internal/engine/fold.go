@@ -54,12 +54,12 @@ type fold struct {
 	stood     stand // how the run stood at its last event
 
 	scopes   map[place]*scope
-	queue    []*scope                  // to be looked at
-	fresh    []*scope                  // iterations that are to begin
-	states   map[place]graph.State     // as this fold has made them
-	loops    map[place]*loop           // under way
-	values   map[place]json.RawMessage // outputs that were read or made
-	failures map[place]failed          // why stages failed, of those that became final here
+	queue    []*scope              // to be looked at
+	fresh    []*scope              // iterations that are to begin
+	states   map[place]graph.State // as this fold has made them
+	loops    map[place]*loop       // under way
+	values   map[place]given       // outputs that were read or made
+	failures map[place]failed      // why stages failed, of those that became final here
 
 	before   []api.NonTerminalStage // live before this fold
 	live     []api.NonTerminalStage // after it
@@ -67,7 +67,7 @@ type fold struct {
 	made     []*stage               // new stages
 	bytes    int64                  // that they carry
 	until    time.Time              // when it has made them for long enough
-	read     int                    // bytes that the connections into a component went through
+	binding  binding                // of the component that was bound last
 	accepts  []*stage               // of them those with an execution
 	ended    []*loop                // loops of earlier folds that are over
 	cut      []uuid.UUID            // stages of earlier folds that are canceled
@@ -233,7 +233,7 @@ func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow
 	return &fold{
 		engine: e, ctx: ctx, tx: tx, run: run, plan: plan, stood: e.memory.get(run.ID, run.EventSeq),
 		scopes: map[place]*scope{}, states: map[place]graph.State{}, loops: map[place]*loop{},
-		values: map[place]json.RawMessage{}, failures: map[place]failed{}, gone: map[uuid.UUID]bool{},
+		values: map[place]given{}, failures: map[place]failed{}, gone: map[uuid.UUID]bool{},
 	}
 }
 

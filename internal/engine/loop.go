@@ -16,6 +16,9 @@ import (
 	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/vault"
 )
 
 // loop is a FOR_EACH under way in some iteration of what is around it.
@@ -133,7 +136,7 @@ func (f *fold) fill(l *loop) error {
 			return err
 		}
 		end = (&stage{}).failed(itemFailed(l, first))
-		end.failure = f.hide(end.failure)
+		end.failure = f.hide(end)
 	case stopped: // its items did not all come to their ends, or no more of them begin
 		end = &stage{status: status.StageCanceled}
 	default:
@@ -248,7 +251,7 @@ func (f *fold) endLoop(l *loop, end *stage) {
 		f.ended = append(f.ended, l)
 	}
 	f.gave(int64(len(end.output)))
-	f.values[at(l.componentID, l.iteration)] = end.output // the row tells of it when all is written
+	f.values[at(l.componentID, l.iteration)] = given{output: end.output} // the row tells of it when all is written
 	parent := f.scopeOf(l.componentID, l.iteration)
 	f.set(parent, l.componentID, graph.State{Status: end.status, Port: end.port})
 	f.failures[at(l.componentID, l.iteration)] = failed{l.id, end.failure}
@@ -283,19 +286,20 @@ type itemCache struct {
 }
 
 type cachedItems struct {
-	run   uuid.UUID
-	items []json.RawMessage
-	size  int
+	run    uuid.UUID
+	items  []json.RawMessage
+	secret bool
+	size   int
 }
 
-func (c *itemCache) get(id uuid.UUID) ([]json.RawMessage, bool) {
+func (c *itemCache) get(id uuid.UUID) (cachedItems, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cached, ok := c.loops[id]
-	return cached.items, ok
+	return cached, ok
 }
 
-func (c *itemCache) put(run, id uuid.UUID, items []json.RawMessage, size int) {
+func (c *itemCache) put(run, id uuid.UUID, items []json.RawMessage, secret bool, size int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	size += len(items) * itemHeader // many are shorter than what names them
@@ -303,7 +307,7 @@ func (c *itemCache) put(run, id uuid.UUID, items []json.RawMessage, size int) {
 		c.loops, c.size = map[uuid.UUID]cachedItems{}, 0
 	}
 	if _, known := c.loops[id]; !known {
-		c.loops[id] = cachedItems{run, items, size}
+		c.loops[id] = cachedItems{run, items, secret, size}
 		c.size += size
 	}
 }
@@ -319,22 +323,64 @@ func (c *itemCache) forget(run uuid.UUID) {
 	}
 }
 
-// itemsOf are the items of a loop under way.
-func (f *fold) itemsOf(l *loop) ([]json.RawMessage, error) {
-	if items, ok := f.engine.items.get(l.id); ok {
-		return items, nil
+// itemsOf are the items of a loop under way, and whether they are secret.
+func (f *fold) itemsOf(l *loop) (items []json.RawMessage, secret bool, err error) {
+	if cached, ok := f.engine.items.get(l.id); ok {
+		return cached.items, cached.secret, nil
 	}
 	raw, err := db.New().StageItems(f.ctx, f.tx, db.StageItemsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: l.id})
 	if err != nil {
-		return nil, fmt.Errorf("read the items of a loop: %w", err)
+		return nil, false, fmt.Errorf("read the items of a loop: %w", err)
 	}
-	if raw, err = f.readItems(l.componentID, raw); err != nil {
-		return nil, fmt.Errorf("read the items of a loop: %w", err)
+	secret = vault.Sealed(raw)
+	if raw, err = f.engine.Vault.OpenJSON(f.ctx, f.place(l.id, vault.Items), raw); err == nil {
+		raw, err = f.readItems(l.componentID, raw)
 	}
-	var items []json.RawMessage
+	if err != nil {
+		return nil, false, fmt.Errorf("read the items of a loop: %w", err)
+	}
 	if err := json.Unmarshal(raw, &items); err != nil {
+		return nil, false, fmt.Errorf("read the items of a loop: %w", err)
+	}
+	f.engine.items.put(f.run.ID, l.id, items, secret, len(raw))
+	return items, secret, nil
+}
+
+// storedItems are the items of a loop as they may be stored: without what came from
+// variables.
+func (f *fold) storedItems(sc *scope, componentID string, items json.RawMessage) (json.RawMessage, error) {
+	written, _ := f.plan.Component(componentID)
+	if len(variable.Names(written.Input)) == 0 {
+		return items, nil
+	}
+	input, err := f.bind(sc, written)
+	if err != nil {
+		return nil, err
+	}
+	var in struct{ Items json.RawMessage }
+	if err := json.Unmarshal(input, &in); err != nil {
 		return nil, fmt.Errorf("read the items of a loop: %w", err)
 	}
-	f.engine.items.put(f.run.ID, l.id, items, len(raw))
-	return items, nil
+	return in.Items, nil
+}
+
+// readItems are items that were stored, with what came from variables.
+func (f *fold) readItems(componentID string, stored json.RawMessage) (json.RawMessage, error) {
+	written, _ := f.plan.Component(componentID)
+	if len(variable.Names(written.Input)) == 0 {
+		return stored, nil
+	}
+	env, err := f.environment()
+	if err != nil {
+		return nil, err
+	}
+	items, err := strictjson.Encode(map[string]json.RawMessage{"items": stored})
+	if err == nil {
+		items, err = env.Values.ResolveAs("/input", items, written.Input)
+	}
+	var in struct{ Items json.RawMessage }
+	if err == nil {
+		err = json.Unmarshal(items, &in)
+	}
+	return in.Items, err
 }

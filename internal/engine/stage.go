@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,6 +21,8 @@ import (
 	"github.com/weft-automation/weft/internal/record"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/vault"
 )
 
 // stage is one that this fold makes.
@@ -40,6 +43,9 @@ type stage struct {
 	signal    string          // that it waits for
 	child     uuid.UUID       // the run that it waits for
 	dropped   bool            // it was not made after all
+
+	secret  bool     // what it gives is sealed: it took something secret
+	secrets []string // what it took of that, for its error
 }
 
 // begin makes the stage of a component that is ready.
@@ -55,7 +61,7 @@ func (f *fold) begin(sc *scope, componentID string) error {
 	}
 	t := &stage{id: id, component: written, iteration: sc.iteration, status: status.StageCreated}
 	input, err := f.input(sc, t)
-	if refusal, ok := errors.AsType[*fault.Error](err); ok {
+	if refusal, ok := errors.AsType[*fault.Error](err); ok && refusal.Code != fault.Unavailable {
 		f.put(sc, t.failed(refusal))
 		return nil
 	}
@@ -66,7 +72,54 @@ func (f *fold) begin(sc *scope, componentID string) error {
 	if !control {
 		begin = (*fold).execute
 	}
-	return begin(f, sc, t, input)
+	if err := begin(f, sc, t, input); err != nil || !t.secret {
+		return err
+	}
+	return f.secure(t)
+}
+
+// secure seals what a stage that took something secret has given, or runs through. Of a loop
+// the output is but numbers.
+func (f *fold) secure(t *stage) (err error) {
+	if len(t.output) > 0 && t.loop == nil {
+		if t.output, err = f.engine.Vault.SealJSON(f.ctx, f.place(t.id, vault.Output), t.output); err != nil {
+			return err
+		}
+	}
+	if len(t.items) > 0 {
+		t.items, err = f.engine.Vault.SealJSON(f.ctx, f.place(t.id, vault.Items), t.items)
+	}
+	return err
+}
+
+// namesSecret reports whether a component names a variable that is secret.
+func (f *fold) namesSecret(c graph.Component) bool {
+	return len(f.variables.Secrets) > 0 && slices.ContainsFunc(variable.Names(c.Input, c.Config), func(name string) bool {
+		return slices.Contains(f.variables.Secrets, f.variables.Values[name])
+	})
+}
+
+// hide takes the run's secrets, and what the stage took of others, out of its error.
+func (f *fold) hide(t *stage) json.RawMessage {
+	env, err := f.environment()
+	if err != nil {
+		return failure(component.Permanent(component.CodeInternal, "the environment variables of the run cannot be opened"))
+	}
+	hidden := env.hidden
+	if len(t.secrets) > 0 {
+		hidden = component.NewRedactor(slices.Concat(env.Secrets, t.secrets)...)
+	}
+	if hidden.Whole() {
+		var why api.ExecutionError
+		_ = json.Unmarshal(t.failure, &why)
+		return failure(component.Permanent(why.Code, component.Redacted))
+	}
+	return hidden.JSON(t.failure)
+}
+
+// place is where something of the run is sealed for.
+func (f *fold) place(row uuid.UUID, field vault.Field) vault.Place {
+	return vault.Place{WorkspaceID: f.run.WorkspaceID, Row: row, Field: field}
 }
 
 // input is what a stage takes, whose component it gives its variables. A *fault.Error says
@@ -78,6 +131,10 @@ func (f *fold) input(sc *scope, t *stage) (json.RawMessage, error) {
 		return nil, err
 	}
 	input, err := f.bind(sc, t.component)
+	t.secret, t.secrets = f.binding.secret, f.binding.texts
+	if _, control := controls[written.Module]; control && f.namesSecret(written) {
+		t.secret = true // a module that is executed says itself what of its output is secret
+	}
 	if refusal, ok := errors.AsType[*graph.BindError](err); ok {
 		return nil, fault.New(fault.InvalidInput, "%s", refusal.Error())
 	}
@@ -100,10 +157,10 @@ func (f *fold) put(sc *scope, t *stage) {
 		f.run.PendingCount++
 	case t.status == status.StageFailed:
 		f.run.FailedCount++
-		t.failure = f.hide(t.failure)
+		t.failure = f.hide(t)
 		f.failures[at(t.component.ID, t.iteration)] = failed{t.id, t.failure}
 	case t.status == status.StageCompleted:
-		f.values[at(t.component.ID, t.iteration)] = t.output
+		f.values[at(t.component.ID, t.iteration)] = given{t.output, t.secret}
 		f.gave(int64(len(t.output)))
 	}
 	f.set(sc, t.component.ID, graph.State{Status: t.status, Port: t.port})
@@ -131,7 +188,8 @@ func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if err := e.Executions.CheckStage(t.component.Module, input, config, env.Secrets...); err != nil {
+	secrets := slices.Concat(env.Secrets, t.secrets)
+	if err := e.Executions.CheckStage(t.component.Module, input, config, secrets...); err != nil {
 		f.put(sc, t.failed(err))
 		return nil
 	}
@@ -154,7 +212,7 @@ func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 	t.execution = &execution.Stage{
 		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ExecutionID: executionID,
 		Module: t.component.Module, Input: input, Config: config, Attempts: t.component.Attempts,
-		Timeout: time.Duration(t.component.TimeoutMs) * time.Millisecond, Reserve: more, Secrets: env.Secrets,
+		Timeout: time.Duration(t.component.TimeoutMs) * time.Millisecond, Reserve: more, Secrets: secrets, Secret: t.secret,
 	}
 	if f.run.Traceparent != nil {
 		t.execution.Traceparent = *f.run.Traceparent

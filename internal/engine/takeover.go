@@ -223,5 +223,9 @@ func (f *fold) takeOverEarlier() error {
 	f.run.FailedCount += row.Failed
 	f.run.Output = row.Response
 	f.gave(row.Bytes)
-	return nil
+	from, err := f.opened(row.ResponseID, row.Response)
+	if err != nil || !from.secret {
+		return err
+	}
+	return f.answer(from.output)
 }

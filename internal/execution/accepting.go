@@ -60,6 +60,7 @@ type accept struct {
 	reserve credit.Amount // what the run keeps back more for it
 	timeout int32         // ms; 0: the module's
 	secrets []string      // that no error shows
+	secret  bool          // the output is sealed
 }
 
 // want is what it asks of the credits. The run of a stage keeps back its price.

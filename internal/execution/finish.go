@@ -19,6 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/record"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/vault"
 )
 
 // finish is the final state of one execution on its way into the database.
@@ -26,7 +27,7 @@ type finish struct {
 	key    notify.Key
 	epoch  int32
 	status status.Execution
-	output json.RawMessage
+	output json.RawMessage // as it is stored
 	err    json.RawMessage
 	local  bool       // its run holds a slot, and gives it back once this is written
 	run    *uuid.UUID // that it is a stage of; nil: none, or unknown
@@ -34,11 +35,29 @@ type finish struct {
 
 func (f finish) weight() int { return len(f.output) + len(f.err) }
 
-func (r *Runner) complete(ctx context.Context, row db.ExecutionStartManyRow, output json.RawMessage, local bool) error {
+// complete ends an execution with an output, which is sealed before anything else sees it
+// where it is secret.
+func (r *Runner) complete(ctx context.Context, row db.ExecutionStartManyRow, output json.RawMessage, secret, local bool) error {
+	if secret {
+		var sealed json.RawMessage
+		err := r.persist(ctx, func(ctx context.Context) (err error) {
+			sealed, err = r.Vault.SealJSON(ctx, outputAt(row.WorkspaceID, row.ID), output)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("finish execution: %w", err)
+		}
+		output = sealed
+	}
 	return r.settle(ctx, finish{
 		key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch,
 		status: status.ExecutionCompleted, output: output, local: local, run: row.RunID,
 	})
+}
+
+// outputAt is where the output of an execution is sealed for, whatever takes it over.
+func outputAt(workspaceID, executionID uuid.UUID) vault.Place {
+	return vault.Place{WorkspaceID: workspaceID, Row: executionID, Field: vault.Output}
 }
 
 func (r *Runner) fail(ctx context.Context, row db.ExecutionStartManyRow, failure *component.Error, local bool) error {
@@ -292,7 +311,7 @@ func (r *Runner) endTx(ctx context.Context, tx *postgres.Tx, rows []db.Execution
 			frozen = append(frozen, callback.Final(made.done[i].row))
 		}
 	}
-	if made.deliveries, err = r.Deliverer.FreezeManyTx(ctx, tx, r.Jobs, frozen); err != nil {
+	if made.deliveries, err = r.Deliverer.FreezeManyTx(ctx, tx, r.Jobs, r.Vault, frozen); err != nil {
 		return made, err
 	}
 	tx.Last(dequeue(ctx, jobs))
@@ -346,7 +365,8 @@ type finished struct {
 
 func (f finished) key() notify.Key { return notify.Key{WorkspaceID: f.row.WorkspaceID, ID: f.row.ID} }
 
-// final is the row as it stands after the finish, without its callback.
+// final is the row as it stands after the finish, without its callback, and with its output as
+// it is stored.
 func final(row db.ExecutionFinishManyRow, f finish) db.ExecutionGetRow {
 	return db.ExecutionGetRow{
 		WorkspaceID: row.WorkspaceID, ID: row.ID, Module: row.Module, Status: row.Status,

@@ -25,6 +25,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/seal"
+	"github.com/weft-automation/weft/internal/vault"
 	"github.com/weft-automation/weft/internal/workspace"
 )
 
@@ -142,7 +143,7 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 		t.Fatal(err)
 	}
 	hub := notify.NewHub()
-	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Hub: hub, Ledger: billing.Books{}, Now: skewed(o.skew).Now, Ended: o.ended}
+	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Vault: vault.New(n.pool, b.keyring), Hub: hub, Ledger: billing.Books{}, Now: skewed(o.skew).Now, Ended: o.ended}
 	ctx, cancel := context.WithCancel(context.Background())
 	relayed := make(chan struct{})
 	relay := &notify.Relay{Hub: hub, DSN: b.dsn, Log: log, Changed: execution.Changed(n.pool)}

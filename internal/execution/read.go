@@ -27,6 +27,7 @@ func (s *Service) Get(ctx context.Context, workspaceID, executionID uuid.UUID) (
 	return record.Execution(row), nil
 }
 
+// get is the row of an execution with its output as it is shown.
 func (s *Service) get(ctx context.Context, workspaceID, executionID uuid.UUID) (db.ExecutionGetRow, error) {
 	bare, err := db.New().ExecutionGetBare(ctx, s.db, db.ExecutionGetBareParams{WorkspaceID: workspaceID, ID: executionID})
 	row := db.ExecutionGetRow{
@@ -42,7 +43,13 @@ func (s *Service) get(ctx context.Context, workspaceID, executionID uuid.UUID) (
 	if err != nil {
 		return row, fmt.Errorf("read execution: %w", err)
 	}
-	return row, nil
+	return s.opened(ctx, row)
+}
+
+// opened is a row with its output as it is shown.
+func (s *Service) opened(ctx context.Context, row db.ExecutionGetRow) (shown db.ExecutionGetRow, err error) {
+	row.Output, err = s.vault.OpenJSON(ctx, outputAt(row.WorkspaceID, row.ID), row.Output)
+	return row, err
 }
 
 // ListParams is a page of a list (decisions 1.5).
@@ -91,7 +98,11 @@ func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, limit
 		return more, fmt.Errorf("list executions: %w", err)
 	}
 	for _, row := range rows[:min(len(rows), limit)] {
-		page.Data = append(page.Data, record.Execution(listed(row)))
+		shown, err := s.opened(ctx, listed(row))
+		if err != nil {
+			return more, err
+		}
+		page.Data = append(page.Data, record.Execution(shown))
 	}
 	if len(rows) > 0 && rows[0].Found > int64(len(page.Data)) {
 		return page.Data[len(page.Data)-1].ID, nil
@@ -149,7 +160,8 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 			return api.ComponentExecution{}, ctx.Err()
 		}
 		if row, ok := changed.Value().(db.ExecutionGetRow); ok {
-			return record.Execution(row), nil
+			row, err := s.opened(ctx, row)
+			return record.Execution(row), err
 		}
 		row, err := s.get(ctx, key.WorkspaceID, key.ID)
 		if err != nil || row.Status.Terminal() {

@@ -180,7 +180,7 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 		// Another node has a master key that this one was not given yet.
 		return r.cannot(ctx, row, "the input is sealed under a master key that this process does not have", keyPatience, local)
 	}
-	c, err := r.open(row)
+	c, secret, err := r.open(row)
 	if err != nil {
 		return 0, outcomeFailed, r.fail(ctx, row, &component.Error{Code: "INTERNAL_ERROR", Message: "the stored input cannot be opened", Err: err}, local)
 	}
@@ -197,7 +197,7 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 		again, err = r.pause(ctx, row, pause{delay: result.Wait.After, continuing: true, state: result.Wait.State, local: local})
 		return again, outcomeWaiting, err
 	case err == nil:
-		return 0, outcomeCompleted, r.complete(ctx, row, result.Output, local)
+		return 0, outcomeCompleted, r.complete(ctx, row, result.Output, secret || len(entry.SecretPaths.Output) > 0, local)
 	case ctx.Err() != nil:
 		again, err = r.interrupted(ctx, row, entry.RepeatFor(c), local)
 		return again, outcomeInterrupted, err
@@ -253,18 +253,19 @@ var errWorkerLost = &component.Error{
 	Message: "the worker was lost during the attempt, and this call is not safe to repeat: whether it took effect is unknown",
 }
 
-func (r *Runner) open(row db.ExecutionStartManyRow) (component.Call, error) {
+// open is what the module gets, and whether its output is sealed whatever the module says.
+func (r *Runner) open(row db.ExecutionStartManyRow) (opened component.Call, secret bool, err error) {
 	plain, err := r.Keyring.Open(row.Call, SealedAt(row.WorkspaceID, row.ID))
 	if err != nil {
-		return component.Call{}, err
+		return opened, false, err
 	}
 	var c call
 	if err := json.Unmarshal(plain, &c); err != nil {
-		return component.Call{}, fmt.Errorf("decode call: %w", err)
+		return opened, false, fmt.Errorf("decode call: %w", err)
 	}
 	return component.Call{
 		ExecutionID: row.ID, Attempt: int(row.Attempt), Input: c.Input, Config: c.Config, State: row.WaitState, Secrets: c.Secrets,
-	}, nil
+	}, c.Secret, nil
 }
 
 func asError(err error) *component.Error {

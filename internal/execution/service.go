@@ -27,6 +27,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/seal"
 	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/vault"
 )
 
 // Service is the accepting and reading half of executions. Runner is the other
@@ -36,6 +37,7 @@ type Service struct {
 	jobs        *river.Client[pgx.Tx]
 	modules     *component.Registry
 	keyring     *seal.Keyring
+	vault       *vault.Vault
 	hub         *notify.Hub
 	draining    <-chan struct{}
 	metrics     *telemetry.Metrics
@@ -57,6 +59,7 @@ type Deps struct {
 	Jobs    *river.Client[pgx.Tx] // inserts only
 	Modules *component.Registry
 	Keyring *seal.Keyring
+	Vault   *vault.Vault // of secret outputs
 	Hub     *notify.Hub
 	// Draining, once closed, ends inline waits: what is accepted by then is
 	// answered as it stands. Nil: never.
@@ -113,7 +116,7 @@ func (d *Deps) quarantined() error {
 func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
 		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,
-		keyring: deps.Keyring, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, ledger: deps.Ledger, local: local, window: &window{},
+		keyring: deps.Keyring, vault: deps.Vault, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, ledger: deps.Ledger, local: local, window: &window{},
 		quarantined: deps.quarantined,
 	}
 	s.accepts = groupcommit.New(groupcommit.Options[accept]{Weigh: accept.weight}, postgres.Unavailable, s.flushAccepts)
@@ -129,6 +132,8 @@ type call struct {
 	Config json.RawMessage `json:"config"`
 	// Secrets are values that no error shows.
 	Secrets []string `json:"secrets,omitempty"`
+	// Secret says that the output is sealed, whatever the module says of it.
+	Secret bool `json:"secret,omitempty"`
 }
 
 // SealedAt names where the sealed call of an execution belongs.

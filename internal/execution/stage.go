@@ -33,6 +33,7 @@ type Stage struct {
 	Traceparent   string          // W3C; may be empty
 	Reserve       credit.Amount   // what the run keeps back more for it
 	Secrets       []string        // values that no error shows, beside those that the module marks
+	Secret        bool            // the output is sealed, whatever the module says of it
 }
 
 // CheckStage says whether a stage may be accepted. INVALID_INPUT for a module that is
@@ -169,7 +170,7 @@ func (t Stage) item(entry *component.Entry) accept {
 			WorkspaceID: t.WorkspaceID, Module: t.Module, Input: t.Input, Config: t.Config,
 			Attempts: cmp.Or(t.Attempts, 1), Traceparent: t.Traceparent,
 		},
-		id: t.ExecutionID, run: t.RunID, reserve: t.Reserve, secrets: t.Secrets,
+		id: t.ExecutionID, run: t.RunID, reserve: t.Reserve, secrets: t.Secrets, secret: t.Secret,
 	}
 	if t.Timeout > 0 && t.Timeout < entry.Timeout {
 		item.timeout = int32(max(1, t.Timeout.Milliseconds()))

@@ -201,7 +201,7 @@ func (s *Service) check(mode component.Mode, module string, input, config json.R
 }
 
 func (s *Service) prepareCall(a *accept, entry *component.Entry) error {
-	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config, Secrets: a.secrets})
+	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config, Secrets: a.secrets, Secret: a.secret})
 	if err != nil {
 		return fmt.Errorf("encode call: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/hook"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/seal"
+	"github.com/weft-automation/weft/internal/vault"
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
@@ -32,12 +33,13 @@ type page struct {
 	stale  []value
 }
 
-// tables are all columns that hold sealed values. Executions that have ended
-// hold none.
+// tables are all columns that hold sealed values. What is left of executions and runs that
+// have ended is under the keys of their workspaces.
 var tables = []table{
 	{name: "component_executions", place: execution.SealedAt, page: pageOfExecutions, replace: replaceCalls},
 	{name: "environment_variables", place: environment.SealedAt, page: pageOfVariables, replace: replaceVariables},
 	{name: "hooks", place: hook.SealedAt, page: pageOfHooks, replace: replaceHooks},
+	{name: "output_keys", place: vault.KeyAt, page: pageOfOutputKeys, replace: replaceOutputKeys},
 	{name: "workflow_runs", place: environment.SnapshotAt, page: pageOfRuns, replace: replaceRuns},
 	{name: "workflow_secrets", place: workflow.SealedAt, page: pageOfWorkflows, replace: replaceWorkflowSecrets},
 	{name: "callbacks", place: callback.SealedAt, page: pageOfCallbacks, replace: replaceSecrets},
@@ -74,8 +76,12 @@ func Unheld(ctx context.Context, conn postgres.DB, ring *seal.Keyring) ([]string
 	if err != nil {
 		return nil, fmt.Errorf("look at sealed values: %w", err)
 	}
+	keys, err := db.New().OutputKeyListHeaders(ctx, conn, looked)
+	if err != nil {
+		return nil, fmt.Errorf("look at sealed values: %w", err)
+	}
 	var unheld []string
-	for _, header := range slices.Concat(calls, secrets, literals, variables, hooks, snapshots) {
+	for _, header := range slices.Concat(calls, secrets, literals, variables, hooks, snapshots, keys) {
 		if id, ok := seal.KeyID(header); ok && !ring.Holds(header) && !slices.Contains(unheld, id) {
 			unheld = append(unheld, id)
 		}
@@ -128,6 +134,15 @@ func pageOfHooks(ctx context.Context, pool postgres.DB, header []byte, after uui
 	return p, last, err
 }
 
+func pageOfOutputKeys(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
+	rows, err := db.New().OutputKeyListSealed(ctx, pool, db.OutputKeyListSealedParams{Header: header, After: after, MaxRows: pageSize})
+	for _, row := range rows {
+		p.add(row.WorkspaceID, row.ID, row.Stale)
+		last = row.ID
+	}
+	return p, last, err
+}
+
 func pageOfRuns(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
 	rows, err := db.New().RunListSealed(ctx, pool, db.RunListSealedParams{Header: header, After: after, MaxRows: pageSize})
 	for _, row := range rows {
@@ -172,6 +187,10 @@ func replaceVariables(ctx context.Context, pool postgres.DB, values []value) (in
 
 func replaceHooks(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
 	return db.New().HookReseal(ctx, pool, db.HookResealParams(resealed(values)))
+}
+
+func replaceOutputKeys(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
+	return db.New().OutputKeyReseal(ctx, pool, db.OutputKeyResealParams(resealed(values)))
 }
 
 func replaceRuns(ctx context.Context, pool postgres.DB, values []value) (int64, error) {

@@ -1,12 +1,14 @@
 package rotation_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/hook"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/rotation"
+	"github.com/weft-automation/weft/internal/vault"
 )
 
 // The secrets of hooks are sealed anew too.
@@ -34,6 +36,32 @@ func TestMT07TheSecretsOfHooksAreSealedAnew(t *testing.T) {
 		t.Errorf("the secret: %q, %v", plain, err)
 	}
 	if unheld, err := rotation.Unheld(t.Context(), pool, ring(t, old)); err != nil || len(unheld) != 1 {
+		t.Errorf("unheld: %v, %v", unheld, err)
+	}
+}
+
+// The keys of workspaces are sealed anew, and with them all that is under them, however much
+// that is.
+func TestMT07TheKeysOfOutputsAreSealedAnew(t *testing.T) {
+	pool := pgtest.DB(t)
+	old, fresh := key("2025", 1), key("2026", 2)
+	r := fill(t, pool, ring(t, old), 1)
+	at := vault.Place{WorkspaceID: r.workspace, Row: newID(t), Field: vault.Output}
+	stored, err := vault.New(pool, ring(t, old)).SealJSON(t.Context(), at, json.RawMessage(`{"a":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if unheld, err := rotation.Unheld(t.Context(), pool, ring(t, fresh)); err != nil || len(unheld) != 1 {
+		t.Errorf("before, unheld: %v, %v", unheld, err)
+	}
+	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), nil)
+	if err != nil || !report.Done() || report.Sealed != 3 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if plain, err := vault.New(pool, ring(t, fresh)).OpenJSON(t.Context(), at, stored); err != nil || string(plain) != `{"a":1}` {
+		t.Errorf("the output: %s, %v", plain, err)
+	}
+	if unheld, err := rotation.Unheld(t.Context(), pool, ring(t, fresh)); err != nil || len(unheld) != 0 {
 		t.Errorf("unheld: %v, %v", unheld, err)
 	}
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/seal"
+	"github.com/weft-automation/weft/internal/vault"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workspace"
 )
@@ -198,7 +199,8 @@ func (b *bench) start(t testing.TB, o options) *node {
 		t.Fatal(err)
 	}
 	hub := notify.NewHub()
-	deps := execution.Deps{DB: requests, Jobs: inserter, Modules: b.modules, Keyring: b.keyring, Hub: hub, Ledger: cmp.Or[execution.Ledger](o.ledger, billing.Books{})}
+	kept := vault.New(system, b.keyring)
+	deps := execution.Deps{DB: requests, Jobs: inserter, Modules: b.modules, Keyring: b.keyring, Vault: kept, Hub: hub, Ledger: cmp.Or[execution.Ledger](o.ledger, billing.Books{})}
 	deps.Ended = func(ctx context.Context, stages map[notify.Key][]uuid.UUID) {
 		if !o.deaf {
 			n.engine.Ended(ctx, stages)
@@ -225,11 +227,11 @@ func (b *bench) start(t testing.TB, o options) *node {
 	n.workflows = workflow.NewService(requests, b.modules, b.keyring)
 	n.engine = engine.New(engine.Deps{
 		System: system, Jobs: inserter, Hub: hub, Executions: executions, Modules: b.modules,
-		Workflows: n.workflows, Ledger: billing.Books{}, Log: log,
+		Workflows: n.workflows, Vault: kept, Ledger: billing.Books{}, Log: log,
 	})
 	n.runs = run.NewService(run.Deps{
 		API: requests, System: system, Hub: hub, Engine: n.engine, Executions: executions, Modules: b.modules,
-		Workflows: n.workflows, Ledger: billing.Books{},
+		Workflows: n.workflows, Vault: kept, Ledger: billing.Books{},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

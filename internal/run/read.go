@@ -12,12 +12,14 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/cursor"
 	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/record"
+	"github.com/weft-automation/weft/internal/vault"
 )
 
 // maxPageBytes is how much one page holds, a single row aside: it then ends before its
@@ -64,7 +66,38 @@ func (s *Service) Get(ctx context.Context, key notify.Key, who Access) (api.Work
 	if err != nil {
 		return api.WorkflowRun{}, err
 	}
+	return s.record(ctx, key.WorkspaceID, row)
+}
+
+// record is the record of a run: with its output whole, and its input but for what of it is
+// secret.
+func (s *Service) record(ctx context.Context, workspaceID uuid.UUID, row db.RunGetRow) (shown api.WorkflowRun, err error) {
+	row.Output, err = s.Vault.OpenJSON(ctx, vault.Place{WorkspaceID: workspaceID, Row: row.ID, Field: vault.Output}, row.Output)
+	if err != nil {
+		return shown, err
+	}
+	input, hidden, err := engine.OpenInput(ctx, s.Vault, workspaceID, row.ID, row.Input)
+	if err != nil {
+		return shown, err
+	}
+	row.Input = component.Redact(input, hidden)
 	return record.Run(row), nil
+}
+
+// stage is the record of a stage, with its output whole.
+func (s *Service) stage(ctx context.Context, workspaceID uuid.UUID, row db.RunStageListRow) (shown api.RunStage, err error) {
+	source := row.ID
+	if row.ChildRunID != nil {
+		source = *row.ChildRunID
+	}
+	if row.ExecutionID != nil {
+		source = *row.ExecutionID
+	}
+	row.Output, err = s.Vault.OpenJSON(ctx, vault.Place{WorkspaceID: workspaceID, Row: source, Field: vault.Output}, row.Output)
+	if err != nil {
+		return shown, err
+	}
+	return record.RunStage(row), nil
 }
 
 // Stages are all stages of a run in the order in which they were made, read in pages, so
@@ -79,7 +112,7 @@ func (s *Service) Stages(ctx context.Context, key notify.Key) iter.Seq2[api.RunS
 				return
 			}
 			for _, row := range rows {
-				if !yield(record.RunStage(row), nil) {
+				if shown, err := s.stage(ctx, key.WorkspaceID, row); !yield(shown, err) || err != nil {
 					return
 				}
 				p.After = row.ID
@@ -117,7 +150,9 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	}
 	page.Data = make([]api.WorkflowRun, len(rows))
 	for i, row := range rows {
-		page.Data[i] = record.Run(db.RunGetRow(row))
+		if page.Data[i], err = s.record(ctx, workspaceID, db.RunGetRow(row)); err != nil {
+			return page, err
+		}
 	}
 	if len(rows) > 0 && len(rows) < len(ids) {
 		more = rows[len(rows)-1].ID
@@ -195,7 +230,11 @@ func (s *Service) StagePage(ctx context.Context, key notify.Key, who Access, p L
 	}
 	page.Data = make([]api.RunStage, 0, len(rows))
 	for _, row := range rows[:min(len(rows), p.Limit)] {
-		page.Data = append(page.Data, record.RunStage(row))
+		shown, err := s.stage(ctx, key.WorkspaceID, row)
+		if err != nil {
+			return page, err
+		}
+		page.Data = append(page.Data, shown)
 	}
 	if len(rows) > 0 && rows[0].Found > int64(len(page.Data)) {
 		last := page.Data[len(page.Data)-1].ID
@@ -262,8 +301,11 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 			return api.WorkflowRun{}, ctx.Err()
 		}
 		row, err := s.get(ctx, changed.Key())
-		if err != nil || late || over(row) {
-			return record.Run(row), err
+		if err != nil {
+			return api.WorkflowRun{}, err
+		}
+		if late || over(row) {
+			return s.record(ctx, changed.Key().WorkspaceID, row)
 		}
 	}
 }

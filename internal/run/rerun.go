@@ -39,7 +39,10 @@ func (s *Service) again(ctx context.Context, p *TriggerParams) error {
 			return fmt.Errorf("look for a stage: %w", err)
 		}
 	}
-	p.Version, p.Input = &earlier.WorkflowVersion, earlier.Input
+	if p.Input, p.hidden, err = engine.OpenInput(ctx, s.Vault, key.WorkspaceID, key.ID, earlier.Input); err != nil {
+		return err
+	}
+	p.Version = &earlier.WorkflowVersion
 	if earlier.Trigger == "SCHEDULE" || earlier.Trigger == "WEBHOOK" {
 		p.By.Trigger = earlier.Trigger // it begins where that one did
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/vault"
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
@@ -27,6 +28,7 @@ type Deps struct {
 	Modules     *component.Registry
 	Workflows   *workflow.Service
 	Environment *environment.Service
+	Vault       *vault.Vault // of secret outputs
 	Ledger      engine.Renewer
 	// Draining, once closed, ends inline waits. Nil: never.
 	Draining <-chan struct{}

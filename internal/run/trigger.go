@@ -22,7 +22,6 @@ import (
 	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/record"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/workflow"
 )
@@ -40,6 +39,8 @@ type TriggerParams struct {
 	Once        Claim           // under which there is one run only; nil: a repeat begins another
 	Traceparent string          // W3C; may be empty
 	WaitFor     *time.Duration  // how long to wait for the end before answering with the record; nil: it is not wanted
+
+	hidden []string // the places that are secret in the input of the run that is repeated
 }
 
 // Cause is what triggers a run. Zero is a request.
@@ -120,8 +121,11 @@ func (s *Service) repeat(ctx context.Context, p TriggerParams, earlier uuid.UUID
 	}
 	t := Triggered{RunID: earlier, JobID: row.JobID, Replayed: true}
 	if p.WaitFor != nil && over(row) {
-		t.Run = new(record.Run(row))
-		return t, nil
+		run, err := s.record(ctx, p.WorkspaceID, row)
+		if err == nil {
+			t.Run = &run
+		}
+		return t, err
 	}
 	return s.answer(ctx, p, t, ended)
 }
@@ -151,6 +155,7 @@ type begin struct {
 	taken   []byte // the variables that it takes along, sealed
 	apart   bool   // it is accepted first and begun then
 	begun   *engine.Begun
+	input   json.RawMessage // as it is stored
 }
 
 // prepare checks all that can be checked before anything is written.
@@ -183,7 +188,12 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 	if err != nil {
 		return nil, fmt.Errorf("make run id: %w", err)
 	}
-	return n, nil
+	hidden := p.hidden
+	if p.By.Trigger == "" {
+		hidden = append(hidden, loaded.Input.SecretPaths()...)
+	}
+	n.input, err = engine.SealInput(ctx, s.Vault, p.WorkspaceID, n.id, json.RawMessage(cmp.Or(string(p.Input), "{}")), hidden)
+	return n, err
 }
 
 // Entry is where runs of a workflow begin that something else than a request triggers; see
@@ -258,7 +268,7 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 func (s *Service) row(p TriggerParams, n *begin) db.RunInsertParams {
 	row := db.RunInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version.Version,
-		Status: status.RunCreated, Trigger: cmp.Or(p.By.Trigger, "API"), Input: json.RawMessage(cmp.Or(string(p.Input), "{}")), Metadata: p.Metadata,
+		Status: status.RunCreated, Trigger: cmp.Or(p.By.Trigger, "API"), Input: n.input, Metadata: p.Metadata,
 		Variables: n.taken, Reserved: n.least, MaxCredits: p.MaxCredits, Lasts: engine.Lasts, Grace: engine.BegunWithin,
 	}
 	if p.By.ID != uuid.Nil {

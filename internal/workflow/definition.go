@@ -175,6 +175,15 @@ func (in Input) Check(pointer string, data json.RawMessage) (details []fault.Det
 	return details
 }
 
+// SecretPaths are the places of the secret values of an input, as component.SecretPaths has
+// them.
+func (in Input) SecretPaths() (paths []string) {
+	for _, schema := range in {
+		paths = append(paths, schema.SecretPaths()...)
+	}
+	return paths
+}
+
 // stored is a definition that compiled, fit to be kept: as it is shown, and its secret
 // values apart, nil if it has none.
 type stored struct {

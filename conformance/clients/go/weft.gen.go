@@ -565,7 +565,9 @@ type Component struct {
 	// Examples: UTILITY, HTTP, EVM, LOGIC
 	Category ComponentCategory `json:"category"`
 
-	// Config A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs.
+	// Config A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
+	// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
+	// callbacks show an output as it is.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
@@ -587,7 +589,9 @@ type Component struct {
 	// Examples: ["COMPONENT","WORKFLOW"]
 	ExecutionModes []ExecutionMode `json:"executionModes"`
 
-	// Input A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs.
+	// Input A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
+	// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
+	// callbacks show an output as it is.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
@@ -598,7 +602,9 @@ type Component struct {
 	// Examples: RANDOM_UUID, API_CALL
 	Module ModuleName `json:"module"`
 
-	// Output A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs.
+	// Output A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
+	// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
+	// callbacks show an output as it is.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
@@ -753,7 +759,7 @@ type ComponentExecutionCallback struct {
 
 // ComponentExecutionEvent One event of an execution's stream.
 //
-// Examples: {"error":null,"id":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","module":"RANDOM_UUID","output":{"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"},"status":"COMPLETED","timestamp":"2026-11-21T10:15:30.131Z","totalUsage":1}, {"error":{"attempt":3,"code":"UPSTREAM_ERROR","message":"The upstream answered 503.","retryable":true},"id":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","module":"API_CALL","output":null,"status":"FAILED","timestamp":"2026-11-21T10:15:33.640Z","totalUsage":0}
+// Examples: {"error":null,"id":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","module":"RANDOM_UUID","output":{"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"},"status":"COMPLETED","timestamp":"2026-11-21T10:15:30.131Z","totalUsage":1}, {"error":{"attempt":3,"code":"UPSTREAM_ERROR","message":"api.example.org answered 503 Service Unavailable","retryable":true},"id":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","module":"API_CALL","output":null,"status":"FAILED","timestamp":"2026-11-21T10:15:33.640Z","totalUsage":0}
 type ComponentExecutionEvent struct {
 	// Error Why the execution failed. Null unless FAILED.
 	Error *ExecutionError `json:"error"`
@@ -902,7 +908,9 @@ type CreateWorkflowRequest struct {
 	Format *WorkflowFileFormat `json:"format,omitempty"`
 
 	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input.
+	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
+	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
+	// input, makes all members secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -1124,12 +1132,12 @@ type ExecutionError struct {
 
 	// Details More about it, by code. Absent if there is no more.
 	//
-	// Examples: {"status":503}
+	// Examples: {"class":"status","upstreamCode":503}
 	Details interface{} `json:"details,omitempty"`
 
 	// Message What happened, for people.
 	//
-	// Examples: The upstream answered 503.
+	// Examples: rpc.example.org answered 503 Service Unavailable
 	Message string `json:"message"`
 
 	// Retryable Whether the same call may succeed at another time.
@@ -1155,12 +1163,16 @@ type ExecutionStatus string
 type ID = openapi_types.UUID
 
 // InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-// input.
+// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
+// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
+// input, makes all members secret.
 //
 // Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 type InputSchema map[string]interface{}
 
-// JSONSchema A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs.
+// JSONSchema A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
+// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
+// callbacks show an output as it is.
 //
 // Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
 type JSONSchema map[string]interface{}
@@ -1415,11 +1427,14 @@ type Problem struct {
 	// - `UNAUTHORIZED`, signed requests: `missing_api_key`, `missing_timestamp`, `missing_signature`,
 	//   `malformed_timestamp`, `malformed_signature`, `invalid_credentials`, `timestamp_expired`,
 	//   `timestamp_in_future`.
+	// - `UNAUTHORIZED`, deliveries to hooks: `invalid_signature`.
 	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
 	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`.
 	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `role_not_allowed`, `cross_origin`.
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `key_not_active`, `workflow_paused`,
-	//   `workflow_archived`, `run_finished`.
+	//   `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`, `too_many_schedules`,
+	//   `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
+	// - `PAYLOAD_TOO_LARGE`: `too_many_headers`.
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `inline_waits`, `streams`,
 	//   `failed_authentications`, `sign_in_attempts`, `signature_checks`.
 	// - `INVALID_INPUT` of a signature check: `secret_sent`: revoke the key.
@@ -1469,9 +1484,14 @@ type Problem struct {
 
 // ProblemDetail One fault.
 type ProblemDetail struct {
-	// Code What is wrong, for programs.
+	// Code What is wrong, for programs: `INVALID_INPUT`, or of a workflow also `UNKNOWN_MODULE`, `UNKNOWN_COMPONENT`,
+	// `UNKNOWN_PORT`, `UNKNOWN_OUTPUT`, `UNKNOWN_INPUT`, `MISSING_INPUT`, `INPUT_TAKEN`, `TYPE_MISMATCH`,
+	// `INVALID_SETTING`, `INVALID_ID`, `DUPLICATE_ID`, `SELF_EDGE`, `INTO_TRIGGER`, `CYCLE`, `UNREACHABLE`,
+	// `LOOP_ENTRY`, `LOOP_ESCAPE`, `LOOP_TOO_DEEP`, `TOO_MANY_COMPONENTS`, `TOO_MANY_EDGES`,
+	// `TOO_MANY_CONNECTIONS`. More may be added.
 	//
-	// Examples: INVALID_INPUT
+	//
+	// Examples: INVALID_INPUT, UNKNOWN_MODULE
 	Code string `json:"code"`
 
 	// Message What is wrong, for people. Never the value itself.
@@ -1524,7 +1544,9 @@ type ReplaceWorkflowRequest struct {
 	Format *WorkflowFileFormat `json:"format,omitempty"`
 
 	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input.
+	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
+	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
+	// input, makes all members secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -1569,7 +1591,7 @@ type RunError struct {
 
 	// Message What happened, for people.
 	//
-	// Examples: The upstream answered 503.
+	// Examples: rpc.example.org answered 503 Service Unavailable
 	Message string `json:"message"`
 
 	// Retryable Whether the same run may succeed at another time.
@@ -1583,7 +1605,7 @@ type RunError struct {
 
 // RunEvent One event of a run's stream and of its log.
 //
-// Examples: {"error":null,"id":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","output":{"cancelReason":null,"cancelRequestedAt":null,"failedStageCount":0,"nonTerminalStages":[],"pendingStageCount":0,"totalUsage":3},"seq":17,"status":"COMPLETED","timestamp":"2026-11-21T10:16:00.240Z"}, {"error":{"code":"UPSTREAM_ERROR","componentId":"balance","message":"The upstream answered 503.","retryable":true,"stageId":"019aa5f3-0a2c-7d3e-9f40-5b6c7d8e9fa0"},"id":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","output":{"cancelReason":null,"cancelRequestedAt":null,"failedStageCount":1,"nonTerminalStages":[],"pendingStageCount":0,"totalUsage":0},"seq":17,"status":"FAILED","timestamp":"2026-11-21T10:16:03.900Z"}
+// Examples: {"error":null,"id":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","output":{"cancelReason":null,"cancelRequestedAt":null,"failedStageCount":0,"nonTerminalStages":[],"pendingStageCount":0,"totalUsage":3},"seq":17,"status":"COMPLETED","timestamp":"2026-11-21T10:16:00.240Z"}, {"error":{"code":"UPSTREAM_ERROR","componentId":"balance","message":"rpc.example.org answered 503 Service Unavailable","retryable":true,"stageId":"019aa5f3-0a2c-7d3e-9f40-5b6c7d8e9fa0"},"id":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","output":{"cancelReason":null,"cancelRequestedAt":null,"failedStageCount":1,"nonTerminalStages":[],"pendingStageCount":0,"totalUsage":0},"seq":17,"status":"FAILED","timestamp":"2026-11-21T10:16:03.900Z"}
 type RunEvent struct {
 	// Error Why the run failed. Null unless FAILED.
 	Error *RunError `json:"error"`
@@ -2165,7 +2187,9 @@ type Workflow struct {
 	ID ID `json:"id"`
 
 	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input.
+	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
+	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
+	// input, makes all members secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -2289,7 +2313,9 @@ type WorkflowExport struct {
 	Format WorkflowFileFormat `json:"format"`
 
 	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input.
+	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
+	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
+	// input, makes all members secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -2372,7 +2398,9 @@ type WorkflowRun struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Input What the run began with.
+	// Input What the run began with. Where the input schema of its workflow marks a value with `x-secret: true`,
+	// `[redacted]` stands, as it does for whatever the run around a child gave it of a secret.
+	//
 	//
 	// Examples: {"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}
 	Input interface{} `json:"input"`

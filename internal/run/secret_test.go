@@ -1,0 +1,154 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules/logic"
+	"github.com/weft-automation/weft/internal/run"
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// withSecrets is a bench whose WORK gives nothing but secrets.
+func withSecrets(t *testing.T, more ...component.Module) *bench {
+	t.Helper()
+	b := newBench(t)
+	secret := work()
+	secret.Output = json.RawMessage(`{"type":"object","properties":{"value":{"type":"integer","x-secret":true},"list":{"type":"array","items":{"type":"integer","x-secret":true}}}}`)
+	var err error
+	if b.modules, err = component.NewRegistry(append(append(logic.Modules(), secret), more...)...); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Runs whose components give secrets do what they do without, in two processes: only what is
+// kept of them is another thing.
+func TestRandomWorkflowsDoTheSameWithSecrets(t *testing.T) {
+	t.Parallel()
+	b := withSecrets(t)
+	other := b.start(t, options{slots: 4})
+	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.Ended})
+	for _, seed := range seeds(t, size(40, 1_000)) {
+		n.play(t, seed, seed%4 == 3)
+	}
+	var sealed, plain, after int
+	err := b.pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE module = 'WORK' AND json_typeof(output) = 'string'),
+		count(*) FILTER (WHERE module = 'WORK' AND json_typeof(output) <> 'string'),
+		count(*) FILTER (WHERE module <> 'WORK' AND json_typeof(output) = 'string') FROM run_stages`).Scan(&sealed, &plain, &after)
+	if err != nil || sealed < 100 || plain > 0 || after == 0 {
+		t.Errorf("%d outputs of WORK are sealed and %d are not, and %d that were made of them, %v", sealed, plain, after, err)
+	}
+	b.balanced(t)
+}
+
+// A run that repeats another one takes its secrets over: the answer, what a stage gave and
+// what iterations did.
+func TestARerunTakesSecretsOver(t *testing.T) {
+	t.Parallel()
+	b := withSecrets(t)
+	n := b.start(t, options{slots: 8, sweep: time.Second})
+	id := n.draw(t, `[{"id":"start","module":"ON_API_CALLED","config":{"inputSchema":{"type":"object","properties":{"key":{"type":"string","x-secret":true}}}}},
+		{"id":"work","module":"WORK"},{"id":"loop","module":"FOR_EACH"},{"id":"inside","module":"WORK"},
+		{"id":"answer","module":"RESPOND"},{"id":"last","module":"TRANSFORM","config":{"expression":"[w, all, key]"}}]`,
+		`[{"id":"1","from":"start","to":"work"},{"id":"2","from":"work","to":"loop"},{"id":"3","from":"loop","to":"inside","port":"each"},
+		{"id":"4","from":"loop","to":"answer","port":"done"},{"id":"5","from":"answer","to":"last"}]`,
+		`[{"id":"a","from":{"componentId":"start","output":"items"},"to":{"componentId":"loop","input":"items"}},
+		{"id":"b","from":{"componentId":"loop","output":"item"},"to":{"componentId":"inside","input":"item"}},
+		{"id":"c","from":{"componentId":"work","output":"value"},"to":{"componentId":"answer","input":"w"}},
+		{"id":"d","from":{"componentId":"work","output":"value"},"to":{"componentId":"last","input":"w"}},
+		{"id":"e","from":{"componentId":"inside","output":"value"},"to":{"componentId":"last","input":"all"}},
+		{"id":"f","from":{"componentId":"start","output":"key"},"to":{"componentId":"last","input":"key"}}]`)
+	key := n.trigger(t, run.TriggerParams{WorkflowID: id, Input: json.RawMessage(`{"key":"the key of the house","items":["one","two"]}`)})
+	first, stages := n.end(t, key, 30*time.Second)
+	last := stages["last@[]"]
+	if first.Status != status.RunCompleted || len(first.Output) < 5 || !strings.Contains(string(last.Output), "the key of the house") {
+		t.Fatalf("it ended %s with %s, and last %s", first.Status, first.Output, last.Output)
+	}
+	n.stop() // what a process has read is forgotten
+	n = b.start(t, options{slots: 8, sweep: time.Second})
+	second, again := n.rerun(t, first, &last)
+	if got := kept(stages, again); got != "answer inside@[0] inside@[1] loop start work" {
+		t.Errorf("it took over %s", got)
+	}
+	if string(second.Output) != string(first.Output) || string(again["last@[]"].Output) != string(last.Output) {
+		t.Errorf("it gave %s and %s, and before %s and %s", second.Output, again["last@[]"].Output, first.Output, last.Output)
+	}
+	if want := `"key":"[redacted]"`; !strings.Contains(string(first.Input), want) || !strings.Contains(string(second.Input), want) {
+		t.Errorf("the inputs are shown as %s and %s", first.Input, second.Input)
+	}
+}
+
+// Where a stage takes more secrets than are looked for, its error shows nothing at all.
+func TestAnErrorAmongVeryManySecretsShowsNothing(t *testing.T) {
+	t.Parallel()
+	many := made("MANY", 0, `{"type":"object","properties":{"keys":{"type":"array","items":{"type":"string","x-secret":true}}}}`,
+		func(context.Context, component.Call) (component.Result, error) {
+			keys := make([]string, 2*component.MaxSecrets)
+			for i := range keys {
+				keys[i] = fmt.Sprintf("the secret key %06d", i)
+			}
+			output, err := json.Marshal(map[string]any{"keys": keys})
+			return component.Result{Output: output}, err
+		})
+	quotes := made("QUOTES", 0, anything, func(_ context.Context, call component.Call) (component.Result, error) {
+		var input struct{ Keys []string }
+		if err := json.Unmarshal(call.Input, &input); err != nil {
+			return component.Result{}, err
+		}
+		return component.Result{}, component.Permanent("BROKEN", "it broke at %s", input.Keys[len(input.Keys)-1])
+	})
+	b := withSecrets(t, many, quotes)
+	n := b.start(t, options{slots: 8, sweep: time.Second})
+	id := n.draw(t, `[{"id":"many","module":"MANY"},{"id":"quotes","module":"QUOTES"},{"id":"wait","module":"WAIT_UNTIL"}]`,
+		`[{"id":"1","from":"many","to":"quotes"},{"id":"2","from":"many","to":"wait"}]`,
+		`[{"id":"a","from":{"componentId":"many","output":"keys"},"to":{"componentId":"quotes","input":"keys"}},
+		{"id":"b","from":{"componentId":"many","output":"keys.0"},"to":{"componentId":"wait","input":"timestamp"}}]`)
+	_, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}), 30*time.Second)
+	for at, code := range map[string]string{"quotes@[]": "BROKEN", "wait@[]": "INVALID_INPUT"} {
+		var why api.ExecutionError
+		if err := json.Unmarshal(stages[at].Error, &why); err != nil || why.Code != code || strings.Contains(string(stages[at].Error), "the secret key") {
+			t.Errorf("%s says %s, %v", at, stages[at].Error, err)
+		}
+	}
+	if got := string(stages["quotes@[]"].Error); !strings.Contains(got, component.Redacted) {
+		t.Errorf("the error is %s", got)
+	}
+}
+
+// What a version of before wrote as it is stays readable, and goes into stages that are made
+// now.
+func TestOutputsThatWereStoredAsTheyAreStayReadable(t *testing.T) {
+	t.Parallel()
+	b := newBench(t) // whose WORK gives nothing secret
+	n := b.start(t, options{slots: 8, sweep: time.Second})
+	id := n.draw(t, `[{"id":"work","module":"WORK"},{"id":"wait","module":"WAIT_FOR_SIGNAL","config":{"name":"on","timeoutMs":60000}},{"id":"then","module":"WORK"}]`,
+		`[{"id":"1","from":"work","to":"wait"},{"id":"2","from":"wait","to":"then"}]`,
+		`[{"id":"a","from":{"componentId":"work","output":"value"},"to":{"componentId":"then","input":"v"}}]`)
+	key := n.trigger(t, run.TriggerParams{WorkflowID: id})
+	n.awaitEvents(key, 2)
+	n.stop()
+	var keys int
+	if err := b.pool.QueryRow(t.Context(), "SELECT count(*) FROM output_keys").Scan(&keys); err != nil || keys != 0 {
+		t.Errorf("where nothing is secret there are %d keys, %v", keys, err)
+	}
+	b.modules = withSecrets(t).modules
+	n = b.start(t, options{slots: 8, sweep: time.Second})
+	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "on", json.RawMessage(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	got, stages := n.end(t, key, 30*time.Second)
+	if got.Status != status.RunCompleted || stages["work@[]"].Output == nil || stages["then@[]"].Output == nil {
+		t.Errorf("it ended %s %s: %v", got.Status, got.Error, stages)
+	}
+	_, again := n.rerun(t, got, nil)
+	if string(again["work@[]"].Output) != string(stages["work@[]"].Output) || string(again["then@[]"].Output) != string(stages["then@[]"].Output) {
+		t.Errorf("again it is %v", again)
+	}
+}
