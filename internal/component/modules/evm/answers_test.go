@@ -184,30 +184,40 @@ func fuzzAnswer(f *testing.F, module string, seeds []string, decode func(data []
 	for _, seed := range seeds {
 		f.Add([]byte(seed))
 	}
+	fits := fitting(f, module)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if output, ok := decode(data); ok {
+			fits(t, data, output)
+		}
+	})
+}
+
+// fitting holds an output against the schema of its module.
+func fitting(f *testing.F, module string) func(t *testing.T, data []byte, output any) {
+	f.Helper()
 	for _, m := range Modules(nil) {
-		if d := m.Describe(); d.Module == module {
-			schema := componenttest.Compile(f, d.Output)
-			f.Fuzz(func(t *testing.T, data []byte) {
-				output, ok := decode(data)
-				if !ok {
-					return
-				}
-				result, err := component.Encode(output)
-				if err != nil {
-					t.Fatalf("%s cannot be written: %v", data, err)
-				}
-				var read any
-				if err := json.Unmarshal(result.Output, &read); err != nil {
-					t.Fatal(err)
-				}
-				if err := schema.Validate(read); err != nil {
-					t.Errorf("%s gives %s: %v", data, result.Output, err)
-				}
-			})
-			return
+		d := m.Describe()
+		if d.Module != module {
+			continue
+		}
+		schema := componenttest.Compile(f, d.Output)
+		return func(t *testing.T, data []byte, output any) {
+			t.Helper()
+			result, err := component.Encode(output)
+			if err != nil {
+				t.Fatalf("%s cannot be written: %v", data, err)
+			}
+			var read any
+			if err := json.Unmarshal(result.Output, &read); err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(read); err != nil {
+				t.Errorf("%s gives %s: %v", data, result.Output, err)
+			}
 		}
 	}
 	f.Fatalf("there is no %s", module)
+	return nil
 }
 
 func FuzzLogsAnswer(f *testing.F) {

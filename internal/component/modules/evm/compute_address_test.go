@@ -3,6 +3,9 @@ package evm
 import (
 	"strings"
 	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
 )
 
 // Generator point of secp256k1 (SEC 2), the public key of the private key 1.
@@ -85,4 +88,43 @@ func TestDerivationPathsHaveTheFormOfBIP44(t *testing.T) {
 		delete(input, field)
 		b.refuses(t, field, "GET_EVM_DERIVATION_PATH", input, object{}, "is required")
 	}
+}
+
+// FuzzPublicKeys: what is read as a key is a point of the curve, and its other form gives the
+// same address; nothing else is taken, and what is refused is not quoted.
+func FuzzPublicKeys(f *testing.F) {
+	for _, seed := range []string{"0x02" + generatorX, "0x03" + generatorX, "0x04" + generatorX + generatorY, "0x02" + strings.Repeat("f", 64), "0x04" + generatorX + generatorX, "0x00", "0x", ""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		address, err := addressOf(text)
+		if err != nil {
+			if message := err.Error(); len(message) > 200 || len(text) > 20 && strings.Contains(message, text) {
+				t.Errorf("%q is refused with %s", text, message)
+			}
+			return
+		}
+		data := common.FromHex(text)
+		x, y := crypto.S256().ScalarBaseMult([]byte{1})
+		if len(data) == 33 {
+			key, err := crypto.DecompressPubkey(data)
+			if err != nil {
+				t.Fatalf("%q is taken and no key: %v", text, err)
+			}
+			x, y = key.X, key.Y
+		} else {
+			x.SetBytes(data[1:33])
+			y.SetBytes(data[33:])
+		}
+		if !crypto.S256().IsOnCurve(x, y) {
+			t.Errorf("%q is not on the curve", text)
+		}
+		whole := append([]byte{4}, append(x.FillBytes(make([]byte, 32)), y.FillBytes(make([]byte, 32))...)...)
+		small := append([]byte{byte(2 + y.Bit(0))}, whole[1:33]...)
+		for _, form := range [][]byte{whole, small} {
+			if again, err := addressOf(hexOf(form)); err != nil || again != address {
+				t.Errorf("%q has the address %s, as %x %s, %v", text, address, form, again, err)
+			}
+		}
+	})
 }
