@@ -265,7 +265,10 @@ func (s *scanner) skip() {
 }
 
 func (s *scanner) refuse(format string, args ...any) error {
-	return fault.Invalid(s.pointer(), format, args...)
+	if at := s.pointer(); at != "" {
+		return fault.InvalidAt(at, format, args...)
+	}
+	return fault.Invalid("", format, args...)
 }
 
 var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")

@@ -243,13 +243,16 @@ func (c *contractABI) function(asked string, fits func(signature) bool) (signatu
 	return found[0], nil
 }
 
+// oneOf is an entry of a kind, in a message.
+var oneOf = map[string]string{"function": "a function", "event": "an event"}
+
 // choose finds all entries of a name or of a full signature.
 func choose(kind, asked string, among []signature) ([]signature, error) {
 	matches := func(s signature) bool { return s.name == asked }
 	if strings.Contains(asked, "(") {
 		full, err := parseSignature(asked)
 		if err != nil {
-			return nil, fmt.Errorf("expected the name or the signature of a %s: %w", kind, err)
+			return nil, fmt.Errorf("expected the name or the signature of %s: %w", oneOf[kind], err)
 		}
 		matches = func(s signature) bool { return s.text == full.text }
 	}
@@ -269,7 +272,7 @@ func choose(kind, asked string, among []signature) ([]signature, error) {
 		return found, nil
 	}
 	if len(among) == 0 {
-		return nil, fmt.Errorf("the abi has no %s", kind)
+		return nil, fmt.Errorf("expected the name of %s of the abi, which has none; got %s", oneOf[kind], came(asked))
 	}
 	return nil, fmt.Errorf("the abi has no %s %s; it has %s", kind, came(asked), listed(among))
 }

@@ -139,7 +139,7 @@ func TestWrongInterfacesAreRefused(t *testing.T) {
 		"deep signatures":      {[]any{"function f(" + strings.Repeat("(", 30) + "uint8" + strings.Repeat(")", 30) + ")"}, "may be 16 deep"},
 		"the line":             {"function f()\nfunction g(uint9)", "abi: line 2: expected an ABI type"},
 		"another function":     {[]any{"function f(bool)", "function g()"}, `functionName: the abi has no function "h"; it has f(bool), g()`},
-		"no function":          {[]any{"event h()"}, "functionName: the abi has no function"},
+		"no function":          {[]any{"event h()"}, "functionName: expected the name of a function of the abi, which has none; got "},
 		"too many entries":     {strings.Repeat("function f()\n", 10_001), "may have 10000 entries"},
 		"a word after the end": {[]any{"event E() anonymous )"}, "abi[0]: expected returns, view, or the end"},
 	} {

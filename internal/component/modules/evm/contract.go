@@ -22,6 +22,7 @@ func (*readContract) Describe() component.Descriptor {
 		required: `"jsonRpcUrl", "contractAddress", "calldata"`,
 		input: `"contractAddress": {"type": "string", "format": "evm-address", "title": "Contract address", "description": "The contract to call.", "examples": ["0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"]},
 			"calldata": {` + calldataIn + `, "title": "Calldata", "description": "The encoded function call: selector and arguments.", "examples": ["0x18160ddd"]},
+			"from": {"type": "string", "format": "evm-address", "title": "From", "description": "Who calls, as the contract sees it (msg.sender). Nothing is signed, so it may be anybody; without it, it is the zero address.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
 			"blockTag": {` + blockIn + `, "default": "latest", "title": "Block", "description": "At which block: latest, pending, safe, finalized, earliest, a number or a block hash.", "examples": ["latest", "19000000"]},
 			` + errorsABIProperty,
 		example:     `, "contractAddress": "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", "calldata": "0x18160ddd"`,
@@ -33,8 +34,8 @@ func (*readContract) Describe() component.Descriptor {
 
 func (m *readContract) Run(ctx context.Context, call component.Call) (component.Result, error) {
 	input, err := component.Decode[struct {
-		JSONRPCURL, ContractAddress, Calldata string
-		BlockTag, ABI                         json.RawMessage
+		JSONRPCURL, ContractAddress, Calldata, From string
+		BlockTag, ABI                               json.RawMessage
 	}](call.Input)
 	if err != nil {
 		return component.Result{}, err
@@ -57,6 +58,13 @@ func (m *readContract) Run(ctx context.Context, call component.Call) (component.
 	}
 	var result blob
 	message := map[string]string{"to": contract.Hex(), "data": hexOf(calldata)}
+	if input.From != "" {
+		caller, err := parseAddress(input.From)
+		if err != nil {
+			return component.Result{}, invalid("from", err)
+		}
+		message["from"] = caller.Hex()
+	}
 	if err := node.call(ctx, &result, "eth_call", message, block); err != nil {
 		return component.Result{}, err
 	}

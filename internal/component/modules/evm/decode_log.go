@@ -74,7 +74,7 @@ func (decodeLog) Run(_ context.Context, call component.Call) (component.Result, 
 // first topic names goes before one that is anonymous.
 func readLog(events []signature, topics []common.Hash, data []byte) (signature, []any, error) {
 	if len(events) == 0 {
-		return signature{}, nil, refused("abi", misfitf("it has no event"))
+		return signature{}, nil, refused("abi", misfitf("expected at least one event, such as event Transfer(address indexed from, address indexed to, uint256 value); it has none"))
 	}
 	var fits []signature
 	var first error

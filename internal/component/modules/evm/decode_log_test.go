@@ -60,7 +60,7 @@ func TestLogsTellWhichEventTheyAre(t *testing.T) {
 		"unknown beside the anonymous": {object{"abi": anonymous, "topics": []string{}, "data": "0x"}, "topics: there are none, and no anonymous event without indexed parameters is expected, but A(uint8,bool), B(string,bytes32), C(uint8,bool)"},
 		"ambiguous":                    {object{"abi": anonymous, "topics": []string{"0x" + word("1")}, "data": "0x" + word("1")}, "abi: several anonymous events have 1 indexed parameters, so eventName has to say which is meant: A(uint8,bool), C(uint8,bool)"},
 		"other topics":                 {object{"abi": tokens, "topics": []string{transferTopic, topic}, "data": "0x"}, "topics: the event Transfer(address,address,uint256) has 3 indexed parameters after its own topic, the log has 1"},
-		"no event":                     {object{"abi": []string{"function f()"}, "topics": []string{}, "data": "0x"}, "abi: it has no event"},
+		"no event":                     {object{"abi": []string{"function f()"}, "topics": []string{}, "data": "0x"}, "abi: expected at least one event"},
 		"no event of the name":         {object{"abi": tokens, "eventName": "Approval", "topics": []string{}, "data": "0x"}, `eventName: the abi has no event "Approval"; it has Transfer`},
 		"another event":                {object{"abi": tokens, "eventName": "Other", "topics": []string{transferTopic, topic, topic}, "data": "0x"}, "no event of the abi has this topic"},
 		"short data":                   {object{"abi": tokens, "topics": []string{transferTopic, topic, topic}, "data": "0x"}, "data, value value: the data ends early"},

@@ -2,11 +2,15 @@ package evm
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/weft-automation/weft/internal/component"
 )
 
 // The ids are the interface identifiers (EIP-165) that EIP-721 gives for itself
@@ -92,7 +96,7 @@ func TestCustomErrorsAreToldByTheInterface(t *testing.T) {
 		jsonOf(t, r.Values) != `{"balance":"5","needed":"10","sender":"`+who+`"}` || jsonOf(t, r.Arguments) != `["`+who+`","5","10"]` {
 		t.Errorf("%+v", r)
 	}
-	if failed := revertedBy(rpcError{}, data, contract).Error(); !contains(failed, `execution reverted with the error ERC20InsufficientBalance("`+who+`","5","10")`) {
+	if failed := (&node{contract: contract, takesABI: true}).revertedBy(rpcError{}, data).Error(); !contains(failed, `execution reverted with the error ERC20InsufficientBalance("`+who+`","5","10")`) {
 		t.Error(failed)
 	}
 	for name, data := range map[string][]byte{"unknown": bytesOf("deadbeef"), "short": data[:40], "no more than a selector": data[:4], "of another type": bytesOf("e450d38c" + strings.Repeat("f", 192))} {
@@ -120,4 +124,35 @@ func TestCustomErrorsAreToldByTheInterface(t *testing.T) {
 	if r := decodeRevert(big, large); r.Name != "Large" || r.Arguments != nil || r.Reason != "" || r.told() != "the error Large(bytes)" {
 		t.Errorf("%s with %d values", r.Name, len(r.Arguments))
 	}
+}
+
+// FuzzRevertsByAnInterface: whatever a contract gives and whatever a caller says of it, a
+// revert is told in short, as JSON, and a custom error keeps its data.
+func FuzzRevertsByAnInterface(f *testing.F) {
+	const allowance = `["error InsufficientAllowance(address spender, uint256 allowance, uint256 needed)"]`
+	data := append(crypto.Keccak256([]byte("InsufficientAllowance(address,uint256,uint256)"))[:4], make([]byte, 96)...)
+	f.Add(allowance, data)
+	f.Add(allowance, data[:50])
+	f.Add(`"error Large(bytes[][] data, string text)"`, append(crypto.Keccak256([]byte("Large(bytes[][],string)"))[:4], make([]byte, 64)...))
+	f.Add(`["error Error(string)","error Panic(uint256)"]`, append([]byte{0x4e, 0x48, 0x7b, 0x71}, make([]byte, 32)...))
+	f.Add(`[{"type":"error","name":"E","inputs":[{"name":"","type":"tuple","components":[{"name":"a","type":"uint8[2]"}]}]}]`, []byte{0x08, 0xc3, 0x79, 0xa0})
+	f.Add(`[]`, []byte{1})
+	f.Fuzz(func(t *testing.T, given string, data []byte) {
+		contract, err := parseABI(json.RawMessage(given))
+		if err != nil {
+			return
+		}
+		n := &node{contract: contract, takesABI: true}
+		r := decodeRevert(data, n.contract)
+		if r.Kind == "custom" && r.Data != hexOf(data) || r.Name != "" && r.Kind != "custom" {
+			t.Errorf("%x became %+v", data, r)
+		}
+		told, ok := errors.AsType[*component.Error](n.revertedBy(rpcError{Code: 3, Message: "execution reverted"}, data))
+		if !ok || told.Code != component.CodeUpstream || told.Retryable || !strings.HasPrefix(told.Message, "execution reverted") || !json.Valid(told.Details) {
+			t.Errorf("%x by %s is told as %v %s", data, given, told, details(told))
+		}
+		if r.Kind == "custom" && len(told.Message) > 3*maxTold {
+			t.Errorf("%x by %s is told in %d bytes", data, given, len(told.Message))
+		}
+	})
 }

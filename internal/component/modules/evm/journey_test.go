@@ -130,6 +130,18 @@ func TestAContractIsDeployedCalledReadAndItsLogsDecodedByModulesAlone(t *testing
 		t.Errorf("the log's values are %s, want %s", got, want)
 	}
 
+	// The same log, as the receipt has it, by the module that asks no node.
+	log := at(t, mined, "receipt", "logs", 0).(object)
+	event := c.run(t, "DECODE_EVM_LOG", object{"abi": abi, "eventName": "Transfer", "topics": log["topics"], "data": log["data"]})
+	if event["eventName"] != "Transfer" || event["signature"] != "Transfer(address,address,uint256)" ||
+		text(t, event["values"]) != text(t, at(t, logs, "logs", 0, "values")) || text(t, event["arguments"]) != text(t, at(t, logs, "logs", 0, "arguments")) {
+		t.Errorf("the log of the receipt is %v", event)
+	}
+	if _, failed := c.try(t, "DECODE_EVM_LOG", object{"abi": abi, "eventName": "Mint", "topics": log["topics"], "data": log["data"]}); failed == nil ||
+		!strings.HasPrefix(failed.Message, `eventName: the abi has no event "Mint"; it has `) || !strings.Contains(failed.Message, "Transfer(address,address,uint256)") {
+		t.Errorf("with the name of no event: %v", failed)
+	}
+
 	receipt := c.run(t, "GET_EVM_TRANSACTION_RECEIPT", object{"transactionHash": hash})
 	if receipt["mined"] != true || receipt["status"] != "success" || text(t, receipt["receipt"]) != text(t, mined["receipt"]) {
 		t.Errorf("the receipt is %v, and that of the wait %v", receipt, mined)
@@ -162,6 +174,10 @@ func TestARevertWithACustomErrorIsToldByItsName(t *testing.T) {
 		_, failed := c.try(t, module, input)
 		if failed == nil || failed.Code != component.CodeUpstream || failed.Retryable || !strings.Contains(failed.Message, "0x192b9e4e") {
 			t.Errorf("%s without an abi: %v", module, failed)
+		}
+		input["abi"] = []string{"error InsufficientAllowance(uint8)", "error Other()"}
+		if _, failed = c.try(t, module, input); failed == nil || !strings.HasSuffix(failed.Message, "with a custom error 0x192b9e4e and 96 bytes; the abi has no error of this selector that fits the data") {
+			t.Errorf("%s with an abi of others: %v", module, failed)
 		}
 		input["abi"] = abi
 		_, failed = c.try(t, module, input)

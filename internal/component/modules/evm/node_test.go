@@ -117,6 +117,16 @@ func TestContractsAreReadFromARealNode(t *testing.T) {
 			t.Errorf("at %v: %s, %v", block, output, failed)
 		}
 	}
+	// Who is said to call is whom the contract sees: nobody else has tokens to send.
+	transfer := object{"jsonRpcUrl": node.URL, "contractAddress": token, "calldata": calldata(t, "transfer", common.HexToAddress(node.Accounts[3]), big.NewInt(5))}
+	for from, want := range map[string]string{"": "", node.Accounts[0]: `{"result":"0x` + evmtest.Word(1) + `"}`, node.Accounts[1]: ""} {
+		if delete(transfer, "from"); from != "" {
+			transfer["from"] = from
+		}
+		if output, failed := bench.Run(t, "READ_EVM_CONTRACT", text(t, transfer), `{}`); string(output) != want || (failed == nil) != (want != "") {
+			t.Errorf("from %q: %s, %v; want %s", from, output, failed, want)
+		}
+	}
 	if _, failed := read(calldata(t, "totalSupply"), "99999999"); failed == nil || failed.Code != component.CodeUpstream {
 		t.Errorf("at a block that is not there: %v", failed)
 	}
@@ -130,7 +140,7 @@ func TestRevertsAreDecoded(t *testing.T) {
 	for name, c := range map[string]struct{ data, message, kind string }{
 		"reason": {calldata(t, "transfer", someone, big.NewInt(5)), "execution reverted: ERC20: transfer amount exceeds balance", `"kind":"error","reason":"ERC20: transfer amount exceeds balance"`},
 		"panic":  {calldata(t, "decreaseAllowance", someone, big.NewInt(5)), "execution reverted: panic 17, arithmetic underflow or overflow", `"kind":"panic","panicCode":"17"`},
-		"custom": {calldata(t, "transferFrom", someone, someone, big.NewInt(5)), "execution reverted with a custom error 0x192b9e4e", `"data":"0x192b9e4e`},
+		"custom": {calldata(t, "transferFrom", someone, someone, big.NewInt(5)), "execution reverted with a custom error 0x192b9e4e and 96 bytes; with an abi that has its signature, such as error Name(uint256 value), it is told by name and with its values", `"data":"0x192b9e4e`},
 		"none":   {"0xdeadbeef", "execution reverted", `"kind":"none"`},
 	} {
 		_, failed := bench.Run(t, "READ_EVM_CONTRACT", text(t, object{"jsonRpcUrl": node.URL, "contractAddress": token, "calldata": c.data}), `{}`)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
+	"github.com/weft-automation/weft/internal/fault"
 )
 
 // revert is why a contract refused, as far as its data tells.
@@ -105,8 +106,12 @@ func (r revert) by(contract *contractABI, data []byte) revert {
 
 // told says what is known of a custom error, for a message.
 func (r revert) told() string {
-	if r.Name == "" {
-		return fmt.Sprintf("a custom error %s", r.Data[:min(len(r.Data), 10)])
+	const selector = len("0x") + 2*4
+	switch {
+	case r.Name == "" && len(r.Data) < selector:
+		return "the data " + r.Data
+	case r.Name == "":
+		return fmt.Sprintf("a custom error %s and %s", r.Data[:selector], fault.Count((len(r.Data)-selector)/2, "byte"))
 	}
 	if r.Reason == "" {
 		return "the error " + r.Signature
@@ -114,10 +119,21 @@ func (r revert) told() string {
 	return "the error " + r.Reason
 }
 
-// revertedBy is the error of a call that the contract refused; contract, which
-// may be nil, is what the caller said of it. Asked again, it would refuse again.
-func revertedBy(e rpcError, data []byte, contract *contractABI) error {
-	r := decodeRevert(data, contract)
+// hint says how an error that is not known becomes known; "" where nothing does.
+func (n *node) hint(r revert) string {
+	switch {
+	case !n.takesABI || r.Name != "" || len(r.Data) < len("0x")+2*4:
+		return ""
+	case n.contract == nil:
+		return "; with an abi that has its signature, such as error Name(uint256 value), it is told by name and with its values"
+	}
+	return "; the abi has no error of this selector that fits the data"
+}
+
+// revertedBy is the error of a call that the contract refused. Asked again, it would
+// refuse again.
+func (n *node) revertedBy(e rpcError, data []byte) error {
+	r := decodeRevert(data, n.contract)
 	message := "execution reverted"
 	switch r.Kind {
 	case "error":
@@ -125,7 +141,7 @@ func revertedBy(e rpcError, data []byte, contract *contractABI) error {
 	case "panic":
 		message += ": panic " + r.PanicCode + ", " + r.Reason
 	case "custom":
-		message += " with " + r.told()
+		message += " with " + r.told() + n.hint(r)
 	case "none":
 		if strings.HasPrefix(strings.ToLower(e.Message), message+": ") {
 			message = e.Message

@@ -30,6 +30,7 @@ type node struct {
 	host   string
 
 	contract *contractABI // what is known of the contract that is called; nil: nothing
+	takesABI bool         // the caller may tell that
 }
 
 func dial(guard *egress.Guard, address string) (*node, error) {
@@ -54,7 +55,7 @@ func dialKnowing(guard *egress.Guard, address string, abi json.RawMessage) (*nod
 	if err != nil {
 		return nil, err
 	}
-	n.contract = contract
+	n.contract, n.takesABI = contract, true
 	return n, nil
 }
 
@@ -136,7 +137,7 @@ func (n *node) malformed(method string, cause error) error {
 // told is an error that the node told, with a revert decoded.
 func (n *node) told(e rpcError, status int) error {
 	if data, ok := revertData(e); ok {
-		return revertedBy(e, data, n.contract)
+		return n.revertedBy(e, data)
 	}
 	failed := component.Permanent(component.CodeUpstream, "%s: %s (code %d)", n.host, e.Message, e.Code)
 	failed.Retryable = temporary(e.Code) || (status != http.StatusOK && upstream.Temporary(status))

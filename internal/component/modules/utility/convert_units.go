@@ -9,11 +9,13 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/fault"
 )
 
 const (
 	maxDecimals = 255 // ERC-20 gives decimals as a uint8
 	maxAmount   = 1000
+	maxShown    = 48 // characters of an amount in a message
 )
 
 type convertUnits struct{}
@@ -96,9 +98,17 @@ func decimalsOf(field string, raw json.RawMessage) (int, error) {
 		}
 	}
 	if decimals < 0 || decimals > maxDecimals {
-		return 0, component.Permanent(component.CodeInvalidInput, "%s must be wei, gwei, ether or a number of decimals between 0 and %d", field, maxDecimals)
+		return 0, component.Permanent(component.CodeInvalidInput, "%s must be wei, gwei, ether or a number of decimals between 0 and %d, got %s", field, maxDecimals, component.Cut(string(raw), maxShown))
 	}
 	return int(decimals), nil
+}
+
+// shown is an amount in a message, in ASCII.
+func shown(amount string) string {
+	if len(amount) > maxShown {
+		return strconv.QuoteToASCII(component.Cut(amount, maxShown)) + "..."
+	}
+	return strconv.QuoteToASCII(amount)
 }
 
 // convertAmount moves the decimal point of an amount from one unit to another.
@@ -108,11 +118,11 @@ func convertAmount(amount string, from, to int) (string, error) {
 	digits, negative := strings.CutPrefix(amount, "-")
 	whole, fraction, point := strings.Cut(digits, ".")
 	if whole == "" || point && fraction == "" || strings.Trim(whole+fraction, "0123456789") != "" || len(amount) > maxAmount {
-		return "", component.Permanent(component.CodeInvalidInput, "value must be a decimal number without an exponent, of at most %d characters", maxAmount)
+		return "", component.Permanent(component.CodeInvalidInput, "value must be a decimal number without an exponent, of at most %d characters, got %s", maxAmount, shown(amount))
 	}
 	fraction = strings.TrimRight(fraction, "0")
 	if len(fraction) > from {
-		return "", component.Permanent(component.CodeInvalidInput, "value must have at most %d decimals in the unit from, got %d", from, len(fraction))
+		return "", component.Permanent(component.CodeInvalidInput, "value must have at most %s, as the unit from has them; got %d in %s", fault.Count(from, "decimal"), len(fraction), shown(amount))
 	}
 	// In base units, then with zeros before it so that a digit is left of the new point.
 	base := whole + fraction + strings.Repeat("0", from-len(fraction))

@@ -57,11 +57,11 @@ func TestConvertUnitsSaysWhichFieldIsWrong(t *testing.T) {
 		refuses(t, bench, "CONVERT_UNITS", `{"value":"1","from":`+unit+`,"to":"wei"}`, "/input/from", "must ")
 		refuses(t, bench, "CONVERT_UNITS", `{"value":"1","from":"wei","to":`+unit+`}`, "/input/to", "must ")
 	}
-	refuses(t, bench, "CONVERT_UNITS", `{"value":"1","from":"wei","to":"256"}`, "to must be wei, gwei, ether or a number of decimals between 0 and 255")
+	refuses(t, bench, "CONVERT_UNITS", `{"value":"1","from":"wei","to":"256"}`, "to must be wei, gwei, ether or a number of decimals between 0 and 255, got \"256\"")
 	refuses(t, bench, "CONVERT_UNITS", object(t, "value", strings.Repeat("1", maxAmount+1), "from", "wei", "to", "ether"), "/input/value", "at most 1000 characters", "got 1001")
 	// More decimals than the unit has are an error, never rounded.
-	refuses(t, bench, "CONVERT_UNITS", `{"value":"0.5","from":"wei","to":"wei"}`, "value must have at most 0 decimals", "got 1")
-	refuses(t, bench, "CONVERT_UNITS", `{"value":"1.0000000000000000001","from":"ether","to":"ether"}`, "value must have at most 18 decimals", "got 19")
+	refuses(t, bench, "CONVERT_UNITS", `{"value":"0.5","from":"wei","to":"wei"}`, "value must have at most 0 decimals, as the unit from has them; got 1 in \"0.5\"")
+	refuses(t, bench, "CONVERT_UNITS", `{"value":"1.0000000000000000001","from":"ether","to":"ether"}`, "value must have at most 18 decimals", "got 19 in \"1.0000000000000000001\"")
 	refuses(t, bench, "CONVERT_UNITS", `{"value":"0.1234567","from":6,"to":18}`, "value must have at most 6 decimals", "got 7")
 }
 

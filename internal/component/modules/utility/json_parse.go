@@ -78,5 +78,5 @@ func unreadable(err error, at string) error {
 	if pointer := strings.TrimPrefix(refused.Details[0].Pointer, at); pointer != "" {
 		place = " at " + pointer
 	}
-	return component.Permanent(component.CodeInvalidInput, "text must be JSON that means one thing: %s%s", refused.Message, place)
+	return component.Permanent(component.CodeInvalidInput, "text must be JSON that means one thing: %s%s", refused.Details[0].Message, place)
 }
