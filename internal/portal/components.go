@@ -1,6 +1,7 @@
 package portal
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -177,4 +178,30 @@ func mountComponents(mux *http.ServeMux, l *library) {
 	for i, one := range l.all {
 		mount(mux, "/docs/components/"+one.Module, "component", func() (any, error) { return l.page(i) })
 	}
+	mountMissing(mux, l)
+}
+
+// Missing is the pattern of the page that says that there is no such component. It is for
+// people: to programs whoever serves this says so in its own form.
+const Missing = "GET /docs/components/{module...}"
+
+func mountMissing(mux *http.ServeMux, l *library) {
+	mux.HandleFunc(Missing, func(w http.ResponseWriter, r *http.Request) {
+		asked, meant := r.PathValue("module"), ""
+		if i := slices.IndexFunc(l.all, func(one api.Component) bool { return strings.EqualFold(one.Module, asked) }); i >= 0 {
+			meant = l.all[i].Module
+		}
+		page, err := render(func() (any, error) { return map[string]string{"Meant": meant}, nil }, func(f *forms, to *bytes.Buffer, data any) error {
+			return f.html.ExecuteTemplate(to, "missing.html", data)
+		})
+		if err != nil {
+			http.Error(w, "the page cannot be made", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Security-Policy", pagePolicy)
+		w.Header().Set("Vary", "Accept")
+		describe(w.Header(), "text/html; charset=utf-8", "no-cache")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write(page)
+	})
 }

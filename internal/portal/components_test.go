@@ -194,3 +194,27 @@ func TestThePagesOfComponentsWorkInARealBrowser(t *testing.T) {
 	t.Cleanup(server.Close)
 	Look(t, "testdata/browser.mjs", "BASE_URL="+server.URL)
 }
+
+// Who asks for a component that there is not is led to those that there are.
+func TestAComponentThatThereIsNotHasAPageForPeople(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	for path, want := range map[string]string{
+		"/docs/components/NOTHING": `<a href="/docs/components">All components</a>`, "/docs/components/hash": `Did you mean <a href="/docs/components/HASH">`,
+		"/docs/components/": "All components", "/docs/components/HASH/more": "All components", "/docs/components/<script>": "All components", "/docs/components/NOTHING.md": "All components",
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.URL.Path = path
+		if _, pattern := handler.Handler(r); pattern != Missing {
+			t.Errorf("%s is %s", path, pattern)
+		}
+		handler.ServeHTTP(w, r)
+		if w.Code != http.StatusNotFound || w.Header().Get("Content-Type") != "text/html; charset=utf-8" || w.Header().Get("Vary") != "Accept" || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
+		}
+		if csp := w.Header().Get("Content-Security-Policy"); csp != pagePolicy || strings.Contains(w.Body.String(), "<script>") {
+			t.Errorf("%s: the policy %q, %s", path, csp, w.Body)
+		}
+	}
+}

@@ -109,10 +109,13 @@ func render(dataFunc func() (any, error), renderFunc func(*forms, *bytes.Buffer,
 }
 
 func write(w http.ResponseWriter, contentType, cache string, body []byte) {
-	h := w.Header()
+	describe(w.Header(), contentType, cache)
+	_, _ = w.Write(body)
+}
+
+func describe(h http.Header, contentType, cache string) {
 	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", cache)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	_, _ = w.Write(body)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/gate"
 	"github.com/weft-automation/weft/internal/person"
+	"github.com/weft-automation/weft/internal/portal"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/telemetry"
@@ -75,10 +76,12 @@ func (f *front) mount(operations api.StrictServerInterface, docs *http.ServeMux)
 	f.mux.HandleFunc("/", f.unmatched)
 }
 
-// known passes on what docs has and answers 404 in our own form for the rest.
+// known passes on what docs has and answers 404 in our own form for the rest, but to whoever
+// would rather read a page.
 func (f *front) known(docs *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := docs.Handler(r); pattern == "" {
+		_, pattern := docs.Handler(r)
+		if pattern == "" || pattern == portal.Missing && gate.Choose(r.Header.Values("Accept"), []string{"application/problem+json", "text/html"}) != "text/html" {
 			f.fail(w, r, fault.New(fault.NotFound, "There is nothing at this path."))
 			return
 		}

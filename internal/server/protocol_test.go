@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/portal"
 )
 
 func TestAB07MethodsTypesAndAcceptAreAsDeclared(t *testing.T) {
@@ -203,5 +205,32 @@ func TestAB12FailuresHaveOneShapeAndShowNothing(t *testing.T) {
 	}
 	if !strings.Contains(s.logs.String(), "secret_table") {
 		t.Error("the cause is not in the log")
+	}
+}
+
+// A component that there is not has a page for who would rather read one, and the form of
+// all other failures for the rest.
+func TestDocsThatThereAreNotAreToldInTheFormThatIsTaken(t *testing.T) {
+	s := start(t, func(s *service, _ *http.Server) { s.front.mount(s.operations, portal.Handler(nil)) })
+	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+	for _, c := range []struct {
+		target, accept string
+		page           bool
+	}{
+		{"/docs/components/NOTHING", browser, true},
+		{"/docs/components/NOTHING", "*/*", false},
+		{"/docs/components/NOTHING", "", false},
+		{"/docs/components/NOTHING", "application/json", false},
+		{"/docs/components/NOTHING", "application/problem+json, text/html;q=0.5", false},
+		{"/docs/nothing", browser, false},
+	} {
+		got := s.do(t, "GET", c.target, "", "Accept: "+c.accept)
+		contentType := "application/problem+json"
+		if c.page {
+			contentType = "text/html; charset=utf-8"
+		}
+		if got.status != 404 || got.header.Get("Content-Type") != contentType || c.page != strings.Contains(got.body, `href="/docs/components"`) {
+			t.Errorf("%s for %q: %d %v %s", c.target, c.accept, got.status, got.header, got.body)
+		}
 	}
 }
