@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/internal/billing"
@@ -97,8 +98,13 @@ func TestDevMakesNothingBehindAnAddressThatItCannotHave(t *testing.T) {
 func TestDevGreetsWithAllThatThereIs(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
-	DevConfig{DataDir: t.TempDir(), Program: "weft", AllowNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Stdout: &said}.greet(&App{}, surroundings{demo: "127.0.0.1:1", chain: "127.0.0.1:2"})
-	for _, part := range []string{"weft call RANDOM_UUID", "http://127.0.0.1:1 ", "http://127.0.0.1:2 ", "may reach 10.0.0.0/8", "Ctrl-C stops it."} {
+	folder := t.TempDir()
+	credentials := `{"baseUrl":"http://127.0.0.1:1","workflows":{"chainWatch":"` + uuid.NewString() + `","payout":"` + uuid.NewString() + `"}}`
+	if err := os.WriteFile(filepath.Join(folder, CredentialsFile), []byte(credentials), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	DevConfig{DataDir: folder, Program: "weft", AllowNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Stdout: &said}.greet(&App{}, surroundings{demo: "127.0.0.1:1", chain: "127.0.0.1:2"})
+	for _, part := range []string{"weft components --credentials", "workflows run chainWatch", "workflows run payout", "weft call RANDOM_UUID", "http://127.0.0.1:1 ", "http://127.0.0.1:2 ", "may reach 10.0.0.0/8", "Ctrl-C stops it."} {
 		if !strings.Contains(said.String(), part) {
 			t.Errorf("%q is not in %s", part, said.String())
 		}

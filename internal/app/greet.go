@@ -51,6 +51,17 @@ Pay on the chain, and wait until the payment is confirmed:
   {{.Program}} workflows run chainWatch --watch --credentials {{.Credentials}}
 {{- end}}
 
+{{- if .Payout}}
+
+Build, sign, send and await payments of one's own:
+
+  {{.Program}} workflows run payout --watch --input '{"recipients":[{"to":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8","amount":"0.25"}]}' --credentials {{.Credentials}}
+{{- end}}
+
+See what else there is to build with (also at {{.URL}}/docs/components):
+
+  {{.Program}} components --credentials {{.Credentials}}
+
 or call with nothing of ours, in Node:
 
   node -e 'const c=require("{{.Credentials}}"),k=require("crypto"),b=JSON.stringify({module:"RANDOM_UUID",input:{},config:{},waitForMs:15000}),t=""+Math.floor(Date.now()/1e3),s=k.sign(null,"POST|/v1/sdk/components|"+t+"|"+b,{key:Buffer.from(c.apiSecret,"base64"),format:"der",type:"pkcs8"}).toString("base64");fetch(c.baseUrl+"/v1/sdk/components",{method:"POST",body:b,headers:{"content-type":"application/json","x-api-key":c.apiKey,"x-sdk-timestamp":t,"x-sdk-signature":s}}).then(r=>r.json()).then(console.log)'
@@ -70,7 +81,7 @@ func (dev DevConfig) greet(a *App, beside surroundings) {
 		err = text.Execute(dev.Stdout, map[string]any{
 			"URL": a.URL(), "Ops": a.OpsURL(), "Demo": beside.demo, "Credentials": credentials, "Program": dev.Program, "Open": dev.AllowNetworks,
 			"FanOut": named(c, "fanOut"), "Approval": named(c, "approval"),
-			"Chain": beside.chain, "ChainVariable": "{{env." + chainVariable + "}}", "ChainWatch": named(c, "chainWatch"),
+			"Chain": beside.chain, "ChainVariable": "{{env." + chainVariable + "}}", "ChainWatch": named(c, "chainWatch"), "Payout": named(c, "payout"),
 			"Known": c.AdminPassword != "", "Owner": c.AdminEmail,
 		})
 	}

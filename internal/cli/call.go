@@ -18,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/variable"
 )
 
 // maxWait is the longest that a submit request waits (contract 4.1).
@@ -44,7 +45,7 @@ type callCommand struct {
 // Help is what --help says beside the flags.
 func (c *callCommand) Help() string {
 	return "weft components MODULE tells the fields. A dotted name sets a member of an object (headers.Accept=text/plain), " +
-		"and config.NAME a field of the config where the input has one of that name. Secrets are better taken from a file, " +
+		"and config.NAME a field of the config where the input has one of that name. A list is one value, in JSON. Secrets are better taken from a file, " +
 		"where no list of processes shows them."
 }
 
@@ -62,6 +63,9 @@ func (c *callCommand) Run(s *session) error {
 		if err := c.fill(s, weft, &request); err != nil {
 			return err
 		}
+	}
+	if names := variable.Names(request.Input, request.Config); len(names) > 0 {
+		s.note("{{env.%s}} is sent as it stands: environment variables have their values in workflows only.", names[0])
 	}
 	start := time.Now()
 	record, raw, err := weft.Execute(s.ctx, request, header)
@@ -89,7 +93,7 @@ func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, 
 	if wait < 0 || wait > maxWait {
 		return request, nil, fmt.Errorf("--wait takes 0s to %v; --stream waits to the end", maxWait)
 	}
-	request.Module = c.Module
+	request.Module = moduleName(c.Module)
 	if request.Input, err = object("--input", c.Input, s.stdin); err != nil {
 		return request, nil, err
 	}
@@ -122,7 +126,7 @@ func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, 
 // fill puts the fields of the command line into the request, by the schemas that the
 // service has of the component.
 func (c *callCommand) fill(s *session, weft caller, request *api.ExecuteComponentRequest) error {
-	one, _, err := weft.component(s, c.Module)
+	one, _, err := weft.component(s, request.Module)
 	if err != nil {
 		return err
 	}
@@ -130,7 +134,7 @@ func (c *callCommand) fill(s *session, weft caller, request *api.ExecuteComponen
 	if err != nil {
 		return err
 	}
-	request.Input, request.Config, err = taken.fill(c.Module, c.Fields, s.stdin, request.Input, request.Config)
+	request.Input, request.Config, err = taken.fill(request.Module, c.Fields, s.stdin, request.Input, request.Config)
 	return err
 }
 

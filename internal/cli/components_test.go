@@ -91,7 +91,7 @@ func TestComponentsOfThisProgramNeedNoService(t *testing.T) {
 		run(t, nowhere, "", "components", "--offline", c.module).check(t, 0, c.want, "")
 	}
 	run(t, nowhere, "", "components", "--offline", "HASH", "--json").check(t, 0, `"digest"`, "")
-	run(t, nowhere, "", "components", "--offline", "HUSH").check(t, 1, "", `there is no component "HUSH"`)
+	run(t, nowhere, "", "components", "--offline", "HUSH").check(t, 1, "", `there is no component "HUSH"; did you mean HASH?`)
 }
 
 func TestFieldsOfACallAreReadByTheSchemaOfTheService(t *testing.T) {
@@ -121,8 +121,14 @@ func TestFieldsOfACallAreReadByTheSchemaOfTheService(t *testing.T) {
 			t.Errorf("%q: sent %s, want %s", c.args, got, want)
 		}
 	}
-	run(t, s.environ(), "", "call", "OPEN", "--wait=0s", "expression=a + b", "a=1", "b=two", "c.d=3").check(t, 0, "COMPLETED", "")
+	run(t, s.environ(), "", "call", "add-up", "--wait=0s", "data=x").check(t, 0, "COMPLETED", "")
+	run(t, s.environ(), "", "call", "ADD_UP", "--wait=0s", "data={{env.TOKEN}}").check(t, 0, "COMPLETED", "{{env.TOKEN}} is sent as it stands: environment variables have their values in workflows only.")
 	seen := s.seen()
+	if got, want := seen[len(seen)-1], `POST /v1/sdk/components {"config":{},"input":{"data":"{{env.TOKEN}}"},"module":"ADD_UP"}`; got != want {
+		t.Errorf("sent %s, want %s", got, want)
+	}
+	run(t, s.environ(), "", "call", "OPEN", "--wait=0s", "expression=a + b", "a=1", "b=two", "c.d=3").check(t, 0, "COMPLETED", "")
+	seen = s.seen()
 	if got, want := seen[len(seen)-1], `POST /v1/sdk/components {"config":{"expression":"a + b"},"input":{"a":1,"b":"two","c.d":3},"module":"OPEN"}`; got != want {
 		t.Errorf("sent %s, want %s", got, want)
 	}
@@ -145,7 +151,20 @@ func TestFieldsThatCannotBeSetAreToldBeforeAnythingRuns(t *testing.T) {
 			t.Errorf("a value is in %s", got.stderr)
 		}
 	}
-	run(t, s.environ(), "", "call", "NOTHING", "a=1").check(t, 1, "", `there is no component "NOTHING"`)
+	for _, c := range []struct {
+		words []string
+		want  string
+	}{
+		{[]string{"data=1", "data=2"}, "data is set twice; a list or an object is one value, in JSON"},
+		{[]string{"config.mode=a", "mode=fast", "config.mode=b"}, "config.mode is set twice"},
+		{[]string{"url=a", "config.url=b"}, "config.url is set twice"},
+		{[]string{"headers.A=1", "headers={}"}, "headers is set twice"},
+		{[]string{"headers.A=1", "headers.A=2"}, "headers.A is set twice"},
+	} {
+		run(t, s.environ(), "", append([]string{"call", "ADD_UP"}, c.words...)...).check(t, 1, "", c.want)
+	}
+	run(t, s.environ(), "", "call", "NOTHING", "a=1").check(t, 1, "", `there is no component "NOTHING"; weft components lists them`)
+	run(t, s.environ(), "", "call", "ad_up", "a=1").check(t, 1, "", `there is no component "AD_UP"; did you mean ADD_UP?`)
 	for _, request := range s.seen() {
 		if strings.HasPrefix(request, "POST") {
 			t.Errorf("it was called: %s", request)

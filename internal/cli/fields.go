@@ -72,6 +72,7 @@ func (f forms) place(name string) (rest string, inConfig bool) {
 
 // fill puts what FIELD=VALUE words say into the input and the config of a call.
 func (f forms) fill(module string, words []string, stdin io.Reader, input, config json.RawMessage) (json.RawMessage, json.RawMessage, error) {
+	var set []string // places that words before this one set
 	for _, word := range words {
 		name, text, ok := strings.Cut(word, "=")
 		if !ok || name == "" {
@@ -82,10 +83,16 @@ func (f forms) fill(module string, words []string, stdin io.Reader, input, confi
 			return nil, nil, err
 		}
 		rest, inConfig := f.place(name)
-		to, part := &input, f.input
+		to, part, place := &input, f.input, "input."+rest
 		if inConfig {
-			to, part = &config, f.config
+			to, part, place = &config, f.config, "config."+rest
 		}
+		for _, earlier := range set {
+			if earlier == place || strings.HasPrefix(earlier, place+".") {
+				return nil, nil, fmt.Errorf("%s is set twice; a list or an object is one value, in JSON", printable(name))
+			}
+		}
+		set = append(set, place)
 		if *to, err = part.set(*to, rest, text); err != nil {
 			if _, known := part.find(strings.SplitN(rest, ".", 2)[0]); !known {
 				return nil, nil, fmt.Errorf("%s has no field %s; it has %s", printable(module), printable(name), f.list())

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/variable"
 )
 
 const (
@@ -63,44 +64,6 @@ func (r *Registry) CheckMode(module string, mode Mode) error {
 	return fault.Invalid("/module", "%s cannot be executed in the mode %s; its executionModes are %s", module, mode, strings.Join(modes, ", "))
 }
 
-// unknown is the answer to a module that is not there, with the name that was
-// probably meant.
-func (r *Registry) unknown(module string) error {
-	hint := "GET /v1/sdk/components lists the modules"
-	if len(module) <= 64 {
-		asked := strings.ToUpper(strings.ReplaceAll(module, "-", "_"))
-		for _, d := range r.list {
-			if near(asked, d.Module) {
-				hint = "did you mean " + d.Module + "?"
-				break
-			}
-		}
-	}
-	return fault.Invalid("/module", "unknown module %s; %s", quote(module), hint)
-}
-
-// near reports whether two names differ by at most two insertions, deletions
-// or replacements.
-func near(a, b string) bool {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)] <= 2
-}
-
 // hiding is the shape whose messages show nothing of what this redactor removes. It is
 // made where there is a fault to tell.
 func (s shape) hiding(whatFunc func() *Redactor) shape {
@@ -143,11 +106,18 @@ func (s shape) check(pointer string, data json.RawMessage) ([]fault.Detail, erro
 	return slices.Compact(details), nil
 }
 
+// notHere is added to what is wrong with a text that names a variable, and was not to be
+// given its value.
+const notHere = "; environment variables stand only for what a workflow has written in a component, not in a single call or in values that connections bring"
+
 // explain turns the leaves of the validator's tree into faults.
 func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationError, out *[]fault.Detail) {
 	add := func(tokens []string, byName bool, message string) {
 		if s.excusedFunc != nil && s.excusedFunc(root, tokens, byName) {
 			return
+		}
+		if text, ok := inside(root, tokens).(string); ok && !byName && variable.In(text) {
+			message += notHere
 		}
 		path := pointer
 		for _, token := range tokens {

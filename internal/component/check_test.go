@@ -95,6 +95,28 @@ func TestCheckNamesMissingFields(t *testing.T) {
 	}
 }
 
+// A call takes the name of a variable as any other text: where that is wrong, why is told.
+func TestNamesOfVariablesThatHaveNoValueHereAreTold(t *testing.T) {
+	for input, told := range map[string]bool{
+		`{"token":"tok_1","size":"{{env.SIZE}}"}`: true, `{"token":"tok_1","size":1,"pair":"{{env.PAIR_}}"}`: true, `{"token":"tok_1","size":1,"mode":"a {{env.MODE}}"}`: true,
+		`{"token":"{{env.TOKEN}}","size":1}`: true, `{"token":"tok_1","size":1,"mode":"{{env.mode}}"}`: false, `{"token":"tok_1","size":1,"mode":"{{MODE}}"}`: false,
+	} {
+		f, ok := checked(t).Check("PROBE", json.RawMessage(input), json.RawMessage(`{}`)).(*fault.Error)
+		if !ok || len(f.Details) != 1 || strings.HasSuffix(f.Details[0].Message, notHere) != told {
+			t.Errorf("%s: %+v", input, f)
+		}
+	}
+}
+
+func TestTheNearestNameIsMeant(t *testing.T) {
+	names := []string{"DECODE", "ENCODE", "HASH", "RANDOM_UUID"}
+	for asked, want := range map[string]string{"random-uuid": "RANDOM_UUID", "encod": "ENCODE", "DECODED": "DECODE", "hsah": "HASH", "nothing": "", "": "", strings.Repeat("A", 65): ""} {
+		if got := Nearest(asked, names); got != want {
+			t.Errorf("%q is taken for %q, want %q", asked, got, want)
+		}
+	}
+}
+
 func TestAB06UnknownModulesAreRefusedWithoutReflection(t *testing.T) {
 	r := checked(t)
 	for _, module := range []string{

@@ -58,6 +58,9 @@ func rebase(pointer string, err error) error {
 	}
 	moved := new(*f)
 	moved.Details = slices.Clone(f.Details)
+	if len(f.Details) == 1 && f.Message == f.Details[0].Pointer+": "+f.Details[0].Message {
+		moved.Message = pointer + f.Message
+	}
 	for i := range moved.Details {
 		moved.Details[i].Pointer = pointer + moved.Details[i].Pointer
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -281,4 +282,56 @@ func compile(raw json.RawMessage, formats map[string]func(string) error) (*jsons
 		return nil, err
 	}
 	return compiler.Compile(address)
+}
+
+// unknown is the answer to a module that is not there, with the name that was
+// probably meant.
+func (r *Registry) unknown(module string) error {
+	names := make([]string, len(r.list))
+	for i, d := range r.list {
+		names[i] = d.Module
+	}
+	hint := "GET /v1/sdk/components lists the modules"
+	if meant := Nearest(module, names); meant != "" {
+		hint = "did you mean " + meant + "?"
+	}
+	return fault.Invalid("/module", "unknown module %s; %s", quote(module), hint)
+}
+
+// Nearest is the name of a module that was probably meant, in any case and with hyphens:
+// the one that differs least, by at most two insertions, deletions or replacements. "" where
+// there is none.
+func Nearest(asked string, names []string) (meant string) {
+	const most = 2
+	if len(asked) > 64 {
+		return ""
+	}
+	asked, least := strings.ToUpper(strings.ReplaceAll(asked, "-", "_")), most+1
+	for _, name := range names {
+		if far := distance(asked, name); far < least {
+			meant, least = name, far
+		}
+	}
+	return meant
+}
+
+// distance is how many insertions, deletions and replacements make one text the other.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }
