@@ -1092,7 +1092,9 @@ type ExecuteComponentRequest struct {
 	// Examples: {}
 	Config map[string]interface{} `json:"config"`
 
-	// Input The inputs of the component, by its own schema (`input` in the catalogue).
+	// Input The inputs of the component, by its own schema (`input` in the catalogue). What names an environment variable,
+	// `{{env.NAME}}`, is taken as it stands: variables have their values in workflows only.
+	//
 	//
 	// Examples: {"bytes":16}
 	Input map[string]interface{} `json:"input"`

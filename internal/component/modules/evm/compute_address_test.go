@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"math/big"
 	"strings"
 	"testing"
 
@@ -104,22 +105,20 @@ func FuzzPublicKeys(f *testing.F) {
 			}
 			return
 		}
-		data := common.FromHex(text)
-		x, y := crypto.S256().ScalarBaseMult([]byte{1})
-		if len(data) == 33 {
-			key, err := crypto.DecompressPubkey(data)
+		whole := common.FromHex(text)
+		if len(whole) == 33 {
+			key, err := crypto.DecompressPubkey(whole)
 			if err != nil {
 				t.Fatalf("%q is taken and no key: %v", text, err)
 			}
-			x, y = key.X, key.Y
-		} else {
-			x.SetBytes(data[1:33])
-			y.SetBytes(data[33:])
+			whole = crypto.FromECDSAPub(key)
 		}
-		if !crypto.S256().IsOnCurve(x, y) {
+		// y² = x³ + 7 in the field of secp256k1 (SEC 2).
+		x, y, field := new(big.Int).SetBytes(whole[1:33]), new(big.Int).SetBytes(whole[33:]), crypto.S256().Params().P
+		right := new(big.Int).Add(new(big.Int).Exp(x, big.NewInt(3), field), big.NewInt(7))
+		if x.Cmp(field) >= 0 || y.Cmp(field) >= 0 || new(big.Int).Exp(y, big.NewInt(2), field).Cmp(right.Mod(right, field)) != 0 {
 			t.Errorf("%q is not on the curve", text)
 		}
-		whole := append([]byte{4}, append(x.FillBytes(make([]byte, 32)), y.FillBytes(make([]byte, 32))...)...)
 		small := append([]byte{byte(2 + y.Bit(0))}, whole[1:33]...)
 		for _, form := range [][]byte{whole, small} {
 			if again, err := addressOf(hexOf(form)); err != nil || again != address {
