@@ -121,7 +121,7 @@ type breaking struct {
 	came  []string // Last-Event-ID
 }
 
-const silence = 2 * time.Second // that a client is told to take for a lost connection
+const silence = 4 * time.Second // that a client is told to take for a lost connection
 
 func (b *breaking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mutex.Lock()

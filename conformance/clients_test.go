@@ -48,6 +48,7 @@ type facts struct {
 // is held against the service's own records. Then it judges callbacks that are forged, and
 // reads streams that end as streams do.
 func TestClientsOfOtherLanguages(t *testing.T) {
+	t.Parallel()
 	behind := target(t)
 	if !behind.Near {
 		t.Log("a deployment elsewhere cannot reach what the journeys listen on")

@@ -14,6 +14,7 @@ import (
 // Who knows nothing of Weft copies these blocks one by one; so does this test, each into an
 // empty folder.
 func TestTheReadmesCallsFromOtherLanguages(t *testing.T) {
+	t.Parallel()
 	behind := target(t)
 	text, err := os.ReadFile("../README.md")
 	if err != nil {
