@@ -42,12 +42,13 @@ RACE := $(if $(shell command -v $${CC:-gcc}),-race)
 # The document that is promised: see its README.
 RELEASED := conformance/released
 
-.PHONY: help dev build test check lint vet static compiled vetted race driving killed long plain fuzz soak kills others chaos bench generate breaking changes released tools go clean
+.PHONY: help dev build test check lint vet static compiled vetted race driving killed long plain fuzz soak judges kills others chaos bench generate breaking changes released tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
 	@echo "make test      every test (the first time under 10 minutes)"
 	@echo "make soak      the long tests, up to an hour"
+	@echo "make judges    tests that Specmatic makes of openapi.yaml; it takes Java 17"
 	@echo "make chaos     kills and restarts under load at full size, checked by SQL"
 	@echo "make bench     the figures, beside what the machine itself can do"
 	@echo "make generate  the Go code made from openapi.yaml and queries/"
@@ -121,11 +122,23 @@ SOAK := WEFT_SOAK=1 go test -count=1 -shuffle=on -timeout 40m
 
 soak: compiled $(NODE_DONE)
 	$(SOAK) ./conformance
+	if command -v java >/dev/null; then $(MAKE) judges; else echo "There is no Java: Specmatic is not asked." >&2; fi
 	@$(MAKE) --no-print-directory -j2 kills others
 	$(SOAK) ./internal/run
 	$(MAKE) race RACED='$(RACED_IN_SOAK)'
 	$(MAKE) check LINT_TESTS=true
 	$(MAKE) fuzz FUZZTIME=5s
+
+# Specmatic is large, and it runs on Java.
+SPECMATIC := $(TOOLS)/specmatic/node_modules/specmatic/specmatic.jar
+
+judges: compiled $(NODE_DONE) $(SPECMATIC)
+	@command -v java >/dev/null || { echo "Specmatic runs on Java 17 or later, and there is no java on the PATH." >&2; exit 1; }
+	SPECMATIC_JAR=$(abspath $(SPECMATIC)) go test $(TEST) -count=1 ./conformance/judges
+
+$(SPECMATIC): $(TOOLS)/specmatic/package-lock.json
+	cd $(TOOLS)/specmatic && npm ci --no-audit --no-fund
+	@touch $@
 
 kills: go
 	$(SOAK) ./internal/chaos

@@ -1,6 +1,7 @@
 package judges
 
 import (
+	"encoding/json"
 	"os"
 	"slices"
 	"testing"
@@ -10,18 +11,47 @@ import (
 	"github.com/weft-automation/weft/conformance"
 )
 
-// exclusion is one thing that a tool is spared.
-type exclusion struct {
-	Step   string `json:"step"` // of a flow
+// excuse is why a tool is spared something, and the case of the conformance suite that
+// proves it instead.
+type excuse struct {
 	Reason string `json:"reason"`
-	Case   string `json:"case"` // of the conformance suite, which proves it instead
+	Case   string `json:"case"`
 }
 
-// exclusions are all of them, by tool.
-func exclusions(t *testing.T) (all struct {
-	Respect []exclusion `json:"respect"`
-},
-) {
+// The kinds of what a tool is spared.
+type (
+	excludedStep struct {
+		excuse
+
+		Step string `json:"step"` // of a flow
+	}
+	excludedOperation struct {
+		excuse
+
+		Operation string `json:"operation"`
+	}
+	excludedParameter struct {
+		excuse
+
+		Parameter string `json:"parameter"`
+	}
+	excludedValue struct {
+		excuse
+
+		At     string          `json:"at"`     // a schema of the document, and a member of it
+		Schema json.RawMessage `json:"schema"` // in its place; nil: it is left out
+	}
+)
+
+// exclusions is all of it.
+type exclusions struct {
+	Respect    []excludedStep      `json:"respect"`
+	Operations []excludedOperation `json:"operations"`
+	Parameters []excludedParameter `json:"parameters"`
+	Values     []excludedValue     `json:"values"`
+}
+
+func readExclusions(t *testing.T) (all exclusions) {
 	t.Helper()
 	text, err := os.ReadFile("../exclusions.yaml")
 	if err == nil {
@@ -34,12 +64,29 @@ func exclusions(t *testing.T) (all struct {
 }
 
 func TestEachExclusionHasAReasonAndACase(t *testing.T) {
-	for _, e := range exclusions(t).Respect {
+	all := readExclusions(t)
+	owed := map[string]excuse{}
+	for _, e := range all.Respect {
+		owed["respect "+e.Step] = e.excuse
+	}
+	for _, e := range all.Operations {
+		owed["operation "+e.Operation] = e.excuse
+	}
+	for _, e := range all.Parameters {
+		owed["parameter "+e.Parameter] = e.excuse
+	}
+	for _, e := range all.Values {
+		owed["value "+e.At] = e.excuse
+	}
+	if each := len(all.Respect) + len(all.Operations) + len(all.Parameters) + len(all.Values); each != len(owed) || each < 10 {
+		t.Errorf("%d exclusions, %d of them different", each, len(owed))
+	}
+	for what, e := range owed {
 		if len(e.Reason) < 20 {
-			t.Errorf("%+v: why?", e)
+			t.Errorf("%s: why?", what)
 		}
 		if !slices.ContainsFunc(conformance.Cases(), func(c conformance.Case) bool { return c.Name == e.Case }) {
-			t.Errorf("%+v: there is no such case", e)
+			t.Errorf("%s: there is no case %q", what, e.Case)
 		}
 	}
 }
