@@ -23,7 +23,8 @@ var signingCases = []Case{
 	},
 	{Part: "5.2.path, D2.1.query", Name: "sign/200 the query is part of PATH", Run: signQuery},
 	{Part: "5.2.empty, D2.1.empty, D1.1.empty", Name: "sign/200 an empty body is {}", Run: signEmpty},
-	{Part: "5.2.body, D2.2.raw, D2.2.compact", Name: "AU05 a body with white space, signed as sent or compact", Run: signWhitespace},
+	{Part: "5.2.body, D2.2.raw", Name: "AU05 a body with white space, signed as sent", Run: signWhitespace},
+	{Part: "D2.2.compact", Name: "AU05 a body with white space, signed compact", Run: signCompact},
 	{Part: "5.2.utf8", Name: "AU05 a body beyond ASCII", Run: signUnicode},
 	{Part: "D2.2.nothing", Name: "AU05 a body signed in any other form", Run: signOtherForm},
 	{Part: "D2.9", Name: "sign/200 the same signed bytes twice", Run: signTwice},
@@ -116,12 +117,14 @@ func digestOf(t *probe.Trial, answer probe.Answer, data string) {
 }
 
 func signWhitespace(t *probe.Trial) {
-	for _, over := range []string{spaced, compact} {
-		answer := t.Do(probe.Request{
-			Method: http.MethodPost, Path: probe.Components, Body: []byte(spaced), Sign: probe.Signing{Body: []byte(over)},
-		})
-		digestOf(t, answer, "a  b\n")
-	}
+	digestOf(t, t.Do(probe.Request{Method: http.MethodPost, Path: probe.Components, Body: []byte(spaced)}), "a  b\n")
+}
+
+func signCompact(t *probe.Trial) {
+	answer := t.Do(probe.Request{
+		Method: http.MethodPost, Path: probe.Components, Body: []byte(spaced), Sign: probe.Signing{Body: []byte(compact)},
+	})
+	digestOf(t, answer, "a  b\n")
 	refuse(t, probe.Request{
 		Method: http.MethodPost, Path: probe.Components, Body: []byte(compact), Sign: probe.Signing{Body: []byte(spaced)},
 	}, "invalid_credentials")
@@ -246,7 +249,7 @@ func refuseFlips(t *probe.Trial) {
 		change(&request.Sign)
 		p := refuse(t, request, "invalid_credentials")
 		sum := sha256.Sum256(probe.Message(http.MethodPost, probe.Components, at, body))
-		t.Equal("expectedMessageSha256", *p.ExpectedMessageSha256, hex.EncodeToString(sum[:]))
+		t.Decided("D2.5.sha", *p.ExpectedMessageSha256 == hex.EncodeToString(sum[:]), "expectedMessageSha256 is %s", *p.ExpectedMessageSha256)
 	}
 	flip(func(s *probe.Signing) { s.Method = "post" })
 	flip(func(s *probe.Signing) { s.Method = "PUT" })
@@ -368,6 +371,7 @@ func keyRevoked(t *probe.Trial) {
 	for range 50 {
 		refuse(t, read, "invalid_credentials")
 	}
+	refuse(t, probe.Request{Path: probe.Execution(id) + "/stream", Sign: probe.Signing{As: &key}}, "invalid_credentials")
 	wrong := t.Do(probe.Request{Path: read.Path, Sign: probe.Signing{Method: "PUT"}})
 	gone := t.Do(read)
 	t.Equal("the answer to a revoked key",

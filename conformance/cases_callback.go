@@ -41,6 +41,10 @@ var callbackCases = []Case{
 	{Part: "4.1.callbackSecret, 5.3.raw", Name: "CB23 secrets of one byte, of 4 KiB, and beyond ASCII", Run: callbackSecrets, Needs: near},
 }
 
+// prompt is the time within which the callback of a component that is quick comes, on a
+// machine that is busy.
+const prompt = 8 * time.Second
+
 const secret = "3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e"
 
 // called is a call whose end is told to a receiver.
@@ -70,12 +74,14 @@ func callbackSigned(t *probe.Trial) {
 	receiver := t.Receiver(secret)
 	call := called(probe.RandomUUID(), receiver, secret)
 	call.CallbackHeaders = map[string]string{"Authorization": "Bearer 7d0f4f0e", "X-Order": "4711 a,b"}
+	began := time.Now()
 	created := t.Execute(call)
 	t.Equal("status", string(created.Status), "CREATED")
 	t.Equal("attemptCount", created.Callback.AttemptCount, int32(0))
 	signedObject(t, created.Callback, receiver.URL)
 
 	d := receiver.Next()
+	t.Check(d.At.Sub(began) < prompt, "the callback came after %v", d.At.Sub(began))
 	t.Equal("Authorization", d.Header.Get("Authorization"), "Bearer 7d0f4f0e")
 	t.Equal("X-Order", d.Header.Get("X-Order"), "4711 a,b")
 	t.Equal("Content-Type", d.Header.Get("Content-Type"), "application/json")
@@ -94,8 +100,8 @@ func callbackSigned(t *probe.Trial) {
 	signedObject(t, final.Callback, receiver.URL)
 	for _, path := range []string{"", "/callback-attempts"} {
 		body := string(t.Get(probe.Execution(created.ID.String()) + path).Body)
-		t.Check(!strings.Contains(body, secret) && !strings.Contains(body, "7d0f4f0e") && !strings.Contains(body, "4711"),
-			"a secret is echoed: %s", body)
+		t.Check(!strings.Contains(body, "7d0f4f0e") && !strings.Contains(body, "4711"), "the value of a header is echoed: %s", body)
+		t.Decided("D5.7.echo", !strings.Contains(body, secret), "a secret is echoed: %s", body)
 	}
 	t.Equal("deliveries", receiver.Received(), 1)
 }
@@ -141,6 +147,7 @@ func callbackSuccesses(t *probe.Trial) {
 		page := attempts(t, id)
 		t.Equal("attempts", len(page.Data), 1)
 		t.Equal("httpStatus", *page.Data[0].HTTPStatus, int32(statuses[i]))
+		t.Equal("deliveries", receiver.Received(), 1)
 	})
 }
 

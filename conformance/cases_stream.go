@@ -46,7 +46,7 @@ func streamProgress(t *probe.Trial) {
 
 // progress is an event before the end.
 func progress(t *probe.Trial, id string, e probe.Event) {
-	t.Equal("event", e.Name, "progress")
+	t.Decided("D4.5.names", e.Name == "progress", "event: got %q, want progress", e.Name)
 	t.Equal("id", e.ID.String(), id)
 	t.Check(!e.Status.Terminal() && isNull(e.Output) && isNull(e.Error), "a progress event: %s", e.Data)
 	t.Equal("totalUsage", string(t.JSON(e.TotalUsage)), "0")
@@ -59,8 +59,8 @@ func ordered(t *probe.Trial, id string, events []probe.Event) probe.Event {
 	seen := map[string]bool{}
 	for _, e := range events[:len(events)-1] {
 		progress(t, id, e)
-		t.Check(!seen[string(e.Status)], "%s twice", e.Status)
-		t.Check(e.Status != "CREATED" || !seen["EXECUTING"], "CREATED after EXECUTING")
+		t.Decided("D4.5.order", !seen[string(e.Status)], "%s twice", e.Status)
+		t.Decided("D4.5.order", e.Status != "CREATED" || !seen["EXECUTING"], "CREATED after EXECUTING")
 		seen[string(e.Status)] = true
 	}
 	t.Check(last.Status.Terminal(), "the last event is %s", last.Status)

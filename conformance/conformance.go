@@ -94,17 +94,27 @@ func RunAll(ctx context.Context, target *probe.Target, cases []Case, report func
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			result := Result{Case: c, Missing: c.Missing(target)}
-			if start := time.Now(); len(result.Missing) == 0 {
-				result.Departures, result.Err = probe.Watch(ctx, target, c.Run)
-				result.Took = time.Since(start)
-			}
+			result := c.result(ctx, target)
 			mu.Lock()
 			defer mu.Unlock()
 			report(result)
 		})
 	}
 	all.Wait()
+}
+
+// result runs a case.
+func (c Case) result(ctx context.Context, target *probe.Target) Result {
+	result := Result{Case: c, Missing: c.Missing(target)}
+	if len(result.Missing) > 0 {
+		return result
+	}
+	seen := *target
+	seen.Choices = c.choices()
+	start := time.Now()
+	result.Departures, result.Err = probe.Watch(ctx, &seen, c.Run)
+	result.Took = time.Since(start)
+	return result
 }
 
 // Unproven lists the parts that none of the given cases proves.

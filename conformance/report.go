@@ -79,6 +79,8 @@ func judge(part Part, results []Result, departed []Reason) Found {
 					found.Needs = append(found.Needs, need)
 				}
 			}
+		case result.Err == nil && part.Choice() && result.differs() != nil:
+			against = append(against, *result.differs())
 		case result.Err == nil:
 			passed = true
 		default:
@@ -99,6 +101,16 @@ func judge(part Part, results []Result, departed []Reason) Found {
 		found.Verdict = NotRun
 	}
 	return found
+}
+
+// differs is what a case that passed asked for and did not get, nil if it got all.
+func (r Result) differs() *Reason {
+	for _, d := range r.Departures {
+		if d.Here {
+			return &Reason{r.Case.Name, d.Text}
+		}
+	}
+	return nil
 }
 
 // choices says whether a case is about choices alone.

@@ -97,9 +97,9 @@ func (r Request) identified() Request {
 	return r
 }
 
-// decidedBy is the part by which an answer has a header; the contract names one only.
+// decidedBy is the part by which an answer has a header.
 var decidedBy = map[string]string{
-	"Retry-After": "", "X-Request-Id": "D1.6.id", "Ratelimit": "D6.fields", "Ratelimit-Policy": "D6.fields",
+	"X-Request-Id": "D1.6.id", "Ratelimit": "D6.fields", "Ratelimit-Policy": "D6.fields",
 	"Idempotent-Replayed": "D1.7.replay", "Preference-Applied": "D1.1.strict", "Set-Cookie": "D9.2.cookie", "Etag": "D3.412",
 }
 
@@ -119,8 +119,12 @@ func (t *Trial) judge(operation *Operation, r Request, answer Answer) error {
 	}
 	var all []error
 	for name, err := range t.target.Spec.checkHeaders(operation, answer) {
-		if part, known := decidedBy[name]; part != "" || !known {
-			err = t.departs(cmp.Or(part, "D3.form"), err)
+		part := cmp.Or(decidedBy[name], "D3.form")
+		if name == "Retry-After" { // the contract names it, and not its form
+			part = map[bool]string{true: "D6.retry"}[answer.Header.Get(name) != ""]
+		}
+		if part != "" {
+			err = t.departs(part, err)
 		}
 		all = append(all, err)
 	}
@@ -131,7 +135,7 @@ func (t *Trial) judge(operation *Operation, r Request, answer Answer) error {
 		all = append(all, t.departs("D1.6.own", fmt.Errorf("X-Request-Id is %q, not our own %q", id, own)))
 	}
 	if failed && !answer.bodiless {
-		all = append(all, t.departs("D3.form", checkProblem(answer)), t.departs("D3.inside", checkClosed(answer)))
+		all = append(all, t.departs("D3.form", checkProblem(answer)), t.departs("D3.table", checkCode(answer)), t.departs("D3.inside", checkClosed(answer)))
 	}
 	return errors.Join(all...)
 }

@@ -89,8 +89,15 @@ type Target struct {
 	// Lenient says that what the contract leaves open may be otherwise than was decided.
 	Lenient bool
 
+	// Choices says that the case is about such things alone: what it asks for itself is
+	// not let pass.
+	Choices bool
+
 	// Tamper changes what receivers of callbacks get before they look at it.
 	Tamper func(*Delivery)
+
+	// Deliver says what arrives at a receiver in the place of a delivery.
+	Deliver func(Delivery) []Delivery
 }
 
 // Terms are those that a workspace is made on.

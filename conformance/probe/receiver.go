@@ -30,6 +30,7 @@ type Reply struct {
 
 // Delivery is a callback as it came.
 type Delivery struct {
+	At     time.Time // when it came
 	Method string
 	Header http.Header
 	Body   []byte
@@ -88,11 +89,19 @@ func (r *Receiver) receive(w http.ResponseWriter, request *http.Request) {
 	if err != nil {
 		return
 	}
-	reply := r.replies[min(int(r.count.Add(1)), len(r.replies))-1]
 	header := request.Header.Clone()
 	header.Set("Host", request.Host)
 	header.Set("Target", request.RequestURI)
-	r.came <- Delivery{Method: request.Method, Header: header, Body: body}
+	arrived := []Delivery{{Method: request.Method, Header: header, Body: body}}
+	if r.t.target.Deliver != nil {
+		arrived = r.t.target.Deliver(arrived[0])
+	}
+	before := int(r.count.Add(int64(len(arrived)))) - len(arrived)
+	reply := r.replies[min(before, len(r.replies)-1)]
+	for _, d := range arrived {
+		d.At = time.Now()
+		r.came <- d
+	}
 	if reply.Hold != nil {
 		select {
 		case <-reply.Hold:
@@ -121,7 +130,11 @@ func (r *Receiver) Next() Delivery {
 		r.t.Fatalf("no callback within the case's time")
 	}
 	r.tamper(&d)
-	r.t.Equal("callback method", d.Method, http.MethodPost)
+	r.t.Decided("D5.1.post", d.Method == http.MethodPost, "callback method: got %s, want POST", d.Method)
+	if kind := d.Header.Get("Content-Type"); kind != "application/json" {
+		r.t.Decided("D5.1.post", false, "callback Content-Type: got %s, want application/json", kind)
+		d.Header.Set("Content-Type", "application/json") // the rest is judged
+	}
 	r.t.Equal("callback target", d.Header.Get("Target"), "/callback?from=conformance")
 	r.t.NoError("callback", r.t.target.Spec.checkCallback(d))
 	r.t.NoError("callback", json.Unmarshal(d.Body, &d.Record))
@@ -153,8 +166,8 @@ func (r *Receiver) verify(d Delivery) {
 		return
 	}
 	r.t.Equal("X-Svc-Signature", d.Header.Get("X-Svc-Signature"), callbackSignature(r.secret, d.Body))
-	r.t.Equal("webhook-id", id, d.Record.ID.String())
-	r.t.Equal("webhook-signature", d.Header.Get("Webhook-Signature"), webhookSignature(r.secret, id, timestamp, d.Body))
+	r.t.Decided("D5.4.webhook", id == d.Record.ID.String(), "webhook-id: got %q, want %s", id, d.Record.ID)
+	r.t.Decided("D5.4.webhook", d.Header.Get("Webhook-Signature") == webhookSignature(r.secret, id, timestamp, d.Body), "webhook-signature is not that of the body")
 }
 
 // Reaches says what keeps the deployment from reaching this machine: a component that

@@ -32,6 +32,7 @@ type Trial struct {
 type Departure struct {
 	Part string // what was decided, by its id
 	Text string // what came instead
+	Here bool   // the case asked for it; otherwise it is of every answer
 }
 
 // failure is what ends a case.
@@ -89,16 +90,38 @@ func tripped() string {
 	}
 }
 
+// Decided is Check for what was decided where the contract leaves a thing open: a lenient
+// target may do otherwise, and the case goes on.
+func (t *Trial) Decided(part string, ok bool, format string, args ...any) {
+	if !ok {
+		t.NoError(part, t.differs(part, fmt.Errorf(format, args...)))
+	}
+}
+
+// differs is departs for what the case asked for itself, so that one about choices alone
+// ends by it.
+func (t *Trial) differs(part string, err error) error {
+	if err == nil || t.target.Choices {
+		return err
+	}
+	return t.note(Departure{Part: part, Here: true}, err)
+}
+
 // departs notes what a lenient target does otherwise than was decided; of any other it is
 // an error.
 func (t *Trial) departs(part string, err error) error {
+	return t.note(Departure{Part: part}, err)
+}
+
+func (t *Trial) note(d Departure, err error) error {
 	if err == nil || !t.target.Lenient {
 		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !slices.ContainsFunc(t.departures, func(d Departure) bool { return d.Part == part }) {
-		t.departures = append(t.departures, Departure{part, err.Error()})
+	if !slices.ContainsFunc(t.departures, func(noted Departure) bool { return noted.Part == d.Part && noted.Here == d.Here }) {
+		d.Text = err.Error()
+		t.departures = append(t.departures, d)
 	}
 	return nil
 }

@@ -1,0 +1,360 @@
+package conformance
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/conformance/probe"
+)
+
+// breakage is one thing that a deployment may do wrong. What is nil stays as it is.
+type breakage struct {
+	name string
+	part string // that the suite has to find broken
+	slow bool   // noticed by what takes long: only in the soak
+
+	do      func(*breaker, *call) *answer                                 // the whole of a request
+	stream  func(b *breaker, c *call, in <-chan string, out func(string)) // the frames of an event stream
+	deliver func(*breaker, probe.Delivery) []probe.Delivery               // what arrives of a callback
+}
+
+// breaker is a proxy between the cases and the service that does something wrong.
+type breaker struct {
+	breakage
+	spec  *probe.Spec
+	base  string
+	own   probe.Credentials
+	acted atomic.Int64 // how often it did
+
+	mu   sync.Mutex
+	keys map[string]probe.Credentials // by the key
+	kept map[string]string            // what a breakage remembers
+}
+
+// call is a request on its way.
+type call struct {
+	*http.Request
+	target    string // what follows the host
+	header    http.Header
+	body      []byte
+	operation string
+}
+
+// answer is one on its way back.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	events io.ReadCloser // of a stream, in the place of the body
+}
+
+// before is the deployment as seen through the breaker.
+func (b *breaker) before(t *testing.T, behind *probe.Target) *probe.Target {
+	b.spec, b.base, b.own, b.kept = behind.Spec, behind.BaseURL, behind.Credentials, map[string]string{}
+	b.keys = map[string]probe.Credentials{behind.APIKey: behind.Credentials, behind.Foreign.APIKey: *behind.Foreign, behind.Poor.APIKey: *behind.Poor}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	through := *behind
+	through.BaseURL, through.Lenient = server.URL, true
+	through.NewWorkspace = func(ctx context.Context, terms probe.Terms) (probe.Credentials, error) {
+		key, err := behind.NewWorkspace(ctx, terms)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.keys[key.APIKey] = key
+		return key, err
+	}
+	if b.deliver != nil {
+		through.Deliver = func(d probe.Delivery) []probe.Delivery { return b.deliver(b, d) }
+	}
+	return &through
+}
+
+// wrong notes that something was done wrong.
+func (b *breaker) wrong() { b.acted.Add(1) }
+
+func (b *breaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	c := &call{Request: r, target: r.RequestURI, header: r.Header.Clone(), body: body}
+	if operation := b.spec.Find(r.Method, r.RequestURI); operation != nil {
+		c.operation = operation.ID
+	}
+	do := b.do
+	if do == nil {
+		do = (*breaker).pass
+	}
+	a := do(b, c)
+	if a == nil {
+		panic(http.ErrAbortHandler)
+	}
+	maps.Copy(w.Header(), a.header)
+	w.Header().Del("Content-Length")
+	w.WriteHeader(a.status)
+	if a.events != nil {
+		b.relay(w, c, a.events)
+		return
+	}
+	_, _ = w.Write(a.body)
+}
+
+// pass lets a request through.
+func (b *breaker) pass(c *call) *answer {
+	request, err := http.NewRequestWithContext(c.Context(), c.Method, b.base+c.target, bytes.NewReader(c.body))
+	if err != nil {
+		return nil
+	}
+	request.Header = c.header
+	request.Header.Set("Accept-Encoding", "identity")
+	response, err := straight.Do(request)
+	if err != nil {
+		return nil
+	}
+	a := &answer{status: response.StatusCode, header: response.Header}
+	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") && c.Method != http.MethodHead {
+		a.events = response.Body
+		return a
+	}
+	defer response.Body.Close()
+	if a.body, err = io.ReadAll(response.Body); err != nil {
+		return nil
+	}
+	return a
+}
+
+// straight follows no redirect.
+var straight = &http.Client{
+	Transport:     &http.Transport{MaxIdleConnsPerHost: 64},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// relay hands the frames of a stream on.
+func (b *breaker) relay(w http.ResponseWriter, c *call, events io.ReadCloser) {
+	defer events.Close()
+	in := make(chan string)
+	go func() {
+		defer close(in)
+		lines := bufio.NewReader(events)
+		for frame := ""; ; {
+			line, err := lines.ReadString('\n')
+			frame += line
+			if err != nil && frame == "" {
+				return
+			}
+			if line == "\n" || err != nil {
+				select {
+				case in <- frame:
+				case <-c.Context().Done():
+					return
+				}
+				frame = ""
+			}
+		}
+	}()
+	out := func(frame string) {
+		_, _ = io.WriteString(w, frame)
+		w.(http.Flusher).Flush()
+	}
+	w.(http.Flusher).Flush()
+	if b.stream != nil {
+		b.stream(b, c, in, out)
+		return
+	}
+	for frame := range in {
+		out(frame)
+	}
+}
+
+// sign signs what the call is now, as whoever has its key, or as somebody else.
+func (b *breaker) sign(c *call, as ...probe.Credentials) {
+	b.mu.Lock()
+	key, known := b.keys[c.header.Get("X-Api-Key")]
+	b.mu.Unlock()
+	if len(as) > 0 {
+		key, known = as[0], true
+	}
+	if !known {
+		return
+	}
+	b.wrong()
+	now := probe.Timestamp(time.Now())
+	signature, err := probe.Sign(key.APISecret, probe.Message(c.Method, c.target, now, c.body))
+	if err != nil {
+		panic(err)
+	}
+	c.header.Set("X-Api-Key", key.APIKey)
+	c.header.Set("X-Sdk-Timestamp", now)
+	c.header.Set("X-Sdk-Signature", signature)
+}
+
+// signed says whether the signature of a call is over the message.
+func (b *breaker) signed(c *call, message []byte) bool {
+	b.mu.Lock()
+	key, known := b.keys[c.header.Get("X-Api-Key")]
+	b.mu.Unlock()
+	der, err := base64.StdEncoding.DecodeString(key.APISecret)
+	signature, malformed := base64.StdEncoding.DecodeString(c.header.Get("X-Sdk-Signature"))
+	if !known || err != nil || malformed != nil {
+		return false
+	}
+	public := ed25519.NewKeyFromSeed(der[len(der)-ed25519.SeedSize:]).Public().(ed25519.PublicKey)
+	return ed25519.Verify(public, message, signature)
+}
+
+// honest says whether a call is signed as the contract says.
+func (b *breaker) honest(c *call) bool {
+	return b.signed(c, probe.Message(c.Method, c.target, c.header.Get("X-Sdk-Timestamp"), c.body))
+}
+
+// edit changes the JSON of an answer; nothing was done wrong where the change says so.
+func (b *breaker) edit(a *answer, change func(map[string]any) bool) {
+	decoder := json.NewDecoder(bytes.NewReader(a.body))
+	decoder.UseNumber()
+	var value map[string]any
+	if a.events != nil || decoder.Decode(&value) != nil || !change(value) {
+		return
+	}
+	b.wrong()
+	a.body, _ = json.Marshal(value)
+}
+
+// status gives an answer another status, which its problem agrees with.
+func (b *breaker) status(a *answer, status int) *answer {
+	b.wrong()
+	a.status = status
+	b.edit(a, func(p map[string]any) bool {
+		_, problem := p["code"]
+		if problem {
+			p["status"] = status
+		}
+		return problem
+	})
+	return a
+}
+
+// breakages lists everything that is done wrong.
+func breakages() []breakage {
+	return slices.Concat(codeBreakages, signatureBreakages, streamBreakages, runStreamBreakages, limitBreakages, callbackBreakages, recordBreakages)
+}
+
+// chosenBreakages are those that this run makes: all in the soak, else every fifth of the
+// quick ones.
+func chosenBreakages() []breakage {
+	if soak() {
+		return breakages()
+	}
+	return slices.DeleteFunc(breakages(), func(b breakage) bool {
+		return b.slow || crc32.ChecksumIEEE([]byte(b.name))%5 != 0
+	})
+}
+
+// Everything on the list that a deployment may do wrong is noticed, and the part of the
+// contract or of the choices that it breaks is named.
+func TestBreakagesAreFoundAndNamed(t *testing.T) {
+	behind := target(t)
+	if deployment.pool == nil {
+		t.Log("a deployment is broken that was booted here")
+		return
+	}
+	names := map[string]bool{}
+	for _, b := range breakages() {
+		if names[b.name] {
+			t.Errorf("%s is there twice", b.name)
+		}
+		names[b.name] = true
+		if len((Options{Only: []string{b.part}}).Chosen()) == 0 {
+			t.Errorf("%s: no case proves %s", b.name, b.part)
+		}
+	}
+	fine := &healthy{behind: behind, runs: map[string]*result{}}
+	room := make(chan struct{}, 8)
+	var found atomic.Int64
+	t.Run("all", func(t *testing.T) {
+		for _, b := range chosenBreakages() {
+			t.Run(b.name, func(t *testing.T) {
+				t.Parallel()
+				room <- struct{}{}
+				defer func() { <-room }()
+				if err := b.try(t, behind, fine); err != nil {
+					t.Error(err)
+					return
+				}
+				found.Add(1)
+			})
+		}
+	})
+	t.Logf("breakages: %d of %d made, %d found and named", len(chosenBreakages()), len(breakages()), found.Load())
+}
+
+// healthy knows which cases pass through a proxy that does nothing wrong.
+type healthy struct {
+	behind *probe.Target
+	mu     sync.Mutex
+	runs   map[string]*result
+}
+
+func (h *healthy) check(t *testing.T, c Case) error {
+	h.mu.Lock()
+	r := h.runs[c.Name]
+	if r == nil {
+		r = &result{}
+		h.runs[c.Name] = r
+	}
+	h.mu.Unlock()
+	r.once.Do(func() {
+		result := c.result(t.Context(), (&breaker{}).before(t, h.behind))
+		if r.err = result.Err; len(result.Departures) > 0 {
+			r.err = fmt.Errorf("%v", result.Departures)
+		}
+	})
+	return r.err
+}
+
+// try runs the cases of the part until one fails that passes otherwise. The error says
+// that none did.
+func (b breakage) try(t *testing.T, behind *probe.Target, fine *healthy) error {
+	options := Options{Only: []string{b.part}}
+	var results []Result
+	for _, c := range options.Chosen() {
+		if len(c.Missing(behind)) > 0 || !slices.Contains(c.Parts(), b.part) {
+			continue
+		}
+		proxy := &breaker{breakage: b}
+		through := proxy.before(t, behind)
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+		result := c.result(ctx, through)
+		cancel()
+		results = append(results, result)
+		report := NewReport(options, slices.Clone(results))
+		if proxy.acted.Load() == 0 || len(report.Of(Failed))+len(report.Of(Differs)) == 0 {
+			continue
+		}
+		if sick := fine.check(t, c); sick != nil {
+			return fmt.Errorf("%s fails through a proxy that does nothing, too: %w", c.Name, sick)
+		}
+		t.Logf("%s: %s: %.200v %.200v", b.part, c.Name, result.Err, result.Departures)
+		return nil
+	}
+	var ran []string
+	for _, r := range results {
+		ran = append(ran, fmt.Sprintf("%s: %.300v %.300v", r.Case.Name, r.Err, r.Departures))
+	}
+	return fmt.Errorf("%s is not named by\n%s", b.part, strings.Join(ran, "\n"))
+}
