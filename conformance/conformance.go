@@ -62,6 +62,8 @@ type Result struct {
 	Departures []probe.Departure // of a lenient target: what it does otherwise than was decided
 	Missing    []probe.Need      // not run: the target does not offer this
 	Took       time.Duration
+
+	Unsteady error // it failed so beside others, and passed alone
 }
 
 // Options say which cases are run.
@@ -101,6 +103,26 @@ func RunAll(ctx context.Context, target *probe.Target, cases []Case, report func
 		})
 	}
 	all.Wait()
+}
+
+// fewFailures is up to how many cases that failed are tried once more.
+const fewFailures = 10
+
+// Again runs cases that failed once more, one after the other: beside others one may fail
+// for what a busy machine does. Where many failed, that is not why.
+func Again(ctx context.Context, target *probe.Target, results []Result) {
+	failed := func(r Result) bool { return r.Err != nil }
+	first := slices.IndexFunc(results, failed)
+	if first < 0 || len(slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return !failed(r) })) > fewFailures {
+		return
+	}
+	for i := first; i < len(results) && ctx.Err() == nil; i++ {
+		if before := results[i].Err; before != nil {
+			if results[i] = results[i].Case.result(ctx, target); results[i].Err == nil {
+				results[i].Unsteady = before
+			}
+		}
+	}
 }
 
 // result runs a case.

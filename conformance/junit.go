@@ -90,6 +90,9 @@ func (s *junitSuite) add(result Result, strict bool) {
 	for _, d := range result.Departures {
 		said = append(said, "chosen otherwise, "+d.Part+": "+d.Text)
 	}
+	if result.Unsteady != nil {
+		said = append(said, "unsteady: it failed beside others, and passed alone: "+result.Unsteady.Error())
+	}
 	test.Out = strings.Join(said, "\n")
 	switch {
 	case len(result.Missing) > 0:

@@ -19,6 +19,7 @@ func (r Report) WriteTable(out io.Writer, parts bool) error {
 	w.reasons("FAILED: what breaks the contract", r.Of(Failed))
 	w.reasons("CHOSEN OTHERWISE than decided, which breaks no contract", r.Of(Differs))
 	w.reasons("OPEN: a case failed for something else before it came to this", r.Of(Open))
+	r.writeUnsteady(w)
 	r.writeNeeds(w)
 	w.line("")
 	for _, choices := range []bool{false, true} {
@@ -158,6 +159,21 @@ func shorten(text string) string {
 		return string(runes[:600]) + "..."
 	}
 	return text
+}
+
+// writeUnsteady writes the cases that passed at the second time only.
+func (r Report) writeUnsteady(w *printer) {
+	told := false
+	for _, result := range r.Results {
+		if result.Unsteady == nil {
+			continue
+		}
+		if !told {
+			w.line("\nUNSTEADY: cases that failed beside others, and passed alone")
+		}
+		told = true
+		w.line("  %s (%s):\n    %s", result.Case.Name, result.Case.Part, shorten(result.Unsteady.Error()))
+	}
 }
 
 // writeNeeds writes what was not run, by what it needs.

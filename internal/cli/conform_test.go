@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -117,6 +118,15 @@ func TestConformAgainstTheRealService(t *testing.T) {
 		if all := readJUnit(t, junit); all.Failures == 0 {
 			t.Errorf("JUnit has %+v", all)
 		}
+	})
+	t.Run("what fails once", func(t *testing.T) {
+		var before atomic.Int64
+		got := run(t, environ, "", append(few, "--base-url="+broken(t, baseURL, func(answer *http.Response) {
+			if strings.HasPrefix(answer.Request.URL.Path, "/v1/sdk/components/executions/") && before.Add(1) == 3 {
+				answer.StatusCode = http.StatusAccepted
+			}
+		}))...)
+		got.check(t, 0, "\nUNSTEADY: cases that failed beside others, and passed alone\n  ", "failed: ")
 	})
 	t.Run("choices made otherwise", func(t *testing.T) {
 		nameless := broken(t, baseURL, func(answer *http.Response) { answer.Header.Del("X-Request-Id") })
