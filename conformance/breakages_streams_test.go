@@ -53,12 +53,20 @@ func each(which func(string) bool, change func(string) []string) framing {
 func twice(frame string) []string { return []string{frame, frame} }
 func never(string) []string       { return nil }
 
-// late holds frames back.
+// late holds frames back, for as long as the reader stays.
 func late(which func(string) bool, by time.Duration) framing {
-	return each(which, func(frame string) []string {
-		time.Sleep(by) // it is what is wrong
-		return []string{frame}
-	})
+	return func(b *breaker, c *call, in <-chan string, out func(string)) {
+		for frame := range in {
+			if which(frame) {
+				b.wrong()
+				select {
+				case <-time.After(by): // it is what is wrong
+				case <-c.Context().Done():
+				}
+			}
+			out(frame)
+		}
+	}
 }
 
 func event(frame string) bool    { return !ping(frame) }
