@@ -202,14 +202,16 @@ FROM (SELECT
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = ANY (@ids::uuid[]) AND s.id = i.id;
 
 -- name: StageAdvanceLoops :exec
--- How far loops are that go on.
+-- How far loops are that go on, in the order of their ids: the first and the last of them are
+-- the part of the key that is looked at, whatever a plan makes of a list.
 UPDATE run_stages s SET next_item = i.next_item, live_items = i.live_items, failed_items = i.failed_items, updated_at = GREATEST(s.updated_at, now())
 FROM (SELECT
     unnest(@ids::uuid[])             AS id,
     unnest(@next_items::integer[])   AS next_item,
     unnest(@live_items::integer[])   AS live_items,
     unnest(@failed_items::integer[]) AS failed_items) AS i
-WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = ANY (@ids::uuid[]) AND s.id = i.id;
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = i.id
+  AND s.id BETWEEN (@ids::uuid[])[1] AND (@ids::uuid[])[cardinality(@ids::uuid[])];
 
 -- name: StageNextWake :one
 -- When the next timer of a run is due. No row: there is none.
@@ -243,9 +245,14 @@ FROM copied c;
 SELECT component_id FROM run_stages WHERE workspace_id = @workspace_id AND run_id = @run_id AND id = @id;
 
 -- name: StageListProgress :many
--- How far the executions of stages are.
-SELECT e.id, e.attempt::integer AS attempt FROM component_executions e
-WHERE e.workspace_id = @workspace_id AND e.id = ANY (@ids::uuid[]) AND e.status <> 'CREATED';
+-- How far the executions of stages are. Each is looked up by its key: of a list of ids a plan
+-- made while the week was young reads all that the workspace has.
+SELECT e.id, e.attempt::integer AS attempt
+FROM (SELECT unnest(@ids::uuid[]) AS id) AS i
+JOIN LATERAL (
+    SELECT x.id, x.attempt, x.status FROM component_executions x WHERE x.workspace_id = @workspace_id AND x.id = i.id LIMIT 1
+) AS e ON true
+WHERE e.status <> 'CREATED';
 
 -- name: StageGiveUpMany :exec
 -- Ends all of a run that nobody works on any more; what was executed is charged.

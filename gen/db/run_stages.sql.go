@@ -21,7 +21,8 @@ FROM (SELECT
     unnest($4::integer[])   AS next_item,
     unnest($5::integer[])   AS live_items,
     unnest($6::integer[]) AS failed_items) AS i
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.id = ANY ($3::uuid[]) AND s.id = i.id
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.id = i.id
+  AND s.id BETWEEN ($3::uuid[])[1] AND ($3::uuid[])[cardinality($3::uuid[])]
 `
 
 type StageAdvanceLoopsParams struct {
@@ -33,7 +34,8 @@ type StageAdvanceLoopsParams struct {
 	FailedItems []int32
 }
 
-// How far loops are that go on.
+// How far loops are that go on, in the order of their ids: the first and the last of them are
+// the part of the key that is looked at, whatever a plan makes of a list.
 func (q *Queries) StageAdvanceLoops(ctx context.Context, db DBTX, arg StageAdvanceLoopsParams) error {
 	_, err := db.Exec(ctx, stageAdvanceLoops,
 		arg.WorkspaceID,
@@ -631,13 +633,17 @@ func (q *Queries) StageListOutputs(ctx context.Context, db DBTX, arg StageListOu
 }
 
 const stageListProgress = `-- name: StageListProgress :many
-SELECT e.id, e.attempt::integer AS attempt FROM component_executions e
-WHERE e.workspace_id = $1 AND e.id = ANY ($2::uuid[]) AND e.status <> 'CREATED'
+SELECT e.id, e.attempt::integer AS attempt
+FROM (SELECT unnest($1::uuid[]) AS id) AS i
+JOIN LATERAL (
+    SELECT x.id, x.attempt, x.status FROM component_executions x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1
+) AS e ON true
+WHERE e.status <> 'CREATED'
 `
 
 type StageListProgressParams struct {
-	WorkspaceID uuid.UUID
 	Ids         []uuid.UUID
+	WorkspaceID uuid.UUID
 }
 
 type StageListProgressRow struct {
@@ -645,9 +651,10 @@ type StageListProgressRow struct {
 	Attempt int32
 }
 
-// How far the executions of stages are.
+// How far the executions of stages are. Each is looked up by its key: of a list of ids a plan
+// made while the week was young reads all that the workspace has.
 func (q *Queries) StageListProgress(ctx context.Context, db DBTX, arg StageListProgressParams) ([]StageListProgressRow, error) {
-	rows, err := db.Query(ctx, stageListProgress, arg.WorkspaceID, arg.Ids)
+	rows, err := db.Query(ctx, stageListProgress, arg.Ids, arg.WorkspaceID)
 	if err != nil {
 		return nil, err
 	}

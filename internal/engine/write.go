@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -258,7 +261,8 @@ func (f *fold) writeEnds(tx pgx.Tx) error {
 // writeLoops notes how far loops of earlier folds are.
 func (f *fold) writeLoops(tx pgx.Tx) error {
 	on := db.StageAdvanceLoopsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
-	for _, l := range f.loops {
+	byID := func(a, b *loop) int { return bytes.Compare(a.id[:], b.id[:]) }
+	for _, l := range slices.SortedFunc(maps.Values(f.loops), byID) {
 		if l.dirty && l.stage == nil && l.ended == nil {
 			on.Ids, on.NextItems = append(on.Ids, l.id), append(on.NextItems, l.next)
 			on.LiveItems, on.FailedItems = append(on.LiveItems, l.live), append(on.FailedItems, l.failed)
