@@ -60,18 +60,28 @@ const maxKeys = 10_000
 type Vault struct {
 	conn postgres.DB
 	ring *seal.Keyring
+	now  func() time.Time
 
 	mu      sync.Mutex
 	keys    map[keyOf]*seal.Keyring
-	current map[uuid.UUID]*seal.Keyring // of workspaces, to seal under
+	current map[uuid.UUID]current // of workspaces, to seal under
 }
+
+// current is a key to seal under, for as long as the database need not be asked whether it
+// still has it: a standby that takes over may lack the last writes.
+type current struct {
+	ring  *seal.Keyring
+	until time.Time
+}
+
+const believed = time.Minute
 
 type keyOf struct{ workspaceID, id uuid.UUID }
 
 // New makes a vault by connections that see all workspaces. It takes one beside that of a
 // caller's transaction, for the first value of a workspace.
 func New(conn postgres.DB, ring *seal.Keyring) *Vault {
-	return &Vault{conn: conn, ring: ring, keys: map[keyOf]*seal.Keyring{}, current: map[uuid.UUID]*seal.Keyring{}}
+	return &Vault{conn: conn, ring: ring, now: time.Now, keys: map[keyOf]*seal.Keyring{}, current: map[uuid.UUID]current{}}
 }
 
 // mark begins a sealed value in a column of JSON. No other does: the character U+0000 is in
@@ -149,10 +159,10 @@ func (v *Vault) open(ctx context.Context, at Place, sealed []byte) ([]byte, erro
 // there is none yet.
 func (v *Vault) primary(ctx context.Context, workspaceID uuid.UUID) (*seal.Keyring, error) {
 	v.mu.Lock()
-	ring := v.current[workspaceID]
+	known, asked := v.current[workspaceID], v.now()
 	v.mu.Unlock()
-	if ring != nil {
-		return ring, nil
+	if asked.Before(known.until) {
+		return known.ring, nil
 	}
 	of := db.OutputKeyOfParams{WorkspaceID: workspaceID, Master: v.ring.Fingerprints()[0]}
 	row, err := db.New().OutputKeyOf(ctx, v.conn, of)
@@ -164,7 +174,8 @@ func (v *Vault) primary(ctx context.Context, workspaceID uuid.UUID) (*seal.Keyri
 	if err != nil {
 		return nil, fmt.Errorf("read the key of a workspace: %w", err)
 	}
-	if ring, err = v.opened(keyOf{workspaceID, row.ID}, row.Sealed); err != nil {
+	ring, err := v.opened(keyOf{workspaceID, row.ID}, row.Sealed)
+	if err != nil {
 		return nil, err
 	}
 	v.mu.Lock()
@@ -172,7 +183,7 @@ func (v *Vault) primary(ctx context.Context, workspaceID uuid.UUID) (*seal.Keyri
 	if len(v.current) >= maxKeys {
 		clear(v.current)
 	}
-	v.current[workspaceID] = ring
+	v.current[workspaceID] = current{ring, asked.Add(believed)}
 	return ring, nil
 }
 
