@@ -22,7 +22,8 @@ type Schema struct {
 }
 
 // SecretPaths are the places of the values that the schema marks with `x-secret: true`. A mark
-// in a place that has none of its own, below a `$ref` say, makes all members secret.
+// in a place that has none of its own, below `$defs` say, makes all members secret, and so does
+// a mark in a schema that refers to its own places.
 func (s *Schema) SecretPaths() []string { return s.shape.secrets }
 
 // AllMembers is the path of the members of an object.
@@ -30,10 +31,31 @@ const AllMembers = "/*"
 
 func secretsOf(raw json.RawMessage) []string {
 	paths, err := secretPaths(raw)
-	if err != nil || slices.Contains(paths, "") { // an input is an object whatever is hidden of it
+	switch {
+	case err != nil || slices.Contains(paths, ""): // an input is an object whatever is hidden of it
+		return []string{AllMembers}
+	case len(paths) > 0 && refersElsewhere(raw):
 		return []string{AllMembers}
 	}
 	return paths
+}
+
+// refersElsewhere reports whether a schema refers to more than its definitions, whose marks
+// are in no place of their own: to something marked, say, that is secret in its own place only.
+func refersElsewhere(raw json.RawMessage) bool {
+	root, err := decode(raw)
+	var refers func(node any) bool
+	refers = func(node any) (does bool) {
+		if object, ok := node.(map[string]any); ok {
+			for _, keyword := range []string{"$ref", "$dynamicRef"} {
+				to, is := object[keyword].(string)
+				does = does || is && !strings.HasPrefix(to, "#/$defs/")
+			}
+		}
+		eachChild(node, "*", func(child any, _ func(any)) { does = does || refers(child) })
+		return does
+	}
+	return err != nil || refers(root)
 }
 
 // What a caller's schema may cost. Its parts, the steps of its patterns among them,

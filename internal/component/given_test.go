@@ -92,6 +92,7 @@ func TestTheSecretsOfACallersSchemaAreNotQuoted(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"properties":{"a":{"type":"string","maxLength":3,"x-secret":true},"b":{"enum":["x"]},"more":{"items":{"x-secret":true}}}}`: "/a /more/*",
 		`{"properties":{"a":{"$ref":"#/$defs/s"},"b":{"enum":["x"]}},"$defs":{"s":{"type":"string","maxLength":3,"x-secret":true}}}`: AllMembers,
+		`{"properties":{"a":{"type":"string","maxLength":3,"x-secret":true},"b":{"$ref":"#/properties/a"}}}`:                         AllMembers,
 		`{"type":"object","x-secret":true,"properties":{"a":{"const":"x"},"b":{"enum":["x"]}}}`:                                      AllMembers,
 		`{"properties":{"a":{"type":"string"}}}`: "",
 	} {
