@@ -109,12 +109,19 @@ func (f *fold) hide(t *stage) json.RawMessage {
 	if len(t.secrets) > 0 {
 		hidden = component.NewRedactor(slices.Concat(env.Secrets, t.secrets)...)
 	}
-	if hidden.Whole() {
-		var why api.ExecutionError
-		_ = json.Unmarshal(t.failure, &why)
-		return failure(component.Permanent(why.Code, component.Redacted))
+	var why api.ExecutionError
+	err = json.Unmarshal(t.failure, &why)
+	if why.Message = hidden.Text(why.Message); hidden.Whole() {
+		why.Details = nil
 	}
-	return hidden.JSON(t.failure)
+	var shown json.RawMessage
+	if err == nil {
+		shown, err = record.ExecutionError(why.Code, why.Message, why.Retryable, int(why.Attempt), hidden.JSON(why.Details))
+	}
+	if err != nil {
+		return failure(component.Permanent(component.CodeInternal, component.Redacted))
+	}
+	return shown
 }
 
 // place is where something of the run is sealed for.

@@ -122,6 +122,28 @@ func TestAnErrorAmongVeryManySecretsShowsNothing(t *testing.T) {
 	}
 }
 
+// A secret that is also a word of errors leaves their form alone: it is taken out of what they
+// tell, not out of their codes and the names of their members.
+func TestASecretThatIsAWordOfErrorsLeavesTheirForm(t *testing.T) {
+	t.Parallel()
+	words := made("WORDS", 0, `{"type":"object","properties":{"code":{"type":"string","x-secret":true},"name":{"type":"string","x-secret":true}}}`,
+		func(context.Context, component.Call) (component.Result, error) {
+			return component.Result{Output: json.RawMessage(`{"code":"INVALID_INPUT","name":"retryable"}`)}, nil
+		})
+	n := withSecrets(t, words).start(t, options{slots: 8, sweep: time.Second})
+	id := n.draw(t, `[{"id":"words","module":"WORDS"},{"id":"code","module":"WAIT_UNTIL"},{"id":"name","module":"WAIT_UNTIL"}]`,
+		`[{"id":"1","from":"words","to":"code"},{"id":"2","from":"words","to":"name"}]`,
+		`[{"id":"a","from":{"componentId":"words","output":"code"},"to":{"componentId":"code","input":"timestamp"}},
+		{"id":"b","from":{"componentId":"words","output":"name"},"to":{"componentId":"name","input":"timestamp"}}]`)
+	_, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}), 30*time.Second)
+	for _, at := range []string{"code@[]", "name@[]"} {
+		var why map[string]json.RawMessage
+		if err := json.Unmarshal(stages[at].Error, &why); err != nil || string(why["code"]) != `"INVALID_INPUT"` || string(why["retryable"]) != "false" {
+			t.Errorf("%s says %s, %v", at, stages[at].Error, err)
+		}
+	}
+}
+
 // What a version of before wrote as it is stays readable, and goes into stages that are made
 // now.
 func TestOutputsThatWereStoredAsTheyAreStayReadable(t *testing.T) {
