@@ -203,7 +203,8 @@ func (n *secretOutputs) handOn(t *testing.T, ciphertext string) {
 	n.keep(t, run)
 }
 
-// handOnVariable has a run give on what a secret variable holds.
+// handOnVariable has a run give on what a secret variable holds: the engine, and a component
+// that does not know that what it takes is secret.
 func (n *secretOutputs) handOnVariable(t *testing.T) {
 	t.Helper()
 	n.sign(t, http.MethodPut, "/v1/sdk/environment-variables/CANARY", map[string]any{"value": canary, "secret": true}).into(t, &struct{}{})
@@ -211,8 +212,9 @@ func (n *secretOutputs) handOnVariable(t *testing.T) {
 		secretEntry,
 		part("constant", "STRING_CONSTANT", map[string]any{"config": map[string]any{"value": "{{env.CANARY}}"}}),
 		part("text", "JSON_STRINGIFY", nil),
+		part("written", "JSON_STRINGIFY", map[string]any{"input": map[string]any{"value": "{{env.CANARY}}"}}),
 		part("answer", "RESPOND", nil),
-	}, drawn("start>constant constant>text text>answer", "constant.value>text.value text.text>answer.constant"), "none")
+	}, drawn("start>constant start>written constant>text text>answer", "constant.value>text.value text.text>answer.constant"), "none")
 	n.expectShown(t, "the output", string(run.Output), canary)
 	n.keep(t, run)
 }

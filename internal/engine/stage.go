@@ -92,14 +92,23 @@ func (f *fold) secure(t *stage) (err error) {
 	return err
 }
 
-// namesSecret reports whether a component names a variable that is secret.
+// namesSecret reports whether a component names a variable that is secret where it does not
+// mark what it takes as secret: what it gives may tell it. One that is executed, and marks
+// it, says itself what of its output is secret.
 func (f *fold) namesSecret(c graph.Component) bool {
-	return len(f.variables.Secrets) > 0 && slices.ContainsFunc(variable.Names(c.Input, c.Config), func(name string) bool {
+	if len(f.variables.Secrets) == 0 {
+		return false
+	}
+	if entry, known := f.engine.Modules.Lookup(c.Module); known && controls[c.Module] == nil {
+		c.Input, c.Config = entry.RedactInput(c.Input), entry.RedactConfig(c.Config)
+	}
+	return slices.ContainsFunc(variable.Names(c.Input, c.Config), func(name string) bool {
 		return slices.Contains(f.variables.Secrets, f.variables.Values[name])
 	})
 }
 
-// hide takes the run's secrets, and what the stage took of others, out of its error.
+// hide takes the run's secrets, and what the stage took of others, out of what its error
+// tells: its code and the names of its members stay what they are.
 func (f *fold) hide(t *stage) json.RawMessage {
 	env, err := f.environment()
 	if err != nil {
@@ -138,10 +147,7 @@ func (f *fold) input(sc *scope, t *stage) (json.RawMessage, error) {
 		return nil, err
 	}
 	input, err := f.bind(sc, t.component)
-	t.secret, t.secrets = f.binding.secret, f.binding.texts
-	if _, control := controls[written.Module]; control && f.namesSecret(written) {
-		t.secret = true // a module that is executed says itself what of its output is secret
-	}
+	t.secret, t.secrets = f.binding.secret || f.namesSecret(written), f.binding.texts
 	if refusal, ok := errors.AsType[*graph.BindError](err); ok {
 		return nil, fault.New(fault.InvalidInput, "%s", refusal.Error())
 	}
