@@ -27,10 +27,11 @@ RACED_IN_SOAK := /internal/(attempt|auth|billing|callback|component|engine|execu
 # each time, those that take longest first. The others run again when something that they
 # stand on is another.
 # The kills are not beside the conformance suite: both press the machine and look at times.
-DRIVING := ./conformance ./conformance/judges ./internal/devdb ./internal/app ./internal/console ./internal/cli ./gen
+DRIVING := ./conformance ./internal/devdb ./internal/app ./internal/console ./internal/cli ./gen
 KILLS   := ./internal/chaos
+JUDGES  := ./conformance/judges
 LONG    := ./internal/run ./internal/execution ./internal/callback
-PLAIN   := go list ./... | grep -vE '$(RACED)' | grep -vxF "$$(go list $(DRIVING) $(KILLS) $(LONG))"
+PLAIN   := go list ./... | grep -vE '$(RACED)' | grep -vxF "$$(go list $(DRIVING) $(KILLS) $(JUDGES) $(LONG))"
 
 # A checkout that belongs to another user stops Go from asking git for a version.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
@@ -42,7 +43,7 @@ RACE := $(if $(shell command -v $${CC:-gcc}),-race)
 # The document that is promised: see its README.
 RELEASED := conformance/released
 
-.PHONY: help dev build test check lint vet static compiled vetted race driving killed long plain fuzz soak judges kills others chaos bench generate breaking changes released tools go clean
+.PHONY: help dev build test judged check lint vet static compiled vetted race driving killed long plain fuzz soak judges kills others chaos bench generate breaking changes released tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
@@ -73,6 +74,7 @@ dev: build
 # takes minutes.
 test: go
 	@$(MAKE) --no-print-directory -j4 race plain driving lint vetted
+	@$(MAKE) --no-print-directory judged
 
 check: lint vet static
 
@@ -122,19 +124,23 @@ SOAK := WEFT_SOAK=1 go test -count=1 -shuffle=on -timeout 40m
 
 soak: compiled $(NODE_DONE)
 	$(SOAK) ./conformance
-	if command -v java >/dev/null; then $(MAKE) judges; else echo "There is no Java: Specmatic is not asked." >&2; fi
+	@$(MAKE) --no-print-directory judged
 	@$(MAKE) --no-print-directory -j2 kills others
 	$(SOAK) ./internal/run
 	$(MAKE) race RACED='$(RACED_IN_SOAK)'
 	$(MAKE) check LINT_TESTS=true
 	$(MAKE) fuzz FUZZTIME=5s
 
+judged: compiled $(NODE_DONE)
+	@if test -n "$(CI)" || command -v java >/dev/null; then $(MAKE) --no-print-directory judges; \
+		else echo "There is no Java: Specmatic is not asked." >&2; go test $(TEST) -count=1 $(JUDGES); fi
+
 # Specmatic is large, and it runs on Java.
 SPECMATIC := $(TOOLS)/specmatic/node_modules/specmatic/specmatic.jar
 
 judges: compiled $(NODE_DONE) $(SPECMATIC)
 	@command -v java >/dev/null || { echo "Specmatic runs on Java 17 or later, and there is no java on the PATH." >&2; exit 1; }
-	SPECMATIC_JAR=$(abspath $(SPECMATIC)) go test $(TEST) -count=1 ./conformance/judges
+	SPECMATIC_JAR=$(abspath $(SPECMATIC)) go test $(TEST) -count=1 $(JUDGES)
 
 $(SPECMATIC): $(TOOLS)/specmatic/package-lock.json
 	cd $(TOOLS)/specmatic && npm ci --no-audit --no-fund
@@ -144,7 +150,7 @@ kills: go
 	$(SOAK) ./internal/chaos
 
 others: go
-	$(SOAK) -p 1 $$(go list ./... | grep -vE '/(conformance|internal/chaos|internal/run)$$')
+	$(SOAK) -p 1 $$(go list ./... | grep -vE '/(conformance|conformance/judges|internal/chaos|internal/run)$$')
 
 chaos: go
 	WEFT_SOAK=1 go test -count=1 -timeout 20m -v -parallel 2 -run 'TestEX(01|02|03|06|08|20)' ./internal/chaos | grep -v '^=== '

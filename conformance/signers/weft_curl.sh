@@ -45,6 +45,9 @@ weft_curl() (
     file=$(mktemp)
     trap 'rm -f "$file"' EXIT
     cat >"$file"
+  elif [ -n "$file" ] && [ ! -r "$file" ]; then
+    printf 'weft_curl: %s cannot be read\n' "$file" >&2 # or it would go out without a body
+    return 1
   fi
   if [ -n "$file" ] && [ -s "$file" ]; then
     arguments+=(--header 'Content-Type: application/json' --data-binary "@$file")
