@@ -35,7 +35,7 @@ func (ageDecrypt) Describe() component.Descriptor {
 				"ageIdentity": {"type": "string", "format": "age-identity", "maxLength": 128, "x-secret": true, "title": "age identity", "description": "The private key, as GENERATE_AGE_ENCRYPTION and age-keygen give it. It is kept secret.", "examples": ["{{env.AGE_IDENTITY}}"]},
 				"encoding": {"type": "string", "title": "Encoding", "description": "How the result is written: ` + writeWords + `", ` + writable + `, "default": "utf8", "examples": ["utf8"]}
 			},
-			"examples": [{"ciphertext": "-----BEGIN AGE ENCRYPTED FILE-----\n...", "ageIdentity": "AGE-SECRET-KEY-184JMZMVQH3E6U0PSL869004Y3U2NYV7R30EU99CSEDNPH02YUVFSZW44VU"}]
+			"examples": [{"ciphertext": "YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IFgyNTUxOSA2aCsvaFYvSmJ3QjUrdUR4VTd2blRjdG1OMnYwSWVab0htakF4M2JCMXdnCjBvRkVGSGlqZ2I1NnFtZWhQcXF0NXZ5N0VQSG9zZklBRXRXQStyenFvUlEKLS0tIFljOGxJelphYnJnWHFuSTRtTmV6RjNqM0FaaUVLU3pwaTVxd2sxY3lVMncKMKTkKfmCnQsL1JJisA7PIhCwrREW4gAU7ky/CW6gN3aNUs9UtSR2osFwn1YIMg==", "ageIdentity": "AGE-SECRET-KEY-184JMZMVQH3E6U0PSL869004Y3U2NYV7R30EU99CSEDNPH02YUVFSZW44VU"}]
 		}`),
 		Config: json.RawMessage(emptySchema),
 		Output: json.RawMessage(`{
