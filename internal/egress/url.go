@@ -1,10 +1,13 @@
 package egress
 
 import (
+	"context"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -15,28 +18,30 @@ const (
 	maxURLLength  = 2048
 	maxHostLength = 253
 	maxLabel      = 63
+	lookUpTimeout = 2 * time.Second // while somebody waits for an answer
 )
 
-// CheckCallbackURL checks the form of a callback URL (decisions 5.5); names are
-// not resolved, that is done at every connect. Returns nil or a *fault.Error at
+// CheckCallbackURL checks the form of a callback URL (decisions 5.5). A name is
+// resolved only if nothing but an opened network makes its URL an allowed one; where
+// it leads is judged anew at every connect. Returns nil or a *fault.Error at
 // /callbackUrl that does not show the URL.
-func (g *Guard) CheckCallbackURL(raw string) error {
-	if reason := g.refuseURL(raw); reason != "" {
+func (g *Guard) CheckCallbackURL(ctx context.Context, raw string) error {
+	if reason := g.refuseURL(ctx, raw); reason != "" {
 		return fault.Invalid("/callbackUrl", "callbackUrl: %s", reason)
 	}
 	return nil
 }
 
-// CheckTarget checks the form of a URL that a component is about to call, by
-// the same rules. Returns nil or a *BlockedError.
+// CheckTarget checks the form of a URL that is about to be called, by the same
+// rules; where a name leads is left to the dial. Returns nil or a *BlockedError.
 func (g *Guard) CheckTarget(u *url.URL) error {
-	if reason := g.refuse(u); reason != "" {
+	if reason, unlessInside := g.refuse(u); reason != "" && !unlessInside {
 		return &BlockedError{reason}
 	}
 	return nil
 }
 
-func (g *Guard) refuseURL(raw string) string {
+func (g *Guard) refuseURL(ctx context.Context, raw string) string {
 	if raw == "" {
 		return "must not be empty"
 	}
@@ -53,46 +58,69 @@ func (g *Guard) refuseURL(raw string) string {
 	if err != nil {
 		return "is not a valid URL"
 	}
-	return g.refuse(u)
+	reason, unlessInside := g.refuse(u)
+	switch {
+	case !unlessInside:
+		return reason
+	case g.leadsInside(ctx, u.Hostname()):
+		return ""
+	}
+	return reason + ", but for a host whose addresses are all in a network that was opened"
 }
 
-// refuse gives the reason why u is no allowed target, or "".
-func (g *Guard) refuse(u *url.URL) string {
+// leadsInside reports whether a name has addresses in opened networks and no others.
+func (g *Guard) leadsInside(ctx context.Context, host string) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
+	defer cancel()
+	addrs, err := g.resolve(ctx, host)
+	return err == nil && len(addrs) > 0 && !slices.ContainsFunc(addrs, func(addr netip.Addr) bool { return !g.allowed(addr) })
+}
+
+// refuse gives the reason why u is no allowed target, or "". unlessInside says that the
+// reason falls away if its name leads into an opened network.
+func (g *Guard) refuse(u *url.URL) (reason string, unlessInside bool) {
 	if u.Scheme != "https" && u.Scheme != "http" {
-		return reasonScheme
+		return reasonScheme, false
 	}
 	if u.User != nil {
-		return "must not contain user information"
+		return "must not contain user information", false
 	}
 	host := u.Hostname()
 	if host == "" {
-		return "must name a host"
+		return "must name a host", false
 	}
 	port, ok := portOf(u)
 	if !ok {
-		return reasonPort
+		return reasonPort, false
 	}
 	if g.opened(host, port) {
-		return ""
+		return "", false
 	}
-	if addr, err := netip.ParseAddr(host); err == nil {
-		if addr.Zone() != "" {
-			return reasonAddress
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		if reason := refuseName(host); reason != "" {
+			return reason, false
 		}
-		if g.allowed(addr) {
-			return ""
+		reason := refusePublic(u.Scheme, port)
+		if local(host) {
+			reason = reasonAddress
 		}
-		if g.public.SafeAddr(addr) != nil {
-			return reasonAddress
-		}
-	} else if reason := g.refuseName(host); reason != "" {
-		return reason
-	} else if len(g.allow) > 0 {
-		// The name may lead into an opened network, where any port and plain
-		// http are allowed: only the address dialled can tell.
-		return ""
+		return reason, reason != "" && len(g.allow) > 0
 	}
-	if u.Scheme != "https" {
+	switch {
+	case addr.Zone() != "":
+		return reasonAddress, false
+	case g.allowed(addr):
+		return "", false
+	case g.public.SafeAddr(addr) != nil:
+		return reasonAddress, false
+	}
+	return refusePublic(u.Scheme, port), false
+}
+
+// refusePublic gives the reason why no public host may be called so, or "".
+func refusePublic(scheme string, port uint16) string {
+	if scheme != "https" {
 		return reasonScheme
 	}
 	if !allowedPort(port) {
@@ -115,7 +143,7 @@ func portOf(u *url.URL) (uint16, bool) {
 
 // refuseName checks a host that is not an address. A name that some resolver
 // would read as a number (127.1, 0x7f000001) is refused, not interpreted.
-func (g *Guard) refuseName(host string) string {
+func refuseName(host string) string {
 	if len(host) > maxHostLength {
 		return "the host name is too long"
 	}
@@ -128,15 +156,16 @@ func (g *Guard) refuseName(host string) string {
 			return "the host must be a name in ASCII (punycode for others) or an address"
 		}
 	}
-	last := labels[len(labels)-1]
-	if numeric(last) {
+	if numeric(labels[len(labels)-1]) {
 		return "the host must be a name or an address in its usual form"
 	}
-	local := last == "localhost" || len(labels) == 1
-	if local && len(g.allow) == 0 {
-		return reasonAddress
-	}
 	return ""
+}
+
+// local reports whether a name is never that of a public host.
+func local(host string) bool {
+	at := strings.LastIndexByte(host, '.')
+	return at < 0 || strings.EqualFold(host[at+1:], "localhost")
 }
 
 func validLabel(label string) bool {
