@@ -135,7 +135,10 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, beside surroundings) e
 		if err != nil {
 			return err
 		}
-		c.BaseURL = a.URL()
+		c.BaseURL, c.AllowNetworks, c.CallbackSchedule = a.URL(), dev.AllowNetworks, nil
+		for _, delay := range dev.Schedule {
+			c.CallbackSchedule = append(c.CallbackSchedule, delay.String())
+		}
 		if beside.chain != "" {
 			if err := nameChain(ctx, a.variables, c.WorkspaceID, beside.chain); err != nil {
 				return err

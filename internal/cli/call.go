@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -186,6 +187,9 @@ func follow(s *session, weft *client.Client, executionID uuid.UUID) (api.Compone
 	}
 }
 
+// opening is the cure where Weft refuses an address.
+const opening = "Weft reaches public addresses only. For a network of your own: weft dev --allow-network CIDR, or WEFT_ALLOW_NETWORKS."
+
 // conclude says how it ended.
 func conclude(s *session, record api.ComponentExecution, took time.Duration) error {
 	took = took.Round(time.Millisecond)
@@ -198,7 +202,7 @@ func conclude(s *session, record api.ComponentExecution, took time.Duration) err
 		_ = json.Unmarshal(record.Error, &failure) // whatever it is, the record shows it
 		s.note("FAILED after %v: %s: %s", took, failure.Code, failure.Message)
 		if failure.Code == component.CodeAddressBlocked {
-			s.note("Weft reaches public addresses only. For a network of your own: weft dev --allow-network CIDR, or WEFT_ALLOW_NETWORKS.")
+			s.note(opening)
 		}
 		return errQuiet
 	}
@@ -212,10 +216,17 @@ func explain(err error, credentials client.Credentials) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("%w\nIs a Weft running at %s? `weft doctor` looks into it", err, credentials.BaseURL)
+	case slices.ContainsFunc(problem.Errors, closed):
+		return fmt.Errorf("%w\n"+opening, err)
 	case problem.Reason != nil && *problem.Reason == "invalid_credentials":
 		return fmt.Errorf("%w\nThe credentials are not of this Weft, or the key was revoked, or ended after a rotation", err)
 	}
 	return err
+}
+
+// closed says whether a fault is that of a callbackUrl which Weft was not opened to.
+func closed(fault api.ProblemDetail) bool {
+	return fault.Pointer == "/callbackUrl" && (strings.Contains(fault.Message, "public addresses only") || strings.Contains(fault.Message, "must be https"))
 }
 
 func printJSON(w io.Writer, raw []byte) error {

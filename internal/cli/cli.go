@@ -86,6 +86,14 @@ func (s *session) getenv(name string) string {
 	return ""
 }
 
+// dataDir is where weft dev keeps everything, unless a flag says otherwise.
+func (s *session) dataDir() string { return cmp.Or(s.getenv("WEFT_DATA_DIR"), ".weft") }
+
+// credentialsFile is the one of whoever calls Weft, unless a flag names another.
+func (s *session) credentialsFile() string {
+	return cmp.Or(s.getenv("WEFT_CREDENTIALS"), filepath.Join(s.dataDir(), "credentials.json"))
+}
+
 // note tells the person something that is not the result.
 func (s *session) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.stderr, format+"\n", args...)
@@ -170,14 +178,6 @@ func Run(ctx context.Context, p Process) (code int) {
 }
 
 func newParser(s *session) (*kong.Kong, error) {
-	dataDir := s.getenv("WEFT_DATA_DIR")
-	if dataDir == "" {
-		dataDir = ".weft"
-	}
-	credentials := s.getenv("WEFT_CREDENTIALS")
-	if credentials == "" {
-		credentials = filepath.Join(dataDir, "credentials.json")
-	}
 	addr, opsAddr := "127.0.0.1:8080", "127.0.0.1:9090"
 	if s.getenv("DATABASE_URL") != "" { // of serve, not of dev
 		addr, opsAddr = cmp.Or(s.getenv("WEFT_ADDR"), addr), cmp.Or(s.getenv("WEFT_OPS_ADDR"), opsAddr)
@@ -190,8 +190,8 @@ func newParser(s *session) (*kong.Kong, error) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.TypeMapper(reflect.TypeFor[uuid.UUID](), kong.MapperFunc(readID)),
 		kong.Vars{
-			"data_dir":     dataDir,
-			"credentials":  credentials,
+			"data_dir":     s.dataDir(),
+			"credentials":  s.credentialsFile(),
 			"base_url":     s.getenv("WEFT_BASE_URL"),
 			"database_url": s.getenv("DATABASE_URL"),
 			"addr":         addr,

@@ -9,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/receiver"
 )
 
@@ -164,13 +166,7 @@ func (c *listenCommand) secret(s *session) (*string, error) {
 func (c *listenCommand) greet(s *session, listener net.Listener, cfg receiver.Config) {
 	s.note("Listening on http://%s", listener.Addr())
 	s.note("Give that as callbackUrl, with any path behind it.")
-	network := "127.0.0.0/8"
-	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.Equal(net.IPv6loopback) {
-		network = "::1/128"
-	} else if c.Expose {
-		network = "NETWORK"
-	}
-	s.note("Weft reaches public addresses only, by https. For this one: weft dev --allow-network %s, or WEFT_ALLOW_NETWORKS.", network)
+	c.noteNetwork(s, listener.Addr())
 	if cfg.Secret != nil {
 		s.note("Signatures are checked; what is not signed right is answered 401.")
 	} else {
@@ -185,6 +181,23 @@ func (c *listenCommand) greet(s *session, listener net.Listener, cfg receiver.Co
 	if c.Expose {
 		s.note("EXPOSED: whoever reaches this address can send what looks like callbacks.")
 	}
+}
+
+// noteNetwork says how Weft is opened to where it listens, unless the weft dev of this
+// folder is already.
+func (c *listenCommand) noteNetwork(s *session, listens net.Addr) {
+	at, _ := netip.ParseAddrPort(listens.String())
+	if weft, err := client.ReadCredentials(s.credentialsFile()); err == nil && weft.Reaches(at.Addr()) {
+		return
+	}
+	network := "127.0.0.0/8"
+	switch {
+	case at.Addr() == netip.IPv6Loopback():
+		network = "::1/128"
+	case !at.Addr().IsLoopback():
+		network = "NETWORK"
+	}
+	s.note("Weft reaches public addresses only, by https. For this one: weft dev --allow-network %s, or WEFT_ALLOW_NETWORKS.", network)
 }
 
 // conclude is the result. cause is why it ended.

@@ -354,3 +354,22 @@ func TestCallTakesTheSecretOfCallbacksFromTheEnvironment(t *testing.T) {
 		}
 	}
 }
+
+func TestListenAsksForANetworkOnlyWhereItIsNotOpen(t *testing.T) {
+	t.Parallel()
+	for networks, asks := range map[string]bool{
+		`[]`: true, `["10.0.0.0/8"]`: true, `["127.0.0.0/8"]`: false, `["10.0.0.0/8","127.0.0.1/32"]`: false, `"no list"`: true,
+	} {
+		file := filepath.Join(t.TempDir(), "credentials.json")
+		if err := os.WriteFile(file, []byte(`{"baseUrl":"http://127.0.0.1:1","allowNetworks":`+networks+`}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l := startListen(t, []string{"WEFT_CREDENTIALS=" + file}, "", "--once")
+		l.deliver(t, "", delivered)
+		got := l.end(t)
+		got.check(t, 0, "attempt 1", "Listening on")
+		if strings.Contains(got.stderr, "weft dev --allow-network 127.0.0.0/8") != asks {
+			t.Errorf("with %s open it says %s", networks, got.stderr)
+		}
+	}
+}

@@ -63,7 +63,7 @@ func TestListenToTheRealService(t *testing.T) {
 		}
 		return made
 	}
-	own := []string{"WEFT_CALLBACK_SECRET=" + listenSecret}
+	own := append(environ, "WEFT_CALLBACK_SECRET="+listenSecret)
 
 	t.Run("fails twice and is delivered then", func(t *testing.T) {
 		t.Parallel()
@@ -71,6 +71,9 @@ func TestListenToTheRealService(t *testing.T) {
 		made := submit(t, l, listenSecret, nil)
 		got := l.end(t)
 		got.check(t, 0, "attempt 3  signature good  answered 204 in ", "3 deliveries, 0 with something wrong.")
+		if strings.Contains(got.stderr, "--allow-network") {
+			t.Errorf("it asks for what there is: %s", got.stderr)
+		}
 		if strings.Count(got.stdout, made.ID.String()+"  RANDOM_UUID  COMPLETED  ") != 3 || strings.Count(got.stdout, "signature good  answered 500 on purpose") != 2 {
 			t.Errorf("it tells %s", got.stdout)
 		}

@@ -3,7 +3,9 @@ package client
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"os"
+	"slices"
 
 	"github.com/google/uuid"
 )
@@ -22,6 +24,17 @@ type Credentials struct {
 
 	// Workflows by names of the file's own: the examples that `weft dev` brings.
 	Workflows map[string]uuid.UUID `json:"workflows,omitempty"`
+
+	// How a `weft dev` was started that wrote the file: the networks that it reaches
+	// beyond public addresses, and its delays before callback attempts, if not those
+	// of production.
+	AllowNetworks    []netip.Prefix `json:"allowNetworks,omitempty"`
+	CallbackSchedule []string       `json:"callbackSchedule,omitempty"`
+}
+
+// Reaches says whether the Weft that wrote the file was opened to an address.
+func (c Credentials) Reaches(addr netip.Addr) bool {
+	return slices.ContainsFunc(c.AllowNetworks, func(network netip.Prefix) bool { return network.Contains(addr.Unmap()) })
 }
 
 // ReadCredentials reads such a file. Errors never hold what is in it.
