@@ -3,14 +3,18 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/client"
 )
 
 // maxPage is how many items a page has at most (decisions 1.5).
@@ -98,9 +102,24 @@ func (t target) workflow(text string) (uuid.UUID, error) {
 	}
 	id, err := uuid.Parse(text)
 	if err != nil {
-		return id, fmt.Errorf("%s is no id, and no name of a workflow in the credentials file", text)
+		return id, fmt.Errorf("%s is no id, and no name of a workflow in the credentials file; %s", text, knownWorkflows(credentials, text))
 	}
 	return id, nil
+}
+
+// knownWorkflows says what there is in the place of a name that there is not.
+func knownWorkflows(credentials client.Credentials, text string) string {
+	names := slices.Sorted(maps.Keys(credentials.Workflows))
+	bare := func(name string) string {
+		return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(name))
+	}
+	if at := slices.IndexFunc(names, func(name string) bool { return bare(name) == bare(text) }); at >= 0 {
+		return fmt.Sprintf("did you mean %s?", names[at])
+	}
+	if len(names) == 0 {
+		return "the file names none, and weft workflows list shows the ids"
+	}
+	return fmt.Sprintf("the file names %s, and weft workflows list shows the ids of all", strings.Join(names, ", "))
 }
 
 func query(name, value string) url.Values {

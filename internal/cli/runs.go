@@ -80,7 +80,7 @@ func (c caller) workflow(s *session, text string) (uuid.UUID, error) {
 	}
 	body, err := object(text, "@"+text, nil)
 	if errors.Is(err, fs.ErrNotExist) {
-		return uuid.Nil, fmt.Errorf("%s is no id, no name of a workflow in the credentials file, and no file", text)
+		return uuid.Nil, fmt.Errorf("%s is no id, no name of a workflow in the credentials file, and no file; %s", text, knownWorkflows(c.credentials, text))
 	}
 	if err != nil {
 		return uuid.Nil, err

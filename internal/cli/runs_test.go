@@ -226,3 +226,16 @@ func TestListsGoOverPages(t *testing.T) {
 		t.Errorf("requests %q", s.seen())
 	}
 }
+
+func TestAWorkflowThatIsNotThereIsAnsweredWithThoseThatAre(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { t.Error("Weft was asked") })
+	unknown := func(text, want string) {
+		t.Helper()
+		run(t, s.environ(), "", "workflows", "run", text).check(t, 1, "", want)
+		run(t, s.environ(), "", "workflows", "pull", text).check(t, 1, "", want)
+	}
+	unknown("Payout", "the file names none, and weft workflows list shows the ids")
+	s.nameWorkflow(t, "fanOut")
+	unknown("Payout", "the file names fanOut, and weft workflows list shows the ids of all")
+	unknown("Fan-out", "did you mean fanOut?")
+}
