@@ -190,6 +190,9 @@ func oddModules(t *probe.Trial) {
 		answer := t.Do(probe.Request{Method: http.MethodPost, Path: probe.Components, Body: body})
 		p := t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
 		t.Equal("pointers", slices.Compact(probe.Pointers(p)), []string{"/module"})
+		if module == "random_uuid" || module == "RANDOM-UUID" || module == "RANDOM_UUID " {
+			t.Check(strings.Contains(p.Detail, "did you mean RANDOM_UUID?"), "%q: %s", module, p.Detail)
+		}
 		t.Check(len(module) < 100 || !strings.Contains(string(answer.Body), module[:100]), "the module is echoed: %.300s", answer.Body)
 	}
 }

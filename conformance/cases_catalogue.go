@@ -143,8 +143,12 @@ func cataloguePages(t *probe.Trial) {
 }
 
 func catalogueUnknown(t *probe.Trial) {
-	for _, module := range []string{"NO_SUCH_MODULE", "random_uuid", "x", "-", strings.Repeat("A", 65)} {
-		t.Problem(t.Get(probe.Components+"/"+module), http.StatusNotFound, "NOT_FOUND")
+	for module, hint := range map[string]string{
+		"NO_SUCH_MODULE": "lists the modules", "x": "lists the modules", "-": "lists the modules", strings.Repeat("A", 65): "lists the modules",
+		"random_uuid": "did you mean RANDOM_UUID?", "RANDOM-UID": "did you mean RANDOM_UUID?", "HUSH": "did you mean HASH?",
+	} {
+		p := t.Problem(t.Get(probe.Components+"/"+module), http.StatusNotFound, "NOT_FOUND")
+		t.Check(strings.Contains(p.Detail, hint), "%s: %s", module, p.Detail)
 	}
 }
 

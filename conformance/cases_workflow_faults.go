@@ -63,6 +63,11 @@ func workflowFaults(t *probe.Trial) {
 	wrongWorkflow(t, "all at once", all, "/inputSchema/type", "/components/1/input/algorithm", "/components/2/id", "/components/3/module",
 		"/sequenceEdges/0/port", "/sequenceEdges/1/to", "/sequenceEdges/2", "/dataConnections/0/from/output",
 		"/dataConnections/1/from/componentId", "/dataConnections/1/to/input", "/triggers")
+	for module, hint := range map[string]string{"hash": "did you mean HASH?", "RANDOM-UID": "did you mean RANDOM_UUID?", "x": "GET /v1/sdk/components lists the modules"} {
+		p := t.Problem(t.Post(workflows, sketch([]object{makes, use("meant", module)}, nil)), http.StatusUnprocessableEntity, "INVALID_INPUT")
+		t.Check(len(p.Errors) == 1 && p.Errors[0].Code == "UNKNOWN_MODULE" && p.Errors[0].Pointer == "/components/1/module" && strings.HasSuffix(p.Errors[0].Message, hint),
+			"%s: %s", module, t.JSON(p.Errors))
+	}
 	wrongWorkflow(t, "a required input", sketch([]object{use("a", "HASH")}, nil), "/components/0/input/data")
 	wrongWorkflow(t, "a literal of the wrong type", sketch([]object{having(use("a", "HASH"), "input", object{"data": 7})}, nil), "/components/0/input/data")
 	wrongWorkflow(t, "types that do not fit", sketch([]object{
@@ -102,7 +107,7 @@ func workflowBounds(t *probe.Trial) {
 	refused("no component", "/components", sketch([]object{}, nil))
 	edges := slices.Repeat([]string{"c0 next c1"}, 2001)
 	refused("2,001 edges", "/sequenceEdges", sketch(many(2), edges))
-	for name, value := range map[string]any{"id": "a b", "module": "lower", "attempts": 4, "timeoutMs": 0, "onFailure": "retry", "position": []int{1}, "input": []int{}, "config": nil} {
+	for name, value := range map[string]any{"id": "a b", "module": "", "attempts": 4, "timeoutMs": 0, "onFailure": "retry", "position": []int{1}, "input": []int{}, "config": nil} {
 		refused(name, "/components/0/"+name, sketch([]object{having(use("a", "RANDOM_UUID"), name, value)}, nil))
 	}
 	refused("a long id", "/components/0/id", sketch([]object{use(strings.Repeat("a", 65), "RANDOM_UUID")}, nil))

@@ -63,7 +63,7 @@ type ServerInterface interface {
 	StreamComponentExecution(w http.ResponseWriter, r *http.Request, executionID ExecutionID)
 	// GetComponent Get one component
 	// (GET /v1/sdk/components/{module})
-	GetComponent(w http.ResponseWriter, r *http.Request, module ModuleName)
+	GetComponent(w http.ResponseWriter, r *http.Request, module GivenModule)
 	// ListEnvironmentVariables List the environment variables
 	// (GET /v1/sdk/environment-variables)
 	ListEnvironmentVariables(w http.ResponseWriter, r *http.Request, params ListEnvironmentVariablesParams)
@@ -633,7 +633,7 @@ func (siw *ServerInterfaceWrapper) GetComponent(w http.ResponseWriter, r *http.R
 	_ = err
 
 	// ------------- Path parameter "module" -------------
-	var module ModuleName
+	var module GivenModule
 
 	err = runtime.BindStyledParameterWithOptions("simple", "module", r.PathValue("module"), &module, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
@@ -3218,7 +3218,7 @@ func (response StreamComponentExecution200TextEventStreamResponse) VisitStreamCo
 }
 
 type GetComponentRequestObject struct {
-	Module ModuleName `json:"module"`
+	Module GivenModule `json:"module"`
 }
 
 type GetComponentResponseObject interface {
@@ -5108,7 +5108,7 @@ func (sh *strictHandler) StreamComponentExecution(w http.ResponseWriter, r *http
 }
 
 // GetComponent operation middleware
-func (sh *strictHandler) GetComponent(w http.ResponseWriter, r *http.Request, module ModuleName) {
+func (sh *strictHandler) GetComponent(w http.ResponseWriter, r *http.Request, module GivenModule) {
 	var request GetComponentRequestObject
 
 	request.Module = module

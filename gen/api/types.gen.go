@@ -1742,10 +1742,12 @@ type ExecuteComponentRequest struct {
 	// Examples: 2.5
 	MaxCredits *json.Number `json:"maxCredits,omitempty"`
 
-	// Module The name of a component.
+	// Module The name of a component, exactly: capital letters, digits and underscores. To a name that is none, the answer
+	// says which one was probably meant.
+	//
 	//
 	// Examples: RANDOM_UUID, API_CALL
-	Module ModuleName `json:"module"`
+	Module GivenModule `json:"module"`
 
 	// WaitForMs How many milliseconds the answer may wait for the end of the execution.
 	//
@@ -1793,6 +1795,12 @@ type ExecutionMode string
 //
 // Examples: COMPLETED
 type ExecutionStatus = status.Execution
+
+// GivenModule The name of a component, exactly: capital letters, digits and underscores. To a name that is none, the answer
+// says which one was probably meant.
+//
+// Examples: RANDOM_UUID, API_CALL
+type GivenModule = string
 
 // Hook A hook of a workflow.
 type Hook struct {
@@ -2263,10 +2271,12 @@ type NewWorkflowComponent struct {
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
 	Input json.RawMessage `json:"input,omitempty"`
 
-	// Module The name of a component.
+	// Module The name of a component, exactly: capital letters, digits and underscores. To a name that is none, the answer
+	// says which one was probably meant.
+	//
 	//
 	// Examples: RANDOM_UUID, API_CALL
-	Module ModuleName `json:"module"`
+	Module GivenModule `json:"module"`
 
 	// Name What the component is called, for people.
 	//

@@ -18,6 +18,7 @@ import (
 
 // Catalog is every component, ordered by module.
 type Catalog struct {
+	registry   *component.Registry
 	components []api.Component
 	systemFunc func() ([]api.SystemComponent, error)
 }
@@ -26,6 +27,7 @@ type Catalog struct {
 func New(registry *component.Registry) *Catalog {
 	modules := registry.List()
 	c := &Catalog{
+		registry:   registry,
 		components: make([]api.Component, len(modules)),
 		systemFunc: sync.OnceValues(func() ([]api.SystemComponent, error) { return systemComponents(modules) }),
 	}
@@ -39,13 +41,13 @@ func New(registry *component.Registry) *Catalog {
 // All is every component, ordered by module.
 func (c *Catalog) All() []api.Component { return c.components }
 
-// Get finds a component by its exact name.
-func (c *Catalog) Get(module string) (api.Component, bool) {
+// Get finds a component by its exact name. NOT_FOUND, with the name that was probably meant.
+func (c *Catalog) Get(module string) (api.Component, error) {
 	i, found := c.search(module)
 	if !found {
-		return api.Component{}, false
+		return api.Component{}, fault.New(fault.NotFound, "%s", c.registry.Unknown(module))
 	}
-	return c.components[i], true
+	return c.components[i], nil
 }
 
 // Page is at most limit components after the cursor of the page before.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,9 +57,9 @@ func TestGetDescribesTheWholeComponent(t *testing.T) {
 		name: "A", config: none, output: none,
 		input: `{"type": "object", "properties": {"token": {"type": "string", "x-secret": true}, "list": {"type": "array", "items": {"type": "string", "x-secret": true}}}}`,
 	})
-	got, ok := c.Get("A")
-	if _, other := c.Get("a"); !ok || other {
-		t.Fatal("names are exact")
+	got, err := c.Get("A")
+	if _, other := c.Get("a"); err != nil || fault.CodeOf(other) != fault.NotFound || !strings.Contains(other.Error(), "did you mean A?") {
+		t.Fatal(err, other)
 	}
 	if !slices.Equal(got.SecretFields, []string{"/input/list/*", "/input/token"}) {
 		t.Errorf("secret fields %v", got.SecretFields)

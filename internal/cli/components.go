@@ -126,9 +126,8 @@ func (c *componentsCommand) one(s *session) (one api.Component, raw []byte, err 
 		if err != nil {
 			return one, nil, err
 		}
-		one, found := own.Get(name)
-		if !found {
-			return one, nil, unknownModule(c.Module, own.All())
+		if one, err = own.Get(name); err != nil {
+			return one, nil, err
 		}
 		raw, err = strictjson.Encode(one)
 		return one, raw, err
@@ -144,22 +143,9 @@ func (c *componentsCommand) one(s *session) (one api.Component, raw []byte, err 
 func (c caller) component(s *session, name string) (one api.Component, raw []byte, err error) {
 	raw, err = c.exchange(s, http.MethodGet, componentsPath+"/"+url.PathEscape(name), nil, nil, &one)
 	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusNotFound {
-		var page api.ComponentPage
-		_, _ = c.exchange(s, http.MethodGet, componentsPath+"?limit=100", nil, nil, &page) // for the hint alone
-		err = unknownModule(name, page.Data)
+		err = fmt.Errorf("%w\nweft components lists them all", err)
 	}
 	return one, raw, err
-}
-
-func unknownModule(name string, among []api.Component) error {
-	names := make([]string, len(among))
-	for i, one := range among {
-		names[i] = one.Module
-	}
-	if meant := component.Nearest(name, names); meant != "" {
-		return fmt.Errorf("there is no component %q; did you mean %s?", printable(name), printable(meant))
-	}
-	return fmt.Errorf("there is no component %q; weft components lists them", printable(name))
 }
 
 // moduleName is the name as the service has it: people need not shout.

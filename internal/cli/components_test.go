@@ -41,7 +41,7 @@ func catalogue(t *testing.T) *service {
 			fmt.Fprintf(w, `{"data":[%s],"nextCursor":null,"hasMore":false}`, strings.Replace(entry("Z_LAST", `{"type":"object"}`, `{"type":"object"}`), "OTHER", "FIRST", 1))
 		default:
 			w.WriteHeader(http.StatusNotFound)
-			fmt.Fprint(w, `{"code":"NOT_FOUND","detail":"no","status":404}`)
+			fmt.Fprint(w, `{"code":"NOT_FOUND","detail":"did you mean ADD_UP?","status":404}`)
 		}
 	})
 }
@@ -71,7 +71,7 @@ func TestAComponentIsDescribed(t *testing.T) {
 		got.check(t, 0, want, "")
 	}
 	run(t, s.environ(), "", "components", "ADD_UP", "--json").check(t, 0, `"module": "ADD_UP"`, "")
-	run(t, s.environ(), "", "components", "NOTHING").check(t, 1, "", `there is no component "NOTHING"; weft components lists them`)
+	run(t, s.environ(), "", "components", "NOTHING").check(t, 1, "", "404 NOT_FOUND: did you mean ADD_UP?\nweft components lists them all")
 }
 
 func TestComponentsOfThisProgramNeedNoService(t *testing.T) {
@@ -91,7 +91,7 @@ func TestComponentsOfThisProgramNeedNoService(t *testing.T) {
 		run(t, nowhere, "", "components", "--offline", c.module).check(t, 0, c.want, "")
 	}
 	run(t, nowhere, "", "components", "--offline", "HASH", "--json").check(t, 0, `"digest"`, "")
-	run(t, nowhere, "", "components", "--offline", "HUSH").check(t, 1, "", `there is no component "HUSH"; did you mean HASH?`)
+	run(t, nowhere, "", "components", "--offline", "HUSH").check(t, 1, "", `unknown module "HUSH"; did you mean HASH?`)
 }
 
 func TestFieldsOfACallAreReadByTheSchemaOfTheService(t *testing.T) {
@@ -163,8 +163,7 @@ func TestFieldsThatCannotBeSetAreToldBeforeAnythingRuns(t *testing.T) {
 	} {
 		run(t, s.environ(), "", append([]string{"call", "ADD_UP"}, c.words...)...).check(t, 1, "", c.want)
 	}
-	run(t, s.environ(), "", "call", "NOTHING", "a=1").check(t, 1, "", `there is no component "NOTHING"; weft components lists them`)
-	run(t, s.environ(), "", "call", "ad_up", "a=1").check(t, 1, "", `there is no component "AD_UP"; did you mean ADD_UP?`)
+	run(t, s.environ(), "", "call", "ad_up", "a=1").check(t, 1, "", "404 NOT_FOUND: did you mean ADD_UP?")
 	for _, request := range s.seen() {
 		if strings.HasPrefix(request, "POST") {
 			t.Errorf("it was called: %s", request)

@@ -35,7 +35,7 @@ const (
 func (r *Registry) Check(module string, input, config json.RawMessage, secrets ...string) error {
 	entry, ok := r.entries[module]
 	if !ok {
-		return r.unknown(module)
+		return fault.Invalid("/module", "%s", r.Unknown(module))
 	}
 	hiddenFunc := sync.OnceValue(func() *Redactor { return entry.Redactor(input, config, secrets...) })
 	details, err := entry.input.hiding(hiddenFunc).check("/input", input)
@@ -50,18 +50,17 @@ func (r *Registry) Check(module string, input, config json.RawMessage, secrets .
 }
 
 // CheckMode says whether a module can be executed in a mode: INVALID_INPUT at
-// /module, naming the modes that it has, where it cannot. Of a module that is not
+// /module, with what can be done instead, where it cannot. Of a module that is not
 // there Check says so.
 func (r *Registry) CheckMode(module string, mode Mode) error {
 	entry, ok := r.entries[module]
-	if !ok || slices.Contains(entry.Modes, mode) {
+	switch {
+	case !ok || slices.Contains(entry.Modes, mode):
 		return nil
+	case mode == ModeComponent:
+		return fault.Invalid("/module", "%s works only inside a workflow (its mode is WORKFLOW): write one that has it into a file, and weft workflows run FILE tries it; or save it by POST /v1/sdk/workflows", module)
 	}
-	var modes []string
-	for _, m := range entry.Modes {
-		modes = append(modes, string(m))
-	}
-	return fault.Invalid("/module", "%s cannot be executed in the mode %s; its executionModes are %s", module, mode, strings.Join(modes, ", "))
+	return fault.Invalid("/module", "%s works only on its own, not inside a workflow: POST /v1/sdk/components executes it", module)
 }
 
 // hiding is the shape whose messages show nothing of what this redactor removes. It is

@@ -109,9 +109,9 @@ func TestNamesOfVariablesThatHaveNoValueHereAreTold(t *testing.T) {
 }
 
 func TestTheNearestNameIsMeant(t *testing.T) {
-	names := []string{"DECODE", "ENCODE", "HASH", "RANDOM_UUID"}
-	for asked, want := range map[string]string{"random-uuid": "RANDOM_UUID", "encod": "ENCODE", "DECODED": "DECODE", "hsah": "HASH", "nothing": "", "": "", strings.Repeat("A", 65): ""} {
-		if got := Nearest(asked, names); got != want {
+	r := &Registry{list: []Descriptor{{Module: "DECODE"}, {Module: "ENCODE"}, {Module: "HASH"}, {Module: "RANDOM_UUID"}}}
+	for asked, want := range map[string]string{"random-uuid": "RANDOM_UUID", "encod": "ENCODE", "DECODED": "DECODE", "hsah": "HASH", "nothing": "", "": "", "x": "", "ah": "", strings.Repeat("A", 65): ""} {
+		if got := r.nearest(asked); got != want {
 			t.Errorf("%q is taken for %q, want %q", asked, got, want)
 		}
 	}
@@ -143,7 +143,7 @@ func TestModesAreNamedWhereOneIsMissing(t *testing.T) {
 		t.Error(err)
 	}
 	f, ok := r.CheckMode("PROBE", ModeWorkflow).(*fault.Error)
-	if !ok || f.Code != fault.InvalidInput || f.Unprocessable || f.Details[0].Pointer != "/module" || f.Message != "PROBE cannot be executed in the mode WORKFLOW; its executionModes are COMPONENT" {
+	if !ok || f.Code != fault.InvalidInput || f.Unprocessable || f.Details[0].Pointer != "/module" || f.Message != "PROBE works only on its own, not inside a workflow: POST /v1/sdk/components executes it" {
 		t.Errorf("%+v", f)
 	}
 	if err := r.CheckMode("NOPE", ModeComponent); err != nil {

@@ -156,10 +156,10 @@ func (s shape) prune(data json.RawMessage) json.RawMessage {
 	return out
 }
 
-// Unknown is a fault for each member of input and config that the module's schemas do not
-// name and that would be dropped, with pointers below the given one, for callers who want
+// UnknownFields is a fault for each member of input and config that the module's schemas do
+// not name and that would be dropped, with pointers below the given one, for callers who want
 // to hear of them (decisions 1.1). A module that is not there has none.
-func (r *Registry) Unknown(pointer, module string, input, config json.RawMessage) []fault.Detail {
+func (r *Registry) UnknownFields(pointer, module string, input, config json.RawMessage) []fault.Detail {
 	entry, ok := r.entries[module]
 	if !ok {
 		return nil
@@ -284,32 +284,28 @@ func compile(raw json.RawMessage, formats map[string]func(string) error) (*jsons
 	return compiler.Compile(address)
 }
 
-// unknown is the answer to a module that is not there, with the name that was
-// probably meant.
-func (r *Registry) unknown(module string) error {
-	names := make([]string, len(r.list))
-	for i, d := range r.list {
-		names[i] = d.Module
-	}
+// Unknown says that a module is not there, and which one was probably meant or, where none
+// is near, what lists them all.
+func (r *Registry) Unknown(module string) string {
 	hint := "GET /v1/sdk/components lists the modules"
-	if meant := Nearest(module, names); meant != "" {
+	if meant := r.nearest(module); meant != "" {
 		hint = "did you mean " + meant + "?"
 	}
-	return fault.Invalid("/module", "unknown module %s; %s", quote(module), hint)
+	return fmt.Sprintf("unknown module %s; %s", quote(module), hint)
 }
 
-// Nearest is the name of a module that was probably meant, in any case and with hyphens:
-// the one that differs least, by at most two insertions, deletions or replacements. "" where
-// there is none.
-func Nearest(asked string, names []string) (meant string) {
+// nearest is the name of a module that was probably meant, in any case and with hyphens:
+// the one that differs least, by at most two insertions, deletions or replacements, and by
+// fewer than there are characters. "" where there is none.
+func (r *Registry) nearest(asked string) (meant string) {
 	const most = 2
 	if len(asked) > 64 {
 		return ""
 	}
 	asked, least := strings.ToUpper(strings.ReplaceAll(asked, "-", "_")), most+1
-	for _, name := range names {
-		if far := distance(asked, name); far < least {
-			meant, least = name, far
+	for _, d := range r.list {
+		if far := distance(asked, d.Module); far < least && far < len(asked) {
+			meant, least = d.Module, far
 		}
 	}
 	return meant

@@ -52,7 +52,6 @@ func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (pa
 // text that an unknown one gets, so that the two cannot be told apart.
 var missing = map[string]string{
 	"executionId":  "There is no execution with this id.",
-	"module":       "There is no component with this name.",
 	"workflowId":   "There is no workflow with this id.",
 	"componentId":  "There is no component with this id in the workflow.",
 	"runId":        "There is no run with this id.",

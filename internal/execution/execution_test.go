@@ -252,7 +252,7 @@ func TestComponentsOfWorkflowsAreNotExecutedOnTheirOwn(t *testing.T) {
 	n := b.start(t, options{idle: true}, inside)
 	_, err := n.service.Submit(t.Context(), execution.SubmitParams{WorkspaceID: b.workspace, Module: "INSIDE", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`), Attempts: 1})
 	f, ok := errors.AsType[*fault.Error](err)
-	if !ok || f.Code != fault.InvalidInput || f.Unprocessable || f.Details[0].Pointer != "/module" || !strings.Contains(f.Message, "executionModes are WORKFLOW") {
+	if !ok || f.Code != fault.InvalidInput || f.Unprocessable || f.Details[0].Pointer != "/module" || !strings.Contains(f.Message, "works only inside a workflow") {
 		t.Errorf("got %v", err)
 	}
 	if err := n.service.CheckStage("INSIDE", json.RawMessage(`{}`), json.RawMessage(`{}`)); err != nil {

@@ -173,7 +173,7 @@ func (s *Service) CheckRepeat(ctx context.Context, key idempotency.Key) error {
 // prepare checks the call and its price and seals what is secret.
 func (s *Service) prepare(a *accept) error {
 	if a.Strict {
-		if unknown := fault.Malformed(s.modules.Unknown("", a.Module, a.Input, a.Config)); unknown != nil {
+		if unknown := fault.Malformed(s.modules.UnknownFields("", a.Module, a.Input, a.Config)); unknown != nil {
 			return unknown
 		}
 	}

@@ -145,8 +145,7 @@ func (c *compiler) components() {
 		n.spare = !c.identify(pointer+"/id", component.ID, "component", c.index, i)
 		n.module, n.known = c.library.Module(component.Module)
 		if !n.known {
-			c.fault(pointer+"/module", CodeUnknownModule, "component %s: unknown module %s; GET /v1/sdk/components lists the modules",
-				quote(component.ID), quote(component.Module))
+			c.fault(pointer+"/module", CodeUnknownModule, "component %s: %s", quote(component.ID), c.library.Unknown(component.Module))
 		}
 		n.input, n.output = c.shape(n.module.Input), c.shape(n.module.Output)
 		n.ports = portsOf(n.module, component.Config)

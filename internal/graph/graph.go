@@ -118,6 +118,8 @@ type Module struct {
 // Library knows the modules.
 type Library interface {
 	Module(name string) (Module, bool)
+	// Unknown says that there is no module of a name, and what to do about it.
+	Unknown(name string) string
 }
 
 // Problem is one fault of a definition: where (RFC 6901), which rule it breaks,

@@ -26,6 +26,8 @@ func (l library) Module(name string) (graph.Module, bool) {
 	return m, ok
 }
 
+func (l library) Unknown(name string) string { return "there is no " + name }
+
 var open = json.RawMessage(`{"type":"object","additionalProperties":true}`)
 
 var modules = library{

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/contract"
 )
 
 // ListComponents is one page of the catalogue.
@@ -15,9 +14,9 @@ func (s *Server) ListComponents(_ context.Context, request api.ListComponentsReq
 
 // GetComponent is one component of the catalogue.
 func (s *Server) GetComponent(_ context.Context, request api.GetComponentRequestObject) (api.GetComponentResponseObject, error) {
-	found, ok := s.catalogue.Get(request.Module)
-	if !ok {
-		return nil, contract.Missing("module")
+	found, err := s.catalogue.Get(request.Module)
+	if err != nil {
+		return nil, err
 	}
 	return api.GetComponent200JSONResponse(found), nil
 }

@@ -56,6 +56,7 @@ func TestAB06HostileModulesAndValuesAreNamedNotReflected(t *testing.T) {
 		pointer    string
 	}{
 		{"unknown", `{"module":"NO_SUCH_MODULE","input":{},"config":{}}`, 400, "/module"},
+		{"in lower case", `{"module":"hash","input":{},"config":{}}`, 400, "/module"},
 		{"10 kB", `{"module":"` + long + `","input":{},"config":{}}`, 400, "/module"},
 		{"path-like", `{"module":"../../etc/passwd","input":{},"config":{}}`, 400, "/module"},
 		{"Cyrillic A", `{"module":"H\u0410SH","input":{},"config":{}}`, 400, "/module"},

@@ -68,7 +68,7 @@ func (s *Service) read(draft Draft) (definition, error) {
 	}
 	var unknown []fault.Detail
 	for i, c := range d.Components {
-		unknown = append(unknown, s.modules.Unknown(fmt.Sprintf("/components/%d", i), c.Module, c.Input, c.Config)...)
+		unknown = append(unknown, s.modules.UnknownFields(fmt.Sprintf("/components/%d", i), c.Module, c.Input, c.Config)...)
 	}
 	if refusal := fault.Malformed(unknown); refusal != nil {
 		return d, refusal
@@ -221,6 +221,14 @@ func (s *Service) check(d definition, earlierFunc func() (secrets, error)) (stor
 
 // library is the modules that can be a stage of a run.
 type library struct{ modules *component.Registry }
+
+// Unknown says why a module is not there: it may be one that works on its own only.
+func (l library) Unknown(name string) string {
+	if alone, ok := l.modules.CheckMode(name, component.ModeWorkflow).(*fault.Error); ok {
+		return alone.Message
+	}
+	return l.modules.Unknown(name)
+}
 
 // Module finds a module by its exact name.
 func (l library) Module(name string) (graph.Module, bool) {

@@ -71,6 +71,9 @@ func TestAllFaultsAreToldAtOnceAndNothingIsStored(t *testing.T) {
 			t.Errorf("%s is missing in %v", want, got)
 		}
 	}
+	if !strings.Contains(fmt.Sprint(err.(*fault.Error).Details), `component "c": ALONE works only on its own, not inside a workflow`) {
+		t.Errorf("a module that is in no workflow: %v", err)
+	}
 	if page, err := b.List(b.ctx, b.workspace, workflow.ListParams{Limit: 10}); err != nil || len(page.Data) != 0 {
 		t.Errorf("%+v, %v", page, err)
 	}

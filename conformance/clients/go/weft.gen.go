@@ -1107,10 +1107,12 @@ type ExecuteComponentRequest struct {
 	// Examples: 2.5
 	MaxCredits *float64 `json:"maxCredits,omitempty"`
 
-	// Module The name of a component.
+	// Module The name of a component, exactly: capital letters, digits and underscores. To a name that is none, the answer
+	// says which one was probably meant.
+	//
 	//
 	// Examples: RANDOM_UUID, API_CALL
-	Module ModuleName `json:"module"`
+	Module GivenModule `json:"module"`
 
 	// WaitForMs How many milliseconds the answer may wait for the end of the execution.
 	//
@@ -1158,6 +1160,12 @@ type ExecutionMode string
 //
 // Examples: COMPLETED
 type ExecutionStatus string
+
+// GivenModule The name of a component, exactly: capital letters, digits and underscores. To a name that is none, the answer
+// says which one was probably meant.
+//
+// Examples: RANDOM_UUID, API_CALL
+type GivenModule = string
 
 // ID A UUIDv7 in lower case.
 //
@@ -1248,10 +1256,12 @@ type NewWorkflowComponent struct {
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
 	Input *ComponentInput `json:"input,omitempty"`
 
-	// Module The name of a component.
+	// Module The name of a component, exactly: capital letters, digits and underscores. To a name that is none, the answer
+	// says which one was probably meant.
+	//
 	//
 	// Examples: RANDOM_UUID, API_CALL
-	Module ModuleName `json:"module"`
+	Module GivenModule `json:"module"`
 
 	// Name What the component is called, for people.
 	//
@@ -3025,7 +3035,7 @@ type ClientInterface interface {
 	// What one component takes, gives and costs.
 	//
 	// Corresponds with GET /v1/sdk/components/{module} (the `GetComponent` operationId).
-	GetComponent(ctx context.Context, module ModuleName, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetComponent(ctx context.Context, module GivenModule, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListWorkflows List the workflows
 	//
@@ -3481,7 +3491,7 @@ func (c *Client) StreamComponentExecution(ctx context.Context, executionID Execu
 // What one component takes, gives and costs.
 //
 // Corresponds with GET /v1/sdk/components/{module} (the `GetComponent` operationId).
-func (c *Client) GetComponent(ctx context.Context, module ModuleName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetComponent(ctx context.Context, module GivenModule, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetComponentRequest(c.Server, module)
 	if err != nil {
 		return nil, err
@@ -4386,7 +4396,7 @@ func NewStreamComponentExecutionRequest(server string, executionID ExecutionID) 
 }
 
 // NewGetComponentRequest constructs an http.Request for the GetComponent method
-func NewGetComponentRequest(server string, module ModuleName) (*http.Request, error) {
+func NewGetComponentRequest(server string, module GivenModule) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -5570,7 +5580,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/sdk/components/{module} (the `GetComponent` operationId).
-	GetComponentWithResponse(ctx context.Context, module ModuleName, reqEditors ...RequestEditorFn) (*GetComponentResponse, error)
+	GetComponentWithResponse(ctx context.Context, module GivenModule, reqEditors ...RequestEditorFn) (*GetComponentResponse, error)
 
 	// ListWorkflowsWithResponse List the workflows
 	//
@@ -7332,7 +7342,7 @@ func (c *ClientWithResponses) StreamComponentExecutionWithResponse(ctx context.C
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/sdk/components/{module} (the `GetComponent` operationId).
-func (c *ClientWithResponses) GetComponentWithResponse(ctx context.Context, module ModuleName, reqEditors ...RequestEditorFn) (*GetComponentResponse, error) {
+func (c *ClientWithResponses) GetComponentWithResponse(ctx context.Context, module GivenModule, reqEditors ...RequestEditorFn) (*GetComponentResponse, error) {
 	rsp, err := c.GetComponent(ctx, module, reqEditors...)
 	if err != nil {
 		return nil, err
