@@ -49,6 +49,7 @@ var places = map[string]place{
 	"internal/strictjson":        {level: 1, inside: []string{"internal/fault"}, why: "what JSON may be decoded"},
 	"internal/sse":               {level: 1, why: "framing of event streams"},
 	"internal/seal":              {level: 1, outside: []string{ids}, why: "envelope encryption"},
+	"internal/echo":              {level: 1, why: "how a secret is found in what repeats it"},
 	"internal/egress":            {level: 1, inside: []string{"internal/fault"}, outside: []string{"code.dny.dev/ssrf"}, why: "the one way out to the network"},
 	"internal/egress/egresstest": {level: 1, outside: []string{"golang.org/x/net/dns/dnsmessage"}, why: "hostile names and servers", tests: true},
 	"internal/attempt":           {level: 1, why: "attempts that fail, limited by source"},
@@ -108,7 +109,7 @@ var places = map[string]place{
 		outside: []string{spec, schema}, why: "the spec's rules, compiled once",
 	},
 	"internal/component": {
-		level: 3, inside: []string{"internal/credit", "internal/fault", "internal/strictjson", "internal/variable"},
+		level: 3, inside: []string{"internal/credit", "internal/echo", "internal/fault", "internal/strictjson", "internal/variable"},
 		outside: []string{ids, schema}, why: "what a module is; no database, no queue, no HTTP server",
 	},
 	"internal/workspace": {

@@ -80,7 +80,9 @@ type Descriptor struct {
 // A module whose repeat rule depends on the call also has
 // `RepeatFor(call Call) Repeat`; one whose schemas use formats beyond the
 // standard ones also has `Formats() map[string]func(string) error`, whose
-// errors say what was expected and never quote the value.
+// errors say what was expected and never quote the value; one in whose secret
+// fields some values are no secrets, such as an Accept among headers, also has
+// `Open(name string) bool`, which tells so by the name of the member.
 type Module interface {
 	Describe() Descriptor
 	Run(ctx context.Context, call Call) (Result, error)
@@ -108,7 +110,7 @@ type Result struct {
 // Wait asks for another call after some time; no worker is held meanwhile.
 type Wait struct {
 	After time.Duration   // at most MaxWait; longer is cut
-	State json.RawMessage // given back as Call.State; never holds a secret
+	State json.RawMessage // given back as Call.State; kept as the output would be
 }
 
 // Limits on what a module may return.

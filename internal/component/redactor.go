@@ -1,7 +1,6 @@
 package component
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -187,7 +186,7 @@ func (r *Redactor) collect(data json.RawMessage, paths []string) {
 		return
 	}
 	for _, path := range paths {
-		r.collectAt(value, splitPath(path))
+		eachSecret(value, "", splitPath(path), func(_, secret string) { r.add(secret) })
 	}
 }
 
@@ -216,56 +215,13 @@ func Texts(data json.RawMessage) (texts []string) {
 	return texts
 }
 
-func (r *Redactor) collectAt(value any, pattern []string) {
-	if len(pattern) > 0 {
-		eachChild(value, pattern[0], func(child any, _ func(any)) { r.collectAt(child, pattern[1:]) })
-		return
-	}
-	switch value := value.(type) {
-	case string:
-		r.add(value)
-	case json.Number:
-		r.add(value.String())
-	default:
-		eachChild(value, "*", func(child any, _ func(any)) { r.collectAt(child, nil) })
-	}
-}
-
-// add takes a secret and the parts of it that an upstream may echo alone: the
-// words ("Bearer <token>") and, of a URL, its credentials, path segments and
-// query values (node addresses carry their key there).
+// add takes a secret and the parts of it that an upstream may echo alone.
 func (r *Redactor) add(secret string) {
 	if r.given++; r.Whole() {
 		return
 	}
 	r.forms(secret)
-	words := strings.Fields(secret)
-	for _, word := range words {
-		r.forms(word)
-	}
-	if len(words) == 2 && strings.EqualFold(words[0], "Basic") {
-		pair, _ := base64.StdEncoding.DecodeString(words[1])
-		r.forms(string(pair))
-		_, password, _ := strings.Cut(string(pair), ":")
-		r.forms(password)
-	}
-	u, err := url.Parse(secret)
-	if err != nil || u.Host == "" {
-		return
-	}
-	r.forms(u.RequestURI())
-	for segment := range strings.SplitSeq(u.Path, "/") {
-		r.forms(segment)
-	}
-	for _, values := range u.Query() {
-		for _, value := range values {
-			r.forms(value)
-		}
-	}
-	if password, ok := u.User.Password(); ok {
-		r.forms(password)
-	}
-	r.forms(u.User.Username())
+	eachPart(secret, func(part string, _ bool) { r.forms(part) })
 }
 
 func (r *Redactor) forms(secret string) {

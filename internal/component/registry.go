@@ -52,6 +52,9 @@ type shape struct {
 // repeater is a module whose repeat rule depends on the call.
 type repeater interface{ RepeatFor(call Call) Repeat }
 
+// opener is a module with secret fields some of whose values are none.
+type opener interface{ Open(name string) bool }
+
 // formatter is a module whose schemas use formats of its own.
 type formatter interface {
 	Formats() map[string]func(string) error

@@ -2,11 +2,16 @@ package component
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
+	"unicode"
+
+	"github.com/weft-automation/weft/internal/echo"
 )
 
 // Redacted stands where a secret was.
@@ -79,13 +84,11 @@ func countMarks(node any) (marks int) {
 	return marks
 }
 
-func escapeToken(token string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
-}
+var toToken, ofToken = strings.NewReplacer("~", "~0", "/", "~1"), strings.NewReplacer("~1", "/", "~0", "~")
 
-func unescapeToken(token string) string {
-	return strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
-}
+func escapeToken(token string) string { return toToken.Replace(token) }
+
+func unescapeToken(token string) string { return ofToken.Replace(token) }
 
 // isSecret reports whether the value at the tokens lies at or under one of the
 // paths.
@@ -166,6 +169,134 @@ func eachChild(value any, token string, visit func(child any, set func(any))) {
 			}
 		}
 	}
+}
+
+// eachSecret visits the texts and numbers at a place of a value and below it, each with the
+// name of the member that it is or stands in.
+func eachSecret(value any, name string, pattern []string, visit func(name, secret string)) {
+	switch value := value.(type) {
+	case string:
+		if len(pattern) == 0 {
+			visit(name, value)
+		}
+	case json.Number:
+		if len(pattern) == 0 {
+			visit(name, value.String())
+		}
+	case []any:
+		for _, item := range value {
+			if len(pattern) == 0 || pattern[0] == "*" {
+				eachSecret(item, name, pattern[min(1, len(pattern)):], visit)
+			}
+		}
+	case map[string]any:
+		for name, member := range value {
+			if len(pattern) == 0 || pattern[0] == "*" || unescapeToken(pattern[0]) == name {
+				eachSecret(member, name, pattern[min(1, len(pattern)):], visit)
+			}
+		}
+	}
+}
+
+// eachPart visits the parts of a secret that may be repeated alone: the words ("Bearer
+// <token>"), what base64 hides ("Basic <user:password>"), the values of cookies and of other
+// lists, the digits after 0x, and of a URL its credentials, path segments and query values
+// (node addresses carry their key there). Of some it is sure that they tell something; others
+// are often known to everybody.
+func eachPart(secret string, visit func(part string, sure bool)) {
+	words := strings.Fields(secret)
+	for i, word := range words {
+		if len(words) > 1 {
+			visit(word, i > 0)
+		}
+		for _, part := range strings.FieldsFunc(word, func(r rune) bool { return strings.ContainsRune(`;,="`, r) }) {
+			if part != word && telling(part) {
+				visit(part, false)
+			}
+		}
+	}
+	if len(words) == 2 && strings.EqualFold(words[0], "Basic") {
+		pair, _ := base64.StdEncoding.DecodeString(words[1])
+		visit(string(pair), true)
+		user, password, _ := strings.Cut(string(pair), ":")
+		visit(password, true)
+		visit(user, false)
+	}
+	if digits, ok := strings.CutPrefix(secret, "0x"); ok {
+		visit(digits, true)
+	}
+	u, err := url.Parse(secret)
+	if err != nil || u.Host == "" {
+		return
+	}
+	visit(u.RequestURI(), false)
+	for segment := range strings.SplitSeq(u.Path, "/") {
+		visit(segment, false)
+	}
+	for _, values := range u.Query() {
+		for _, value := range values {
+			visit(value, true)
+		}
+	}
+	password, _ := u.User.Password()
+	visit(password, true)
+	visit(u.User.Username(), false)
+}
+
+// longWord is how long a part of a secret is that tells something although it may be a word.
+const longWord = 24
+
+// telling reports whether a part of a secret looks like none that everybody knows: it has
+// digits among its letters, or is long.
+func telling(part string) bool {
+	isDigit := func(r rune) bool { return '0' <= r && r <= '9' }
+	return len(part) >= longWord || len(part) >= minSecret && strings.ContainsFunc(part, isDigit) && strings.ContainsFunc(part, unicode.IsLetter)
+}
+
+// Shows reports whether what a call gave shows one of the secrets that it took: of those
+// beside its fields, or of its secret fields but for what is open by its name. Short ones
+// do not count, nor do parts of one that everybody may know. Of too many to be looked for it
+// is taken for granted.
+func (e *Entry) Shows(call Call, given json.RawMessage) bool {
+	switch {
+	case len(call.Secrets) > MaxSecrets:
+		return true
+	case len(call.Secrets) == 0 && len(e.SecretPaths.Input) == 0 && len(e.SecretPaths.Config) == 0:
+		return false
+	}
+	var sought echo.Sought
+	add := func(secret string) {
+		sought.Add(secret)
+		eachPart(secret, func(part string, sure bool) {
+			if sure || telling(part) {
+				sought.Add(part)
+			}
+		})
+	}
+	for _, secret := range call.Secrets {
+		add(secret)
+	}
+	opener, opens := e.module.(opener)
+	for _, field := range []struct {
+		data  json.RawMessage
+		paths []string
+	}{{call.Input, e.SecretPaths.Input}, {call.Config, e.SecretPaths.Config}} {
+		if len(field.paths) == 0 || len(field.data) == 0 {
+			continue
+		}
+		value, err := decode(field.data)
+		if err != nil {
+			return true // it is not known what it took
+		}
+		for _, path := range field.paths {
+			eachSecret(value, "", splitPath(path), func(name, secret string) {
+				if !opens || !opener.Open(name) {
+					add(secret)
+				}
+			})
+		}
+	}
+	return sought.In(given)
 }
 
 func decode(data []byte) (any, error) {

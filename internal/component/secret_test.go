@@ -165,3 +165,77 @@ func TestErrorTextsAreFitToBeStored(t *testing.T) {
 		t.Errorf("details %s", e.Details)
 	}
 }
+
+// opening is a module among whose headers one is no secret.
+type opening struct{ scripted }
+
+func (opening) Open(name string) bool { return strings.EqualFold(name, "accept") }
+
+// What an upstream repeats of what it was sent makes a secret of an answer, and nothing else
+// does.
+func TestMT05AnAnswerThatRepeatsASecretShowsIt(t *testing.T) {
+	r, err := NewRegistry(opening{scripted{Descriptor: descriptor(func(d *Descriptor) { d.Input = json.RawMessage(secretSchema) })}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, _ := r.Lookup("PROBE")
+	call := Call{
+		Input: json.RawMessage(`{"token":"0xfeedc0de1234","pin":1234567890,"node":"https://ada:pa55phrase@rpc.example.com/v3/mainnet-main/9aa3d95b3bc440fa?key=k3y-of-node",
+			"headers":{"Accept":"application/json","Authorization":"Bearer of-my-house","X-Basic":"Basic c2tfbGl2ZV85OTpzZXNhbWVzZXNhbWU=","X-Cookie":"theme=darkness; sid=5e551on1d","X-Short":"on"},
+			"keys":[{"private":{"deep":["four-deep"]},"label":"a label that is open"}],"open":"an open value"}`),
+		Secrets: []string{"the value of a variable", "short"},
+	}
+	for _, text := range []string{
+		"0xfeedc0de1234", "FEEDC0DE1234", "1234567890", "pa55phrase", "9aa3d95b3bc440fa", "k3y-of-node", "Bearer of-my-house", "of-my-house", "sk_live_99:sesamesesame",
+		"sk_live_99", "sesamesesame", "c2tfbGl2ZV85OTpzZXNhbWVzZXNhbWU", "5e551on1d", "four-deep", "the value of a variable", "the+value+of+a+variable", "dGhlIHZhbHVlIG9mIGEgdmFyaWFibGU",
+	} {
+		if given, _ := json.Marshal(map[string]any{"body": "it was " + text + "."}); !entry.Shows(call, given) {
+			t.Errorf("%s does not show a secret", given)
+		}
+	}
+	for _, text := range []string{
+		"application/json", "darkness", "mainnet-main", "rpc.example.com", "Bearer", "Basic", "on", "short", "a label that is open", "an open value", "123456789", "of-my-hous",
+	} {
+		if given, _ := json.Marshal(map[string]any{"body": "it was " + text + "."}); entry.Shows(call, given) {
+			t.Errorf("%s shows a secret", given)
+		}
+	}
+	if entry.Shows(Call{Input: json.RawMessage(`{"headers":{}}`)}, json.RawMessage(`{"body":"0xfeedc0de1234"}`)) || entry.Shows(Call{}, nil) {
+		t.Error("where nothing was secret, something is")
+	}
+	if !entry.Shows(Call{Input: json.RawMessage(`{"headers":`)}, json.RawMessage(`{}`)) || !entry.Shows(Call{Secrets: make([]string, MaxSecrets+1)}, json.RawMessage(`{}`)) {
+		t.Error("what cannot be looked for is not taken to be there")
+	}
+}
+
+// BenchmarkAnOrdinaryCall is what a call with one secret header costs beside the component,
+// and what of that is looking for an echo.
+func BenchmarkAnOrdinaryCall(b *testing.B) {
+	output := json.RawMessage(`{"status":200,"headers":{"content-type":"application/json; charset=utf-8","server":"nginx","date":"Mon, 02 Jan 2006 15:04:05 GMT"},"body":{"items":[` +
+		strings.Repeat(`{"id":12345,"name":"An item","price":"3120.55","at":"2026-01-02T03:04:05+00:00"},`, 50) + `null]},"bodyEncoding":"json"}`)
+	r, err := NewRegistry(scripted{
+		Descriptor: descriptor(func(d *Descriptor) { d.Input = json.RawMessage(secretSchema) }),
+		run:        func(context.Context, Call) (Result, error) { return Result{Output: output}, nil },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	entry, _ := r.Lookup("PROBE")
+	for name, input := range map[string]string{"none": `{"open":"x"}`, "one": `{"headers":{"Authorization":"Bearer 9aa3d95b3bc440fa88ea12eaa4456161"}}`} {
+		call := Call{Input: json.RawMessage(input)}
+		b.Run(name+"/call", func(b *testing.B) {
+			for b.Loop() {
+				if _, err := r.Run(b.Context(), "PROBE", call); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(name+"/echo", func(b *testing.B) {
+			for b.Loop() {
+				if entry.Shows(call, output) {
+					b.Fatal("it shows one")
+				}
+			}
+		})
+	}
+}

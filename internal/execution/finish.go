@@ -35,29 +35,39 @@ type finish struct {
 
 func (f finish) weight() int { return len(f.output) + len(f.err) }
 
-// complete ends an execution with an output, which is sealed before anything else sees it
-// where it is secret.
+// complete ends an execution with an output.
 func (r *Runner) complete(ctx context.Context, row db.ExecutionStartManyRow, output json.RawMessage, secret, local bool) error {
-	if secret {
-		var sealed json.RawMessage
-		err := r.persist(ctx, func(ctx context.Context) (err error) {
-			sealed, err = r.Vault.SealJSON(ctx, outputAt(row.WorkspaceID, row.ID), output)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("finish execution: %w", err)
-		}
-		output = sealed
+	stored, err := r.kept(ctx, outputAt(row.WorkspaceID, row.ID), output, secret)
+	if err != nil {
+		return fmt.Errorf("finish execution: %w", err)
 	}
 	return r.settle(ctx, finish{
 		key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch,
-		status: status.ExecutionCompleted, output: output, local: local, run: row.RunID,
+		status: status.ExecutionCompleted, output: stored, local: local, run: row.RunID,
 	})
+}
+
+// kept is what an execution gave as it is stored: sealed, where it is secret, before anything
+// else sees it.
+func (r *Runner) kept(ctx context.Context, at vault.Place, given json.RawMessage, secret bool) (stored json.RawMessage, err error) {
+	if !secret || given == nil {
+		return given, nil
+	}
+	err = r.persist(ctx, func(ctx context.Context) (err error) {
+		stored, err = r.Vault.SealJSON(ctx, at, given)
+		return err
+	})
+	return stored, err
 }
 
 // outputAt is where the output of an execution is sealed for, whatever takes it over.
 func outputAt(workspaceID, executionID uuid.UUID) vault.Place {
 	return vault.Place{WorkspaceID: workspaceID, Row: executionID, Field: vault.Output}
+}
+
+// stateAt is where what an execution keeps while it waits is sealed for.
+func stateAt(row db.ExecutionStartManyRow) vault.Place {
+	return vault.Place{WorkspaceID: row.WorkspaceID, Row: row.ID, Field: vault.State}
 }
 
 func (r *Runner) fail(ctx context.Context, row db.ExecutionStartManyRow, failure *component.Error, local bool) error {

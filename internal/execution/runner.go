@@ -17,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/crashpoint"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/groupcommit"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/telemetry"
@@ -180,8 +181,13 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 		// Another node has a master key that this one was not given yet.
 		return r.cannot(ctx, row, "the input is sealed under a master key that this process does not have", keyPatience, local)
 	}
-	c, secret, err := r.open(row)
-	if err != nil {
+	c, secret, err := r.open(ctx, row)
+	switch {
+	case fault.CodeOf(err) == fault.Unavailable:
+		return r.cannot(ctx, row, "the state of the wait is sealed under a master key that this process does not have", keyPatience, local)
+	case postgres.Unavailable(err): // and this process ends
+		return 0, outcomeInterrupted, err
+	case err != nil:
 		return 0, outcomeFailed, r.fail(ctx, row, &component.Error{Code: "INTERNAL_ERROR", Message: "the stored input cannot be opened", Err: err}, local)
 	}
 	runCtx, cancel := r.bounded(ctx, row, entry.Timeout)
@@ -190,14 +196,18 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	result, err := r.Modules.Run(runCtx, row.Module, c)
 	r.hand.runs(row.ID, false)
 	crashpoint.Reached(crashpoint.AfterEffect)
+	// What is told of a secret is one, whoever tells it.
+	shows := func(given json.RawMessage) bool {
+		return secret || len(entry.SecretPaths.Output) > 0 || entry.Shows(c, given)
+	}
 	switch {
 	case (err != nil || result.Wait != nil) && errors.Is(context.Cause(runCtx), errCanceled):
 		return 0, outcomeFailed, r.fail(ctx, row, errCanceled, local)
 	case err == nil && result.Wait != nil:
-		again, err = r.pause(ctx, row, pause{delay: result.Wait.After, continuing: true, state: result.Wait.State, local: local})
+		again, err = r.wait(ctx, row, result.Wait, shows(result.Wait.State), local)
 		return again, outcomeWaiting, err
 	case err == nil:
-		return 0, outcomeCompleted, r.complete(ctx, row, result.Output, secret || len(entry.SecretPaths.Output) > 0, local)
+		return 0, outcomeCompleted, r.complete(ctx, row, result.Output, shows(result.Output), local)
 	case ctx.Err() != nil:
 		again, err = r.interrupted(ctx, row, entry.RepeatFor(c), local)
 		return again, outcomeInterrupted, err
@@ -254,7 +264,8 @@ var errWorkerLost = &component.Error{
 }
 
 // open is what the module gets, and whether its output is sealed whatever the module says.
-func (r *Runner) open(row db.ExecutionStartManyRow) (opened component.Call, secret bool, err error) {
+// UNAVAILABLE where another process can open what it left for its next look.
+func (r *Runner) open(ctx context.Context, row db.ExecutionStartManyRow) (opened component.Call, secret bool, err error) {
 	plain, err := r.Keyring.Open(row.Call, SealedAt(row.WorkspaceID, row.ID))
 	if err != nil {
 		return opened, false, err
@@ -263,9 +274,12 @@ func (r *Runner) open(row db.ExecutionStartManyRow) (opened component.Call, secr
 	if err := json.Unmarshal(plain, &c); err != nil {
 		return opened, false, fmt.Errorf("decode call: %w", err)
 	}
-	return component.Call{
-		ExecutionID: row.ID, Attempt: int(row.Attempt), Input: c.Input, Config: c.Config, State: row.WaitState, Secrets: c.Secrets,
-	}, c.Secret, nil
+	opened = component.Call{ExecutionID: row.ID, Attempt: int(row.Attempt), Input: c.Input, Config: c.Config, Secrets: c.Secrets}
+	err = r.persist(ctx, func(ctx context.Context) (err error) {
+		opened.State, err = r.Vault.OpenJSON(ctx, stateAt(row), row.WaitState)
+		return err
+	})
+	return opened, c.Secret, err
 }
 
 func asError(err error) *component.Error {
@@ -282,13 +296,22 @@ func backoff(n int) time.Duration {
 	return time.Duration(planned * (0.8 + 0.4*rand.Float64()))
 }
 
+// wait gives the execution back until its module looks again.
+func (r *Runner) wait(ctx context.Context, row db.ExecutionStartManyRow, wait *component.Wait, secret, local bool) (time.Duration, error) {
+	state, err := r.kept(ctx, stateAt(row), wait.State, secret)
+	if err != nil {
+		return 0, fmt.Errorf("pause execution: %w", err)
+	}
+	return r.pause(ctx, row, pause{delay: wait.After, continuing: true, state: state, local: local})
+}
+
 // pause is how an execution is given back for a while.
 type pause struct {
 	delay      time.Duration
-	continuing bool // go on with the same attempt afterwards
-	restart    bool // and give it its whole time again
-	unrunnable bool // this worker cannot run it
-	state      json.RawMessage
+	continuing bool            // go on with the same attempt afterwards
+	restart    bool            // and give it its whole time again
+	unrunnable bool            // this worker cannot run it
+	state      json.RawMessage // as it is stored
 	local      bool
 }
 

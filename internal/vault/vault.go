@@ -34,6 +34,7 @@ const (
 	Items  Field = "items"  // of a loop
 	Input  Field = "input"  // of a run
 	Body   Field = "body"   // of a callback
+	State  Field = "state"  // of an execution that waits
 )
 
 // Place is where a value was made: a stage that took it over from elsewhere keeps it as it

@@ -123,3 +123,24 @@ func formOf(body json.RawMessage) ([]byte, error) {
 	values, err := valuesOf("body", members)
 	return []byte(values.Encode()), err
 }
+
+// open are the headers whose values are no secrets, whoever sends them.
+var open = map[string]bool{
+	"accept": true, "accept-charset": true, "accept-datetime": true, "accept-language": true,
+	"content-disposition": true, "content-encoding": true, "content-language": true, "content-location": true, "content-md5": true,
+	"content-digest": true, "repr-digest": true, "digest": true, "want-digest": true, "content-type": true,
+	"cache-control": true, "pragma": true, "date": true, "expires": true, "last-modified": true, "etag": true, "range": true,
+	"if-match": true, "if-none-match": true, "if-modified-since": true, "if-unmodified-since": true, "if-range": true,
+	"user-agent": true, "from": true, "origin": true, "via": true, "forwarded": true, "x-forwarded-for": true, "x-forwarded-host": true, "x-forwarded-proto": true,
+	"prefer": true, "priority": true, "dnt": true, "save-data": true, "upgrade-insecure-requests": true, "max-forwards": true,
+	"depth": true, "destination": true, "overwrite": true, "soapaction": true, "x-requested-with": true, "x-http-method-override": true,
+	"traceparent": true, "tracestate": true, "request-id": true, "x-request-id": true, "correlation-id": true, "x-correlation-id": true,
+	"idempotency-key": true, "x-idempotency-key": true, "x-amz-date": true, "x-amz-target": true, "x-ms-date": true,
+}
+
+// Open tells the headers that are sent along in every other request, or are said to be a
+// version, from those that may hold a secret: all others.
+func (*apiCall) Open(name string) bool {
+	name = strings.ToLower(name)
+	return open[name] || strings.HasSuffix(name, "-version")
+}

@@ -85,3 +85,40 @@ func TestRefusalsNameTheFieldAndTheRule(t *testing.T) {
 		}
 	}
 }
+
+// An answer is a secret where it repeats what a header is to keep to itself, not where it
+// repeats what any client sends.
+func TestMT05AnAnswerIsSecretByTheHeadersThatAre(t *testing.T) {
+	t.Parallel()
+	registry, err := component.NewRegistry(Modules(nil)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, _ := registry.Lookup("API_CALL")
+	for _, of := range []struct {
+		header, value, body string
+		secret              bool
+	}{
+		{"Authorization", "Bearer c4n4ry-token", `{"headers":{"Authorization":"Bearer c4n4ry-token"}}`, true},
+		{"authorization", "Basic YWRhOmM0bjRyeS1wYXNz", `"ada may use c4n4ry-pass"`, true},
+		{"X-Api-Key", "c4n4rykey", `{"url":"https://x.example/?k=c4n4rykey"}`, true},
+		{"Cookie", "lang=en; session=c4n4ry5e55ion", `{"cookies":{"session":"c4n4ry5e55ion"}}`, true},
+		{"X-Unheard-Of", "c4n4ry with blanks", `"c4n4ry+with+blanks"`, true},
+		{"Accept", "application/json", `{"headers":{"Accept":"application/json"}}`, false},
+		{"CONTENT-TYPE", "application/json; charset=utf-8", `{"headers":{"content-type":"application/json; charset=utf-8"}}`, false},
+		{"User-Agent", "acme-client/1.0", `{"agent":"acme-client/1.0"}`, false},
+		{"X-GitHub-Api-Version", "2022-11-28", `{"at":"2022-11-28"}`, false},
+		{"Idempotency-Key", "order-20260102-17", `{"key":"order-20260102-17"}`, false},
+		{"X-Short", "eu-west", `{"region":"eu-west"}`, false},
+		{"Authorization", "Bearer c4n4ry-token", `{"scheme":"Bearer","headers":{"content-type":"application/json"}}`, false},
+	} {
+		input, err := json.Marshal(map[string]any{"headers": map[string]string{of.header: of.value}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := component.Call{Input: input, Config: json.RawMessage(`{"apiUrl":"https://x.example","method":"GET"}`)}
+		if got := entry.Shows(call, json.RawMessage(`{"status":200,"body":`+of.body+`}`)); got != of.secret {
+			t.Errorf("%s: %s, answered by %s: %v", of.header, of.value, of.body, got)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package execution_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// told is a component that takes a secret.
+type told struct{ module }
+
+func (m told) Describe() component.Descriptor {
+	d := m.module.Describe()
+	d.Input = json.RawMessage(`{"type":"object","properties":{"token":{"type":"string","x-secret":true}},"additionalProperties":true}`)
+	return d
+}
+
+// row is an execution as it is stored, and with it what opens what is sealed there.
+func (b *bench) row(t *testing.T, id uuid.UUID) (row string, sealedState, sealedOutput bool, keys int) {
+	t.Helper()
+	err := b.pool.QueryRow(t.Context(), `SELECT e::text, COALESCE(json_typeof(wait_state) = 'string', false), COALESCE(json_typeof(output) = 'string', false),
+		(SELECT count(*) FROM output_keys) FROM component_executions e WHERE id = $1`, id).Scan(&row, &sealedState, &sealedOutput, &keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row, sealedState, sealedOutput, keys
+}
+
+// What a component repeats of a secret that it was given is sealed wherever it is kept: while
+// the execution waits, whoever goes on with it, and when it has ended. Who reads it sees it.
+func TestMT05WhatIsRepeatedOfASecretIsSealed(t *testing.T) {
+	t.Parallel()
+	const canary = "c4n4ry-that-comes-back"
+	b := newBench(t)
+	looking, done := make(chan string, 10), make(chan struct{})
+	echoes := told{module{name: "ECHOES", price: 1, repeat: component.RepeatIdempotent, timeout: time.Minute,
+		run: func(ctx context.Context, call component.Call) (component.Result, error) {
+			if call.State == nil {
+				return component.Result{Wait: &component.Wait{After: time.Millisecond, State: call.Input}}, nil
+			}
+			looking <- string(call.State)
+			select {
+			case <-ctx.Done():
+				return component.Result{}, ctx.Err()
+			case <-done:
+				return component.Result{Output: call.State}, nil
+			}
+		}}}
+	const input = `{"token":"` + canary + `","kind":"application/json"}`
+	n := b.start(t, options{workers: 4}, echoes)
+	id := b.submit(t, n, execution.SubmitParams{Module: "ECHOES", Input: json.RawMessage(input)}).ID
+	for range 2 { // in one process, and in the next
+		if got := <-looking; got != input {
+			t.Errorf("it goes on with %s", got)
+		}
+		row, sealed, _, _ := b.row(t, id)
+		if strings.Contains(row, canary) || !sealed {
+			t.Errorf("while it waits the row is %s", row)
+		}
+		n.stop()
+		n = b.start(t, options{workers: 4}, echoes)
+	}
+	<-looking
+	close(done)
+	if got := b.await(t, n, id); got.Status != status.ExecutionCompleted || string(got.Output) != input {
+		t.Errorf("it ended %s with %s", got.Status, got.Output)
+	}
+	if row, _, sealed, _ := b.row(t, id); strings.Contains(row, canary) || !sealed {
+		t.Errorf("the row is %s", row)
+	}
+}
+
+// What repeats no secret is kept as it is, and needs no key.
+func TestWhatIsNoSecretIsKeptAsItIs(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const state = `{"kind":"application/json"}`
+	looked := make(chan struct{}, 1)
+	waits := told{module{name: "WAITS", price: 1, repeat: component.RepeatIdempotent, timeout: time.Minute,
+		run: func(_ context.Context, call component.Call) (component.Result, error) {
+			if call.State == nil {
+				return component.Result{Wait: &component.Wait{After: time.Millisecond, State: json.RawMessage(state)}}, nil
+			}
+			<-looked
+			return component.Result{Output: call.State}, nil
+		}}}
+	n := b.start(t, options{slots: 2, workers: 2}, waits)
+	id := b.submit(t, n, execution.SubmitParams{Module: "WAITS", Input: json.RawMessage(`{"token":"c4n4ry-that-stays","kind":"application/json"}`)}).ID
+	looked <- struct{}{}
+	if got := b.await(t, n, id); string(got.Output) != state {
+		t.Errorf("it ended %s with %s", got.Status, got.Output)
+	}
+	if row, _, sealed, keys := b.row(t, id); sealed || keys != 0 || strings.Contains(row, "c4n4ry") {
+		t.Errorf("there are %d keys, and the row is %s", keys, row)
+	}
+}
