@@ -31,7 +31,7 @@ var requests = []struct {
 	{"get", "GET", "/v1/sdk/components/executions/" + id, 0, "", "No body: {} is signed, and not sent."},
 	{"delete", "DELETE", "/v1/sdk/workflows/" + id, 0, "", "No body: {} is signed, and not sent."},
 	{"put", "PUT", "/v1/sdk/workflows/executions/" + id + "/cancellation", 0, `{"reason":"operator"}`, "Another method."},
-	{"post without a body", "POST", "/v1/sdk/workflows/" + id, 0, "", "A trigger takes no body: {} is signed, and not sent."},
+	{"post without a body", "POST", "/v1/sdk/workflows/" + id, 0, "", "A POST that sends no body, as a trigger may: {} is signed, and not sent."},
 	{"post of an empty object", "POST", "/v1/sdk/workflows/" + id, 0, "{}", "The message and the signature of no body."},
 
 	{"query", "GET", "/v1/sdk/components/executions?limit=20", 0, "", "The query is part of the path."},

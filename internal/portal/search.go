@@ -26,6 +26,10 @@ func mountSearch(mux *http.ServeMux, l *library, guides []*guideSource) {
 
 func newIndex(l *library, guides []*guideSource) ([]byte, error) {
 	var all []entry
+	means, err := meanings()
+	if err != nil {
+		return nil, err
+	}
 	for _, one := range guides {
 		all = append(all, entry{"Guide", one.Title, one.About, "/docs/" + one.Name})
 		made, err := one.renderOnce()
@@ -33,11 +37,11 @@ func newIndex(l *library, guides []*guideSource) ([]byte, error) {
 			return nil, err
 		}
 		for _, h := range made.Headings {
-			kind := "Section"
-			if codeName.MatchString(h.ID) {
-				kind = "Code"
+			found := entry{"Section", h.Text, one.Title, "/docs/" + one.Name + "#" + h.ID}
+			if meaning, ok := means[h.ID]; ok {
+				found.Kind, found.About = "Code", catalog.FirstSentence(meaning)
 			}
-			all = append(all, entry{kind, h.Text, one.Title, "/docs/" + one.Name + "#" + h.ID})
+			all = append(all, found)
 		}
 	}
 	read, err := readContract()

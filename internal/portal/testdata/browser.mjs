@@ -92,7 +92,7 @@ await guide.goto(base + '/docs');
 await guide.keyboard.press('/');
 await guide.locator('.weft-dialog input').fill('wait evm');
 await guide.locator('.found a', { hasText: 'WAIT_FOR_EVM_TRANSACTION' }).first().waitFor();
-await guide.locator('.weft-dialog input').fill('refused');
+await guide.locator('.weft-dialog input').fill('when refused');
 await guide.locator('.found a[aria-selected=true]', { hasText: 'When it is refused' }).waitFor();
 await guide.keyboard.press('Enter');
 await guide.waitForURL(base + '/docs/signing#when-it-is-refused');

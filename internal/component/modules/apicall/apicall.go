@@ -39,7 +39,8 @@ func (*apiCall) Describe() component.Descriptor {
 		Title:  "API call",
 		Description: "Sends an HTTP request and returns the answer's status, headers and body. " +
 			"Statuses 408, 425, 429 and 5xx fail and may be attempted again; every other status is a value, unless expectStatus says otherwise. " +
-			"After a crash GET, PUT and DELETE are sent again; POST and PATCH only when headers carry an Idempotency-Key.",
+			"POST and PATCH carry an Idempotency-Key, the id of the execution, unless headers have one, so an upstream that heeds it knows another attempt for what it is. " +
+			"After a crash GET, PUT and DELETE are sent again; POST and PATCH only when headers carry an Idempotency-Key of yours.",
 		Category: "HTTP",
 		Input:    json.RawMessage(inputSchema),
 		Config:   json.RawMessage(configSchema),
