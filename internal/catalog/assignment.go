@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
@@ -19,7 +20,7 @@ func (f Field) Read(text string) (json.RawMessage, error) {
 		return json.RawMessage(strings.TrimSpace(text)), nil
 	}
 	if !texts {
-		return nil, fmt.Errorf("expected %s, in JSON", f.Type)
+		return nil, fmt.Errorf("expected %s, in JSON%s; got %s", f.Type, f.example(), f.got(text))
 	}
 	var value bytes.Buffer
 	encoder := json.NewEncoder(&value)
@@ -28,6 +29,28 @@ func (f Field) Read(text string) (json.RawMessage, error) {
 		return nil, fmt.Errorf("write it as JSON: %w", err)
 	}
 	return bytes.TrimSpace(value.Bytes()), nil
+}
+
+// example is what a value may look like, for a message.
+func (f Field) example() string {
+	if len(f.Examples) == 0 {
+		return ""
+	}
+	return ", such as " + Readable(f.Examples[0])
+}
+
+// got is a text that came, for a message: never one of a secret field.
+func (f Field) got(text string) string {
+	const most = 48
+	switch runes := []rune(text); {
+	case text == "":
+		return "nothing"
+	case f.Secret:
+		return "a text that is not shown, because the field is secret"
+	case len(runes) > most:
+		return strconv.QuoteToASCII(string(runes[:most])) + "..."
+	}
+	return strconv.QuoteToASCII(text)
 }
 
 // Write is a text from which Read makes the value.

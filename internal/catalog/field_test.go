@@ -134,6 +134,22 @@ func TestTextsBecomeValuesByTheTypeOfTheField(t *testing.T) {
 	}
 }
 
+// What a text should have been is told with what came; of a secret field only that.
+func TestATextOfAnotherTypeIsToldWithWhatWasExpected(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ schema, text, want string }{
+		{`{"type":"integer"}`, "abc", `expected integer, in JSON; got "abc"`},
+		{`{"type":"integer","examples":[32]}`, "é" + strings.Repeat("x", 60), `expected integer, in JSON, such as 32; got "\u00e9` + strings.Repeat("x", 47) + `"...`},
+		{`{"type":"boolean"}`, "", "expected boolean, in JSON; got nothing"},
+		{`{"type":"integer","x-secret":true}`, "hunter2", "expected integer, in JSON; got a text that is not shown, because the field is secret"},
+	} {
+		field := fields(t, `{"type":"object","properties":{"f":`+c.schema+`}}`)[0]
+		if _, err := field.Read(c.text); err == nil || err.Error() != c.want {
+			t.Errorf("%s %q: %v, want %s", c.schema, c.text, err, c.want)
+		}
+	}
+}
+
 func TestReadableJSONHidesNothingFromHTML(t *testing.T) {
 	t.Parallel()
 	const hidden, plain = `{ "a": "\u003cb\u003E \u0026 \\u003c \n \u00e9" }`, `{"a":"<b> & \\u003c \n \u00e9"}`

@@ -68,6 +68,10 @@ func (c *callCommand) Run(s *session) error {
 	if names := variable.Names(request.Input, request.Config); len(names) > 0 {
 		s.note("{{env.%s}} is sent as it stands: environment variables have their values in workflows only.", names[0])
 	}
+	if places := variable.Nearly(request.Input, request.Config); len(places) > 0 {
+		s.note("%s is sent as it stands: environment variables have their values in workflows only, where they are written {{env.NAME}}, in capital letters and without blanks.",
+			printable(places[0]))
+	}
 	start := time.Now()
 	record, raw, err := weft.Execute(s.ctx, request, header)
 	if err != nil {

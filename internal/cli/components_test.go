@@ -19,7 +19,7 @@ func entry(module, input, config string) string {
 
 const (
 	taken = `{"type":"object","required":["data"],"properties":{"mode":{"type":"string","enum":["fast","slow"],"default":"fast"},` +
-		`"data":{"type":"string","description":"What to add.","examples":["a b"]},"count":{"type":"integer","minimum":1},"key":{"type":"string","x-secret":true},` +
+		`"data":{"type":"string","description":"What to add.","examples":["a b"]},"count":{"type":"integer","minimum":1},"pin":{"type":"integer","x-secret":true},"key":{"type":"string","x-secret":true},` +
 		`"headers":{"type":"object","additionalProperties":{"type":"string"}},"deep":{"type":"object","properties":{"inner":{"type":"object","properties":{"on":{"type":"boolean"}}}}},` +
 		`"block":{"type":["string","integer"]},"any":{}}}`
 	settings = `{"type":"object","properties":{"url":{"type":"string"},"mode":{"type":"string","enum":["a","b"]}}}`
@@ -127,6 +127,9 @@ func TestFieldsOfACallAreReadByTheSchemaOfTheService(t *testing.T) {
 	if got, want := seen[len(seen)-1], `POST /v1/sdk/components {"config":{},"input":{"data":"{{env.TOKEN}}"},"module":"ADD_UP"}`; got != want {
 		t.Errorf("sent %s, want %s", got, want)
 	}
+	for _, place := range []string{"{{env.token}}", "{{ env.TOKEN }}", "{{Env.TOKEN}}"} {
+		run(t, s.environ(), "", "call", "ADD_UP", "--wait=0s", "data="+place).check(t, 0, "COMPLETED", place+" is sent as it stands: environment variables have their values in workflows only, where they are written {{env.NAME}}")
+	}
 	run(t, s.environ(), "", "call", "OPEN", "--wait=0s", "expression=a + b", "a=1", "b=two", "c.d=3").check(t, 0, "COMPLETED", "")
 	seen = s.seen()
 	if got, want := seen[len(seen)-1], `POST /v1/sdk/components {"config":{"expression":"a + b"},"input":{"a":1,"b":"two","c.d":3},"module":"OPEN"}`; got != want {
@@ -137,10 +140,11 @@ func TestFieldsOfACallAreReadByTheSchemaOfTheService(t *testing.T) {
 func TestFieldsThatCannotBeSetAreToldBeforeAnythingRuns(t *testing.T) {
 	s := catalogue(t)
 	for _, c := range []struct{ word, want string }{
-		{"dta=1", "ADD_UP has no field dta; it has data, mode, count, key, headers, deep, block, any, url, config.mode"},
+		{"dta=1", "ADD_UP has no field dta; it has data, mode, count, pin, key, headers, deep, block, any, url, config.mode"},
 		{"data", `"data" does not set a field: FIELD=VALUE does`},
 		{"=1", "does not set a field"},
-		{"count=hunter2", "count: expected integer, in JSON"},
+		{"count=two", `count: expected integer, in JSON; got "two"`},
+		{"pin=hunter2", "pin: expected integer, in JSON; got a text that is not shown, because the field is secret"},
 		{"deep.outer=1", "deep.outer: there is no such field"},
 		{"data.x=1", "data.x: data is string, and has no members"},
 		{"key=@/nowhere.txt", "key: open /nowhere.txt"},

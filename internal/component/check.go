@@ -162,20 +162,60 @@ func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationE
 
 // describe says what a missing member should be, from the schema's own words.
 func (s shape) describe(tokens []string) string {
-	var schema *jsonschema.Schema
-	if s.compiledFunc != nil {
-		schema, _ = s.compiledFunc()
-	}
-	for _, token := range tokens {
-		if schema == nil {
-			return ""
-		}
-		schema = schema.Properties[token]
-	}
-	if schema == nil || schema.Types == nil {
+	schema, err := s.compiledFunc()
+	if err != nil {
 		return ""
 	}
-	return ": expected " + types(schema.Types.ToStrings())
+	looks := maxLooks
+	if words := wanted(schema, tokens, &looks); words != "" {
+		return ": expected " + words
+	}
+	return ""
+}
+
+// maxLooks bounds the parts of a schema that are looked at for one missing member: they may
+// refer to each other in many ways.
+const maxLooks = 1_000
+
+// wanted is what a schema says of the value at a place below it: one of which values it is,
+// or of which type. "" where it says neither.
+func wanted(schema *jsonschema.Schema, tokens []string, looks *int) string {
+	if *looks--; schema == nil || *looks < 0 {
+		return ""
+	}
+	switch {
+	case len(tokens) > 0:
+		if words := wanted(below(schema, tokens[0]), tokens[1:], looks); words != "" {
+			return words
+		}
+	case schema.Enum != nil && len(schema.Enum.Values) <= maxListing:
+		return "one of " + listing(schema.Enum.Values)
+	case schema.Types != nil && !schema.Types.IsEmpty():
+		return types(schema.Types.ToStrings())
+	}
+	for _, same := range append([]*jsonschema.Schema{schema.Ref, schema.Then, schema.Else}, schema.AllOf...) {
+		if words := wanted(same, tokens, looks); words != "" {
+			return words
+		}
+	}
+	return ""
+}
+
+// below is what a schema itself says of a member or an item.
+func below(schema *jsonschema.Schema, token string) *jsonschema.Schema {
+	if named, ok := schema.Properties[token]; ok {
+		return named
+	}
+	if i, err := strconv.Atoi(token); err == nil && i >= 0 && schema.Properties == nil {
+		if i < len(schema.PrefixItems) {
+			return schema.PrefixItems[i]
+		}
+		if schema.Items2020 != nil {
+			return schema.Items2020
+		}
+	}
+	other, _ := schema.AdditionalProperties.(*jsonschema.Schema)
+	return other
 }
 
 // expected words one fault: what was expected, what came.
@@ -188,7 +228,7 @@ func expected(k jsonschema.ErrorKind, came func(any) string) string {
 	case *kind.Const:
 		return fmt.Sprintf("must be %s, got %s", listing([]any{k.Want}), came(k.Got))
 	case *kind.Format:
-		return fmt.Sprintf("must be a valid %s%s; got %s", k.Want, formatCause(k.Err), came(k.Got))
+		return fmt.Sprintf("must be a valid %s%s; got %s", k.Want, formatCause(k.Want, k.Err), came(k.Got))
 	case *kind.Pattern:
 		return fmt.Sprintf("must match %s, got %s", k.Want, came(k.Got))
 	case *kind.MinLength:
@@ -223,16 +263,30 @@ func expected(k jsonschema.ErrorKind, came func(any) string) string {
 // quotes the value; the reasons of the library's formats do.
 type formatFault struct{ error }
 
-func formatCause(err error) string {
+// formatForms show what the formats of JSON Schema look like.
+var formatForms = map[string]string{
+	"uri": "https://api.example.org/v1", "date-time": "2026-01-31T12:00:00Z", "date": "2026-01-31", "time": "12:00:00Z",
+	"email": "ada@example.org", "hostname": "api.example.org", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1",
+	"uuid": "0198c2a4-7d1e-7c33-9b1a-2f6f0e5d4c3b", "duration": "P1DT12H", "json-pointer": "/a/0",
+}
+
+// formatCause says why a text has not the format, or what it looks like.
+func formatCause(name string, err error) string {
 	if own, ok := errors.AsType[formatFault](err); ok {
 		return ": " + Cut(own.Error(), 200)
+	}
+	if form := formatForms[name]; form != "" {
+		return ", such as " + form
 	}
 	return ""
 }
 
 func came(value any, secret bool) string {
+	if _, text := value.(string); secret && text {
+		return "a text that is not shown, because it is secret"
+	}
 	if secret {
-		return "another value"
+		return "a value that is not shown, because it is secret"
 	}
 	switch value := value.(type) {
 	case nil:

@@ -51,12 +51,12 @@ func TestCheckTellsAllFaultsAtOnceWithPointers(t *testing.T) {
 	}
 	want := map[string]string{
 		"/input/a~1b~0c/1": "must be a string, got a number",
-		"/input/link":      `must be a valid uri; got "no link"`,
+		"/input/link":      `must be a valid uri, such as https://api.example.org/v1; got "no link"`,
 		"/input/mode":      `must be one of "fast", "slow", got "medium"`,
 		"/input/pair":      `must be a valid even: an even number of characters is needed; got "abc"`,
 		"/input/size":      "must be at most 10, got 11",
-		"/input/token":     "must match ^tok_, got another value",
-		"/input/vault/k":   `must be one of "one", got another value`,
+		"/input/token":     "must match ^tok_, got a text that is not shown, because it is secret",
+		"/input/vault/k":   `must be one of "one", got a text that is not shown, because it is secret`,
 		"/config/depth":    "must be an integer or null, got a string",
 	}
 	for _, detail := range f.Details {
@@ -79,7 +79,7 @@ func TestMT08CheckShowsNoSecretThatStandsInAnotherField(t *testing.T) {
 	const secret = "tok_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	err := checked(t).Check("PROBE", json.RawMessage(`{"token":"`+secret+`","size":1,"mode":"`+secret+`","vault":{"`+secret+`":"two"}}`), json.RawMessage(`{}`))
 	f, ok := err.(*fault.Error)
-	if !ok || len(f.Details) != 2 || f.Details[0].Message != `must be one of "fast", "slow", got another value` || f.Details[1].Pointer != "/input/vault/[redacted]" {
+	if !ok || len(f.Details) != 2 || f.Details[0].Message != `must be one of "fast", "slow", got a text that is not shown, because it is secret` || f.Details[1].Pointer != "/input/vault/[redacted]" {
 		t.Errorf("got %+v", f)
 	}
 	if strings.Contains(err.Error(), "0123456789") {
@@ -92,6 +92,36 @@ func TestCheckNamesMissingFields(t *testing.T) {
 	f := err.(*fault.Error)
 	if len(f.Details) != 2 || f.Details[0].Pointer != "/input/size" || f.Details[0].Message != "is required: expected an integer" {
 		t.Errorf("got %+v", f.Details)
+	}
+}
+
+// What is missing is told by what it should be, wherever the schema says so.
+func TestWhatIsMissingIsDescribedAtAnyDepth(t *testing.T) {
+	t.Parallel()
+	const amount = `{"type":"object","required":["amount"],"properties":{"amount":{"type":"string"}}}`
+	for _, c := range []struct{ schema, data, want string }{
+		{`{"properties":{"a":{"items":` + amount + `}}}`, `{"a":[{"amount":"1"},{}]}`, "/a/1/amount is required: expected a string"},
+		{`{"properties":{"a":{"prefixItems":[` + amount + `,{}],"items":{"required":["n"],"properties":{"n":{"type":["integer","null"]}}}}}}`, `{"a":[{},{},{}]}`,
+			"/a/0/amount is required: expected a string; /a/2/n is required: expected an integer or null"},
+		{`{"properties":{"a":{"items":{"$ref":"#/$defs/r"}}},"$defs":{"r":` + amount + `}}`, `{"a":[{}]}`, "/a/0/amount is required: expected a string"},
+		{`{"additionalProperties":` + amount + `}`, `{"x":{}}`, "/x/amount is required: expected a string"},
+		{`{"allOf":[{"required":["k"]},{"properties":{"k":{"enum":["a",1]}}}]}`, `{}`, `/k is required: expected one of "a", 1`},
+		{`{"if":{"required":["k"]},"then":{"required":["l"],"properties":{"l":{"type":"array"}}}}`, `{"k":1}`, "/l is required: expected an array"},
+		{`{"required":["0"],"properties":{"0":{"type":"boolean"}}}`, `{}`, "/0 is required: expected a boolean"},
+		{`{"required":["any"],"properties":{"any":{}}}`, `{}`, "/any is required"},
+		{`{"required":["other"]}`, `{}`, "/other is required"},
+	} {
+		schema, refused := NewSchema("", json.RawMessage(c.schema))
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		var got []string
+		for _, d := range schema.Check("", json.RawMessage(c.data)) {
+			got = append(got, d.Pointer+" "+d.Message)
+		}
+		if strings.Join(got, "; ") != c.want {
+			t.Errorf("%s: %q, want %q", c.schema, got, c.want)
+		}
 	}
 }
 

@@ -83,6 +83,28 @@ func Faults(pointer string, data json.RawMessage) (details []fault.Detail) {
 	return details
 }
 
+// nearly is what looks as if a variable were meant.
+var nearly = regexp.MustCompile(`\{\{\s*(?i:env)\s*\.[^{}]{0,80}\}\}`)
+
+// Nearly are the places in the strings of some JSON that look as if they named a variable,
+// and do not: in small letters, or with blanks.
+func Nearly(data ...json.RawMessage) (places []string) {
+	for _, raw := range data {
+		value, err := decode(raw)
+		if err != nil {
+			continue
+		}
+		each(value, "", func(_, text string) {
+			for _, place := range nearly.FindAllString(text, -1) {
+				if !reference.MatchString(place) {
+					places = append(places, place)
+				}
+			}
+		})
+	}
+	return places
+}
+
 // Values are what variables are.
 type Values map[string]string
 

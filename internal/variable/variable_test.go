@@ -89,3 +89,19 @@ func TestWhatValuesComeToIsBounded(t *testing.T) {
 		t.Errorf("80 MiB: %v", err)
 	}
 }
+
+func TestWhatOnlyLooksLikeANameIsFound(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`"{{env.A}} {{env.a}}"`:       "{{env.a}}",
+		`{"x":["a {{ env.A }}"]}`:     "{{ env.A }}",
+		`"${{ENV.A_B}}"`:              "{{ENV.A_B}}",
+		`"{{environment.A}} {{ A }}"`: "",
+		`"{{env.A}}"`:                 "",
+		`{`:                           "",
+	} {
+		if got := strings.Join(variable.Nearly(json.RawMessage(text)), " "); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}

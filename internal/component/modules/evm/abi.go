@@ -81,7 +81,7 @@ func parseABI(raw json.RawMessage) (*contractABI, error) {
 	}
 	var entries []json.RawMessage
 	if err := json.Unmarshal(raw, &entries); err != nil {
-		return nil, misfitf("expected a JSON ABI, which is an array, or human-readable signatures")
+		return nil, misfitf("expected a JSON ABI, which is an array, or human-readable signatures%s", instead(err))
 	}
 	contract := &contractABI{}
 	for i, entry := range entries {
@@ -90,6 +90,33 @@ func parseABI(raw json.RawMessage) (*contractABI, error) {
 		}
 	}
 	return contract, nil
+}
+
+// instead says what of some JSON is not as it was expected.
+func instead(err error) string {
+	if broken, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Sprintf("; got a text that is no JSON: %v, after %d bytes", broken, broken.Offset)
+	}
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case !ok:
+		return ""
+	case wrong.Field == "":
+		return "; got " + kindOf(wrong.Value)
+	}
+	return fmt.Sprintf("; got %s as its %s", kindOf(wrong.Value), cut(strings.ToLower(wrong.Field)))
+}
+
+// kindOf is the kind of a value, as encoding/json names it, with its article.
+func kindOf(value string) string {
+	switch kind, _, _ := strings.Cut(value, " "); kind {
+	case "array", "object":
+		return "an " + kind
+	case "bool":
+		return "a boolean"
+	default:
+		return "a " + kind
+	}
 }
 
 func parseLines(text string) (*contractABI, error) {
@@ -127,7 +154,7 @@ func (c *contractABI) addEntry(raw json.RawMessage) error {
 	}
 	var entry jsonEntry
 	if err := json.Unmarshal(raw, &entry); err != nil {
-		return errors.New("expected an entry of a JSON ABI with type, name and inputs, or a human-readable signature")
+		return fmt.Errorf("expected an entry of a JSON ABI with type, name and inputs, or a human-readable signature%s", instead(err))
 	}
 	kind := "function"
 	if entry.Type != nil {

@@ -35,7 +35,7 @@ type abiDecoder struct {
 // word looks at one word.
 func (d *abiDecoder) word(at int) ([]byte, error) {
 	if at > len(d.data)-wordSize {
-		return nil, misfitf("the data ends early: it has %d bytes, a value stands at %d", len(d.data), at)
+		return nil, misfitf("the data ends early: %d bytes expected at byte %d, %d left", wordSize, at, max(0, len(d.data)-at))
 	}
 	if err := d.look(wordSize); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (d *abiDecoder) value(t *abiType, at int) (any, error) {
 			return nil, err
 		}
 		if at += wordSize; count > (len(d.data)-at)/t.item.head {
-			return nil, misfitf("the data has an array of %d items, for which it is too short", count)
+			return nil, misfitf("the data ends early: %d bytes expected at byte %d for an array of %d items, %d left", count*t.item.head, at, count, max(0, len(d.data)-at))
 		}
 		return d.sequence(at, count, t.at, t.step)
 	case kindArray:
@@ -147,7 +147,7 @@ func (d *abiDecoder) content(t *abiType, at int) (any, error) {
 		return nil, err
 	}
 	if at += wordSize; length > len(d.data)-at {
-		return nil, misfitf("the data has %s of %d bytes, for which it is too short", t.name, length)
+		return nil, misfitf("the data ends early: %d bytes of %s expected at byte %d, %d left", length, t.name, at, max(0, len(d.data)-at))
 	}
 	if err := d.look(length); err != nil {
 		return nil, err
