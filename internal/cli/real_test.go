@@ -181,6 +181,9 @@ func TestTheChainsExamplesRunOnARealChain(t *testing.T) {
 	}
 	got = run(t, environ, "", "workflows", "run", "payout", "--watch", `--input={"recipients":[{"to":"`+mined.ContractAddress+`","amount":"1"}]}`)
 	got.check(t, 1, "build: UPSTREAM_ERROR: execution reverted", "FAILED at each")
+	got = run(t, environ, "", "workflows", "run", "payout", "--watch", `--input={"recipients":[{"to":"0x90F79bf6EB2c4f870365E785982E1f101E93b906","amount":"1"},{"to":"`+mined.ContractAddress+`","amount":"1"},{"to":"0x90F79bf6EB2c4f870365E785982E1f101E93b906","amount":"1"}]}`)
+	got.check(t, 1, "\nbuild: COMPLETED for item 0; FAILED for item 1\n", "FAILED at each")
+	got.check(t, 1, "\nmined: COMPLETED for item 0\n", "the item at index 1 failed")
 	run(t, environ, "", "workflows", "run", "payout", "--watch", `--input={"recipient":[]}`).check(t, 1, "", "recipients")
 }
 

@@ -93,17 +93,35 @@ func TestOnlyACompletedRunIsASuccess(t *testing.T) {
 		failure := `{"code":"UPSTREAM_ERROR","message":"it said no","retryable":true,"stageId":null,"componentId":"body"}`
 		s := serve(t, running(
 			runRecord(state, "null", failure, stage("body", "[0]", "FAILED", failure, "2026-11-21T10:16:00.100Z"), stage("body", "[1]", "CANCELED", "null", "2026-11-21T10:16:00.200Z")),
-			runEvent(9, state, `{}`),
+			runEvent(9, state, `{}`), runEvent(9, state, `{}`),
 		))
 		code := 1
 		if state == "COMPLETED" {
 			code = 0
 		}
 		run(t, s.environ(), "", "workflows", "watch", runID).check(t, code, "1 FAILED, 1 CANCELED  x2     200ms     3\nbody: UPSTREAM_ERROR: it said no\n", want)
+		if items := "body: FAILED for item 0; CANCELED for item 1\n"; strings.Contains(run(t, s.environ(), "", "workflows", "watch", runID).stdout, items) == (state == "COMPLETED") {
+			t.Errorf("of a run that is %s the items are told, or not", state)
+		}
 		if header := s.requests[0].Header.Values("Last-Event-ID"); len(header) != 0 {
 			t.Errorf("a watch begins after %q", header)
 		}
 	}
+}
+
+func TestARunThatFailedTellsWhichItemsEndedHow(t *testing.T) {
+	var stages []string
+	for _, iteration := range []string{"[0]", "[1]", "[2]", "[4]"} {
+		stages = append(stages, stage("send", iteration, "COMPLETED", "null", "2026-11-21T10:16:00.100Z"))
+	}
+	stages = append(stages, stage("send", "[3]", "FAILED", "null", "2026-11-21T10:16:00.100Z"), stage("each", "[]", "FAILED", "null", "2026-11-21T10:16:00.100Z"))
+	for i := range 30 {
+		stages = append(stages, stage("inner", fmt.Sprintf("[1,%d]", 2*i), "COMPLETED", "null", "2026-11-21T10:16:00.100Z"))
+	}
+	stages = append(stages, stage("inner", "[0,7]", "CANCELED", "null", "2026-11-21T10:16:00.100Z"), stage("inner", "[0,8]", "CANCELED", "null", "2026-11-21T10:16:00.100Z"))
+	s := serve(t, running(runRecord("FAILED", "null", "null", stages...), runEvent(9, "FAILED", `{}`)))
+	run(t, s.environ(), "", "workflows", "watch", runID).check(t, 1, "\nsend: COMPLETED for items 0-2, 4; FAILED for item 3\n"+
+		"inner: COMPLETED for items 1.0, 1.2, 1.4, 1.6, 1.8, 1.10, 1.12, 1.14, 1.16, 1.18, 1.20, 1.22 and 18 more; CANCELED for items 0.7-0.8\n", "FAILED after")
 }
 
 func TestWorkflowsAreRunByNameAndFromAFile(t *testing.T) {

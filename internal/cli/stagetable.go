@@ -29,6 +29,7 @@ type stageLine struct {
 	usage      credit.Amount
 	began, end time.Time
 	failure    string // of the first that failed
+	items      map[status.Stage]*spans
 }
 
 func newStageTable() *stageTable { return &stageTable{lines: map[string]*stageLine{}} }
@@ -36,7 +37,7 @@ func newStageTable() *stageTable { return &stageTable{lines: map[string]*stageLi
 func (t *stageTable) add(stage api.RunStage) {
 	line := t.lines[stage.ComponentID]
 	if line == nil {
-		line = &stageLine{module: stage.Module, statuses: map[status.Stage]int{}}
+		line = &stageLine{module: stage.Module, statuses: map[status.Stage]int{}, items: map[status.Stage]*spans{}}
 		t.lines[stage.ComponentID] = line
 		t.order = append(t.order, stage.ComponentID)
 	}
@@ -45,7 +46,13 @@ func (t *stageTable) add(stage api.RunStage) {
 
 func (l *stageLine) add(stage api.RunStage) {
 	l.times++
-	l.looped = l.looped || len(stage.Iteration) > 0
+	if len(stage.Iteration) > 0 {
+		l.looped = true
+		if l.items[stage.Status] == nil {
+			l.items[stage.Status] = &spans{}
+		}
+		l.items[stage.Status].add(stage.Iteration)
+	}
 	l.statuses[stage.Status]++
 	l.usage += stage.CreditUsage
 	if stage.StartedAt != nil && (l.began.IsZero() || stage.StartedAt.Std().Before(l.began)) {
@@ -81,10 +88,34 @@ func (t *stageTable) print(out io.Writer) error {
 	return nil
 }
 
+// printItems tells of the components in loops which items they ended for, and how: what was
+// done for some stays done, whatever became of others.
+func (t *stageTable) printItems(out io.Writer) error {
+	for _, id := range t.order {
+		line := t.lines[id]
+		if !line.looped {
+			continue
+		}
+		var parts []string
+		for _, s := range ofStage {
+			if items := line.items[s]; items != nil {
+				parts = append(parts, fmt.Sprintf("%s for %s", s, items))
+			}
+		}
+		if _, err := fmt.Fprintf(out, "%s: %s\n", printable(id), strings.Join(parts, "; ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ofStage is every status of a stage, in the order in which they are told.
+var ofStage = []status.Stage{status.StageCompleted, status.StageFailed, status.StageCanceled, status.StageRunning, status.StageCreated}
+
 // status is the one that all have, or how many have which.
 func (l *stageLine) status() string {
 	var parts []string
-	for _, s := range []status.Stage{status.StageCompleted, status.StageFailed, status.StageCanceled, status.StageRunning, status.StageCreated} {
+	for _, s := range ofStage {
 		switch n := l.statuses[s]; n {
 		case 0:
 		case l.times:

@@ -92,6 +92,11 @@ func (c caller) summarize(s *session, runID uuid.UUID) error {
 	if err := stages.print(s.stdout); err != nil {
 		return err
 	}
+	if run.Status != status.RunCompleted {
+		if err := stages.printItems(s.stdout); err != nil {
+			return err
+		}
+	}
 	if len(run.Output) > 0 && string(run.Output) != "null" {
 		if err := printJSON(s.stdout, run.Output); err != nil {
 			return err
