@@ -26,7 +26,7 @@ var creditCases = []Case{
 	{Part: "D7.3, D7.4, D3.table", Name: "LE08 credits/402 submits beyond the credits", Run: creditsExhausted, Needs: []probe.Need{probe.NeedPoor}},
 	{Part: "D7.1, 3.1.completed, 2.1.totalUsage", Name: "credits/200 totalUsage is what the statement says", Run: creditsStatement, Needs: owner},
 	{Part: "D7.4", Name: "credits/200 a failed execution costs nothing", Run: creditsFailed, Needs: []probe.Need{probe.NeedOwner, probe.NeedNear}},
-	{Part: "D7.1, D1.5.cursor, D1.5.order", Name: "credits/200 the statement by pages and as CSV", Run: creditsPages, Needs: owner},
+	{Part: "D7.1, D1.5.cursor, D1.5.order, D9.2.rest", Name: "credits/200 the statement by pages and as CSV", Run: creditsPages, Needs: owner},
 	{Part: "D7.5.execute, D3.table", Name: "credits/402 a price above maxCredits", Run: creditsCapped, Needs: workspaces},
 	{Part: "8.5.told", Name: "credits/200 when the next release and the next reset are", Run: creditsPeriods},
 }

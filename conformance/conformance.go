@@ -81,13 +81,22 @@ func (o Options) About(part string) bool {
 
 // Chosen lists the cases to run.
 func (o Options) Chosen() []Case {
-	return slices.DeleteFunc(Cases(), func(c Case) bool {
-		return c.Soak && !o.Soak || !slices.ContainsFunc(c.Parts(), o.About)
-	})
+	return slices.DeleteFunc(o.asked(), func(c Case) bool { return c.Soak && !o.Soak })
 }
 
+// asked lists the cases about the parts that are asked for.
+func (o Options) asked() []Case {
+	return slices.DeleteFunc(Cases(), func(c Case) bool { return !slices.ContainsFunc(c.Parts(), o.About) })
+}
+
+// What a case may need of the run, beside what it needs of the deployment.
+const (
+	needSoak probe.Need = "time, since they take long"
+	needEnd  probe.Need = "a run that is not broken off"
+)
+
 // RunAll runs cases against a target, several at once, and hands each result over as it
-// comes.
+// comes. What had not ended when ctx did is handed over as not run.
 func RunAll(ctx context.Context, target *probe.Target, cases []Case, report func(Result)) {
 	slots := make(chan struct{}, 12)
 	var all sync.WaitGroup
@@ -96,7 +105,12 @@ func RunAll(ctx context.Context, target *probe.Target, cases []Case, report func
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			result := c.result(ctx, target)
+			result := Result{Case: c, Missing: []probe.Need{needEnd}}
+			if ctx.Err() == nil {
+				if ended := c.result(ctx, target); ended.Err == nil || ctx.Err() == nil {
+					result = ended
+				}
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			report(result)
@@ -118,9 +132,14 @@ func Again(ctx context.Context, target *probe.Target, results []Result) {
 	}
 	for i := first; i < len(results) && ctx.Err() == nil; i++ {
 		if before := results[i].Err; before != nil {
-			if results[i] = results[i].Case.result(ctx, target); results[i].Err == nil {
-				results[i].Unsteady = before
+			again := results[i].Case.result(ctx, target)
+			switch {
+			case again.Err == nil:
+				again.Unsteady = before
+			case ctx.Err() != nil:
+				continue // what it said before counts
 			}
+			results[i] = again
 		}
 	}
 }

@@ -116,8 +116,8 @@ func TestEveryPartHasAProof(t *testing.T) {
 			t.Errorf("%s has no proof: %s", part.ID, part.Text)
 			continue
 		}
-		if path, test, named := strings.Cut(part.Elsewhere[strings.LastIndex(part.Elsewhere, " ")+1:], "."); named && !has(t, path, test) {
-			t.Errorf("%s: %s has no %s", part.ID, path, test)
+		if path, test, named := strings.Cut(part.Elsewhere[strings.LastIndex(part.Elsewhere, " ")+1:], "."); !named || !has(t, path, test) {
+			t.Errorf("%s: %s names no test that there is", part.ID, part.Elsewhere)
 		}
 		later = append(later, part.ID+" ("+part.Elsewhere+")")
 	}

@@ -12,11 +12,8 @@ type Part struct {
 	Elsewhere string
 }
 
-const (
-	inside = "not to be seen from outside; proven by the package's own tests"
-)
-
-// insideBy is inside with the test that proves it: PACKAGE.TEST.
+// insideBy is why no case proves a part that cannot be seen from outside, with the test that
+// does: PACKAGE.TEST.
 func insideBy(test string) string { return "not to be seen from outside; proven by " + test }
 
 // Parts lists what is promised, in the order of the texts.
@@ -62,7 +59,7 @@ var Parts = []Part{
 	{"2.6.creation", "creation takes label and allowedWorkflowIds, both required; an empty array is all workflows", ""},
 	{"2.6.apiSecret", "apiSecret: an Ed25519 private key, PKCS#8 DER in base64, returned once", ""},
 	{"2.6.prefix", "a key begins with ws_", ""},
-	{"2.6.secret", "fields marked secret are redacted from logs", inside},
+	{"2.6.secret", "fields marked secret are redacted from logs", insideBy("internal/app.TestMT05SecretFieldsOfRequestsAreFoundNowhere")},
 
 	{"3.1.created", "accepted: CREATED, completed false, output and error null, totalUsage 0", ""},
 	{"3.1.completed", "finished: COMPLETED, output, completed true, totalUsage set, streams close", ""},
@@ -209,7 +206,7 @@ var Parts = []Part{
 	{"D2.5.date", "every answer carries Date", ""},
 	{"D2.6.connect", "streams authenticate at connect", ""},
 	{"D2.6.revoked", "revoking ends open streams within 5 s", ""},
-	{"D2.7.stored", "keys are stored as hashes", inside},
+	{"D2.7.stored", "keys are stored as hashes", insideBy("internal/auth.TestAU13NoTableHoldsAKeyOrASecret")},
 	{"D2.7.revoked", "a revoked key fails within 1 s", ""},
 	{"D2.8.workflows", "a restricted key: 403 before the look-up; it reads and updates what is listed, and manages nothing", ""},
 	{"D2.8.runs", "a restricted key on runs: the look-up first, then 403; it triggers, reads, streams, cancels, signals and quotes what is listed", ""},
@@ -228,7 +225,7 @@ var Parts = []Part{
 	{"D4.1.states", "CREATED, EXECUTING also between attempts", ""},
 	{"D4.1.completed", "completed is true only for COMPLETED", ""},
 	{"D4.2.backoff", "back-off 1 s, 2 s, within 20 %", ""},
-	{"D4.2.crash", "a worker's crash uses up no attempt", inside},
+	{"D4.2.crash", "a worker's crash uses up no attempt", insideBy("internal/chaos.TestEX03WithOneAttemptEach")},
 	{"D4.2.permanent", "an error that is not retryable ends it at once", ""},
 	{"D4.3.failed", "waitForMs ends early on FAILED too", ""},
 	{"D4.3.hangup", "hanging up never stops an execution", ""},
@@ -254,7 +251,7 @@ var Parts = []Part{
 	{"D5.4.id", "X-Svc-Execution-Id always", ""},
 	{"D5.5", "what a callbackUrl may be", ""},
 	{"D5.6", "what callbackHeaders may be", ""},
-	{"D5.7.rest", "secrets are encrypted at rest", inside},
+	{"D5.7.rest", "secrets are encrypted at rest", insideBy("internal/app.TestMT05SecretFieldsOfRequestsAreFoundNowhere")},
 	{"D5.7.echo", "secrets are never echoed", ""},
 	{"D5.8", "every attempt is kept and listed", ""},
 
@@ -265,7 +262,7 @@ var Parts = []Part{
 	{"D6.waits", "20 calls waiting inline, 429 beyond", ""},
 	{"D6.streams", "open streams 10, 50, 500 by plan, which cost 1 at connect", ""},
 	{"D6.refused", "refused requests cost nothing", ""},
-	{"D6.nodes", "shared by every node", inside},
+	{"D6.nodes", "shared by every node", insideBy("internal/ratelimit.TestRL02NodesShareOneBucket")},
 	{"D7.1", "an append-only ledger, one posting for each execution", ""},
 	{"D7.2.pots", "two pots, plan credits are spent first; a quarter of the month's is there at once", ""},
 	{"D7.2.resets", "plan credits come in weekly quarters and expire with the month", insideBy("internal/billing.TestLE05PlanCreditsComeInQuartersAndExpireWithTheMonth")},
@@ -360,10 +357,10 @@ var Parts = []Part{
 	{"D9.2.rotate", "API keys are listed, made, revoked and rotated with overlap", ""},
 	{"D9.2.audit", "an audit log of who did what to rights, money and secrets", ""},
 	{"D9.2.environment", "environment variables, for members too", ""},
-	{"D9.2.rest", "credits and ledger", "with each of them"},
+	{"D9.2.rest", "credits and ledger, for members", ""},
 	{"D9.3", "healthz and readyz", ""},
 	{"D9.4", "openapi.json and openapi.yaml from one document, and its edition in OpenAPI 3.0", ""},
-	{"D9.5", "retention", inside},
+	{"D9.5", "retention", insideBy("internal/retention.TestNothingAliveQueuedOrYoungIsDropped")},
 	{"D9.6", "additive changes only", insideBy("gen.TestTheContractBreaksNothingThatIsPromised")},
 
 	{"C.API_CALL", "methods, headers, query, body; gives status, headers, body; POST and PATCH carry an Idempotency-Key", ""},

@@ -20,9 +20,9 @@ const (
 	Proven  Verdict = "proven"
 	Failed  Verdict = "FAILED"    // of the contract, and it is not kept
 	Differs Verdict = "otherwise" // a choice, and this deployment made another
-	Open    Verdict = "open"      // no case came as far as to prove it
+	Open    Verdict = "open"      // a choice that no case came to, for what was wrong before
 	NotRun  Verdict = "not run"   // each case needs what there is not
-	Unseen  Verdict = "unseen"    // not to be seen from outside, or no case is there
+	Unseen  Verdict = "unseen"    // there is no case for it: Part.Elsewhere says why
 )
 
 // Found is what is known of a part, and by which cases.
@@ -44,6 +44,11 @@ type Report struct {
 
 // NewReport judges the parts that were asked for by what became of their cases.
 func NewReport(o Options, results []Result) Report {
+	for _, c := range o.asked() {
+		if c.Soak && !o.Soak {
+			results = append(results, Result{Case: c, Missing: []probe.Need{needSoak}})
+		}
+	}
 	slices.SortFunc(results, func(a, b Result) int { return cmp.Compare(a.Case.Name, b.Case.Name) })
 	r := Report{Results: results}
 	by := map[string][]Result{}
@@ -123,10 +128,12 @@ func (r Report) Of(verdict Verdict) []Found {
 	return slices.DeleteFunc(slices.Clone(r.Found), func(f Found) bool { return f.Verdict != verdict })
 }
 
-// Failed says whether the contract is broken somewhere; strict, whether a choice was made
-// otherwise, too.
+// Failed says whether the contract is broken somewhere, be it in a part that was not asked
+// for; strict, whether a choice was made otherwise, too.
 func (r Report) Failed(strict bool) bool {
-	return len(r.Of(Failed)) > 0 || strict && len(r.Of(Differs)) > 0
+	return slices.ContainsFunc(r.Results, func(result Result) bool {
+		return result.Err != nil && (strict || !result.Case.choices()) || strict && len(result.Departures) > 0
+	})
 }
 
 // heading is one of the texts, with the parts below it.

@@ -18,9 +18,10 @@ func (r Report) WriteTable(out io.Writer, parts bool) error {
 	r.writeLines(w, "CHOICES: what the contract leaves open", true, parts)
 	w.reasons("FAILED: what breaks the contract", r.Of(Failed))
 	w.reasons("CHOSEN OTHERWISE than decided, which breaks no contract", r.Of(Differs))
-	w.reasons("OPEN: a case failed for something else before it came to this", r.Of(Open))
+	w.reasons("OPEN: choices that no case came to, since something else was otherwise before", r.Of(Open))
 	r.writeUnsteady(w)
 	r.writeNeeds(w)
+	r.writeUnseen(w)
 	w.line("")
 	for _, choices := range []bool{false, true} {
 		if counted := r.tally(choices); len(counted) > 0 {
@@ -176,6 +177,20 @@ func (r Report) writeUnsteady(w *printer) {
 	}
 }
 
+// provided is how weft conform is told of what cases need.
+var provided = map[probe.Need]string{
+	probe.NeedNear:      "weft dev --allow-network 127.0.0.0/8, or --host",
+	probe.NeedForeign:   "--guests or --foreign",
+	probe.NeedPoor:      "--guests or --poor",
+	probe.NeedForwarded: "WEFT_TRUSTED_PROXIES there, --forwarded here",
+	probe.NeedOwner:     "adminEmail and adminPassword in the credentials",
+	probe.NeedViewer:    "--guests or --viewer",
+	probe.NeedNewKey:    "--guests, or adminEmail and adminPassword in the credentials",
+	probe.NeedWorkspace: "--guests",
+	probe.NeedSchedule:  "--callback-schedule, there and here",
+	needSoak:            "--soak",
+}
+
 // writeNeeds writes what was not run, by what it needs.
 func (r Report) writeNeeds(w *printer) {
 	cases, order := map[probe.Need]int{}, []probe.Need{}
@@ -191,6 +206,22 @@ func (r Report) writeNeeds(w *printer) {
 	}
 	w.line("\nNOT RUN: cases that need")
 	for _, need := range order {
+		if how := provided[need]; how != "" {
+			w.line("  %s: %d (%s)", need, cases[need], how)
+			continue
+		}
 		w.line("  %s: %d", need, cases[need])
+	}
+}
+
+// writeUnseen writes which parts have no case, and why.
+func (r Report) writeUnseen(w *printer) {
+	unseen := r.Of(Unseen)
+	if len(unseen) == 0 {
+		return
+	}
+	w.line("\nUNSEEN: parts without a case")
+	for _, f := range unseen {
+		w.line("  %s  %s: %s", f.Part.ID, f.Part.Text, f.Part.Elsewhere)
 	}
 }

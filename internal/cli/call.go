@@ -221,7 +221,7 @@ func explain(err error, credentials client.Credentials) error {
 	case !ok:
 		return fmt.Errorf("%w\nIs a Weft running at %s? `weft doctor` looks into it", err, credentials.BaseURL)
 	case slices.ContainsFunc(problem.Errors, closed):
-		return fmt.Errorf("%w\n"+opening, err)
+		return fmt.Errorf("%w\n%s", err, opening)
 	case problem.Reason != nil && *problem.Reason == "invalid_credentials":
 		return fmt.Errorf("%w\nThe credentials are not of this Weft, or the key was revoked, or ended after a rotation", err)
 	}

@@ -137,3 +137,17 @@ func TestCallSaysWhatIsWrong(t *testing.T) {
 		})
 	}
 }
+
+func TestCallSaysHowANetworkIsOpened(t *testing.T) {
+	for reason, told := range map[string]bool{"the host must have public addresses only": true, "the scheme must be https": true, "must not have a fragment": false} {
+		s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"code":"INVALID_INPUT","status":400,"detail":"callbackUrl: %[1]s","errors":[{"code":"INVALID_INPUT","message":"callbackUrl: %[1]s","pointer":"/callbackUrl"}]}`, reason)
+		})
+		got := run(t, s.environ(), "", "call", "M", "--callback-url=http://127.0.0.1:9000/")
+		got.check(t, 1, "", reason)
+		if strings.Contains(got.stderr, "weft dev --allow-network CIDR") != told {
+			t.Errorf("%s: it says %s", reason, got.stderr)
+		}
+	}
+}

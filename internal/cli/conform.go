@@ -1,18 +1,20 @@
 package cli
 
 import (
-	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"net/http"
 	"os"
+	"regexp"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/weft-automation/weft/conformance"
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/internal/app"
+	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/guest"
 )
 
@@ -21,7 +23,7 @@ type conformCommand struct {
 	target
 	Only   []string `placeholder:"PART" help:"Only these parts, such as 4.1, D5 or C; may be repeated."`
 	Soak   bool     `help:"Run the cases too that take long."`
-	Strict bool     `help:"Count what is chosen otherwise than Weft decided as a failure too."`
+	Strict bool     `help:"Count choices made otherwise than Weft decided as failures too."`
 	Parts  bool     `help:"Show each part, not only the sums."`
 	JUnit  string   `name:"junit" placeholder:"FILE" help:"Write the cases as JUnit's XML too."`
 
@@ -29,85 +31,126 @@ type conformCommand struct {
 	Authority   string   `xor:"tls" placeholder:"FILE" help:"Receive callbacks by TLS under this authority, which is made if it is not there; the deployment has to trust it."`
 	Certificate string   `xor:"tls" and:"own" placeholder:"FILE" help:"Receive callbacks by TLS with this certificate."`
 	Key         string   `and:"own" placeholder:"FILE" help:"The certificate's private key."`
-	Schedule    []string `name:"callback-schedule" placeholder:"DELAYS" help:"Delays before callback attempts, as the deployment is set, if not as in production."`
+	Schedule    []string `name:"callback-schedule" placeholder:"DELAYS" help:"Delays before callback attempts, such as 0s,1s,5s, as the deployment was told them; those of a weft dev are known."`
 
 	Foreign   string `placeholder:"FILE" help:"Credentials of a second workspace."`
 	Viewer    string `placeholder:"FILE" help:"Credentials with adminEmail and adminPassword of somebody who may only look."`
 	Poor      string `placeholder:"FILE" help:"Credentials of a workspace with two credits."`
 	Forwarded bool   `help:"The deployment believes X-Forwarded-For from this machine."`
 
-	Guests      bool   `help:"Make workspaces, keys and people for the cases, on the server's side: more can be proven, and they stay."`
+	Guests      bool   `help:"Make workspaces, keys and people for the cases, in the database of the service: limits, credits and walls between workspaces are proven too. They stay there."`
 	DatabaseURL string `name:"database-url" placeholder:"URL" default:"${database_url}" help:"With --guests: PostgreSQL of the service ($$DATABASE_URL)."`
 	DataDir     string `name:"data-dir" placeholder:"DIR" default:"${data_dir}" help:"With --guests: data folder of weft dev (${default})."`
 }
 
 // Help is what --help says beside the flags.
 func (c *conformCommand) Help() string {
-	return "Prints a table by part of the contract: what is proven, what is broken, what was not run and what it needs; and apart from it the choices, which are what the contract leaves open. A few cases that fail are run once more, alone: one that passes then is told as unsteady. The exit code is 0 when the contract is broken nowhere. It makes executions, workflows and the like in the workspace of the credentials: use one for tests."
+	return `Runs cases against a deployment and prints a table by part of the contract. THE CONTRACT is what every deployment owes. CHOICES are what the contract leaves open and Weft decided; a deployment that decided otherwise breaks nothing, unless --strict says so. Of each part the table knows one of these:
+
+PROVEN: a case saw it. FAILED: a case saw the contract broken; it speaks against all parts that it proves, and its message says which thing it was. OTHERWISE: a choice that was made otherwise. OPEN: a choice that no case came to, since something else was otherwise before. NOT RUN: its cases need what this deployment or this command was not given; the list below the table says what, and how to give it. UNSEEN: no case is there for it, mostly since it cannot be seen from outside; the list says who proves it.
+
+A few cases that fail are run once more, alone: one that passes then is told as UNSTEADY, which is a busy machine more often than a broken contract. Ctrl-C ends it early and prints what is known by then.
+
+--guests makes workspaces, keys and people of their own for the cases, in the database of weft dev or in that of --database-url: limits, credits and the walls between workspaces are proven by them. They stay there. The other cases leave executions, workflows and the like in the workspace of the credentials: use one for tests, without limits (the plan enterprise).
+
+Cases about failing callbacks wait for the next attempt. Of a weft dev its --callback-schedule is known; of any other deployment it is taken to be that of production, unless --callback-schedule says otherwise. Where it is longer than ten seconds in all, its end is not waited for.
+
+The exit code is 0 when the contract is broken nowhere, 1 when it is, or when the run was broken off or could not begin, and 2 when a flag was not understood.`
 }
 
-func (c *conformCommand) Run(s *session) error {
-	options := conformance.Options{Only: c.Only, Soak: c.Soak}
+// Validate says what cannot be asked for.
+func (c *conformCommand) Validate() error {
 	for _, only := range c.Only {
 		if !slices.ContainsFunc(conformance.Parts, func(p conformance.Part) bool { return conformance.Options{Only: []string{only}}.About(p.ID) }) {
 			return fmt.Errorf("--only %s: there is no such part; weft conform --parts shows them all", only)
 		}
 	}
+	if len(c.Schedule) > 0 {
+		if _, err := app.ParseSchedule(c.Schedule); err != nil {
+			return fmt.Errorf("--callback-schedule: %w", err)
+		}
+	}
+	return nil
+}
+
+func (c *conformCommand) Run(s *session) error {
+	options := conformance.Options{Only: c.Only, Soak: c.Soak}
 	junit, err := c.createJUnit()
 	if err != nil {
 		return err
 	}
-	defer junit.Close()
+	defer junit.abandon()
 	target, done, err := c.reach(s)
 	if err != nil {
 		return err
 	}
 	defer done()
 	cases := options.Chosen()
-	s.note("%s against %s", counted(len(cases), "1 case", "%d cases"), target.BaseURL)
+	s.note("%s against %s, several at once: all that there are take a minute or two.", counted(len(cases), "1 case", "%d cases"), target.BaseURL)
 	var results []conformance.Result
 	began := time.Now()
 	conformance.RunAll(s.ctx, target, cases, func(r conformance.Result) {
 		results = append(results, r)
-		if r.Err != nil && s.ctx.Err() == nil {
+		if r.Err != nil {
 			s.note("failed: %s (%s)", r.Case.Name, r.Case.Part)
 		}
 	})
 	conformance.Again(s.ctx, target, results)
-	if err := s.ctx.Err(); err != nil {
-		return errors.New("it was broken off: nothing is told of what had not ended")
-	}
 	report := conformance.NewReport(options, results)
 	if err := report.WriteTable(s.stdout, c.Parts); err != nil {
 		return err
 	}
 	s.note("\nIt took %v.", time.Since(began).Round(100*time.Millisecond))
-	if c.JUnit != "" {
-		if err := errors.Join(report.WriteJUnit(junit, c.Strict), junit.Close()); err != nil {
-			return fmt.Errorf("--junit: %w", err)
-		}
+	if err := junit.write(report, c.Strict); err != nil {
+		return err
 	}
-	if report.Failed(c.Strict) {
+	switch {
+	case s.ctx.Err() != nil:
+		return errors.New("it was broken off: what had not ended is told as not run")
+	case report.Failed(c.Strict):
 		return errQuiet
 	}
 	return nil
 }
 
+// junitFile is where the cases go as JUnit's XML; nil: nowhere.
+type junitFile struct{ file *os.File }
+
 // createJUnit makes the file before anything is run for it.
-func (c *conformCommand) createJUnit() (io.WriteCloser, error) {
+func (c *conformCommand) createJUnit() (*junitFile, error) {
 	if c.JUnit == "" {
-		return nopCloser{io.Discard}, nil
+		return nil, nil
 	}
 	file, err := os.Create(c.JUnit)
 	if err != nil {
 		return nil, fmt.Errorf("--junit: %w", err)
 	}
-	return file, nil
+	return &junitFile{file}, nil
 }
 
-type nopCloser struct{ io.Writer }
+func (j *junitFile) write(report conformance.Report, strict bool) error {
+	if j == nil {
+		return nil
+	}
+	file := j.file
+	j.file = nil
+	if err := errors.Join(report.WriteJUnit(file, strict), file.Close()); err != nil {
+		return fmt.Errorf("--junit: %w", err)
+	}
+	return nil
+}
 
-func (nopCloser) Close() error { return nil }
+// abandon takes a file away that nothing was written to: whoever reads it finds none,
+// rather than an empty one.
+func (j *junitFile) abandon() {
+	if j == nil || j.file == nil {
+		return
+	}
+	if is, err := j.file.Stat(); err == nil && is.Mode().IsRegular() {
+		_ = os.Remove(j.file.Name())
+	}
+	_ = j.file.Close()
+}
 
 // reach is the deployment, with all that the flags say it offers.
 func (c *conformCommand) reach(s *session) (target *probe.Target, done func(), err error) {
@@ -116,17 +159,19 @@ func (c *conformCommand) reach(s *session) (target *probe.Target, done func(), e
 	if err != nil {
 		return nil, done, err
 	}
-	if _, err := c.read(); err != nil { // says what to do about it
+	known, _, err := c.signer() // says what to do about it
+	if err != nil {
+		return nil, done, err
+	}
+	base, err := client.ParseBase(known.BaseURL)
+	if err != nil {
 		return nil, done, err
 	}
 	own, err := probe.ReadCredentials(c.Credentials)
 	if err != nil {
 		return nil, done, err
 	}
-	if c.BaseURL != "" {
-		own.BaseURL = c.BaseURL
-	}
-	own.BaseURL = strings.TrimSuffix(own.BaseURL, "/")
+	own.BaseURL = base.String()
 	if target, err = probe.Reach(own); err != nil {
 		return nil, done, err
 	}
@@ -140,12 +185,12 @@ func (c *conformCommand) reach(s *session) (target *probe.Target, done func(), e
 	if err != nil {
 		return nil, done, err
 	}
-	if len(c.Schedule) > 0 {
-		if target.Schedule, err = app.ParseSchedule(c.Schedule); err != nil {
-			return nil, done, fmt.Errorf("--callback-schedule: %w", err)
+	if schedule := c.schedule(known); len(schedule) > 0 {
+		if target.Schedule, err = app.ParseSchedule(schedule); err != nil {
+			return nil, done, fmt.Errorf("callback schedule: %w", err)
 		}
 	}
-	if err := c.answers(s.ctx, target); err != nil {
+	if err := c.answers(s, target); err != nil {
 		return nil, done, err
 	}
 	c.tryNear(s, target)
@@ -153,6 +198,15 @@ func (c *conformCommand) reach(s *session) (target *probe.Target, done func(), e
 		done, err = c.offer(s, target)
 	}
 	return target, done, err
+}
+
+// schedule is that of the callbacks as far as it is known: of a weft dev by its file, unless
+// another service is asked.
+func (c *conformCommand) schedule(known client.Credentials) []string {
+	if len(c.Schedule) > 0 || c.BaseURL != "" {
+		return c.Schedule
+	}
+	return known.CallbackSchedule
 }
 
 // others are the credentials in a file, nil without one.
@@ -181,13 +235,55 @@ func (c *conformCommand) authority(s *session) (*probe.Authority, error) {
 }
 
 // answers says what keeps the deployment from being tested at all.
-func (c *conformCommand) answers(ctx context.Context, target *probe.Target) error {
-	err := probe.Run(ctx, target, func(t *probe.Trial) {
-		answer, err := t.Try(t.Context(), probe.Request{Path: probe.Executions + "?limit=1", Unchecked: true})
-		t.NoError("reach "+target.BaseURL, err)
-		t.Check(answer.Status == 200, "the credentials %s are answered %d at %s: %.300s", c.Credentials, answer.Status, target.BaseURL, answer.Body)
+func (c *conformCommand) answers(s *session, target *probe.Target) error {
+	return probe.Run(s.ctx, target, func(t *probe.Trial) {
+		read := c.accepted(t, probe.Request{Path: probe.Executions + "?limit=1"})
+		limit := second(read.Header.Get("RateLimit-Policy"))
+		t.Check(limit == 0, "the workspace may make %d requests a second, which the cases go far beyond: use one without limits (the plan enterprise)", limit)
+		c.accepted(t, probe.Request{Method: http.MethodPost, Path: probe.Components, Body: t.JSON(probe.RandomUUID())}) // for which there may be no credits
 	})
-	return err
+}
+
+// accepted is the answer to a request without which there is nothing to test.
+func (c *conformCommand) accepted(t *probe.Trial, request probe.Request) probe.Answer {
+	request.Unchecked = true
+	base := t.Target().BaseURL
+	answer, err := t.Try(t.Context(), request)
+	if err != nil {
+		t.Fatalf("reach %s: %v\nIs a deployment running there? weft doctor looks into it", base, err)
+	}
+	if answer.Status == http.StatusOK {
+		return answer
+	}
+	var problem struct{ Reason, Detail string }
+	_ = json.Unmarshal(answer.Body, &problem) // whatever it is, the status is told
+	cure := ""
+	switch {
+	case problem.Reason == "invalid_credentials":
+		cure = "\nThe credentials are not of this deployment, or the key was revoked"
+	case answer.Status == http.StatusNotFound:
+		cure = "\nNothing of the contract is there"
+	}
+	t.Fatalf("the credentials %s are answered %d at %s: %s%s", c.Credentials, answer.Status, base, printable(problem.Detail), cure)
+	return answer
+}
+
+// plenty is how many requests a second the cases hardly make.
+const plenty = 100
+
+var inASecond = regexp.MustCompile(`"second";q=([0-9]{1,9})\b`)
+
+// second is how many requests a second a policy allows, 0 if they are plenty.
+func second(policy string) int {
+	match := inASecond.FindStringSubmatch(policy)
+	if match == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(match[1])
+	if n >= plenty {
+		return 0
+	}
+	return n
 }
 
 // tryNear finds out whether the deployment reaches this machine, which many cases need.

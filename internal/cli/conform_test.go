@@ -10,11 +10,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // broken is a proxy before a service that changes its answers.
@@ -93,7 +95,7 @@ func TestConformAgainstTheRealService(t *testing.T) {
 	authority, junit := filepath.Join(t.TempDir(), "authority.pem"), filepath.Join(t.TempDir(), "junit.xml")
 	run(t, nil, "", "conform", "--authority="+authority).check(t, 1, "", "weft dev with --egress-ca "+authority)
 	environ, baseURL := startWeft(t, "--allow-network=127.0.0.0/8", "--callback-schedule=0s,50ms,50ms", "--egress-ca="+authority)
-	few := []string{"conform", "--only=5.3", "--only=4.2", "--only=8.3", "--only=D5.3.exhausted", "--callback-schedule=0s,50ms,50ms", "--junit=" + junit}
+	few := []string{"conform", "--only=5.3", "--only=4.2", "--only=8.3", "--only=D5.3.exhausted", "--junit=" + junit}
 
 	for _, tls := range []string{"--authority=" + authority, "--soak"} { // one by TLS, one by plain http
 		got := run(t, environ, "", append(few, tls)...)
@@ -114,7 +116,7 @@ func TestConformAgainstTheRealService(t *testing.T) {
 		run(t, environ, "", "conform", "--guests", "--only=8.3", "--only=D7.3").check(t, 0, "1 part of the contract: 1 proven\n", "7 cases against")
 	})
 	t.Run("a contract that is broken", func(t *testing.T) {
-		got := run(t, environ, "", append(few, "--base-url="+broken(t, baseURL, unsigned))...)
+		got := run(t, environ, "", append(few, "--callback-schedule=0s,50ms,50ms", "--base-url="+broken(t, baseURL, unsigned))...)
 		got.check(t, 1, "FAILED: what breaks the contract\n  5.3.header  ", "failed: CB22 a signed callback of COMPLETED (")
 		if all := readJUnit(t, junit); all.Failures == 0 {
 			t.Errorf("JUnit has %+v", all)
@@ -123,7 +125,7 @@ func TestConformAgainstTheRealService(t *testing.T) {
 	t.Run("what fails once", func(t *testing.T) {
 		var tried atomic.Pointer[string] // by which it is found out what can be reached, before the cases
 		var once sync.Once
-		got := run(t, environ, "", append(few, "--base-url="+broken(t, baseURL, func(answer *http.Response) {
+		got := run(t, environ, "", append(few, "--callback-schedule=0s,50ms,50ms", "--base-url="+broken(t, baseURL, func(answer *http.Response) {
 			path := answer.Request.URL.Path
 			if !strings.HasPrefix(path, "/v1/sdk/components/executions/") || tried.CompareAndSwap(nil, &path) || *tried.Load() == path {
 				return
@@ -148,12 +150,50 @@ func TestConformAgainstTheRealService(t *testing.T) {
 	})
 }
 
+// What a plan allows would be told as a contract that is broken in a hundred places.
+func TestConformNeedsAWorkspaceWithoutLimits(t *testing.T) {
+	t.Parallel()
+	environ, _ := startWeft(t, "--plan=starter")
+	run(t, environ, "", "conform").check(t, 1, "", "the workspace may make 5 requests a second")
+	run(t, environ, "", "admin", "plan", "set", "dev", "enterprise").check(t, 0, "", "")
+	late := time.Now().Add(20 * time.Second)
+	tick := time.NewTicker(100 * time.Millisecond) // a change of plan is in force within five seconds
+	defer tick.Stop()
+	for got := (result{}); ; <-tick.C {
+		if got = run(t, environ, "", "conform", "--only=9"); !strings.Contains(got.stderr, "5 requests a second") {
+			got.check(t, 1, "", "are answered 402 at ")
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatal(got.stderr)
+		}
+	}
+}
+
 func TestConformOfWhatIsFarAway(t *testing.T) {
 	t.Parallel()
-	environ, _ := startWeft(t)
+	environ, baseURL := startWeft(t)
 	got := run(t, environ, "", "conform", "--only=4.1.1", "--only=5.3", "--parts")
 	got.check(t, 0, "4.1.1       proven   without waitForMs", "does not reach this machine: ")
 	got.check(t, 0, "5.3.raw     not run  the digest is over the raw body bytes", "weft dev --allow-network 127.0.0.0/8")
-	run(t, environ, "", "conform", "--only=11.2").check(t, 1, "", "there is no such part")
-	run(t, environ, "", "conform", "--base-url=http://127.0.0.1:1").check(t, 1, "", "reach http://127.0.0.1:1")
+	for flag, want := range map[string]string{"--only=11.2": "there is no such part", "--callback-schedule=soon": "--callback-schedule: "} {
+		run(t, environ, "", "conform", flag).check(t, 2, "", want)
+	}
+	junit := filepath.Join(t.TempDir(), "junit.xml")
+	for base, want := range map[string]string{
+		"http://127.0.0.1:1": "reach http://127.0.0.1:1", baseURL + "/weft": "must end after the host", "127.0.0.1:8080": "is not a base URL",
+	} {
+		run(t, environ, "", "conform", "--base-url="+base, "--junit="+junit).check(t, 1, "", want)
+		if _, err := os.Stat(junit); err == nil {
+			t.Errorf("%s: there is a file of JUnit with nothing in it", base)
+		}
+	}
+	run(t, environ, "", "conform", "--only=9", "--base-url="+baseURL+"/").check(t, 0, "1 part of the contract: 1 proven", " against "+baseURL+", ")
+	foreign := filepath.Join(t.TempDir(), "foreign.json")
+	text, err := os.ReadFile(strings.TrimPrefix(environ[0], "WEFT_CREDENTIALS="))
+	if err != nil || os.WriteFile(foreign, regexp.MustCompile(`"ws_[^"]*"`).ReplaceAll(text, []byte(`"ws_unknown"`)), 0o600) != nil {
+		t.Fatal(err)
+	}
+	run(t, environ, "", "conform", "--credentials="+foreign).check(t, 1, "", "are answered 401 at "+baseURL+": ")
+	run(t, environ, "", "conform", "--credentials="+foreign).check(t, 1, "", "The credentials are not of this deployment, or the key was revoked")
 }
