@@ -21,6 +21,11 @@ var fires = map[string]string{
 	graph.PortError:   "It failed. Without an edge here, and without onFailure: continue, the run fails.",
 }
 
+const (
+	afterLoop    = "The same as done: what an edge means that names no port."
+	afterFailure = "Only with onFailure: continue, because it never completes."
+)
+
 // ports are those of a component, in the order in which they are told of; none where it is
 // not executed inside a workflow.
 func ports(entry *component.Entry) []api.ComponentPort {
@@ -32,7 +37,7 @@ func ports(entry *component.Entry) []api.ComponentPort {
 	names := flow.Ports
 	switch {
 	case flow.Loop:
-		names = []string{graph.PortEach, graph.PortDone}
+		names = []string{graph.PortEach, graph.PortDone, graph.PortNext}
 	case flow.CasePorts != nil:
 		all = append(all, api.ComponentPort{NamedBy: &flow.CasesAt, Description: "The case of this name is the first that holds."})
 		names = append(slices.Clone(names), graph.PortDefault)
@@ -40,7 +45,14 @@ func ports(entry *component.Entry) []api.ComponentPort {
 		names = []string{graph.PortNext}
 	}
 	for _, name := range append(slices.Clone(names), graph.PortError) {
-		all = append(all, api.ComponentPort{Name: &name, Description: fires[name]})
+		when := fires[name]
+		switch {
+		case name == graph.PortNext && flow.Loop:
+			when = afterLoop
+		case name == graph.PortNext && flow.Fails:
+			when = afterFailure
+		}
+		all = append(all, api.ComponentPort{Name: &name, Description: when})
 	}
 	return all
 }

@@ -11,7 +11,7 @@ import (
 func TestTheCatalogueTellsThePortsOfEachModule(t *testing.T) {
 	t.Parallel()
 	special := map[string]string{
-		"IF": "then else error", "SWITCH": "config.cases[].name default error", "FOR_EACH": "each done error", "WAIT_FOR_SIGNAL": "next timeout error",
+		"IF": "then else error", "SWITCH": "config.cases[].name default error", "FOR_EACH": "each done next error", "WAIT_FOR_SIGNAL": "next timeout error",
 	}
 	for _, one := range library(t).All() {
 		var names []string
@@ -27,6 +27,14 @@ func TestTheCatalogueTellsThePortsOfEachModule(t *testing.T) {
 		}
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("%s has the ports %s, want %s", one.Module, got, want)
+		}
+	}
+	for module, want := range map[string]string{"HASH": "It completed.", "FOR_EACH": "The same as done", "FAIL": "Only with onFailure: continue"} {
+		one, _ := library(t).Get(module)
+		for _, port := range one.Ports {
+			if catalog.PortInWords(port) == "next" && !strings.HasPrefix(port.Description, want) {
+				t.Errorf("%s goes on by next: %s, want %s", module, port.Description, want)
+			}
 		}
 	}
 	alone, _ := load(t, module{"ALONE", none, none, none}).Get("ALONE")

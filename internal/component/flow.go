@@ -10,6 +10,7 @@ type Flow struct {
 	CasesAt   string                                // where it names them: a JSON pointer from the call, with * for every item
 	Loop      bool                                  // what follows by `each` runs once for every item
 	Trigger   bool                                  // begins a run
+	Fails     bool                                  // never completes: it goes on only where its failure is passed over
 
 	// RunInput is the schema that a config holds of what a run begins with; nil: of anything.
 	RunInput func(config json.RawMessage) json.RawMessage

@@ -3,12 +3,16 @@ package logic
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/variable"
 )
 
 var (
@@ -88,6 +92,27 @@ var arrayBuilder = &module{
 		}
 		return build(given, c.ItemType)
 	},
+	whole: checkItems,
+}
+
+// checkItems tells which of the items that stand in the workflow are of another type than
+// itemType says. One that names a variable is a text or, where it is nothing else, may
+// become a number.
+func checkItems(input, config json.RawMessage, bound []string) (all []fault.Detail) {
+	c, err := component.Decode[struct{ ItemType string }](config)
+	given, unread := members(input)
+	if err != nil || unread != nil || c.ItemType == "" || c.ItemType == "any" || variable.In(c.ItemType) {
+		return nil
+	}
+	for _, place := range slices.Sorted(maps.Keys(given)) {
+		text, isText := given[place].(string)
+		later := isText && variable.In(text) && slices.Contains([]string{"string", "number", "integer"}, c.ItemType) ||
+			slices.ContainsFunc(bound, func(path string) bool { return path == place || strings.HasPrefix(path, place+".") })
+		if !later && !isOf(given[place], c.ItemType) {
+			all = append(all, fault.Detail{Code: string(fault.InvalidInput), Pointer: "/input/" + place, Message: "must be of the type " + c.ItemType + ", as itemType has it"})
+		}
+	}
+	return all
 }
 
 func build(given map[string]any, kind string) (Outcome, error) {

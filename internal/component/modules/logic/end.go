@@ -1,5 +1,7 @@
 package logic
 
+import "github.com/weft-automation/weft/internal/component"
+
 // What a FAIL fails with where its config does not say it.
 const (
 	FailCode    = "FAILED"
@@ -26,6 +28,7 @@ var respond = &module{
 }
 
 var fail = &module{
+	flow: component.Flow{Fails: true},
 	Descriptor: inWorkflows("FAIL", "Fail",
 		"Fails the run.",
 		nothing,

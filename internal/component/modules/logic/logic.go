@@ -44,6 +44,7 @@ type module struct {
 	flow     component.Flow
 	check    func(config json.RawMessage) []fault.Detail
 	either   string // what has to be there, in the config or as an input
+	whole    func(input, config json.RawMessage, bound []string) []fault.Detail
 	evaluate func(input, config json.RawMessage) (Outcome, error)
 }
 
@@ -68,8 +69,12 @@ func (m *module) CheckConfig(config json.RawMessage) []fault.Detail {
 	return m.check(config)
 }
 
-// CheckWhole tells what is neither in the config nor among the inputs, given or bound.
+// CheckWhole tells what is neither in the config nor among the inputs, given or bound, and
+// what of the inputs does not fit the config.
 func (m *module) CheckWhole(input, config json.RawMessage, bound []string) []fault.Detail {
+	if m.whole != nil {
+		return m.whole(input, config, bound)
+	}
 	if m.either == "" || slices.Contains(bound, m.either) {
 		return nil
 	}
@@ -117,7 +122,7 @@ func Ports(name string, config json.RawMessage) (ports []string, ok bool) {
 	case m == nil:
 		return []string{graph.PortNext}, false
 	case m.flow.Loop:
-		return []string{graph.PortEach, graph.PortDone}, true
+		return []string{graph.PortEach, graph.PortDone, graph.PortNext}, true
 	case m.flow.CasePorts != nil:
 		return append(m.flow.CasePorts(config), graph.PortDefault), true
 	case m.flow.Ports != nil:
