@@ -6,7 +6,10 @@
 package timestamp
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 )
 
@@ -55,4 +58,33 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 	}
 	*t = Time(parsed.UTC())
 	return nil
+}
+
+// form is that of RFC 3339, which package time reads with more freedom.
+var form = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`)
+
+var errForm = errors.New("a time in RFC 3339 form is needed")
+
+// Parse reads a time as RFC 3339 defines it and nothing else: T and Z may be in lower case, and
+// a leap second is the moment after it. The error does not quote the text.
+func Parse(text string) (time.Time, error) {
+	text = strings.ToUpper(text)
+	if !form.MatchString(text) {
+		return time.Time{}, errForm
+	}
+	leap := text[17:19] == "60"
+	if leap {
+		text = text[:17] + "59" + text[19:]
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, errForm
+	}
+	if leap {
+		if utc := at.UTC(); utc.Hour() != 23 || utc.Minute() != 59 {
+			return time.Time{}, errForm
+		}
+		at = at.Add(time.Second)
+	}
+	return at, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/timestamp"
 	"github.com/weft-automation/weft/internal/variable"
 )
 
@@ -103,7 +104,7 @@ func until(text *string, now time.Time) (time.Time, error) {
 	if text == nil {
 		return now, component.Permanent(component.CodeInvalidInput, "timestamp is required, in the config or as an input")
 	}
-	at, err := time.Parse(time.RFC3339, *text)
+	at, err := timestamp.Parse(*text)
 	if err != nil {
 		return now, component.Permanent(component.CodeInvalidInput, "timestamp must be a time in RFC 3339 form, such as 2026-12-24T18:00:00Z")
 	}
@@ -118,7 +119,7 @@ func checkTimestamp(config json.RawMessage) []fault.Detail {
 	if err := json.Unmarshal(config, &c); err != nil || c.Timestamp == nil || variable.In(*c.Timestamp) {
 		return nil
 	}
-	if _, err := time.Parse(time.RFC3339, *c.Timestamp); err != nil {
+	if _, err := timestamp.Parse(*c.Timestamp); err != nil {
 		return problem("/timestamp", "must be a time in RFC 3339 form, such as 2026-12-24T18:00:00Z")
 	}
 	return nil

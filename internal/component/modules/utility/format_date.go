@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/timestamp"
 )
 
 const defaultDateFormat = "%FT%T%:z"
@@ -102,9 +102,6 @@ var (
 	errZone      = errors.New("the IANA name of a time zone is needed, such as Europe/Berlin")
 )
 
-// rfc3339 is the form of its times, which package time reads with more freedom.
-var rfc3339 = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`)
-
 // readTimestamp reads a JSON number or string.
 func readTimestamp(raw json.RawMessage, unit time.Duration) (time.Time, error) {
 	var text string
@@ -128,23 +125,9 @@ func parseTimestamp(text string, unit time.Duration) (time.Time, error) {
 		}
 		return unixTime(count, unit)
 	}
-	text = strings.ToUpper(text) // t and z are allowed
-	if !rfc3339.MatchString(text) {
-		return time.Time{}, errTimestamp
-	}
-	leap := text[17:19] == "60"
-	if leap {
-		text = text[:17] + "59" + text[19:]
-	}
-	at, err := time.Parse(time.RFC3339, text)
+	at, err := timestamp.Parse(text)
 	if err != nil {
 		return time.Time{}, errTimestamp
-	}
-	if leap {
-		if utc := at.UTC(); utc.Hour() != 23 || utc.Minute() != 59 {
-			return time.Time{}, errTimestamp
-		}
-		at = at.Add(time.Second)
 	}
 	return at, nil
 }
