@@ -3,6 +3,7 @@ package apicall
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
@@ -19,6 +20,7 @@ func targetOf(apiURL string, query map[string]json.RawMessage) (*url.URL, error)
 		return nil, component.Permanent(component.CodeInvalidInput, "apiUrl is not a valid URL")
 	}
 	target.Fragment, target.RawFragment = "", ""
+	target.RawQuery = escaped(target.RawQuery)
 	values, err := valuesOf("query", query)
 	if err != nil {
 		return nil, err
@@ -30,6 +32,20 @@ func targetOf(apiURL string, query map[string]json.RawMessage) (*url.URL, error)
 		target.RawQuery += values.Encode()
 	}
 	return target, nil
+}
+
+// escaped is a query as it may stand on a request line: what cannot (RFC 3986, appendix A) is
+// escaped as browsers do it, the rest stays as it is written.
+func escaped(query string) string {
+	var out strings.Builder
+	for _, b := range []byte(query) {
+		if b <= ' ' || b > '~' || strings.IndexByte("\"<>", b) >= 0 {
+			fmt.Fprintf(&out, "%%%02X", b)
+		} else {
+			out.WriteByte(b)
+		}
+	}
+	return out.String()
 }
 
 // valuesOf turns members into parameters: scalars as they are written, arrays
