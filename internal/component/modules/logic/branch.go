@@ -77,10 +77,12 @@ var selection = &module{
 }
 
 type switchConfig struct {
-	Cases []struct {
-		Name       string `json:"name"`
-		Expression string `json:"expression"`
-	} `json:"cases"`
+	Cases []switchCase `json:"cases"`
+}
+
+type switchCase struct {
+	Name       string `json:"name"`
+	Expression string `json:"expression"`
 }
 
 // caseNames are the ports that a config names, each once.
