@@ -75,6 +75,18 @@ func (e exchange) asks() (module string, input object) {
 		return "GET_EVM_CHAIN_ID", object{}
 	case "eth_sendRawTransaction":
 		return "BROADCAST_EVM_TRANSACTION", object{"signedTransaction": e.params[0]}
+	case "eth_getBalance":
+		return "GET_EVM_ACCOUNT_BALANCE", object{"tokenAddress": zeroAddress, "account": e.params[0]}
+	case "eth_call", "eth_estimateGas":
+		asked := e.params[0].(object)
+		data := asked["input"]
+		if data == nil {
+			data = "0x"
+		}
+		if e.method == "eth_call" {
+			return "READ_EVM_CONTRACT", object{"contractAddress": asked["to"], "from": asked["from"], "calldata": data}
+		}
+		return "ESTIMATE_EVM_GAS", object{"from": asked["from"], "to": asked["to"], "data": data}
 	}
 	return "GET_EVM_LOGS", maps.Clone(e.params[0].(object))
 }
@@ -94,6 +106,12 @@ func (e exchange) told(output object) any {
 		return output["chainId"]
 	case "eth_sendRawTransaction":
 		return output["transactionHash"]
+	case "eth_getBalance":
+		return output["balance"]
+	case "eth_call":
+		return output["result"]
+	case "eth_estimateGas":
+		return output["gas"]
 	}
 	return output["logs"]
 }
@@ -103,12 +121,12 @@ func (e exchange) told(output object) any {
 func TestPublishedExchangesAreToldAsTheyAre(t *testing.T) {
 	t.Parallel()
 	list := exchanges(t)
-	if len(list) < 30 {
+	if len(list) < 37 {
 		t.Fatalf("only %d exchanges", len(list))
 	}
 	answers := map[string]any{}
 	for _, e := range list {
-		answers[key(t, e.method, e.params)] = e.result
+		answers[question(t, e.method, e.params)] = e.result
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var asked struct {
@@ -119,7 +137,7 @@ func TestPublishedExchangesAreToldAsTheyAre(t *testing.T) {
 		if err := json.Unmarshal(body, &asked); err != nil {
 			t.Errorf("%s: %v", body, err)
 		}
-		result, ok := answers[key(t, asked.Method, asked.Params)]
+		result, ok := answers[question(t, asked.Method, asked.Params)]
 		if !ok {
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"nobody published this request"}}`)
 			return

@@ -140,3 +140,31 @@
 // eth_sendRawTransaction/send-dynamic-fee-access-list-transaction
 >> {"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x02f8d0870c72dd9d5e883e038201f48401a2158b83013880947dcd17433742f4c0ca53122ab541d0ba67fc27df808401020304f85bf859947dcd17433742f4c0ca53122ab541d0ba67fc27dff842a00000000000000000000000000000000000000000000000000000000000000000a0010000000000000000000000000000000000000000000000000000000000000001a013441f796609349cf843b8a0b4f7eee7f898657a28aa226c8db3383a4ad87c34a07edae97fbc1f2bcd8e62967b2568bbafe7577ff279d24f89dff6d75336246956"]}
 << {"jsonrpc":"2.0","id":1,"result":"0x8b63a0e2744c3c93a84d0c3ac637855d182db2aa46ea39e7bfa5df54ac98b72c"}
+
+// eth_getBalance/get-balance
+>> {"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x7dcd17433742f4c0ca53122ab541d0ba67fc27df","latest"]}
+<< {"jsonrpc":"2.0","id":1,"result":"0x76"}
+
+// eth_getBalance/get-balance-unknown-account
+>> {"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0xc1cadaffffffffffffffffffffffffffffffffff","latest"]}
+<< {"jsonrpc":"2.0","id":1,"result":"0x0"}
+
+// eth_getBalance/get-balance-default-block
+>> {"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x7dcd17433742f4c0ca53122ab541d0ba67fc27df"]}
+<< {"jsonrpc":"2.0","id":1,"result":"0x76"}
+
+// eth_call/call-contract
+>> {"jsonrpc":"2.0","id":1,"method":"eth_call","params":[{"from":"0x0000000000000000000000000000000000000000","input":"0xff01","to":"0x17e7eedce4ac02ef114a7ed9fe6e2f33feba1667"},"latest"]}
+<< {"jsonrpc":"2.0","id":1,"result":"0xffee"}
+
+// eth_call/call-callenv
+>> {"jsonrpc":"2.0","id":1,"method":"eth_call","params":[{"from":"0x0000000000000000000000000000000000000000","to":"0x9344b07175800259691961298ca11c824e65032d"},"latest"]}
+<< {"jsonrpc":"2.0","id":1,"result":"0x0000000000000000000000000000000000000000000000000000000000000036000000000000000000000000000000000000000000000000000c72dd9d5e883e00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"}
+
+// eth_estimateGas/estimate-simple-transfer
+>> {"jsonrpc":"2.0","id":1,"method":"eth_estimateGas","params":[{"from":"0xaa00000000000000000000000000000000000000","to":"0x0100000000000000000000000000000000000000"}]}
+<< {"jsonrpc":"2.0","id":1,"result":"0x5208"}
+
+// eth_estimateGas/estimate-successful-call
+>> {"jsonrpc":"2.0","id":1,"method":"eth_estimateGas","params":[{"from":"0x0102030000000000000000000000000000000000","input":"0xff01","to":"0x17e7eedce4ac02ef114a7ed9fe6e2f33feba1667"}]}
+<< {"jsonrpc":"2.0","id":1,"result":"0x5316"}
