@@ -75,9 +75,18 @@ func bounded(t *testing.T, bench *componenttest.Bench, module, input string) (js
 	return output, failed
 }
 
+// The form is that of RFC 9562, section 5.4, and its example of appendix A.3 has it, while those
+// of other versions have it not (A.1, A.5, A.6).
 func TestRandomUUIDDrawsVersion4(t *testing.T) {
 	bench := componenttest.New(t, Modules()...)
 	form := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	for example, want := range map[string]bool{
+		"919108f7-52d1-4320-9bac-f847db4148a8": true, "c232ab00-9414-11ec-b3c8-9f6bdeced846": false, "1ec9414c-232a-6b00-b3c8-9f6bdeced846": false, "017f22e2-79b0-7cc3-98c4-dc0c0c07398f": false,
+	} {
+		if form.MatchString(example) != want {
+			t.Errorf("%s of RFC 9562 is version 4: %v", example, !want)
+		}
+	}
 	seen := map[string]bool{}
 	for range 100 {
 		output, failed := bench.Run(t, "RANDOM_UUID", `{}`, `{}`)
