@@ -112,3 +112,31 @@ func TestTheSecretsOfACallersSchemaAreNotQuoted(t *testing.T) {
 		}
 	}
 }
+
+// FuzzSchemas throws schemas and data at what judges the input of a run: a schema is taken or
+// explained, data is judged the same twice, and each fault has a pointer below the one given.
+func FuzzSchemas(f *testing.F) {
+	for _, schema := range []string{
+		`{"type":"object","required":["a"],"properties":{"a":{"type":"string","pattern":"^[0-9]+$","x-secret":true}}}`, `{"oneOf":[{"required":["a"]},{"$ref":"#/$defs/b"}],"$defs":{"b":{"const":{"b":[1,2]}}}}`,
+		`{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#"}}}`, `{"items":{"format":"date-time"},"uniqueItems":true}`, `{"type":"objekt"}`, `true`, `{`, doubling(5),
+	} {
+		f.Add(schema, `{"a":"12","b":[1,{"c":null}]}`)
+	}
+	f.Fuzz(func(t *testing.T, schema, data string) {
+		compiled, faults := NewSchema("/given", json.RawMessage(schema))
+		if (compiled == nil) != (len(faults) > 0) {
+			t.Fatalf("%q: %v, %+v", schema, compiled, faults)
+		}
+		if compiled != nil {
+			faults = compiled.Check("/given", json.RawMessage(data))
+			if again := compiled.Check("/given", json.RawMessage(data)); len(again) != len(faults) {
+				t.Errorf("%q by %q: %+v, then %+v", data, schema, faults, again)
+			}
+		}
+		for _, fault := range faults {
+			if fault.Pointer != "/given" && !strings.HasPrefix(fault.Pointer, "/given/") || fault.Message == "" || fault.Code == "" {
+				t.Errorf("%q by %q: %+v", data, schema, fault)
+			}
+		}
+	})
+}

@@ -5,7 +5,9 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/signature"
+	"github.com/weft-automation/weft/internal/strictjson"
 )
 
 const secret = "correct-horse-battery"
@@ -122,5 +125,65 @@ func TestWhatARunIsGiven(t *testing.T) {
 	}
 	if _, err := input(v, http.Header{}, []byte(strings.Repeat("\x01", 1<<20))); err == nil {
 		t.Error("a body that grows to 6 MiB was taken")
+	}
+}
+
+// FuzzWhatARunIsGiven throws requests at what a run is given of them: an input that can be stored
+// and holds no proof of the sender's, or a refusal.
+func FuzzWhatARunIsGiven(f *testing.F) {
+	f.Add("application/json", "X-Event", "push", []byte(`{"a":[1,{"b":null}]}`))
+	f.Add("application/ld+json; charset=utf-8", "X-Proof", "secret", []byte(`{"a":1,"a":2}`))
+	f.Add("text/plain", "Cookie", "\xff", []byte("a\x00b"))
+	f.Add("x;;=", "A", "", []byte(`"\ud800"`))
+	named := regexp.MustCompile(`^[A-Za-z0-9-]+$`) // what net/http lets pass as a name, and no more
+	f.Fuzz(func(t *testing.T, contentType, name, value string, body []byte) {
+		if !named.MatchString(name) {
+			return
+		}
+		raw, err := input(api.Verification{Header: "X-Proof"}, http.Header{"Content-Type": {contentType}, name: {value}}, body)
+		if err != nil {
+			return
+		}
+		if err := strictjson.Check(raw); err != nil {
+			t.Errorf("%q cannot be stored: %v", raw, err)
+		}
+		var given struct{ Headers map[string]string }
+		if err := json.Unmarshal(raw, &given); err != nil {
+			t.Errorf("%q: %v", raw, err)
+		}
+		for _, proof := range []string{"x-proof", "cookie", "authorization"} {
+			if given.Headers[proof] != "" {
+				t.Errorf("%s is in %q", proof, raw)
+			}
+		}
+	})
+}
+
+// The secret, the body and the signature are the example of GitHub's documentation (Validating
+// webhook deliveries, Testing the webhook payload validation).
+func TestTheDeliveryOfGitHubsDocumentationIsVerified(t *testing.T) {
+	t.Parallel()
+	const key, mac = "It's a Secret to Everybody", "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
+	v := made(t, api.NewVerification{Header: new("X-Hub-Signature-256"), Prefix: new("sha256=")})
+	for body, want := range map[string]bool{"Hello, World!": true, "Hello, World": false} {
+		if got := verified(v, key, http.Header{"X-Hub-Signature-256": {mac}}, []byte(body), time.Now()); got != want {
+			t.Errorf("%s: %v", body, got)
+		}
+	}
+}
+
+// The secret, the message and its signature are those of the reference implementations of
+// Standard Webhooks (github.com/standard-webhooks/standard-webhooks, libraries, the test of sign).
+func TestTheMessageOfStandardWebhooksIsVerified(t *testing.T) {
+	t.Parallel()
+	v := made(t, api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks)})
+	header := http.Header{}
+	header.Set(standardID, "msg_p5jXN8AQM9LWM0D4loKWxJek")
+	header.Set(standardAt, "1614265330")
+	header.Set(standardSignature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
+	for body, want := range map[string]bool{`{"test": 2432232314}`: true, `{"test":2432232314}`: false} {
+		if got := verified(v, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", header, []byte(body), time.Unix(1614265330, 0)); got != want {
+			t.Errorf("%s: %v", body, got)
+		}
 	}
 }
