@@ -28,6 +28,7 @@ import (
 	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/footprint"
 	"github.com/weft-automation/weft/internal/hook"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/person"
@@ -244,7 +245,7 @@ func (a *App) start(ctx, background context.Context) error {
 // settle does what is best done once those are answered who waited for the start.
 func (a *App) settle(ctx context.Context) {
 	select {
-	case <-time.After(settleAfter):
+	case <-time.After(footprint.SettleAfter):
 		rotation.LookAtValues(ctx, a.pools.system, a.cfg.Keyring, a.log)
 	case <-ctx.Done():
 	}
@@ -326,12 +327,12 @@ func (a *App) stop(ctx context.Context) {
 
 // Run is Start, then Stop when ctx ends or a part fails.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
-	tightenCollector()
+	footprint.Tighten()
 	a, err := Start(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
-	settleHeap(ctx)
+	footprint.Settle(ctx)
 	log.Info("weft is running", "api", a.URL(), "ops", a.OpsURL(), "works", cfg.Work)
 	select {
 	case <-ctx.Done():

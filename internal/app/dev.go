@@ -29,6 +29,7 @@ import (
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/demo"
 	"github.com/weft-automation/weft/internal/devdb"
+	"github.com/weft-automation/weft/internal/footprint"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -61,7 +62,7 @@ const devWorkspace = "dev"
 // migrations, a workspace with a key, a demo upstream, API and workers, and a chain if
 // one is asked for.
 func Dev(ctx context.Context, dev DevConfig) error {
-	tightenCollector()
+	footprint.Tighten()
 	for _, addr := range []string{dev.Addr, dev.OpsAddr} { // before anything is made for them
 		if err := free(addr); err != nil {
 			return err
@@ -154,7 +155,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, beside surroundings) e
 		return err
 	}
 	defer a.Stop(context.WithoutCancel(ctx))
-	settleHeap(ctx)
+	footprint.Settle(ctx)
 	dev.greet(a, beside)
 	select {
 	case <-ctx.Done():

@@ -54,6 +54,7 @@ var places = map[string]place{
 	"internal/egress/egresstest": {level: 1, outside: []string{"golang.org/x/net/dns/dnsmessage"}, why: "hostile names and servers", tests: true},
 	"internal/attempt":           {level: 1, why: "attempts that fail, limited by source"},
 	"internal/expression":        {level: 1, inside: []string{"internal/fault"}, outside: []string{"github.com/expr-lang/expr"}, why: "what conditions and transforms compute"},
+	"internal/footprint":         {level: 1, why: "what the process holds of the machine's memory"},
 	"internal/sidecar":           {level: 1, why: "programs beside this one: fetched, started, ended"},
 	"internal/openapi30":         {level: 0, why: "the document in the words of OpenAPI 3.0; knows nothing of Weft"},
 	"internal/groupcommit":       {level: 1, why: "many writes in one transaction"},

@@ -1,4 +1,5 @@
-package app
+// Package footprint keeps small what a process holds of the machine's memory.
+package footprint
 
 import (
 	"context"
@@ -28,21 +29,23 @@ var paced sync.Once
 // rest was taken away between.
 const tight = 25
 
-// tightenCollector is for the start of a process, until settleHeap.
-func tightenCollector() {
+// Tighten is for the start of a process, until [Settle].
+func Tighten() {
 	if !pacedByOperator() {
 		debug.SetGCPercent(tight)
 	}
 }
 
-// settleAfter is how long after a start those are answered who waited for it.
-const settleAfter = time.Second
+// SettleAfter is how long after a start those are answered who waited for it.
+const SettleAfter = time.Second
 
-// settleHeap gives back what the start took, but takes nobody's time for that. From then on
+// Settle gives back what the start took, but takes nobody's time for that. From then on
 // the collector is paced, for a process of its own, and until ctx ends has it run in lulls.
-func settleHeap(ctx context.Context) {
-	time.AfterFunc(settleAfter, func() {
+// An operator's GOGC is left as it is.
+func Settle(ctx context.Context) {
+	time.AfterFunc(SettleAfter, func() {
 		debug.FreeOSMemory()
+		unmapText()
 		if !pacedByOperator() {
 			paced.Do(paceCollector)
 			go collectInLulls(ctx, lullEvery)
