@@ -113,7 +113,7 @@ func (v *Verifier) verify(ctx context.Context, r Request) (Principal, *fault.Err
 	if !signed || !key.known || key.over {
 		sum := sha256.Sum256(message)
 		refusal := unauthorized(reasonInvalid,
-			"the API key is not valid or the signature does not match; compare expectedMessageSha256 with the SHA-256 of the message you signed")
+			"the API key is not valid or the signature does not match; compare expectedMessageSha256 with the SHA-256 of the message you signed; POST /v1/sdk/signature-check explains the difference")
 		refusal.Extra = map[string]any{"expectedMessageSha256": hex.EncodeToString(sum[:])}
 		return Principal{}, refusal, nil
 	}

@@ -197,7 +197,7 @@ func flip(random *rand.Rand, text string) string {
 // signature; only the digest, which is of the caller's own request, differs.
 var theAnswer = fault.Error{
 	Code: fault.Unauthorized, Reason: "invalid_credentials",
-	Message: "the API key is not valid or the signature does not match; compare expectedMessageSha256 with the SHA-256 of the message you signed",
+	Message: "the API key is not valid or the signature does not match; compare expectedMessageSha256 with the SHA-256 of the message you signed; POST /v1/sdk/signature-check explains the difference",
 	Header:  map[string]string{"WWW-Authenticate": `Weft-Signature headers="X-Api-Key X-Sdk-Timestamp X-Sdk-Signature"`},
 }
 
