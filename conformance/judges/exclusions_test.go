@@ -2,6 +2,7 @@ package judges
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"slices"
 	"testing"
@@ -11,51 +12,26 @@ import (
 	"github.com/weft-automation/weft/conformance"
 )
 
-// excuse is why a tool is spared something, and the case of the conformance suite that
-// proves it instead.
-type excuse struct {
-	Reason string `json:"reason"`
-	Case   string `json:"case"`
+// exclusion is something that a tool is spared.
+type exclusion struct {
+	Name   string          `json:"name"`
+	Schema json.RawMessage `json:"schema"` // what is given to the tool instead; nil: nothing is
+	Reason string          `json:"reason"`
+	Most   int             `json:"most"` // how often; 0: always
+	Case   string          `json:"case"` // of the conformance suite, which proves what the tool does not
 }
 
-// The kinds of what a tool is spared.
-type (
-	excludedStep struct {
-		excuse
+// exclusions are those of one tool and one kind, which is what their names are of.
+type exclusions map[string][]exclusion
 
-		Step string `json:"step"` // of a flow
-	}
-	excludedOperation struct {
-		excuse
-
-		Operation string `json:"operation"`
-	}
-	excludedParameter struct {
-		excuse
-
-		Parameter string `json:"parameter"`
-	}
-	excludedValue struct {
-		excuse
-
-		At     string          `json:"at"`     // a schema of the document, and a member of it
-		Schema json.RawMessage `json:"schema"` // in its place; nil: it is left out
-	}
-)
-
-// exclusions is all of it.
-type exclusions struct {
-	Respect    []excludedStep      `json:"respect"`
-	Operations []excludedOperation `json:"operations"`
-	Parameters []excludedParameter `json:"parameters"`
-	Values     []excludedValue     `json:"values"`
-}
+// kinds are all that there are.
+var kinds = []string{"steps", "operations", "answers", "parameters", "pinned", "keywords", "security", "media", "headers", "schemas", "forgiven"}
 
 func readExclusions(t *testing.T) (all exclusions) {
 	t.Helper()
 	text, err := os.ReadFile("../exclusions.yaml")
 	if err == nil {
-		_, err = yaml.Unmarshal(text, &all, yaml.DecodeOpts{})
+		_, err = yaml.Unmarshal(text, &all, yaml.DecodeOpts{}, func(d *json.Decoder) *json.Decoder { d.DisallowUnknownFields(); return d })
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -63,30 +39,32 @@ func readExclusions(t *testing.T) (all exclusions) {
 	return all
 }
 
+// spare says whether there is an exclusion of a kind.
+func (e exclusions) spare(kind, name string) bool {
+	return slices.ContainsFunc(e[kind], func(one exclusion) bool { return one.Name == name })
+}
+
 func TestEachExclusionHasAReasonAndACase(t *testing.T) {
 	all := readExclusions(t)
-	owed := map[string]excuse{}
-	for _, e := range all.Respect {
-		owed["respect "+e.Step] = e.excuse
+	if found := slices.Sorted(maps.Keys(all)); !slices.Equal(found, slices.Sorted(slices.Values(kinds))) {
+		t.Errorf("the kinds are %v", found)
 	}
-	for _, e := range all.Operations {
-		owed["operation "+e.Operation] = e.excuse
-	}
-	for _, e := range all.Parameters {
-		owed["parameter "+e.Parameter] = e.excuse
-	}
-	for _, e := range all.Values {
-		owed["value "+e.At] = e.excuse
-	}
-	if each := len(all.Respect) + len(all.Operations) + len(all.Parameters) + len(all.Values); each != len(owed) || each < 10 {
-		t.Errorf("%d exclusions, %d of them different", each, len(owed))
-	}
-	for what, e := range owed {
-		if len(e.Reason) < 20 {
-			t.Errorf("%s: why?", what)
-		}
-		if !slices.ContainsFunc(conformance.Cases(), func(c conformance.Case) bool { return c.Name == e.Case }) {
-			t.Errorf("%s: there is no case %q", what, e.Case)
+	for kind, list := range all {
+		seen := map[string]bool{}
+		for _, e := range list {
+			if seen[e.Name] {
+				t.Errorf("%s of %s stands there twice", kind, e.Name)
+			}
+			seen[e.Name] = true
+			if (kind == "forgiven") != (e.Most > 0) || (kind == "answers" || kind == "pinned" || kind == "headers") && e.Schema == nil {
+				t.Errorf("%s of %s: how often, or what instead?", kind, e.Name)
+			}
+			if len(e.Reason) < 20 {
+				t.Errorf("%s of %s: why?", kind, e.Name)
+			}
+			if !slices.ContainsFunc(conformance.Cases(), func(c conformance.Case) bool { return c.Name == e.Case }) {
+				t.Errorf("%s of %s: there is no case %q", kind, e.Name, e.Case)
+			}
 		}
 	}
 }

@@ -2,6 +2,8 @@ package judges
 
 import (
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -9,156 +11,191 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// fit is the document in the form that Specmatic can be given: the edition in OpenAPI 3.0,
-// less what exclusions.yaml spares it, with ids of what there is on the deployment. It gives
-// the names of members and parameters whose values it narrowed.
-func fit(t *testing.T, spared exclusions, s scene) (document []byte, narrowed []string) {
-	t.Helper()
-	var doc object
-	if err := json.Unmarshal(api.Spec30JSON(), &doc); err != nil {
-		t.Fatal(err)
+// fitting makes the document that Specmatic is given: the edition in OpenAPI 3.0, less what
+// exclusions.yaml spares the tool.
+type fitting struct {
+	doc    object
+	spared exclusions
+	names  map[string]string // $names of exclusions.yaml; nil: they stay
+	used   map[string]bool   // "KIND NAME" of exclusions that spared something
+}
+
+// fit gives the document, and the exclusions that change nothing in it.
+func fit(spared exclusions, names map[string]string) (document []byte, idle []string, err error) {
+	f := fitting{spared: spared, names: names, used: map[string]bool{}}
+	if err := json.Unmarshal(api.Spec30JSON(), &f.doc); err != nil {
+		return nil, nil, err
 	}
-	components := doc["components"].(object)
-	simplify(doc)
-	delete(components["securitySchemes"].(object), "SessionCookie") // the tool knows no cookies; the token is the same
-	schemas := components["schemas"].(object)
-	schemas["DialectSchema"] = object{"type": "object"} // it refers to itself, which the tool follows to the end of its stack
-	for _, v := range spared.Values {
-		narrowed = append(narrowed, v.place(t, schemas, s.names))
+	f.strip(f.doc)
+	components := f.doc["components"].(object)
+	f.drop(components["securitySchemes"].(object), "security")
+	for _, e := range spared["headers"] {
+		if err := f.replace(e, "headers", components["headers"].(object)[e.Name], "schema"); err != nil {
+			return nil, nil, err
+		}
 	}
-	for path, item := range doc["paths"].(object) {
-		operations := item.(object)
-		for method, o := range operations {
-			operation := o.(object)
-			id := operation["operationId"].(string)
-			if slices.ContainsFunc(spared.Operations, func(e excludedOperation) bool { return e.Operation == id }) {
-				delete(operations, method)
+	for _, e := range spared["schemas"] {
+		if err := f.schema(e, components["schemas"].(object)); err != nil {
+			return nil, nil, err
+		}
+	}
+	for path, item := range f.doc["paths"].(object) {
+		for method, o := range item.(object) {
+			if id := o.(object)["operationId"].(string); spared.spare("operations", id) {
+				f.used["operations "+id] = true
+				delete(item.(object), method)
+			} else if err := f.operation(o.(object), components["parameters"].(object)); err != nil {
+				return nil, nil, err
+			}
+		}
+		if len(item.(object)) == 0 {
+			delete(f.doc["paths"].(object), path)
+		}
+	}
+	delete(components, "parameters") // they stand in the operations now
+	for _, kind := range kinds {
+		for _, e := range spared[kind] {
+			if kind != "steps" && kind != "forgiven" && !f.used[kind+" "+e.Name] {
+				idle = append(idle, kind+" "+e.Name)
+			}
+		}
+	}
+	document, err = json.Marshal(f.doc)
+	return document, idle, err
+}
+
+// strip takes out keywords, wherever they are ones.
+func (f *fitting) strip(value any) {
+	switch value := value.(type) {
+	case object:
+		f.drop(value, "keywords")
+		for name, below := range value {
+			if properties, ok := below.(object); ok && name == "properties" {
+				for _, property := range properties {
+					f.strip(property)
+				}
 				continue
 			}
-			delete(operation, "callbacks")
-			operation["parameters"] = s.parameters(components, operation, id, spared)
-			for _, answer := range operation["responses"].(object) {
-				if content, ok := answer.(object)["content"].(object); ok && len(content) > 1 {
-					delete(content, "text/csv") // the tool reads the first type of an answer as JSON
-				}
+			f.strip(below)
+		}
+	case []any:
+		for _, below := range value {
+			f.strip(below)
+		}
+	}
+}
+
+// drop takes out the members that an exclusion of a kind names.
+func (f *fitting) drop(from object, kind string) {
+	for _, e := range f.spared[kind] {
+		if _, there := from[e.Name]; there {
+			delete(from, e.Name)
+			f.used[kind+" "+e.Name] = true
+		}
+	}
+}
+
+// operation takes out of one what the tool is spared, and writes its parameters into it.
+func (f *fitting) operation(operation, components object) error {
+	if alternatives, ok := operation["security"].([]any); ok {
+		operation["security"] = slices.DeleteFunc(alternatives, func(each any) bool {
+			return slices.ContainsFunc(f.spared["security"], func(e exclusion) bool { return each.(object)[e.Name] != nil })
+		})
+	}
+	responses := operation["responses"].(object)
+	for _, e := range f.spared["answers"] {
+		if e.Name == operation["operationId"] {
+			content := responses["200"].(object)["content"].(object)
+			if err := f.replace(e, "answers", content["application/json"], "schema"); err != nil {
+				return err
 			}
 		}
-		if len(operations) == 0 {
-			delete(doc["paths"].(object), path)
+	}
+	for _, answer := range responses {
+		if content, ok := answer.(object)["content"].(object); ok && len(content) > 1 {
+			f.drop(content, "media")
 		}
 	}
-	for name := range s.path {
-		narrowed = append(narrowed, name)
-	}
-	document, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return document, append(narrowed, "version")
-}
-
-// place writes a value's schema into the document and gives the name of its member.
-func (v excludedValue) place(t *testing.T, schemas object, names map[string]string) string {
-	t.Helper()
-	name, member, inside := strings.Cut(v.At, "/")
-	text := string(v.Schema)
-	for from, into := range names {
-		quoted, _ := json.Marshal(into)
-		text = strings.ReplaceAll(text, `"`+from+`"`, string(quoted))
-	}
-	var schema any
-	if text != "" {
-		if err := json.Unmarshal([]byte(text), &schema); err != nil {
-			t.Fatalf("%s: %v", v.At, err)
-		}
-	}
-	if _, there := schemas[name]; !there {
-		t.Fatalf("there is no schema %s", name)
-	}
-	if !inside {
-		schemas[name] = schema
-		return name
-	}
-	target := schemas[name].(object)
-	if member != "required" {
-		target = target["properties"].(object)
-		if _, there := target[member]; !there {
-			t.Fatalf("there is no %s", v.At)
-		}
-	}
-	if target[member] = schema; text == "" {
-		delete(target, member)
-	}
-	return member
-}
-
-// parameters are those of an operation that the tool is to send, with values that mean
-// something.
-func (s scene) parameters(components, operation object, id string, spared exclusions) []any {
 	var kept []any
 	list, _ := operation["parameters"].([]any)
 	for _, each := range list {
 		parameter := each.(object)
 		if reference, ok := parameter["$ref"].(string); ok {
-			parameter = components["parameters"].(object)[reference[strings.LastIndex(reference, "/")+1:]].(object)
+			parameter = components[reference[strings.LastIndex(reference, "/")+1:]].(object)
 		}
 		name := parameter["name"].(string)
-		if slices.ContainsFunc(spared.Parameters, func(e excludedParameter) bool { return e.Parameter == name }) {
+		if f.spared.spare("parameters", name) {
+			f.used["parameters "+name] = true
 			continue
 		}
-		own := object{}
-		for member, value := range parameter {
-			own[member] = value
-		}
-		value, pinned := s.own[id][name]
-		if !pinned {
-			value, pinned = s.path[name]
-		}
-		switch {
-		case pinned:
-			own["schema"] = object{"type": "string", "enum": []string{value}}
-		case name == "version":
-			own["schema"] = object{"type": "integer", "enum": []int{1}}
-		}
-		kept = append(kept, own)
-	}
-	return kept
-}
-
-// simplify takes out what the tool trips over: examples, which the linter judges and the tool
-// would send; patterns with quotation marks or a slash in front, which it takes for
-// delimiters; null beside no type, by which it takes nothing else; the cookie of a session.
-func simplify(value any) {
-	switch value := value.(type) {
-	case object:
-		simplifySchema(value)
-		for name, below := range value {
-			if properties, ok := below.(object); ok && name == "properties" {
-				for _, property := range properties {
-					simplify(property)
+		for _, e := range f.spared["pinned"] {
+			if e.Name == name {
+				if err := f.replace(e, "pinned", parameter, "schema"); err != nil {
+					return err
 				}
-				continue
 			}
-			simplify(below)
 		}
-	case []any:
-		for _, below := range value {
-			simplify(below)
-		}
+		kept = append(kept, parameter)
 	}
+	operation["parameters"] = kept
+	return nil
 }
 
-func simplifySchema(value object) {
-	if pattern, ok := value["pattern"].(string); ok && (strings.Contains(pattern, `"`) || strings.HasPrefix(pattern, "^/")) {
-		delete(value, "pattern")
+// schema replaces a schema of the document, or a member of one.
+func (f *fitting) schema(e exclusion, schemas object) error {
+	name, member, inside := strings.Cut(e.Name, "/")
+	if !inside {
+		return f.replace(e, "schemas", schemas, name)
 	}
-	typed := slices.ContainsFunc([]string{"type", "$ref", "allOf", "oneOf", "anyOf", "enum"}, func(name string) bool { return value[name] != nil })
-	if value["nullable"] == true && !typed {
-		delete(value, "nullable")
+	schema, _ := schemas[name].(object)
+	if member == "required" {
+		return f.replace(e, "schemas", schema, member)
 	}
-	delete(value, "example")
-	delete(value, "examples")
-	if alternatives, ok := value["security"].([]any); ok {
-		value["security"] = slices.DeleteFunc(alternatives, func(each any) bool { return each.(object)["SessionCookie"] != nil })
+	properties, _ := schema["properties"].(object)
+	return f.replace(e, "schemas", properties, member)
+}
+
+var dollar = regexp.MustCompile(`"\$\w+"`)
+
+// replace writes what an exclusion gives in the place of a member that there is, which goes
+// if that is nothing.
+func (f *fitting) replace(e exclusion, kind string, in any, member string) error {
+	target, _ := in.(object)
+	if _, there := target[member]; !there {
+		return fmt.Errorf("%s of %s: there is none", kind, e.Name)
+	}
+	f.used[kind+" "+e.Name] = true
+	if e.Schema == nil {
+		delete(target, member)
+		return nil
+	}
+	var unnamed string
+	text := dollar.ReplaceAllStringFunc(string(e.Schema), func(quoted string) string {
+		given, there := f.names[strings.Trim(quoted, `"`)]
+		if !there {
+			unnamed = quoted
+			return quoted
+		}
+		value, _ := json.Marshal(given)
+		return string(value)
+	})
+	if unnamed != "" && f.names != nil {
+		return fmt.Errorf("%s of %s: there is no %s", kind, e.Name, unnamed)
+	}
+	var schema any
+	if err := json.Unmarshal([]byte(text), &schema); err != nil {
+		return fmt.Errorf("%s of %s: %w", kind, e.Name, err)
+	}
+	target[member] = schema
+	return nil
+}
+
+func TestEachExclusionSparesSomething(t *testing.T) {
+	_, idle, err := fit(readExclusions(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range idle {
+		t.Errorf("exclusions.yaml: nothing is left out for %s", e)
 	}
 }

@@ -2,101 +2,192 @@ package judges
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
 // scene is what there is on a deployment for a tool that knows no ids.
 type scene struct {
-	names map[string]string            // $names of exclusions.yaml
-	path  map[string]string            // what stands in paths, by parameter
-	own   map[string]map[string]string // the same for single operations, by operationId
-	token string                       // of a session of the owner
+	token string            // of a session of the owner
+	names map[string]string // $names of exclusions.yaml
+	own   map[string]own    // by operationId
 }
 
-// call sends a request through the proxy and gives a member of the answer.
-func (d deployment) call(t *testing.T, token, method, path string, body any, member ...string) string {
+// own is what an operation ends, changes or uses up. The document names one thing that all
+// operations share; the witness puts one of the operation's own in its place.
+type own struct {
+	shared string
+	give   maker
+}
+
+// maker makes something and gives its id, or whatever else it is named by.
+type maker func() (string, error)
+
+// kept makes something once and gives that from then on.
+func (m maker) kept() maker { return sync.OnceValues(m) }
+
+// prepare makes one of each thing, and says how an operation gets its own.
+func prepare(t *testing.T, d deployment) scene {
 	t.Helper()
-	text, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
+	o := &owner{deployment: d, ctx: t.Context(), people: "/v1/workspaces/" + d.own.WorkspaceID.String()}
+	one := func(make maker) string {
+		t.Helper()
+		made, err := make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
 	}
-	request, err := http.NewRequestWithContext(t.Context(), method, d.proxy+path, bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
+	o.token = one(o.session)
+	called := o.workflow("ON_API_CALLED", object{})
+	scheduled, hooked := one(o.workflow("ON_SCHEDULE", object{"cron": "0 3 * * *"})), one(o.workflow("ON_WEBHOOK", object{}))
+	plain := one(called)
+	schedule, hook := o.schedule(scheduled), o.hook(hooked)
+	names := map[string]string{
+		"$receiver": d.receiver + "/judged", "$email": d.own.AdminEmail, "$password": d.own.AdminPassword, "$invitation": one(o.invitation("token")),
+		"$workspaceId": d.own.WorkspaceID.String(), "$workflowId": plain, "$scheduled": scheduled, "$hooked": hooked,
+		"$runId": one(o.run(plain)), "$scheduleId": one(schedule), "$hookId": one(hook), "$executionId": one(o.execution),
+		"$keyId": one(o.key), "$invitationId": one(o.invitation("id")), "$userId": one(o.member), "$variable": one(o.variable),
 	}
-	request.Header.Set("Content-Type", "application/json")
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	said, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s %s: %d, %v: %s", method, path, answer.StatusCode, err, said)
-	}
-	var value any
-	if err := json.Unmarshal(said, &value); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range member {
-		object, _ := value.(map[string]any)
-		value = object[name]
-	}
-	found, ok := value.(string)
-	if !ok {
-		t.Fatalf("%s %s: there is no %v in %s", method, path, member, said)
-	}
-	return found
+	return scene{token: o.token, names: names, own: map[string]own{
+		"archiveWorkflow":                    {plain, called},
+		"replaceWorkflow":                    {plain, called.kept()},
+		"updateWorkflowComponent":            {plain, called.kept()},
+		"cancelWorkflowRun":                  {names["$runId"], o.waiting},
+		"sendRunSignal":                      {names["$runId"], maker(o.waiting).kept()},
+		"deleteSchedule":                     {names["$scheduleId"], schedule},
+		"deleteHook":                         {names["$hookId"], hook},
+		"deleteEnvironmentVariable":          {names["$variable"], o.variable},
+		"deleteWorkspaceEnvironmentVariable": {names["$variable"], o.variable},
+		"deleteCurrentSession":               {o.token, o.session},
+		"acceptInvitation":                   {names["$invitation"], o.invitation("token")},
+		"revokeInvitation":                   {names["$invitationId"], o.invitation("id")},
+		"removeMember":                       {names["$userId"], o.member},
+		"revokeApiKey":                       {names["$keyId"], o.key},
+		"rotateApiKey":                       {names["$keyId"], o.key},
+	}}
 }
 
 type object = map[string]any
 
-// prepare makes one of each thing, and one more for each operation that ends it.
-func prepare(t *testing.T, d deployment) scene {
-	t.Helper()
-	token := d.call(t, "", "POST", "/v1/sessions", object{"email": d.own.AdminEmail, "password": d.own.AdminPassword}, "token")
-	people := "/v1/workspaces/" + d.own.WorkspaceID.String()
-	workflow := func(module string, config object) string {
-		return d.call(t, "", "POST", "/v1/sdk/workflows", object{"name": "Judged", "components": []object{{"id": "start", "module": module, "config": config}}}, "id")
+// owner makes what a workspace has.
+type owner struct {
+	deployment
+	ctx    context.Context
+	token  string // of a session, "" before there is one
+	people string // the path of the workspace for people
+	made   atomic.Int64
+}
+
+func (o *owner) session() (string, error) {
+	return o.ask("POST", "/v1/sessions", object{"email": o.own.AdminEmail, "password": o.own.AdminPassword}, "token")
+}
+
+// workflow is one that a module begins, and that ends at once.
+func (o *owner) workflow(module string, config object) maker {
+	return func() (string, error) {
+		return o.ask("POST", "/v1/sdk/workflows", object{"name": "Judged", "components": []object{{"id": "start", "module": module, "config": config}}}, "id")
 	}
-	called := func() string { return workflow("ON_API_CALLED", object{}) }
-	run := func(of string) string { return d.call(t, "", "POST", "/v1/sdk/workflows/"+of, object{}, "runId") }
-	scheduled, hooked := workflow("ON_SCHEDULE", object{"cron": "0 3 * * *"}), workflow("ON_WEBHOOK", object{})
-	schedule := func() string {
-		return d.call(t, "", "POST", "/v1/sdk/schedules", object{"workflowId": scheduled, "cron": "0 4 * * *"}, "id")
-	}
-	hook := func() string {
-		return d.call(t, "", "POST", "/v1/sdk/hooks", object{"workflowId": hooked, "verification": object{"scheme": "hmac", "secret": "correct-horse-battery", "header": "X-Signature"}}, "id")
-	}
-	variable := func(name string) string {
-		return d.call(t, "", "PUT", "/v1/sdk/environment-variables/"+name, object{"value": "x"}, "name")
-	}
-	waiting := d.call(t, "", "POST", "/v1/sdk/workflows", object{
+}
+
+func (o *owner) run(of string) maker {
+	return func() (string, error) { return o.ask("POST", "/v1/sdk/workflows/"+of, object{}, "runId") }
+}
+
+// waiting is a run that waits for a signal.
+func (o *owner) waiting() (string, error) {
+	of, err := o.ask("POST", "/v1/sdk/workflows", object{
 		"name": "Waiting", "components": []object{{"id": "start", "module": "ON_API_CALLED"}, {"id": "wait", "module": "WAIT_FOR_SIGNAL", "config": object{"name": "never", "timeoutMs": 3_600_000}}},
 		"sequenceEdges": []object{{"id": "edge", "from": "start", "to": "wait"}},
 	}, "id")
-	plain := called()
-	return scene{
-		token: token,
-		names: map[string]string{"$receiver": d.receiver + "/judged", "$scheduled": scheduled, "$hooked": hooked, "$email": d.own.AdminEmail, "$password": d.own.AdminPassword},
-		path: map[string]string{
-			"workspaceId": d.own.WorkspaceID.String(), "workflowId": plain, "componentId": "start", "runId": run(plain), "scheduleId": schedule(), "hookId": hook(),
-			"executionId":  d.call(t, "", "POST", "/v1/sdk/components", object{"module": "RANDOM_UUID", "input": object{}, "config": object{}, "waitForMs": 15_000, "callbackUrl": d.receiver}, "id"),
-			"keyId":        d.call(t, token, "POST", people+"/api-keys", object{"label": "Judged", "allowedWorkflowIds": []string{}}, "id"),
-			"invitationId": d.call(t, token, "POST", people+"/invitations", object{"email": "grace@judges.example", "role": "viewer"}, "id"),
-			"name":         variable("JUDGED"), "signal": "early",
-		},
-		own: map[string]map[string]string{
-			"archiveWorkflow": {"workflowId": called()}, "replaceWorkflow": {"workflowId": called()}, "updateWorkflowComponent": {"workflowId": called()},
-			"deleteSchedule": {"scheduleId": schedule()}, "deleteHook": {"hookId": hook()},
-			"deleteEnvironmentVariable": {"name": variable("JUDGED_ONCE")}, "deleteWorkspaceEnvironmentVariable": {"name": variable("JUDGED_TOO")},
-			"sendRunSignal": {"runId": run(waiting)}, "cancelWorkflowRun": {"runId": run(waiting)},
-		},
+	if err != nil {
+		return "", err
 	}
+	return o.run(of)()
+}
+
+func (o *owner) schedule(of string) maker {
+	return func() (string, error) {
+		return o.ask("POST", "/v1/sdk/schedules", object{"workflowId": of, "cron": "0 4 * * *"}, "id")
+	}
+}
+
+func (o *owner) hook(of string) maker {
+	return func() (string, error) {
+		return o.ask("POST", "/v1/sdk/hooks", object{"workflowId": of, "verification": object{"scheme": "hmac", "secret": "correct-horse-battery", "header": "X-Signature"}}, "id")
+	}
+}
+
+// execution is one that has ended and has a callback.
+func (o *owner) execution() (string, error) {
+	return o.ask("POST", "/v1/sdk/components", object{"module": "RANDOM_UUID", "input": object{}, "config": object{}, "waitForMs": 15_000, "callbackUrl": o.receiver}, "id")
+}
+
+func (o *owner) variable() (string, error) {
+	return o.ask("PUT", fmt.Sprintf("/v1/sdk/environment-variables/JUDGED_%d", o.made.Add(1)), object{"value": "x"}, "name")
+}
+
+func (o *owner) key() (string, error) {
+	return o.ask("POST", o.people+"/api-keys", object{"label": "Judged", "allowedWorkflowIds": []string{}}, "id")
+}
+
+// invitation invites somebody new and gives a member of the answer.
+func (o *owner) invitation(member string) maker {
+	return func() (string, error) {
+		return o.ask("POST", o.people+"/invitations", object{"email": fmt.Sprintf("guest%d@judges.example", o.made.Add(1)), "role": "viewer"}, member)
+	}
+}
+
+// member is the id of somebody new, who has joined.
+func (o *owner) member() (string, error) {
+	token, err := o.invitation("token")()
+	if err != nil {
+		return "", err
+	}
+	return o.ask("POST", "/v1/invitations/accept", object{"token": token, "name": "Guest", "password": "correct horse battery"}, "user", "id")
+}
+
+// ask sends a request through the proxy and gives a member of the answer.
+func (o *owner) ask(method, path string, body any, member ...string) (string, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return "", err
+	}
+	request, err := http.NewRequestWithContext(o.ctx, method, o.proxy+path, bytes.NewReader(text))
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if strings.HasPrefix(path, o.people) {
+		request.Header.Set("Authorization", "Bearer "+o.token)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	said, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s %s: %d, %v: %s", method, path, answer.StatusCode, err, said)
+	}
+	var value any
+	if err := json.Unmarshal(said, &value); err != nil {
+		return "", err
+	}
+	for _, name := range member {
+		members, _ := value.(object)
+		value = members[name]
+	}
+	found, ok := value.(string)
+	if !ok {
+		return "", fmt.Errorf("%s %s: there is no %v in %s", method, path, member, said)
+	}
+	return found, nil
 }
