@@ -36,14 +36,28 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS
   AND e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NOT NULL
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
 
+-- name: StageListSecretSignals :many
+-- The stages whose signal has come and is sealed.
+SELECT s.id, g.name, g.payload
+FROM run_stages s
+JOIN run_signals g ON g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND json_typeof(g.payload) = 'string';
+
+-- name: StageTakeSecretSignal :one
+-- Completes a stage with what its signal brought, sealed for the stage.
+UPDATE run_stages s SET
+    status = 'COMPLETED', port = 'next', output = @output, updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = @id AND s.finished_at IS NULL
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
+
 -- name: StageTakeSignals :many
--- Completes the stages whose signal has come.
+-- Completes the stages whose signal has come, but for what is sealed.
 UPDATE run_stages s SET
     status = 'COMPLETED', port = 'next', output = json_build_object('payload', g.payload),
     updated_at = GREATEST(s.updated_at, now()), finished_at = now()
 FROM run_signals g
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
-  AND g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal
+  AND g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal AND json_typeof(g.payload) <> 'string'
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
 
 -- name: StageTakeDue :many

@@ -673,6 +673,45 @@ func (q *Queries) StageListProgress(ctx context.Context, db DBTX, arg StageListP
 	return items, nil
 }
 
+const stageListSecretSignals = `-- name: StageListSecretSignals :many
+SELECT s.id, g.name, g.payload
+FROM run_stages s
+JOIN run_signals g ON g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND json_typeof(g.payload) = 'string'
+`
+
+type StageListSecretSignalsParams struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+}
+
+type StageListSecretSignalsRow struct {
+	ID      uuid.UUID
+	Name    string
+	Payload []byte
+}
+
+// The stages whose signal has come and is sealed.
+func (q *Queries) StageListSecretSignals(ctx context.Context, db DBTX, arg StageListSecretSignalsParams) ([]StageListSecretSignalsRow, error) {
+	rows, err := db.Query(ctx, stageListSecretSignals, arg.WorkspaceID, arg.RunID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []StageListSecretSignalsRow{}
+	for rows.Next() {
+		var i StageListSecretSignalsRow
+		if err := rows.Scan(&i.ID, &i.Name, &i.Payload); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const stageListStates = `-- name: StageListStates :many
 SELECT s.component_id, s.iteration, s.status, s.port
 FROM (SELECT unnest($1::text[]) AS component_id, unnest($2::text[])::integer[] AS iteration) AS k
@@ -1000,13 +1039,60 @@ func (q *Queries) StageTakeOverAll(ctx context.Context, db DBTX, arg StageTakeOv
 	return items, nil
 }
 
+const stageTakeSecretSignal = `-- name: StageTakeSecretSignal :one
+UPDATE run_stages s SET
+    status = 'COMPLETED', port = 'next', output = $1, updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.id = $4 AND s.finished_at IS NULL
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes
+`
+
+type StageTakeSecretSignalParams struct {
+	Output      []byte
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	ID          uuid.UUID
+}
+
+type StageTakeSecretSignalRow struct {
+	ID          uuid.UUID
+	ComponentID string
+	Iteration   []int32
+	Status      status.Stage
+	Port        *string
+	Error       []byte
+	Usage       credit.Amount
+	Bytes       int64
+}
+
+// Completes a stage with what its signal brought, sealed for the stage.
+func (q *Queries) StageTakeSecretSignal(ctx context.Context, db DBTX, arg StageTakeSecretSignalParams) (StageTakeSecretSignalRow, error) {
+	row := db.QueryRow(ctx, stageTakeSecretSignal,
+		arg.Output,
+		arg.WorkspaceID,
+		arg.RunID,
+		arg.ID,
+	)
+	var i StageTakeSecretSignalRow
+	err := row.Scan(
+		&i.ID,
+		&i.ComponentID,
+		&i.Iteration,
+		&i.Status,
+		&i.Port,
+		&i.Error,
+		&i.Usage,
+		&i.Bytes,
+	)
+	return i, err
+}
+
 const stageTakeSignals = `-- name: StageTakeSignals :many
 UPDATE run_stages s SET
     status = 'COMPLETED', port = 'next', output = json_build_object('payload', g.payload),
     updated_at = GREATEST(s.updated_at, now()), finished_at = now()
 FROM run_signals g
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL
-  AND g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal
+  AND g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal AND json_typeof(g.payload) <> 'string'
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes
 `
 
@@ -1026,7 +1112,7 @@ type StageTakeSignalsRow struct {
 	Bytes       int64
 }
 
-// Completes the stages whose signal has come.
+// Completes the stages whose signal has come, but for what is sealed.
 func (q *Queries) StageTakeSignals(ctx context.Context, db DBTX, arg StageTakeSignalsParams) ([]StageTakeSignalsRow, error) {
 	rows, err := db.Query(ctx, stageTakeSignals, arg.WorkspaceID, arg.RunID)
 	if err != nil {

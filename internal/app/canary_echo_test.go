@@ -48,10 +48,11 @@ func (n *secretOutputs) call(path, name, value string) map[string]any {
 	}
 }
 
-// A canary comes back from upstreams, alone and in runs; a wait goes on while it is looked for. Nothing that is kept or logged shows it, in whatever form,
+// A canary comes back from upstreams, alone and in runs, and into a run by a signal; a wait
+// goes on while it is looked for. Nothing that is kept or logged shows it, in whatever form,
 // and all who may read it do, under another master key too. What shows none of it is kept as
 // it is.
-func TestMT05EchoesAndWaitsAreFoundNowhere(t *testing.T) {
+func TestMT05EchoesWaitsAndSignalsAreFoundNowhere(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)
 	n := &secretOutputs{tenant: w.tenant(t, "acme"), shown: map[string]string{}, identity: "1dentity-0f-nobody"}
@@ -72,6 +73,7 @@ func TestMT05EchoesAndWaitsAreFoundNowhere(t *testing.T) {
 	n.expectSealed(t, w, "SELECT output FROM component_executions WHERE id = $1", echoed.ID, true)
 	n.expectSealed(t, w, "SELECT output FROM component_executions WHERE id = $1", silent.ID, false)
 	n.echoInRun(t, w)
+	n.signalRun(t, w)
 	waiting := n.beginWait(t, w)
 
 	n.look(t, echoed)
@@ -138,6 +140,49 @@ func (n *secretOutputs) echoInRun(t *testing.T, w *whole) {
 		n.expectSealed(t, w, "SELECT output FROM run_stages WHERE id = $1", stage.ID, sealed)
 	}
 	n.expectSealed(t, w, "SELECT output FROM workflow_runs WHERE id = $1", run.ID, true)
+	n.keep(t, run)
+}
+
+// signalRun has a run wait for secrets that come before it waits for them and after, and for
+// what is none.
+func (n *secretOutputs) signalRun(t *testing.T, w *whole) {
+	t.Helper()
+	waits := func(name string, secret any) map[string]any {
+		return map[string]any{"config": map[string]any{"name": name, "timeoutMs": 600_000, "secret": secret}}
+	}
+	flows := drawn("start>open open>early early>late late>answer", "open.payload>answer.open early.payload>answer.early late.payload.code>answer.late")
+	flows["name"], flows["components"] = "signals", []any{
+		secretEntry, part("open", "WAIT_FOR_SIGNAL", waits("open", false)), part("early", "WAIT_FOR_SIGNAL", waits("early", true)),
+		part("late", "WAIT_FOR_SIGNAL", waits("late", true)), part("answer", "RESPOND", nil),
+	}
+	var drawn api.Workflow
+	n.sign(t, http.MethodPost, "/v1/sdk/workflows", flows).into(t, &drawn)
+	var begun api.TriggerResult
+	n.sign(t, http.MethodPost, "/v1/sdk/workflows/"+drawn.ID.String(), map[string]any{"input": map[string]string{"identity": n.identity}}).into(t, &begun)
+	path := "/v1/sdk/workflows/executions/" + begun.RunID.String()
+	signal := func(name, code string) string {
+		return n.sign(t, http.MethodPut, path+"/signals/"+name, map[string]any{"code": code}).body
+	}
+	first := signal("early", canary)
+	n.expectShown(t, "a signal", first, canary)
+	if again := signal("early", "another"); again != first {
+		t.Errorf("the signal is %s, and was %s", again, first)
+	}
+	signal("open", "no secret at all")
+	waitFor(t, func() bool { return strings.Contains(n.sign(t, http.MethodGet, path+"/stages", nil).body, `"late"`) })
+	expectNone(t, "a dump while it waits", dump(t, w.dsn), n.secrets)
+	signal("late", canary)
+	var run api.WorkflowRun
+	waitFor(t, func() bool {
+		n.sign(t, http.MethodGet, path, nil).into(t, &run)
+		return run.Status.Terminal()
+	})
+	if got := strings.Count(string(run.Output), canary); run.Status != "COMPLETED" || got != 2 || !strings.Contains(string(run.Output), "no secret at all") {
+		t.Fatalf("the run ended %s %s with %s", run.Status, run.Error, run.Output)
+	}
+	for _, stage := range run.RunStages {
+		n.expectSealed(t, w, "SELECT output FROM run_stages WHERE id = $1", stage.ID, stage.ComponentID != "open")
+	}
 	n.keep(t, run)
 }
 

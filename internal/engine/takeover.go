@@ -14,6 +14,9 @@ import (
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/vault"
 )
 
 // lockRun gives a run, locked, and makes final those of its stages whose executions are
@@ -120,12 +123,25 @@ func (f *fold) look() error {
 
 func (f *fold) takeOverAll() error {
 	q, p := db.New(), db.StageTakeSignalsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
-	executions, err := q.StageTakeOverAll(f.ctx, f.tx, db.StageTakeOverAllParams(p))
+	var executions []db.StageTakeOverAllRow
+	var secrets []db.StageListSecretSignalsRow
+	err := f.tx.Together(f.ctx, func(tx pgx.Tx) (err error) {
+		executions, err = q.StageTakeOverAll(f.ctx, tx, db.StageTakeOverAllParams(p))
+		return err
+	}, func(tx pgx.Tx) (err error) {
+		secrets, err = q.StageListSecretSignals(f.ctx, tx, db.StageListSecretSignalsParams(p))
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("take over finished executions: %w", err)
 	}
 	for _, row := range executions {
 		f.take(taken(row))
+	}
+	for _, row := range secrets {
+		if err := f.takeSecretSignal(row); err != nil {
+			return fmt.Errorf("take over a secret signal: %w", err)
+		}
 	}
 	signals, err := q.StageTakeSignals(f.ctx, f.tx, p)
 	if err != nil {
@@ -149,6 +165,47 @@ func (f *fold) takeOverAll() error {
 		f.take(taken(row))
 	}
 	return nil
+}
+
+// takeSecretSignal completes a stage with what was sealed before it was known which stage
+// takes it.
+func (f *fold) takeSecretSignal(came db.StageListSecretSignalsRow) error {
+	v := f.engine.Vault
+	payload, err := v.OpenJSON(f.ctx, f.place(f.run.ID, vault.Signal(came.Name)), came.Payload)
+	if err != nil {
+		return err
+	}
+	output, err := strictjson.Encode(map[string]json.RawMessage{"payload": payload})
+	if err != nil {
+		return err
+	}
+	if output, err = v.SealJSON(f.ctx, f.place(came.ID, vault.Output), output); err != nil {
+		return err
+	}
+	row, err := db.New().StageTakeSecretSignal(f.ctx, f.tx, db.StageTakeSecretSignalParams{
+		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: came.ID, Output: output,
+	})
+	if err != nil {
+		return err
+	}
+	f.take(taken(row))
+	return nil
+}
+
+// SecretSignal reports whether a WAIT_FOR_SIGNAL of that name says that what it waits for is
+// secret, or one does whose name is known in a run only.
+func SecretSignal(plan *graph.Plan, name string) bool {
+	return slices.ContainsFunc(plan.Components(), func(c graph.Component) bool {
+		if c.Module != "WAIT_FOR_SIGNAL" {
+			return false
+		}
+		var config map[string]json.RawMessage
+		var waits string
+		_ = json.Unmarshal(c.Config, &config)
+		_ = json.Unmarshal(config["name"], &waits)
+		secret := string(config["secret"])
+		return secret != "" && secret != "false" && (waits == name || variable.In(waits))
+	})
 }
 
 // Origin is the run that another one repeats (decisions 8.10).

@@ -78,6 +78,15 @@ func (p *Plan) Sources(id string) []Source { return slices.Clone(p.node(id).sour
 // the order of the definition.
 func (p *Plan) Members(loop string) []string { return p.ids(p.scopes[loop]) }
 
+// Components are all components, in the order of the definition.
+func (p *Plan) Components() []Component {
+	all := make([]Component, len(p.nodes))
+	for at, n := range p.nodes {
+		all[at] = n.component
+	}
+	return all
+}
+
 // Triggers are the trigger components, in the order of the definition.
 func (p *Plan) Triggers() []string { return slices.Clone(p.triggers) }
 

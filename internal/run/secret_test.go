@@ -174,3 +174,56 @@ func TestOutputsThatWereStoredAsTheyAreStayReadable(t *testing.T) {
 		t.Errorf("again it is %v", again)
 	}
 }
+
+// The payload of a signal whose wait says so is sealed from the moment it comes, whether the
+// run waits for it by then or not, in loops and in runs that repeat the run. What another
+// wait takes is not.
+func TestMT05ASecretSignalIsSealedFromTheStart(t *testing.T) {
+	t.Parallel()
+	const canary = "c4n4ry-of-the-approver"
+	b := newBench(t)
+	other := b.start(t, options{slots: 4})
+	n := b.start(t, options{slots: 8, sweep: time.Second, also: other.engine.Ended})
+	id := n.draw(t, `[{"id":"open","module":"WAIT_FOR_SIGNAL","config":{"name":"open","timeoutMs":60000}},
+		{"id":"early","module":"WAIT_FOR_SIGNAL","config":{"name":"early","timeoutMs":60000,"secret":true}},
+		{"id":"loop","module":"FOR_EACH","input":{"items":[1,2]}},
+		{"id":"late","module":"WAIT_FOR_SIGNAL","config":{"name":"late","timeoutMs":60000,"secret":true}},
+		{"id":"never","module":"WAIT_FOR_SIGNAL","config":{"name":"never","timeoutMs":1,"secret":true}},
+		{"id":"answer","module":"RESPOND"}]`,
+		`[{"id":"1","from":"open","to":"early"},{"id":"2","from":"early","to":"loop"},{"id":"3","from":"loop","to":"late","port":"each"},
+		{"id":"4","from":"loop","to":"never","port":"done"},{"id":"5","from":"never","to":"answer","port":"timeout"}]`,
+		`[{"id":"a","from":{"componentId":"early","output":"payload.code"},"to":{"componentId":"answer","input":"early"}},
+		{"id":"b","from":{"componentId":"late","output":"payload"},"to":{"componentId":"answer","input":"late"}}]`)
+	key := n.trigger(t, run.TriggerParams{WorkflowID: id})
+	signal := func(name, payload string) {
+		for _, of := range []string{payload, `{"again":true}`} {
+			if got, err := n.runs.Signal(n.ctx, key, anyone{}, name, json.RawMessage(of)); err != nil || string(got.Payload) != payload {
+				t.Errorf("the signal %s is %s, %v", name, got.Payload, err)
+			}
+		}
+	}
+	signal("early", `{"code":"`+canary+`"}`)
+	signal("open", `{"by":"ada lovelace"}`)
+	n.awaitEvents(key, 3)
+	signal("late", `{"code":["`+canary+`"]}`)
+	first, stages := n.end(t, key, 30*time.Second)
+	if want := `{"early":"` + canary + `","late":[{"code":["` + canary + `"]},{"code":["` + canary + `"]}]}`; first.Status != status.RunCompleted || string(first.Output) != want {
+		t.Fatalf("it ended %s %s with %s", first.Status, first.Error, first.Output)
+	}
+	if got := string(stages["never@[]"].Output); got != `{}` {
+		t.Errorf("what has not come is %s", got)
+	}
+	answer := stages["answer@[]"]
+	second, again := n.rerun(t, first, &answer)
+	if string(second.Output) != string(first.Output) || string(again["late@[1]"].Output) != string(stages["late@[1]"].Output) {
+		t.Errorf("again it gives %s", second.Output)
+	}
+	var rows string
+	if err := b.pool.QueryRow(t.Context(), `SELECT concat((SELECT string_agg(r::text, ' ') FROM workflow_runs r), (SELECT string_agg(s::text, ' ') FROM run_stages s),
+		(SELECT string_agg(e::text, ' ') FROM run_events e), (SELECT string_agg(g::text, ' ') FROM run_signals g))`).Scan(&rows); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(rows, canary) || !strings.Contains(rows, "ada lovelace") {
+		t.Errorf("the rows are %s", rows)
+	}
+}

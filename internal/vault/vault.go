@@ -37,6 +37,9 @@ const (
 	State  Field = "state"  // of an execution that waits
 )
 
+// Signal is the field of a run that holds what the signal of that name brought.
+func Signal(name string) Field { return Field("signal " + name) }
+
 // Place is where a value was made: a stage that took it over from elsewhere keeps it as it
 // was sealed there.
 type Place struct {

@@ -51,7 +51,8 @@ var waitForSignal = &module{
 		nothing,
 		`"description": "What signal, and how long.", "required": ["name", "timeoutMs"], "properties": {
 			"name": {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,200}$", "title": "Name", "description": "The name of the signal.", "examples": ["approved"]},
-			"timeoutMs": {"type": "integer", "minimum": 1, "maximum": 2592000000, "title": "Timeout (ms)", "description": "How long to wait for it, in milliseconds: 30 days at most.", "examples": [86400000]}
+			"timeoutMs": {"type": "integer", "minimum": 1, "maximum": 2592000000, "title": "Timeout (ms)", "description": "How long to wait for it, in milliseconds: 30 days at most.", "examples": [86400000]},
+			"secret": {"type": "boolean", "default": false, "title": "Secret", "description": "Whether the payload is a secret: then it is encrypted at rest, with all that the run makes of it, and no error quotes it.", "examples": [true]}
 		}, "examples": [{"name": "approved", "timeoutMs": 86400000}]`,
 		`"description": "What came.", "properties": {
 			"payload": {"title": "Payload", "description": "The payload of the signal; absent where none came.", "examples": [{"approver": "ada"}]}
