@@ -244,6 +244,10 @@ func executeStrict(t *probe.Trial) {
 		Body: []byte(`{"module":"HASH","input":{"data":"x","algorithmm":"sha512"},"config":{"algorithm":"sha512"}}`)})
 	p = t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
 	t.Equal("pointers", probe.Pointers(p), []string{"/input/algorithmm", "/config/algorithm"})
+	answer = t.Do(probe.Request{Method: http.MethodPost, Path: probe.Components, Header: strict,
+		Body: []byte(`{"module":"HASH","input":{"dta":"x","algorithm":"md5"},"config":{}}`)})
+	p = t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
+	t.Equal("pointers", probe.Pointers(p), []string{"/input/dta", "/input/algorithm", "/input/data"})
 	answer = t.Do(probe.Request{Method: http.MethodPost, Path: "/v1/sdk/workflows", Header: strict,
 		Body: []byte(`{"name":"strict","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"each","module":"FOR_EACH","input":{"items":[]},"config":{"concurency":1}}],"sequenceEdges":[{"id":"e","from":"start","to":"each"}]}`)})
 	p = t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")

@@ -127,6 +127,24 @@ func workflowStrict(t *probe.Trial) {
 	answer := t.Do(probe.Request{Method: http.MethodPost, Path: workflows, Body: t.JSON(body), Header: http.Header{"Prefer": {"handling=strict"}}})
 	p := t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
 	t.Equal("pointers", probe.Pointers(p), []string{"/components/0/cost", "/components/1/ID", "/dataConnections/0/from/ComponentId", "/version", "/workspaceId"})
+	// With all else that is wrong, at every depth.
+	body = sketch([]object{
+		use("makes", "RANDOM_UUID"), having(use("takes", "HASH"), "input", object{"algorithm": "md5", "dta": "x"}), having(use("none", "NO_SUCH_MODULE"), "cost", 1),
+	}, []string{"makes next gone"})
+	body["version"] = 7
+	for what, request := range map[string]probe.Request{
+		"create": {Method: http.MethodPost, Path: workflows}, "replace": {Method: http.MethodPut, Path: workflowPath(made.ID)},
+	} {
+		request.Body, request.Header = t.JSON(body), http.Header{"Prefer": {"handling=strict"}}
+		p = t.Problem(t.Do(request), http.StatusBadRequest, "INVALID_INPUT")
+		pointers := probe.Pointers(p)
+		slices.Sort(pointers)
+		t.Equal(what, pointers, []string{
+			"/components/1/input/algorithm", "/components/1/input/data", "/components/1/input/dta", "/components/2/cost", "/components/2/module",
+			"/sequenceEdges/0/to", "/version",
+		})
+	}
+	t.Equal("version", decodeWorkflow(t, t.Get(workflowPath(made.ID))).Version, 1)
 }
 
 // workflowSecrets puts a canary where a module has a secret: whoever reads the workflow

@@ -64,7 +64,9 @@ func newMember(schema *openapi3.Schema) *member {
 // CheckBody checks a body, which must be a JSON object that passed the JSON
 // gate, and returns it fit for binding: only members that the contract knows,
 // numbers written out. Unknown members are ignored, or faults with strict.
-// All faults come in one INVALID_INPUT. A body of any form is returned as it is.
+// All faults come in one INVALID_INPUT. Where there are no others than unknown members, the
+// body is returned beside it, for who has more to tell of what is wrong with the rest. A body
+// of any form is returned as it is.
 func (o *Operation) CheckBody(data []byte, strict bool) ([]byte, error) {
 	if o.Raw {
 		return data, nil
@@ -82,12 +84,12 @@ func (o *Operation) CheckBody(data []byte, strict bool) ([]byte, error) {
 		return nil, err
 	}
 	if o.body == nil {
-		return nil, invalid(r.faults)
+		return nil, invalid(r.unknown)
 	}
-	if err := invalid(append(r.faults, explain(o.body.schema.Validate(instance))...)); err != nil {
-		return nil, err
+	if faults := append(r.faults, explain(o.body.schema.Validate(instance))...); len(faults) > 0 {
+		return nil, invalid(append(faults, r.unknown...))
 	}
-	return r.bindable.Bytes(), nil
+	return r.bindable.Bytes(), invalid(r.unknown)
 }
 
 // NeedsBody says whether a request without a body is not one with {}.
@@ -97,13 +99,14 @@ func (o *Operation) NeedsBody() bool { return o.body != nil && o.body.required }
 type reading struct {
 	strict   bool
 	faults   []fault.Detail
+	unknown  []fault.Detail // members, if strict
 	bindable bytes.Buffer
 }
 
 // refuse notes a fault; no more than are told.
-func (r *reading) refuse(at []string, message string) {
-	if len(r.faults) < maxFaults {
-		r.faults = append(r.faults, detail(at, message))
+func refuse(faults *[]fault.Detail, at []string, message string) {
+	if len(*faults) < maxFaults {
+		*faults = append(*faults, detail(at, message))
 	}
 }
 
@@ -129,7 +132,7 @@ func (r *reading) value(m *member, raw json.RawMessage, at []string) (any, error
 		return value, nil
 	}
 	if !moderate(raw) {
-		r.refuse(at, "is out of range")
+		refuse(&r.faults, at, "is out of range")
 		raw, value = json.RawMessage("0"), json.Number("0")
 	}
 	r.bindable.WriteString(plain(raw))
@@ -151,7 +154,7 @@ func (r *reading) object(m *member, raw json.RawMessage, at []string) (any, erro
 		known, ok := m.members[name]
 		if !ok {
 			if r.strict {
-				r.refuse(inside, "is not a known field")
+				refuse(&r.unknown, inside, "is not a known field")
 			}
 			continue
 		}
@@ -175,7 +178,7 @@ func (r *reading) array(m *member, raw json.RawMessage, at []string) (any, error
 		return nil, fault.Invalid(detail(at, "").Pointer, "is not valid JSON")
 	}
 	if len(items) > m.most { // those beyond are not gone through
-		r.refuse(at, "must have at most "+fault.Count(m.most, "item"))
+		refuse(&r.faults, at, "must have at most "+fault.Count(m.most, "item"))
 		items = items[:m.most]
 	}
 	instance := make([]any, len(items))

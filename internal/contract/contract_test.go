@@ -3,6 +3,7 @@ package contract_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/fault"
 )
@@ -135,6 +137,54 @@ func TestCheckBodyLooksIntoWhatTheContractLooksInto(t *testing.T) {
 	}
 }
 
+// Where a refused name stands is read off the place of the rule (explain). That is right for a
+// rule of a member of the body itself; this finds any other.
+func TestARefusedNameIsToldWhereItStands(t *testing.T) {
+	t.Parallel()
+	var document map[string]any
+	if err := json.Unmarshal(api.SpecJSON(), &document); err != nil {
+		t.Fatal(err)
+	}
+	var ruled []string
+	var find func(node any, path string, seen []string)
+	find = func(node any, path string, seen []string) {
+		switch node := node.(type) {
+		case map[string]any:
+			if to, ok := node["$ref"].(string); ok && !slices.Contains(seen, to) {
+				var at any = document
+				for _, name := range strings.Split(strings.TrimPrefix(to, "#/"), "/") {
+					at = at.(map[string]any)[name]
+				}
+				find(at, path, append(slices.Clip(seen), to))
+			}
+			if _, has := node["propertyNames"]; has {
+				ruled = append(ruled, path)
+			}
+			for name, child := range node {
+				find(child, path+"/"+name, seen)
+			}
+		case []any:
+			for i, child := range node {
+				find(child, fmt.Sprintf("%s/%d", path, i), seen)
+			}
+		}
+	}
+	for path, item := range document["paths"].(map[string]any) {
+		for method, operation := range item.(map[string]any) {
+			if operation, ok := operation.(map[string]any); ok {
+				find(operation["requestBody"], method+" "+path, nil)
+			}
+		}
+	}
+	if want := []string{"post /v1/sdk/components/content/application/json/schema/properties/callbackHeaders"}; !slices.Equal(ruled, want) {
+		t.Fatalf("names are ruled at %q: explain tells the right place of %q alone", ruled, want)
+	}
+	_, err := load(t)["executeComponent"].CheckBody([]byte(`{"module":"A","input":{"a b":{"a b":1}},"config":{"callbackHeaders":{"c d":1}},"callbackHeaders":{"a b":"x","a/b":"y","ok":"z"},"callbackUrl":7}`), false)
+	if got, want := faults(t, err), "/callbackHeaders/a b is not an allowed name; /callbackHeaders/a~1b is not an allowed name; /callbackUrl must be of type string"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 // A signal is its payload: the whole body passes through.
 func TestCheckBodyPassesAnOpaqueBodyThrough(t *testing.T) {
 	signal := load(t)["sendRunSignal"]
@@ -167,6 +217,13 @@ func TestStrictHandlingRefusesWhatTheContractDoesNotKnow(t *testing.T) {
 	_, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"config":{},"Module":1,"workspaceId":2}`), true)
 	if got, want := faults(t, err), "/Module is not a known field; /workspaceId is not a known field"; got != want {
 		t.Errorf("got %s", got)
+	}
+	if fit, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"config":{},"more":1}`), true); err == nil || string(fit) != `{"config":{},"input":{},"module":"A"}` {
+		t.Errorf("what is wrong by an unknown member alone is %s, %v", fit, err)
+	}
+	fit, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"more":1}`), true)
+	if got, want := faults(t, err), "/config is required; /more is not a known field"; got != want || fit != nil {
+		t.Errorf("got %s, %s", got, fit)
 	}
 	_, err = operations["replayComponentCallback"].CheckBody([]byte(`{"force":true}`), true)
 	if got, want := faults(t, err), "/force is not a known field"; got != want {

@@ -172,12 +172,10 @@ func (s *Service) CheckRepeat(ctx context.Context, key idempotency.Key) error {
 
 // prepare checks the call and its price and seals what is secret.
 func (s *Service) prepare(a *accept) error {
-	if a.Strict {
-		if unknown := fault.Malformed(s.modules.UnknownFields("", a.Module, a.Input, a.Config)); unknown != nil {
-			return unknown
-		}
-	}
 	entry, err := s.check(component.ModeComponent, a.Module, a.Input, a.Config)
+	if a.Strict {
+		err = strictly(err, s.modules.UnknownFields("", a.Module, a.Input, a.Config))
+	}
 	if err != nil {
 		return err
 	}
@@ -188,6 +186,18 @@ func (s *Service) prepare(a *accept) error {
 		return err
 	}
 	return s.prepareCallback(a)
+}
+
+// strictly is the refusal of members that nobody knows (400), with all else that is wrong.
+func strictly(err error, unknown []fault.Detail) error {
+	failure, ok := err.(*fault.Error)
+	switch {
+	case len(unknown) == 0, err != nil && !ok:
+		return err
+	case ok:
+		unknown = append(unknown, failure.Details...)
+	}
+	return fault.Malformed(unknown)
 }
 
 // check refuses a call of a module that is not there, does not run in this mode, or whose

@@ -249,6 +249,9 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 		return mismatchFirst(r.Context(), f.repeat, call, err)
 	}
 	bindable, err := operation.CheckBody(object, call.strict)
+	if unknown, ok := err.(*fault.Error); ok && bindable != nil && slices.Contains(tellsAll, operation.ID) {
+		call.unknown, err = unknown.Details, nil
+	}
 	if err != nil {
 		return mismatchFirst(r.Context(), f.repeat, call, err)
 	}
@@ -258,6 +261,10 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	setBody(r, bindable)
 	return nil
 }
+
+// tellsAll are the operations that refuse unknown members themselves, with all that is wrong
+// with the rest.
+var tellsAll = []string{"createWorkflow", "replaceWorkflow"}
 
 // formed is the body in the form that the operation takes.
 func formed(header http.Header, operation *contract.Operation, body []byte) ([]byte, error) {

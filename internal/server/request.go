@@ -30,6 +30,7 @@ type call struct {
 	failed    fault.Code
 	media     string             // of the answer 200, as the caller likes it best
 	strict    bool               // unknown members are faults
+	unknown   []fault.Detail     // such members, of an operation that tells them with all else
 	taken     ratelimit.Decision // of the workspace's limits; zero where nothing was taken
 
 	path           string

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/record"
 	"github.com/weft-automation/weft/internal/workflow"
 )
@@ -20,7 +21,7 @@ func (s *Server) CreateWorkflow(ctx context.Context, request api.CreateWorkflowR
 		Draft: workflow.Draft{
 			Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema,
 			Components: body.Components, SequenceEdges: body.SequenceEdges, DataConnections: body.DataConnections, Triggers: body.Triggers,
-			Strict: call.strict,
+			Strict: call.strict, Unknown: call.unknown,
 		},
 	})
 	return workflowAnswer{made, replayed}, err
@@ -51,9 +52,12 @@ func (s *Server) ReplaceWorkflow(ctx context.Context, request api.ReplaceWorkflo
 		Draft: workflow.Draft{
 			Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema,
 			Components: body.Components, SequenceEdges: body.SequenceEdges, DataConnections: body.DataConnections, Triggers: body.Triggers,
-			Strict: call.strict,
+			Strict: call.strict, Unknown: call.unknown,
 		},
 	})
+	if malformed := fault.Malformed(call.unknown); malformed != nil && fault.CodeOf(err) != fault.InvalidInput {
+		err = malformed // before what it would have taken the place of (decisions 1.8)
+	}
 	return workflowAnswer{record: replaced}, err
 }
 

@@ -59,21 +59,29 @@ func (draft Draft) read() (definition, error) {
 	return d, nil
 }
 
-// read is the definition of a draft, without members that no module knows if it is strict
-// (decisions 1.1).
-func (s *Service) read(draft Draft) (definition, error) {
+// checkDraft is check for a draft. Members that nobody knows are refused where it is strict
+// (decisions 1.1), with all else that is wrong: INVALID_INPUT, which is not unprocessable then.
+func (s *Service) checkDraft(draft Draft, earlierFunc func() (secrets, error)) (stored, error) {
 	d, err := draft.read()
-	if err != nil || !draft.Strict {
-		return d, err
+	if err != nil {
+		return stored{}, err
 	}
-	var unknown []fault.Detail
+	unknown := draft.Unknown
 	for i, c := range d.Components {
-		unknown = append(unknown, s.modules.UnknownFields(fmt.Sprintf("/components/%d", i), c.Module, c.Input, c.Config)...)
+		if draft.Strict {
+			unknown = append(unknown, s.modules.UnknownFields(fmt.Sprintf("/components/%d", i), c.Module, c.Input, c.Config)...)
+		}
 	}
-	if refusal := fault.Malformed(unknown); refusal != nil {
-		return d, refusal
+	saved, err := s.check(d, earlierFunc)
+	if failure, ok := err.(*fault.Error); err != nil && (!ok || failure.Code != fault.InvalidInput) {
+		return stored{}, err
+	} else if malformed := fault.Malformed(unknown); malformed != nil {
+		if ok {
+			malformed = fault.Malformed(append(unknown, failure.Details...))
+		}
+		return stored{}, malformed
 	}
-	return d, nil
+	return saved, err
 }
 
 // variables are those of the environment that the components name.

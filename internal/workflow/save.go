@@ -55,11 +55,7 @@ func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Wo
 			}
 			p.Draft.Status = api.WorkflowStatus(present.Status)
 		}
-		d, err := s.read(p.Draft)
-		if err != nil {
-			return err
-		}
-		saved, err := s.check(d, s.earlier(ctx, tx, p.WorkspaceID, present))
+		saved, err := s.checkDraft(p.Draft, s.earlier(ctx, tx, p.WorkspaceID, present))
 		if err != nil {
 			return err
 		}

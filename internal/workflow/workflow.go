@@ -50,7 +50,8 @@ type Draft struct {
 	InputSchema                                json.RawMessage
 	Components, SequenceEdges, DataConnections json.RawMessage
 	Triggers                                   json.RawMessage
-	Strict                                     bool // refuse members of a component's input and config that its module does not know
+	Strict                                     bool           // refuse members of a component's input and config that its module does not know
+	Unknown                                    []fault.Detail // members that the contract does not know, to be refused with all else that is wrong
 }
 
 // CreateParams says what to create.
@@ -79,11 +80,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Workflow
 }
 
 func (s *Service) createTx(ctx context.Context, tx pgx.Tx, workspaceID, id uuid.UUID, draft Draft) error {
-	d, err := s.read(draft)
-	if err != nil {
-		return err
-	}
-	saved, err := s.check(d, nil)
+	saved, err := s.checkDraft(draft, nil)
 	if err != nil {
 		return err
 	}
