@@ -97,6 +97,10 @@ func TestMT02WhatHasNoWallIsListed(t *testing.T) {
 			AND NOT has_table_privilege('weft_api', c.oid, 'SELECT') AND has_column_privilege('weft_api', c.oid, a.attnum, 'SELECT') ORDER BY 1`,
 			[]string{"users.email", "users.id", "users.name"},
 		},
+		"tables of workspaces that requests may not read": {
+			`SELECT c.oid::regclass::text FROM pg_class c WHERE c.oid IN ` + ofWorkspaces + ` AND NOT has_table_privilege('weft_api', c.oid, 'SELECT') ORDER BY 1`,
+			[]string{"output_keys"},
+		},
 		// A job holds ids only, and inserting one reads it back.
 		"what requests may do with the queue": {
 			`SELECT c.relname || ' ' || p FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER']) p
