@@ -155,12 +155,29 @@ func (r *Redactor) details(data json.RawMessage) json.RawMessage {
 	return out
 }
 
+// wordsOfErrors are what errors of Weft are made of: names of members, and what may stand for a
+// code or a class. They say nothing of a secret that is the same word, and hidden they would
+// take the form of an error with them.
+var wordsOfErrors = func() map[string]bool {
+	words := map[string]bool{}
+	for _, word := range strings.Fields(`class upstreamCode upstreamMessage retryAfter revert kind reason panicCode selector name signature arguments data
+		from nonce replacedBy items failedItems first index componentId stageId code message errors pointer
+		values dns refused reset unreachable timeout tls redirect blocked_address too_large status connection malformed rpc error panic custom none`) {
+		words[word] = true
+	}
+	for _, code := range []string{CodeInvalidInput, CodeTimeout, CodeCanceled, CodeUpstream, CodeAddressBlocked, CodeOutputTooLarge, CodeInternal} {
+		words[code] = true
+	}
+	return words
+}()
+
 func (r *Redactor) value(value any, shown func(string) string) any {
 	switch value := value.(type) {
 	case string:
 		return shown(value)
 	case json.Number:
-		if r.Whole() || r.values[value.String()] {
+		// A short one is nobody's secret: a status, a code, an index.
+		if text := value.String(); r.values[text] || r.Whole() && len(text) >= minSecret {
 			return Redacted
 		}
 	case []any:
@@ -170,7 +187,15 @@ func (r *Redactor) value(value any, shown func(string) string) any {
 	case map[string]any:
 		out := make(map[string]any, len(value))
 		for name, child := range value {
-			out[shown(name)] = r.value(child, shown)
+			told := name
+			if !wordsOfErrors[name] {
+				told = shown(name)
+			}
+			if word, ok := child.(string); ok && wordsOfErrors[word] && (name == "code" || name == "class" || name == "kind") {
+				out[told] = word
+				continue
+			}
+			out[told] = r.value(child, shown)
 		}
 		return out
 	}

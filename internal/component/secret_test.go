@@ -152,6 +152,35 @@ func TestMT08ASecretIsFoundInTheFormsThatOthersGiveIt(t *testing.T) {
 	}
 }
 
+// Codes, classes and the names of members tell nothing of a secret that is the same word; all
+// else is hidden, wherever it stands.
+func TestTheFormOfDetailsOutlivesTheSecretsInThem(t *testing.T) {
+	t.Parallel()
+	const details = `{"class":"malformed","componentId":"INVALID_INPUT","first":{"code":"INVALID_INPUT","index":12,"message":"a malformed INVALID_INPUT"},"malformed":"INVALID_INPUT","nonce":98765432,"upstreamCode":-32000}`
+	many := make([]string, MaxSecrets+1)
+	for i := range many {
+		many[i] = fmt.Sprintf("the secret %d", i)
+	}
+	for name, c := range map[string]struct {
+		secrets []string
+		want    string
+	}{
+		"words": {[]string{"INVALID_INPUT", "malformed", "componentId", "upstreamCode", "98765432"},
+			`{"class":"malformed","componentId":"[redacted]","first":{"code":"INVALID_INPUT","index":12,"message":"a [redacted] [redacted]"},"malformed":"[redacted]","nonce":"[redacted]","upstreamCode":-32000}`},
+		"so many that no text is shown": {many,
+			`{"class":"malformed","componentId":"[redacted]","first":{"code":"INVALID_INPUT","index":12,"message":"[redacted]"},"malformed":"[redacted]","nonce":"[redacted]","upstreamCode":-32000}`},
+		"none": {nil, details},
+	} {
+		if got := string(NewRedactor(c.secrets...).details(json.RawMessage(details))); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	// What looks like a code and is none of them may be the secret itself.
+	if got := string(NewRedactor("AKIAEXAMPLE7").JSON(json.RawMessage(`{"code":"AKIAEXAMPLE7"}`))); got != `{"code":"[redacted]"}` {
+		t.Errorf("a code that an upstream gave: %s", got)
+	}
+}
+
 func TestErrorTextsAreFitToBeStored(t *testing.T) {
 	r := secretive(t, func(context.Context, Call) (Result, error) {
 		return Result{}, Permanent("ODD", "a\x00b\r\n\x1b[31m\xff%s", strings.Repeat("é", 5000)).With(map[string]string{"k\x00": "v\x00"})
