@@ -37,7 +37,7 @@ func TestEveryCodeHasAnEntry(t *testing.T) {
 		"executions":  slices.Concat(named.failures(t), told("ExecutionError", "code"), told("RunError", "code"), passedOn),
 		"expressions": named.typed("expression", "Code"),
 		"connections": slices.Concat(named.constants("egress", "Class"), named.constants("callback", "classSecrets"), told("CallbackError", "class")),
-		"skips":       told("Schedule", "lastSkipReason"),
+		"skips":       slices.Concat(named.constants("schedule", "skip"), told("Schedule", "lastSkipReason")),
 		"causes":      slices.Concat(named.typed("mistake", "Code"), told("SignatureCause", "code")),
 	} {
 		var have []string
