@@ -6,9 +6,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
+
+// browsers has one at a time: two on two cores would only wait for each other.
+var browsers sync.Mutex
 
 // Look lets a real browser do what a script of testdata says. With WEFT_PICTURES, a
 // folder, it keeps how the pages look.
@@ -18,6 +22,8 @@ func Look(t *testing.T, script string, environ ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	browsers.Lock()
+	defer browsers.Unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, "node", script)

@@ -35,7 +35,12 @@ func TestRequestsAreSignedInARealBrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { running.Stop(context.Background()) })
+	t.Cleanup(func() {
+		running.Stop(context.Background())
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
 	pool, err := postgres.Open(t.Context(), dsn, "test", postgres.Owner, 2)
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
 // Shows the reference, and signs what is tried in it.
-const signed = path => path.startsWith('/v1/sdk/');
+const signed = path => path.startsWith('/v1/sdk/') && path !== '/v1/sdk/signature-check';
 
 Scalar.createApiReference('#reference', {
   url: '/docs/reference.json',
@@ -17,6 +17,7 @@ Scalar.createApiReference('#reference', {
   agent: { disabled: true },
   mcp: { disabled: true },
   customFetch: send,
+  onLoaded: () => document.querySelector('.loading')?.remove(),
 });
 
 // send signs the bytes that are sent, with the reader's key.

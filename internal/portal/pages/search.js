@@ -2,7 +2,14 @@
 addEventListener('DOMContentLoaded', () => {
   const button = document.querySelector('[data-search]');
   button.hidden = false;
-  let index;
+
+  // What can be found is loaded when it is first looked for, and again if that failed.
+  let loading;
+  const load = () => {
+    loading ??= fetch('/docs/search.json').then(answer => answer.json());
+    loading.catch(() => { loading = undefined; });
+    return loading;
+  };
 
   const weigh = (entry, words) => {
     const [title, all] = [entry.title.toLowerCase(), `${entry.title} ${entry.about} ${entry.kind}`.toLowerCase()];
@@ -10,8 +17,8 @@ addEventListener('DOMContentLoaded', () => {
     return 1 + words.reduce((sum, word) => sum + (title.startsWith(word) ? 4 : title.includes(word) ? 2 : 0), 0) + (entry.kind === 'Guide' ? 1 : 0);
   };
 
-  async function open() {
-    index ??= await (await fetch('/docs/search.json')).json();
+  function open() {
+    let index = [];
     const dialog = document.createElement('dialog');
     dialog.className = 'weft-dialog';
     dialog.setAttribute('aria-label', 'Search the documentation');
@@ -34,7 +41,7 @@ addEventListener('DOMContentLoaded', () => {
         item.append(link);
         return item;
       }));
-      nothing.hidden = !words.length || found.length > 0;
+      nothing.hidden = !index.length || !words.length || found.length > 0;
       choose(0);
     };
     input.addEventListener('input', show);
@@ -48,7 +55,10 @@ addEventListener('DOMContentLoaded', () => {
     dialog.addEventListener('click', event => { if (event.target === dialog || event.target.closest('a')) dialog.close(); });
     dialog.addEventListener('close', () => dialog.remove());
     document.body.append(dialog);
-    show();
+    load().then(all => { index = all; show(); }, () => {
+      nothing.textContent = 'The search cannot be loaded now.';
+      nothing.hidden = false;
+    });
     dialog.showModal();
     input.focus();
   }

@@ -6,11 +6,11 @@ window.weftSigner = (() => {
   let ahead = 0; // seconds by which the service's clock is ahead of this one
   const changed = () => dispatchEvent(new CustomEvent('weft-signer'));
 
-  // The service refuses what was signed in its future, so the time is its own.
+  // The service refuses what was signed in its future, so the time is its own. It tells whole
+  // seconds, so what is left of one may be missing: one less is never too early.
   async function setClock() {
     const date = Date.parse((await fetch('/healthz', { cache: 'no-store' })).headers.get('Date'));
-    const difference = Math.floor(date / 1000) - Math.floor(Date.now() / 1000);
-    ahead = difference === 0 || Number.isNaN(difference) ? 0 : difference - 1;
+    ahead = (Number.isNaN(date) ? 0 : Math.floor(date / 1000) - Math.floor(Date.now() / 1000)) - 1;
   }
 
   async function use(apiKey, apiSecret) {
@@ -53,8 +53,15 @@ window.weftSigner = (() => {
     return { request: new Request(request.url, { method: request.method, headers, body: body.length ? body : undefined, signal: request.signal }), message };
   }
 
-  // ask shows the window in which the key is given. It ends true once there is one.
+  // ask shows the window in which the key is given, one for all who ask meanwhile. It ends true
+  // if there is a key then.
+  let asked = null;
   function ask() {
+    asked ??= show().finally(() => { asked = null; });
+    return asked;
+  }
+
+  function show() {
     const dialog = document.createElement('dialog');
     dialog.className = 'weft-dialog';
     dialog.setAttribute('aria-labelledby', 'weft-key-title');

@@ -7,6 +7,7 @@ for (const place of document.querySelectorAll('[data-widget=call]')) {
 <p><button type="button" class="weft-button main" data-send>Sign and send</button></p>
 <div data-result hidden><div class="code"><p>Signed</p><pre tabindex="0"><code data-signed></code></pre></div><div class="code"><p>Answer <span data-status></span></p><pre tabindex="0"><code data-answer></code></pre></div></div>
 <p class="fault" role="alert" hidden></p>`;
+  const readable = text => { try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text; } };
   const part = name => place.querySelector(`[data-${name}]`);
   const body = place.querySelector('textarea');
   const fault = place.querySelector('.fault');
@@ -22,13 +23,14 @@ for (const place of document.querySelectorAll('[data-widget=call]')) {
     fault.hidden = true;
     if (!weftSigner.ready && !await weftSigner.ask()) return;
     part('send').disabled = true;
+    part('result').hidden = true;
     try {
       const { request, message } = await weftSigner.sign(new Request('/v1/sdk/components', { method: 'POST', body: body.value, headers: { 'Content-Type': 'application/json' } }));
       const answer = await fetch(request);
       part('signed').textContent = new TextDecoder().decode(message);
       part('status').textContent = answer.status;
       part('status').className = answer.ok ? 'ok' : 'not-ok';
-      part('answer').textContent = JSON.stringify(await answer.json(), null, 2);
+      part('answer').textContent = readable(await answer.text());
       part('result').hidden = false;
     } catch (error) {
       fault.textContent = error.message;

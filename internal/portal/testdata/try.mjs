@@ -21,12 +21,14 @@ async function open(path, options = {}) {
   });
   page.on('console', message => assert.ok(message.type() !== 'error' || /status of 4/.test(message.text()), message.text()));
   page.on('pageerror', error => assert.fail(error));
-  await page.goto(base + path, { waitUntil: 'networkidle' });
+  await page.goto(base + path);
   return page;
 }
 
 async function shoot(page, name) {
-  if (pictures) await page.screenshot({ path: join(pictures, `${name}.png`) });
+  if (!pictures) return;
+  await page.evaluate(() => Promise.all(document.getAnimations().filter(one => one.effect.getComputedTiming().endTime < Infinity).map(one => one.finished.catch(() => {}))));
+  await page.screenshot({ path: join(pictures, `${name}.png`) });
 }
 
 async function give(page) {
@@ -69,57 +71,68 @@ await guide.locator('[data-send]').click();
 await guide.locator('[data-status].not-ok', { hasText: '400' }).waitFor();
 
 // With another page the key is gone.
-await guide.reload({ waitUntil: 'networkidle' });
+await guide.reload();
 assert.match(await guide.locator('[data-key]').innerText(), /needs your key/);
 
-// The reference: one operation with a body, one with a path, one with a query. The answer
-// is the service's, to what was sent.
-async function tryIt(page, path, change = async () => {}) {
-  const button = page.locator(`[id="api-1/${path}"]`).getByRole('button', { name: /Test Request/ }).first();
-  await button.scrollIntoViewIfNeeded();
-  await button.click();
-  const window = page.locator('[role=dialog]');
-  await window.getByRole('button', { name: /Send/ }).first().waitFor();
-  await change(window);
-  const answered = page.waitForResponse(response => response.url().startsWith(`${base}/v1/`));
-  await window.getByRole('button', { name: /Send/ }).first().click();
-  if (!await page.evaluate(() => weftSigner.ready)) await give(page);
-  return await answered;
-}
+// The service takes nothing that was signed in its future, and tells its time in whole seconds:
+// what is signed in the second that it told is a second old.
+await guide.route('**/healthz', route => route.fulfill({ headers: { Date: 'Thu, 01 Jan 2026 00:00:10 GMT' } }));
+await guide.clock.setFixedTime('2026-01-01T00:00:10.900Z');
+const signedAt = await guide.evaluate(async ([key, secret]) => {
+  await weftSigner.use(key, secret);
+  return (await weftSigner.sign(new Request('/v1/sdk/components'))).request.headers.get('X-Sdk-Timestamp');
+}, [apiKey, apiSecret]);
+assert.equal(Number(signedAt), Date.parse('2026-01-01T00:00:09Z') / 1000);
+await guide.context().close();
 
+// The reference. Who comes by the address of an operation is brought to it, also where the
+// computer is slow: the first drawing takes seconds of a CPU, of which a busy machine has little.
 const submit = 'tag/components/POST/v1/sdk/components';
-for (const [size, viewport] of [['wide', { width: 1440, height: 900 }], ['narrow', { width: 390, height: 844 }]])
+const operation = (page, path) => page.locator(`[id="api-1/${path}"]`).getByRole('button', { name: /Test Request/ }).first();
+const send = page => page.locator('[role=dialog]').getByRole('button', { name: /Send/ }).first();
+const answerOf = (page, path) => page.waitForResponse(response => response.url().startsWith(base + path));
+
+for (const [size, viewport] of [['wide', { width: 1440, height: 900 }], ['narrow', { width: 390, height: 844 }]]) {
+  const page = await open(`/docs/reference#${submit}`, { viewport, colorScheme: 'light' });
+  await operation(page, submit).waitFor({ timeout: 120_000 });
+  assert.equal(await page.locator('.loading').count(), 0);
+  await shoot(page, `reference-${size}-light`);
+  await operation(page, submit).click();
+
+  // Without a key the request goes as it is, and the service says what is missing.
+  const refused = answerOf(page, '/v1/sdk/components');
+  await send(page).click();
+  await page.locator('.weft-key [value=cancel]').click();
+  assert.equal((await refused).status(), 401);
+
+  // With one it is signed: the answer is the service's, to what was sent.
+  const answered = answerOf(page, '/v1/sdk/components');
+  await send(page).click();
+  await give(page);
+  assert.equal((await answered).status(), 200, await (await answered).text());
+  const done = await (await answered).json();
+  assert.deepEqual([done.module, done.status], ['RANDOM_UUID', 'COMPLETED']);
+  await page.getByText(done.output.uuid).first().waitFor();
+  await page.locator('[role=dialog]').getByText('200 OK').first().scrollIntoViewIfNeeded();
   for (const colorScheme of ['light', 'dark']) {
-    const name = `reference-${size}-${colorScheme}`;
-    const page = await open(`/docs/reference#${submit}`, { viewport, colorScheme });
-    await page.locator(`[id="api-1/${submit}"]`).getByRole('button', { name: /Test Request/ }).first().waitFor();
-    await shoot(page, name);
-    const answer = await tryIt(page, submit);
-    assert.equal(answer.status(), 200, await answer.text());
-    const done = await answer.json();
-    assert.deepEqual([done.module, done.status], ['RANDOM_UUID', 'COMPLETED']);
-    await page.getByText(done.output.uuid).first().waitFor();
-    await page.getByText('200 OK').first().scrollIntoViewIfNeeded();
-    await page.waitForTimeout(600); // what fades in is there
-    assert.match(await page.locator('[role=dialog]').innerText(), /200 OK/);
-    await shoot(page, `${name}-tried`);
-    await keepsNothing(page);
-    await page.context().close();
+    await page.emulateMedia({ colorScheme });
+    await shoot(page, `reference-${size}-${colorScheme}-tried`);
   }
+  await page.keyboard.press('Escape');
+  await page.locator('[role=dialog]').waitFor({ state: 'hidden' });
+  await shoot(page, `reference-${size}-dark`);
 
-const reference = await open('/docs/reference#tag/components/GET/v1/sdk/components/executions');
-const list = await tryIt(reference, 'tag/components/GET/v1/sdk/components/executions');
-assert.equal(list.status(), 200, await list.text());
-assert.ok((await list.json()).data.length >= 5);
-
-// Without a key the request goes as it is, and the service says what is missing.
-const stranger = await open(`/docs/reference#${submit}`);
-const button = stranger.locator(`[id="api-1/${submit}"]`).getByRole('button', { name: /Test Request/ }).first();
-await button.click();
-await stranger.locator('[role=dialog]').getByRole('button', { name: /Send/ }).first().click();
-const refused = stranger.waitForResponse(`${base}/v1/sdk/components`);
-await stranger.locator('.weft-key [value=cancel]').click();
-assert.equal((await refused).status(), 401);
+  // A link to another operation leads there without another load, and the key is still there.
+  const executions = 'tag/components/GET/v1/sdk/components/executions';
+  await page.evaluate(hash => { location.hash = hash; }, executions);
+  await operation(page, executions).click();
+  const listed = answerOf(page, '/v1/sdk/components/executions');
+  await send(page).click();
+  assert.equal((await listed).status(), 200, await (await listed).text());
+  assert.ok((await (await listed).json()).data.length >= 3);
+  await keepsNothing(page);
+  await page.context().close();
+}
 
 await browser.close();
 console.log('seen');
