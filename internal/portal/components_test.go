@@ -111,10 +111,10 @@ func holdField(t *testing.T, page, path, part, name string, f catalog.Field) {
 			t.Errorf("%s: of %s.%s it does not say %q", path, part, name, want)
 		}
 	}
-	if marked := strings.Contains(own, ">secret<"); marked != f.Secret {
+	if marked := strings.Contains(own, `class="tag secret"`); marked != f.Secret {
 		t.Errorf("%s: %s.%s is marked secret: %v, want %v", path, part, name, marked, f.Secret)
 	}
-	if marked := strings.Contains(own, ">required<"); marked != (f.Required && part != "output") {
+	if marked := strings.Contains(own, `class="tag required"`); marked != (f.Required && part != "output") {
 		t.Errorf("%s: %s.%s is marked required: %v", path, part, name, marked)
 	}
 }
