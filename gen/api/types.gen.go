@@ -967,6 +967,10 @@ type ComponentExecution struct {
 	// Examples: {"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"}, null
 	Output json.RawMessage `json:"output"`
 
+	// OutputProblem Why `output` is null although the execution is COMPLETED: it is stored sealed, and cannot be opened. Only pages of
+	// a list have it; asked for by itself, such an execution is answered with this as the error.
+	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
+
 	// Status CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts; COMPLETED and
 	// FAILED are final.
 	//
@@ -2366,6 +2370,39 @@ type OpenLimit struct {
 
 // OpenapiDocument An OpenAPI document.
 type OpenapiDocument = json.RawMessage
+
+// OutputProblem Why `output` is null although the execution is COMPLETED: it is stored sealed, and cannot be opened. Only pages of
+// a list have it; asked for by itself, such an execution is answered with this as the error.
+type OutputProblem struct {
+	// Code What went wrong, for programs. Stable.
+	//
+	// | Code | Status |
+	// |---|---|
+	// | `INVALID_INPUT` | 400 malformed request, 422 against the module's or the workflow's own rules |
+	// | `UNAUTHORIZED` | 401 |
+	// | `INSUFFICIENT_CREDITS` | 402 |
+	// | `FORBIDDEN` | 403 |
+	// | `NOT_FOUND` | 404 |
+	// | `METHOD_NOT_ALLOWED` | 405 |
+	// | `NOT_ACCEPTABLE` | 406 |
+	// | `NO_CALLBACK`, `EXECUTION_NOT_FINISHED`, `IDEMPOTENCY_MISMATCH`, `IDEMPOTENCY_IN_FLIGHT`, `CONFLICT` | 409 |
+	// | `PRECONDITION_FAILED` | 412 |
+	// | `PAYLOAD_TOO_LARGE` | 413, and 431 for too many headers |
+	// | `URI_TOO_LONG` | 414 |
+	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
+	// | `RATE_LIMITED` | 429 |
+	// | `INTERNAL_ERROR` | 500 |
+	// | `UNAVAILABLE` | 503 |
+	//
+	//
+	// Examples: NOT_FOUND
+	Code ErrorCode `json:"code"`
+
+	// Message What happened, for people.
+	//
+	// Examples: An output cannot be read here: this process was not given the master key that it is sealed under.
+	Message string `json:"message"`
+}
 
 // Overlap What becomes of a time at which a run of this schedule is still under way. `skip`, which it is if it is absent:
 // it is passed over. `queue`: its run begins when those before have ended; at most 10 wait, and what comes beyond is

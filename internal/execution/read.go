@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/record"
+	"github.com/weft-automation/weft/internal/seal"
 	"github.com/weft-automation/weft/internal/status"
 )
 
@@ -99,10 +101,13 @@ func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, limit
 	}
 	for _, row := range rows[:min(len(rows), limit)] {
 		shown, err := s.opened(ctx, listed(row))
-		if err != nil {
+		problem := unreadable(err)
+		if err != nil && problem == nil {
 			return more, err
 		}
-		page.Data = append(page.Data, record.Execution(shown))
+		one := record.Execution(shown)
+		one.OutputProblem = problem
+		page.Data = append(page.Data, one)
 	}
 	if len(rows) > 0 && rows[0].Found > int64(len(page.Data)) {
 		return page.Data[len(page.Data)-1].ID, nil
@@ -115,6 +120,18 @@ func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, limit
 		return more, fmt.Errorf("list executions: %w", err)
 	}
 	return more, nil
+}
+
+// unreadable says why a sealed output is not on a page that holds others as well: what opens
+// it is not here, or nowhere any more. Of any other error it is nil.
+func unreadable(err error) *api.OutputProblem {
+	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code == fault.Unavailable {
+		return &api.OutputProblem{Code: failure.Code, Message: failure.Message}
+	}
+	if errors.Is(err, seal.ErrUnsealable) {
+		return &api.OutputProblem{Code: fault.Internal, Message: "The output cannot be opened: it is damaged, or the key that it is sealed under is gone."}
+	}
+	return nil
 }
 
 // maxPageBytes is how much output one page holds, a single execution's aside: a

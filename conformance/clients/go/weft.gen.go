@@ -700,6 +700,10 @@ type ComponentExecution struct {
 	// Examples: {"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"}, null
 	Output interface{} `json:"output"`
 
+	// OutputProblem Why `output` is null although the execution is COMPLETED: it is stored sealed, and cannot be opened. Only pages of
+	// a list have it; asked for by itself, such an execution is answered with this as the error.
+	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
+
 	// Status CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts; COMPLETED and
 	// FAILED are final.
 	//
@@ -1335,6 +1339,39 @@ type NonTerminalStageStatus string
 //
 // Examples: continue
 type OnFailure string
+
+// OutputProblem Why `output` is null although the execution is COMPLETED: it is stored sealed, and cannot be opened. Only pages of
+// a list have it; asked for by itself, such an execution is answered with this as the error.
+type OutputProblem struct {
+	// Code What went wrong, for programs. Stable.
+	//
+	// | Code | Status |
+	// |---|---|
+	// | `INVALID_INPUT` | 400 malformed request, 422 against the module's or the workflow's own rules |
+	// | `UNAUTHORIZED` | 401 |
+	// | `INSUFFICIENT_CREDITS` | 402 |
+	// | `FORBIDDEN` | 403 |
+	// | `NOT_FOUND` | 404 |
+	// | `METHOD_NOT_ALLOWED` | 405 |
+	// | `NOT_ACCEPTABLE` | 406 |
+	// | `NO_CALLBACK`, `EXECUTION_NOT_FINISHED`, `IDEMPOTENCY_MISMATCH`, `IDEMPOTENCY_IN_FLIGHT`, `CONFLICT` | 409 |
+	// | `PRECONDITION_FAILED` | 412 |
+	// | `PAYLOAD_TOO_LARGE` | 413, and 431 for too many headers |
+	// | `URI_TOO_LONG` | 414 |
+	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
+	// | `RATE_LIMITED` | 429 |
+	// | `INTERNAL_ERROR` | 500 |
+	// | `UNAVAILABLE` | 503 |
+	//
+	//
+	// Examples: NOT_FOUND
+	Code ErrorCode `json:"code"`
+
+	// Message What happened, for people.
+	//
+	// Examples: An output cannot be read here: this process was not given the master key that it is sealed under.
+	Message string `json:"message"`
+}
 
 // PortName The port of the first component that has to fire: `next`; `then` or `else` of an IF; the name of a case, or
 // `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any component.
