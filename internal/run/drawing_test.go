@@ -41,8 +41,9 @@ type wire struct {
 type drawing struct {
 	*rand.Rand
 	limit   int
-	trigger bool // there is a component where the run begins
-	answers bool // one gives the run its output
+	trigger bool                // there is a component where the run begins
+	answers bool                // one gives the run its output
+	below   map[string]*drawing // the workflows that it runs, by their ids
 	parts   []part
 	arrows  []arrow
 	wires   []wire

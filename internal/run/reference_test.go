@@ -263,6 +263,17 @@ func (r *reference) run(p part, iteration []int) fate {
 		return gives("timeout", `{}`)
 	case "FOR_EACH":
 		return r.repeat(p, input, iteration)
+	case "RUN_WORKFLOW":
+		inner := interpret(r.below[p.Config["workflowId"].(string)], input)
+		if len(inner.broken) > 0 {
+			return fate{status: status.StageFailed}
+		}
+		if inner.output == nil {
+			return gives("next", "{}")
+		}
+		return fate{status.StageCompleted, "next", inner.output}
+	case "FAIL":
+		return fate{status: status.StageFailed}
 	}
 	return fate{status: status.StageFailed}
 }

@@ -1,0 +1,57 @@
+package run_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/internal/run"
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// Random workflows that another one runs, by RUN_WORKFLOW: what they give comes up, and their
+// failure goes on by the port for it, as the reference says; the runs below are compared as well.
+func TestWorkflowsBelowDoWhatTheReferenceSays(t *testing.T) {
+	t.Parallel()
+	n := newBench(t).start(t, options{slots: 8, sweep: time.Second})
+	ended, answered := map[status.Stage]int{}, 0
+	for seed, found := uint64(0), 0; found < 24; seed++ {
+		inner := newDrawing(seed, 12)
+		if slices.ContainsFunc(inner.parts, func(p part) bool { return p.Config["name"] == "given" }) {
+			continue // nobody gives a run below its signal
+		}
+		found++
+		id := n.save(t, inner.draft()).String()
+		outer := &drawing{below: map[string]*drawing{id: inner}, parts: []part{
+			{ID: "c", Module: "RUN_WORKFLOW", Input: map[string]any{"n": seed % 7}, Config: map[string]any{"workflowId": id}},
+			{ID: "good", Module: "NUMBER_CONSTANT", Config: map[string]any{"value": 1}}, {ID: "bad", Module: "NUMBER_CONSTANT", Config: map[string]any{"value": 2}},
+			{ID: "r", Module: "RESPOND", Input: map[string]any{}},
+		}, arrows: []arrow{{"1", "c", "good", "next"}, {"2", "c", "bad", "error"}, {"3", "good", "r", "next"}, {"4", "bad", "r", "next"}}}
+		for i, from := range []string{"good", "bad"} {
+			c := wire{ID: fmt.Sprint(i)}
+			c.From.ComponentID, c.From.Output, c.To.ComponentID, c.To.Input = from, "value", "r", from
+			outer.wires = append(outer.wires, c)
+		}
+		want := interpret(outer, nil)
+		key := n.trigger(t, run.TriggerParams{WorkflowID: n.save(t, outer.draft())})
+		got, stages := n.end(t, key, 40*time.Second)
+		if got.Status != status.RunCompleted || canonical(got.Output) != canonical(want.output) {
+			t.Errorf("seed %d: %s %s gave %s, want %s", seed, got.Status, got.Error, got.Output, want.output)
+		}
+		fate := want.fates["c@[]"]
+		if stage := stages["c@[]"]; stage.Status != fate.status || fate.status == status.StageCompleted && canonical(stage.Output) != canonical(fate.output) {
+			t.Errorf("seed %d: it is %s %s, want %s %s", seed, stage.Status, stage.Output, fate.status, fate.output)
+		}
+		if ended[fate.status]++; inner.answers && fate.status == status.StageCompleted && canonical(fate.output) != "{}" {
+			answered++
+		}
+		below := interpret(inner, fmt.Appendf(nil, `{"n":%d}`, seed%7))
+		p := played{}
+		p.run, p.stages = n.end(t, n.child(t, key), 40*time.Second)
+		below.compare(t, seed, p, false)
+	}
+	if ended[status.StageCompleted] < 3 || ended[status.StageFailed] < 3 || answered == 0 {
+		t.Errorf("the runs below ended %v, and %d answered: the drawing is off", ended, answered)
+	}
+}
