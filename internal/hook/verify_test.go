@@ -159,8 +159,9 @@ func FuzzWhatARunIsGiven(f *testing.F) {
 	})
 }
 
-// The secret, the body and the signature are the example of GitHub's documentation (Validating
-// webhook deliveries, Testing the webhook payload validation).
+// What is verified begins a run at ON_WEBHOOK. The secret, the body and the signature are the
+// example of GitHub's documentation (Validating webhook deliveries, Testing the webhook payload
+// validation).
 func TestTheDeliveryOfGitHubsDocumentationIsVerified(t *testing.T) {
 	t.Parallel()
 	const key, mac = "It's a Secret to Everybody", "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
@@ -172,7 +173,7 @@ func TestTheDeliveryOfGitHubsDocumentationIsVerified(t *testing.T) {
 	}
 }
 
-// The secret, the message and its signature are those of the reference implementations of
+// For ON_WEBHOOK, too: the secret, the message and its signature are those of the reference implementations of
 // Standard Webhooks (github.com/standard-webhooks/standard-webhooks, libraries, the test of sign).
 func TestTheMessageOfStandardWebhooksIsVerified(t *testing.T) {
 	t.Parallel()

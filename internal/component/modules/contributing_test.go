@@ -13,7 +13,8 @@ import (
 )
 
 // The component that CONTRIBUTING.md shows is put in its place, by the compiler's
-// overlay, and its own test has to pass, and those that hold the whole library.
+// overlay, with its row in the table of sources, and its own test has to pass, and those
+// that hold the whole library.
 func TestTheComponentOfTheContributorsGuideWorks(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../../..")
@@ -54,6 +55,18 @@ func TestTheComponentOfTheContributorsGuideWorks(t *testing.T) {
 	}
 	replace(family+"/utility.go", with)
 
+	const sources = "internal/component/modules/sources_test.go"
+	row := regexp.MustCompile("(?s)```go\n(\\{module: .*?)```").FindStringSubmatch(string(guide))
+	held, err := os.ReadFile(filepath.Join(root, sources))
+	if err != nil || row == nil {
+		t.Fatalf("the guide shows no row of the table of sources: %v", err)
+	}
+	const first = "var sources = []source{\n"
+	if with = strings.Replace(string(held), first, first+row[1], 1); with == string(held) {
+		t.Fatal("the table of sources is not where the row would go")
+	}
+	replace(sources, with)
+
 	overlay := filepath.Join(folder, "overlay.json")
 	text, err := json.Marshal(map[string]any{"Replace": replaced})
 	if err != nil {
@@ -65,11 +78,12 @@ func TestTheComponentOfTheContributorsGuideWorks(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, "go", "test", "-vet=off", "-overlay="+overlay, "-v",
-		"-run=^Test(CheckIBAN|Modes.*|Prices.*|SecretFields.*|EverySchema.*|AB05.*|MT05.*|ModulesReach.*)$",
+		"-run=^Test(CheckIBAN|Modes.*|Prices.*|SecretFields.*|EverySchema.*|EveryModuleIsHeld.*|AB05.*|MT05.*|ModulesReach.*)$",
 		"./"+family, "./internal/component/modules")
 	command.Dir = root
+	command.Env = append(os.Environ(), overlayVariable+"="+overlay)
 	out, err := command.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestCheckIBAN") || !strings.Contains(string(out), "--- PASS: TestEverySchema") {
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestCheckIBAN") || !strings.Contains(string(out), "--- PASS: TestEverySchema") || !strings.Contains(string(out), "--- PASS: TestEveryModuleIsHeld") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// golden is what other implementations send for a call and make of an answer; the file says
+// golden is what other implementations send for a call of API_CALL and make of an answer; the file says
 // which, and the script beside it made it.
 type golden struct {
 	Requests []struct {
@@ -112,7 +112,7 @@ func TestAnswersAreThoseOfAnotherImplementation(t *testing.T) {
 	}
 }
 
-// The references and what they mean from http://a/b/c/d;p?q are those of RFC 3986, section 5.4,
+// API_CALL follows a redirect to where its Location leads. The references and what they mean from http://a/b/c/d;p?q are those of RFC 3986, section 5.4,
 // as redirects; those that name another scheme or host, and what is no path, are left out.
 func TestRedirectsResolveAsRFC3986Says(t *testing.T) {
 	var location, arrived string
@@ -138,7 +138,7 @@ func TestRedirectsResolveAsRFC3986Says(t *testing.T) {
 	}
 }
 
-// The exchange is the example of RFC 9110, section 3.9, and the framing in chunks that of RFC 9112,
+// What API_CALL reads is the example of RFC 9110, section 3.9, and the framing in chunks that of RFC 9112,
 // section 7.1, which says the same length in other ways.
 func TestTheExchangeOfRFC9110IsRead(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nDate: Mon, 27 Jul 2009 12:28:53 GMT\r\nServer: Apache\r\nLast-Modified: Wed, 22 Jul 2009 19:15:56 GMT\r\nETag: \"34aa387-d-1568eb00\"\r\nAccept-Ranges: bytes\r\n"

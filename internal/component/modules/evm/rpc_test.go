@@ -248,5 +248,13 @@ func FuzzScalars(f *testing.F) {
 				t.Errorf("%q gives a block that cannot be sent: %v", text, err)
 			}
 		}
+		if data, err := parseBytes(text); err == nil && !strings.EqualFold(hexOf(data), text) {
+			t.Errorf("%q was read as %x", text, data)
+		}
+		for _, bits := range []int{64, 256} {
+			if number, err := parseUint(text, bits); err == nil && (number.String() != text || number.BitLen() > bits) {
+				t.Errorf("%q was read as %s", text, number)
+			}
+		}
 	})
 }

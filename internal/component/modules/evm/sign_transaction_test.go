@@ -267,3 +267,24 @@ func FuzzSerializedTransactions(f *testing.F) {
 		}
 	})
 }
+
+// FuzzPrivateKeys: what is taken for a key is a number below the order of the curve, in one form but
+// for the case of its digits, and an error tells nothing of it.
+func FuzzPrivateKeys(f *testing.F) {
+	for _, seed := range []string{keyOfHello, "0x" + strings.Repeat("0", 64), "0x" + strings.Repeat("f", 64), keyOfHello[2:], "0x1", ""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		key, err := parsePrivateKey(text)
+		if err != nil {
+			if len(text) > 20 && strings.Contains(err.Error(), text) || checkPrivateKey(text) == nil {
+				t.Errorf("%q is refused with %v", text, err)
+			}
+			return
+		}
+		number := new(big.Int).SetBytes(crypto.FromECDSA(key))
+		if number.Sign() <= 0 || number.Cmp(crypto.S256().Params().N) >= 0 || !strings.EqualFold(hexOf(number.FillBytes(make([]byte, 32))), text) {
+			t.Errorf("%q is taken for a key", text)
+		}
+	})
+}
