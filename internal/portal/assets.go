@@ -7,7 +7,9 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -19,26 +21,20 @@ var scalar []byte
 
 const scalarFile = "scalar.js"
 
-// assets are what pages load, and their types.
+// assets are what pages load beside it, and their types.
 var assets = map[string]string{
-	"base.css": "text/css; charset=utf-8", "style.css": "text/css; charset=utf-8", "reference.css": "text/css; charset=utf-8",
-	"theme.js": "text/javascript; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "search.js": "text/javascript; charset=utf-8",
-	"signer.js": "text/javascript; charset=utf-8", "try.js": "text/javascript; charset=utf-8", "reference.js": "text/javascript; charset=utf-8",
-	scalarFile: "text/javascript; charset=utf-8",
+	"base.css": styleType, "style.css": styleType, "reference.css": styleType,
+	"theme.js": scriptType, "page.js": scriptType, "search.js": scriptType,
+	"signer.js": scriptType, "try.js": scriptType, "reference.js": scriptType,
 }
 
 // assetHash is of all assets together, so that one that changes is asked for anew.
 var assetHash = sync.OnceValue(func() string {
 	sum := sha256.New()
 	_, _ = sum.Write(scalar)
-	entries, err := pages.ReadDir("pages")
-	if err != nil {
-		return "none"
-	}
-	for _, entry := range entries {
-		if text, err := pages.ReadFile("pages/" + entry.Name()); err == nil {
-			_, _ = sum.Write(text)
-		}
+	for _, name := range slices.Sorted(maps.Keys(assets)) {
+		text, _ := pages.ReadFile("pages/" + name) // one that is not there is not served either
+		_, _ = sum.Write(text)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 })
@@ -48,40 +44,36 @@ func assetPath(name string) string { return "/docs/assets/" + assetHash() + "/" 
 // mountAssets serves what pages load, for good under the hash of what there is, and else
 // as long as somebody asks: beside a process of another version a page may name another.
 func mountAssets(mux *http.ServeMux) {
+	mountAsset(mux, scalarFile, serveScalar)
 	for name, contentType := range assets {
-		mux.HandleFunc("GET /docs/assets/{hash}/"+name, func(w http.ResponseWriter, r *http.Request) {
-			cache := "no-cache"
-			if r.PathValue("hash") == assetHash() {
-				cache = "public, max-age=31536000, immutable"
-			}
-			if name == scalarFile {
-				serveScalar(w, r, contentType, cache)
-				return
-			}
-			text, err := pages.ReadFile("pages/" + name)
-			if err != nil {
-				http.Error(w, "the file cannot be read", http.StatusInternalServerError)
-				return
-			}
-			write(w, contentType, cache, text)
-		})
+		mountAsset(mux, name, newDocument(contentType, func() ([]byte, error) { return pages.ReadFile("pages/" + name) }).serve)
 	}
+}
+
+func mountAsset(mux *http.ServeMux, name string, serveFunc func(w http.ResponseWriter, r *http.Request, cache string)) {
+	mux.HandleFunc("GET /docs/assets/{hash}/"+name, func(w http.ResponseWriter, r *http.Request) {
+		cache := "no-cache"
+		if r.PathValue("hash") == assetHash() {
+			cache = "public, max-age=31536000, immutable"
+		}
+		serveFunc(w, r, cache)
+	})
 }
 
 // serveScalar sends the script as it is stored, compressed, to whoever takes
 // that; else unpacked.
-func serveScalar(w http.ResponseWriter, r *http.Request, contentType, cache string) {
+func serveScalar(w http.ResponseWriter, r *http.Request, cache string) {
+	describe(w.Header(), scriptType, cache)
 	w.Header().Set("Vary", "Accept-Encoding")
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Encoding", "gzip")
-		write(w, contentType, cache, scalar)
+		_, _ = w.Write(scalar)
 		return
 	}
 	unpacked, err := gzip.NewReader(bytes.NewReader(scalar))
 	if err != nil {
-		http.Error(w, "the script cannot be read", http.StatusInternalServerError)
+		fail(w)
 		return
 	}
-	write(w, contentType, cache, nil)
 	_, _ = io.Copy(w, unpacked)
 }

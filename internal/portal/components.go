@@ -1,7 +1,6 @@
 package portal
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -44,6 +43,25 @@ func newLibrary(all []api.Component) *library {
 	return l
 }
 
+// summary is what pages say of all components together.
+func (l *library) summary() map[string]any {
+	return map[string]any{"Categories": l.categories, "Count": len(l.all)}
+}
+
+// paths are those of all pages.
+func (l *library) paths() []string {
+	all := []string{"/docs", "/docs/reference", "/docs/components"}
+	for _, c := range chapters {
+		for _, one := range c.Articles {
+			all = append(all, "/docs/"+one.Name)
+		}
+	}
+	for _, one := range l.all {
+		all = append(all, "/docs/components/"+one.Module)
+	}
+	return all
+}
+
 func (l *library) add(name, about string) {
 	c := category{Name: name, About: about}
 	for _, one := range l.all {
@@ -62,24 +80,24 @@ type componentPage struct {
 	Component      api.Component
 	Parts          []part
 	Call           string // "" where it is executed inside a workflow only
-	Request        string
-	Place          string // the component in a workflow
+	Request        string // the body of a call
+	Stage          string // the component in a workflow
 	Price, Timeout string
 	Effect, Repeat string
 	Modes          string
 	Before, After  string // the neighbours
 }
 
-// request is the body of a call, in the order in which it is read.
-type request struct {
+// callBody is the body of a call, in the order in which it is read.
+type callBody struct {
 	Module    string          `json:"module"`
 	Input     json.RawMessage `json:"input"`
 	Config    json.RawMessage `json:"config"`
 	WaitForMs int             `json:"waitForMs"`
 }
 
-// place is the component in a workflow, likewise.
-type place struct {
+// stage is the component in a workflow, likewise.
+type stage struct {
 	ID     string          `json:"id"`
 	Module string          `json:"module"`
 	Input  json.RawMessage `json:"input"`
@@ -89,9 +107,9 @@ type place struct {
 // part is the input, the config or the output.
 type part struct {
 	catalog.Object
-	Title  string
-	Given  bool // by the caller
-	Schema string
+	Name, Title string
+	Given       bool // by the caller
+	Schema      string
 }
 
 func (l *library) page(i int) (componentPage, error) {
@@ -108,51 +126,46 @@ func (l *library) page(i int) (componentPage, error) {
 		p.After = l.all[i+1].Module
 	}
 	input, config := catalog.Sample(c)
-	request, err := json.Marshal(request{c.Module, input, config, 15000})
+	body, err := json.Marshal(callBody{c.Module, input, config, 15000})
 	if err != nil {
 		return p, err
 	}
-	place, err := json.Marshal(place{strings.ToLower(c.Module), c.Module, input, config})
+	inside, err := json.Marshal(stage{strings.ToLower(c.Module), c.Module, input, config})
 	if err != nil {
 		return p, err
 	}
-	p.Request, p.Place = catalog.Indented(request), catalog.Indented(place)
-	for _, one := range []struct {
-		title  string
-		schema json.RawMessage
-	}{{"Input", c.Input}, {"Config", c.Config}, {output, c.Output}} {
-		object, err := catalog.ReadObject(one.schema)
-		if err != nil {
+	p.Request, p.Stage = catalog.Indented(body), catalog.Indented(inside)
+	for _, one := range []part{
+		{Name: "input", Title: "Input", Given: true, Schema: catalog.Indented(c.Input)},
+		{Name: "config", Title: "Config", Given: true, Schema: catalog.Indented(c.Config)},
+		{Name: "output", Title: "Output", Schema: catalog.Indented(c.Output)},
+	} {
+		if one.Object, err = catalog.ReadObject(json.RawMessage(one.Schema)); err != nil {
 			return p, err
 		}
-		p.Parts = append(p.Parts, part{Object: object, Title: one.title, Given: one.title != output, Schema: catalog.Indented(one.schema)})
+		p.Parts = append(p.Parts, one)
 	}
 	return p, nil
 }
 
-// output is the part that a component gives.
-const output = "Output"
-
-// nested is a field and how deep it stands.
-type nested struct {
+// place is a field and where it stands in a part.
+type place struct {
 	catalog.Field
-	Part  string // of the component, in lower case
 	Path  string
 	Depth int
-	Given bool // by the caller
 }
 
-// nest gives a field of a part and, after it, those inside of it.
-func nest(f catalog.Field, part string) []nested {
-	var all []nested
-	var walk func(f catalog.Field, path string, depth int)
-	walk = func(f catalog.Field, path string, depth int) {
-		all = append(all, nested{Field: f, Part: strings.ToLower(part), Path: path, Depth: depth, Given: part != output})
-		for _, inner := range f.Fields {
-			walk(inner, path+"."+inner.Name, depth+1)
+// Places are the fields of the part, each followed by those inside of it.
+func (p part) Places() []place {
+	var all []place
+	var walk func(fields []catalog.Field, before string, depth int)
+	walk = func(fields []catalog.Field, before string, depth int) {
+		for _, f := range fields {
+			all = append(all, place{f, before + f.Name, depth})
+			walk(f.Fields, before+f.Name+".", depth+1)
 		}
 	}
-	walk(f, f.Name, 0)
+	walk(p.Fields, "", 0)
 	return all
 }
 
@@ -173,35 +186,8 @@ func cell(text string) string {
 // mountComponents puts the pages of the catalogue under /docs/components. Each component
 // has a path of its own, so that what there is not is not found.
 func mountComponents(mux *http.ServeMux, l *library) {
-	index := map[string]any{"Categories": l.categories, "Count": len(l.all)}
-	mount(mux, "/docs/components", "components", func() (any, error) { return index, nil })
+	mount(mux, "/docs/components", "components", func() (any, error) { return l.summary(), nil })
 	for i, one := range l.all {
 		mount(mux, "/docs/components/"+one.Module, "component", func() (any, error) { return l.page(i) })
 	}
-	mountMissing(mux, l)
-}
-
-// Missing is the pattern of the page that says that there is no such component. It is for
-// people: to programs whoever serves this says so in its own form.
-const Missing = "GET /docs/components/{module...}"
-
-func mountMissing(mux *http.ServeMux, l *library) {
-	mux.HandleFunc(Missing, func(w http.ResponseWriter, r *http.Request) {
-		asked, meant := r.PathValue("module"), ""
-		if i := slices.IndexFunc(l.all, func(one api.Component) bool { return strings.EqualFold(one.Module, asked) }); i >= 0 {
-			meant = l.all[i].Module
-		}
-		page, err := render(func() (any, error) { return map[string]string{"Meant": meant}, nil }, func(f *forms, to *bytes.Buffer, data any) error {
-			return f.html.ExecuteTemplate(to, "missing.html", data)
-		})
-		if err != nil {
-			http.Error(w, "the page cannot be made", http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Security-Policy", pagePolicy)
-		w.Header().Set("Vary", "Accept")
-		describe(w.Header(), "text/html; charset=utf-8", "no-cache")
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = w.Write(page)
-	})
 }

@@ -180,9 +180,11 @@ func TestWhatADescriptorSaysIsEscaped(t *testing.T) {
 			t.Errorf("%s: %s", path, page)
 		}
 	}
-	for line := range strings.Lines(get(t, handler, "/docs/components/EVIL.md").Body.String()) {
-		if strings.Contains(line, "<script>") && !strings.Contains(line, "`") && !strings.HasPrefix(line, "weft ") && !strings.HasPrefix(line, " ") {
-			t.Errorf("outside of code: %s", line)
+	code := regexp.MustCompile("(?s)```.*?\n```|`` .*? ``|`[^`\n]*`")
+	for _, path := range []string{"/docs/components.md", "/docs/components/EVIL.md", "/llms.txt"} {
+		page := get(t, handler, path).Body.String()
+		if outside := code.ReplaceAllString(page, ""); strings.Contains(outside, "<script>") || strings.Contains(outside, "<b>") || !strings.Contains(outside, "&lt;script&gt;") {
+			t.Errorf("%s outside of code: %s", path, outside)
 		}
 	}
 }
@@ -195,13 +197,15 @@ func TestThePagesOfComponentsWorkInARealBrowser(t *testing.T) {
 	Look(t, "testdata/browser.mjs", "BASE_URL="+server.URL)
 }
 
-// Who asks for a component that there is not is led to those that there are.
-func TestAComponentThatThereIsNotHasAPageForPeople(t *testing.T) {
+// Who asks for a page that there is not is led to those that there are.
+func TestAPageThatThereIsNotHasOneForPeople(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
 	for path, want := range map[string]string{
+		"/docs/nothing": `<a href="/docs">The first page</a>`, "/docs/signers/none": "The first page", "/docs/<script>": "The first page",
+		"/docs/First-Call": `Did you mean <a href="/docs/first-call">`, "/docs/components/": `Did you mean <a href="/docs/components">`,
 		"/docs/components/NOTHING": `<a href="/docs/components">All components</a>`, "/docs/components/hash": `Did you mean <a href="/docs/components/HASH">`,
-		"/docs/components/": "All components", "/docs/components/HASH/more": "All components", "/docs/components/<script>": "All components", "/docs/components/NOTHING.md": "All components",
+		"/docs/components/HASH/more": "All components", "/docs/components/<script>": "All components", "/docs/components/NOTHING.md": "All components",
 	} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodGet, "/", nil)

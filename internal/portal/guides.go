@@ -6,12 +6,10 @@ import (
 	"fmt"
 	htmltemplate "html/template"
 	"net/http"
-	"slices"
 	"sync"
 	texttemplate "text/template"
 
 	"github.com/weft-automation/weft/conformance/clients"
-	"github.com/weft-automation/weft/conformance/signers"
 )
 
 //go:embed guides
@@ -64,12 +62,10 @@ type guide struct {
 // mountGuides puts the first page at /docs, the guides below it, and the list of all
 // pages for programs that read at /llms.txt.
 func mountGuides(mux *http.ServeMux, l *library) {
-	all := map[string]any{"Categories": l.categories, "Count": len(l.all)}
-	mount(mux, "/docs", "home", func() (any, error) { return all, nil })
+	allFunc := func() (any, error) { return l.summary(), nil }
+	mount(mux, "/docs", "home", allFunc)
 	for _, path := range []string{"/llms.txt", "/docs/llms.txt"} {
-		mountForm(mux, path, pagePolicy, "text/plain; charset=utf-8", func() (any, error) { return all, nil }, func(f *forms, to *bytes.Buffer, data any) error {
-			return f.markdown.ExecuteTemplate(to, "llms.md", data)
-		})
+		mux.Handle("GET "+path, newDocument(textType, func() ([]byte, error) { return renderText("llms", allFunc) }))
 	}
 	var sources []*guideSource
 	for _, c := range chapters {
@@ -142,6 +138,7 @@ func expand(name, text string, l *library, e edition) (string, error) {
 		"vectors": readVectors,
 		"codes":   codes,
 		"plans":   plans,
+		"clients": func() []clients.Language { return clients.Languages },
 		"escape":  escapeMarkdown,
 		"cell":    cell,
 	}).Parse(text)
@@ -149,25 +146,10 @@ func expand(name, text string, l *library, e edition) (string, error) {
 		return "", fmt.Errorf("read %s: %w", name, err)
 	}
 	var out bytes.Buffer
-	if err := template.Execute(&out, map[string]any{"Count": len(l.all), "Categories": l.categories}); err != nil {
+	if err := template.Execute(&out, l.summary()); err != nil {
 		return "", fmt.Errorf("fill in %s: %w", name, err)
 	}
 	return out.String(), nil
-}
-
-// copied is a file to copy, as it is tested.
-func copied(name string) (string, error) {
-	if slices.Contains(signers.Names, name) {
-		text, err := signers.Files.ReadFile(name)
-		return string(bytes.TrimRight(text, "\n")), err
-	}
-	for _, language := range clients.Languages {
-		if slices.Contains(language.Files, name) {
-			text, err := clients.Files.ReadFile(language.Name + "/" + name)
-			return string(bytes.TrimRight(text, "\n")), err
-		}
-	}
-	return "", fmt.Errorf("there is no file %s", name)
 }
 
 // widget is the place of something that only a browser can do, which scripts fill.

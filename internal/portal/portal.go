@@ -10,13 +10,16 @@ package portal
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"fmt"
 	htmltemplate "html/template"
 	"net/http"
 	"strings"
 	"sync"
 	texttemplate "text/template"
+	"time"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/catalog"
@@ -28,6 +31,16 @@ var pages embed.FS
 // pagePolicy allows the pages their own style, script and service alone.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+// The types of what is served.
+const (
+	htmlType     = "text/html; charset=utf-8"
+	markdownType = "text/markdown; charset=utf-8"
+	textType     = "text/plain; charset=utf-8"
+	jsonType     = "application/json"
+	styleType    = "text/css; charset=utf-8"
+	scriptType   = "text/javascript; charset=utf-8"
+)
+
 // Handler serves GET /docs and what is below it, /docs.md and /llms.txt: the guides,
 // the reference, the pages of these components, and what all of them load. Nothing is
 // read or rendered before it is asked for.
@@ -37,9 +50,9 @@ func Handler(components []api.Component) *http.ServeMux {
 	mountGuides(mux, l)
 	mountComponents(mux, l)
 	mountReference(mux)
-	mountSigning(mux)
-	mountClients(mux)
+	mountKit(mux)
 	mountAssets(mux)
+	mountMissing(mux, l)
 	mux.Handle("GET /docs/{$}", http.RedirectHandler("/docs", http.StatusMovedPermanently))
 	return mux
 }
@@ -53,7 +66,7 @@ type forms struct {
 // templates are read when the first page is asked for.
 var templates = sync.OnceValues(func() (*forms, error) {
 	words := map[string]any{
-		"json": catalog.Readable, "price": catalog.PriceInWords, "cell": cell, "sentence": catalog.FirstSentence, "nest": nest, "escape": escapeMarkdown, "port": catalog.PortInWords,
+		"json": catalog.Readable, "price": catalog.PriceInWords, "cell": cell, "sentence": catalog.FirstSentence, "escape": escapeMarkdown, "port": catalog.PortInWords,
 		"asset": assetPath, "line": func(text string) string {
 			return strings.Join(strings.Fields(strings.ReplaceAll(text, "|", `\|`)), " ")
 		}, "chapters": func() []chapter { return chapters },
@@ -71,30 +84,24 @@ var templates = sync.OnceValues(func() (*forms, error) {
 
 // mount serves a page in both forms: as HTML, and with .md behind its path as Markdown.
 func mount(mux *http.ServeMux, path, name string, dataFunc func() (any, error)) {
-	mountForm(mux, path, pagePolicy, "text/html; charset=utf-8", dataFunc, func(f *forms, to *bytes.Buffer, data any) error {
+	mux.Handle("GET "+path, newDocument(htmlType, func() ([]byte, error) { return renderHTML(name, dataFunc) }))
+	mux.Handle("GET "+path+".md", newDocument(markdownType, func() ([]byte, error) { return renderText(name, dataFunc) }))
+}
+
+// renderHTML fills in pages/NAME.html, renderText pages/NAME.md.
+func renderHTML(name string, dataFunc func() (any, error)) ([]byte, error) {
+	return render(dataFunc, func(f *forms, to *bytes.Buffer, data any) error {
 		return f.html.ExecuteTemplate(to, name+".html", data)
 	})
-	mountForm(mux, path+".md", pagePolicy, "text/markdown; charset=utf-8", dataFunc, func(f *forms, to *bytes.Buffer, data any) error {
+}
+
+func renderText(name string, dataFunc func() (any, error)) ([]byte, error) {
+	return render(dataFunc, func(f *forms, to *bytes.Buffer, data any) error {
 		return f.markdown.ExecuteTemplate(to, name+".md", data)
 	})
 }
 
-// mountForm serves a page in one form. It is made once, when somebody asks for it: a large
-// one takes milliseconds, and whoever asks need not say who they are.
-func mountForm(mux *http.ServeMux, path, policy, contentType string, dataFunc func() (any, error), renderFunc func(*forms, *bytes.Buffer, any) error) {
-	pageFunc := sync.OnceValues(func() ([]byte, error) { return render(dataFunc, renderFunc) })
-	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-		page, err := pageFunc()
-		if err != nil {
-			http.Error(w, "the page cannot be made", http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Security-Policy", policy)
-		write(w, contentType, "no-cache", page)
-	})
-}
-
-func render(dataFunc func() (any, error), renderFunc func(*forms, *bytes.Buffer, any) error) ([]byte, error) {
+func render(dataFunc func() (any, error), fillFunc func(*forms, *bytes.Buffer, any) error) ([]byte, error) {
 	made, err := templates()
 	if err != nil {
 		return nil, fmt.Errorf("read the templates: %w", err)
@@ -104,13 +111,52 @@ func render(dataFunc func() (any, error), renderFunc func(*forms, *bytes.Buffer,
 		return nil, fmt.Errorf("make the page: %w", err)
 	}
 	var page bytes.Buffer
-	err = renderFunc(made, &page, data)
+	err = fillFunc(made, &page, data)
 	return bytes.Clone(page.Bytes()), err // it is kept: without the room that it grew into
 }
 
-func write(w http.ResponseWriter, contentType, cache string, body []byte) {
-	describe(w.Header(), contentType, cache)
-	_, _ = w.Write(body)
+// nothing is the data of a page that is always the same.
+func nothing() (any, error) { return nil, nil }
+
+// document is what one path serves. It is made once, when somebody asks for it: a large one
+// takes milliseconds, and whoever asks need not say who they are.
+type document struct {
+	contentType, policy string
+	makeOnce            func() (tagged, error)
+}
+
+// tagged is a text and its entity tag, which no other text has.
+type tagged struct {
+	text []byte
+	tag  string
+}
+
+func newDocument(contentType string, makeFunc func() ([]byte, error)) *document {
+	return &document{contentType, pagePolicy, sync.OnceValues(func() (tagged, error) {
+		text, err := makeFunc()
+		sum := sha256.Sum256(text)
+		return tagged{text, `"` + hex.EncodeToString(sum[:12]) + `"`}, err
+	})}
+}
+
+func (d *document) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.serve(w, r, "no-cache") }
+
+// serve sends the document, or to who has it already that it is the same.
+func (d *document) serve(w http.ResponseWriter, r *http.Request, cache string) {
+	made, err := d.makeOnce()
+	if err != nil {
+		fail(w)
+		return
+	}
+	describe(w.Header(), d.contentType, cache)
+	w.Header().Set("Content-Security-Policy", d.policy)
+	w.Header().Set("ETag", made.tag)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(made.text))
+}
+
+// fail answers where something embedded cannot be read, which no test would let pass.
+func fail(w http.ResponseWriter) {
+	http.Error(w, "the page cannot be made", http.StatusInternalServerError)
 }
 
 func describe(h http.Header, contentType, cache string) {
@@ -118,4 +164,36 @@ func describe(h http.Header, contentType, cache string) {
 	h.Set("Cache-Control", cache)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
+}
+
+// Missing is the pattern of the page that says that there is no such page. It is for people:
+// to programs whoever serves this says so in its own form.
+const Missing = "GET /docs/{page...}"
+
+// missingPage leads who asked for a page that there is not to one that there is.
+type missingPage struct {
+	Component bool   // it would be one of a component
+	Meant     string // the path of the page whose name differs in its case only, or in a slash; "" for none
+}
+
+func mountMissing(mux *http.ServeMux, l *library) {
+	mux.HandleFunc(Missing, func(w http.ResponseWriter, r *http.Request) {
+		asked := strings.TrimRight(r.PathValue("page"), "/")
+		data := missingPage{Component: strings.HasPrefix(asked, "components/")}
+		for _, path := range l.paths() {
+			if strings.EqualFold("/docs/"+asked, path) {
+				data.Meant = path
+			}
+		}
+		page, err := renderHTML("missing", func() (any, error) { return data, nil })
+		if err != nil {
+			fail(w)
+			return
+		}
+		describe(w.Header(), htmlType, "no-cache")
+		w.Header().Set("Content-Security-Policy", pagePolicy)
+		w.Header().Set("Vary", "Accept")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write(page)
+	})
 }

@@ -11,30 +11,27 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weft-automation/weft/gen/api"
 )
 
 // loads are what pages load.
 var loads = regexp.MustCompile(`<(?:link rel="(?:icon|stylesheet)"|script|img|iframe)[^>]*(?:href|src)="([^"]*)"`)
 
-// paths are the pages, but those of components.
+// paths are the pages, of components that of HASH alone.
 func paths() []string {
-	all := []string{"/docs", "/docs/reference", "/docs/components"}
-	for _, c := range chapters {
-		for _, one := range c.Articles {
-			all = append(all, "/docs/"+one.Name)
-		}
-	}
-	return all
+	return newLibrary([]api.Component{{Module: "HASH"}}).paths()
 }
 
 func TestPagesLoadNothingFromElsewhere(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
-	for _, path := range append(paths(), "/docs/components/HASH") {
+	for _, path := range paths() {
 		w := get(t, handler, path)
 		if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "http") {
 			t.Errorf("%s: the policy is %q", path, csp)
@@ -106,6 +103,29 @@ func TestTheScriptIsThatOfThePackage(t *testing.T) {
 	}
 }
 
+// Who has a page already is told that it is the same, and gets another that is not.
+func TestWhatIsTheSameIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	tags := map[string]string{}
+	for _, path := range append(paths(), "/docs.md", "/llms.txt", "/docs/reference.json", "/docs/search.json", "/docs/signing-vectors.json", "/docs/signers/weft_curl.sh", "/docs/clients/python/weft_client.py", assetPath("page.js")) {
+		tag := get(t, handler, path).Header().Get("ETag")
+		if other, taken := tags[tag]; taken {
+			t.Errorf("%s has the tag %s of %s", path, tag, other)
+		}
+		tags[tag] = path
+		for held, want := range map[string]int{tag: http.StatusNotModified, `"another"`: http.StatusOK} {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.Header.Set("If-None-Match", held)
+			handler.ServeHTTP(w, r)
+			if w.Code != want || (w.Body.Len() == 0) != (want == http.StatusNotModified) {
+				t.Errorf("%s to who has %s: %d, %d bytes", path, held, w.Code, w.Body.Len())
+			}
+		}
+	}
+}
+
 func TestEveryPageIsMarkdownToo(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
@@ -121,8 +141,8 @@ func TestEveryPageIsMarkdownToo(t *testing.T) {
 }
 
 var (
-	linkOfMarkdown = regexp.MustCompile(`\]\((/[^)\s]*)\)`)
-	linkOfHTML     = regexp.MustCompile(`href="(/[^"]*)"`)
+	linkOfMarkdown = regexp.MustCompile(`\]\(([/#][^)\s]*)\)`)
+	linkOfHTML     = regexp.MustCompile(`href="([/#][^"]*)"`)
 	anchorOfHTML   = regexp.MustCompile(` id="([^"]*)"`)
 )
 
@@ -131,19 +151,23 @@ var elsewhere = []string{"/openapi.yaml", "/openapi.json", "/settings"}
 
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
-	handler := Handler(all(t))
+	components := all(t)
+	handler := Handler(components)
 	from := map[string][]string{}
-	for _, path := range append(paths(), "/docs/components/HASH") {
-		for _, found := range linkOfHTML.FindAllStringSubmatch(get(t, handler, path).Body.String(), -1) {
-			from[found[1]] = append(from[found[1]], path)
-		}
-		for _, found := range linkOfMarkdown.FindAllStringSubmatch(get(t, handler, path+".md").Body.String(), -1) {
-			from[found[1]] = append(from[found[1]], path+".md")
+	collect := func(path, form string, links *regexp.Regexp) {
+		for _, found := range links.FindAllStringSubmatch(get(t, handler, path+form).Body.String(), -1) {
+			link := found[1]
+			if strings.HasPrefix(link, "#") {
+				link = path + link
+			}
+			from[link] = append(from[link], path+form)
 		}
 	}
-	for _, found := range linkOfMarkdown.FindAllStringSubmatch(get(t, handler, "/llms.txt").Body.String(), -1) {
-		from[found[1]] = append(from[found[1]], "/llms.txt")
+	for _, path := range newLibrary(components).paths() {
+		collect(path, "", linkOfHTML)
+		collect(path, ".md", linkOfMarkdown)
 	}
+	collect("/llms.txt", "", linkOfMarkdown)
 	read, err := readContract()
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +195,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-func TestGuidesNameTheirSectionsOnce(t *testing.T) {
+func TestPagesNameTheirPlacesOnce(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
 	for _, path := range paths() {
@@ -193,6 +217,7 @@ func TestTheReferenceShowsTheContract(t *testing.T) {
 	type document struct {
 		Paths      map[string]map[string]json.RawMessage
 		Components struct {
+			Schemas    map[string]any
 			Parameters map[string]struct {
 				Required bool
 				In       string
@@ -225,10 +250,54 @@ func TestTheReferenceShowsTheContract(t *testing.T) {
 			}
 		}
 	}
+	for name, schema := range served.Components.Schemas {
+		if !reflect.DeepEqual(shown.Components.Schemas[name], schema) {
+			t.Errorf("the schema %s is shown as %v, want %v", name, shown.Components.Schemas[name], schema)
+		}
+	}
 	for name, p := range shown.Components.Parameters {
 		if !p.Required && p.In != "path" && p.Example != nil {
 			t.Errorf("%s would be sent as %v", name, p.Example)
 		}
+	}
+}
+
+// The reference signs what is tried in it, and shows a terminal how.
+func TestTheReferenceShowsHowToSign(t *testing.T) {
+	t.Parallel()
+	handler := Handler(nil)
+	type operation struct {
+		Description string
+		Security    any
+		Samples     []struct{ Source string } `json:"x-codeSamples"`
+	}
+	var shown struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(get(t, handler, "/docs/reference.json").Body.Bytes(), &shown); err != nil {
+		t.Fatal(err)
+	}
+	for call, want := range map[string]struct{ begin, line, more string }{
+		"post /v1/sdk/components":           {"`signed` by", "bash weft_curl.sh POST '/v1/sdk/components' - <<'EOF'\n{\n  \"", "\n}\nEOF"},
+		"get /v1/sdk/components/executions": {"`signed` by", "bash weft_curl.sh GET '/v1/sdk/components/executions'", ""},
+		"get /v1/workspaces":                {"`session` of a person", "", ""},
+		"post /v1/sdk/signature-check":      {"", "", ""},
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		var o operation
+		if err := json.Unmarshal(shown.Paths[path][method], &o); err != nil {
+			t.Fatal(err)
+		}
+		source := ""
+		if len(o.Samples) == 1 {
+			source = o.Samples[0].Source
+		}
+		if o.Security != nil || !strings.HasPrefix(o.Description, want.begin) || !strings.HasPrefix(source, want.line) || !strings.HasSuffix(source, want.more) || (want.line == "") != (source == "") {
+			t.Errorf("%s: %+v", call, o)
+		}
+	}
+	if page := get(t, handler, "/docs/reference.md").Body.String(); !strings.Contains(page, "\nAnswers: 200, 400, 401") || !strings.Contains(page, ". 200: ") {
+		t.Error("the Markdown does not tell the answers")
 	}
 }
 

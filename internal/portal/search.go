@@ -1,7 +1,6 @@
 package portal
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 
@@ -18,10 +17,7 @@ type entry struct {
 
 // mountSearch serves what the search looks through; the browser does the looking.
 func mountSearch(mux *http.ServeMux, l *library, guides []*guideSource) {
-	mountForm(mux, "/docs/search.json", pagePolicy, "application/json", func() (any, error) { return newIndex(l, guides) }, func(_ *forms, to *bytes.Buffer, data any) error {
-		_, err := to.Write(data.([]byte))
-		return err
-	})
+	mux.Handle("GET /docs/search.json", newDocument(jsonType, func() ([]byte, error) { return newIndex(l, guides) }))
 }
 
 func newIndex(l *library, guides []*guideSource) ([]byte, error) {

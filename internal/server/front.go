@@ -80,8 +80,8 @@ func (f *front) mount(operations api.StrictServerInterface, docs *http.ServeMux)
 // would rather read a page.
 func (f *front) known(docs *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		_, pattern := docs.Handler(r)
-		if pattern == "" || pattern == portal.Missing && gate.Choose(r.Header.Values("Accept"), []string{"application/problem+json", "text/html"}) != "text/html" {
+		if _, pattern := docs.Handler(r); pattern == portal.Missing && gate.Choose(r.Header.Values("Accept"), []string{"application/problem+json", "text/html"}) != "text/html" {
+			w.Header().Set("Vary", "Accept")
 			f.fail(w, r, fault.New(fault.NotFound, "There is nothing at this path."))
 			return
 		}

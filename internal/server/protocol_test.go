@@ -208,8 +208,8 @@ func TestAB12FailuresHaveOneShapeAndShowNothing(t *testing.T) {
 	}
 }
 
-// A component that there is not has a page for who would rather read one, and the form of
-// all other failures for the rest.
+// A page that there is not has another for who would rather read one, and the form of all other
+// failures for the rest.
 func TestDocsThatThereAreNotAreToldInTheFormThatIsTaken(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) { s.front.mount(s.operations, portal.Handler(nil)) })
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -222,14 +222,17 @@ func TestDocsThatThereAreNotAreToldInTheFormThatIsTaken(t *testing.T) {
 		{"/docs/components/NOTHING", "", false},
 		{"/docs/components/NOTHING", "application/json", false},
 		{"/docs/components/NOTHING", "application/problem+json, text/html;q=0.5", false},
-		{"/docs/nothing", browser, false},
+		{"/docs/nothing", browser, true},
+		{"/docs/nothing", "*/*", false},
+		{"/docs/signers/none", browser, true},
+		{"/docs/signers/none", "", false},
 	} {
 		got := s.do(t, "GET", c.target, "", "Accept: "+c.accept)
 		contentType := "application/problem+json"
 		if c.page {
 			contentType = "text/html; charset=utf-8"
 		}
-		if got.status != 404 || got.header.Get("Content-Type") != contentType || c.page != strings.Contains(got.body, `href="/docs/components"`) {
+		if got.status != 404 || got.header.Get("Content-Type") != contentType || got.header.Get("Vary") != "Accept" || c.page != strings.Contains(got.body, `href="/docs/components"`) {
 			t.Errorf("%s for %q: %d %v %s", c.target, c.accept, got.status, got.header, got.body)
 		}
 	}

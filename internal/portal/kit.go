@@ -1,22 +1,48 @@
 package portal
 
 import (
+	"bytes"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
+	"github.com/weft-automation/weft/conformance/clients"
 	"github.com/weft-automation/weft/conformance/signers"
 )
 
-// mountSigning serves the signing kit: the vectors, and the signers to copy.
-func mountSigning(mux *http.ServeMux) {
-	mux.HandleFunc("GET /docs/signing-vectors.json", func(w http.ResponseWriter, _ *http.Request) {
-		write(w, "application/json", "no-cache", signers.Vectors)
-	})
+// mountKit serves what users copy: the signing vectors, the signers, and the clients, each
+// language's with its signer as one folder.
+func mountKit(mux *http.ServeMux) {
+	mux.Handle("GET /docs/signing-vectors.json", newDocument(jsonType, func() ([]byte, error) { return signers.Vectors, nil }))
 	for _, name := range signers.Names {
-		mux.HandleFunc("GET /docs/signers/"+name, serveFile(func() ([]byte, error) { return signers.Files.ReadFile(name) }))
+		mux.Handle("GET /docs/signers/"+name, newCopy(signers.Files, name))
 	}
+	for _, language := range clients.Languages {
+		folder := "GET /docs/clients/" + language.Name + "/"
+		mux.Handle(folder+language.Signer, newCopy(signers.Files, language.Signer))
+		for _, name := range language.Files {
+			mux.Handle(folder+name, newCopy(clients.Files, language.Name+"/"+name))
+		}
+	}
+}
+
+// newCopy serves a file that users copy as text, which a browser shows and never runs.
+func newCopy(from embed.FS, name string) *document {
+	return newDocument(textType, func() ([]byte, error) { return from.ReadFile(name) })
+}
+
+// copied is a file to copy, as it is tested, for a page to show.
+func copied(name string) (string, error) {
+	text, err := signers.Files.ReadFile(name)
+	for _, language := range clients.Languages {
+		if slices.Contains(language.Files, name) {
+			text, err = clients.Files.ReadFile(language.Name + "/" + name)
+		}
+	}
+	return string(bytes.TrimRight(text, "\n")), err
 }
 
 // vectors are what a guide shows of the signing kit.

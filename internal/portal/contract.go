@@ -1,0 +1,154 @@
+package portal
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	yaml "github.com/oasdiff/yaml3"
+
+	"github.com/weft-automation/weft/gen/api"
+)
+
+// contract is what the reference says in words.
+type contract struct {
+	Description string
+	Tags        []contractTag
+}
+
+type contractTag struct {
+	Name, Description string
+	Operations        []operation
+}
+
+// operation is one in short.
+type operation struct {
+	Method, Path, Summary, Description string
+	Tag                                string
+	Parameters                         []parameter
+	Body                               string // the name of its schema
+	Answers                            []answerOf
+}
+
+type parameter struct{ Name, In, Required, Description string }
+
+type answerOf struct{ Status, Description string }
+
+// Anchor is where the reference shows the operation.
+func (o operation) Anchor() string {
+	return "tag/" + strings.ReplaceAll(strings.ToLower(o.Tag), " ", "-") + "/" + o.Method + o.Path
+}
+
+// readContract reads the operations in the order of the document.
+func readContract() (contract, error) {
+	root, err := readYAML()
+	if err != nil {
+		return contract{}, err
+	}
+	c := contract{Description: textOf(member(root, "info"), "description")}
+	for _, tag := range member(root, "tags").Content {
+		c.Tags = append(c.Tags, contractTag{Name: textOf(tag, "name"), Description: textOf(tag, "description")})
+	}
+	for path, item := range members(member(root, "paths")) {
+		for method, node := range members(item) {
+			if found := member(node, "tags"); found != nil && len(found.Content) > 0 {
+				o := newOperation(root, item, node)
+				o.Method, o.Path, o.Tag = strings.ToUpper(method), path, found.Content[0].Value
+				if i := slices.IndexFunc(c.Tags, func(t contractTag) bool { return t.Name == o.Tag }); i >= 0 {
+					c.Tags[i].Operations = append(c.Tags[i].Operations, o)
+				}
+			}
+		}
+	}
+	return c, nil
+}
+
+func newOperation(root, item, node *yaml.Node) operation {
+	o := operation{Summary: textOf(node, "summary"), Description: textOf(node, "description")}
+	for _, list := range []*yaml.Node{member(item, "parameters"), member(node, "parameters")} {
+		if list == nil {
+			continue
+		}
+		for _, one := range list.Content {
+			one = resolved(root, one)
+			if slices.Contains(everywhere, textOf(one, "name")) {
+				continue
+			}
+			need := "no"
+			if textOf(one, "required") == "true" {
+				need = "yes"
+			}
+			o.Parameters = append(o.Parameters, parameter{textOf(one, "name"), textOf(one, "in"), need, textOf(one, "description")})
+		}
+	}
+	for _, media := range members(member(resolved(root, member(node, "requestBody")), "content")) {
+		_, o.Body, _ = strings.Cut(textOf(member(media, "schema"), "$ref"), "#/components/schemas/")
+	}
+	for status, answer := range members(member(node, "responses")) {
+		o.Answers = append(o.Answers, answerOf{status, textOf(resolved(root, answer), "description")})
+	}
+	return o
+}
+
+// everywhere are the headers that the reference tells once for all operations.
+var everywhere = []string{"X-Request-Id", "traceparent", "Prefer"}
+
+func readYAML() (*yaml.Node, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(api.SpecYAML(), &document); err != nil {
+		return nil, fmt.Errorf("read the contract: %w", err)
+	}
+	return document.Content[0], nil
+}
+
+// members are those of an object, in their order; none of nothing.
+func members(node *yaml.Node) iter.Seq2[string, *yaml.Node] {
+	return func(yield func(string, *yaml.Node) bool) {
+		if node == nil || node.Kind != yaml.MappingNode {
+			return
+		}
+		for i := 0; i+1 < len(node.Content) && yield(node.Content[i].Value, node.Content[i+1]); i += 2 {
+		}
+	}
+}
+
+// member is what an object has under a name; nil for nothing.
+func member(node *yaml.Node, name string) *yaml.Node {
+	for found, value := range members(node) {
+		if found == name {
+			return value
+		}
+	}
+	return nil
+}
+
+// remove takes a member from an object that may have it.
+func remove(node *yaml.Node, name string) {
+	for i := 0; node != nil && i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == name {
+			node.Content = append(node.Content[:i], node.Content[i+2:]...)
+			return
+		}
+	}
+}
+
+func textOf(node *yaml.Node, name string) string {
+	if found := member(node, name); found != nil {
+		return found.Value
+	}
+	return ""
+}
+
+// resolved follows a reference within the document.
+func resolved(root, node *yaml.Node) *yaml.Node {
+	reference := textOf(node, "$ref")
+	if reference == "" {
+		return node
+	}
+	found := root
+	for _, name := range strings.Split(strings.TrimPrefix(reference, "#/"), "/") {
+		found = member(found, name)
+	}
+	return found
+}
