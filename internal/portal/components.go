@@ -45,7 +45,7 @@ func newLibrary(all []api.Component) *library {
 
 // summary is what pages say of all components together.
 func (l *library) summary() map[string]any {
-	return map[string]any{"Categories": l.categories, "Count": len(l.all)}
+	return map[string]any{"Categories": l.categories, "Count": len(l.all), "Formats": catalog.Formats}
 }
 
 // paths are those of all pages.

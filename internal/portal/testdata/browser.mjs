@@ -97,6 +97,25 @@ await guide.locator('.found a[aria-selected=true]', { hasText: 'When it is refus
 await guide.keyboard.press('Enter');
 await guide.waitForURL(base + '/docs/signing#when-it-is-refused');
 
+// What is typed before the search has loaded is looked for once it has, in one window.
+await guide.goto(base + '/docs');
+let loaded;
+await guide.route('**/docs/search.json', async route => {
+  await new Promise(resolve => { loaded = resolve; });
+  await route.continue();
+});
+const asked = guide.waitForRequest('**/docs/search.json');
+await guide.keyboard.press('/');
+await asked;
+await guide.keyboard.type('/hash');
+assert.equal(await guide.locator('.weft-dialog').count(), 1);
+assert.equal(await guide.locator('.weft-dialog input').inputValue(), '/hash');
+await guide.locator('.weft-dialog input').fill('hash');
+assert.ok(await guide.locator('.weft-dialog .nothing').isHidden());
+loaded();
+await guide.locator('.found a', { hasText: 'HASH' }).first().waitFor();
+await guide.keyboard.press('Escape');
+
 // The index: by category, and what is typed leaves what has it.
 const index = await open('/docs/components');
 const cards = index.locator('.cards li:visible');
@@ -124,6 +143,11 @@ await fits(one);
 await picture(one, pictures, 'api-call');
 await one.click('footer [rel=next]');
 assert.match(await one.locator('h1 code').innerText(), /^[A-Z0-9_]+$/);
+
+// A format leads to what it means.
+await one.goto(base + '/docs/components/GET_EVM_ACCOUNT_BALANCE');
+await one.click('.field a[href$="#format.evm-address"]');
+await one.locator('[id="format.evm-address"]', { hasText: 'EIP-55' }).waitFor();
 
 for (const module of ['ON_WEBHOOK', 'HASH', 'IF', 'WAIT_FOR_EVM_TRANSACTION']) {
   const page = await open(`/docs/components/${module}`);
