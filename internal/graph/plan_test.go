@@ -26,7 +26,7 @@ func (l library) Module(name string) (graph.Module, bool) {
 	return m, ok
 }
 
-func (l library) Unknown(name string) string { return "there is no " + name }
+func (l library) Unknown(name string) string { return fmt.Sprintf("unknown module %q", name) }
 
 var open = json.RawMessage(`{"type":"object","additionalProperties":true}`)
 
