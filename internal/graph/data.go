@@ -254,8 +254,13 @@ func (c *compiler) missing(pointer string, n *node, literal map[string]json.RawM
 		_, written := literal[name]
 		connected := slices.ContainsFunc(n.bound, func(b binding) bool { return b.segments[0] == name })
 		if !written && !connected {
-			c.fault(pointer+"/input/"+escape(name), CodeMissingInput, "component %s (%s): the input %s is required, and is neither given nor connected",
-				quote(n.component.ID), n.component.Module, quote(name))
+			wanted := ""
+			property, _ := n.input.resolved().property(name)
+			if kinds := (&reader{left: maxSteps}).kinds(property); kinds != anyKind {
+				wanted = ": expected " + kinds.String()
+			}
+			c.fault(pointer+"/input/"+escape(name), CodeMissingInput, "component %s (%s): the input %s is required, and is neither given nor connected%s",
+				quote(n.component.ID), n.component.Module, quote(name), wanted)
 		}
 	}
 }
