@@ -85,7 +85,7 @@ var sources = []source{
 	{module: "WAIT_UNTIL", golden: []golden{others("@js-temporal/polyfill 0.5.1")}, bad: "logic/logic_test.go:TestWaitsAreDue", fuzz: []string{"logic/fuzz_test.go:FuzzDue", "../../timestamp/timestamp_test.go:FuzzParse"}},
 	{module: "WAIT_FOR_SIGNAL", golden: []golden{interpreted}, bad: bounds, plain: "a signal is a body of JSON, like that of every request"},
 	{module: "RUN_WORKFLOW", golden: []golden{{"../../run/below_test.go:TestWorkflowsBelowDoWhatTheReferenceSays", interpreted.from, interpreted.file, ""}}, bad: bounds, fuzz: []string{calls, schemas}},
-	{module: "RESPOND", golden: []golden{interpreted}, bad: noObject, plain: "its input is its output"},
+	{module: "RESPOND", golden: []golden{interpreted}, bad: bounds, plain: "its input is its output"},
 	{module: "FAIL", golden: []golden{interpreted}, bad: bounds, plain: "its config is the error"},
 
 	{module: "API_CALL", bad: "apicall/apicall_test.go:TestBadCallsAreRefused", fuzz: []string{"apicall/request_test.go:FuzzRequest", "apicall/path_test.go:FuzzPath", "apicall/path_test.go:FuzzAnswer", "upstream/upstream_test.go:FuzzExcerpt", addresses}, golden: []golden{

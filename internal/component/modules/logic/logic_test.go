@@ -216,6 +216,8 @@ func TestSchemasRefuseWhatIsOutOfBounds(t *testing.T) {
 		{"RUN_WORKFLOW", `{}`, `{}`},
 		{"RUN_WORKFLOW", `{}`, `{"workflowId":"abc"}`},
 		{"RUN_WORKFLOW", `{}`, `{"workflowId":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","version":0}`},
+		{"RESPOND", `["done"]`, `{}`},
+		{"RESPOND", `{"a":"\u0000"}`, `{}`},
 		{"FAIL", `{}`, `{"code":"lower"}`},
 		{"ON_SCHEDULE", `{}`, `{}`},
 		{"ON_WEBHOOK", `{}`, `{"verification":{"header":"X-A"}}`},
