@@ -89,7 +89,7 @@ func catalogueAll(t *probe.Trial) {
 
 // ports are those of the modules that do not simply go on (decisions 8.2, components.md).
 var ports = map[string]string{
-	"IF": "then else error", "SWITCH": "/config/cases/*/name default error", "FOR_EACH": "each done error", "WAIT_FOR_SIGNAL": "next timeout error",
+	"IF": "then else error", "SWITCH": "/config/cases/*/name default error", "FOR_EACH": "each done next error", "WAIT_FOR_SIGNAL": "next timeout error",
 }
 
 // portsOf are the ports that the catalogue tells of a component; "" for those of most.
