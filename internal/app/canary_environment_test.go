@@ -16,6 +16,7 @@ func (n *tenant) useSecretVariable(t *testing.T, upstream string) {
 	const path = "/v1/sdk/environment-variables"
 	set := n.sign(t, http.MethodPut, path+"/CANARY", map[string]any{"value": canary, "secret": true})
 	set.into(t, &struct{}{})
+	n.sign(t, http.MethodPut, path+"/CODE", map[string]any{"value": canaryCode, "secret": true}).into(t, &struct{}{})
 	expectNone(t, "a variable", set.body, []string{canary})
 	expectNone(t, "the variables", n.sign(t, http.MethodGet, path, nil).body, []string{canary})
 	expectNone(t, "the variables, for a member", n.own(t, http.MethodGet, "/environment-variables", nil).body, []string{canary})
@@ -25,14 +26,15 @@ func (n *tenant) useSecretVariable(t *testing.T, upstream string) {
 	}
 	wrong := map[string]any{"id": "wrong", "module": "DELAY", "config": map[string]any{"durationMs": "{{env.CANARY}}"}}
 	says := map[string]any{"id": "says", "module": "FAIL", "config": map[string]any{"message": "so: {{env.CANARY}}"}}
-	for _, c := range []map[string]any{call, wrong, says} {
+	fails := map[string]any{"id": "fails", "module": "FAIL", "config": map[string]any{"code": "{{env.CODE}}"}}
+	for _, c := range []map[string]any{call, wrong, says, fails} {
 		run := n.runOf(t, []any{c}, nil, 15000)
 		if run.Run == nil || run.Run.Status != "FAILED" {
 			t.Errorf("the run of %s did not fail: %+v", c["module"], run)
 		}
 		n.seenRedacted(t, run)
 	}
-	for _, c := range []map[string]any{call, wrong, says} { // a loop that fails repeats what its item says
+	for _, c := range []map[string]any{call, wrong, says, fails} { // a loop that fails repeats what its item says
 		loop := map[string]any{"id": "loop", "module": "FOR_EACH", "input": map[string]any{"items": []int{1}}}
 		run := n.runOf(t, []any{loop, c}, []any{map[string]any{"id": "a", "from": "loop", "to": c["id"], "port": "each"}}, 15000)
 		if run.Run == nil || !strings.Contains(string(run.Run.Error), "ITEM_FAILED") {

@@ -19,8 +19,10 @@ import (
 // hear notes what somebody is told.
 func (b *logBook) hear(r *http.Request) { _, _ = io.Copy(b, r.Body) }
 
-// The canaries of fields that take a private key only, of a chain and of age.
+// The canaries of fields that take a private key only, of a chain and of age, and of those
+// that take a code of an error.
 const (
+	canaryCode     = "C4N4RY_5ECRET_9F27"
 	canaryKey      = "0x5ec2e7c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c45ec2"
 	canaryIdentity = "AGE-SECRET-KEY-184JMZMVQH3E6U0PSL869004Y3U2NYV7R30EU99CSEDNPH02YUVFSZW44VU"
 )
@@ -31,7 +33,7 @@ func expectNone(t *testing.T, where, text string, secrets []string) {
 	if len(text) == 0 {
 		t.Errorf("%s is empty: nothing was looked at", where)
 	}
-	for _, secret := range append([]string{canaryKey[2:], canaryIdentity[15:]}, secrets...) {
+	for _, secret := range append([]string{canaryCode, canaryKey[2:], canaryIdentity[15:]}, secrets...) {
 		if at := strings.Index(text, secret); at >= 0 {
 			t.Errorf("a secret stands in %s: ...%.300s", where, text[max(0, at-150):])
 		}

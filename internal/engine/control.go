@@ -210,6 +210,11 @@ func (f *fold) failOnPurpose(sc *scope, t *stage, _ json.RawMessage) error {
 		Message string `json:"message"`
 	}{logic.FailCode, logic.FailMessage}
 	_ = json.Unmarshal(Object(t.component.Config), &config)
+	// An error's code is shown as it is, and a secret is taken out of its message only.
+	if written, _ := f.plan.Component(t.component.ID); f.namesSecret(written) && f.variables.hidden.In(config.Code) {
+		f.put(sc, t.failed(component.Permanent(component.CodeInvalidInput, "the code of an error is not secret, and a secret environment variable stands in it")))
+		return nil
+	}
 	f.put(sc, t.failed(&component.Error{Code: config.Code, Message: config.Message}))
 	return nil
 }
