@@ -26,6 +26,18 @@ type Schema struct {
 // a mark in a schema that refers to its own places.
 func (s *Schema) SecretPaths() []string { return s.shape.secrets }
 
+// Marks reports whether some data holds a text or a number that the schema marks so.
+func (s *Schema) Marks(data json.RawMessage) (marked bool) {
+	if len(s.shape.secrets) == 0 {
+		return false
+	}
+	value, err := decode(data)
+	for _, path := range s.shape.secrets {
+		eachSecret(value, "", splitPath(path), func(_, _ string) { marked = true })
+	}
+	return marked || err != nil
+}
+
 // AllMembers is the path of the members of an object.
 const AllMembers = "/*"
 

@@ -13,6 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/modules/logic"
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/workflow"
 )
 
 // withSecrets is a bench whose WORK gives nothing but secrets.
@@ -195,14 +196,14 @@ func TestMT05ASecretSignalIsSealedFromTheStart(t *testing.T) {
 		`[{"id":"a","from":{"componentId":"early","output":"payload.code"},"to":{"componentId":"answer","input":"early"}},
 		{"id":"b","from":{"componentId":"late","output":"payload"},"to":{"componentId":"answer","input":"late"}}]`)
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id})
-	signal := func(name, payload string) {
-		for _, of := range []string{payload, `{"again":true}`} {
+	signal := func(name, payload string, again ...string) {
+		for _, of := range append([]string{payload}, again...) {
 			if got, err := n.runs.Signal(n.ctx, key, anyone{}, name, json.RawMessage(of)); err != nil || string(got.Payload) != payload {
 				t.Errorf("the signal %s is %s, %v", name, got.Payload, err)
 			}
 		}
 	}
-	signal("early", `{"code":"`+canary+`"}`)
+	signal("early", `{"code":"`+canary+`"}`, `{"again":true}`)
 	signal("open", `{"by":"ada lovelace"}`)
 	n.awaitEvents(key, 3)
 	signal("late", `{"code":["`+canary+`"]}`)
@@ -225,5 +226,31 @@ func TestMT05ASecretSignalIsSealedFromTheStart(t *testing.T) {
 	}
 	if strings.Contains(rows, canary) || !strings.Contains(rows, "ada lovelace") {
 		t.Errorf("the rows are %s", rows)
+	}
+}
+
+// What a hook is sent is not held to the input schema, and yet hidden where that marks it.
+func TestMT05WhatAHookIsSentIsSealedWhereTheInputSchemaMarksIt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4})
+	id := n.save(t, workflow.Draft{
+		InputSchema: json.RawMessage(`{"type":"object","required":["never"],"properties":{"body":{"type":"object","properties":{"token":{"type":"string","x-secret":true}}}}}`),
+		Components:  json.RawMessage(`[{"id":"start","module":"ON_WEBHOOK"},{"id":"answer","module":"RESPOND"}]`), SequenceEdges: json.RawMessage(`[{"id":"1","from":"start","to":"answer"}]`),
+		DataConnections: json.RawMessage(`[{"id":"a","from":{"componentId":"start","output":"body"},"to":{"componentId":"answer","input":"got"}}]`),
+	})
+	for body, secret := range map[string]bool{`{"kind":"order","token":"c4n4ry-of-the-hook"}`: true, `{"kind":"order"}`: false} {
+		key := n.trigger(t, run.TriggerParams{WorkflowID: id, By: run.Cause{Trigger: "WEBHOOK"}, Input: json.RawMessage(`{"headers":{},"body":` + body + `}`)})
+		got, _ := n.end(t, key, 30*time.Second)
+		if want := `{"got":` + body + `}`; string(got.Output) != want || strings.Contains(string(got.Input), "c4n4ry") || strings.Contains(string(got.Input), component.Redacted) != secret {
+			t.Errorf("of %s it ended %s %s with %s, and shows the input %s", body, got.Status, got.Error, got.Output, got.Input)
+		}
+		var row string
+		if err := b.pool.QueryRow(t.Context(), "SELECT concat(r::text, (SELECT string_agg(s::text, ' ') FROM run_stages s WHERE s.run_id = r.id)) FROM workflow_runs r WHERE id = $1", key.ID).Scan(&row); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(row, "c4n4ry") || strings.Contains(row, "order") == secret {
+			t.Errorf("of %s the rows are %s", body, row)
+		}
 	}
 }

@@ -188,11 +188,12 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 	if err != nil {
 		return nil, fmt.Errorf("make run id: %w", err)
 	}
-	hidden := p.hidden
-	if p.By.Trigger == "" {
+	hidden, input := p.hidden, json.RawMessage(cmp.Or(string(p.Input), "{}"))
+	// What others send is not held to the schema, and may have what that hides.
+	if p.By.Trigger == "" || loaded.Input.Marks(input) {
 		hidden = append(hidden, loaded.Input.SecretPaths()...)
 	}
-	n.input, err = engine.SealInput(ctx, s.Vault, p.WorkspaceID, n.id, json.RawMessage(cmp.Or(string(p.Input), "{}")), hidden)
+	n.input, err = engine.SealInput(ctx, s.Vault, p.WorkspaceID, n.id, input, hidden)
 	return n, err
 }
 

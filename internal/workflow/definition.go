@@ -192,6 +192,11 @@ func (in Input) SecretPaths() (paths []string) {
 	return paths
 }
 
+// Marks reports whether there is something in an input that is secret.
+func (in Input) Marks(data json.RawMessage) bool {
+	return slices.ContainsFunc(in, func(schema *component.Schema) bool { return schema.Marks(data) })
+}
+
 // stored is a definition that compiled, fit to be kept: as it is shown, and its secret
 // values apart, nil if it has none.
 type stored struct {
