@@ -137,7 +137,9 @@ func (f *fitting) operation(operation, components object) error {
 		}
 		kept = append(kept, parameter)
 	}
-	operation["parameters"] = kept
+	if delete(operation, "parameters"); len(kept) > 0 {
+		operation["parameters"] = kept
+	}
 	return nil
 }
 
