@@ -173,9 +173,12 @@ func (m *mutation) apply(value any, path []string) (changed int) {
 	case map[string]any:
 		inner, ok := value[path[0]]
 		switch {
-		case !ok:
 		case len(path) > 1:
 			changed = m.apply(inner, path[1:])
+		case m.put != nil:
+			value[path[0]] = m.put
+			changed = 1
+		case !ok:
 		case m.drop:
 			delete(value, path[0])
 			changed = 1
