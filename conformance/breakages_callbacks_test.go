@@ -2,7 +2,15 @@ package conformance
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -72,6 +80,80 @@ func again(change func(d *probe.Delivery)) func(*breaker, probe.Delivery) []prob
 	}
 }
 
+// seal signs a delivery as the service does, under a secret.
+func seal(d *probe.Delivery, secret string) {
+	d.Header.Set("X-Svc-Signature", "hmac-sha256-v1="+hex.EncodeToString(mac(sha256.New, secret, d.Body)))
+	sealStandard(d, secret)
+}
+
+// sealStandard signs by Standard Webhooks alone.
+func sealStandard(d *probe.Delivery, secret string) {
+	over := d.Header.Get("Webhook-Id") + "." + d.Header.Get("Webhook-Timestamp") + "." + string(d.Body)
+	d.Header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac(sha256.New, secret, []byte(over))))
+}
+
+// genuine says whether a delivery is signed with the secret of most cases.
+func genuine(d *probe.Delivery) bool {
+	return d.Header.Get("X-Svc-Signature") == "hmac-sha256-v1="+hex.EncodeToString(mac(sha256.New, secret, d.Body))
+}
+
+// resealed changes deliveries that are signed, and signs them again: what is wrong is not
+// to be found by a signature.
+func resealed(change func(d *probe.Delivery)) func(*breaker, probe.Delivery) []probe.Delivery {
+	return sent(func(d *probe.Delivery) bool {
+		if !genuine(d) {
+			return false
+		}
+		before := *d
+		before.Header = d.Header.Clone()
+		change(d)
+		seal(d, secret)
+		return !bytes.Equal(before.Body, d.Body) || !maps.EqualFunc(before.Header, d.Header, slices.Equal)
+	})
+}
+
+// recorded changes the record in a callback, under its signature.
+func recorded(change func(record map[string]any)) func(*breaker, probe.Delivery) []probe.Delivery {
+	return resealed(func(d *probe.Delivery) {
+		decoder := json.NewDecoder(bytes.NewReader(d.Body))
+		decoder.UseNumber()
+		var record map[string]any
+		if decoder.Decode(&record) == nil {
+			change(record)
+			d.Body, _ = json.Marshal(record)
+		}
+	})
+}
+
+// comingAgain has every delivery come once more, a time after it was answered.
+func comingAgain(by time.Duration) func(*breaker, probe.Delivery) []probe.Delivery {
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // a receiver of the test's own
+	return func(b *breaker, d probe.Delivery) []probe.Delivery {
+		header := d.Header.Clone()
+		if header.Get("X-Come-Again") != "" {
+			header.Del("X-Come-Again")
+			d.Header = header
+			return []probe.Delivery{d}
+		}
+		b.wrong()
+		time.AfterFunc(by, func() {
+			request, err := http.NewRequest(d.Method, "https://"+header.Get("Host")+header.Get("Target"), bytes.NewReader(d.Body))
+			if err != nil {
+				return
+			}
+			for _, name := range []string{"Host", "Target", "Content-Length"} {
+				header.Del(name)
+			}
+			header.Set("X-Come-Again", "yes")
+			request.Header = header
+			if answer, err := client.Do(request); err == nil {
+				answer.Body.Close()
+			}
+		})
+		return []probe.Delivery{d}
+	}
+}
+
 const anotherID = "0193f1c0-0000-7000-8000-000000000000"
 
 var callbackBreakages = []breakage{
@@ -109,6 +191,66 @@ var callbackBreakages = []breakage{
 		b.wrong()
 		return []probe.Delivery{d, d}
 	}},
+	{name: "a callback that was taken comes again a moment later", part: "D5.2.success", deliver: comingAgain(800 * time.Millisecond)},
+	{name: "the signature is by another key", part: "4.1.callbackSecret", deliver: sent(func(d *probe.Delivery) bool {
+		signed := genuine(d)
+		if signed {
+			seal(d, "another key")
+		}
+		return signed
+	})},
+	{name: "the signature is in base64", part: "5.3.header", deliver: reworded("X-Svc-Signature", func(s string) string {
+		digest, _ := hex.DecodeString(strings.TrimPrefix(s, "hmac-sha256-v1="))
+		return "hmac-sha256-v1=" + base64.StdEncoding.EncodeToString(digest)
+	})},
+	{name: "the signature is over id, time and body", part: "5.3.raw", deliver: sent(func(d *probe.Delivery) bool {
+		signed := genuine(d)
+		if signed {
+			over := d.Header.Get("Webhook-Id") + "." + d.Header.Get("Webhook-Timestamp") + "." + string(d.Body)
+			d.Header.Set("X-Svc-Signature", "hmac-sha256-v1="+hex.EncodeToString(mac(sha256.New, secret, []byte(over))))
+		}
+		return signed
+	})},
+	{name: "the signature is over the body as it would be written again", part: "5.3.raw", deliver: sent(func(d *probe.Delivery) bool {
+		var body map[string]any
+		if !genuine(d) || json.Unmarshal(d.Body, &body) != nil {
+			return false
+		}
+		again, _ := json.MarshalIndent(body, "", "  ")
+		d.Header.Set("X-Svc-Signature", "hmac-sha256-v1="+hex.EncodeToString(mac(sha256.New, secret, again)))
+		return true
+	})},
+	{name: "webhook-signature is by another key", part: "D5.4.webhook", deliver: sent(func(d *probe.Delivery) bool {
+		signed := genuine(d)
+		if signed {
+			sealStandard(d, "another key")
+		}
+		return signed
+	})},
+	{name: "webhook-timestamp is that of an hour ago, under its signature", part: "D5.4.webhook", deliver: resealed(func(d *probe.Delivery) {
+		d.Header.Set("Webhook-Timestamp", probe.Timestamp(time.Now().Add(-time.Hour)))
+	})},
+	{name: "webhook-timestamp is that of an hour to come, under its signature", part: "D5.4.webhook", deliver: resealed(func(d *probe.Delivery) {
+		d.Header.Set("Webhook-Timestamp", probe.Timestamp(time.Now().Add(time.Hour)))
+	})},
+	{name: "webhook-id is another, under its signature", part: "D5.4.webhook", deliver: resealed(func(d *probe.Delivery) { d.Header.Set("Webhook-Id", anotherID) })},
+	{name: "a callback tells another output than the record, under its signature", part: "6.3.payload", deliver: recorded(func(record map[string]any) {
+		record["output"] = map[string]any{"uuid": "00000000-0000-4000-8000-000000000000"}
+	})},
+	{name: "a callback tells another time than the record, under its signature", part: "6.3.payload", deliver: recorded(func(record map[string]any) {
+		record["updatedAt"] = "2026-01-01T00:00:00.000Z"
+	})},
+	{name: "a callback costs nothing, under its signature", part: "6.3.payload", deliver: recorded(func(record map[string]any) { record["totalUsage"] = 0 })},
+	{name: "a callback is of another execution, under its signature", part: "6.3.id", deliver: resealed(func(d *probe.Delivery) {
+		d.Body = bytes.ReplaceAll(d.Body, []byte(d.Header.Get("X-Svc-Execution-Id")), []byte(anotherID))
+		d.Header.Set("X-Svc-Execution-Id", anotherID)
+		d.Header.Set("Webhook-Id", anotherID)
+	})},
+	{name: "a callback knows of its own delivery, under its signature", part: "6.3.payload", deliver: recorded(func(record map[string]any) {
+		if callback, ok := record["callback"].(map[string]any); ok {
+			callback["attemptCount"], callback["lastAttemptAt"] = 1, record["updatedAt"]
+		}
+	})},
 	{name: "no callback comes", part: "4.1.callbackUrl", slow: true, deliver: func(b *breaker, _ probe.Delivery) []probe.Delivery {
 		b.wrong()
 		return nil
@@ -131,6 +273,24 @@ var callbackBreakages = []breakage{
 	{name: "a callback is text", part: "D5.1.post", deliver: reworded("Content-Type", func(string) string { return "text/plain" })},
 	{name: "another attempt has another body", part: "D5.1.frozen", deliver: again(func(d *probe.Delivery) { d.Body = append(bytes.Clone(d.Body), ' ') })},
 	{name: "another attempt has another webhook-id", part: "D5.1.frozen", deliver: again(func(d *probe.Delivery) { d.Header.Set("Webhook-Id", anotherID) })},
+	{name: "another attempt has another execution's id", part: "D5.1.frozen", deliver: again(func(d *probe.Delivery) { d.Header.Set("X-Svc-Execution-Id", anotherID) })},
+	{name: "another attempt is not signed", part: "D5.1.frozen", deliver: again(func(d *probe.Delivery) { d.Header.Del("X-Svc-Signature") })},
+	{name: "another attempt is signed by another key", part: "D5.1.frozen", deliver: again(func(d *probe.Delivery) { seal(d, "another key") })},
+	{name: "another attempt tells another time, under its signature", part: "D5.1.frozen", deliver: again(func(d *probe.Delivery) {
+		d.Body = regexp.MustCompile(`"updatedAt":"[^"]*"`).ReplaceAll(d.Body, []byte(`"updatedAt":"2099-01-01T00:00:00.000Z"`))
+		seal(d, secret)
+	})},
+	{name: "another attempt comes twice", part: "D5.3.retry", deliver: func() func(*breaker, probe.Delivery) []probe.Delivery {
+		once := again(func(*probe.Delivery) {})
+		return func(b *breaker, d probe.Delivery) []probe.Delivery {
+			before := b.acted.Load()
+			arrived := once(b, d)
+			if b.acted.Load() > before {
+				arrived = append(arrived, d)
+			}
+			return arrived
+		}
+	}()},
 	{name: "traceparent is another", part: "D1.6.traceparent", deliver: reworded("Traceparent", func(s string) string { return strings.Replace(s, "4bf92f", "000000", 1) })},
 	{name: "another attempt does not come", part: "D5.3.retry", slow: true, deliver: func() func(*breaker, probe.Delivery) []probe.Delivery {
 		var mu sync.Mutex

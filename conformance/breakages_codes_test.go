@@ -2,14 +2,14 @@ package conformance
 
 import (
 	"net/http"
-	"strings"
+	"slices"
 )
 
 // recoded answers with another status where there should be one, for some operations or all.
 func recoded(from, to int, operations ...string) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		a := b.pass(c)
-		if a == nil || a.status != from || len(operations) > 0 && !strings.Contains(strings.Join(operations, " "), c.operation) {
+		if a == nil || a.status != from || len(operations) > 0 && !slices.Contains(operations, c.operation) {
 			return a
 		}
 		return b.status(a, to)
@@ -69,9 +69,15 @@ var codeBreakages = []breakage{
 	{name: "409 of a mismatch is 422", part: "D1.7.mismatch", do: recoded(409, 422)},
 	{name: "412 is 409", part: "D3.412", do: recoded(412, 409)},
 	{name: "413 is 400", part: "D1.1.size", do: recoded(413, 400)},
+	{name: "414 is 404", part: "D3.414", do: recoded(414, 404)},
 	{name: "415 is 400", part: "D1.1.type", do: recoded(415, 400)},
 	{name: "429 is 503", part: "7.429", slow: true, do: recoded(429, 503)},
 	{name: "429 is 403", part: "8.2", do: recoded(429, 403)},
+	{name: "UNAUTHORIZED is FORBIDDEN", part: "D2.5.same", do: renamed(401, "FORBIDDEN")},
+	{name: "INSUFFICIENT_CREDITS is PAYMENT_REQUIRED", part: "D7.3", do: renamed(402, "PAYMENT_REQUIRED")},
+	{name: "NOT_FOUND is GONE", part: "D1.2.404", do: renamed(404, "GONE")},
+	{name: "NO_CALLBACK is CONFLICT", part: "D4.6.conflicts", do: renamed(409, "CONFLICT")},
+	{name: "IDEMPOTENCY_MISMATCH is CONFLICT", part: "D1.7.mismatch", do: renamed(409, "CONFLICT")},
 	{name: "INVALID_INPUT is BAD_REQUEST", part: "D3.table", do: renamed(400, "BAD_REQUEST")},
 	{name: "FORBIDDEN is UNAUTHORIZED", part: "D2.8.workflows", do: renamed(403, "UNAUTHORIZED")},
 	{name: "RATE_LIMITED is CONFLICT", part: "D6.waits", slow: true, do: renamed(429, "CONFLICT")},

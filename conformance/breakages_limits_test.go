@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -87,9 +88,9 @@ func retried(change func(http.Header)) func(*breaker, *call) *answer {
 	}
 }
 
-// generous lets one request of each key and second through that is beyond the limit: it is
-// answered as the last one was.
-func generous() func(*breaker, *call) *answer {
+// generous lets one request of each key and second through that is beyond the limit which
+// the reason names: it is answered as the last one was.
+func generous(status int, reason string) func(*breaker, *call) *answer {
 	var mu sync.Mutex
 	last, given := map[string]*answer{}, map[string]int64{}
 	return func(b *breaker, c *call) *answer {
@@ -101,13 +102,66 @@ func generous() func(*breaker, *call) *answer {
 		case a == nil || a.events != nil:
 		case a.status == http.StatusOK:
 			last[key] = a
-		case a.status == http.StatusTooManyRequests && last[key] != nil && given[key] != now:
+		case a.status == status && bytes.Contains(a.body, []byte(`"`+reason+`"`)) && last[key] != nil && given[key] != now:
 			b.wrong()
 			given[key] = now
 			good := *last[key]
 			good.header = good.header.Clone()
 			good.header.Set("X-Request-Id", c.header.Get("X-Request-Id"))
 			return &good
+		}
+		return a
+	}
+}
+
+// sparing refuses what would use a limit up.
+func sparing(limit, reason, pause string) func(*breaker, *call) *answer {
+	return func(b *breaker, c *call) *answer {
+		a := b.pass(c)
+		if a == nil || a.status != http.StatusOK || a.events != nil || !strings.Contains(a.header.Get("RateLimit"), `"`+limit+`";r=0`) {
+			return a
+		}
+		b.wrong()
+		a.status = http.StatusTooManyRequests
+		a.header.Set("Content-Type", "application/problem+json")
+		a.header.Set("Retry-After", pause)
+		a.body, _ = json.Marshal(map[string]any{
+			"type": "urn:weft:problem:RATE_LIMITED", "title": "Too many requests", "status": a.status, "instance": "urn:weft:request:0", "detail": "Too many.",
+			"message": "Too many.", "code": "RATE_LIMITED", "error": "RATE_LIMITED", "reason": reason, "retryable": true, "requestId": a.header.Get("X-Request-Id"),
+		})
+		return a
+	}
+}
+
+// counted changes a number that an answer has at a path.
+func counted(operation, from, to string, path ...string) func(*breaker, *call) *answer {
+	return func(b *breaker, c *call) *answer {
+		a := b.pass(c)
+		if a == nil || a.status != http.StatusOK || c.operation != operation {
+			return a
+		}
+		b.edit(a, func(value map[string]any) bool {
+			for _, name := range path[:len(path)-1] {
+				value, _ = value[name].(map[string]any)
+			}
+			last := path[len(path)-1]
+			there := value[last] == json.Number(from)
+			if there {
+				value[last] = json.Number(to)
+			}
+			return there
+		})
+		return a
+	}
+}
+
+// planned changes a rate of a plan in the answer of getLimits, and in RateLimit-Policy.
+func planned(unit, from, to string) func(*breaker, *call) *answer {
+	change := counted("getLimits", from, to, "requestsPer"+strings.ToUpper(unit[:1])+unit[1:], "limit")
+	return func(b *breaker, c *call) *answer {
+		a := change(b, c)
+		if policy := a.header.Get("RateLimit-Policy"); policy != "" {
+			a.header.Set("RateLimit-Policy", strings.Replace(policy, `"`+unit+`";q=`+from+`;`, `"`+unit+`";q=`+to+`;`, 1))
 		}
 		return a
 	}
@@ -147,6 +201,8 @@ var limitBreakages = []breakage{
 	{name: "3 attempts are refused", part: "4.1.attempts", do: worded(`"attempts":3`, `"attempts":4`)},
 	{name: "3 attempts are 2", part: "4.1.attempts", do: worded(`"attempts":3`, `"attempts":2`)},
 	{name: "2 attempts are the default", part: "4.1.attempts", do: worded(`"module":"API_CALL",`, `"attempts":2,"module":"API_CALL",`)},
+	{name: "1 attempt is refused", part: "8.6.attempts", do: worded(`"attempts":1,"waitForMs":0`, `"attempts":0,"waitForMs":0`)},
+	{name: "waitForMs 0 is refused", part: "8.6.waitForMs", do: worded(`"attempts":1,"waitForMs":0`, `"attempts":1,"waitForMs":-1`)},
 	{name: "waitForMs 15001 is accepted", part: "8.6.waitForMs", do: worded(`"waitForMs":15001`, `"waitForMs":15000`)},
 	{name: "waitForMs -1 is accepted", part: "8.6.waitForMs", do: worded(`"waitForMs":-1`, `"waitForMs":0`)},
 	{name: "waitForMs 15000 is refused", part: "4.1.waitForMs", do: worded(`"waitForMs":15000`, `"waitForMs":15001`)},
@@ -195,8 +251,43 @@ var limitBreakages = []breakage{
 	{name: "an execution counts once", part: "8.1", do: leftOver(1, executes)},
 	{name: "an execution counts three times", part: "4.1.3", do: leftOver(-1, executes)},
 	{name: "a read counts twice", part: "8.1", do: leftOver(-1, func(c *call) bool { return c.operation == "listComponents" })},
-	{name: "one request more a second is let in", part: "8.2", do: generous()},
-	{name: "one request more a second is let in, whatever the plan", part: "8.plan", do: generous()},
+	{name: "one request more a second is let in", part: "8.2", do: generous(http.StatusTooManyRequests, "requests_per_second")},
+	{name: "one request more a second is let in, whatever the plan", part: "8.plan", do: generous(http.StatusTooManyRequests, "requests_per_second")},
+	{name: "one request less a second is let in", part: "8.plan", do: sparing("second", "requests_per_second", "1")},
+	{name: "one request more an hour is let in", part: "8.custom", do: generous(http.StatusTooManyRequests, "requests_per_hour")},
+	{name: "one request less an hour is let in", part: "8.custom", do: sparing("hour", "requests_per_hour", "3600")},
+	{name: "starter may make 6 requests a second", part: "8.plan", do: planned("second", "5", "6")},
+	{name: "starter may make 9,001 requests an hour", part: "8.plan", do: planned("hour", "9000", "9001")},
+	{name: "growth may make 9 requests a second", part: "8.plan", do: planned("second", "10", "9")},
+	{name: "growth may make 17,999 requests an hour", part: "8.plan", do: planned("hour", "18000", "17999")},
+	{name: "professional may make 26 requests a second", part: "8.plan", do: planned("second", "25", "26")},
+	{name: "professional may make 45,001 requests an hour", part: "8.plan", do: planned("hour", "45000", "45001")},
+	{name: "growth has 201 credits a month", part: "8.credits", do: counted("getWorkspaceOfKey", "200", "201", "credits", "monthlyCredits")},
+	{name: "growth may use 499 credits a month", part: "8.credits", do: counted("getWorkspaceOfKey", "500", "499", "credits", "usageLimit")},
+	{name: "professional has 999 credits a month", part: "8.credits", do: counted("getWorkspaceOfKey", "1000", "999", "credits", "monthlyCredits")},
+	{name: "professional may use 2,501 credits a month", part: "8.credits", do: counted("getWorkspaceOfKey", "2500", "2501", "credits", "usageLimit")},
+	{name: "one credit more than the usage limit is let pass", part: "8.4", do: generous(http.StatusPaymentRequired, "credits_exhausted")},
+	{name: "one call more than 20 waits", part: "D6.waits", slow: true, do: generous(http.StatusTooManyRequests, "inline_waits")},
+	{name: "a wrong signature counts", part: "D6.refused", do: func() func(*breaker, *call) *answer {
+		var mu sync.Mutex
+		strange := 0
+		return func(b *breaker, c *call) *answer {
+			a := b.pass(c)
+			mu.Lock()
+			defer mu.Unlock()
+			if a != nil && a.status == http.StatusUnauthorized {
+				strange++
+			}
+			if a != nil && strange > 0 && a.header.Get("RateLimit") != "" {
+				b.wrong()
+				a.header.Set("RateLimit", remaining.ReplaceAllStringFunc(a.header.Get("RateLimit"), func(r string) string {
+					n, _ := strconv.Atoi(r[2:])
+					return "r=" + strconv.Itoa(max(n-strange, 0))
+				}))
+			}
+			return a
+		}
+	}()},
 	{name: "refused requests count", part: "D6.refused", do: func() func(*breaker, *call) *answer {
 		var mu sync.Mutex
 		refused := map[string]int{}

@@ -2,9 +2,13 @@ package conformance
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,7 +51,7 @@ func age(c *call) int64 {
 	return time.Now().Unix() - at
 }
 
-// spoiled makes the signature of a call a wrong one.
+// spoil makes the signature of a call a wrong one.
 func (b *breaker) spoil(c *call) {
 	b.wrong()
 	c.header.Set("X-Sdk-Signature", base64.StdEncoding.EncodeToString(make([]byte, 64)))
@@ -64,6 +68,24 @@ func message(c *call, method, target, timestamp string, body []byte) []byte {
 var signatureBreakages = []breakage{
 	{name: "any signature is accepted", part: "5.2.secret", do: careless(func(b *breaker, c *call) bool {
 		return c.header.Get("X-Sdk-Signature") != "" && !b.honest(c)
+	})},
+	{name: "a signature of another key is accepted", part: "5.2.secret", do: careless(func(b *breaker, c *call) bool {
+		b.mu.Lock()
+		keys := slices.Collect(maps.Values(b.keys))
+		b.mu.Unlock()
+		return !b.honest(c) && slices.ContainsFunc(keys, func(key probe.Credentials) bool {
+			return b.signedBy(key, c, message(c, c.Method, c.target, "", c.body))
+		})
+	})},
+	{name: "a signature over the whole address is accepted", part: "5.2.path", do: forgiving(func(c *call) [][]byte {
+		return [][]byte{message(c, c.Method, "http://host"+c.target, "", c.body)}
+	})},
+	{name: "a signature over a path in other letters is accepted", part: "5.2.path", do: forgiving(func(c *call) [][]byte {
+		return [][]byte{message(c, c.Method, strings.Replace(c.target, "components", "Components", 1), "", c.body)}
+	})},
+	{name: "a signature over another order of members is accepted", part: "D2.2.nothing", do: careless(func(b *breaker, c *call) bool {
+		const other = `{"config":{},"input":{"data":"\u00e4/"},"module":"HASH","attempts":1}`
+		return strings.HasPrefix(string(c.body), `{"module":"HASH"`) && b.signed(c, message(c, c.Method, c.target, "", []byte(other)))
 	})},
 	{name: "a signature over another method is accepted", part: "5.2.method", do: forgiving(func(c *call) [][]byte {
 		return [][]byte{message(c, "PUT", c.target, "", c.body), message(c, strings.ToLower(c.Method), c.target, "", c.body)}
@@ -115,6 +137,18 @@ var signatureBreakages = []breakage{
 	{name: "a timestamp of 45 seconds ago is accepted", part: "5.2.window", do: careless(func(b *breaker, c *call) bool {
 		return age(c) > 30 && age(c) <= 45 && b.honest(c)
 	})},
+	{name: "a timestamp of 31 seconds ago is accepted", part: "8.6.timestamp", do: careless(func(b *breaker, c *call) bool {
+		return age(c) == 31 && b.honest(c)
+	})},
+	{name: "a timestamp of 30 seconds ago is refused", part: "8.6.timestamp", slow: true, do: func(b *breaker, c *call) *answer {
+		if age(c) == 30 {
+			b.spoil(c)
+		}
+		return b.pass(c)
+	}},
+	{name: "a timestamp in milliseconds is accepted", part: "D2.4.form", do: careless(func(b *breaker, c *call) bool {
+		return len(c.header.Get("X-Sdk-Timestamp")) == 13 && b.honest(c)
+	})},
 	{name: "a timestamp of 29 seconds ago is refused", part: "8.6.timestamp", do: func(b *breaker, c *call) *answer {
 		if age(c) >= 28 && age(c) <= 30 {
 			b.spoil(c)
@@ -151,6 +185,29 @@ var signatureBreakages = []breakage{
 	{name: "a request without a timestamp is accepted", part: "5.2.headers", do: careless(func(_ *breaker, c *call) bool {
 		return c.header.Get("X-Sdk-Timestamp") == ""
 	})},
+	{name: "a delivery to a hook is accepted whatever it is signed with", part: "D8.15.verified", do: func(b *breaker, c *call) *answer {
+		if c.operation == "receiveHook" && c.header.Get("X-Hub-Signature-256") != "" {
+			b.wrong()
+			c.header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac(sha256.New, hookSecret, c.body)))
+		}
+		return b.pass(c)
+	}},
+	{name: "a delivery to a hook is accepted unsigned", part: "D8.15.verified", do: func(b *breaker, c *call) *answer {
+		if c.operation == "receiveHook" && c.header.Get("X-Hub-Signature-256") == "" {
+			b.wrong()
+			c.header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac(sha256.New, hookSecret, c.body)))
+		}
+		return b.pass(c)
+	}},
+	{name: "any password signs in", part: "D9.2.sessions", do: func(b *breaker, c *call) *answer {
+		a := b.pass(c)
+		if c.target == probe.Sessions && a != nil && a.status == http.StatusUnauthorized {
+			b.wrong()
+			c.body, _ = json.Marshal(map[string]string{"email": b.own.AdminEmail, "password": b.own.AdminPassword})
+			return b.pass(c)
+		}
+		return a
+	}},
 	{name: "a stream opens without a key", part: "4.auth", do: func(b *breaker, c *call) *answer {
 		if strings.HasSuffix(c.target, "/stream") && c.header.Get("X-Api-Key") == "" {
 			b.sign(c, b.own)

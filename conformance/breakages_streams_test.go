@@ -153,11 +153,28 @@ var streamBreakages = []breakage{
 	{name: "a stream says another status than the record", part: "3.1.completed", stream: of("components", each(final, func(frame string) []string {
 		return []string{strings.Replace(frame, `"status":"COMPLETED"`, `"status":"FAILED"`, 1)}
 	}))},
+	{name: "the last event comes ten seconds late", part: "4.3", slow: true, stream: of("components", late(final, 10*time.Second))},
+	{name: "only the first heartbeat comes", part: "8.6.heartbeat", long: true, stream: of("components", pings(func(n int) bool { return n > 1 }, never))},
+	{name: "the third heartbeat comes twice", part: "8.6.heartbeat", long: true, stream: of("components", pings(func(n int) bool { return n == 3 }, twice))},
 	{name: "no heartbeat comes", part: "8.6.heartbeat", slow: true, stream: of("components", each(ping, never))},
 	{name: "each heartbeat comes twice", part: "8.6.heartbeat", slow: true, stream: of("components", each(ping, twice))},
 	{name: "a heartbeat is a second and a half late", part: "8.6.heartbeat", slow: true, stream: of("components", late(ping, 1500*time.Millisecond))},
 	{name: "a heartbeat has another text", part: "8.6.heartbeat", slow: true, stream: of("components", each(ping, func(string) []string { return []string{": heartbeat\n\n"} }))},
 	{name: "a heartbeat comes every 10 seconds", part: "8.6.heartbeat", slow: true, stream: of("components", hasty)},
+}
+
+// pings hands the heartbeats of some numbers to a change.
+func pings(which func(n int) bool, change func(string) []string) framing {
+	return func(b *breaker, c *call, in <-chan string, out func(string)) {
+		n := 0
+		each(func(frame string) bool {
+			if !ping(frame) {
+				return false
+			}
+			n++
+			return which(n)
+		}, change)(b, c, in, out)
+	}
 }
 
 // hasty sends a heartbeat of its own at 10 seconds.
@@ -196,6 +213,16 @@ func resumed(change func(after string) string) func(*breaker, *call) *answer {
 
 var runStreamBreakages = []breakage{
 	{name: "an event of a run comes twice", part: "6.1.stages", stream: of("workflows", nth(2, twice))},
+	{name: "an event of a run comes ten seconds late", part: "6.1.stages", slow: true, stream: of("workflows", func(b *breaker, c *call, in <-chan string, out func(string)) {
+		n := 0
+		late(func(frame string) bool {
+			if event(frame) {
+				n++
+			}
+			return n == 2 && event(frame)
+		}, 10*time.Second)(b, c, in, out)
+	})},
+	{name: "the last event of a run comes ten seconds late", part: "6.1.stages", slow: true, stream: of("workflows", late(final, 10*time.Second))},
 	{name: "an event of a run is missing", part: "6.1.stages", slow: true, stream: of("workflows", nth(2, never))},
 	{name: "events of a run come in the wrong order", part: "6.1.stages", stream: of("workflows", swapped)},
 	{name: "events of a run come all at the end", part: "6.1.stages", slow: true, stream: of("workflows", func(b *breaker, _ *call, in <-chan string, out func(string)) {

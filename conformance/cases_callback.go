@@ -41,8 +41,8 @@ var callbackCases = []Case{
 	{Part: "4.1.callbackSecret, 5.3.raw", Name: "CB23 secrets of one byte, of 4 KiB, and beyond ASCII", Run: callbackSecrets, Needs: near},
 }
 
-// prompt is the time within which the callback of a component that is quick comes, on a
-// machine that is busy.
+// prompt is the time within which what has happened is told, by a callback or in a stream,
+// on a machine that is busy.
 const prompt = 8 * time.Second
 
 const secret = "3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e"
@@ -59,6 +59,16 @@ func called(call probe.Call, r *probe.Receiver, secret string) probe.Call {
 // delivered waits until the record shows the delivery.
 func delivered(t *probe.Trial, id string) api.ComponentExecution {
 	return t.Eventually(id, "delivered", func(e api.ComponentExecution) bool { return e.Callback.DeliveredAt != nil })
+}
+
+// toTheNext is how long after an attempt another would have come, had it failed: ten seconds
+// at most.
+func toTheNext(t *probe.Trial) time.Duration {
+	schedule := t.Target().Schedule
+	if len(schedule) < 2 {
+		return time.Second
+	}
+	return min(schedule[1]*13/10+time.Second, 10*time.Second)
 }
 
 // attempted waits until the record shows so many attempts.
@@ -89,7 +99,8 @@ func callbackSigned(t *probe.Trial) {
 	completedUUID(t, d.Record)
 	t.Equal("id", d.Record.ID, created.ID)
 	t.Equal("createdAt", d.Record.CreatedAt, created.CreatedAt)
-	t.Equal("attemptCount when frozen", d.Record.Callback.AttemptCount, int32(0))
+	frozen := d.Record.Callback
+	t.Check(frozen.AttemptCount == 0 && frozen.LastAttemptAt == nil && frozen.DeliveredAt == nil && isNull(frozen.LastError), "the body knows of its own delivery: %s", t.JSON(frozen))
 	signedObject(t, d.Record.Callback, receiver.URL)
 
 	final := delivered(t, created.ID.String())
@@ -147,6 +158,9 @@ func callbackSuccesses(t *probe.Trial) {
 		page := attempts(t, id)
 		t.Equal("attempts", len(page.Data), 1)
 		t.Equal("httpStatus", *page.Data[0].HTTPStatus, int32(statuses[i]))
+		if i == 0 { // where the next attempt would be due, if this one were none
+			wait(t, toTheNext(t))
+		}
 		t.Equal("deliveries", receiver.Received(), 1)
 	})
 }
@@ -179,6 +193,7 @@ func callbackFailures(t *probe.Trial) {
 		close(hold)
 		second := delivered(t, id)
 		t.Equal("attemptCount", second.Callback.AttemptCount, int32(2))
+		t.Equal("deliveries", receiver.Received(), 2)
 		t.Check(isNull(second.Callback.LastError), "lastError after the delivery: %s", second.Callback.LastError)
 	})
 }
@@ -243,6 +258,7 @@ func callbackExhausted(t *probe.Trial) {
 	t.Check(e.Callback.DeliveredAt == nil && e.Status == "COMPLETED", "after the last attempt: %s", t.JSON(e))
 	page := attempts(t, id)
 	t.Equal("attempts", len(page.Data), len(schedule))
+	t.Equal("deliveries", receiver.Received(), len(schedule))
 	for i, a := range page.Data { // newest first
 		n := len(schedule) - i
 		t.Equal("attempt", a.Attempt, int32(n))

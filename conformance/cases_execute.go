@@ -198,6 +198,10 @@ func executeEnvelope(t *probe.Trial) {
 	} {
 		invalid(t, c.body, c.pointer)
 	}
+	for _, bounds := range []string{`"attempts":1,"waitForMs":0`, `"attempts":3,"waitForMs":15000`} {
+		answer := t.Do(probe.Request{Method: http.MethodPost, Path: probe.Components, Body: []byte(`{"module":"RANDOM_UUID","input":{},"config":{},` + bounds + `}`)})
+		t.Check(answer.Status == http.StatusOK, "%s is refused: %d %s", bounds, answer.Status, answer.Body)
+	}
 	for _, module := range controls {
 		p := invalid(t, `{"module":"`+module+`","input":{},"config":{}}`, "/module")
 		t.Check(strings.Contains(p.Detail, "WORKFLOW"), "%s: the mode is not named: %s", module, p.Detail)

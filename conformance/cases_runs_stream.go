@@ -140,12 +140,16 @@ func runStreamed(t *probe.Trial) {
 	t.Check(len(byModule) == 2 && byModule["API_CALL"].ID == a.ID && *byModule["API_CALL"].ExecutionEventID == *a.ExecutionEventID, "%s", first.Data)
 	t.Check(byModule["WAIT_FOR_SIGNAL"].ID == waits.ID && byModule["WAIT_FOR_SIGNAL"].ExecutionEventID == nil, "%s", first.Data)
 	g.open("a")
+	completes := time.Now()
 	second := stream.next() // as the stage completes
+	t.Check(time.Since(completes) < prompt, "the event of a stage came %v after its end", time.Since(completes))
 	t.Check(second.Seq == first.Seq+1 && second.out.TotalUsage == 2_000_000 && second.out.PendingStageCount == 2, "%s", second.Data)
 	t.Check(strings.Contains(second.Data, stageOf(t, record(t, run), "b").ID.String()), "%s", second.Data)
 	g.open("b")
 	signal(t, run, "go", nil)
+	over := time.Now()
 	events := append([]runEvent{first, second}, stream.rest()...)
+	t.Check(time.Since(over) < prompt, "the stream ended %v after the run", time.Since(over))
 	last := events[len(events)-1]
 	end := finished(t, run, "COMPLETED")
 	t.Check(last.Status == "COMPLETED" && last.out.TotalUsage == end.TotalUsage && last.out.PendingStageCount == 0 && len(last.out.NonTerminalStages) == 0, "%s", last.Data)

@@ -167,6 +167,9 @@ func (r *Receiver) verify(d Delivery) {
 	}
 	r.t.Equal("X-Svc-Signature", d.Header.Get("X-Svc-Signature"), callbackSignature(r.secret, d.Body))
 	r.t.Decided("D5.4.webhook", id == d.Record.ID.String(), "webhook-id: got %q, want %s", id, d.Record.ID)
+	seconds, err := strconv.ParseInt(timestamp, 10, 64)
+	off := d.At.Sub(time.Unix(seconds, 0))
+	r.t.Decided("D5.4.webhook", err == nil && off.Abs() < time.Minute, "webhook-timestamp: %q is not the time of the attempt", timestamp)
 	r.t.Decided("D5.4.webhook", d.Header.Get("Webhook-Signature") == webhookSignature(r.secret, id, timestamp, d.Body), "webhook-signature is not that of the body")
 }
 
