@@ -59,6 +59,7 @@ func sound(t *probe.Trial, e api.ComponentExecution) {
 	}
 	t.Equal("output is null", isNull(e.Output), e.Status != "COMPLETED")
 	t.Equal("error is null", isNull(e.Error), e.Status != "FAILED")
+	t.Check(e.OutputProblem == nil, "there is an outputProblem: %s", t.JSON(e.OutputProblem))
 	if !e.Status.Terminal() {
 		t.Equal("totalUsage", string(t.JSON(e.TotalUsage)), "0")
 	}

@@ -63,7 +63,15 @@ var barren = map[place]nothing{
 	{"listWorkflowRuns", "/data/*/runStages"}: { // lists leave the stages out
 		beside: "/data/*/runStages", put: `[` + stageOfNobody + `]`,
 	},
+	// A key of the service has to be lost for it, which nobody outside can do.
+	{"listComponentExecutions", "/data/*/outputProblem"}: {beside: "/data/*/id", put: unopened},
+	{"executeComponent", "/outputProblem"}:               {beside: "/id", put: unopened},
+	{"getComponentExecution", "/outputProblem"}:          {beside: "/id", put: unopened},
+	{"replayComponentCallback", "/outputProblem"}:        {beside: "/id", put: unopened},
+	{"callback", "/outputProblem"}:                       {beside: "/id", put: unopened},
 }
+
+const unopened = `{"code":"INTERNAL_ERROR","message":"An output cannot be read here."}`
 
 // nothing is what is known of a place that has nothing.
 type nothing struct {
