@@ -2,8 +2,8 @@
 // their own, keys, people and credits. It works on the database, as the operator's
 // commands do.
 //
-// The invariant: it touches no workspace but those that it made, and the one that it is
-// told to make a key or a viewer in.
+// The invariant: it touches no workspace but those that it made and that of the target, where
+// it makes keys and members alone.
 package guest
 
 import (
@@ -79,9 +79,11 @@ func Offer(ctx context.Context, pool *pgxpool.Pool, target *probe.Target) error 
 		return h.customer(ctx, customers, terms)
 	}
 	target.Grant = func(ctx context.Context, workspaceID string, credits int) error {
-		_, err := billing.Books{}.Grant(ctx, pool, billing.Grant{
-			WorkspaceID: uuid.MustParse(workspaceID), Amount: credit.Credits(int64(credits)), Reference: uuid.NewString(),
-		})
+		id, err := uuid.Parse(workspaceID)
+		if err != nil {
+			return fmt.Errorf("grant credits to %q: %w", workspaceID, err)
+		}
+		_, err = billing.Books{}.Grant(ctx, pool, billing.Grant{WorkspaceID: id, Amount: credit.Credits(int64(credits)), Reference: uuid.NewString()})
 		return err
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"html"
 	htmltemplate "html/template"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -84,7 +85,7 @@ func (a *anchors) Generate(value []byte, _ ast.NodeKind) []byte {
 		name = strings.Trim(noWord.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	}
 	id := name
-	for n := 2; a.has(id); n++ {
+	for n := 2; slices.Contains(a.taken, id); n++ {
 		id = fmt.Sprintf("%s-%d", name, n)
 	}
 	a.taken = append(a.taken, id)
@@ -92,15 +93,6 @@ func (a *anchors) Generate(value []byte, _ ast.NodeKind) []byte {
 }
 
 func (a *anchors) Put(value []byte) { a.taken = append(a.taken, string(value)) }
-
-func (a *anchors) has(id string) bool {
-	for _, one := range a.taken {
-		if one == id {
-			return true
-		}
-	}
-	return false
-}
 
 // blocks renders what these pages show in a way of their own: sections that can be
 // linked to, and code, highlighted, with its title, or several kinds of it as tabs.

@@ -1,6 +1,6 @@
 // Package portal owns the docs at /docs: guides, written as Markdown and rendered
 // when they are first asked for; a page for each component, made from its entry in
-// the catalogue; and the reference, made in the reader's browser from /openapi.json.
+// the catalogue; and the reference, made in the reader's browser from openapi.yaml.
 // What the service decides (codes, components, vectors) is taken from it, so that no
 // page can differ from what is served.
 //
