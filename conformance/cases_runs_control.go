@@ -154,11 +154,7 @@ func signals(t *probe.Trial) {
 	// Two that wait for the same one both go on.
 	id = draw(t, []object{set("a", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000}), set("b", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000})}, []string{"start next a", "start next b"})
 	run = begin(t, id, nil)
-	t.Parallel(3, func(n int) {
-		if answer := sendSignal(t, run, "go", object{"n": n}); answer.Status != http.StatusOK { // it is over by now
-			t.Problem(answer, http.StatusConflict, "CONFLICT")
-		}
-	})
+	t.Parallel(3, func(n int) { signal(t, run, "go", object{"n": n}) })
 	end = finished(t, run, "COMPLETED")
 	t.Equal("what both got", string(stageOf(t, end, "a").Output), string(stageOf(t, end, "b").Output))
 }
@@ -172,10 +168,11 @@ func signalsRefused(t *probe.Trial) {
 	for _, body := range []any{[]int{1}, "x", 7} {
 		t.Problem(sendSignal(t, id, "go", body), http.StatusBadRequest, "INVALID_INPUT")
 	}
-	signal(t, id, "go", object{"n": 1})
+	given := signal(t, id, "go", object{"n": 1})
 	finished(t, id, "COMPLETED")
-	// The same signal again, after the end.
-	t.Equal("reason", probe.Reason(t.Problem(sendSignal(t, id, "go", object{"n": 1}), http.StatusConflict, "CONFLICT")), "run_finished")
+	// Who lost the answer asks again, after the end.
+	same(t, "the same signal again", signal(t, id, "go", object{"n": 2}), given)
+	t.Equal("reason", probe.Reason(t.Problem(sendSignal(t, id, "stop", object{"n": 1}), http.StatusConflict, "CONFLICT")), "run_finished")
 }
 
 func rerun(t *probe.Trial) {

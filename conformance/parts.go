@@ -335,7 +335,7 @@ var Parts = []Part{
 	{"D8.13", "a signal resumes WAIT_FOR_SIGNAL with its payload", ""},
 	{"D8.13.early", "a signal that comes before the wait counts", ""},
 	{"D8.13.twice", "the first one counts", ""},
-	{"D8.13.over", "a run that is over takes none", ""},
+	{"D8.13.over", "a run that is over takes no other than it has", ""},
 	{"D8.14", "environment variables in the strings of input and config", ""},
 	{"D8.14.writeOnly", "secret ones are write-only", ""},
 	{"D8.14.redacted", "secret ones are redacted by value, and an output is not altered", ""},

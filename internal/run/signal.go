@@ -3,7 +3,10 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
@@ -14,8 +17,8 @@ import (
 	"github.com/weft-automation/weft/internal/vault"
 )
 
-// Signal gives a run a signal, the first of each name for good (decisions 8.13). CONFLICT
-// when the run is over. What it brings is sealed where the run waits for a secret.
+// Signal gives a run a signal, the first of each name for good (decisions 8.13), however often
+// and however late it is given again. CONFLICT when the run is over and has none of the name. What it brings is sealed where the run waits for a secret.
 func (s *Service) Signal(ctx context.Context, key notify.Key, who Access, name string, payload json.RawMessage) (api.RunSignal, error) {
 	row, err := s.allowed(ctx, key, who)
 	if err != nil {
@@ -38,12 +41,14 @@ func (s *Service) Signal(ctx context.Context, key notify.Key, who Access, name s
 	if err != nil {
 		return api.RunSignal{}, fmt.Errorf("keep signal: %w", err)
 	}
-	if !live { // by now
-		return api.RunSignal{}, errRunFinished
+	if live {
+		s.Engine.Wake(key)
 	}
-	s.Engine.Wake(key)
 	first, err := db.New().RunSignalGet(ctx, s.API, db.RunSignalGetParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name})
-	if err != nil {
+	switch {
+	case errors.Is(err, pgx.ErrNoRows) && !live: // by now
+		return api.RunSignal{}, errRunFinished
+	case err != nil:
 		return api.RunSignal{}, fmt.Errorf("read signal: %w", err)
 	}
 	if first.Payload, err = s.Vault.OpenJSON(ctx, at, first.Payload); err != nil {

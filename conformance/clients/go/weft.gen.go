@@ -3166,7 +3166,7 @@ type ClientInterface interface {
 	//
 	// Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
 	// so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-	// body. A run that is over takes none: 409 `run_finished`.
+	// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3177,7 +3177,7 @@ type ClientInterface interface {
 	//
 	// Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
 	// so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-	// body. A run that is over takes none: 409 `run_finished`.
+	// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3712,7 +3712,7 @@ func (c *Client) ListRunEvents(ctx context.Context, runID RunID, params *ListRun
 //
 // Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
 // so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-// body. A run that is over takes none: 409 `run_finished`.
+// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3733,7 +3733,7 @@ func (c *Client) SendRunSignalWithBody(ctx context.Context, runID RunID, signal 
 //
 // Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
 // so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-// body. A run that is over takes none: 409 `run_finished`.
+// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5719,7 +5719,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
 	// so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-	// body. A run that is over takes none: 409 `run_finished`.
+	// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5730,7 +5730,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
 	// so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-	// body. A run that is over takes none: 409 `run_finished`.
+	// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -7535,7 +7535,7 @@ func (c *ClientWithResponses) ListRunEventsWithResponse(ctx context.Context, run
 //
 // Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
 // so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-// body. A run that is over takes none: 409 `run_finished`.
+// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7552,7 +7552,7 @@ func (c *ClientWithResponses) SendRunSignalWithBodyWithResponse(ctx context.Cont
 //
 // Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
 // so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-// body. A run that is over takes none: 409 `run_finished`.
+// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
