@@ -33,7 +33,7 @@ func (g *Guard) Client(options ClientOptions) *http.Client {
 	limit := min(options.Redirects, maxRedirects)
 	return &http.Client{
 		Timeout:   options.Timeout,
-		Transport: &guarded{guard: g, maxBytes: options.MaxBytes},
+		Transport: &guarded{guard: g, maxBytes: options.MaxBytes, follows: limit > 0},
 		CheckRedirect: func(request *http.Request, via []*http.Request) error {
 			if limit <= 0 {
 				return http.ErrUseLastResponse
@@ -66,6 +66,7 @@ func stripForeign(request, first *http.Request) {
 type guarded struct {
 	guard    *Guard
 	maxBytes int64
+	follows  bool
 }
 
 func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -83,8 +84,24 @@ func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 		response.Body.Close()
 		return nil, fmt.Errorf("%w: the answer has %d bytes, the limit is %d", ErrTooLarge, response.ContentLength, t.maxBytes)
 	}
+	if t.follows {
+		keepMethod(response)
+	}
 	response.Body = &bounded{ReadCloser: response.Body, left: t.maxBytes}
 	return response, nil
+}
+
+// keepMethod has a redirect followed by the method that was asked for. RFC 9110, section 15.4.2,
+// lets a client make a GET of a POST; net/http makes one of every other method, too, and what
+// was to be changed or deleted would only be read.
+func keepMethod(response *http.Response) {
+	moved := response.StatusCode == http.StatusMovedPermanently || response.StatusCode == http.StatusFound
+	switch response.Request.Method {
+	case http.MethodPut, http.MethodPatch, http.MethodDelete:
+		if moved && response.Header.Get("Location") != "" {
+			response.StatusCode = http.StatusPermanentRedirect
+		}
+	}
 }
 
 // bounded passes on at most left bytes, then fails instead of ending, so that a

@@ -87,6 +87,47 @@ func TestClientFollowsThreeRedirectsAndNoMore(t *testing.T) {
 	}
 }
 
+// RFC 9110, sections 15.4.2 to 15.4.9.
+func TestRedirectsKeepTheMethodButForPOST(t *testing.T) {
+	t.Parallel()
+	var arrived string
+	mux := http.NewServeMux()
+	mux.HandleFunc("/at", func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		arrived = r.Method + " " + r.Header.Get("Content-Type") + " " + string(body)
+	})
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		mux.Handle(fmt.Sprintf("/%d", status), http.RedirectHandler("/at", status))
+	}
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	client := New(Policy{Allow: loopback()}).Client(ClientOptions{Redirects: 3})
+	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+		for _, status := range []int{301, 302, 303, 307, 308} {
+			request, err := http.NewRequest(method, fmt.Sprintf("%s/%d", server.URL, status), strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Content-Type", "application/json")
+			response, err := client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			want := method + " application/json {}"
+			if method != "GET" && (status == 303 || status < 303 && method == "POST") {
+				want = "GET  "
+			}
+			if method == "GET" {
+				arrived, want = strings.Fields(arrived)[0], "GET"
+			}
+			if arrived != want {
+				t.Errorf("%s after %d: %q, want %q", method, status, arrived, want)
+			}
+		}
+	}
+}
+
 func TestRedirectToAnotherOriginDropsTheCallersHeaders(t *testing.T) {
 	var got http.Header
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
