@@ -136,7 +136,7 @@ func TestListenTellsEachDeliveryOnALine(t *testing.T) {
 			t.Errorf("line %d is %q, want %q", i, lines[i], part)
 		}
 	}
-	for _, part := range []string{"another secret, or over other bytes", "--allow-network 127.0.0.0/8", "Signatures are checked", "status:503, the first delivery of each execution"} {
+	for _, part := range []string{"another secret, or over other bytes", "--allow-network 127.0.0.0/8", "Signatures are checked", "Failing on purpose: 503, the first delivery of each execution"} {
 		if !strings.Contains(got.stdout+got.stderr, part) {
 			t.Errorf("it does not say %q: %s", part, got.stderr)
 		}
@@ -185,7 +185,7 @@ func TestListenEndsAsScriptsNeedIt(t *testing.T) {
 	}{
 		"one that is right":     {"", []string{"--once"}, 204, 0, "signature absent  answered 204", "signatures are not checked"},
 		"one that is forged":    {"other", []string{"--count=1"}, 401, 1, "signature BAD", "1 delivery, 1 with something wrong."},
-		"failed as asked for":   {listenSecret, []string{"--once", "--fail-first=1"}, 500, 0, "answered 500 on purpose", "status:500, the first delivery"},
+		"failed as asked for":   {listenSecret, []string{"--once", "--fail-first=1"}, 500, 0, "answered 500 on purpose", "Failing on purpose: 500, the first delivery"},
 		"dropped as asked for":  {listenSecret, []string{"--once", "--fail=drop", "--fail-rate=1"}, 0, 0, "dropped on purpose", "with the probability 1"},
 		"slow as asked for":     {listenSecret, []string{"--once", "--fail=slow:10ms"}, 204, 0, "answered 204, slow on purpose, in ", "slow:10ms, every delivery"},
 		"too few in time":       {listenSecret, []string{"--count=2", "--timeout=300ms"}, 204, 1, "signature good", "not all of them came within 300ms"},

@@ -56,14 +56,14 @@ func (f *Failure) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-// String says what fails how.
+// String says what fails how, beginning with what is typed for it.
 func (f Failure) String() string {
 	text := string(f.Kind)
 	switch f.Kind {
 	case Slow:
 		text += ":" + f.Delay.String()
 	case Status:
-		text += ":" + strconv.Itoa(f.Status)
+		text = strconv.Itoa(f.Status)
 	}
 	switch {
 	case f.First == 1:

@@ -28,8 +28,8 @@ func TestFailuresHitWhatTheyWereAskedTo(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"slow:2s": "slow:2s, every delivery", "status:503": "status:503, every delivery", "drop": "drop, every delivery",
-		"500": "status:500, every delivery", "99": "", "5e2": "", "500:1": "", "+500": "",
+		"slow:2s": "slow:2s, every delivery", "status:503": "503, every delivery", "drop": "drop, every delivery",
+		"500": "500, every delivery", "99": "", "5e2": "", "500:1": "", "+500": "",
 		"slow": "", "slow:-1s": "", "slow:1h": "", "status:": "", "status:99": "", "status:600": "", "drop:1": "", "fast": "", "": "",
 	} {
 		var f Failure
