@@ -38,8 +38,8 @@ func TestTheReadmesCallsFromOtherLanguages(t *testing.T) {
 				return
 			}
 			folder := t.TempDir()
-			before := strings.ReplaceAll(blocks[0][2], "http://127.0.0.1:8080", behind.BaseURL)
-			credentials, err := json.MarshalIndent(map[string]string{"apiKey": behind.APIKey, "apiSecret": behind.APISecret}, "", "  ")
+			before := blocks[0][2]
+			credentials, err := json.MarshalIndent(map[string]string{"baseUrl": behind.BaseURL, "apiKey": behind.APIKey, "apiSecret": behind.APISecret}, "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}
