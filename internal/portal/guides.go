@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"sync"
 	texttemplate "text/template"
-
-	"github.com/weft-automation/weft/conformance/clients"
 )
 
 //go:embed guides
@@ -32,6 +30,8 @@ var chapters = []chapter{
 	{"Start", []article{
 		{"first-call", "First call in five minutes", "Start Weft, make a signed call, and read its result."},
 		{"signing", "Signing, step by step", "What is signed, worked out byte by byte, with signers to copy and vectors to test by."},
+		{"signers", "Signers to copy", "One file for each of five languages, and how to take it."},
+		{"clients", "Clients to copy", "For four languages a client, a reader of streams, a verifier of callbacks, and an example."},
 	}},
 	{"Build", []article{
 		{"streams", "Streams", "Hear each change as a server-sent event, and lose none when a connection breaks."},
@@ -138,7 +138,8 @@ func expand(name, text string, l *library, e edition) (string, error) {
 		"vectors": readVectors,
 		"codes":   codes,
 		"plans":   plans,
-		"clients": func() []clients.Language { return clients.Languages },
+		"signers": func() []kitFile { return signerFiles },
+		"clients": clientFolders,
 		"escape":  escapeMarkdown,
 		"cell":    cell,
 	}).Parse(text)

@@ -13,15 +13,53 @@ import (
 	"github.com/weft-automation/weft/conformance/signers"
 )
 
+// kitFile is a signer, or a file of a client.
+type kitFile struct {
+	Language, Name string
+	Needs          string // what a signer is used with
+}
+
+// signerFiles are the signers, in the order in which pages list them.
+var signerFiles = []kitFile{
+	{"Python", "weft_signer.py", "Python 3.9 or later; it signs with `cryptography` or PyNaCl where one is installed, else by itself"},
+	{"TypeScript", "weft_signer.ts", "Node 20 or later, or a browser"},
+	{"Go", "weft_signer.go", "Go 1.21 or later"},
+	{"Java", "WeftSigner.java", "Java 17 or later"},
+	{"Shell", "weft_curl.sh", "`openssl` and `curl`"},
+}
+
+// clientFolder is what there is to copy for a language.
+type clientFolder struct {
+	Language, Name string
+	Files          []string // the signer first
+}
+
+// clientFolders are those of all languages.
+func clientFolders() ([]clientFolder, error) {
+	var all []clientFolder
+	for _, one := range clients.Languages {
+		i := slices.IndexFunc(signerFiles, func(f kitFile) bool { return f.Name == one.Signer })
+		if i < 0 {
+			return nil, fmt.Errorf("the clients in %s have no signer", one.Name)
+		}
+		all = append(all, clientFolder{signerFiles[i].Language, one.Name, append([]string{one.Signer}, one.Files...)})
+	}
+	return all, nil
+}
+
 // mountKit serves what users copy: the signing vectors, the signers, and the clients, each
 // language's with its signer as one folder.
 func mountKit(mux *http.ServeMux) {
 	mux.Handle("GET /docs/signing-vectors.json", newDocument(jsonType, func() ([]byte, error) { return signers.Vectors, nil }))
+	for _, folder := range []string{"/docs/signers", "/docs/clients"} {
+		mux.Handle("GET "+folder+"/{$}", http.RedirectHandler(folder, http.StatusMovedPermanently))
+	}
 	for _, name := range signers.Names {
 		mux.Handle("GET /docs/signers/"+name, newCopy(signers.Files, name))
 	}
 	for _, language := range clients.Languages {
 		folder := "GET /docs/clients/" + language.Name + "/"
+		mux.Handle(folder+"{$}", http.RedirectHandler("/docs/clients#"+language.Name, http.StatusMovedPermanently))
 		mux.Handle(folder+language.Signer, newCopy(signers.Files, language.Signer))
 		for _, name := range language.Files {
 			mux.Handle(folder+name, newCopy(clients.Files, language.Name+"/"+name))

@@ -2,6 +2,8 @@ package portal
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -37,6 +39,46 @@ func TestTheClientsAreServed(t *testing.T) {
 			if w := get(t, handler, "/docs/clients/"+language.Name+"/"+name); w.Header().Get("Content-Type") != "text/plain; charset=utf-8" || w.Body.Len() < 1000 {
 				t.Errorf("%s/%s: %s %.60s", language.Name, name, w.Header().Get("Content-Type"), w.Body)
 			}
+		}
+	}
+}
+
+// Every file to copy has a link on the page of its kind, in both forms, and in the list for
+// programs; and who asks for a folder is led to that page.
+func TestEveryFileToCopyIsLinked(t *testing.T) {
+	t.Parallel()
+	handler := Handler(nil)
+	links := map[string][]string{}
+	for _, name := range signers.Names {
+		link := "/docs/signers/" + name
+		links["/docs/signers"], links["/docs/signing"] = append(links["/docs/signers"], link), append(links["/docs/signing"], link)
+	}
+	folders := map[string]string{"/docs/signers/": "/docs/signers", "/docs/clients/": "/docs/clients"}
+	for _, language := range clients.Languages {
+		for _, name := range append([]string{language.Signer}, language.Files...) {
+			links["/docs/clients"] = append(links["/docs/clients"], "/docs/clients/"+language.Name+"/"+name)
+		}
+		folders["/docs/clients/"+language.Name+"/"] = "/docs/clients#" + language.Name
+	}
+	list := get(t, handler, "/llms.txt").Body.String()
+	for page, all := range links {
+		html, markdown := get(t, handler, page).Body.String(), get(t, handler, page+".md").Body.String()
+		for _, link := range all {
+			if !strings.Contains(html, `href="`+link+`"`) || !strings.Contains(markdown, "]("+link+")") || !strings.Contains(list, "]("+link+")") {
+				t.Errorf("%s is not linked from %s, its Markdown and /llms.txt", link, page)
+			}
+		}
+	}
+	for _, link := range []string{"/openapi.yaml", "/openapi.json", "/openapi-3.0.json", "/docs/signing-vectors.json"} {
+		if !strings.Contains(list, "]("+link+")") {
+			t.Errorf("/llms.txt does not list %s", link)
+		}
+	}
+	for folder, want := range folders {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, folder, nil))
+		if w.Code != http.StatusMovedPermanently || w.Header().Get("Location") != want {
+			t.Errorf("%s: %d %s", folder, w.Code, w.Header().Get("Location"))
 		}
 	}
 }

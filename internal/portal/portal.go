@@ -69,7 +69,7 @@ var templates = sync.OnceValues(func() (*forms, error) {
 		"json": catalog.Readable, "price": catalog.PriceInWords, "cell": cell, "sentence": catalog.FirstSentence, "escape": escapeMarkdown, "port": catalog.PortInWords,
 		"asset": assetPath, "line": func(text string) string {
 			return strings.Join(strings.Fields(strings.ReplaceAll(text, "|", `\|`)), " ")
-		}, "chapters": func() []chapter { return chapters },
+		}, "chapters": func() []chapter { return chapters }, "signers": func() []kitFile { return signerFiles }, "clients": clientFolders,
 	}
 	html, err := htmltemplate.New("html").Funcs(words).ParseFS(pages, "pages/*.html")
 	if err != nil {

@@ -147,7 +147,7 @@ var (
 )
 
 // elsewhere are paths of the service beside the portal.
-var elsewhere = []string{"/openapi.yaml", "/openapi.json", "/settings"}
+var elsewhere = []string{"/openapi.yaml", "/openapi.json", "/openapi-3.0.json", "/settings"}
 
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
