@@ -6,8 +6,12 @@ import (
 	"fmt"
 	htmltemplate "html/template"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	texttemplate "text/template"
+
+	"github.com/weft-automation/weft/internal/plan"
 )
 
 //go:embed guides
@@ -103,11 +107,11 @@ func newGuide(a article, l *library) (*guide, error) {
 	if err != nil {
 		return nil, err
 	}
-	markdown, err := expand(a.Name, string(text), l, edition{none, none})
+	markdown, err := expand(a.Name, string(text), l, edition{none, anchor, none})
 	if err != nil {
 		return nil, err
 	}
-	source, err := expand(a.Name, string(text), l, edition{widget, mark})
+	source, err := expand(a.Name, string(text), l, edition{widget, none, mark})
 	if err != nil {
 		return nil, err
 	}
@@ -120,10 +124,14 @@ func newGuide(a article, l *library) (*guide, error) {
 
 // edition is what one form of a guide has that the other has not.
 type edition struct {
-	widgetFunc, markFunc func(name string) string
+	widgetFunc, anchorFunc, markFunc func(name string) string
 }
 
 func none(string) string { return "" }
+
+// anchor names the section of the heading that follows it, for programs that would name it by
+// its title.
+func anchor(id string) string { return `<a id="` + id + `"></a>` + "\n\n" }
 
 // mark names the section of the heading that it ends.
 func mark(id string) string { return " {#" + id + "}" }
@@ -134,7 +142,9 @@ func expand(name, text string, l *library, e edition) (string, error) {
 	_, err := template.Funcs(texttemplate.FuncMap{
 		"file":    copied,
 		"widget":  e.widgetFunc,
+		"anchor":  e.anchorFunc,
 		"mark":    e.markFunc,
+		"section": section,
 		"vectors": readVectors,
 		"codes":   codes,
 		"plans":   plans,
@@ -156,4 +166,34 @@ func expand(name, text string, l *library, e edition) (string, error) {
 // widget is the place of something that only a browser can do, which scripts fill.
 func widget(name string) string {
 	return `<div class="widget" data-widget="` + name + `" hidden></div>`
+}
+
+// terms are what a plan gives, in words.
+type terms struct{ Name, RPS, RPH, Waits, Streams, Monthly, UsageLimit string }
+
+// plans are all of them. Where a plan has no terms of its own they are agreed.
+func plans() []terms {
+	const agreed = "as agreed"
+	var all []terms
+	for _, name := range plan.Names() {
+		given := name.Terms()
+		one := terms{Name: strings.ToUpper(string(name[:1])) + string(name[1:])}
+		if given.RPS == plan.None {
+			one.RPS, one.RPH, one.Waits, one.Streams, one.Monthly, one.UsageLimit = agreed, agreed, agreed, agreed, agreed, agreed
+		} else {
+			one.RPS, one.RPH, one.Waits, one.Streams = grouped(given.RPS), grouped(given.RPH), grouped(given.Waits), grouped(given.Streams)
+			one.Monthly, one.UsageLimit = given.Monthly.String(), given.UsageLimit.String()
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// grouped is a number below a million with its thousands apart.
+func grouped(n int) string {
+	text := strconv.Itoa(n)
+	if len(text) > 3 {
+		return text[:len(text)-3] + "," + text[len(text)-3:]
+	}
+	return text
 }

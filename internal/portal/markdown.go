@@ -80,16 +80,22 @@ var (
 )
 
 func (a *anchors) Generate(value []byte, _ ast.NodeKind) []byte {
-	name := strings.Trim(string(value), "` \n")
-	if !codeName.MatchString(name) {
-		name = strings.Trim(noWord.ReplaceAllString(strings.ToLower(name), "-"), "-")
-	}
+	name := section(string(value))
 	id := name
 	for n := 2; slices.Contains(a.taken, id); n++ {
 		id = fmt.Sprintf("%s-%d", name, n)
 	}
 	a.taken = append(a.taken, id)
 	return []byte(id)
+}
+
+// section is the name of one by its title.
+func section(title string) string {
+	title = strings.Trim(title, "` \n")
+	if codeName.MatchString(title) {
+		return title
+	}
+	return strings.Trim(noWord.ReplaceAllString(strings.ToLower(title), "-"), "-")
 }
 
 func (a *anchors) Put(value []byte) { a.taken = append(a.taken, string(value)) }

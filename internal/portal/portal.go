@@ -131,11 +131,22 @@ type tagged struct {
 	tag  string
 }
 
+func newTagged(text []byte) tagged {
+	return tagged{text, tagOf(text)}
+}
+
+func tagOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return `"` + hex.EncodeToString(sum[:12]) + `"`
+}
+
 func newDocument(contentType string, makeFunc func() ([]byte, error)) *document {
 	return &document{contentType, pagePolicy, sync.OnceValues(func() (tagged, error) {
 		text, err := makeFunc()
-		sum := sha256.Sum256(text)
-		return tagged{text, `"` + hex.EncodeToString(sum[:12]) + `"`}, err
+		if err == nil && contentType == markdownType {
+			text, err = leadToMarkdown(text)
+		}
+		return newTagged(text), err
 	})}
 }
 
@@ -147,6 +158,10 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	if err != nil {
 		fail(w)
 		return
+	}
+	if d.contentType == markdownType && bytes.Contains(made.text, []byte(local)) {
+		made, cache = made.reachedAt(originOf(r.Context())), "private, no-cache"
+		w.Header().Set("Vary", "Host, X-Forwarded-Proto")
 	}
 	describe(w.Header(), d.contentType, cache)
 	w.Header().Set("Content-Security-Policy", d.policy)

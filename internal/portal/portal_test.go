@@ -152,18 +152,22 @@ var elsewhere = []string{"/openapi.yaml", "/openapi.json", "/openapi-3.0.json", 
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	components := all(t)
+	of := newLibrary(components)
 	handler := Handler(components)
 	from := map[string][]string{}
 	collect := func(path, form string, links *regexp.Regexp) {
 		for _, found := range links.FindAllStringSubmatch(get(t, handler, path+form).Body.String(), -1) {
 			link := found[1]
 			if strings.HasPrefix(link, "#") {
-				link = path + link
+				link = path + form + link
+			}
+			if page, _, _ := strings.Cut(link, "#"); form == ".md" && slices.Contains(of.paths(), page) {
+				t.Errorf("%s leads to %s, which is HTML", path+form, link)
 			}
 			from[link] = append(from[link], path+form)
 		}
 	}
-	for _, path := range newLibrary(components).paths() {
+	for _, path := range of.paths() {
 		collect(path, "", linkOfHTML)
 		collect(path, ".md", linkOfMarkdown)
 	}
@@ -183,6 +187,10 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		page := get(t, handler, path).Body.String()
 		switch {
 		case fragment == "":
+		case strings.HasSuffix(path, ".md"):
+			if !slices.Contains(placesOf(page), fragment) {
+				t.Errorf("%v lead to %s, which has no such place", sources, link)
+			}
 		case path == "/docs/reference":
 			if !slices.ContainsFunc(read.Tags, func(tag contractTag) bool {
 				return slices.ContainsFunc(tag.Operations, func(o operation) bool { return o.Anchor() == fragment })

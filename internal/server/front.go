@@ -85,7 +85,7 @@ func (f *front) known(docs *http.ServeMux) http.HandlerFunc {
 			f.fail(w, r, fault.New(fault.NotFound, "There is nothing at this path."))
 			return
 		}
-		docs.ServeHTTP(w, r)
+		docs.ServeHTTP(w, r.WithContext(portal.ReachedAt(r.Context(), f.proxies.Origin(r))))
 	}
 }
 

@@ -208,6 +208,17 @@ func TestAB12FailuresHaveOneShapeAndShowNothing(t *testing.T) {
 	}
 }
 
+// Commands of pages name the deployment as who reads them called it, never what only looks so.
+func TestDocsNameTheAddressByWhichTheyWereReached(t *testing.T) {
+	s := start(t, func(s *service, _ *http.Server) { s.front.mount(s.operations, portal.Handler(nil)) })
+	for host, want := range map[string]string{"weft.example:8443": "http://weft.example:8443", "a;id": "http://127.0.0.1:8080", "$(id)": "http://127.0.0.1:8080"} {
+		got := s.raw(t, "GET /docs/signers.md HTTP/1.1\r\nHost: "+host+"\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: other.example\r\nConnection: close\r\n\r\n")
+		if len(got) != 1 || got[0].status != 200 || strings.Count(got[0].body, "-fsSO "+want+"/docs/signers/") != 5 || got[0].header.Get("Vary") != "Host, X-Forwarded-Proto" {
+			t.Errorf("at %s: %+v", host, got)
+		}
+	}
+}
+
 // A page that there is not has another for who would rather read one, and the form of all other
 // failures for the rest.
 func TestDocsThatThereAreNotAreToldInTheFormThatIsTaken(t *testing.T) {
