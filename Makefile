@@ -63,7 +63,7 @@ go:
 	@go list -m >/dev/null # says so if the Go that is there is too old
 
 build: go
-	@test -x bin/weft || echo "Building bin/weft; the first time takes minutes."
+	@test -x bin/weft || echo "Building bin/weft. The first time takes minutes: what Weft stands on is downloaded and compiled."
 	@go build -o bin/weft ./cmd/weft
 
 dev: build
