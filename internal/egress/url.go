@@ -2,6 +2,8 @@ package egress
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -68,11 +70,15 @@ func (g *Guard) refuseURL(ctx context.Context, raw string) string {
 	return reason + ", but for a host whose addresses are all in a network that was opened"
 }
 
-// leadsInside reports whether a name has addresses in opened networks and no others.
+// leadsInside reports whether a name has addresses in opened networks and no others. Where
+// nobody can tell for now it may: what was taken once is to be taken when it is sent again.
 func (g *Guard) leadsInside(ctx context.Context, host string) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
 	addrs, err := g.resolve(ctx, host)
+	if failure, ok := errors.AsType[*net.DNSError](err); ok && !failure.IsNotFound {
+		return true
+	}
 	return err == nil && len(addrs) > 0 && !slices.ContainsFunc(addrs, func(addr netip.Addr) bool { return !g.allowed(addr) })
 }
 

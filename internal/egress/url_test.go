@@ -1,7 +1,9 @@
 package egress
 
 import (
+	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -147,6 +149,15 @@ func TestPolicyOpensWhatItNamesAndNoMore(t *testing.T) {
 	} {
 		if err := c.guard.CheckCallbackURL(t.Context(), c.raw); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.raw, err)
+		}
+	}
+	// Nobody can tell for now where a name leads: the dial will.
+	lost := New(Policy{Allow: loopback(), Resolver: &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("the name server is away")
+	}}})
+	for raw, ok := range map[string]bool{"http://receiver:8080/": true, "https://hooks.corp.example:22/": true, "http://10.0.0.1/": false, "ftp://receiver/": false} {
+		if err := lost.CheckCallbackURL(t.Context(), raw); (err == nil) != ok {
+			t.Errorf("%s while no name is found: %v", raw, err)
 		}
 	}
 	// A component that calls one learns it by the dial.
