@@ -255,8 +255,8 @@ func telling(part string) bool {
 
 // Shows reports whether what a call gave shows one of the secrets that it took: of those
 // beside its fields, or of its secret fields but for what is open by its name. Short ones
-// do not count, nor do parts of one that everybody may know. Of too many to be looked for it
-// is taken for granted.
+// do not count, nor do parts of one that everybody may know. Of too many to be looked for,
+// parts among them, it is taken for granted.
 func (e *Entry) Shows(call Call, given json.RawMessage) bool {
 	switch {
 	case len(call.Secrets) > MaxSecrets:
@@ -265,11 +265,20 @@ func (e *Entry) Shows(call Call, given json.RawMessage) bool {
 		return false
 	}
 	var sought echo.Sought
+	left := MaxSecrets
+	seek := func(text string) {
+		if len(text) < minSecret {
+			return
+		}
+		if left--; left >= 0 {
+			sought.Add(text)
+		}
+	}
 	add := func(secret string) {
-		sought.Add(secret)
+		seek(secret)
 		eachPart(secret, func(part string, sure bool) {
 			if sure || telling(part) {
-				sought.Add(part)
+				seek(part)
 			}
 		})
 	}
@@ -296,7 +305,7 @@ func (e *Entry) Shows(call Call, given json.RawMessage) bool {
 			})
 		}
 	}
-	return sought.In(given)
+	return left < 0 || sought.In(given)
 }
 
 func decode(data []byte) (any, error) {

@@ -235,6 +235,16 @@ func TestMT05AnAnswerThatRepeatsASecretShowsIt(t *testing.T) {
 	if !entry.Shows(Call{Input: json.RawMessage(`{"headers":`)}, json.RawMessage(`{}`)) || !entry.Shows(Call{Secrets: make([]string, MaxSecrets+1)}, json.RawMessage(`{}`)) {
 		t.Error("what cannot be looked for is not taken to be there")
 	}
+	for words, shows := range map[int]bool{MaxSecrets / 2: false, MaxSecrets + 1: true} {
+		var many strings.Builder
+		for i := range words {
+			fmt.Fprintf(&many, "word-%06d ", i)
+		}
+		call := Call{Input: json.RawMessage(`{"headers":{"X-Much":"` + many.String() + `"}}`)}
+		if entry.Shows(call, json.RawMessage(`{}`)) != shows {
+			t.Errorf("of a secret of %d words: %t", words, !shows)
+		}
+	}
 }
 
 // BenchmarkAnOrdinaryCall is what a call with one secret header costs beside the component,
