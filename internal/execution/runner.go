@@ -21,6 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/groupcommit"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/vault"
 )
 
 // Runner is the executing half: it starts attempts, runs the component outside
@@ -274,7 +275,12 @@ func (r *Runner) open(ctx context.Context, row db.ExecutionStartManyRow) (opened
 	if err := json.Unmarshal(plain, &c); err != nil {
 		return opened, false, fmt.Errorf("decode call: %w", err)
 	}
-	opened = component.Call{ExecutionID: row.ID, Attempt: int(row.Attempt), Input: c.Input, Config: c.Config, Secrets: c.Secrets}
+	opened = component.Call{
+		ExecutionID: row.ID, Attempt: int(row.Attempt), Input: c.Input, Config: c.Config, State: row.WaitState, Secrets: c.Secrets,
+	}
+	if !vault.Sealed(row.WaitState) {
+		return opened, c.Secret, nil
+	}
 	err = r.persist(ctx, func(ctx context.Context) (err error) {
 		opened.State, err = r.Vault.OpenJSON(ctx, stateAt(row), row.WaitState)
 		return err
