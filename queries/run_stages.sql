@@ -37,11 +37,12 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
 
 -- name: StageListSecretSignals :many
--- The stages whose signal has come and is sealed.
-SELECT s.id, g.name, g.payload
+-- The stages whose signal has come and is sealed, those of one signal together.
+SELECT s.id, g.name
 FROM run_stages s
 JOIN run_signals g ON g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal
-WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND json_typeof(g.payload) = 'string';
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND json_typeof(g.payload) = 'string'
+ORDER BY g.name, s.id;
 
 -- name: StageTakeSecretSignal :one
 -- Completes a stage with what its signal brought, sealed for the stage.

@@ -674,10 +674,11 @@ func (q *Queries) StageListProgress(ctx context.Context, db DBTX, arg StageListP
 }
 
 const stageListSecretSignals = `-- name: StageListSecretSignals :many
-SELECT s.id, g.name, g.payload
+SELECT s.id, g.name
 FROM run_stages s
 JOIN run_signals g ON g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND json_typeof(g.payload) = 'string'
+ORDER BY g.name, s.id
 `
 
 type StageListSecretSignalsParams struct {
@@ -686,12 +687,11 @@ type StageListSecretSignalsParams struct {
 }
 
 type StageListSecretSignalsRow struct {
-	ID      uuid.UUID
-	Name    string
-	Payload []byte
+	ID   uuid.UUID
+	Name string
 }
 
-// The stages whose signal has come and is sealed.
+// The stages whose signal has come and is sealed, those of one signal together.
 func (q *Queries) StageListSecretSignals(ctx context.Context, db DBTX, arg StageListSecretSignalsParams) ([]StageListSecretSignalsRow, error) {
 	rows, err := db.Query(ctx, stageListSecretSignals, arg.WorkspaceID, arg.RunID)
 	if err != nil {
@@ -701,7 +701,7 @@ func (q *Queries) StageListSecretSignals(ctx context.Context, db DBTX, arg Stage
 	items := []StageListSecretSignalsRow{}
 	for rows.Next() {
 		var i StageListSecretSignalsRow
-		if err := rows.Scan(&i.ID, &i.Name, &i.Payload); err != nil {
+		if err := rows.Scan(&i.ID, &i.Name); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

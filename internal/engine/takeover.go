@@ -138,10 +138,8 @@ func (f *fold) takeOverAll() error {
 	for _, row := range executions {
 		f.take(taken(row))
 	}
-	for _, row := range secrets {
-		if err := f.takeSecretSignal(row); err != nil {
-			return fmt.Errorf("take over a secret signal: %w", err)
-		}
+	if err := f.takeSecretSignals(secrets); err != nil {
+		return fmt.Errorf("take over secret signals: %w", err)
 	}
 	signals, err := q.StageTakeSignals(f.ctx, f.tx, p)
 	if err != nil {
@@ -167,29 +165,47 @@ func (f *fold) takeOverAll() error {
 	return nil
 }
 
-// takeSecretSignal completes a stage with what was sealed before it was known which stage
-// takes it.
-func (f *fold) takeSecretSignal(came db.StageListSecretSignalsRow) error {
-	v := f.engine.Vault
-	payload, err := v.OpenJSON(f.ctx, f.place(f.run.ID, vault.Signal(came.Name)), came.Payload)
-	if err != nil {
-		return err
+// takeSecretSignals completes stages with what was sealed before it was known which of them
+// take it. A signal that many wait for is held once, and once they come to more than a run may
+// give, the rest end with the run.
+func (f *fold) takeSecretSignals(waiting []db.StageListSecretSignalsRow) error {
+	var output json.RawMessage
+	for i, stage := range waiting {
+		if f.run.OutputBytes > maxOutput {
+			return nil
+		}
+		if i == 0 || stage.Name != waiting[i-1].Name {
+			var err error
+			if output, err = f.secretSignal(stage.Name); err != nil {
+				return err
+			}
+		}
+		sealed, err := f.engine.Vault.SealJSON(f.ctx, f.place(stage.ID, vault.Output), output)
+		if err != nil {
+			return err
+		}
+		row, err := db.New().StageTakeSecretSignal(f.ctx, f.tx, db.StageTakeSecretSignalParams{
+			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: stage.ID, Output: sealed,
+		})
+		if err != nil {
+			return err
+		}
+		f.take(taken(row))
 	}
-	output, err := strictjson.Encode(map[string]json.RawMessage{"payload": payload})
-	if err != nil {
-		return err
-	}
-	if output, err = v.SealJSON(f.ctx, f.place(came.ID, vault.Output), output); err != nil {
-		return err
-	}
-	row, err := db.New().StageTakeSecretSignal(f.ctx, f.tx, db.StageTakeSecretSignalParams{
-		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: came.ID, Output: output,
-	})
-	if err != nil {
-		return err
-	}
-	f.take(taken(row))
 	return nil
+}
+
+// secretSignal is what a stage gives that waited for a signal which came sealed.
+func (f *fold) secretSignal(name string) (json.RawMessage, error) {
+	came, err := db.New().RunSignalGet(f.ctx, f.tx, db.RunSignalGetParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	payload, err := f.engine.Vault.OpenJSON(f.ctx, f.place(f.run.ID, vault.Signal(name)), came.Payload)
+	if err != nil {
+		return nil, err
+	}
+	return strictjson.Encode(map[string]json.RawMessage{"payload": payload})
 }
 
 // SecretSignal reports whether a WAIT_FOR_SIGNAL of that name says that what it waits for is
