@@ -11,6 +11,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/logic"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -226,6 +227,64 @@ func TestMT05ASecretSignalIsSealedFromTheStart(t *testing.T) {
 	}
 	if strings.Contains(rows, canary) || !strings.Contains(rows, "ada lovelace") {
 		t.Errorf("the rows are %s", rows)
+	}
+}
+
+// A secret signal that many stages wait for ends the run where it makes too much of it, and
+// no more is kept of it than that.
+func TestASecretSignalForManyEndsWithinTheLimitOfARun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	id := n.draw(t, `[{"id":"loop","module":"FOR_EACH","input":{"items":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]},"config":{"concurrency":20}},
+		{"id":"wait","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":60000,"secret":true}}]`,
+		`[{"id":"1","from":"loop","to":"wait","port":"each"}]`, `[]`)
+	key := n.trigger(t, run.TriggerParams{WorkflowID: id})
+	const size = 8 << 20
+	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "go", json.RawMessage(`{"code":"`+strings.Repeat("c", size)+`"}`)); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := n.end(t, key, 30*time.Second)
+	if got.Status != status.RunFailed || !strings.Contains(string(got.Error), "OUTPUT_TOO_LARGE") {
+		t.Errorf("it ended %s %s", got.Status, got.Error)
+	}
+	if kept := b.number(t, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND component_id = 'wait' AND output IS NOT NULL", key.ID); kept != 6 {
+		t.Errorf("%d stages have it", kept) // pieces of 8 MiB and a third, up to 64 MiB
+	}
+}
+
+// A process that lacks a component of the workflow, in a roll-out, takes signals of its runs
+// all the same, as secret ones, and answers who asks again after the end.
+func TestASignalIsTakenWhereTheVersionDoesNotFit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	id := n.draw(t, `[{"id":"wait","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":60000,"secret":true}}]`, `[]`, `[]`)
+	key := n.trigger(t, run.TriggerParams{WorkflowID: id})
+	given, err := n.runs.Signal(n.ctx, key, anyone{}, "go", json.RawMessage(`{"code":"of the approver"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.end(t, key, 30*time.Second)
+	open := n.trigger(t, run.TriggerParams{WorkflowID: id})
+	if _, err := b.pool.Exec(t.Context(), `SET session_replication_role = replica;
+		UPDATE workflow_versions SET definition = replace(definition::text, 'WAIT_FOR_SIGNAL', 'GONE')::json; RESET session_replication_role`); err != nil {
+		t.Fatal(err)
+	}
+	later := b.start(t, options{slots: 4})
+	again, err := later.runs.Signal(later.ctx, key, anyone{}, "go", json.RawMessage(`{}`))
+	if err != nil || string(again.Payload) != string(given.Payload) {
+		t.Errorf("again it is %s, %v", again.Payload, err)
+	}
+	if _, err := later.runs.Signal(later.ctx, key, anyone{}, "stop", nil); fault.CodeOf(err) != fault.Conflict {
+		t.Errorf("another one is %v", err)
+	}
+	first, err := later.runs.Signal(later.ctx, open, anyone{}, "stop", json.RawMessage(`{"code":"of another"}`))
+	if err != nil || string(first.Payload) != `{"code":"of another"}` {
+		t.Errorf("that of a run that lives is %s, %v", first.Payload, err)
+	}
+	if sealed := b.number(t, "SELECT count(*) FROM run_signals WHERE run_id = $1 AND json_typeof(payload) = 'string'", open.ID); sealed != 1 {
+		t.Errorf("%d signals are sealed", sealed)
 	}
 }
 

@@ -18,43 +18,62 @@ import (
 )
 
 // Signal gives a run a signal, the first of each name for good (decisions 8.13), however often
-// and however late it is given again. CONFLICT when the run is over and has none of the name. What it brings is sealed where the run waits for a secret.
+// and however late it is given again. CONFLICT when the run is over and has none of the name.
+// What it brings is sealed where the run waits for a secret.
 func (s *Service) Signal(ctx context.Context, key notify.Key, who Access, name string, payload json.RawMessage) (api.RunSignal, error) {
 	row, err := s.allowed(ctx, key, who)
 	if err != nil {
 		return api.RunSignal{}, err
 	}
-	loaded, err := s.Workflows.LoadVersion(ctx, s.API, key.WorkspaceID, row.WorkflowID, row.WorkflowVersion)
-	if err != nil {
-		return api.RunSignal{}, err
-	}
-	at := vault.Place{WorkspaceID: key.WorkspaceID, Row: key.ID, Field: vault.Signal(name)}
-	payload = engine.Object(payload)
-	if engine.SecretSignal(loaded.Plan, name) {
-		if payload, err = s.Vault.SealJSON(ctx, at, payload); err != nil {
+	live := !row.Status.Terminal()
+	if live {
+		if live, err = s.keepSignal(ctx, key, row, name, payload); err != nil {
 			return api.RunSignal{}, err
 		}
-	}
-	live, err := db.New().RunSignalInsert(ctx, s.API, db.RunSignalInsertParams{
-		WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name, Payload: payload,
-	})
-	if err != nil {
-		return api.RunSignal{}, fmt.Errorf("keep signal: %w", err)
 	}
 	if live {
 		s.Engine.Wake(key)
 	}
 	first, err := db.New().RunSignalGet(ctx, s.API, db.RunSignalGetParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name})
 	switch {
-	case errors.Is(err, pgx.ErrNoRows) && !live: // by now
+	case errors.Is(err, pgx.ErrNoRows) && !live:
 		return api.RunSignal{}, errRunFinished
 	case err != nil:
 		return api.RunSignal{}, fmt.Errorf("read signal: %w", err)
 	}
-	if first.Payload, err = s.Vault.OpenJSON(ctx, at, first.Payload); err != nil {
+	if first.Payload, err = s.Vault.OpenJSON(ctx, signalAt(key, name), first.Payload); err != nil {
 		return api.RunSignal{}, err
 	}
 	return api.RunSignal{RunID: key.ID, Signal: name, Payload: first.Payload, ReceivedAt: timestamp.Of(first.ReceivedAt)}, nil
+}
+
+// keepSignal stores a signal, if there is none of the name and the run lives, which it tells.
+// It is sealed, too, where the run's version has components that only other processes know,
+// during a roll-out: it cannot be told then what they say of it.
+func (s *Service) keepSignal(ctx context.Context, key notify.Key, row db.RunGetRow, name string, payload json.RawMessage) (live bool, err error) {
+	loaded, err := s.Workflows.LoadVersion(ctx, s.API, key.WorkspaceID, row.WorkflowID, row.WorkflowVersion)
+	unfit := fault.CodeOf(err) == fault.InvalidInput
+	if err != nil && !unfit {
+		return false, err
+	}
+	payload = engine.Object(payload)
+	if unfit || engine.SecretSignal(loaded.Plan, name) {
+		if payload, err = s.Vault.SealJSON(ctx, signalAt(key, name), payload); err != nil {
+			return false, err
+		}
+	}
+	live, err = db.New().RunSignalInsert(ctx, s.API, db.RunSignalInsertParams{
+		WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name, Payload: payload,
+	})
+	if err != nil {
+		return false, fmt.Errorf("keep signal: %w", err)
+	}
+	return live, nil
+}
+
+// signalAt is where a signal of a run is sealed for.
+func signalAt(key notify.Key, name string) vault.Place {
+	return vault.Place{WorkspaceID: key.WorkspaceID, Row: key.ID, Field: vault.Signal(name)}
 }
 
 var errRunFinished = &fault.Error{Code: fault.Conflict, Reason: "run_finished", Message: "This run is over, so it takes no signals."}
