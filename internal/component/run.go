@@ -30,7 +30,7 @@ func (r *Registry) Run(ctx context.Context, module string, call Call) (Result, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, entry.Timeout)
 	defer cancel()
-	redact := entry.Redactor(call.Input, call.Config, call.Secrets...)
+	secrets := call.Secrets
 	call.Secrets = nil
 
 	result, err := r.contain(ctx, entry, entry.known(call))
@@ -38,7 +38,7 @@ func (r *Registry) Run(ctx context.Context, module string, call Call) (Result, e
 		err = settle(&result)
 	}
 	if err != nil {
-		return Result{}, failure(ctx, err, redact)
+		return Result{}, failure(ctx, err, entry.Redactor(call.Input, call.Config, secrets...))
 	}
 	return result, nil
 }
