@@ -105,8 +105,8 @@ func settle(result *Result) error {
 		return errors.New("the module returned an output and a wait")
 	}
 	wait := *result.Wait
-	if len(wait.State) > MaxState || (wait.State != nil && !json.Valid(wait.State)) {
-		return fmt.Errorf("the state of the wait is not JSON or too large: %d bytes", len(wait.State))
+	if len(wait.State) > MaxState || (wait.State != nil && strictjson.Check(wait.State) != nil) {
+		return fmt.Errorf("the state of the wait cannot be stored or is too large: %d bytes", len(wait.State))
 	}
 	wait.After = min(max(wait.After, minWait), MaxWait)
 	result.Wait = &wait

@@ -183,9 +183,10 @@ func TestWaitsAreCutToTheirLimits(t *testing.T) {
 		}
 	}
 	for name, wait := range map[string]Result{
-		"state not JSON":  {Wait: &Wait{State: json.RawMessage(`{`)}},
-		"state too large": {Wait: &Wait{State: json.RawMessage(`"` + strings.Repeat("a", MaxState) + `"`)}},
-		"with an output":  {Wait: &Wait{}, Output: json.RawMessage(`{}`)},
+		"state not JSON":          {Wait: &Wait{State: json.RawMessage(`{`)}},
+		"state like a sealed one": {Wait: &Wait{State: json.RawMessage(`"\u0000AQ=="`)}},
+		"state too large":         {Wait: &Wait{State: json.RawMessage(`"` + strings.Repeat("a", MaxState) + `"`)}},
+		"with an output":          {Wait: &Wait{}, Output: json.RawMessage(`{}`)},
 	} {
 		r := registry(t, func(context.Context, Call) (Result, error) { return wait, nil })
 		_, err := r.Run(t.Context(), "PROBE", Call{})
