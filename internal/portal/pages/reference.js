@@ -14,6 +14,7 @@ Scalar.createApiReference('#reference', {
   documentDownloadType: 'none',
   persistAuth: false,
   hideSearch: true,
+  hiddenClients: true, // theirs are not signed; ours stand in the document
   agent: { disabled: true },
   mcp: { disabled: true },
   customFetch: send,
@@ -43,7 +44,7 @@ addEventListener('weft-theme', follow);
 
 const button = document.querySelector('[data-signer]');
 const show = () => {
-  button.innerHTML = weftSigner.ready ? '✓<span></span>' : 'Sign<span> requests</span>';
+  button.innerHTML = weftSigner.ready ? '✓<span></span>' : 'Sign<span>requests</span>';
   if (weftSigner.ready) button.lastChild.textContent = weftSigner.name;
   button.setAttribute('aria-label', weftSigner.ready ? `Requests are signed by ${weftSigner.name}` : 'Sign requests');
   button.toggleAttribute('data-ready', weftSigner.ready);

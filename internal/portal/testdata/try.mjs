@@ -97,7 +97,13 @@ for (const [size, viewport] of [['wide', { width: 1440, height: 900 }], ['narrow
   await operation(page, submit).waitFor({ timeout: 120_000 });
   assert.equal(await page.locator('.loading').count(), 0);
   await shoot(page, `reference-${size}-light`);
+  const cut = await page.locator('.tab-list').evaluateAll(lists => lists.filter(list => list.scrollWidth > list.clientWidth + 1).length);
+  assert.equal(cut, 0, 'some of the answers cannot be seen');
+  await page.getByText('Shell, signed').first().click();
+  assert.equal(await page.getByText('HTTPie').count(), 0, 'samples are offered that do not sign');
   await operation(page, submit).click();
+  await send(page).waitFor();
+  assert.equal(await page.locator('[role=dialog] .scalar-sidebar-toggle').isVisible(), false, 'something lies over the address');
 
   // Without a key the request goes as it is, and the service says what is missing.
   const refused = answerOf(page, '/v1/sdk/components');
