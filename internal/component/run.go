@@ -105,8 +105,13 @@ func settle(result *Result) error {
 		return errors.New("the module returned an output and a wait")
 	}
 	wait := *result.Wait
-	if len(wait.State) > MaxState || (wait.State != nil && strictjson.Check(wait.State) != nil) {
-		return fmt.Errorf("the state of the wait cannot be stored or is too large: %d bytes", len(wait.State))
+	if len(wait.State) > MaxState {
+		return fmt.Errorf("the state of the wait is too large: %d bytes", len(wait.State))
+	}
+	if wait.State != nil {
+		if err := strictjson.Check(wait.State); err != nil {
+			return &Error{Code: CodeInternal, Message: "the component waits with a state that cannot be stored", Err: fmt.Errorf("check state: %w", err)}
+		}
 	}
 	wait.After = min(max(wait.After, minWait), MaxWait)
 	result.Wait = &wait
