@@ -11,10 +11,31 @@ addEventListener('DOMContentLoaded', () => {
     return loading;
   };
 
-  const weigh = (entry, words) => {
-    const [title, all] = [entry.title.toLowerCase(), `${entry.title} ${entry.about} ${entry.kind}`.toLowerCase()];
-    if (!words.every(word => all.includes(word))) return 0;
-    return 1 + words.reduce((sum, word) => sum + (title.startsWith(word) ? 4 : title.includes(word) ? 2 : 0), 0) + (entry.kind === 'Guide' ? 1 : 0);
+  const split = text => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+
+  // Titles of pages weigh more than headings in them, and those more than text. The text of an
+  // operation is its operationId, that of a guide is its beginning and other names for it.
+  const titleWeights = { Section: 8, Code: 8 };
+  const textWeights = { Operation: 10, Guide: 5, Section: 3 };
+
+  // Every word has to be in an entry, as a word or as how one begins; in a title also within.
+  const weigh = ({ kind, title, about, text = '' }, words) => {
+    const places = [[titleWeights[kind] ?? 12, split(title)], [4, split(`${about} ${kind}`)], [textWeights[kind] ?? 2, text.split(' ')]];
+    let sum = kind === 'Guide' ? 1 : 0;
+    for (const word of words) {
+      const weights = places.map(([weight, has]) => has.includes(word) ? weight + 1 : has.some(one => one.startsWith(word)) ? weight : 0);
+      const best = Math.max(...weights, title.toLowerCase().includes(word) ? 1 : 0);
+      if (!best) return 0;
+      sum += best;
+    }
+    return sum;
+  };
+
+  // The best entries, one of each place.
+  const look = (index, words) => {
+    const places = new Set();
+    return index.map(entry => [weigh(entry, words), entry]).filter(([weight]) => weight).sort(([a], [b]) => b - a)
+      .filter(([, { path }]) => !places.has(path) && places.add(path)).slice(0, 12);
   };
 
   function open() {
@@ -32,8 +53,8 @@ addEventListener('DOMContentLoaded', () => {
       links[at]?.scrollIntoView({ block: 'nearest' });
     };
     const show = () => {
-      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-      const found = index.map(entry => [weigh(entry, words), entry]).filter(([weight]) => weight).sort(([a], [b]) => b - a).slice(0, 12);
+      const words = split(input.value);
+      const found = words.length ? look(index, words) : [];
       list.replaceChildren(...(words.length ? found : index.filter(entry => entry.kind === 'Guide').map(entry => [1, entry])).map(([, entry]) => {
         const [item, link, about] = ['li', 'a', 'small'].map(name => document.createElement(name));
         [link.href, link.textContent, about.textContent] = [entry.path, entry.title, `${entry.kind}${entry.about ? ` · ${entry.about}` : ''}`];

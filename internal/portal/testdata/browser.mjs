@@ -92,6 +92,10 @@ await guide.goto(base + '/docs');
 await guide.keyboard.press('/');
 await guide.locator('.weft-dialog input').fill('wait evm');
 await guide.locator('.found a', { hasText: 'WAIT_FOR_EVM_TRANSACTION' }).first().waitFor();
+for (const [words, first] of [['java signer', 'Java signer'], ['executeComponent', 'Execute a component']]) {
+  await guide.locator('.weft-dialog input').fill(words);
+  await guide.locator('.found a[aria-selected=true]', { hasText: first }).waitFor();
+}
 await guide.locator('.weft-dialog input').fill('when refused');
 await guide.locator('.found a[aria-selected=true]', { hasText: 'When it is refused' }).waitFor();
 await guide.keyboard.press('Enter');
