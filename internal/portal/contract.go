@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	yaml "github.com/oasdiff/yaml3"
 
@@ -24,11 +25,11 @@ type contractTag struct {
 
 // operation is one in short.
 type operation struct {
-	Method, Path, Summary, Description string
-	Tag                                string
-	Parameters                         []parameter
-	Body                               string // the name of its schema
-	Answers                            []answerOf
+	ID, Method, Path, Summary, Description string
+	Tag                                    string
+	Parameters                             []parameter
+	Body                                   string // the name of its schema
+	Answers                                []answerOf
 }
 
 type parameter struct{ Name, In, Required, Description string }
@@ -40,8 +41,8 @@ func (o operation) Anchor() string {
 	return "tag/" + strings.ReplaceAll(strings.ToLower(o.Tag), " ", "-") + "/" + o.Method + o.Path
 }
 
-// readContract reads the operations in the order of the document.
-func readContract() (contract, error) {
+// readContract reads the operations in the order of the document, when they are first asked for.
+var readContract = sync.OnceValues(func() (contract, error) {
 	root, err := readYAML()
 	if err != nil {
 		return contract{}, err
@@ -62,10 +63,10 @@ func readContract() (contract, error) {
 		}
 	}
 	return c, nil
-}
+})
 
 func newOperation(root, item, node *yaml.Node) operation {
-	o := operation{Summary: textOf(node, "summary"), Description: textOf(node, "description")}
+	o := operation{ID: textOf(node, "operationId"), Summary: textOf(node, "summary"), Description: textOf(node, "description")}
 	for _, list := range []*yaml.Node{member(item, "parameters"), member(node, "parameters")} {
 		if list == nil {
 			continue

@@ -103,16 +103,10 @@ func findOperations() ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := readYAML()
-	if err != nil {
-		return nil, err
-	}
-	paths := member(root, "paths")
 	var all []entry
 	for _, tag := range read.Tags {
 		for _, o := range tag.Operations {
-			id := textOf(member(member(paths, o.Path), strings.ToLower(o.Method)), "operationId")
-			all = append(all, entry{"Operation", o.Summary, o.Method + " " + o.Path, "/docs/reference#" + o.Anchor(), wordsOf(id)})
+			all = append(all, entry{"Operation", o.Summary, o.Method + " " + o.Path, "/docs/reference#" + o.Anchor(), wordsOf(o.ID)})
 		}
 	}
 	return all, nil
