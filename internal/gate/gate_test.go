@@ -69,6 +69,20 @@ func FuzzHeaderGate(f *testing.F) {
 	})
 }
 
+func TestWhoTakesGzip(t *testing.T) {
+	for header, want := range map[string]bool{
+		"gzip": true, "gzip, deflate, br, zstd": true, "br;q=1.0, GZIP;q=0.2": true, "x-gzip": true, "*": true, "identity;q=0.5, *;q=0.1": true,
+		"": false, "identity": false, "br": false, "gzip;q=0": false, "gzip;q=0, *": false, "*, gzip;q=0.000": false, "*;q=0": false, "gzipped": false, "gzip;q=none": false,
+	} {
+		if got := TakesGzip([]string{header}); got != want {
+			t.Errorf("%q: %v", header, got)
+		}
+	}
+	if TakesGzip(nil) || !TakesGzip([]string{"br", "gzip"}) {
+		t.Error("no header takes it, or the second of two does not")
+	}
+}
+
 func TestTheTableHasTheCodesAndNoOthers(t *testing.T) {
 	for _, code := range fault.Codes() {
 		if title, _ := Words(code); !Known(code) || title == "" {

@@ -10,8 +10,9 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
+
+	"github.com/weft-automation/weft/internal/gate"
 )
 
 // scalar is the script of the reference, compressed: assets/README.md says where it is from.
@@ -65,7 +66,7 @@ func mountAsset(mux *http.ServeMux, name string, serveFunc func(w http.ResponseW
 func serveScalar(w http.ResponseWriter, r *http.Request, cache string) {
 	describe(w.Header(), scriptType, cache)
 	w.Header().Set("Vary", "Accept-Encoding")
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if gate.TakesGzip(r.Header.Values("Accept-Encoding")) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(scalar)
 		return

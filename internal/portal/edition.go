@@ -37,7 +37,7 @@ func (t tagged) reachedAt(origin string) tagged {
 	if origin == local || !plainOrigin.MatchString(origin) {
 		return t
 	}
-	return tagged{bytes.ReplaceAll(t.text, []byte(local), []byte(origin)), tagOf([]byte(t.tag + origin))}
+	return tagged{text: bytes.ReplaceAll(t.text, []byte(local), []byte(origin)), tag: tagOf([]byte(t.tag + origin))}
 }
 
 // linkToPage is a link to a page, or to a place of one: the names of files have a dot.

@@ -10,6 +10,7 @@ package portal
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/catalog"
+	"github.com/weft-automation/weft/internal/gate"
 )
 
 //go:embed pages
@@ -127,13 +129,34 @@ type document struct {
 
 // tagged is a text and its entity tag, which no other text has.
 type tagged struct {
-	text []byte
-	tag  string
+	text   []byte
+	tag    string
+	packed []byte // the text in gzip; nil where it is sent as it is to everybody
 }
 
-func newTagged(text []byte) tagged {
-	return tagged{text, tagOf(text)}
+// worthPacking is the length from which a text is sent compressed: a shorter one fills no
+// more than one packet as it is.
+const worthPacking = 1400
+
+// newTagged tags a text and compresses it, once for all who ask. One that names the
+// deployment by the address that the reader came by is another for each, and stays as it is.
+func newTagged(text []byte, contentType string) (tagged, error) {
+	made := tagged{text: text, tag: tagOf(text)}
+	if len(text) < worthPacking || contentType == markdownType && bytes.Contains(text, []byte(local)) {
+		return made, nil
+	}
+	var packed bytes.Buffer
+	to := gzip.NewWriter(&packed)
+	if _, err := to.Write(text); err != nil {
+		return made, err
+	}
+	err := to.Close()
+	made.packed = bytes.Clone(packed.Bytes())
+	return made, err
 }
+
+// packedTag is the entity tag of the compressed form of what has that tag.
+func packedTag(tag string) string { return strings.TrimSuffix(tag, `"`) + `-gzip"` }
 
 func tagOf(text []byte) string {
 	sum := sha256.Sum256(text)
@@ -146,7 +169,10 @@ func newDocument(contentType string, makeFunc func() ([]byte, error)) *document 
 		if err == nil && contentType == markdownType {
 			text, err = leadToMarkdown(text)
 		}
-		return newTagged(text), err
+		if err != nil {
+			return tagged{}, err
+		}
+		return newTagged(text, contentType)
 	})}
 }
 
@@ -165,8 +191,16 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	}
 	describe(w.Header(), d.contentType, cache)
 	w.Header().Set("Content-Security-Policy", d.policy)
-	w.Header().Set("ETag", made.tag)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(made.text))
+	text, tag := made.text, made.tag
+	if made.packed != nil {
+		w.Header().Set("Vary", "Accept-Encoding")
+		if gate.TakesGzip(r.Header.Values("Accept-Encoding")) {
+			text, tag = made.packed, packedTag(made.tag)
+			w.Header().Set("Content-Encoding", "gzip")
+		}
+	}
+	w.Header().Set("ETag", tag)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 }
 
 // fail answers where something embedded cannot be read, which no test would let pass.
