@@ -22,11 +22,14 @@ var scalar []byte
 
 const scalarFile = "scalar.js"
 
+const favicon = "favicon.svg"
+
 // assets are what pages load beside it, and their types.
 var assets = map[string]string{
 	"base.css": styleType, "style.css": styleType, "reference.css": styleType,
 	"theme.js": scriptType, "page.js": scriptType, "search.js": scriptType,
 	"signer.js": scriptType, "try.js": scriptType, "reference.js": scriptType,
+	favicon: svgType,
 }
 
 // assetHash is of all assets together, so that one that changes is asked for anew.
@@ -47,8 +50,15 @@ func assetPath(name string) string { return "/docs/assets/" + assetHash() + "/" 
 func mountAssets(mux *http.ServeMux) {
 	mountAsset(mux, scalarFile, serveScalar)
 	for name, contentType := range assets {
-		mountAsset(mux, name, newDocument(contentType, func() ([]byte, error) { return pages.ReadFile("pages/" + name) }).serve)
+		mountAsset(mux, name, newEmbedded(contentType, name).serve)
 	}
+	mux.Handle("GET /robots.txt", newEmbedded(textType, "robots.txt"))
+	mux.Handle("GET /"+favicon, newEmbedded(svgType, favicon))
+}
+
+// newEmbedded serves a file of pages as it is.
+func newEmbedded(contentType, name string) *document {
+	return newDocument(contentType, func() ([]byte, error) { return pages.ReadFile("pages/" + name) })
 }
 
 func mountAsset(mux *http.ServeMux, name string, serveFunc func(w http.ResponseWriter, r *http.Request, cache string)) {

@@ -31,7 +31,7 @@ import (
 var pages embed.FS
 
 // pagePolicy allows the pages their own style, script and service alone.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // The types of what is served.
 const (
@@ -41,11 +41,16 @@ const (
 	jsonType     = "application/json"
 	styleType    = "text/css; charset=utf-8"
 	scriptType   = "text/javascript; charset=utf-8"
+	svgType      = "image/svg+xml"
 )
 
+// Paths are the patterns of what Handler serves, for who mounts it beside other things.
+var Paths = []string{"GET /docs", "GET /docs.md", "GET /docs/{file...}", "GET /llms.txt", "GET /robots.txt", "GET /favicon.svg"}
+
 // Handler serves GET /docs and what is below it, /docs.md and /llms.txt: the guides,
-// the reference, the pages of these components, and what all of them load. Nothing is
-// read or rendered before it is asked for.
+// the reference, the pages of these components, and what all of them load; and /robots.txt
+// and /favicon.svg, which are of the whole deployment. Nothing is read or rendered before it
+// is asked for.
 func Handler(components []api.Component) *http.ServeMux {
 	mux := http.NewServeMux()
 	l := newLibrary(components)

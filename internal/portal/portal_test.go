@@ -103,6 +103,29 @@ func TestTheScriptIsThatOfThePackage(t *testing.T) {
 	}
 }
 
+// Programs that collect pages may have the docs, and neither the API nor the settings. The mark
+// of the pages is there for those of the settings, too.
+func TestTheDeploymentSaysWhatMayBeCollectedAndHasAMark(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	robots := get(t, handler, "/robots.txt")
+	if robots.Header().Get("Content-Type") != textType || !strings.Contains(robots.Body.String(), "\nUser-agent: *\nAllow: /docs\nDisallow: /v1\nDisallow: /settings\n") {
+		t.Errorf("%v %s", robots.Header(), robots.Body)
+	}
+	for _, path := range []string{"/favicon.svg", assetPath("favicon.svg")} {
+		mark := get(t, handler, path)
+		if mark.Header().Get("Content-Type") != "image/svg+xml" || mark.Header().Get("Content-Security-Policy") != pagePolicy || !strings.HasPrefix(mark.Body.String(), "<svg ") {
+			t.Errorf("%s: %v %s", path, mark.Header(), mark.Body)
+		}
+	}
+	for _, path := range paths() {
+		w := get(t, handler, path)
+		if w.Header().Get("X-Robots-Tag") != "" || strings.Contains(w.Body.String(), `name="robots"`) || !strings.Contains(w.Body.String(), `<link rel="icon" href="`+assetPath("favicon.svg")) {
+			t.Errorf("%s is not to be collected, or has no mark", path)
+		}
+	}
+}
+
 // Who has a page already is told that it is the same, and gets another that is not.
 func TestWhatIsTheSameIsNotSentAgain(t *testing.T) {
 	t.Parallel()

@@ -69,7 +69,7 @@ func (f *front) mount(operations api.StrictServerInterface, docs *http.ServeMux)
 		f.mux.HandleFunc("/settings/{page...}", f.page)
 	}
 	if docs != nil {
-		for _, pattern := range []string{"GET /docs", "GET /docs.md", "GET /docs/{file...}", "GET /llms.txt"} {
+		for _, pattern := range portal.Paths {
 			f.mux.HandleFunc(pattern, f.known(docs))
 		}
 	}

@@ -219,6 +219,22 @@ func TestDocsNameTheAddressByWhichTheyWereReached(t *testing.T) {
 	}
 }
 
+// What is of the whole deployment is at its root, and nothing else is.
+func TestTheRootHasWhatBrowsersAndCollectorsAskFor(t *testing.T) {
+	s := start(t, func(s *service, _ *http.Server) { s.front.mount(s.operations, portal.Handler(nil)) })
+	for path, want := range map[string]string{"/robots.txt": "text/plain; charset=utf-8", "/favicon.svg": "image/svg+xml", "/llms.txt": "text/plain; charset=utf-8"} {
+		if got := s.do(t, "GET", path, ""); got.status != 200 || got.header.Get("Content-Type") != want {
+			t.Errorf("%s: %d %v", path, got.status, got.header)
+		}
+		if got := s.do(t, "POST", path, ""); got.status != 405 || got.header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("POST %s: %d %v", path, got.status, got.header)
+		}
+	}
+	if got := s.do(t, "GET", "/robots", ""); got.status != 404 {
+		t.Errorf("/robots: %d", got.status)
+	}
+}
+
 // A page that there is not has another for who would rather read one, and the form of all other
 // failures for the rest.
 func TestDocsThatThereAreNotAreToldInTheFormThatIsTaken(t *testing.T) {
