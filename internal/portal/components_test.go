@@ -38,6 +38,9 @@ func get(t *testing.T, handler http.Handler, path string) *httptest.ResponseReco
 	return w
 }
 
+// unmarked finds what makes code stand out and lets long names break.
+var unmarked = regexp.MustCompile(`<wbr>|<span class="(?:comment|string|variable|keyword|number|name)">([^<]*)</span>`)
+
 // flat is every field and every one inside of it.
 func flat(fields []catalog.Field, before string) map[string]catalog.Field {
 	out := map[string]catalog.Field{}
@@ -61,7 +64,7 @@ func TestEveryModuleHasItsPageWithEveryField(t *testing.T) {
 			t.Errorf("the index does not lead to %s", path)
 		}
 		w := get(t, handler, path)
-		page := w.Body.String()
+		page := unmarked.ReplaceAllString(w.Body.String(), "$1")
 		if w.Header().Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("%s: %v", path, w.Header())
 		}
@@ -185,6 +188,30 @@ func TestWhatADescriptorSaysIsEscaped(t *testing.T) {
 		page := get(t, handler, path).Body.String()
 		if outside := code.ReplaceAllString(page, ""); strings.Contains(outside, "<script>") || strings.Contains(outside, "<b>") || !strings.Contains(outside, "&lt;script&gt;") {
 			t.Errorf("%s outside of code: %s", path, outside)
+		}
+	}
+}
+
+// Code is highlighted on pages of components as in guides, and a long name breaks behind an
+// underscore. What is shown so is still only text.
+func TestPagesOfComponentsHighlightCodeAndBreakNames(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	page := get(t, handler, "/docs/components/DECODE_EVM_FUNCTION_RESULT").Body.String()
+	for _, want := range []string{
+		`<code>DECODE_<wbr>EVM_<wbr>FUNCTION_<wbr>RESULT</code></h1>`,
+		`aria-current="page">DECODE_<wbr>EVM_<wbr>FUNCTION_<wbr>RESULT</a>`,
+		`<title>DECODE_EVM_FUNCTION_RESULT · Weft</title>`,
+		`<span class="name">&#34;module&#34;</span>: <span class="string">&#34;DECODE_EVM_FUNCTION_RESULT&#34;</span>`,
+		`<span class="name">&#34;$schema&#34;</span>`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%s is not there", want)
+		}
+	}
+	for _, path := range []string{"/docs/components", "/docs/errors"} {
+		if page := get(t, handler, path).Body.String(); regexp.MustCompile(`<code>[A-Z0-9]+_[A-Z0-9_]+</code>`).MatchString(page) || !strings.Contains(page, "_<wbr>") {
+			t.Errorf("%s has names that do not break", path)
 		}
 	}
 }

@@ -77,6 +77,7 @@ var templates = sync.OnceValues(func() (*forms, error) {
 		"asset": assetPath, "line": func(text string) string {
 			return strings.Join(strings.Fields(strings.ReplaceAll(text, "|", `\|`)), " ")
 		}, "chapters": func() []chapter { return chapters }, "signers": func() []kitFile { return signerFiles }, "clients": clientFolders,
+		"breakable": breakable, "highlight": func(language, code string) htmltemplate.HTML { return htmltemplate.HTML(highlight(language, code)) },
 	}
 	html, err := htmltemplate.New("html").Funcs(words).ParseFS(pages, "pages/*.html")
 	if err != nil {
