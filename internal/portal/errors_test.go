@@ -103,6 +103,36 @@ func TestEntriesSayWhatToDo(t *testing.T) {
 	}
 }
 
+// On the page the entries fold, each below the heading that links lead to; the Markdown is whole.
+func TestEntriesFoldOnThePageAlone(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	page, markdown := get(t, handler, "/docs/errors").Body.String(), get(t, handler, "/docs/errors.md").Body.String()
+	folds := regexp.MustCompile(`(?s)<details class="entry"><summary>\s*<h4 id="([^"]+)">.*?</h4>\s*</summary>(.*?)</details>`).FindAllStringSubmatch(page, -1)
+	count := 0
+	for kind := range codeKinds {
+		groups, err := codes(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, group := range groups {
+			for _, c := range group.Codes {
+				count++
+				i := slices.IndexFunc(folds, func(fold []string) bool { return fold[1] == c.Anchor })
+				if i < 0 || strings.Count(folds[i][2], "<li>") != 3 || strings.Contains(folds[i][2], "<h") {
+					t.Errorf("the entry %s does not fold as a whole", c.Anchor)
+				}
+			}
+		}
+	}
+	if len(folds) != count || strings.Count(page, "<details") != strings.Count(page, "</details>") {
+		t.Errorf("%d entries fold of %d", len(folds), count)
+	}
+	if strings.Contains(markdown, "details>") || strings.Contains(markdown, "summary>") || strings.Contains(markdown, "<%") || strings.Count(markdown, "\n- **Again?** ") != count {
+		t.Error("the Markdown folds, or is not whole")
+	}
+}
+
 // What leads to another place of the same page leads somewhere.
 func TestPlacesOfPagesAreThere(t *testing.T) {
 	t.Parallel()

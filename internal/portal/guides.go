@@ -107,11 +107,11 @@ func newGuide(a article, l *library) (*guide, error) {
 	if err != nil {
 		return nil, err
 	}
-	markdown, err := expand(a.Name, string(text), l, edition{none, anchor, none})
+	markdown, err := expand(a.Name, string(text), l, edition{none, anchor, none, none})
 	if err != nil {
 		return nil, err
 	}
-	source, err := expand(a.Name, string(text), l, edition{widget, none, mark})
+	source, err := expand(a.Name, string(text), l, edition{widget, none, mark, markup})
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func newGuide(a article, l *library) (*guide, error) {
 
 // edition is what one form of a guide has that the other has not.
 type edition struct {
-	widgetFunc, anchorFunc, markFunc func(name string) string
+	widgetFunc, anchorFunc, markFunc, markupFunc func(text string) string
 }
 
 func none(string) string { return "" }
@@ -136,6 +136,9 @@ func anchor(id string) string { return `<a id="` + id + `"></a>` + "\n\n" }
 // mark names the section of the heading that it ends.
 func mark(id string) string { return " {#" + id + "}" }
 
+// markup is HTML between what it holds.
+func markup(tags string) string { return "\n" + tags + "\n\n" }
+
 // expand fills in what a guide takes from the service: the text between <% and %>.
 func expand(name, text string, l *library, e edition) (string, error) {
 	template := texttemplate.New(name).Delims("<%", "%>")
@@ -144,6 +147,7 @@ func expand(name, text string, l *library, e edition) (string, error) {
 		"widget":  e.widgetFunc,
 		"anchor":  e.anchorFunc,
 		"mark":    e.markFunc,
+		"markup":  e.markupFunc,
 		"section": section,
 		"vectors": readVectors,
 		"codes":   codes,

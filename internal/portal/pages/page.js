@@ -54,6 +54,37 @@ if (links.size) {
   mark();
 }
 
+// Entries that fold: a link to one opens it, also the one that was followed before. What
+// browsers find in a closed one they open by themselves.
+const entries = document.querySelectorAll('details.entry');
+if (entries.length) {
+  const reveal = hash => {
+    const entry = document.getElementById(hash.slice(1))?.closest('details.entry');
+    if (entry) entry.open = true;
+  };
+  addEventListener('hashchange', () => reveal(location.hash));
+  document.addEventListener('click', event => {
+    const link = event.target.closest('a[href]');
+    if (link?.pathname === location.pathname) reveal(link.hash);
+  });
+  reveal(location.hash);
+
+  const button = document.createElement('button');
+  const closed = () => [...entries].some(one => !one.open);
+  const tell = () => { button.textContent = closed() ? 'Open all entries' : 'Close all entries'; };
+  button.type = 'button';
+  button.className = 'weft-button';
+  button.addEventListener('click', () => {
+    const open = closed();
+    for (const one of entries) one.open = open;
+  });
+  for (const one of entries) one.addEventListener('toggle', tell);
+  tell();
+  const place = document.querySelector('[data-widget=entries]');
+  place.append(button);
+  place.hidden = false;
+}
+
 const filter = document.querySelector('#filter');
 if (filter) {
   filter.hidden = false;

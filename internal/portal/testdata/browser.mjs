@@ -76,6 +76,33 @@ await guide.locator('.code[data-language=console] button').first().click();
 assert.equal(await guide.evaluate(() => navigator.clipboard.readText()), 'bin/weft call RANDOM_UUID --wait 15s');
 assert.match(await guide.locator('.code', { hasText: 'signers/weft_curl.sh' }).first().innerText(), new RegExp(base), 'commands name this deployment');
 
+// Errors: a long page that folds. A link to an entry opens it, from elsewhere, from the page and
+// once more, and one button opens all. (Browsers without a window cannot be asked to find text.)
+const errors = await open('/docs/errors#reason.sign_in_attempts');
+const entry = id => errors.locator('details.entry', { has: errors.locator(`[id="${id}"]`) });
+const stands = (id, is) => errors.waitForFunction(([id, is]) => document.getElementById(id).closest('details').open === is, [id, is]);
+await stands('reason.sign_in_attempts', true);
+assert.equal(await errors.locator('details.entry[open]').count(), 1);
+await errors.setViewportSize({ width: 390, height: 844 });
+const tall = await errors.evaluate(() => document.documentElement.scrollHeight);
+assert.ok(tall < 20_000, `the errors are ${tall} pixels long on a phone`);
+await errors.locator('p a[href="#RATE_LIMITED"]').first().click();
+await stands('RATE_LIMITED', true);
+const top = await entry('RATE_LIMITED').evaluate(one => one.getBoundingClientRect().top);
+assert.ok(top >= 52 && top < 200, `what is linked to stands at ${top}`);
+await entry('RATE_LIMITED').locator('summary').click({ position: { x: 5, y: 12 } });
+await stands('RATE_LIMITED', false);
+await errors.locator('p a[href="#RATE_LIMITED"]').first().click();
+await stands('RATE_LIMITED', true);
+await entry('NOT_FOUND').locator('summary').focus();
+await errors.keyboard.press('Enter');
+await stands('NOT_FOUND', true);
+await errors.getByRole('button', { name: 'Open all entries' }).click();
+await errors.getByRole('button', { name: 'Close all entries' }).click();
+assert.equal(await errors.locator('details.entry[open]').count(), 0);
+for (const selector of ['.entry h4', '.widget .weft-button']) await readable(errors, selector);
+await errors.close();
+
 // The switch stays on the next page; until then it is the system's.
 const theme = page => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
 await guide.emulateMedia({ colorScheme: 'light' });
