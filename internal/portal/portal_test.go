@@ -308,9 +308,10 @@ func TestTheReferenceShowsHowToSign(t *testing.T) {
 	if err := json.Unmarshal(get(t, handler, "/docs/reference.json").Body.Bytes(), &shown); err != nil {
 		t.Fatal(err)
 	}
+	const fetch = "curl -fsSO http://127.0.0.1:8080/docs/signers/weft_curl.sh\n"
 	for call, want := range map[string]struct{ begin, line, more string }{
-		"post /v1/sdk/components":           {"`signed` by", "bash weft_curl.sh POST '/v1/sdk/components' - <<'EOF'\n{\n  \"", "\n}\nEOF"},
-		"get /v1/sdk/components/executions": {"`signed` by", "bash weft_curl.sh GET '/v1/sdk/components/executions'", ""},
+		"post /v1/sdk/components":           {"`signed` by", fetch + "bash weft_curl.sh POST '/v1/sdk/components' - <<'EOF'\n{\n  \"", "\n}\nEOF"},
+		"get /v1/sdk/components/executions": {"`signed` by", fetch + "bash weft_curl.sh GET '/v1/sdk/components/executions'", ""},
 		"get /v1/workspaces":                {"`session` of a person", "", ""},
 		"post /v1/sdk/signature-check":      {"", "", ""},
 	} {

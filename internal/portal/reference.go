@@ -75,13 +75,13 @@ func tellProofs(root *yaml.Node) {
 	}
 }
 
-// signedCall is a call by the signer for the shell.
+// signedCall gets the signer for the shell and has it make a call.
 func signedCall(method, path, body string) string {
-	line := "bash weft_curl.sh " + method + " '" + path + "'"
+	lines := "curl -fsSO " + local + "/docs/signers/weft_curl.sh\nbash weft_curl.sh " + method + " '" + path + "'"
 	if body == "" {
-		return line
+		return lines
 	}
-	return line + " - <<'EOF'\n" + body + "\nEOF"
+	return lines + " - <<'EOF'\n" + body + "\nEOF"
 }
 
 // firstExample is the first body that the document shows for an operation, as JSON; "" for none.

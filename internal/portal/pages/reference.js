@@ -1,8 +1,14 @@
 // Shows the reference, and signs what is tried in it.
 const signed = path => path.startsWith('/v1/sdk/') && path !== '/v1/sdk/signature-check';
 
-Scalar.createApiReference('#reference', {
-  url: '/docs/reference.json',
+// Commands name the deployment that shows them.
+const content = fetch('/docs/reference.json').then(answer => {
+  if (!answer.ok) throw new Error(`the document is answered ${answer.status}`);
+  return answer.text();
+}).then(text => text.replaceAll('http://127.0.0.1:8080', location.origin));
+
+content.then(content => Scalar.createApiReference('#reference', {
+  content,
   servers: [{ url: location.origin, description: 'The deployment that serves this page.' }],
   theme: 'none',
   forceDarkModeState: weftTheme(),
@@ -19,7 +25,7 @@ Scalar.createApiReference('#reference', {
   mcp: { disabled: true },
   customFetch: send,
   onLoaded: () => document.querySelector('.loading')?.remove(),
-});
+}), () => { document.querySelector('.loading').firstChild.data = 'The reference cannot be loaded now. It is also there '; });
 
 // send signs the bytes that are sent, with the reader's key.
 async function send(input, init) {

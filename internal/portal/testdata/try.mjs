@@ -101,6 +101,8 @@ for (const [size, viewport] of [['wide', { width: 1440, height: 900 }], ['narrow
   assert.equal(cut, 0, 'some of the answers cannot be seen');
   await page.getByText('Shell, signed').first().click();
   assert.equal(await page.getByText('HTTPie').count(), 0, 'samples are offered that do not sign');
+  const sample = await page.locator(`[id="api-1/${submit}"] .request-card`).innerText();
+  assert.ok(sample.includes(`curl -fsSO ${base}/docs/signers/weft_curl.sh`), `the signer is not got from here: ${sample}`);
   await operation(page, submit).click();
   await send(page).waitFor();
   assert.equal(await page.locator('[role=dialog] .scalar-sidebar-toggle').isVisible(), false, 'something lies over the address');
