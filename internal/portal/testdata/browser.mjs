@@ -180,6 +180,27 @@ await one.goto(base + '/docs/components/GET_EVM_ACCOUNT_BALANCE');
 await one.click('.field a[href$="#format.evm-address"]');
 await one.locator('[id="format.evm-address"]', { hasText: 'EIP-55' }).waitFor();
 
+// By the keyboard: the first stop leads past the list beside the page, and each can be seen.
+const keys = await open('/docs/components/HASH');
+const focused = () => keys.evaluate(() => {
+  const { x, width } = document.activeElement.getBoundingClientRect();
+  return { text: document.activeElement.textContent, seen: x >= 0 && width > 0 && getComputedStyle(document.activeElement).outlineStyle !== 'none', inside: !!document.activeElement.closest('main') };
+});
+const stops = [];
+for (let i = 0; i < 8; i++) {
+  await keys.keyboard.press('Tab');
+  stops.push(await focused());
+}
+assert.equal(stops[0].text, 'Skip to the content');
+assert.ok(stops.every(one => one.seen), JSON.stringify(stops));
+assert.ok(stops.slice(1, 5).some(one => one.text === 'Guides'), JSON.stringify(stops));
+await keys.reload();
+await keys.keyboard.press('Tab');
+await keys.keyboard.press('Enter');
+await keys.keyboard.press('Tab');
+assert.ok((await focused()).inside, JSON.stringify(await focused()));
+await keys.close();
+
 for (const module of ['ON_WEBHOOK', 'HASH', 'IF', 'WAIT_FOR_EVM_TRANSACTION']) {
   const page = await open(`/docs/components/${module}`);
   await fits(page);

@@ -90,10 +90,16 @@ await guide.context().close();
 const submit = 'tag/components/POST/v1/sdk/components';
 const operation = (page, path) => page.locator(`[id="api-1/${path}"]`).getByRole('button', { name: /Test Request/ }).first();
 const send = page => page.locator('[role=dialog]').getByRole('button', { name: /Send/ }).first();
+const apart = (a, b) => a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y;
+async function noneCovers(names, ...locators) {
+  const boxes = await Promise.all(locators.map(one => one.boundingBox()));
+  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b, j) => assert.ok(apart(a, b), `of ${names}, ${i} lies on ${i + 1 + j}: ${JSON.stringify([a, b])}`)));
+  return boxes;
+}
 const answerOf = (page, path) => page.waitForResponse(response => response.url().startsWith(base + path));
 
 for (const [size, viewport] of [['wide', { width: 1440, height: 900 }], ['narrow', { width: 390, height: 844 }]]) {
-  const page = await open(`/docs/reference#${submit}`, { viewport, colorScheme: 'light' });
+  const page = await open(`/docs/reference#${submit}`, { viewport, colorScheme: 'light', reducedMotion: 'reduce' });
   await operation(page, submit).waitFor({ timeout: 120_000 });
   assert.equal(await page.locator('.loading').count(), 0);
   await shoot(page, `reference-${size}-light`);
@@ -106,6 +112,15 @@ for (const [size, viewport] of [['wide', { width: 1440, height: 900 }], ['narrow
   await operation(page, submit).click();
   await send(page).waitFor();
   assert.equal(await page.locator('[role=dialog] .scalar-sidebar-toggle').isVisible(), false, 'something lies over the address');
+
+  const moving = await page.evaluate(() => document.getAnimations().filter(one => one.effect.getComputedTiming().duration > 1).length);
+  assert.equal(moving, 0, 'something moves although less of that was asked for');
+  const tried = page.locator('[role=dialog]');
+  const address = tried.locator('.address-bar-bg-states');
+  await noneCovers('the window', address, tried.getByRole('button', { name: 'Close Client' }), page.locator('[data-theme-switch]'));
+  const row = await noneCovers('the address', address.getByText('POST', { exact: true }).filter({ visible: true }), address.getByText('/v1/sdk/components', { exact: true }), send(page));
+  const middles = row.map(one => one.y + one.height / 2);
+  assert.ok(Math.max(...middles) - Math.min(...middles) < 8, `the method, the path and the button are not in a line: ${JSON.stringify(row)}`);
 
   // Without a key the request goes as it is, and the service says what is missing.
   const refused = answerOf(page, '/v1/sdk/components');
