@@ -33,10 +33,7 @@ type secretOutputs struct {
 // after a restart and under another master key too.
 func TestMT05SecretOutputsAreFoundNowhere(t *testing.T) {
 	t.Parallel()
-	var traces logBook
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { traces.hear(r) }))
-	defer collector.Close()
-	w := startWhole(t, func(cfg *Config) { cfg.TraceEndpoint = collector.URL })
+	w, traces := startTraced(t)
 	n := &secretOutputs{tenant: w.tenant(t, "acme"), shown: map[string]string{}}
 	upstream := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.WriteHeader(http.StatusServiceUnavailable)
@@ -73,6 +70,7 @@ func TestMT05SecretOutputsAreFoundNowhere(t *testing.T) {
 	expectNone(t, "the metrics", w.get(t, w.app.OpsURL()+"/metrics"), n.secrets)
 	w.app.Stop(t.Context())
 	expectNone(t, "the traces", traces.String(), n.secrets)
+	expectSpan(t, traces, "execute GENERATE_AGE_ENCRYPTION", "execute AGE_ENCRYPT", "execute AGE_DECRYPT")
 	n.afterwards(t, w)
 
 	n.rotate(t, w)

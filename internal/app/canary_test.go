@@ -19,6 +19,22 @@ import (
 // hear notes what somebody is told.
 func (b *logBook) hear(r *http.Request) { _, _ = io.Copy(b, r.Body) }
 
+// tracing is held by the test whose service the spans of the process go to: there is one
+// provider of them in a process, that of the service which was started last.
+var tracing sync.Mutex
+
+// startTraced starts a service, and hears its traces until the test ends. All have come once
+// the service has stopped.
+func startTraced(t *testing.T) (*whole, *logBook) {
+	t.Helper()
+	tracing.Lock()
+	t.Cleanup(tracing.Unlock)
+	traces := &logBook{}
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { traces.hear(r) }))
+	t.Cleanup(collector.Close)
+	return startWhole(t, func(cfg *Config) { cfg.TraceEndpoint = collector.URL }), traces
+}
+
 // The canaries of fields that take a private key only, of a chain and of age, and of those
 // that take a code of an error.
 const (
@@ -40,6 +56,16 @@ func expectNone(t *testing.T, where, text string, secrets []string) {
 	}
 }
 
+// expectSpan wants one of a test's own spans to have come. Not all of them need to: what other
+// services of the process do is told there, too, and what is too much for the exporter is left out.
+func expectSpan(t *testing.T, traces *logBook, names ...string) {
+	t.Helper()
+	told := traces.String()
+	if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(told, name) }) {
+		t.Errorf("the traces tell of none of %q", names)
+	}
+}
+
 // exampleInput is the input in the example of a module's schema.
 func exampleInput(t *testing.T, entry *component.Entry) map[string]any {
 	t.Helper()
@@ -54,10 +80,8 @@ func exampleInput(t *testing.T, entry *component.Entry) map[string]any {
 // repeats all that it is sent, as an error.
 func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
 	t.Parallel()
-	var traces, callbacks logBook
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { traces.hear(r) }))
-	defer collector.Close()
-	w := startWhole(t, func(cfg *Config) { cfg.TraceEndpoint = collector.URL })
+	var callbacks logBook
+	w, traces := startTraced(t)
 	n := w.tenant(t, "acme")
 	upstream := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.WriteHeader(http.StatusServiceUnavailable) // 4xx is an output
@@ -146,6 +170,7 @@ func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
 	expectNone(t, "the metrics", w.get(t, w.app.OpsURL()+"/metrics"), secrets)
 	w.app.Stop(t.Context())
 	expectNone(t, "the traces", traces.String(), secrets)
+	expectSpan(t, traces, "execute SIGN_EVM_", "execute AGE_ENCRYPT", "execute HMAC")
 	expectNone(t, "the log at debug", w.log.String(), secrets)
 	expectNone(t, "a dump of every table", dump(t, w.dsn), secrets)
 }
