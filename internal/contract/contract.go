@@ -27,7 +27,6 @@ import (
 type Contract struct {
 	Operations []*Operation
 	JSON       []byte // the document
-	YAML       []byte // the document as it is written
 }
 
 // Operation is one method of one path.
@@ -90,7 +89,7 @@ var load = sync.OnceValues(func() (*Contract, error) {
 	if err := compiler.AddResource(location, value); err != nil {
 		return nil, fmt.Errorf("add openapi document: %w", err)
 	}
-	c := &Contract{JSON: data, YAML: api.SpecYAML()}
+	c := &Contract{JSON: data}
 	for path, item := range doc.Paths.Map() {
 		for method, source := range item.Operations() {
 			operation, err := newOperation(compiler, doc, path, method, source)

@@ -96,22 +96,6 @@ func quality(parameters string) float64 {
 	return 1
 }
 
-// TakesGzip reports whether an Accept-Encoding header takes gzip: by its name, or else by "*"
-// (RFC 9110, 12.5.3). Who sends none is not known to unpack anything.
-func TakesGzip(header []string) bool {
-	others := 0.0
-	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
-		name, rest, _ := strings.Cut(entry, ";")
-		switch strings.ToLower(strings.TrimSpace(name)) {
-		case "gzip", "x-gzip":
-			return quality(rest) > 0
-		case "*":
-			others = quality(rest)
-		}
-	}
-	return others > 0
-}
-
 // PrefersStrict reports whether a Prefer header asks for handling=strict
 // (RFC 7240).
 func PrefersStrict(header []string) bool {

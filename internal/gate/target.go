@@ -1,7 +1,7 @@
 // Package gate judges the form of a request before anything reads it: the
 // target, the headers that say how to read and to answer, and the JSON of the
-// body. Beside them stand the status of every refusal, whoever refuses, and how an
-// answer without a bound is sent.
+// body. Beside them stand the status of every refusal, whoever refuses, how an
+// answer without a bound is sent, and how one that many get is compressed.
 //
 // It knows no operation, key or workspace. The one invariant: what it lets
 // through, the router, the binder and the database read in one way only.

@@ -10,7 +10,6 @@ package portal
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -146,19 +145,12 @@ const worthPacking = 1400
 
 // newTagged tags a text and compresses it, once for all who ask. One that names the
 // deployment by the address that the reader came by is another for each, and stays as it is.
-func newTagged(text []byte, contentType string) (tagged, error) {
+func newTagged(text []byte, contentType string) tagged {
 	made := tagged{text: text, tag: tagOf(text)}
-	if len(text) < worthPacking || contentType == markdownType && bytes.Contains(text, []byte(local)) {
-		return made, nil
+	if len(text) >= worthPacking && (contentType != markdownType || !bytes.Contains(text, []byte(local))) {
+		made.packed = gate.Gzip(text)
 	}
-	var packed bytes.Buffer
-	to := gzip.NewWriter(&packed)
-	if _, err := to.Write(text); err != nil {
-		return made, err
-	}
-	err := to.Close()
-	made.packed = bytes.Clone(packed.Bytes())
-	return made, err
+	return made
 }
 
 // packedTag is the entity tag of the compressed form of what has that tag.
@@ -175,10 +167,7 @@ func newDocument(contentType string, makeFunc func() ([]byte, error)) *document 
 		if err == nil && contentType == markdownType {
 			text, err = leadToMarkdown(text)
 		}
-		if err != nil {
-			return tagged{}, err
-		}
-		return newTagged(text, contentType)
+		return newTagged(text, contentType), err
 	})}
 }
 

@@ -231,6 +231,7 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	if call.media = gate.Choose(r.Header.Values("Accept"), operation.Media); call.media == "" {
 		return fault.New(fault.NotAcceptable, "This operation answers with %s only.", strings.Join(operation.Media, " or "))
 	}
+	call.gzip = gate.TakesGzip(r.Header.Values("Accept-Encoding"))
 	object, err := formed(r.Header, operation, body)
 	if err != nil {
 		return err

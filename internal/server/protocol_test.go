@@ -1,9 +1,12 @@
 package server
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -215,6 +218,29 @@ func TestDocsNameTheAddressByWhichTheyWereReached(t *testing.T) {
 		got := s.raw(t, "GET /docs/signers.md HTTP/1.1\r\nHost: "+host+"\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: other.example\r\nConnection: close\r\n\r\n")
 		if len(got) != 1 || got[0].status != 200 || strings.Count(got[0].body, "-fsSO "+want+"/docs/signers/") != 5 || got[0].header.Get("Vary") != "Host, X-Forwarded-Proto" {
 			t.Errorf("at %s: %+v", host, got)
+		}
+	}
+}
+
+// The contract is sent compressed to who takes that, and as it is to all others.
+func TestTheContractIsSentCompressed(t *testing.T) {
+	s := start(t, func(s *service, _ *http.Server) { s.front.mount(&Server{}, nil) })
+	for path, want := range map[string][]byte{"/openapi.json": api.SpecJSON(), "/openapi.yaml": api.SpecYAML(), "/openapi-3.0.json": api.Spec30JSON()} {
+		for encodings, packed := range map[string]bool{"gzip, br": true, "identity": false, "gzip;q=0": false} {
+			got := s.do(t, "GET", path, "", "Accept-Encoding: "+encodings)
+			text := []byte(got.body)
+			if packed {
+				unpacked, err := gzip.NewReader(strings.NewReader(got.body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if text, err = io.ReadAll(unpacked); err != nil || len(got.body)*4 > len(text) {
+					t.Errorf("%s: %d bytes of %d, %v", path, len(got.body), len(text), err)
+				}
+			}
+			if !bytes.Equal(text, want) || (got.header.Get("Content-Encoding") == "gzip") != packed || got.header.Get("Vary") != "Accept-Encoding" {
+				t.Errorf("%s as %q: %d bytes, %v", path, encodings, len(got.body), got.header)
+			}
 		}
 	}
 }

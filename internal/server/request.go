@@ -29,6 +29,7 @@ type call struct {
 	sent      []byte              // by whom nobody knows: the body as it came
 	failed    fault.Code
 	media     string             // of the answer 200, as the caller likes it best
+	gzip      bool               // the caller takes it
 	strict    bool               // unknown members are faults
 	unknown   []fault.Detail     // such members, of an operation that tells them with all else
 	taken     ratelimit.Decision // of the workspace's limits; zero where nothing was taken

@@ -100,7 +100,6 @@ func New(deps Deps) (http.Handler, error) {
 		guard:       deps.Guard,
 		limiter:     deps.Limiter,
 		catalogue:   deps.Catalogue,
-		document:    document,
 		ready:       deps.ReadyFunc,
 		streams: streams{
 			verifier: deps.Verifier, limiter: deps.Limiter, draining: deps.Draining, spread: drainSpread,
@@ -138,7 +137,6 @@ type Server struct {
 	guard       *egress.Guard
 	limiter     *ratelimit.Limiter
 	catalogue   *catalog.Catalog
-	document    *contract.Contract
 	ready       func(context.Context) []Check
 	streams     streams
 }

@@ -41,8 +41,7 @@ func real(t *testing.T, ready func(context.Context) []Check) *service {
 	t.Cleanup(executions.Close)
 	return start(t, func(s *service, config *http.Server) {
 		s.front.mount(&Server{
-			executions: executions, guard: egress.New(egress.Policy{}), catalogue: catalogue,
-			document: s.front.contract, ready: ready,
+			executions: executions, guard: egress.New(egress.Policy{}), catalogue: catalogue, ready: ready,
 		}, nil)
 	})
 }
