@@ -85,6 +85,10 @@ func judge(ctx context.Context, conn postgres.DB, id uuid.UUID, resume bool) (ch
 			event.Action = "billing.stopped"
 			event.Details = map[string]any{"rows": len(wrong), "first": wrong[0].Row + " " + wrong[0].Problem}
 		}
+		// Both changes take the workspace before it, and SetPlan takes it after.
+		if _, err := db.New().AccountLock(ctx, tx, id); err != nil {
+			return err
+		}
 		n, err := change(ctx, tx, id)
 		if err != nil || n == 0 {
 			return err
