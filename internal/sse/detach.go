@@ -46,16 +46,30 @@ func Detach[T any](ctx context.Context, w http.ResponseWriter, source Source[T],
 	}
 	// What is there already is sent by this goroutine, whose stack has grown
 	// anyway: that of the one below then stays small.
+	if err := catchUp(ctx, d, source, opts); err != nil {
+		d.end(err, ended)
+		return
+	}
+	go func() { d.end(loop(ctx, d, source, opts, d.gone), ended) }()
+}
+
+// catchUp writes events until none is there, or loop has another end to look at.
+func catchUp[T any](ctx context.Context, out sink, source Source[T], opts Options) error {
 	for {
 		select {
+		case <-ctx.Done():
+			return nil
+		case <-opts.Drain:
+			return nil
+		default:
+		}
+		select {
 		case item, open := <-source.Events:
-			if err := forward(d, source, item, open); err != nil {
-				d.end(err, ended)
-				return
+			if err := forward(out, source, item, open); err != nil {
+				return err
 			}
 		default:
-			go func() { d.end(loop(ctx, d, source, opts, d.gone), ended) }()
-			return
+			return nil
 		}
 	}
 }

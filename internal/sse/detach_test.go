@@ -157,6 +157,53 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
+// A source that always has the next event ready, as that of a long log, keeps neither
+// its process nor a revoked key waiting.
+func TestDetachedStreamEndsAlthoughThereIsAlwaysAnEvent(t *testing.T) {
+	revoked := errors.New("revoked")
+	over := make(chan struct{})
+	close(over)
+	for name, c := range map[string]struct {
+		cause error
+		opts  sse.Options
+		want  error
+	}{
+		"with its context": {revoked, sse.Options{}, revoked},
+		"with its process": {nil, sse.Options{Drain: over}, sse.ErrDraining},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			if c.cause != nil {
+				cancel(c.cause)
+			}
+			events, sent := make(chan int, 1), 0
+			events <- 1
+			source := sse.Source[int]{Events: events, EncodeFunc: func(n int) (sse.Event, error) {
+				if sent++; sent == 10_000 {
+					return sse.Event{}, errors.New("nothing ends it")
+				}
+				events <- n
+				return sse.Event{Data: []byte("{}")}, nil
+			}}
+			ended := make(chan error, 1)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				sse.Detach(ctx, w, source, c.opts, func(err error) { ended <- err })
+			}))
+			defer server.Close()
+			answer, err := http.Get(server.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			_, _ = io.Copy(io.Discard, answer.Body)
+			if err := await(t, ended); !errors.Is(err, c.want) {
+				t.Errorf("ended with %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
 func TestDetachedStreamEndsWithAnEventThatCannotBeWritten(t *testing.T) {
 	events := make(chan string)
 	server, ended := detached(t, t.Context(), events, sse.Options{})
