@@ -96,11 +96,24 @@ func (k *keysCreate) create(s *session, pool *pgxpool.Pool, out io.Writer) error
 		return err
 	}
 	if _, err := out.Write(append(text, '\n')); err != nil {
-		_, revoked := keys.Revoke(s.ctx, workspaceID, created.KeyID)
-		return errors.Join(fmt.Errorf("write the credentials: %w (the key is revoked)", err), revoked)
+		return unwritten(s.ctx, keys, workspaceID, created.KeyID, err)
 	}
 	s.note("Key %s of workspace %s. The secret is shown this once.", created.KeyID, k.Workspace)
 	return nil
+}
+
+// revokePatience is how long the revoking of a key that nobody holds may take.
+const revokePatience = 5 * time.Second
+
+// unwritten revokes a key whose credentials could not be written, for cause, although
+// what interrupted the writing may have ended ctx.
+func unwritten(ctx context.Context, keys *auth.Keys, workspaceID, id uuid.UUID, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokePatience)
+	defer cancel()
+	if _, err := keys.Revoke(ctx, workspaceID, id); err != nil {
+		return fmt.Errorf("write the credentials: %w; nobody holds the key %s, which could not be revoked: %w", cause, id, err)
+	}
+	return fmt.Errorf("write the credentials: %w (the key is revoked)", cause)
 }
 
 // baseURL is the flag's, else that of the service of weft dev, else the one that

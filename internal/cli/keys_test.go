@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -86,6 +87,28 @@ func TestKeysCreateWritesAFileForItsOwnerAlone(t *testing.T) {
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// interrupted is a pipe whose reader goes away with whoever called the command.
+type interrupted struct{ cancel context.CancelFunc }
+
+func (i interrupted) Write([]byte) (int, error) {
+	i.cancel()
+	return 0, syscall.EPIPE
+}
+
+func TestAKeyThatNobodyReadIsRevokedAfterAnInterruptToo(t *testing.T) {
+	environ := []string{"DATABASE_URL=" + pgtest.DSN(t)}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stderr strings.Builder
+	code := cli.Run(ctx, cli.Process{Args: []string{"keys", "create", "--new-workspace"}, Environ: environ, Stdout: interrupted{cancel}, Stderr: &stderr})
+	if code != 1 || !strings.Contains(stderr.String(), "the key is revoked") {
+		t.Errorf("code %d, %s", code, stderr.String())
+	}
+	if listed := run(t, environ, "", "keys", "list").stdout; strings.Count(listed, "revoked 20") != 1 || strings.Contains(listed, "active") {
+		t.Errorf("a key that nobody holds still works:\n%s", listed)
+	}
+}
 
 func TestKeysListAndRevokeTellWhatIsOver(t *testing.T) {
 	dsn := pgtest.DSN(t)
