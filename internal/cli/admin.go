@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/credit"
@@ -40,7 +41,7 @@ func (c *adminCredits) Run(s *session) error {
 	if reference == "" {
 		reference = "by hand " + time.Now().UTC().Format(time.RFC3339Nano)
 	}
-	if len(reference) > 200 || len(c.Note) > 500 {
+	if utf8.RuneCountInString(reference) > 200 || utf8.RuneCountInString(c.Note) > 500 {
 		return errors.New("a reference is at most 200 characters, a note at most 500")
 	}
 	pool, done, err := c.open(s.ctx)
