@@ -40,12 +40,16 @@ func broken(t *testing.T, baseURL string, change func(*http.Response)) string {
 
 // unsigned says of every record that its callbacks are not signed.
 func unsigned(answer *http.Response) {
-	if answer.Header.Get("Content-Type") != "application/json" {
-		return
+	if answer.Header.Get("Content-Type") == "application/json" {
+		rewrite(answer, `"signed":true`, `"signed":false`)
 	}
+}
+
+// rewrite puts one text in the place of another in the body of an answer.
+func rewrite(answer *http.Response, from, to string) {
 	body, _ := io.ReadAll(answer.Body)
 	answer.Body.Close()
-	body = bytes.ReplaceAll(body, []byte(`"signed":true`), []byte(`"signed":false`))
+	body = bytes.ReplaceAll(body, []byte(from), []byte(to))
 	answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	answer.Header.Set("Content-Length", strconv.Itoa(len(body)))
 }
@@ -153,22 +157,43 @@ func TestConformAgainstTheRealService(t *testing.T) {
 // What a plan allows would be told as a contract that is broken in a hundred places.
 func TestConformNeedsAWorkspaceWithoutLimits(t *testing.T) {
 	t.Parallel()
-	environ, _ := startWeft(t, "--plan=starter")
-	// While its store is slow the limiter tells no policy (RL-10), and a change of plan is in
-	// force within five seconds.
-	eventually := func(want string) {
+	environ, baseURL := startWeft(t, "--plan=starter")
+	const limited = "the workspace may make 5 requests a second"
+	// A plan is in force within five seconds, and the runs themselves may go beyond it.
+	eventually := func(t *testing.T, want string, flags ...string) {
+		t.Helper()
+		flags = append([]string{"conform", "--only=9"}, flags...)
 		late := time.Now().Add(20 * time.Second)
-		tick := time.NewTicker(100 * time.Millisecond)
+		tick := time.NewTicker(250 * time.Millisecond)
 		defer tick.Stop()
-		got := run(t, environ, "", "conform", "--only=9")
+		got := run(t, environ, "", flags...)
 		for ; !strings.Contains(got.stderr, want) && time.Now().Before(late); <-tick.C {
-			got = run(t, environ, "", "conform", "--only=9")
+			got = run(t, environ, "", flags...)
 		}
 		got.check(t, 1, "", want)
 	}
-	eventually("the workspace may make 5 requests a second")
+	eventually(t, limited)
+	t.Run("by the key's own view, where no answer has the policy", func(t *testing.T) {
+		bare := broken(t, baseURL, func(answer *http.Response) { answer.Header.Del("RateLimit-Policy") })
+		eventually(t, limited, "--base-url="+bare)
+	})
+	t.Run("by the policy, where that view is not to be had", func(t *testing.T) {
+		for change, blind := range map[string]func(*http.Response){
+			"no such operation": func(answer *http.Response) { answer.StatusCode = http.StatusNotFound },
+			"another answer":    func(answer *http.Response) { rewrite(answer, `"requestsPerSecond"`, `"perSecond"`) },
+		} {
+			t.Run(change, func(t *testing.T) {
+				only := broken(t, baseURL, func(answer *http.Response) {
+					if answer.Request.URL.Path == "/v1/sdk/limits" {
+						blind(answer)
+					}
+				})
+				eventually(t, limited, "--base-url="+only)
+			})
+		}
+	})
 	run(t, environ, "", "admin", "plan", "set", "dev", "enterprise").check(t, 0, "", "")
-	eventually("are answered 402 at ")
+	eventually(t, "are answered 402 at ")
 }
 
 func TestConformOfWhatIsFarAway(t *testing.T) {
