@@ -107,26 +107,13 @@ type blocks struct{}
 func (blocks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindHeading, renderHeading)
 	r.Register(ast.KindFencedCodeBlock, renderCode)
-	r.Register(ast.KindCodeSpan, renderCodeSpan)
 }
 
-// breakable is a text as HTML in which a line may end behind an underscore: names such as
-// DECODE_EVM_FUNCTION_RESULT are longer than a narrow line, and would break within a word.
+// breakable is a name as HTML in which a line may end behind an underscore: one such as
+// DECODE_EVM_FUNCTION_RESULT may be longer than its place, and would break within a word.
+// Within a text names stay whole, where the next line has room for them.
 func breakable(name string) htmltemplate.HTML {
 	return htmltemplate.HTML(strings.ReplaceAll(html.EscapeString(name), "_", "_<wbr>"))
-}
-
-func renderCodeSpan(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	if !entering {
-		return ast.WalkContinue, nil
-	}
-	code := strings.ReplaceAll(plain(node, source), "\n", " ")
-	shown := string(util.EscapeHTML([]byte(code)))
-	if codeName.MatchString(code) {
-		shown = string(breakable(code))
-	}
-	_, err := w.WriteString("<code>" + shown + "</code>")
-	return ast.WalkSkipChildren, err
 }
 
 func renderHeading(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {

@@ -43,7 +43,7 @@ addEventListener('DOMContentLoaded', () => {
     const dialog = document.createElement('dialog');
     dialog.className = 'weft-dialog';
     dialog.setAttribute('aria-label', 'Search the documentation');
-    dialog.innerHTML = '<input type="search" placeholder="Search guides, operations, components, codes" autocomplete="off" spellcheck="false" aria-label="Search"><ul class="found"></ul><p class="nothing" hidden>Nothing has these words.</p>';
+    dialog.innerHTML = '<input type="search" role="combobox" aria-expanded="true" aria-controls="weft-found" aria-autocomplete="list" placeholder="Search guides, operations, components, codes" autocomplete="off" spellcheck="false" aria-label="Search"><ul class="found" id="weft-found" role="listbox" aria-label="What was found"></ul><p class="nothing" role="status" hidden>Nothing has these words.</p>';
     const [input, list, nothing] = dialog.children;
     let at = 0;
     const choose = next => {
@@ -51,14 +51,19 @@ addEventListener('DOMContentLoaded', () => {
       at = Math.max(0, Math.min(next, links.length - 1));
       links.forEach((link, i) => link.setAttribute('aria-selected', i === at));
       links[at]?.scrollIntoView({ block: 'nearest' });
+      if (links[at]) input.setAttribute('aria-activedescendant', links[at].id);
+      else input.removeAttribute('aria-activedescendant');
     };
     const show = () => {
       const words = split(input.value);
       const found = words.length ? look(index, words) : [];
-      list.replaceChildren(...(words.length ? found : index.filter(entry => entry.kind === 'Guide').map(entry => [1, entry])).map(([, entry]) => {
+      list.replaceChildren(...(words.length ? found : index.filter(entry => entry.kind === 'Guide').map(entry => [1, entry])).map(([, entry], i) => {
         const [item, link, about] = ['li', 'a', 'small'].map(name => document.createElement(name));
         [link.href, link.textContent, about.textContent] = [entry.path, entry.title, `${entry.kind}${entry.about ? ` · ${entry.about}` : ''}`];
         link.append(about);
+        item.setAttribute('role', 'presentation');
+        link.setAttribute('role', 'option');
+        link.id = `weft-found-${i}`;
         item.append(link);
         return item;
       }));

@@ -123,6 +123,7 @@ for (const [words, first] of [['java signer', 'Java signer'], ['executeComponent
   await guide.locator('.weft-dialog input').fill(words);
   await guide.locator('.found a[aria-selected=true]', { hasText: first }).waitFor();
 }
+assert.match(await guide.evaluate(() => document.getElementById(document.querySelector('.weft-dialog input').getAttribute('aria-activedescendant')).textContent), /^Execute a component/);
 await guide.locator('.weft-dialog input').fill('when refused');
 await guide.locator('.found a[aria-selected=true]', { hasText: 'When it is refused' }).waitFor();
 await guide.keyboard.press('Enter');
