@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/weft-automation/weft/internal/seal"
 )
@@ -115,7 +116,11 @@ func (f KeyFile) write(keys []string) error {
 	if err != nil {
 		return fmt.Errorf("write the master keys: %w", err)
 	}
-	return os.Rename(next, f.path)
+	if err := os.Rename(next, f.path); err != nil {
+		os.Remove(next)
+		return err
+	}
+	return keepEntries(f.path)
 }
 
 // makeMasterKey writes a new key in one step that fails if there is one: of two
@@ -128,6 +133,20 @@ func makeMasterKey(path string) error {
 	defer os.Remove(next)
 	if err := os.Link(next, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
+	}
+	return keepEntries(path)
+}
+
+// keepEntries returns when the folder of a file is on disk: what is sealed under a key
+// from now on must not outlive the file's name in it. Some file systems write no folders.
+func keepEntries(path string) error {
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	if err := folder.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("keep the master key: %w", err)
 	}
 	return nil
 }
