@@ -7,7 +7,6 @@ package credit
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 )
@@ -58,7 +57,7 @@ func Parse(text string) (Amount, error) {
 		return 0, fmt.Errorf("credit amount %q is not a decimal with at most 6 places", cut(text))
 	}
 	magnitude, err := strconv.ParseInt(whole+fraction+strings.Repeat("0", 6-len(fraction)), 10, 64)
-	if err != nil || magnitude == math.MinInt64 {
+	if err != nil {
 		return 0, fmt.Errorf("credit amount %q is out of range", cut(text))
 	}
 	if negative {
