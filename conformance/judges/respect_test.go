@@ -98,6 +98,7 @@ func flows(t *testing.T) []string {
 }
 
 func TestTheFlowsAreRespected(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	spared := readExclusions(t)
 	for _, file := range flows(t) {
