@@ -170,6 +170,7 @@ func runRecorded(t *probe.Trial) {
 	fault, end := runError(t, run.Error), stageOf(t, run, "end")
 	t.Check(fault.Code == "OUT_OF_STOCK" && fault.Message == "nothing is left" && !fault.Retryable && *fault.StageID == end.ID && string(*fault.ComponentID) == "end", "%s", run.Error)
 	t.Equal("error.code of the stage", executionError(t, end.Error).Code, "OUT_OF_STOCK")
+	t.Check(run.OutputProblem == nil, "there is an outputProblem: %s", t.JSON(run.OutputProblem))
 	usage := first.TotalUsage * 0
 	for i, stage := range run.RunStages {
 		usage += stage.CreditUsage
@@ -203,7 +204,7 @@ func notBefore(a, b interface{ Std() time.Time }) bool { return !a.Std().Before(
 func stageSound(t *probe.Trial, s api.RunStage) {
 	t.Check(uuid7.MatchString(s.ID.String()) && s.Module != "" && s.Iteration != nil, "%s", t.JSON(s))
 	t.Check(s.FinishedAt != nil && notBefore(s.UpdatedAt, *s.FinishedAt), "finished %s, updated %s", s.FinishedAt, s.UpdatedAt)
-	t.Check((s.Status == "COMPLETED") != isNull(s.Output), "%s with output %s", s.Status, s.Output)
+	t.Check((s.Status == "COMPLETED") != isNull(s.Output) && s.OutputProblem == nil, "%s with output %s, %s", s.Status, s.Output, t.JSON(s.OutputProblem))
 	t.Check((s.Status == "FAILED") != isNull(s.Error), "%s with error %s", s.Status, s.Error)
 	if s.ExecutionEventID != nil {
 		t.Check(s.ExecutionDispatchedAt != nil && s.StartedAt != nil && notBefore(*s.StartedAt, *s.ExecutionDispatchedAt) && s.ExecutionAttempt >= 1, "%s", t.JSON(s))

@@ -63,11 +63,19 @@ var barren = map[place]nothing{
 		beside: "/data/*/runStages", put: `[` + stageOfNobody + `]`,
 	},
 	// A key of the service has to be lost for it, which nobody outside can do.
-	{"listComponentExecutions", "/data/*/outputProblem"}: {beside: "/data/*/id", put: unopened},
-	{"executeComponent", "/outputProblem"}:               {beside: "/id", put: unopened},
-	{"getComponentExecution", "/outputProblem"}:          {beside: "/id", put: unopened},
-	{"replayComponentCallback", "/outputProblem"}:        {beside: "/id", put: unopened},
-	{"callback", "/outputProblem"}:                       {beside: "/id", put: unopened},
+	{"listComponentExecutions", "/data/*/outputProblem"}:  {beside: "/data/*/id", put: unopened},
+	{"executeComponent", "/outputProblem"}:                {beside: "/id", put: unopened},
+	{"getComponentExecution", "/outputProblem"}:           {beside: "/id", put: unopened},
+	{"replayComponentCallback", "/outputProblem"}:         {beside: "/id", put: unopened},
+	{"callback", "/outputProblem"}:                        {beside: "/id", put: unopened},
+	{"getWorkflowRun", "/outputProblem"}:                  {beside: "/id", put: unopened},
+	{"getWorkflowRun", "/runStages/*/outputProblem"}:      {beside: "/runStages/*/id", put: unopened},
+	{"cancelWorkflowRun", "/outputProblem"}:               {beside: "/id", put: unopened},
+	{"cancelWorkflowRun", "/runStages/*/outputProblem"}:   {beside: "/runStages/*/id", put: unopened},
+	{"triggerWorkflow", "/run/outputProblem"}:             {beside: "/run/id", put: unopened},
+	{"triggerWorkflow", "/run/runStages/*/outputProblem"}: {beside: "/run/runStages/*/id", put: unopened},
+	{"listWorkflowRuns", "/data/*/outputProblem"}:         {beside: "/data/*/id", put: unopened},
+	{"listRunStages", "/data/*/outputProblem"}:            {beside: "/data/*/id", put: unopened},
 }
 
 const unopened = `{"code":"INTERNAL_ERROR","message":"An output cannot be read here."}`

@@ -91,7 +91,7 @@ var places = map[string]place{
 
 	// Parts: each knows one thing.
 	"internal/postgres/pgtest": {level: 3, inside: []string{"internal/postgres", "internal/devdb"}, outside: []string{pgx}, why: "test databases", tests: true},
-	"internal/record":          {level: 3, inside: []string{"gen/", "internal/timestamp", "internal/status", "internal/strictjson"}, outside: []string{ids}, why: "row to record, the only place where shapes change"},
+	"internal/record":          {level: 3, inside: []string{"gen/", "internal/fault", "internal/seal", "internal/timestamp", "internal/status", "internal/strictjson"}, outside: []string{ids}, why: "row to record, the only place where shapes change, and what a record says of an output that no key opens"},
 	"internal/notify":          {level: 3, inside: []string{"internal/postgres", "internal/telemetry"}, outside: []string{ids, pgx}, why: "wake-ups that may be lost"},
 	"internal/idempotency":     {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{ids, pgx}, why: "keys of repeated requests"},
 	"internal/vault":           {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres", "internal/seal"}, outside: []string{ids}, why: "secret outputs at rest; it does not know which are"},

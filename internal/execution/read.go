@@ -2,7 +2,6 @@ package execution
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/record"
-	"github.com/weft-automation/weft/internal/seal"
 	"github.com/weft-automation/weft/internal/status"
 )
 
@@ -101,7 +99,7 @@ func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, limit
 	}
 	for _, row := range rows[:min(len(rows), limit)] {
 		shown, err := s.opened(ctx, listed(row))
-		problem := unreadable(err)
+		problem := record.Unopened(err)
 		if err != nil && problem == nil {
 			return more, err
 		}
@@ -120,18 +118,6 @@ func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, limit
 		return more, fmt.Errorf("list executions: %w", err)
 	}
 	return more, nil
-}
-
-// unreadable says why a sealed output is not on a page that holds others as well: what opens
-// it is not here, or nowhere any more. Of any other error it is nil.
-func unreadable(err error) *api.OutputProblem {
-	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code == fault.Unavailable {
-		return &api.OutputProblem{Code: failure.Code, Message: failure.Message}
-	}
-	if errors.Is(err, seal.ErrUnsealable) {
-		return &api.OutputProblem{Code: fault.Internal, Message: "The output cannot be opened: it is damaged, or the key that it is sealed under is gone."}
-	}
-	return nil
 }
 
 // maxPageBytes is how much output one page holds, a single execution's aside: a

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
@@ -69,22 +70,25 @@ func (s *Service) Get(ctx context.Context, key notify.Key, who Access) (api.Work
 	return s.record(ctx, key.WorkspaceID, row)
 }
 
-// record is the record of a run: with its output whole, and its input but for what of it is
-// secret.
+// record is the record of a run: with its output whole, or why that cannot be opened, and its
+// input but for what of it is secret.
 func (s *Service) record(ctx context.Context, workspaceID uuid.UUID, row db.RunGetRow) (shown api.WorkflowRun, err error) {
-	row.Output, err = s.Vault.OpenJSON(ctx, vault.Place{WorkspaceID: workspaceID, Row: row.ID, Field: vault.Output}, row.Output)
+	output, problem, err := s.open(ctx, workspaceID, row.ID, row.Output)
 	if err != nil {
 		return shown, err
 	}
+	row.Output = output
 	input, hidden, err := engine.OpenInput(ctx, s.Vault, workspaceID, row.ID, row.Input)
 	if err != nil {
 		return shown, err
 	}
 	row.Input = component.Redact(input, hidden)
-	return record.Run(row), nil
+	shown = record.Run(row)
+	shown.OutputProblem = problem
+	return shown, nil
 }
 
-// stage is the record of a stage, with its output whole.
+// stage is the record of a stage, with its output whole, or why that cannot be opened.
 func (s *Service) stage(ctx context.Context, workspaceID uuid.UUID, row db.RunStageListRow) (shown api.RunStage, err error) {
 	source := row.ID
 	if row.ChildRunID != nil {
@@ -93,11 +97,24 @@ func (s *Service) stage(ctx context.Context, workspaceID uuid.UUID, row db.RunSt
 	if row.ExecutionID != nil {
 		source = *row.ExecutionID
 	}
-	row.Output, err = s.Vault.OpenJSON(ctx, vault.Place{WorkspaceID: workspaceID, Row: source, Field: vault.Output}, row.Output)
+	output, problem, err := s.open(ctx, workspaceID, source, row.Output)
 	if err != nil {
 		return shown, err
 	}
-	return record.RunStage(row), nil
+	row.Output = output
+	shown = record.RunStage(row)
+	shown.OutputProblem = problem
+	return shown, nil
+}
+
+// open is an output as it is shown, and nothing where it cannot be opened: a run has many, and
+// those that can be are not to go with it.
+func (s *Service) open(ctx context.Context, workspaceID, source uuid.UUID, stored json.RawMessage) (output json.RawMessage, problem *api.OutputProblem, err error) {
+	output, err = s.Vault.OpenJSON(ctx, vault.Place{WorkspaceID: workspaceID, Row: source, Field: vault.Output}, stored)
+	if problem = record.Unopened(err); problem != nil {
+		return nil, problem, nil
+	}
+	return output, nil, err
 }
 
 // Stages are all stages of a run in the order in which they were made, read in pages, so

@@ -700,8 +700,9 @@ type ComponentExecution struct {
 	// Examples: {"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"}, null
 	Output interface{} `json:"output"`
 
-	// OutputProblem Why `output` is null although the execution is COMPLETED: it is stored sealed, and cannot be opened. Only pages of
-	// a list have it; asked for by itself, such an execution is answered with this as the error.
+	// OutputProblem Why `output` is null although there is one: it is stored sealed, and cannot be opened. An execution has it on pages
+	// of a list only; asked for by itself, such an execution is answered with this as the error. Runs and their stages
+	// have it wherever they are shown.
 	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
 
 	// Status CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts; COMPLETED and
@@ -1340,8 +1341,9 @@ type NonTerminalStageStatus string
 // Examples: continue
 type OnFailure string
 
-// OutputProblem Why `output` is null although the execution is COMPLETED: it is stored sealed, and cannot be opened. Only pages of
-// a list have it; asked for by itself, such an execution is answered with this as the error.
+// OutputProblem Why `output` is null although there is one: it is stored sealed, and cannot be opened. An execution has it on pages
+// of a list only; asked for by itself, such an execution is answered with this as the error. Runs and their stages
+// have it wherever they are shown.
 type OutputProblem struct {
 	// Code What went wrong, for programs. Stable.
 	//
@@ -1861,6 +1863,11 @@ type RunStage struct {
 	//
 	// Examples: {"balance":"51000000000000000000"}
 	Output interface{} `json:"output"`
+
+	// OutputProblem Why `output` is null although there is one: it is stored sealed, and cannot be opened. An execution has it on pages
+	// of a list only; asked for by itself, such an execution is answered with this as the error. Runs and their stages
+	// have it wherever they are shown.
+	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
 
 	// StartedAt When it began. Null until then.
 	//
@@ -2468,6 +2475,11 @@ type WorkflowRun struct {
 	//
 	// Examples: {"balances":["51000000000000000000"]}
 	Output interface{} `json:"output"`
+
+	// OutputProblem Why `output` is null although there is one: it is stored sealed, and cannot be opened. An execution has it on pages
+	// of a list only; asked for by itself, such an execution is answered with this as the error. Runs and their stages
+	// have it wherever they are shown.
+	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
 
 	// ParentRunID The run whose RUN_WORKFLOW began this one. Null for any other.
 	ParentRunID *ID `json:"parentRunId"`
