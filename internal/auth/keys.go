@@ -46,6 +46,18 @@ type CreateParams struct {
 	Label              string
 	AllowedWorkflowIDs []uuid.UUID
 	CreatedBy          *uuid.UUID // the person; nil for who reaches the database
+	May                Judge
+}
+
+// Judge refuses, in the transaction that makes a key, who may not make it any more. Nil
+// refuses nobody.
+type Judge func(context.Context, pgx.Tx) error
+
+func (j Judge) judge(ctx context.Context, tx pgx.Tx) error {
+	if j == nil {
+		return nil
+	}
+	return j(ctx, tx)
 }
 
 // Created is a new key. APIKey and APISecret exist here only: they are shown
@@ -75,13 +87,16 @@ func (c Created) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "API key %s
 
 // Create makes a key: its text and an Ed25519 pair, of which only the SHA-256
 // and the public half are stored. A bad label or list is INVALID_INPUT, an
-// ID that a key has already is CONFLICT.
+// ID that a key has already is CONFLICT; other refusals are those of p.May.
 func (k *Keys) Create(ctx context.Context, p CreateParams) (Created, error) {
 	if err := p.check(); err != nil {
 		return Created{}, err
 	}
 	var made Created
 	err := pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) (err error) {
+		if err = p.May.judge(ctx, tx); err != nil {
+			return err
+		}
 		if made, err = insert(ctx, tx, p); err != nil {
 			return err
 		}

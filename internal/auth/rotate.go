@@ -20,13 +20,17 @@ type RotateParams struct {
 	WorkspaceID, KeyID uuid.UUID
 	Overlap            time.Duration
 	By                 *uuid.UUID
+	May                Judge
 }
 
 // Rotate makes a key with the label and the workflows of another, which ends after
 // the overlap. NOT_FOUND for an unknown key, CONFLICT for one that has ended or
-// was rotated before, this same rotation among them.
+// was rotated before, this same rotation among them; other refusals are those of p.May.
 func (k *Keys) Rotate(ctx context.Context, p RotateParams) (made Created, err error) {
 	err = pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) error {
+		if err := p.May.judge(ctx, tx); err != nil {
+			return err
+		}
 		old, err := queries.APIKeyGetForUpdate(ctx, tx, db.APIKeyGetForUpdateParams{WorkspaceID: p.WorkspaceID, ID: p.KeyID})
 		switch {
 		case postgres.NotFound(err):

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/fault"
@@ -119,5 +120,19 @@ func TestAKeyThatIsAskedForAgainIsMadeOnce(t *testing.T) {
 	}
 	if keys, err := b.keys.List(t.Context(), b.workspace); err != nil || len(keys) != 3 { // with that of the setup
 		t.Errorf("%d keys, %v", len(keys), err)
+	}
+}
+
+func TestWhoMayNotMakeAKeyAnyMoreMakesNone(t *testing.T) {
+	b := setup(t, auth.Options{})
+	no := fault.New(fault.Forbidden, "not any more")
+	may := func(context.Context, pgx.Tx) error { return no }
+	_, created := b.keys.Create(t.Context(), auth.CreateParams{WorkspaceID: b.workspace, Label: "x", May: may})
+	_, rotated := b.keys.Rotate(t.Context(), auth.RotateParams{WorkspaceID: b.workspace, KeyID: b.key.KeyID, May: may})
+	if !errors.Is(created, no) || !errors.Is(rotated, no) {
+		t.Errorf("%v, %v", created, rotated)
+	}
+	if keys, err := b.keys.List(t.Context(), b.workspace); err != nil || len(keys) != 1 || keys[0].ReplacedBy != nil { // that of the setup
+		t.Errorf("%+v, %v", keys, err)
 	}
 }

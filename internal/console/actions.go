@@ -171,7 +171,7 @@ func createKey(c *console, ctx context.Context, r *http.Request, v visitor) (sho
 		return shown{}, err
 	}
 	made, err := c.Keys.Create(ctx, auth.CreateParams{
-		ID: formID(r), WorkspaceID: v.WorkspaceID, Label: r.PostFormValue("label"), AllowedWorkflowIDs: workflows, CreatedBy: &v.ID,
+		ID: formID(r), WorkspaceID: v.WorkspaceID, Label: r.PostFormValue("label"), AllowedWorkflowIDs: workflows, CreatedBy: &v.ID, May: v.MayManage,
 	})
 	if err != nil {
 		return shown{}, err
@@ -215,7 +215,7 @@ func rotateKey(c *console, ctx context.Context, r *http.Request, v visitor) (sho
 		return shown{}, fault.Invalid("/overlapSeconds", "The old key can go on for 0 to 168 hours.")
 	}
 	made, err := c.Keys.Rotate(ctx, auth.RotateParams{
-		ID: formID(r), WorkspaceID: v.WorkspaceID, KeyID: id, Overlap: time.Duration(hours) * time.Hour, By: &v.ID,
+		ID: formID(r), WorkspaceID: v.WorkspaceID, KeyID: id, Overlap: time.Duration(hours) * time.Hour, By: &v.ID, May: v.MayManage,
 	})
 	if err != nil {
 		return shown{}, err

@@ -152,6 +152,16 @@ func mayGive(is Role, roles ...Role) error {
 	return nil
 }
 
+// MayManage judges in tx whether a member may make keys, at this moment and until tx
+// ends: NOT_FOUND for who was removed meanwhile, FORBIDDEN for a role that does not reach.
+func (m Member) MayManage(ctx context.Context, tx pgx.Tx) error {
+	has, err := hold(ctx, tx, m.WorkspaceID, m.ID)
+	if err != nil {
+		return err
+	}
+	return mayGive(has)
+}
+
 // hold is the role that somebody has at this moment, and until tx ends; "" for who
 // is no member.
 func hold(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID) (Role, error) {

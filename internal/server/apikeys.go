@@ -19,7 +19,7 @@ func (s *Server) ListAPIKeys(ctx context.Context, request api.ListAPIKeysRequest
 func (s *Server) CreateAPIKey(ctx context.Context, request api.CreateAPIKeyRequestObject) (api.CreateAPIKeyResponseObject, error) {
 	member := callOf(ctx).member
 	made, err := s.keys.Create(ctx, auth.CreateParams{
-		WorkspaceID: member.WorkspaceID, Label: request.Body.Label, AllowedWorkflowIDs: request.Body.AllowedWorkflowIds, CreatedBy: &member.ID,
+		WorkspaceID: member.WorkspaceID, Label: request.Body.Label, AllowedWorkflowIDs: request.Body.AllowedWorkflowIds, CreatedBy: &member.ID, May: member.MayManage,
 	})
 	return api.CreateAPIKey200JSONResponse(shown(made)), err
 }
@@ -45,7 +45,9 @@ func (s *Server) RotateAPIKey(ctx context.Context, request api.RotateAPIKeyReque
 	if request.Body != nil {
 		overlap = time.Duration(value(request.Body.OverlapSeconds)) * time.Second
 	}
-	made, err := s.keys.Rotate(ctx, auth.RotateParams{WorkspaceID: member.WorkspaceID, KeyID: request.KeyID, Overlap: overlap, By: &member.ID})
+	made, err := s.keys.Rotate(ctx, auth.RotateParams{
+		WorkspaceID: member.WorkspaceID, KeyID: request.KeyID, Overlap: overlap, By: &member.ID, May: member.MayManage,
+	})
 	answer := shown(made)
 	if old := made.Replaces; old != nil {
 		answer.Replaces = &api.ReplacedAPIKey{ID: request.KeyID, ExpiresAt: timestamp.Of(old.EndsAt)}
