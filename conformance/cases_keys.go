@@ -163,7 +163,7 @@ func keyOverlap(t *probe.Trial) {
 	t.Check(ok, "the stream ended before the execution")
 	began := time.Now()
 	next, _ := keyOf(t, within(t, boss, http.MethodPost, "/api-keys/"+made.ID.String()+"/rotate", map[string]int{"overlapSeconds": 2}))
-	t.Check(works(t, old), "the key is refused inside the overlap")
+	t.Check(works(t, old) || time.Since(began) > 2*time.Second, "the key is refused inside the overlap")
 	t.Until("the key is refused after the overlap", 4*time.Second, func() bool { return !works(t, old) })
 	t.Check(time.Since(began) >= 1900*time.Millisecond, "the key ended %v after the rotation", time.Since(began))
 	stream.Rest()
