@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ type customer struct {
 
 func newCustomer(t *testing.T, w *whole, name plan.Name, nodes ...*App) customer {
 	t.Helper()
-	id, err := workspace.Create(t.Context(), w.app.pools.system, workspace.CreateParams{Name: string(name) + " of " + t.Name(), Plan: name, Paid: 1e12})
+	id, err := workspace.Create(t.Context(), w.app.pools.system, workspace.CreateParams{Name: string(name) + " of " + t.Name() + " " + rand.Text()[:8], Plan: name, Paid: 1e12})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +59,9 @@ func newCustomer(t *testing.T, w *whole, name plan.Name, nodes ...*App) customer
 }
 
 // Two processes on one database, asked by several clients at once for more than
-// they may: together they let in what one would, a submit counted twice. A whole
-// minute of each plan takes WEFT_SOAK.
+// they may: together they let in what one would, a submit counted twice. Less is let in
+// where the machine is too busy for the askers to ask for all, so that is looked at in
+// further rounds. A whole minute of each plan takes WEFT_SOAK.
 func TestRL02TwoNodesHoldOneLimit(t *testing.T) {
 	t.Parallel()
 	first := startWhole(t, patient)
@@ -75,15 +77,24 @@ func TestRL02TwoNodesHoldOneLimit(t *testing.T) {
 	}
 	var plans sync.WaitGroup
 	for name, rps := range map[plan.Name]float64{plan.Starter: 5, plan.Growth: 10, plan.Professional: 25} {
-		c := newCustomer(t, first, name, first.app, second)
+		var rounds [4]customer
+		for i := range rounds {
+			rounds[i] = newCustomer(t, first, name, first.app, second)
+		}
 		plans.Go(func() {
-			began := time.Now()
-			let := float64(c.press(t, long))
-			took := time.Since(began)
-			want := rps * (took.Seconds() + 1)
-			t.Logf("%s: %v of %.1f in %v", name, let, want, took)
-			if let > want || let < want*(1-tolerance) {
-				t.Errorf("%s: %v requests were let in within %v over two nodes, want %.1f", name, let, took, want)
+			for round, c := range rounds {
+				began := time.Now()
+				let := float64(c.press(t, long))
+				took := time.Since(began)
+				want := rps * (took.Seconds() + 1)
+				t.Logf("%s: %v of %.1f in %v", name, let, want, took)
+				few := let < want*(1-tolerance)
+				if let > want || few && round == len(rounds)-1 {
+					t.Errorf("%s: %v requests were let in within %v over two nodes, want %.1f", name, let, took, want)
+				}
+				if !few {
+					return
+				}
 			}
 		})
 	}

@@ -119,7 +119,7 @@ func TestAStartWarnsOfValuesThatItCannotOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Stop(context.Background())
-	late, tick := time.After(20*time.Second), time.NewTicker(50*time.Millisecond)
+	late, tick := time.After(time.Minute), time.NewTicker(50*time.Millisecond)
 	defer tick.Stop()
 	for !strings.Contains(log.String(), "VALUES ARE SEALED UNDER A MASTER KEY THAT THIS PROCESS DOES NOT HAVE") {
 		select {

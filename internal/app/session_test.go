@@ -128,7 +128,7 @@ func TestFoldsOfRunsHoldNobodyElsesConnections(t *testing.T) {
 	if _, err := holder.Exec(t.Context(), "BEGIN; SELECT FROM workflow_runs FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
-	tick, late := time.NewTicker(10*time.Millisecond), time.After(20*time.Second)
+	tick, late := time.NewTicker(10*time.Millisecond), time.After(time.Minute)
 	defer tick.Stop()
 	for folds, others := 0, 0; folds != engine.FoldsAtOnce-1; {
 		for _, key := range runs { // again, as one that waited for too long gives up for a while
@@ -149,20 +149,15 @@ func TestFoldsOfRunsHoldNobodyElsesConnections(t *testing.T) {
 
 func TestEX17AForgottenTransactionIsSeenAndEndedAndDelaysNobody(t *testing.T) {
 	w := startWhole(t, nil)
-	held, seconds := "2s", 1.0
+	seconds, sooner := 1.0, true
 	if os.Getenv("WEFT_SOAK") != "" {
-		held, seconds = "", 20 // what every session has: 30 s
+		seconds, sooner = 20, false // and then as long as every session has: 30 s
 	}
 	session, err := postgres.Connect(t.Context(), w.dsn, "forgetful")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = session.Close(context.Background()) }()
-	if held != "" {
-		if _, err := session.Exec(t.Context(), "SELECT set_config('idle_in_transaction_session_timeout', $1, false)", held); err != nil {
-			t.Fatal(err)
-		}
-	}
 	const rate = 50
 	usual := w.answers(t, rate, 75)
 	if _, err := session.Exec(t.Context(), "BEGIN ISOLATION LEVEL REPEATABLE READ"); err != nil {
@@ -179,9 +174,18 @@ func TestEX17AForgottenTransactionIsSeenAndEndedAndDelaysNobody(t *testing.T) {
 	if age, err := strconv.ParseFloat(match[1], 64); err != nil || age < seconds {
 		t.Errorf("the oldest transaction is %s s old by the metric, %v; want at least %v", match[1], err, seconds)
 	}
+	// What a transaction delays, it delays each time; a busy machine does so now and then.
+	for again := 0; again < 3 && beside > 2*usual+50*time.Millisecond; again++ {
+		beside = w.answers(t, rate, 60)
+	}
 	t.Logf("p95 to the result: %v usually, %v beside the transaction", usual, beside)
 	if beside > 2*usual+50*time.Millisecond {
 		t.Errorf("p95 is %v beside the transaction, usually %v", beside, usual)
+	}
+	if sooner {
+		if _, err := session.Exec(t.Context(), "SET idle_in_transaction_session_timeout = '1s'"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	// The server ends the session by itself, and says so.
 	ended, cancel := context.WithTimeout(t.Context(), time.Minute)
