@@ -272,7 +272,7 @@ func (b *bench) submit(t testing.TB, w wish) Final {
 // await waits for n attempts to be on record and returns their classes.
 func (b *bench) await(t testing.TB, n int) []string {
 	t.Helper()
-	limit := time.NewTimer(30 * time.Second)
+	limit := time.NewTimer(time.Minute)
 	defer limit.Stop()
 	var classes []string
 	for len(classes) < n {
@@ -280,7 +280,7 @@ func (b *bench) await(t testing.TB, n int) []string {
 		case class := <-b.attempts:
 			classes = append(classes, class)
 		case <-limit.C:
-			t.Fatalf("%d attempts of %d after 30 s; log:\n%s", len(classes), n, b.log)
+			t.Fatalf("%d attempts of %d after a minute; log:\n%s", len(classes), n, b.log)
 		}
 	}
 	return classes

@@ -110,7 +110,7 @@ func TestSecretsOfAReplayThatBeginsMeanwhileStay(t *testing.T) {
 	}
 	erased := make(chan error, 1)
 	go func() { erased <- b.deliverer.erase(t.Context(), now) }()
-	for waits, end := false, time.Now().Add(10*time.Second); !waits; {
+	for waits, end := false, time.Now().Add(time.Minute); !waits; {
 		if err := b.pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").Scan(&waits); err != nil || time.Now().After(end) {
 			t.Fatalf("upkeep does not wait: %v", err)
 		}

