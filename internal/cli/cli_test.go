@@ -140,7 +140,7 @@ func fed(t *testing.T, environ []string, stdin string, args ...string) (lines <-
 		select {
 		case code := <-ended:
 			return result{code: code, stdout: stdout.String()}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("the command did not end")
 			return result{code: -1}
 		}

@@ -169,7 +169,7 @@ func TestTheReceiversOfTheGuideTakeCallbacks(t *testing.T) {
 		w.run(t, strings.Replace(move(send), "open-sesame", "another-secret", 1))
 		w.run(t, move(send))
 		var told strings.Builder
-		for late := time.After(20 * time.Second); !strings.Contains(told.String(), "COMPLETED"); {
+		for late := time.After(time.Minute); !strings.Contains(told.String(), "COMPLETED"); {
 			select {
 			case part := <-received:
 				told.WriteString(part)

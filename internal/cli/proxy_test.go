@@ -33,7 +33,7 @@ func send(t *testing.T, address, request string) (int, string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	head, body, _ := strings.Cut(request, "\n\n")
 	head = strings.ReplaceAll(head, "{proxy}", address)
 	fmt.Fprintf(conn, "%s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", strings.ReplaceAll(head, "\n", "\r\n"), len(body), body)

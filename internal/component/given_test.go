@@ -79,7 +79,7 @@ func TestNoCheckTakesLong(t *testing.T) {
 	for _, items := range []int{10, 500_000} {
 		began := time.Now()
 		faults := schema.Check("/input", json.RawMessage(`[`+strings.TrimSuffix(strings.Repeat("1,", items), ",")+`]`))
-		if len(faults) == 0 || time.Since(began) > 10*time.Second {
+		if len(faults) == 0 || time.Since(began) > 30*time.Second {
 			t.Errorf("%d items: %d faults after %v", items, len(faults), time.Since(began))
 		}
 	}

@@ -114,7 +114,7 @@ func TestEX12AModuleThatIgnoresItsDeadlineIsCountedAndLeft(t *testing.T) {
 	if e := errorOf(t, err); e.Code != CodeTimeout {
 		t.Errorf("got %s, want TIMEOUT", e.Code)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("Run came back after %s", took)
 	}
 	if r.Stuck() != 1 {

@@ -100,13 +100,13 @@ func pay(t *testing.T, addr string) string {
 // await asks until the answer is as wanted.
 func await(t *testing.T, what string, holdsFunc func() bool) {
 	t.Helper()
-	tick, late := time.NewTicker(20*time.Millisecond), time.After(20*time.Second)
+	tick, late := time.NewTicker(20*time.Millisecond), time.After(time.Minute)
 	defer tick.Stop()
 	for !holdsFunc() {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("after 20 s: not %s", what)
+			t.Fatalf("after a minute: not %s", what)
 		}
 	}
 }

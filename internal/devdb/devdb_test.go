@@ -281,7 +281,7 @@ func writeProgram(t *testing.T, name string, text []byte) {
 // awaitEmpty fails unless the last process leaves dir soon.
 func awaitEmpty(t *testing.T, dir string) {
 	t.Helper()
-	limit, tick := time.After(20*time.Second), time.NewTicker(10*time.Millisecond)
+	limit, tick := time.After(time.Minute), time.NewTicker(10*time.Millisecond)
 	defer tick.Stop()
 	for pids := sidecar.In(dir); len(pids) > 0; pids = sidecar.In(dir) {
 		select {

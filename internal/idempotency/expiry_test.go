@@ -44,7 +44,7 @@ func TestAKeyThatIsUsedAnewSurvivesTheUpkeepThatFoundItOld(t *testing.T) {
 		n, err := db.New().IdempotencyDeleteExpired(t.Context(), pool)
 		tidied <- outcome{n, err}
 	}()
-	for waits, end := false, time.Now().Add(10*time.Second); !waits; {
+	for waits, end := false, time.Now().Add(time.Minute); !waits; {
 		if err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").Scan(&waits); err != nil || time.Now().After(end) {
 			t.Fatalf("upkeep does not wait: %v", err)
 		}

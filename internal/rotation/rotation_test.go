@@ -350,7 +350,7 @@ func TestProcessesShowTheirKeys(t *testing.T) {
 	stop()
 	<-ended
 	<-ended
-	for deadline := time.Now().Add(5 * time.Second); len(uses) > 0; {
+	for deadline := time.Now().Add(time.Minute); len(uses) > 0; {
 		if uses, err = rotation.Uses(t.Context(), of); err != nil || time.Now().After(deadline) {
 			t.Fatalf("after the end: %v, %v", uses, err)
 		}

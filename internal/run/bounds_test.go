@@ -131,7 +131,7 @@ func TestWaitsHoldNoWorker(t *testing.T) {
 			{"id":"s%[1]d","module":"WAIT_FOR_SIGNAL","config":{"name":"never","timeoutMs":3600000}},`, i, until)
 	}
 	waits := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, components+`{"id":"a","module":"WORK"}]`, "", "")})
-	b.until(t, 1, 20*time.Second, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND status = 'COMPLETED'", waits.ID)
+	b.until(t, 1, time.Minute, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND status = 'COMPLETED'", waits.ID)
 	for range 3 {
 		got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, chain(""), chained, "")}), 10*time.Second)
 		if got.Status != status.RunCompleted {
@@ -141,7 +141,7 @@ func TestWaitsHoldNoWorker(t *testing.T) {
 	if _, err := n.runs.Cancel(n.ctx, waits, anyone{}, engine.CancelGraceful, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got, stages := n.end(t, waits, 20*time.Second); got.Status != status.RunCanceled || len(stages) != 121 || got.TotalUsage != credit.Credits(1) {
+	if got, stages := n.end(t, waits, time.Minute); got.Status != status.RunCanceled || len(stages) != 121 || got.TotalUsage != credit.Credits(1) {
 		t.Errorf("%s %s, used %s, %d stages", got.Status, got.Error, got.TotalUsage, len(stages))
 	}
 	b.balanced(t)

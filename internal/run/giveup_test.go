@@ -182,14 +182,14 @@ func TestASignalWhileAFoldWaits(t *testing.T) {
 		}
 		letGo <- struct{}{} // the end of what is held has the run folded
 		waits := "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-		b.until(t, 1, 20*time.Second, nothing, waits)
+		b.until(t, 1, time.Minute, nothing, waits)
 		sent := make(chan error, 1)
 		if other {
 			go func() {
 				_, err := n.runs.Signal(n.ctx, key, anyone{}, "go", json.RawMessage(`{"n":7}`))
 				sent <- err
 			}()
-			b.until(t, 2, 20*time.Second, nothing, waits)
+			b.until(t, 2, time.Minute, nothing, waits)
 		} else {
 			_, err := tx.Exec(t.Context(), "INSERT INTO run_signals VALUES ($1, $2, 'go', '{\"n\":7}', now())", key.WorkspaceID, key.ID)
 			if err == nil {
@@ -203,7 +203,7 @@ func TestASignalWhileAFoldWaits(t *testing.T) {
 		if err := <-sent; err != nil {
 			t.Errorf("%s: the signal was refused: %v", what, err)
 		}
-		if got, _ := n.end(t, key, 20*time.Second); got.Status != status.RunCompleted || canonical(got.Output) != `{"payload":{"n":7}}` {
+		if got, _ := n.end(t, key, time.Minute); got.Status != status.RunCompleted || canonical(got.Output) != `{"payload":{"n":7}}` {
 			t.Errorf("%s: %s %s gave %s", what, got.Status, got.Error, got.Output)
 		}
 	}

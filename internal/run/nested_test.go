@@ -104,10 +104,10 @@ func TestARunsTimeIsOver(t *testing.T) {
 		`[{"id":"1","from":"d","to":"later","port":"next"},{"id":"2","from":"c","to":"later","port":"next"}]`, "")
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id})
 	n.awaitEvents(key, 2) // what is over at once is
-	b.until(t, 1, 20*time.Second, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND status = 'COMPLETED'", key.ID)
-	b.until(t, 1, 20*time.Second, nothing, "SELECT count(*) FROM component_executions WHERE run_id = $1 AND status = 'EXECUTING'", key.ID)
+	b.until(t, 1, time.Minute, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND status = 'COMPLETED'", key.ID)
+	b.until(t, 1, time.Minute, nothing, "SELECT count(*) FROM component_executions WHERE run_id = $1 AND status = 'EXECUTING'", key.ID)
 	b.exec(t, "UPDATE workflow_runs SET deadline = now(), wake_at = now() WHERE id = $1", key.ID)
-	got, stages := n.end(t, key, 20*time.Second)
+	got, stages := n.end(t, key, time.Minute)
 	if got.Status != status.RunFailed || code(t, got) != "TIMEOUT" || got.TotalUsage != credit.Credits(1) || got.CancelRequestedAt != nil {
 		t.Errorf("%s %s, used %s", got.Status, got.Error, got.TotalUsage)
 	}

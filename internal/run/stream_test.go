@@ -90,7 +90,7 @@ func TestAStageIsCreatedUntilItStarts(t *testing.T) {
 	n := b.start(t, options{slots: 2, sweep: time.Second})
 	key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, `[{"id":"l","module":"FOR_EACH","input":{"items":[1,2,3,4,5,6,7,8]}},{"id":"h","module":"HELD"},
 		{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":3600000}}]`, `[{"id":"1","from":"l","to":"h","port":"each"}]`, "")})
-	b.until(t, 1, 20*time.Second, nothing, "SELECT (count(*) > 0)::integer FROM component_executions WHERE run_id = $1 AND status = 'EXECUTING'", key.ID)
+	b.until(t, 1, time.Minute, nothing, "SELECT (count(*) > 0)::integer FROM component_executions WHERE run_id = $1 AND status = 'EXECUTING'", key.ID)
 	n.awaitEvents(key, 1)
 	created, running := 0, 0
 	for at, stage := range n.stages(t, key) {
@@ -132,7 +132,7 @@ func TestAStageIsCreatedUntilItStarts(t *testing.T) {
 		t.Errorf("the log tells of %v", told)
 	}
 	close(letGo)
-	if got, _ := n.end(t, key, 20*time.Second); got.Status != status.RunCompleted || got.TotalUsage != credit.Credits(8) {
+	if got, _ := n.end(t, key, time.Minute); got.Status != status.RunCompleted || got.TotalUsage != credit.Credits(8) {
 		t.Errorf("%s %s, used %s", got.Status, got.Error, got.TotalUsage)
 	}
 	b.balanced(t)

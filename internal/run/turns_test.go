@@ -68,7 +68,7 @@ func TestRunsOfAnotherWorkspaceDoNotWait(t *testing.T) {
 	for range 10 * engine.FoldsAtOnce { // half a minute of folds
 		busy.trigger(t, run.TriggerParams{WorkflowID: heavy})
 	}
-	b.until(t, engine.FoldsAtOnce-1, 20*time.Second, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'")
+	b.until(t, engine.FoldsAtOnce-1, time.Minute, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'")
 	if got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: light}), 10*time.Second); got.Status != status.RunCompleted {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}
@@ -86,7 +86,7 @@ func TestTheEndOfARunBelowLocksTheAccountLast(t *testing.T) {
 	n := b.start(t, options{slots: 2, sweep: 100 * time.Millisecond})
 	inner := n.draw(t, `[{"id":"d","module":"DELAY","config":{"durationMs":700}},{"id":"w","module":"WORK"}]`, `[{"id":"1","from":"d","to":"w","port":"next"}]`, "")
 	key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, fmt.Sprintf(`[{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, inner), "", "")})
-	b.until(t, 1, 20*time.Second, nothing, "SELECT count(*) FROM run_stages WHERE module = 'DELAY'")
+	b.until(t, 1, time.Minute, nothing, "SELECT count(*) FROM run_stages WHERE module = 'DELAY'")
 	above, err := b.pool.Begin(t.Context()) // as a fold of the run above
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestTheEndOfARunBelowLocksTheAccountLast(t *testing.T) {
 	if _, err := above.Exec(t.Context(), "SELECT FROM workflow_runs WHERE id = $1 FOR NO KEY UPDATE", key.ID); err != nil {
 		t.Fatal(err)
 	}
-	b.until(t, 1, 20*time.Second, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%RunWake%'")
+	b.until(t, 1, time.Minute, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%RunWake%'")
 	if _, err := above.Exec(t.Context(), "SELECT FROM credit_accounts WHERE workspace_id = $1 FOR UPDATE NOWAIT", b.workspace); err != nil {
 		t.Errorf("the account is locked while the run below waits for the one above: %v", err)
 	}

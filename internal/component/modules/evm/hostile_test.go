@@ -99,7 +99,7 @@ func (b *breaker) run(t *testing.T, good int64, broken http.HandlerFunc, timeout
 	began := time.Now()
 	for {
 		result, err := b.bench.Registry.Run(ctx, b.module, call)
-		if took := time.Since(began); took > timeout+5*time.Second {
+		if took := time.Since(began); took > timeout+30*time.Second {
 			t.Errorf("it took %s, and may take %s", took, timeout)
 		}
 		if err != nil {
@@ -122,7 +122,7 @@ func (b *breaker) run(t *testing.T, good int64, broken http.HandlerFunc, timeout
 // left waits for the connections to end, once the pool lets go of them.
 func (b *breaker) left() int {
 	b.guard.Close()
-	patience := time.NewTimer(10 * time.Second)
+	patience := time.NewTimer(time.Minute)
 	defer patience.Stop()
 	for {
 		b.mutex.Lock()
