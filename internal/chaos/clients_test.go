@@ -68,7 +68,7 @@ func TestAU11AKeyIsRevokedUnderTraffic(t *testing.T) {
 		})
 	}
 	for i := range nodes {
-		eventually(t, 5*time.Second, "traffic", func() (bool, string) { return lastAccepted[i].Load() > 0, "none yet" })
+		eventually(t, 30*time.Second, "traffic", func() (bool, string) { return lastAccepted[i].Load() > 0, "none yet" })
 	}
 	if _, err := auth.NewKeys(s.pool).Revoke(t.Context(), doomed.id, doomed.key.KeyID); err != nil {
 		t.Fatal(err)

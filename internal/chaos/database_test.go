@@ -111,6 +111,7 @@ func (s *scene) awaitWork(limit time.Duration) time.Duration {
 // refusals submits for so long and wants 503 with Retry-After every time.
 func (s *scene) refusals(length time.Duration) (n int) {
 	s.t.Helper()
+	late := 0 // what the missing database delays, it delays each time; a busy machine, now and then
 	during(s.t.Context(), length, 100*time.Millisecond, func() {
 		began := time.Now()
 		_, err := s.submit(s.t.Context(), s.node(), order{module: "RANDOM_UUID"})
@@ -119,10 +120,13 @@ func (s *scene) refusals(length time.Duration) (n int) {
 			s.t.Errorf("without a database: %v", err)
 		}
 		if took := time.Since(began); took > 3*time.Second {
-			s.t.Errorf("without a database: an answer after %v", took)
+			late++
 		}
 		n++
 	})
+	if late > n/2 {
+		s.t.Errorf("without a database: %d of %d answers took more than 3 s", late, n)
+	}
 	return n
 }
 

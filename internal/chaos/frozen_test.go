@@ -52,7 +52,7 @@ func TestEX06AWorkerIsFrozenAndThawed(t *testing.T) {
 // awaitSweeper waits until one worker has the lead.
 func (s *scene) awaitSweeper() {
 	s.t.Helper()
-	eventually(s.t, 10*time.Second, "a worker to take the lead", func() (bool, string) {
+	eventually(s.t, 30*time.Second, "a worker to take the lead", func() (bool, string) {
 		n := s.number(`SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
 			WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND (l.classid::bigint << 32 | l.objid::bigint) = x'7765667473776570'::bigint`)
 		return n == 1, fmt.Sprintf("%d have it", n)

@@ -118,20 +118,20 @@ func shorten(name string) string {
 	return name
 }
 
-// eventually waits until the condition holds. It returns how long that took, or
-// fails the test with what the condition says is missing.
+// eventually waits until the condition holds. It returns how long that took, or fails the
+// test with what the condition says is missing when it was asked for later than the limit.
 func eventually(t testing.TB, limit time.Duration, what string, condition func() (bool, string)) time.Duration {
 	t.Helper()
 	began := time.Now()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for {
+		last := time.Since(began) > limit
 		ok, missing := condition()
-		took := time.Since(began)
 		if ok {
-			return took
+			return time.Since(began)
 		}
-		if took > limit {
+		if last {
 			t.Fatalf("%s: not within %v: %s", what, limit, missing)
 		}
 		<-ticker.C

@@ -137,7 +137,7 @@ func TestOP03AndOP08AProcessThatMustNotStart(t *testing.T) {
 				}
 			}
 			p := s.launch(command, "DATABASE_URL="+dsn, c.setting)
-			if code := p.exitCode(t, 10*time.Second); code == 0 || !strings.Contains(p.logged(), c.text) {
+			if code := p.exitCode(t, time.Minute); code == 0 || !strings.Contains(p.logged(), c.text) {
 				t.Errorf("%s, %s: exit code %d:\n%s", c.name, command, code, p.tail(5))
 			}
 		}

@@ -75,7 +75,7 @@ func TestOP05ARestoredSystemIsHeldUntilItsRelease(t *testing.T) {
 	}
 	var code int
 	var text string
-	eventually(t, 15*time.Second, "the quarantine to be known to all", func() (bool, string) {
+	eventually(t, 30*time.Second, "the quarantine to be known to all", func() (bool, string) {
 		code, text = s.command(nil, "quarantine", "status")
 		return code != 0 || strings.Contains(text, "In quarantine since"), text
 	})
@@ -85,7 +85,7 @@ func TestOP05ARestoredSystemIsHeldUntilItsRelease(t *testing.T) {
 	if code, text := s.command(nil, "quarantine", "release"); code != 0 {
 		t.Fatalf("release: %d %s", code, text)
 	}
-	eventually(t, 10*time.Second, "both to be ready", func() (bool, string) {
+	eventually(t, 30*time.Second, "both to be ready", func() (bool, string) {
 		first, body := node.status("/readyz")
 		second, more := worker.status("/readyz")
 		return first == 200 && second == 200, body + more
