@@ -270,6 +270,11 @@ func TestEX22WaitersHangUp(t *testing.T) {
 		open := sum(values, "weft_inline_waits_open")
 		return open == n, fmt.Sprint(open)
 	})
+	// Whoever hangs up before it is accepted has begun nothing.
+	eventually(t, 20*time.Second, "200 executions", func() (bool, string) {
+		accepted := s.number("SELECT count(*) FROM component_executions WHERE module = 'API_CALL'")
+		return accepted == n, fmt.Sprint(accepted)
+	})
 	eventually(t, 5*time.Second, "no connection in use while all wait", func() (bool, string) {
 		busy := s.number(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
 			AND application_name = 'weft-api' AND state <> 'idle'`)
