@@ -59,11 +59,13 @@ def receiver(came):
             body = self.rfile.read(int(self.headers["Content-Length"]))
             try:
                 verify(SECRET, self.headers, body)
-                self.send_response(204)
-                came.put((self.headers, body))
+                genuine = True
             except Forged:
-                self.send_response(401)
+                genuine = False
+            self.send_response(204 if genuine else 401)
             self.end_headers()
+            if genuine:
+                came.put((self.headers, body))
 
         def log_message(self, *_):
             pass

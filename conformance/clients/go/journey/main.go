@@ -196,7 +196,7 @@ func receiver(came chan<- delivery) (url string, stop func(), err error) {
 		came <- delivery{r.Header, body}
 	})}
 	go func() { _ = server.Serve(listener) }()
-	return "http://" + listener.Addr().String() + "/weft", func() { _ = server.Close() }, nil
+	return "http://" + listener.Addr().String() + "/weft", func() { _ = server.Shutdown(context.Background()) }, nil // not before what came is answered
 }
 
 func (t *traveller) callback(ctx context.Context) (facts, error) {
