@@ -8,6 +8,9 @@ SHELL       := /bin/bash
 TOOLS     := internal/tools
 GO_TOOL   := go tool -modfile=$(TOOLS)/go.mod
 NODE_DONE := $(TOOLS)/node_modules/.package-lock.json
+# Specmatic is large, and it runs on Java: where there is none, only CI asks it, and fails.
+SPECMATIC := $(TOOLS)/specmatic/node_modules/specmatic/specmatic.jar
+JUDGING   := $(if $(CI)$(shell command -v java),$(SPECMATIC))
 # The tests run every target's seeds. To go beyond them compiles all that a package
 # stands on once more, which is for the soak.
 FUZZTIME  ?= 10s
@@ -73,7 +76,7 @@ dev: build
 # linters take what is left. What staticcheck finds the soak tells: its first run alone
 # takes minutes.
 test: go
-	@$(MAKE) --no-print-directory -j4 race plain driving lint vetted
+	@$(MAKE) --no-print-directory -j4 race plain driving lint vetted $(JUDGING)
 	@$(MAKE) --no-print-directory judged
 
 check: lint vet static
@@ -131,18 +134,15 @@ soak: compiled $(NODE_DONE)
 	$(MAKE) check LINT_TESTS=true
 	$(MAKE) fuzz FUZZTIME=5s
 
-judged: compiled $(NODE_DONE)
-	@if test -n "$(CI)" || command -v java >/dev/null; then $(MAKE) --no-print-directory judges; \
+judged: $(NODE_DONE)
+	@if test -n "$(JUDGING)"; then $(MAKE) --no-print-directory judges; \
 		else echo "There is no Java: Specmatic is not asked." >&2; go test $(TEST) -count=1 $(JUDGES); fi
 
-# Specmatic is large, and it runs on Java.
-SPECMATIC := $(TOOLS)/specmatic/node_modules/specmatic/specmatic.jar
-
-judges: compiled $(NODE_DONE) $(SPECMATIC)
+judges: go $(NODE_DONE) $(SPECMATIC)
 	@command -v java >/dev/null || { echo "Specmatic runs on Java 17 or later, and there is no java on the PATH." >&2; exit 1; }
 	SPECMATIC_JAR=$(abspath $(SPECMATIC)) go test $(TEST) -count=1 $(JUDGES)
 
-$(SPECMATIC): $(TOOLS)/specmatic/package-lock.json
+$(SPECMATIC): $(TOOLS)/specmatic/package-lock.json | $(NODE_DONE)
 	cd $(TOOLS)/specmatic && npm ci --no-audit --no-fund
 	@touch $@
 
