@@ -276,6 +276,7 @@ func chosenBreakages() []breakage {
 // Everything on the list that a deployment may do wrong is noticed, and the part of the
 // contract or of the choices that it breaks is named.
 func TestBreakagesAreFoundAndNamed(t *testing.T) {
+	t.Parallel()
 	behind := target(t)
 	if deployment.pool == nil {
 		t.Log("a deployment is broken that was booted here")

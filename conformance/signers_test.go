@@ -20,6 +20,7 @@ import (
 // The signers that users copy are believed by the service, with what they send the
 // request by: a query, a fragment that is not sent, no body, a body beyond ASCII.
 func TestCopiedSignersAreServed(t *testing.T) {
+	t.Parallel()
 	behind := target(t)
 	compiler, err := filepath.Abs("../internal/tools/node_modules/typescript/bin/tsc")
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 // testdata/typed is compiled by TypeScript at its strictest, has to refuse what is wrong,
 // and is then run against the service.
 func TestD91ATypedClientOfTheOpenCatalogueCompilesAndIsServed(t *testing.T) {
+	t.Parallel()
 	behind := target(t)
 	compiler, err := filepath.Abs("../internal/tools/node_modules/typescript/bin/tsc")
 	if err != nil {
