@@ -60,4 +60,12 @@ func (g *Guard) checkAddress(target netip.AddrPort, secure bool) error {
 	return nil
 }
 
+// checkInside decides about one address of a name that no public host has.
+func (g *Guard) checkInside(target netip.AddrPort) error {
+	if g.allowed(target.Addr()) {
+		return nil
+	}
+	return &BlockedError{reasonAddress}
+}
+
 func allowedPort(port uint16) bool { return port == 443 || port >= 1024 }

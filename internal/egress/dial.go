@@ -55,8 +55,11 @@ func (g *Guard) dial(ctx context.Context, address string, secure bool) (net.Conn
 		return nil, err
 	}
 	check := func(target netip.AddrPort) error { return g.checkAddress(target, secure) }
-	if g.opened(host, uint16(port)) {
+	switch {
+	case g.opened(host, uint16(port)):
 		check = func(netip.AddrPort) error { return nil }
+	case local(host):
+		check = g.checkInside
 	}
 	for _, addr := range addrs {
 		if err := check(netip.AddrPortFrom(addr, uint16(port))); err != nil {

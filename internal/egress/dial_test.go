@@ -64,6 +64,41 @@ func TestCB12NamesThatResolveInsideAreBlocked(t *testing.T) {
 	}
 }
 
+func TestWhatNeedsAnOpenedNetworkReachesNoOther(t *testing.T) {
+	names := map[string][]netip.Addr{
+		"inside.example": addresses("127.0.0.1"), "receiver": addresses("127.0.0.1"), "gateway": addresses("8.8.8.8"),
+		"example.org": addresses("8.8.8.8"), "mixed.example": addresses("127.0.0.1", "8.8.8.8"), "corp.example": addresses("10.0.0.1"),
+	}
+	guard := New(Policy{
+		Allow:    loopback(),
+		Resolver: egresstest.Resolver(t, func(name string) []netip.Addr { return names[name] }),
+	})
+	receiver := egresstest.NewSilent(t)
+	for _, c := range []struct {
+		host, port string
+		secure     bool
+		class      string
+	}{
+		{"inside.example", receiver.Port(), false, ""},
+		{"receiver", receiver.Port(), false, ""},
+		{"inside.example", "1", true, ClassRefused},
+		{"example.org", "8080", false, ClassBlocked},
+		{"example.org", "80", true, ClassBlocked},
+		{"mixed.example", receiver.Port(), false, ClassBlocked},
+		{"corp.example", "443", true, ClassBlocked},
+		{"gateway", "443", true, ClassBlocked}, // a name of one label is no public host's
+		{"gone.example", "80", false, ClassDNS},
+	} {
+		conn, err := guard.dial(withDeadline(t), net.JoinHostPort(c.host, c.port), c.secure)
+		if err == nil {
+			conn.Close()
+		}
+		if Class(err) != c.class {
+			t.Errorf("%s:%s, TLS %v: class %q, %v", c.host, c.port, c.secure, Class(err), err)
+		}
+	}
+}
+
 func TestCB13RebindingNeverReachesThePrivateAddress(t *testing.T) {
 	silent := egresstest.NewSilent(t)
 	var asked atomic.Int64

@@ -1,15 +1,10 @@
 package egress
 
 import (
-	"context"
-	"errors"
-	"net"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -20,15 +15,14 @@ const (
 	maxURLLength  = 2048
 	maxHostLength = 253
 	maxLabel      = 63
-	lookUpTimeout = 2 * time.Second // while somebody waits for an answer
 )
 
-// CheckCallbackURL checks the form of a callback URL (decisions 5.5). A name is
-// resolved only if nothing but an opened network makes its URL an allowed one; where
-// it leads is judged anew at every connect. Returns nil or a *fault.Error at
-// /callbackUrl that does not show the URL.
-func (g *Guard) CheckCallbackURL(ctx context.Context, raw string) error {
-	if reason := g.refuseURL(ctx, raw); reason != "" {
+// CheckCallbackURL checks the form of a callback URL (decisions 5.5). No name is resolved:
+// whoever submits waits for no name server, and what was taken once is taken when it is sent
+// again, whatever became of its host. Where a name leads is judged at every connect. Returns
+// nil or a *fault.Error at /callbackUrl that does not show the URL.
+func (g *Guard) CheckCallbackURL(raw string) error {
+	if reason := g.refuseURL(raw); reason != "" {
 		return fault.Invalid("/callbackUrl", "callbackUrl: %s", reason)
 	}
 	return nil
@@ -37,13 +31,13 @@ func (g *Guard) CheckCallbackURL(ctx context.Context, raw string) error {
 // CheckTarget checks the form of a URL that is about to be called, by the same
 // rules; where a name leads is left to the dial. Returns nil or a *BlockedError.
 func (g *Guard) CheckTarget(u *url.URL) error {
-	if reason, unlessInside := g.refuse(u); reason != "" && !unlessInside {
+	if reason := g.refuse(u); reason != "" {
 		return &BlockedError{reason}
 	}
 	return nil
 }
 
-func (g *Guard) refuseURL(ctx context.Context, raw string) string {
+func (g *Guard) refuseURL(raw string) string {
 	if raw == "" {
 		return "must not be empty"
 	}
@@ -60,68 +54,50 @@ func (g *Guard) refuseURL(ctx context.Context, raw string) string {
 	if err != nil {
 		return "is not a valid URL"
 	}
-	reason, unlessInside := g.refuse(u)
-	switch {
-	case !unlessInside:
-		return reason
-	case g.leadsInside(ctx, u.Hostname()):
-		return ""
-	}
-	return reason + ", but for a host whose addresses are all in a network that was opened"
+	return g.refuse(u)
 }
 
-// leadsInside reports whether a name has addresses in opened networks and no others. Where
-// nobody can tell for now it may: what was taken once is to be taken when it is sent again.
-func (g *Guard) leadsInside(ctx context.Context, host string) bool {
-	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
-	defer cancel()
-	addrs, err := g.resolve(ctx, host)
-	if failure, ok := errors.AsType[*net.DNSError](err); ok && !failure.IsNotFound {
-		return true
-	}
-	return err == nil && len(addrs) > 0 && !slices.ContainsFunc(addrs, func(addr netip.Addr) bool { return !g.allowed(addr) })
-}
-
-// refuse gives the reason why u is no allowed target, or "". unlessInside says that the
-// reason falls away if its name leads into an opened network.
-func (g *Guard) refuse(u *url.URL) (reason string, unlessInside bool) {
+// refuse gives the reason why u is no allowed target, or "". Where a network is opened, a name
+// may lead into it, so only the dial can refuse plain HTTP, a low port or a local name.
+func (g *Guard) refuse(u *url.URL) string {
 	if u.Scheme != "https" && u.Scheme != "http" {
-		return reasonScheme, false
+		return reasonScheme
 	}
 	if u.User != nil {
-		return "must not contain user information", false
+		return "must not contain user information"
 	}
 	host := u.Hostname()
 	if host == "" {
-		return "must name a host", false
+		return "must name a host"
 	}
 	port, ok := portOf(u)
 	if !ok {
-		return reasonPort, false
+		return reasonPort
 	}
 	if g.opened(host, port) {
-		return "", false
+		return ""
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
-		if reason := refuseName(host); reason != "" {
-			return reason, false
+		switch reason := refuseName(host); {
+		case reason != "":
+			return reason
+		case len(g.allow) > 0:
+			return ""
+		case local(host):
+			return reasonAddress
 		}
-		reason := refusePublic(u.Scheme, port)
-		if local(host) {
-			reason = reasonAddress
-		}
-		return reason, reason != "" && len(g.allow) > 0
+		return refusePublic(u.Scheme, port)
 	}
 	switch {
 	case addr.Zone() != "":
-		return reasonAddress, false
+		return reasonAddress
 	case g.allowed(addr):
-		return "", false
+		return ""
 	case g.public.SafeAddr(addr) != nil:
-		return reasonAddress, false
+		return reasonAddress
 	}
-	return refusePublic(u.Scheme, port), false
+	return refusePublic(u.Scheme, port)
 }
 
 // refusePublic gives the reason why no public host may be called so, or "".
@@ -168,8 +144,11 @@ func refuseName(host string) string {
 	return ""
 }
 
-// local reports whether a name is never that of a public host.
+// local reports whether a host is a name, and never that of a public host.
 func local(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return false
+	}
 	at := strings.LastIndexByte(host, '.')
 	return at < 0 || strings.EqualFold(host[at+1:], "localhost")
 }

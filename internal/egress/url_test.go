@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-automation/weft/internal/egress/egresstest"
 	"github.com/weft-automation/weft/internal/fault"
 )
 
@@ -67,7 +66,7 @@ var refusedURLs = map[string]string{
 func TestCB10CallbackURLForms(t *testing.T) {
 	guard := New(Policy{})
 	for name, raw := range refusedURLs {
-		err := guard.CheckCallbackURL(t.Context(), raw)
+		err := guard.CheckCallbackURL(raw)
 		refusal, ok := errors.AsType[*fault.Error](err)
 		if !ok || refusal.Code != fault.InvalidInput || refusal.Unprocessable || refusal.Details[0].Pointer != "/callbackUrl" {
 			t.Errorf("%s: %v", name, err)
@@ -83,7 +82,7 @@ func TestCB10CallbackURLForms(t *testing.T) {
 		"https://[2606:4700:4700::1111]:8443/", "https://my_service.example.com/", "https://1.example.com/", "https://example.com/ü",
 		"https://example.com/" + strings.Repeat("a", 2048-20),
 	} {
-		if err := guard.CheckCallbackURL(t.Context(), raw); err != nil {
+		if err := guard.CheckCallbackURL(raw); err != nil {
 			t.Errorf("%.60s: %v", raw, err)
 		}
 	}
@@ -95,7 +94,7 @@ func TestCB16OddSpellingsOfAddressesAreRefused(t *testing.T) {
 		"2130706433", "0177.0.0.1", "0x7f000001", "0x7f.0.0.1", "127.1", "127.0.1", "0", "0x0", "017700000001", "127.0.0.0x1",
 		"①②⑦.⓪.⓪.①", "１２７.0.0.1", "127。0。0。1", "127.0.0.1.", "example.com.", "LOCALHOST", "localhost", "localhost.", "a.LocalHost", "foo.127.1",
 	} {
-		if err := guard.CheckCallbackURL(t.Context(), "https://"+host+"/"); err == nil {
+		if err := guard.CheckCallbackURL("https://" + host + "/"); err == nil {
 			t.Errorf("%s passed", host)
 		}
 		u := &url.URL{Scheme: "https", Host: host, Path: "/"}
@@ -106,13 +105,8 @@ func TestCB16OddSpellingsOfAddressesAreRefused(t *testing.T) {
 }
 
 func TestPolicyOpensWhatItNamesAndNoMore(t *testing.T) {
-	names := map[string][]netip.Addr{
-		"receiver": addresses("127.0.0.3", "::1"), "hooks.corp.example": addresses("127.0.0.1"), "example.org": addresses("8.8.8.8"),
-		"mixed.example": addresses("127.0.0.1", "8.8.8.8"), "intranet": addresses("10.0.0.1"),
-	}
-	resolver := egresstest.Resolver(t, func(name string) []netip.Addr { return names[name] })
-	networks := New(Policy{Allow: loopback(), Resolver: resolver})
-	hosts := New(Policy{AllowHosts: []string{"Receiver.internal", "127.0.0.1:8099"}})
+	networks := New(Policy{Allow: loopback(), Resolver: neverAsked(t)})
+	hosts := New(Policy{AllowHosts: []string{"Receiver.internal", "127.0.0.1:8099"}, Resolver: neverAsked(t)})
 	for _, c := range []struct {
 		guard *Guard
 		raw   string
@@ -121,25 +115,20 @@ func TestPolicyOpensWhatItNamesAndNoMore(t *testing.T) {
 		{networks, "http://127.0.0.1:80/", true},
 		{networks, "http://localhost:22/", true},
 		{networks, "http://[::1]:8080/", true},
+		{networks, "https://example.org:8443/", true},
+		// Where a name leads is decided at the connect.
 		{networks, "http://receiver:8080/", true},
 		{networks, "http://hooks.corp.example:80/", true},
 		{networks, "https://hooks.corp.example:22/", true},
-		{networks, "https://example.org/", true},
-		{networks, "https://example.org:8443/", true},
-		{networks, "https://unknown.example/", true}, // where it leads is decided at the connect
-		{networks, "http://example.org/", false},
-		{networks, "https://example.org:80/", false},
-		{networks, "https://example.org:22/", false},
-		{networks, "http://mixed.example/", false},
-		{networks, "http://unknown.example/", false},
-		{networks, "https://intranet/", false},
-		{networks, "https://unknown/", false},
 		{networks, "http://10.0.0.1/", false},
 		{networks, "https://10.0.0.1/", false},
 		{networks, "http://8.8.8.8/", false},
+		{networks, "https://8.8.8.8:22/", false},
 		{networks, "https://8.8.8.8/", true},
 		{networks, "ftp://127.0.0.1/", false},
+		{networks, "ftp://receiver/", false},
 		{networks, "http://user@127.0.0.1/", false},
+		{networks, "http://user@receiver/", false},
 		{networks, "https://127.1/", false},
 		{hosts, "http://receiver.INTERNAL:22/", true},
 		{hosts, "http://127.0.0.1:8099/", true},
@@ -147,32 +136,25 @@ func TestPolicyOpensWhatItNamesAndNoMore(t *testing.T) {
 		{hosts, "http://other.internal/", false},
 		{hosts, "https://localhost/", false},
 	} {
-		if err := c.guard.CheckCallbackURL(t.Context(), c.raw); (err == nil) != c.ok {
+		if err := c.guard.CheckCallbackURL(c.raw); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.raw, err)
 		}
-	}
-	// Nobody can tell for now where a name leads: the dial will.
-	lost := New(Policy{Allow: loopback(), Resolver: &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("the name server is away")
-	}}})
-	for raw, ok := range map[string]bool{"http://receiver:8080/": true, "https://hooks.corp.example:22/": true, "http://10.0.0.1/": false, "ftp://receiver/": false} {
-		if err := lost.CheckCallbackURL(t.Context(), raw); (err == nil) != ok {
-			t.Errorf("%s while no name is found: %v", raw, err)
-		}
-	}
-	// A component that calls one learns it by the dial.
-	for raw, ok := range map[string]bool{"https://example.org:80/": true, "http://8.8.8.8/": false} {
-		u, err := url.Parse(raw)
-		if err != nil || (networks.CheckTarget(u) == nil) != ok {
-			t.Errorf("%s as a target: %v, %v", raw, networks.CheckTarget(u), err)
-		}
-		if conn, err := networks.dialPlain(t.Context(), "tcp", "example.org:80"); Class(err) != ClassBlocked {
-			t.Errorf("example.org:80 was dialled: %v, %v", conn, err)
+		u, err := url.Parse(c.raw)
+		if err != nil || (c.guard.CheckTarget(u) == nil) != c.ok {
+			t.Errorf("%s as a target: %v, %v", c.raw, c.guard.CheckTarget(u), err)
 		}
 	}
 	if New(Policy{}).Open() || !networks.Open() || !hosts.Open() {
 		t.Error("Open does not tell")
 	}
+}
+
+// neverAsked is a resolver for what must decide without one.
+func neverAsked(t *testing.T) *net.Resolver {
+	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		t.Error("a name is looked up")
+		return nil, errors.New("the name server is away")
+	}}
 }
 
 func FuzzCheckCallbackURL(f *testing.F) {
@@ -183,7 +165,7 @@ func FuzzCheckCallbackURL(f *testing.F) {
 	f.Add("https://[2606:4700::1]:1024/")
 	guard := New(Policy{})
 	f.Fuzz(func(t *testing.T, raw string) {
-		if guard.CheckCallbackURL(t.Context(), raw) != nil {
+		if guard.CheckCallbackURL(raw) != nil {
 			return
 		}
 		request, err := http.NewRequest(http.MethodPost, raw, nil)

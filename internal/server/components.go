@@ -74,7 +74,7 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 	if body.CallbackURL == nil {
 		return params, nil
 	}
-	if err := s.guard.CheckCallbackURL(ctx, *body.CallbackURL); err != nil {
+	if err := s.guard.CheckCallbackURL(*body.CallbackURL); err != nil {
 		return params, err
 	}
 	params.Callback = &execution.CallbackParams{
