@@ -131,10 +131,10 @@ func TestAStatementHoldsNoFormula(t *testing.T) {
 		t.Errorf("%s, %v", text.String(), err)
 	}
 	day := time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
-	wrong := billing.Statement{WorkspaceID: id, From: day, To: day.AddDate(0, 0, -1)}
+	wrong := billing.Statement{WorkspaceID: id, From: &day, To: new(day.AddDate(0, 0, -1))}
 	_, asFile := reader.File(t.Context(), wrong)
 	_, asPage := reader.Page(t.Context(), wrong, 10, "")
-	_, right := reader.Page(t.Context(), billing.Statement{WorkspaceID: id, From: day, To: day}, 10, "")
+	_, right := reader.Page(t.Context(), billing.Statement{WorkspaceID: id, From: &day, To: &day}, 10, "")
 	if fault.CodeOf(asFile) != fault.InvalidInput || fault.CodeOf(asPage) != fault.InvalidInput || right != nil {
 		t.Errorf("%v, %v, %v", asFile, asPage, right)
 	}

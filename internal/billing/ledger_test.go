@@ -265,13 +265,15 @@ func TestAStatementWalksItsDaysOnly(t *testing.T) {
 	}
 	days := func(from, to string) billing.Statement {
 		s := billing.Statement{WorkspaceID: id}
-		for day, text := range map[*time.Time]string{&s.From: from, &s.To: to} {
+		for day, text := range map[**time.Time]string{&s.From: from, &s.To: to} {
 			if text == "" {
 				continue
 			}
-			if *day, err = time.Parse(time.DateOnly, text); err != nil {
+			at, err := time.Parse(time.DateOnly, text)
+			if err != nil {
 				t.Fatal(err)
 			}
+			*day = &at
 		}
 		return s
 	}
@@ -281,6 +283,7 @@ func TestAStatementWalksItsDaysOnly(t *testing.T) {
 	}{
 		{"2026-03-02", "2026-03-03", 48}, {"2026-03-02", "2026-03-02", 24}, {"", "2026-01-01", 24}, {"2026-10-30", "", 25},
 		{"0001-01-01", "9999-12-31", 100}, {"0001-01-02", "1969-12-31", 0},
+		{"", "0001-01-01", 0}, {"0000-01-01", "0001-01-01", 0},
 	} {
 		e := &explained{DB: d.pool, t: t}
 		page, err := billing.Reader{DB: e}.Page(t.Context(), days(c.from, c.to), 100, "")

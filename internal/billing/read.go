@@ -47,11 +47,11 @@ func (r Reader) Credits(ctx context.Context, workspaceID uuid.UUID) (api.Credits
 	}, nil
 }
 
-// Statement is which postings are wanted: those of whole days, UTC. A zero day is
-// no bound.
+// Statement is which postings are wanted: those of whole days, UTC. No day is no
+// bound.
 type Statement struct {
 	WorkspaceID uuid.UUID
-	From, To    time.Time // To is the last day
+	From, To    *time.Time // To is the last day
 }
 
 // The days that a posting can be of: ids hold no earlier time, and no date a later.
@@ -62,7 +62,7 @@ var (
 
 // check refuses days of which there can be none. INVALID_INPUT.
 func (s Statement) check() error {
-	if s.To.IsZero() || !s.From.After(s.To) {
+	if s.From == nil || s.To == nil || !s.From.After(*s.To) {
 		return nil
 	}
 	const message = "must not be after to"
@@ -74,14 +74,16 @@ func (s Statement) check() error {
 
 func (s Statement) params(before uuid.UUID, rows int) db.PostingListParams {
 	p := db.PostingListParams{WorkspaceID: s.WorkspaceID, Before: before, Since: firstDay, Until: lastDay, MaxRows: int32(rows)}
-	if s.From.After(firstDay) {
-		p.Since = s.From
+	if s.From != nil && s.From.After(firstDay) {
+		p.Since = *s.From
 	}
-	if until := s.To.AddDate(0, 0, 1); !s.To.IsZero() && until.Before(lastDay) {
+	if s.To == nil {
+		return p
+	}
+	if until := s.To.AddDate(0, 0, 1); until.Before(firstDay) {
+		p.Until = firstDay
+	} else if until.Before(lastDay) {
 		p.Until = until
-		if until.Before(firstDay) {
-			p.Until = firstDay
-		}
 	}
 	return p
 }

@@ -42,10 +42,10 @@ func (s *Server) GetCredits(ctx context.Context, request api.GetCreditsRequestOb
 func (s *Server) ListLedger(ctx context.Context, request api.ListLedgerRequestObject) (api.ListLedgerResponseObject, error) {
 	statement := billing.Statement{WorkspaceID: request.WorkspaceID}
 	if from := request.Params.From; from != nil {
-		statement.From = from.Time
+		statement.From = &from.Time
 	}
 	if to := request.Params.To; to != nil {
-		statement.To = to.Time
+		statement.To = &to.Time
 	}
 	if callOf(ctx).media != ledgerFileMedia {
 		page, err := s.credits.Page(ctx, statement, limit(request.Params.Limit), value(request.Params.Cursor))
