@@ -3,6 +3,9 @@ package billing
 import (
 	"context"
 	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -27,12 +30,26 @@ type Grant struct {
 	Note        string // at most 500 characters; may be empty
 }
 
+// check refuses what no posting holds, and a reference that lines would not show as
+// it is.
+func (g Grant) check() error {
+	switch {
+	case g.Amount == 0 || g.Amount > largestAmount || g.Amount < -largestAmount:
+		return fault.New(fault.InvalidInput, "An amount is not zero, and at most 1,000,000,000 credits.")
+	case strings.TrimSpace(g.Reference) == "" || utf8.RuneCountInString(g.Reference) > 200 || utf8.RuneCountInString(g.Note) > 500:
+		return fault.New(fault.InvalidInput, "A reference has 1 to 200 characters, a note at most 500.")
+	case !utf8.ValidString(g.Reference) || !utf8.ValidString(g.Note) || strings.ContainsFunc(g.Reference, unicode.IsControl):
+		return fault.New(fault.InvalidInput, "A reference is one line of text in UTF-8, and a note is text in UTF-8.")
+	}
+	return nil
+}
+
 // Grant gives paid credits and says whether they are new: the same reference gives
 // once. Errors: CONFLICT when the reference gave another amount, INVALID_INPUT for
-// an amount that is not possible.
+// an amount, a reference or a note that is not possible.
 func (b Books) Grant(ctx context.Context, conn postgres.DB, g Grant) (granted bool, err error) {
-	if g.Amount == 0 || g.Amount > largestAmount || g.Amount < -largestAmount {
-		return false, fault.New(fault.InvalidInput, "An amount is not zero, and at most 1,000,000,000 credits.")
+	if err := g.check(); err != nil {
+		return false, err
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		accounts, at, err := b.lock(ctx, tx, g.WorkspaceID)

@@ -179,13 +179,15 @@ func TestAGrantGivesOnceForItsReference(t *testing.T) {
 		{10, "invoice 1", true, ""}, {10, "invoice 1", false, ""}, {11, "invoice 1", false, fault.Conflict},
 		{-4, "mistake", true, ""}, {-7, "too much", false, fault.InvalidInput},
 		{-5, "returned", true, ""}, {-5, "returned", false, ""}, {-5, "twice", false, fault.InvalidInput}, {0, "nothing", false, fault.InvalidInput},
+		{3, strings.Repeat("é", 200), true, ""}, {3, strings.Repeat("é", 201), false, fault.InvalidInput},
+		{1, "", false, fault.InvalidInput}, {1, " \t", false, fault.InvalidInput}, {1, "a\x1b[31m", false, fault.InvalidInput}, {1, "\xff", false, fault.InvalidInput},
 	} {
 		granted, err := give(c.amount, c.reference)
 		if granted != c.granted || (err != nil) != (c.code != "") || err != nil && fault.CodeOf(err) != c.code {
 			t.Errorf("%d for %q: %v, %v", c.amount, c.reference, granted, err)
 		}
 	}
-	if got, want := d.account(id), state([5]credit.Amount{0, credit.Credits(1)}, 0); got != want {
+	if got, want := d.account(id), state([5]credit.Amount{0, credit.Credits(4)}, 0); got != want {
 		t.Errorf("the account has %s, want %s", got, want)
 	}
 	d.audit()

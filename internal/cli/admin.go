@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/credit"
@@ -40,9 +39,6 @@ func (c *adminCredits) Run(s *session) error {
 	reference := c.Reference
 	if reference == "" {
 		reference = "by hand " + time.Now().UTC().Format(time.RFC3339Nano)
-	}
-	if utf8.RuneCountInString(reference) > 200 || utf8.RuneCountInString(c.Note) > 500 {
-		return errors.New("a reference is at most 200 characters, a note at most 500")
 	}
 	pool, done, err := c.open(s.ctx)
 	if err != nil {

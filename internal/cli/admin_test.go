@@ -18,7 +18,7 @@ func TestAdminGrantsCreditsSetsPlansAndTheAuditProvesThem(t *testing.T) {
 	run(t, environ, "", "admin", "credits", "shop", "100.5", "--reference=invoice 7", "--note=by transfer").check(t, 0, "", "100.5 paid credits")
 	run(t, environ, "", "admin", "credits", "shop", "100.5", "--reference=invoice 7").check(t, 0, "", "nothing was changed")
 	run(t, environ, "", "admin", "credits", "shop", "1", "--reference="+strings.Repeat("é", 200), "--note="+strings.Repeat("é", 500)).check(t, 0, "", "1 paid credits")
-	run(t, environ, "", "admin", "credits", "shop", "1", "--reference="+strings.Repeat("é", 201)).check(t, 1, "", "at most 200 characters")
+	run(t, environ, "", "admin", "credits", "shop", "1", "--reference="+strings.Repeat("é", 201)).check(t, 1, "", "1 to 200 characters")
 	run(t, environ, "", "admin", "credits", "shop", "--reference=return", "--", "-1").check(t, 0, "", "-1 paid credits")
 	run(t, environ, "", "admin", "credits", "shop", "7", "--reference=invoice 7").check(t, 1, "", "gave 100.5 credits before")
 	run(t, environ, "", "admin", "credits", "shop", "--", "-0.5").check(t, 0, "", "-0.5 paid credits")
