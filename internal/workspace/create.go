@@ -7,6 +7,9 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -14,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
 )
@@ -27,9 +31,20 @@ type CreateParams struct {
 	Paid credit.Amount
 }
 
-// Create makes a workspace with its account and gives its id. A name that is
-// taken, or not 1 to 200 characters, is an error of the database.
+// check refuses a name that a line of text would not show as it is.
+func (p CreateParams) check() error {
+	if strings.TrimSpace(p.Name) == "" || utf8.RuneCountInString(p.Name) > 200 || !utf8.ValidString(p.Name) || strings.ContainsFunc(p.Name, unicode.IsControl) {
+		return fault.New(fault.InvalidInput, "The name of a workspace is one line of 1 to 200 characters, in UTF-8.")
+	}
+	return nil
+}
+
+// Create makes a workspace with its account and gives its id. INVALID_INPUT for a
+// name that cannot be one; one that is taken is an error of the database.
 func Create(ctx context.Context, conn postgres.DB, p CreateParams) (uuid.UUID, error) {
+	if err := p.check(); err != nil {
+		return uuid.Nil, err
+	}
 	posting, err := uuid.NewV7()
 	if err != nil {
 		return uuid.Nil, fmt.Errorf("make posting id: %w", err)
