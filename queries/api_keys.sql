@@ -9,9 +9,11 @@ SELECT workspace_id, id, public_key, allowed_workflow_ids,
        (revoked_at IS NOT NULL OR COALESCE(expires_at <= now(), false))::boolean AS over FROM api_keys WHERE key_hash = @key_hash;
 
 -- name: APIKeyList :many
--- A page of the keys, newest first.
+-- A page of the keys, newest first; only those that work if asked for.
 SELECT id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by FROM api_keys
-WHERE workspace_id = @workspace_id AND id < @before ORDER BY id DESC LIMIT @max_rows;
+WHERE workspace_id = @workspace_id AND id < @before
+    AND (NOT @only_active::boolean OR (revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())))
+ORDER BY id DESC LIMIT @max_rows;
 
 -- name: APIKeyGetForUpdate :one
 SELECT id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by,

@@ -114,12 +114,15 @@ func (q *Queries) APIKeyInsert(ctx context.Context, db DBTX, arg APIKeyInsertPar
 
 const aPIKeyList = `-- name: APIKeyList :many
 SELECT id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by FROM api_keys
-WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+WHERE workspace_id = $1 AND id < $2
+    AND (NOT $3::boolean OR (revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())))
+ORDER BY id DESC LIMIT $4
 `
 
 type APIKeyListParams struct {
 	WorkspaceID uuid.UUID
 	Before      uuid.UUID
+	OnlyActive  bool
 	MaxRows     int32
 }
 
@@ -134,9 +137,14 @@ type APIKeyListRow struct {
 	ReplacedBy         *uuid.UUID
 }
 
-// A page of the keys, newest first.
+// A page of the keys, newest first; only those that work if asked for.
 func (q *Queries) APIKeyList(ctx context.Context, db DBTX, arg APIKeyListParams) ([]APIKeyListRow, error) {
-	rows, err := db.Query(ctx, aPIKeyList, arg.WorkspaceID, arg.Before, arg.MaxRows)
+	rows, err := db.Query(ctx, aPIKeyList,
+		arg.WorkspaceID,
+		arg.Before,
+		arg.OnlyActive,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -185,12 +185,21 @@ func (k *Keys) List(ctx context.Context, workspaceID uuid.UUID) (keys []api.APIK
 // Page gives some of the keys of a workspace, newest first. INVALID_INPUT for a
 // cursor that no page gave out.
 func (k *Keys) Page(ctx context.Context, workspaceID uuid.UUID, limit int, after string) (api.APIKeyPage, error) {
+	return k.page(ctx, workspaceID, limit, after, false)
+}
+
+// ActivePage is Page of the keys that work.
+func (k *Keys) ActivePage(ctx context.Context, workspaceID uuid.UUID, limit int, after string) (api.APIKeyPage, error) {
+	return k.page(ctx, workspaceID, limit, after, true)
+}
+
+func (k *Keys) page(ctx context.Context, workspaceID uuid.UUID, limit int, after string, active bool) (api.APIKeyPage, error) {
 	page := api.APIKeyPage{Data: []api.APIKey{}}
 	before, err := cursor.Before(after)
 	if err != nil {
 		return page, err
 	}
-	rows, err := queries.APIKeyList(ctx, k.db, db.APIKeyListParams{WorkspaceID: workspaceID, Before: before, MaxRows: int32(limit) + 1})
+	rows, err := queries.APIKeyList(ctx, k.db, db.APIKeyListParams{WorkspaceID: workspaceID, Before: before, OnlyActive: active, MaxRows: int32(limit) + 1})
 	if err != nil {
 		return page, fmt.Errorf("list API keys: %w", err)
 	}

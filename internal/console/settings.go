@@ -33,8 +33,9 @@ type settingsPage struct {
 	Credits     api.Credits
 	Members     api.MemberPage
 	Invitations api.InvitationPage // that are open
-	Keys        api.APIKeyPage
-	Roles       []person.Role // that the person may give
+	Active      api.APIKeyPage     // keys that work
+	Newest      api.APIKeyPage     // keys, those that have ended among them
+	Roles       []person.Role      // that the person may give
 
 	Events []api.AuditEvent // the latest, for those who may see them
 
@@ -123,7 +124,10 @@ func (c *console) show(ctx context.Context, w http.ResponseWriter, status int, v
 	if p.Invitations, err = c.People.OpenInvitations(ctx, v.WorkspaceID, person.Page{Limit: shownRows}); err != nil {
 		return err
 	}
-	if p.Keys, err = c.Keys.Page(ctx, v.WorkspaceID, shownRows, ""); err != nil {
+	if p.Active, err = c.Keys.ActivePage(ctx, v.WorkspaceID, shownRows, ""); err != nil {
+		return err
+	}
+	if p.Newest, err = c.Keys.Page(ctx, v.WorkspaceID, shownRows, ""); err != nil {
 		return err
 	}
 	if v.Role.Reaches(person.Admin) {
@@ -143,15 +147,10 @@ func (p settingsPage) NewID() (uuid.UUID, error) { return uuid.NewV7() }
 // Rows is how high the field of a key's workflows is.
 func (p settingsPage) Rows() int { return min(10, 1+strings.Count(p.Given("new", "workflows"), "\n")) }
 
-// Active are the keys that work.
-func (p settingsPage) Active() []api.APIKey { return p.keys(false) }
-
-// Ended are the keys that work no more.
-func (p settingsPage) Ended() []api.APIKey { return p.keys(true) }
-
-func (p settingsPage) keys(ended bool) (keys []api.APIKey) {
-	for _, key := range p.Keys.Data {
-		if ended == (key.RevokedAt != nil || key.ExpiresAt != nil && past(key.ExpiresAt.Std())) {
+// Ended are those of the newest keys that work no more.
+func (p settingsPage) Ended() (keys []api.APIKey) {
+	for _, key := range p.Newest.Data {
+		if key.RevokedAt != nil || key.ExpiresAt != nil && past(key.ExpiresAt.Std()) {
 			keys = append(keys, key)
 		}
 	}
