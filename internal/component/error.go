@@ -77,6 +77,11 @@ func Cut(text string, limit int) string {
 		}
 		return r
 	}, text)
+	return wholeRunes(text, limit)
+}
+
+// wholeRunes is the beginning of a text, at most limit bytes, that ends where a character does.
+func wholeRunes(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

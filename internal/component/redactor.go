@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"html"
 	"maps"
+	"math/bits"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/weft-automation/weft/internal/strictjson"
 )
@@ -17,15 +19,25 @@ import (
 type Redactor struct {
 	values   map[string]bool
 	replacer *strings.Replacer
-	given    int // secrets, as far as they are counted
+	heads    map[string][]string // the values by their first bytes, in order
+	longest  int                 // of the values
+	given    int                 // secrets and parts of them, as far as they are counted
+	sought   int                 // bytes of the values
 }
 
-// MaxSecrets is how many secrets are looked for in a text. Where there are more, no text is
-// shown at all.
+// MaxSecrets is how many secrets are looked for in a text, parts of them among these. Where
+// there are more, no text is shown at all.
 const MaxSecrets = 1_000
 
+// The other bounds of what is done for a text, whatever it and the secrets are.
+const (
+	maxSought   = 4 << 20  // bytes of secrets in all their forms; of more, no text is shown
+	maxText     = 32 << 10 // bytes of a text that are gone through; the rest is not shown
+	maxCompared = 1 << 10  // bytes that are compared at cuts, for each of the text
+)
+
 // Whole reports whether the redactor shows no text at all.
-func (r *Redactor) Whole() bool { return r != nil && r.given > MaxSecrets }
+func (r *Redactor) Whole() bool { return r != nil && (r.given > MaxSecrets || r.sought > maxSought) }
 
 // NewRedactor makes a redactor for these secrets. Values shorter than 8 characters are
 // left alone.
@@ -64,6 +76,11 @@ func (r *Redactor) ready() *Redactor {
 		pairs = append(pairs, value, Redacted)
 	}
 	r.replacer = strings.NewReplacer(pairs...)
+	r.longest, r.heads = len(values[0]), map[string][]string{}
+	slices.Sort(values)
+	for _, value := range values {
+		r.heads[value[:minSecret]] = append(r.heads[value[:minSecret]], value)
+	}
 	return r
 }
 
@@ -110,14 +127,18 @@ func (r *Redactor) Text(text string) string {
 	if r == nil || r.replacer == nil {
 		return text
 	}
-	text = r.replacer.Replace(text)
-	end := len(text)
+	text = r.replacer.Replace(wholeRunes(text, maxText))
+	end, left := len(text), maxCompared*len(text)
 	for cuts := 0; end >= 0 && cuts <= maxCuts; cuts++ {
 		whole := text[:end]
 		if end < len(text) {
 			whole = strings.TrimSuffix(strings.TrimRight(whole, "."), `"`)
 		}
-		if begun := r.begunAtTheEnd(whole); begun > 0 {
+		begun := r.begunAtTheEnd(whole, &left)
+		if left < 0 {
+			return Redacted
+		}
+		if begun > 0 {
 			end = len(whole) - begun
 			text = text[:end] + Redacted + text[len(whole):]
 		}
@@ -127,21 +148,46 @@ func (r *Redactor) Text(text string) string {
 }
 
 // begunAtTheEnd is how many bytes at the end of the text are the beginning of a
-// secret, 0 where fewer than minSecret are.
-func (r *Redactor) begunAtTheEnd(text string) (longest int) {
-	for value := range r.values {
-		for n := min(len(value)-1, len(text)); n >= max(minSecret, longest+1); n-- {
-			if strings.HasSuffix(text, value[:n]) {
-				longest = n
-				break
-			}
+// secret, 0 where fewer than minSecret are. What it compares it takes from left, and
+// tells nothing when that is used up.
+func (r *Redactor) begunAtTheEnd(text string, left *int) int {
+	for at := max(0, len(text)-r.longest+1); at+minSecret <= len(text) && *left >= 0; at++ {
+		alike := r.heads[text[at:at+minSecret]]
+		if len(alike) == 0 {
+			continue
+		}
+		begun := text[at:]
+		i, complete := slices.BinarySearch(alike, begun)
+		if complete {
+			i++
+		}
+		// No comparison of the search went further than the neighbours are alike.
+		same := 0
+		for _, neighbour := range alike[max(0, i-1):min(i+1, len(alike))] {
+			same = max(same, shared(neighbour, begun))
+		}
+		if *left -= same * (bits.Len(uint(len(alike))) + 2); *left < 0 {
+			return 0
+		}
+		if i < len(alike) && strings.HasPrefix(alike[i], begun) {
+			return len(begun)
 		}
 	}
-	return longest
+	return 0
+}
+
+// shared is how many bytes two texts begin with alike.
+func shared(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
 }
 
 func (r *Redactor) details(data json.RawMessage) json.RawMessage {
-	if len(data) == 0 {
+	if len(data) == 0 || len(data) > 4*maxText {
 		return nil
 	}
 	value, err := decode(data)
@@ -242,17 +288,21 @@ func Texts(data json.RawMessage) (texts []string) {
 
 // add takes a secret and the parts of it that an upstream may echo alone.
 func (r *Redactor) add(secret string) {
-	if r.given++; r.Whole() {
-		return
-	}
-	r.forms(secret)
-	eachPart(secret, func(part string, _ bool) { r.forms(part) })
+	r.seek(secret)
+	eachPart(secret, func(part string, _ bool) {
+		if len(part) >= minSecret && !r.values[part] {
+			r.seek(part)
+		}
+	})
 }
 
-func (r *Redactor) forms(secret string) {
-	if len([]rune(secret)) < minSecret {
+// seek looks for a secret in the forms that others give it. Of a secret that is longer than
+// any text only the beginning can stand in one.
+func (r *Redactor) seek(secret string) {
+	if r.given++; r.Whole() || len([]rune(secret)) < minSecret {
 		return
 	}
+	secret = secret[:min(len(secret), maxText+utf8.UTFMax)]
 	quoted, _ := json.Marshal(secret)
 	inJSON, inGo := string(quoted[1:len(quoted)-1]), strings.TrimSuffix(fmt.Sprintf("%q", secret)[1:], `"`)
 	for _, form := range []string{
@@ -261,6 +311,9 @@ func (r *Redactor) forms(secret string) {
 		// As some write JSON.
 		strings.ReplaceAll(inJSON, "/", `\/`), strings.ReplaceAll(inGo, "/", `\/`),
 	} {
-		r.values[form] = true
+		if form = form[:min(len(form), maxText+1)]; !r.values[form] {
+			r.values[form] = true
+			r.sought += len(form)
+		}
 	}
 }

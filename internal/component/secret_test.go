@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -276,5 +277,57 @@ func BenchmarkAnOrdinaryCall(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// Whoever writes the secrets, and whoever repeats them, decides about neither the time nor the
+// memory that it takes to hide them: what would take more is not shown.
+func TestWhatARedactorDoesIsBounded(t *testing.T) {
+	t.Parallel()
+	long := func(n, length int) string { return strings.Repeat(fmt.Sprintf("%06d-é</", n), length/11+1)[:length] }
+	var words, large, alike []string
+	for n := range MaxSecrets + 1 {
+		words = append(words, fmt.Sprintf("word-%06d", n))
+		alike = append(alike, strings.Repeat("a", 3_000)+strconv.Itoa(n))
+	}
+	for n := range 2 * maxSought / maxText {
+		large = append(large, long(n, maxText))
+	}
+	for name, c := range map[string]struct {
+		secrets []string
+		whole   bool
+	}{
+		"as many parts as are sought": {[]string{strings.Join(words[2:], " ")}, false},
+		"the same part many times":    {[]string{strings.Repeat("the-same-part ", 10*MaxSecrets)}, false},
+		"one more":                    {[]string{strings.Join(words[:MaxSecrets], " ")}, true},
+		"as long as are sought":       {[]string{long(1, 1<<20), long(2, 1<<20)}, false},
+		"longer":                      {large, true},
+	} {
+		if r := NewRedactor(c.secrets...); r.Whole() != c.whole {
+			t.Errorf("%s: %v that no text is shown", name, r.Whole())
+		}
+	}
+
+	secret := long(7, 1<<20)
+	redact := NewRedactor(secret)
+	for left := range 40 {
+		if got := redact.Text(strings.Repeat("x", maxText-left) + secret); strings.Contains(got, secret[:minSecret]) || len(got) > maxText+len(Redacted) {
+			t.Errorf("%d bytes before the end of what is shown: %q", left, got[len(got)-50:])
+		}
+	}
+	for _, size := range []int{maxText - 6, maxText, maxText + 9, 1 << 20} {
+		if got := redact.Text("echo: " + secret[:size]); got != "echo: "+Redacted {
+			t.Errorf("%d bytes of a long secret: %.50q", size, got)
+		}
+	}
+	quoted, _ := json.Marshal(secret)
+	if got := redact.Text("echo: " + string(quoted[1:])); got != "echo: "+Redacted {
+		t.Errorf("a long secret as JSON: %.50q", got)
+	}
+	if got := NewRedactor(alike[:900]...).Text(strings.Repeat(strings.Repeat("a", 900)+"x...", 30)); got != Redacted {
+		t.Errorf("what takes too long to tell: %.50q", got)
+	}
+	if got := redact.details(json.RawMessage(`{"a":["` + strings.Repeat(`x","`, maxText) + `"]}`)); got != nil {
+		t.Errorf("%d bytes of details", len(got))
 	}
 }
