@@ -26,7 +26,11 @@ type Key struct {
 	Operation   string
 	Path        string
 	Key         string
-	BodyHash    [sha256.Size]byte // of the body as received
+	// BodyHash is of the body as received. It has no key, so who holds a dump of the database
+	// may guess a short secret in a body that they know otherwise. A key has to come in two
+	// releases: a process of this one takes what it finds for a plain hash, and would refuse
+	// the repeat of a request that a newer process keyed beside it.
+	BodyHash [sha256.Size]byte
 }
 
 // ClaimTx holds the key until tx ends. found is true, with the id of what the
