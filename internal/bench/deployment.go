@@ -132,11 +132,27 @@ func (r *rig) startServer(ctx context.Context) (*deployment, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.open(ctx, dsn); err != nil {
+	err = d.open(ctx, dsn)
+	if err == nil {
+		err = d.greet(ctx)
+	}
+	if err != nil {
 		d.stop()
 		return nil, err
 	}
 	return d, nil
+}
+
+// greet makes the first request: until the service has read the terms of a workspace,
+// which may take a moment on a busy machine, a hundred requests a second are let in.
+func (d *deployment) greet(ctx context.Context) error {
+	w, err := dial(ctx, d.addr)
+	if err != nil {
+		return err
+	}
+	defer w.conn.Close()
+	_, err = w.do(d.call("GET", "/v1/sdk/limits", "").request())
+	return err
 }
 
 // prepare brings an empty database to a workspace with a key.
