@@ -21,23 +21,27 @@ type Redactor struct {
 	replacer *strings.Replacer
 	heads    map[string][]string // the values by their first bytes, in order
 	longest  int                 // of the values
-	given    int                 // secrets and parts of them, as far as they are counted
+	given    int                 // secrets, as far as they are counted
+	parts    int                 // of secrets, likewise
 	sought   int                 // bytes of the values
 }
 
-// MaxSecrets is how many secrets are looked for in a text, parts of them among these. Where
-// there are more, no text is shown at all.
+// MaxSecrets is how many secrets are looked for in a text. Where there are more, no text is
+// shown at all.
 const MaxSecrets = 1_000
 
 // The other bounds of what is done for a text, whatever it and the secrets are.
 const (
+	maxParts    = 10_000   // words and the like that secrets consist of: a field of 64 KiB has fewer
 	maxSought   = 4 << 20  // bytes of secrets in all their forms; of more, no text is shown
 	maxText     = 32 << 10 // bytes of a text that are gone through; the rest is not shown
 	maxCompared = 1 << 10  // bytes that are compared at cuts, for each of the text
 )
 
 // Whole reports whether the redactor shows no text at all.
-func (r *Redactor) Whole() bool { return r != nil && (r.given > MaxSecrets || r.sought > maxSought) }
+func (r *Redactor) Whole() bool {
+	return r != nil && (r.given > MaxSecrets || r.parts > maxParts || r.sought > maxSought)
+}
 
 // NewRedactor makes a redactor for these secrets. Values shorter than 8 characters are
 // left alone.
@@ -288,9 +292,11 @@ func Texts(data json.RawMessage) (texts []string) {
 
 // add takes a secret and the parts of it that an upstream may echo alone.
 func (r *Redactor) add(secret string) {
+	r.given++
 	r.seek(secret)
 	eachPart(secret, func(part string, _ bool) {
 		if len(part) >= minSecret && !r.values[part] {
+			r.parts++
 			r.seek(part)
 		}
 	})
@@ -299,7 +305,7 @@ func (r *Redactor) add(secret string) {
 // seek looks for a secret in the forms that others give it. Of a secret that is longer than
 // any text only the beginning can stand in one.
 func (r *Redactor) seek(secret string) {
-	if r.given++; r.Whole() || len([]rune(secret)) < minSecret {
+	if r.Whole() || len([]rune(secret)) < minSecret {
 		return
 	}
 	secret = secret[:min(len(secret), maxText+utf8.UTFMax)]

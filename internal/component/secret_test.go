@@ -286,8 +286,10 @@ func TestWhatARedactorDoesIsBounded(t *testing.T) {
 	t.Parallel()
 	long := func(n, length int) string { return strings.Repeat(fmt.Sprintf("%06d-é</", n), length/11+1)[:length] }
 	var words, large, alike []string
-	for n := range MaxSecrets + 1 {
+	for n := range maxParts + 1 {
 		words = append(words, fmt.Sprintf("word-%06d", n))
+	}
+	for n := range MaxSecrets {
 		alike = append(alike, strings.Repeat("a", 3_000)+strconv.Itoa(n))
 	}
 	for n := range 2 * maxSought / maxText {
@@ -297,9 +299,11 @@ func TestWhatARedactorDoesIsBounded(t *testing.T) {
 		secrets []string
 		whole   bool
 	}{
-		"as many parts as are sought": {[]string{strings.Join(words[2:], " ")}, false},
+		"as many parts as are sought": {[]string{strings.Join(words[1:], " ")}, false},
 		"the same part many times":    {[]string{strings.Repeat("the-same-part ", 10*MaxSecrets)}, false},
-		"one more":                    {[]string{strings.Join(words[:MaxSecrets], " ")}, true},
+		"one more":                    {[]string{strings.Join(words, " ")}, true},
+		"as many as are sought":       {words[:MaxSecrets], false},
+		"one secret more":             {words[:MaxSecrets+1], true},
 		"as long as are sought":       {[]string{long(1, 1<<20), long(2, 1<<20)}, false},
 		"longer":                      {large, true},
 	} {
