@@ -46,7 +46,7 @@ RACE := $(if $(shell command -v $${CC:-gcc}),-race)
 # The document that is promised: see its README.
 RELEASED := conformance/released
 
-.PHONY: help dev build test judged check lint vet static compiled vetted race driving killed long plain fuzz soak judges kills others chaos bench generate breaking changes released tools go clean
+.PHONY: help dev build version test judged check lint vet static compiled vetted race driving killed long plain fuzz soak judges kills others chaos bench generate breaking changes released tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
@@ -65,9 +65,17 @@ go:
 	@command -v go >/dev/null || { echo "Weft is built with Go 1.26 or later, and there is no go on the PATH: https://go.dev/dl/" >&2; exit 1; }
 	@go list -m >/dev/null # says so if the Go that is there is too old
 
+# The version of a build: the commit in a clone, a checksum of the sources elsewhere.
+# safe.directory allows a checkout that belongs to another user.
+VERSION ?= $(shell { test -e .git && git -c safe.directory='*' describe --tags --always --dirty --abbrev=12; } 2>/dev/null || \
+	echo "source-$$(cat go.sum openapi.yaml $$(find cmd gen internal queries -name '*.go' -o -name '*.sql' | LC_ALL=C sort) | cksum | cut -d ' ' -f 1)")
+
+version:
+	@echo '$(VERSION)'
+
 build: go
 	@test -x bin/weft || echo "Building bin/weft. The first time takes minutes: what Weft stands on is downloaded and compiled."
-	@go build -o bin/weft ./cmd/weft
+	@go build -ldflags '-X github.com/weft-automation/weft/internal/app.stamp=$(VERSION)' -o bin/weft ./cmd/weft
 
 dev: build
 	@exec bin/weft dev $(ARGS)

@@ -125,7 +125,7 @@ func node(t *testing.T, dsn string, authority *probe.Authority) *app.App {
 	cfg, err := app.ConfigFromEnv([]string{
 		"DATABASE_URL=" + dsn,
 		"WEFT_MASTER_KEY=3lbbMEpWSSOAvTGlSBeSRb1l9hAFgRtPBTOFsSwsmw8=",
-		"WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0",
+		"WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0", "WEFT_DRAIN_DELAY=0s",
 		"WEFT_ALLOW_NETWORKS=127.0.0.1/32", "WEFT_TRUSTED_PROXIES=127.0.0.1/32",
 	})
 	if err != nil {

@@ -73,6 +73,7 @@ type App struct {
 
 	api, ops   door
 	serving    chan struct{}  // closed: the doors are open
+	leaving    chan struct{}  // closed: readiness is false, requests are still served
 	draining   chan struct{}  // closed: open streams end, which Shutdown would wait for
 	streams    sync.WaitGroup // the open ones
 	background context.CancelFunc
@@ -86,7 +87,7 @@ type App struct {
 // nothing running.
 func Start(ctx context.Context, cfg Config, log *slog.Logger) (*App, error) {
 	ctx = audit.By(ctx, audit.Actor{Kind: audit.System}) // whoever started it
-	a := &App{cfg: cfg, log: log, draining: make(chan struct{}), serving: make(chan struct{}), failed: make(chan error, 4)}
+	a := &App{cfg: cfg, log: log, leaving: make(chan struct{}), draining: make(chan struct{}), serving: make(chan struct{}), failed: make(chan error, 4)}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.background = cancel
 	err := a.build(ctx, background)
@@ -277,54 +278,6 @@ func (a *App) OpsURL() string { return a.ops.url() }
 // Failed receives when a part stops working for good.
 func (a *App) Failed() <-chan error { return a.failed }
 
-// Stop ends everything in order: the fetching of work, inline waits and streams,
-// the doors, the workers, the wake-ups, the database. Executions under way are
-// finished within 20 seconds or given back. It may be called on a half-built App, and more than once.
-func (a *App) Stop(ctx context.Context) { a.stopped.Do(func() { a.stop(ctx) }) }
-
-func (a *App) stop(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 24*time.Second)
-	defer cancel()
-	close(a.draining)
-	if a.half != nil {
-		a.half.stopFetching(ctx)
-	}
-	a.api.close(ctx, a.log)
-	a.streams.Wait()
-	if a.service != nil {
-		a.service.Close()
-	}
-	if a.half != nil {
-		a.half.stop(ctx)
-	} else if a.runner != nil {
-		a.runner.Drain(ctx)
-		a.runner.Close()
-	}
-	if a.schedules != nil {
-		a.schedules.Close()
-	}
-	if a.engine != nil {
-		a.engine.Close()
-	}
-	a.background()
-	a.ops.close(ctx, a.log)
-	a.running.Wait()
-	if a.limiter != nil {
-		a.limiter.Close(ctx)
-	}
-	if a.guard != nil {
-		a.guard.Close()
-	}
-	if a.pools != nil {
-		a.pools.close()
-	}
-	if a.untrace != nil {
-		if err := a.untrace(ctx); err != nil {
-			a.log.Warn("the last traces were not sent", "error", err)
-		}
-	}
-}
-
 // Run is Start, then Stop when ctx ends or a part fails.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	footprint.Tighten()
@@ -333,13 +286,13 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return err
 	}
 	footprint.Settle(ctx)
-	log.Info("weft is running", "api", a.URL(), "ops", a.OpsURL(), "works", cfg.Work)
+	log.Info("weft is running", "version", Version, "api", a.URL(), "ops", a.OpsURL(), "works", cfg.Work)
 	select {
 	case <-ctx.Done():
 		err = nil
 	case err = <-a.failed:
 	}
-	log.Info("weft is stopping", "patience", softStop.String())
+	log.Info("weft is stopping", "drainDelay", cfg.DrainDelay.String(), "stopTimeout", cfg.stopTimeout().String())
 	a.Stop(context.WithoutCancel(ctx))
 	return err
 }

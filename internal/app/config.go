@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -41,6 +42,15 @@ type Config struct {
 	TimestampLeeway  time.Duration   // how far in the future a signed timestamp may lie
 	TrustedProxies   []netip.Prefix  // whose X-Forwarded-For is believed
 
+	// DrainDelay is how long a stopping process goes on serving after its readiness
+	// turned false, so that load balancers stop sending requests first.
+	DrainDelay time.Duration
+	// StopTimeout is how long work in flight may go on once the stop began; 0: defaultStopTimeout.
+	StopTimeout time.Duration
+	// ComponentTimeout is the longest that one call of a component may take here,
+	// whatever its own timeout; 0: defaultComponentTimeout.
+	ComponentTimeout time.Duration
+
 	LimiterPatience time.Duration // how long a decision on a limit may wait for the database; 0: ratelimit.Patience
 
 	LogLevel      slog.Level
@@ -69,6 +79,22 @@ type Instead struct {
 // defaultWorkers is meant for components that mostly wait for upstreams.
 const defaultWorkers = 100
 
+const (
+	// defaultDrainDelay is two rounds of a load balancer that checks every two seconds.
+	defaultDrainDelay = 5 * time.Second
+	// defaultComponentTimeout cuts no component short: it is API_CALL's, the longest.
+	defaultComponentTimeout = 125 * time.Second
+	defaultStopTimeout      = 130 * time.Second
+	maxDrainDelay           = 10 * time.Minute
+	maxStopTimeout          = time.Hour
+)
+
+func (c Config) stopTimeout() time.Duration { return cmp.Or(c.StopTimeout, defaultStopTimeout) }
+
+func (c Config) componentTimeout() time.Duration {
+	return cmp.Or(c.ComponentTimeout, defaultComponentTimeout)
+}
+
 // variable is one setting of the environment.
 type variable struct {
 	name string
@@ -95,6 +121,18 @@ var variables = []variable{
 		}
 		return nil
 	}},
+	{"WEFT_DRAIN_DELAY", func(c *Config, v string) (err error) {
+		c.DrainDelay, err = parseDuration(v, 0, maxDrainDelay)
+		return err
+	}},
+	{"WEFT_STOP_TIMEOUT", func(c *Config, v string) (err error) {
+		c.StopTimeout, err = parseDuration(v, time.Second, maxStopTimeout)
+		return err
+	}},
+	{"WEFT_COMPONENT_TIMEOUT", func(c *Config, v string) (err error) {
+		c.ComponentTimeout, err = parseDuration(v, time.Second, maxStopTimeout)
+		return err
+	}},
 	{"WEFT_LOG_LEVEL", func(c *Config, v string) error { return c.LogLevel.UnmarshalText([]byte(v)) }},
 }
 
@@ -111,6 +149,7 @@ func ConfigFromEnv(environ []string) (Config, error) {
 	c := Config{
 		Addr: "127.0.0.1:8080", OpsAddr: "127.0.0.1:9090", Workers: defaultWorkers,
 		CallbackSchedule: callback.DefaultSchedule(),
+		DrainDelay:       defaultDrainDelay, StopTimeout: defaultStopTimeout, ComponentTimeout: defaultComponentTimeout,
 	}
 	env := map[string]string{}
 	var faults []error
@@ -127,6 +166,9 @@ func ConfigFromEnv(environ []string) (Config, error) {
 				faults = append(faults, fmt.Errorf("%s: %w", v.name, err))
 			}
 		}
+	}
+	if c.StopTimeout < c.ComponentTimeout {
+		faults = append(faults, fmt.Errorf("WEFT_STOP_TIMEOUT: %v is shorter than WEFT_COMPONENT_TIMEOUT (%v), so a stop would cut off calls that may still succeed: raise the first or lower the second", c.StopTimeout, c.ComponentTimeout))
 	}
 	if c.DatabaseURL = env["DATABASE_URL"]; c.DatabaseURL == "" {
 		faults = append(faults, errors.New("DATABASE_URL: must be set to the address of a PostgreSQL database"))
@@ -225,6 +267,15 @@ func ParseSchedule(texts []string) ([]time.Duration, error) {
 		return nil, errors.New("must name 1 to 100 delays")
 	}
 	return list, nil
+}
+
+// parseDuration reads a duration like 5s within bounds.
+func parseDuration(text string, least, most time.Duration) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < least || d > most {
+		return 0, fmt.Errorf("must be a duration like 30s, from %v to %v", least, most)
+	}
+	return d, nil
 }
 
 // parseRetention reads a duration like 720h, or whole days like 30d.

@@ -14,20 +14,25 @@ func TestOP08AConfigurationThatIsNotSafeIsRefused(t *testing.T) {
 		environ []string
 		want    string // part of the error; "" = accepted
 	}{
-		"complete":            {good, ""},
-		"no database":         {good[1:], "DATABASE_URL"},
-		"no master key":       {good[:1], "WEFT_MASTER_KEY"},
-		"short master key":    {[]string{good[0], "WEFT_MASTER_KEY=c2hvcnQ="}, "32"},
-		"regular master key":  {[]string{good[0], "WEFT_MASTER_KEY=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}, "random"},
-		"unknown option":      {append(good[:2:2], "WEFT_ADRESS=x"), "WEFT_ADRESS"},
-		"bad network":         {append(good[:2:2], "WEFT_ALLOW_NETWORKS=10.0.0.0/99"), "WEFT_ALLOW_NETWORKS"},
-		"retention too short": {append(good[:2:2], "WEFT_RETENTION=23h"), "WEFT_RETENTION"},
-		"retention of none":   {append(good[:2:2], "WEFT_RETENTION=0d"), "WEFT_RETENTION"},
-		"retention unclear":   {append(good[:2:2], "WEFT_RETENTION=long"), "WEFT_RETENTION"},
-		"leeway too long":     {append(good[:2:2], "WEFT_TIMESTAMP_LEEWAY=3s"), "WEFT_TIMESTAMP_LEEWAY"},
-		"no workers":          {append(good[:2:2], "WEFT_WORKERS=0"), "WEFT_WORKERS"},
-		"bad schedule":        {append(good[:2:2], "WEFT_CALLBACK_SCHEDULE=5s,soon"), "WEFT_CALLBACK_SCHEDULE"},
-		"missing CA file":     {append(good[:2:2], "WEFT_EGRESS_CA_FILE=/nowhere"), "WEFT_EGRESS_CA_FILE"},
+		"complete":             {good, ""},
+		"no database":          {good[1:], "DATABASE_URL"},
+		"no master key":        {good[:1], "WEFT_MASTER_KEY"},
+		"short master key":     {[]string{good[0], "WEFT_MASTER_KEY=c2hvcnQ="}, "32"},
+		"regular master key":   {[]string{good[0], "WEFT_MASTER_KEY=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}, "random"},
+		"unknown option":       {append(good[:2:2], "WEFT_ADRESS=x"), "WEFT_ADRESS"},
+		"bad network":          {append(good[:2:2], "WEFT_ALLOW_NETWORKS=10.0.0.0/99"), "WEFT_ALLOW_NETWORKS"},
+		"retention too short":  {append(good[:2:2], "WEFT_RETENTION=23h"), "WEFT_RETENTION"},
+		"retention of none":    {append(good[:2:2], "WEFT_RETENTION=0d"), "WEFT_RETENTION"},
+		"retention unclear":    {append(good[:2:2], "WEFT_RETENTION=long"), "WEFT_RETENTION"},
+		"leeway too long":      {append(good[:2:2], "WEFT_TIMESTAMP_LEEWAY=3s"), "WEFT_TIMESTAMP_LEEWAY"},
+		"stop cuts off calls":  {append(good[:2:2], "WEFT_STOP_TIMEOUT=30s"), "WEFT_COMPONENT_TIMEOUT"},
+		"short stop and calls": {append(good[:2:2], "WEFT_STOP_TIMEOUT=30s", "WEFT_COMPONENT_TIMEOUT=30s"), ""},
+		"calls outlast a stop": {append(good[:2:2], "WEFT_COMPONENT_TIMEOUT=3m"), "WEFT_STOP_TIMEOUT"},
+		"negative drain delay": {append(good[:2:2], "WEFT_DRAIN_DELAY=-1s"), "WEFT_DRAIN_DELAY"},
+		"drain delay unclear":  {append(good[:2:2], "WEFT_DRAIN_DELAY=soon"), "WEFT_DRAIN_DELAY"},
+		"no workers":           {append(good[:2:2], "WEFT_WORKERS=0"), "WEFT_WORKERS"},
+		"bad schedule":         {append(good[:2:2], "WEFT_CALLBACK_SCHEDULE=5s,soon"), "WEFT_CALLBACK_SCHEDULE"},
+		"missing CA file":      {append(good[:2:2], "WEFT_EGRESS_CA_FILE=/nowhere"), "WEFT_EGRESS_CA_FILE"},
 	} {
 		_, err := ConfigFromEnv(tc.environ)
 		if tc.want == "" && err != nil {
@@ -57,6 +62,7 @@ func TestAllFaultsOfAConfigurationComeAtOnceWithoutSecrets(t *testing.T) {
 func TestSettingsOfTheEnvironmentAreRead(t *testing.T) {
 	cfg, err := ConfigFromEnv([]string{
 		"DATABASE_URL=postgres://x", "WEFT_MASTER_KEY=" + goodKey, "WEFT_WORKERS=7", "WEFT_RETENTION=14d", "WEFT_TIMESTAMP_LEEWAY=1s",
+		"WEFT_DRAIN_DELAY=0s", "WEFT_STOP_TIMEOUT=5m", "WEFT_COMPONENT_TIMEOUT=4m",
 		"WEFT_CALLBACK_SCHEDULE=0s, 1s,2m", "WEFT_ALLOW_NETWORKS=127.0.0.0/8,10.1.2.3", "HOME=/x",
 	})
 	if err != nil {
@@ -64,6 +70,9 @@ func TestSettingsOfTheEnvironmentAreRead(t *testing.T) {
 	}
 	if cfg.Workers != 7 || cfg.TimestampLeeway != time.Second || cfg.Retention != 14*24*time.Hour || len(cfg.CallbackSchedule) != 3 || cfg.CallbackSchedule[2] != 2*time.Minute {
 		t.Errorf("read %+v", cfg)
+	}
+	if cfg.DrainDelay != 0 || cfg.StopTimeout != 5*time.Minute || cfg.ComponentTimeout != 4*time.Minute {
+		t.Errorf("read a drain delay of %v, a stop timeout of %v, a component timeout of %v", cfg.DrainDelay, cfg.StopTimeout, cfg.ComponentTimeout)
 	}
 	if len(cfg.AllowNetworks) != 2 || cfg.AllowNetworks[1].String() != "10.1.2.3/32" {
 		t.Errorf("networks %v", cfg.AllowNetworks)

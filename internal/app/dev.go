@@ -74,7 +74,7 @@ func Dev(ctx context.Context, dev DevConfig) error {
 	cfg := Config{
 		Addr: dev.Addr, OpsAddr: dev.OpsAddr, Work: true, Workers: defaultWorkers,
 		AllowNetworks: dev.AllowNetworks, EgressRoots: dev.EgressRoots, CallbackSchedule: dev.Schedule,
-		DatabaseURL: dev.DatabaseURL,
+		DatabaseURL: dev.DatabaseURL, StopTimeout: 20 * time.Second, // somebody waits for the prompt
 	}
 	if cfg.CallbackSchedule == nil {
 		cfg.CallbackSchedule = callback.DefaultSchedule()
@@ -159,7 +159,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, beside surroundings) e
 	dev.greet(a, beside)
 	select {
 	case <-ctx.Done():
-		fmt.Fprintln(dev.Stdout, "\nStopping: executions under way have up to 20 s to end.")
+		fmt.Fprintln(dev.Stdout, "\nStopping: executions in flight have up to 20 s to finish.")
 		return nil
 	case err := <-a.Failed():
 		return err

@@ -158,7 +158,7 @@ func (a *App) ready(ctx context.Context) []server.Check {
 		checks = append(checks, server.Check{Name: "workers", Err: a.half.runner.Moving(ctx)})
 	}
 	select {
-	case <-a.draining:
+	case <-a.leaving:
 		checks = append(checks, server.Check{Name: "process", Err: errors.New("it is stopping")})
 	default:
 	}

@@ -36,7 +36,8 @@ type workingHalf struct {
 	watch    *quarantine.Watch
 	log      *slog.Logger
 	serving  <-chan struct{} // closed once the start has ended
-	deadline time.Time       // of the soft stop
+	patience time.Duration   // how long work in flight may go on once the stop began
+	deadline time.Time       // patience after the stop began
 	stopped  chan struct{}   // closed once the queue's workers have ended
 
 	fetching sync.Mutex
@@ -89,7 +90,8 @@ func (a *App) executionDeps(registry *component.Registry, inserter *river.Client
 	deps := execution.Deps{
 		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Vault: a.vault, Hub: a.hub,
 		Draining: a.draining, Metrics: a.metrics, Quarantined: a.watch.Check, Ledger: billing.Books{},
-		Ended: func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { a.engine.Ended(ctx, stages) },
+		CallTimeout: a.cfg.componentTimeout(),
+		Ended:       func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { a.engine.Ended(ctx, stages) },
 		EndWithRun: func(ctx context.Context, run notify.Key, end *execution.End) error {
 			return a.engine.End(ctx, run, end)
 		},
@@ -101,7 +103,7 @@ func (a *App) executionDeps(registry *component.Registry, inserter *river.Client
 }
 
 func newWorkingHalf(a *App, deps execution.Deps) *workingHalf {
-	h := &workingHalf{watch: a.watch, log: a.log, serving: a.serving, stopped: make(chan struct{})}
+	h := &workingHalf{watch: a.watch, log: a.log, patience: a.cfg.stopTimeout(), serving: a.serving, stopped: make(chan struct{})}
 	deps.DB = a.pools.work
 	h.identity = execution.NewIdentity(a.cfg.DatabaseURL, slotsOf(a.cfg), a.log)
 	h.delivers = callback.NewDeliverer(callback.Deps{
@@ -135,7 +137,7 @@ func (h *workingHalf) join(a *App, runs *engine.Engine) error {
 		FetchOnlyKnownKinds:         true,
 		JobTimeout:                  -1, // the deadline of work is our own
 		CompletedJobRetentionPeriod: time.Hour,
-		SoftStopTimeout:             softStop,
+		SoftStopTimeout:             h.patience,
 	})
 	if err != nil {
 		return fmt.Errorf("make the queue's workers: %w", err)
@@ -196,13 +198,10 @@ func (h *workingHalf) fetch(background context.Context) error {
 	return nil
 }
 
-// softStop is how long work under way may go on after the stop began.
-const softStop = 20 * time.Second
-
-// stopFetching begins the stop: no work is fetched from now on, and what the
-// queue brought is interrupted after softStop. It does not wait.
+// stopFetching starts the stop: no work is fetched from now on, and what the
+// queue brought is interrupted after the stop timeout. It does not wait.
 func (h *workingHalf) stopFetching(ctx context.Context) {
-	h.deadline = time.Now().Add(softStop)
+	h.deadline = time.Now().Add(h.patience)
 	h.runner.WindUp()
 	h.fetching.Lock()
 	h.stops = true

@@ -112,7 +112,7 @@ func (s *scene) join(p *process) *process {
 // launch is start without the waiting.
 func (s *scene) launch(command string, settings ...string) *process {
 	s.t.Helper()
-	return s.launchOf(program, command, settings...)
+	return s.launchOf(program, command, append([]string{"WEFT_DRAIN_DELAY=0s"}, settings...)...)
 }
 
 // launchOf is launch with another binary.

@@ -143,3 +143,20 @@ func (b *bench) until(t *testing.T, query string) {
 		<-time.After(10 * time.Millisecond)
 	}
 }
+
+// A process cuts off calls that take longer than it may wait for them at its stop.
+func TestACallEndsAtTheLimitOfItsProcess(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	endless := module{name: "ENDLESS", price: 1, repeat: component.RepeatPure, timeout: time.Hour,
+		run: func(ctx context.Context, _ component.Call) (component.Result, error) {
+			<-ctx.Done()
+			return component.Result{}, ctx.Err()
+		}}
+	n := b.start(t, options{slots: 1, workers: 1, most: 10 * time.Millisecond}, endless)
+	got := b.await(t, n, b.submit(t, n, execution.SubmitParams{Module: "ENDLESS", Attempts: 1}).ID)
+	var e struct{ Code string }
+	if err := json.Unmarshal(got.Error, &e); err != nil || e.Code != component.CodeTimeout {
+		t.Errorf("it ended %s with %s", got.Status, got.Error)
+	}
+}

@@ -119,6 +119,7 @@ type options struct {
 	ended   func(ctx context.Context, stages map[notify.Key][]uuid.UUID)
 
 	skew time.Duration // of the node's clock
+	most time.Duration // that one call of a component may take; 0: its own timeout
 }
 
 // capacity is how many executions can begin at once in a node.
@@ -143,7 +144,7 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 		t.Fatal(err)
 	}
 	hub := notify.NewHub()
-	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Vault: vault.New(n.pool, b.keyring), Hub: hub, Ledger: billing.Books{}, Now: skewed(o.skew).Now, Ended: o.ended}
+	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Vault: vault.New(n.pool, b.keyring), Hub: hub, Ledger: billing.Books{}, Now: skewed(o.skew).Now, CallTimeout: o.most, Ended: o.ended}
 	ctx, cancel := context.WithCancel(context.Background())
 	relayed := make(chan struct{})
 	relay := &notify.Relay{Hub: hub, DSN: b.dsn, Log: log, Changed: execution.Changed(n.pool)}

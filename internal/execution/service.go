@@ -86,6 +86,10 @@ type Deps struct {
 	// which Ended is told.
 	EndWithRun func(ctx context.Context, run notify.Key, end *End) error
 
+	// CallTimeout is the longest that one call of a component may take in this
+	// process, whatever the component's own timeout; 0: that alone counts.
+	CallTimeout time.Duration
+
 	Ledger Ledger
 	Now    func() time.Time // this node's clock; nil: time.Now
 }

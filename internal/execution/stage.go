@@ -345,7 +345,11 @@ func (r *Runner) bounded(ctx context.Context, row db.ExecutionStartManyRow, limi
 	if row.TimeoutMs != nil {
 		limit = min(limit, time.Duration(*row.TimeoutMs)*time.Millisecond)
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit-row.Elapsed)
+	limit -= row.Elapsed
+	if r.CallTimeout > 0 {
+		limit = min(limit, r.CallTimeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	if row.RunID == nil {
 		return ctx, cancel
 	}

@@ -24,7 +24,7 @@ func TestRequestsAreSignedInARealBrowser(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	cfg, err := app.ConfigFromEnv([]string{
 		"DATABASE_URL=" + dsn, "WEFT_MASTER_KEY=3lbbMEpWSSOAvTGlSBeSRb1l9hAFgRtPBTOFsSwsmw8=",
-		"WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0",
+		"WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0", "WEFT_DRAIN_DELAY=0s",
 	})
 	if err != nil {
 		t.Fatal(err)
