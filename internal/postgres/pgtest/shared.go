@@ -55,8 +55,7 @@ func (p place) file(name string) string { return filepath.Join(string(p), name) 
 func meetingPlace() (place, error) {
 	name := "weft-pgtest-" + strconv.Itoa(os.Geteuid())
 	if bin := os.Getenv("PG_BIN"); bin != "" {
-		sum := sha256.Sum256([]byte(bin))
-		name += "-" + hex.EncodeToString(sum[:4])
+		name += "-" + short(bin)
 	}
 	dir := filepath.Join(os.TempDir(), name)
 	return place(dir), ownFolder(dir)
@@ -78,12 +77,18 @@ func ownFolder(dir string) error {
 	return os.Chmod(dir, 0o711) // the server's user passes through
 }
 
+func short(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:4])
+}
+
 // serverFolder is in memory where there is room: a copy of the template then
-// takes 15 ms instead of 300.
+// takes 15 ms instead of 300. Each meeting place has a folder of its own there: another
+// TMPDIR means another server, and starting one empties its folder.
 func (p place) serverFolder() string {
 	var memory syscall.Statfs_t
 	if err := syscall.Statfs("/dev/shm", &memory); err == nil && memory.Bavail*uint64(memory.Bsize) >= memoryNeeded {
-		dir := filepath.Join("/dev/shm", filepath.Base(string(p)))
+		dir := filepath.Join("/dev/shm", filepath.Base(string(p))+"-"+short(string(p)))
 		if err := ownFolder(dir); err == nil {
 			return filepath.Join(dir, "server")
 		}
