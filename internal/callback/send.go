@@ -73,7 +73,7 @@ func (s *Sender) send(ctx context.Context, m Message) (outcome, error) {
 	if err != nil {
 		return out, err
 	}
-	response, err := s.exchange(request)
+	response, err := s.guard.Post(request) // a redirect is an answer, and a failure
 	out.took = time.Since(out.begun)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -92,14 +92,6 @@ func (s *Sender) send(ctx context.Context, m Message) (outcome, error) {
 	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer+1)
 	response.Body.Close()
 	return out, nil
-}
-
-// exchange follows no redirect: a redirect is an answer, and a failure.
-func (s *Sender) exchange(request *http.Request) (*http.Response, error) {
-	if err := s.guard.CheckTarget(request.URL); err != nil {
-		return nil, err
-	}
-	return s.guard.Transport().RoundTrip(request)
 }
 
 func classOf(status int) string {
@@ -136,12 +128,6 @@ func (s *Sender) request(ctx context.Context, m Message, now time.Time) (*http.R
 		h.Set("Webhook-Id", id)
 		h.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
 		h.Set("Webhook-Signature", signature.StandardWebhook(*secret, id, now, m.Body))
-	}
-	// An empty list is not sent. It lets the transport repeat the request on a
-	// fresh connection when a kept one turns out to be closed: deliveries may
-	// repeat, and an attempt is not to be lost to that.
-	if _, given := h["X-Idempotency-Key"]; !given {
-		h["X-Idempotency-Key"] = []string{}
 	}
 	return request, nil
 }

@@ -22,7 +22,11 @@ type ClientOptions struct {
 
 // Client makes an HTTP client for components. Every request, redirected ones
 // included, is checked as a target and dialled by the guard; the body ends in
-// ErrTooLarge beyond the limit. A client is cheap: all share one pool.
+// ErrTooLarge beyond the limit. A client is cheap.
+//
+// Each request has a connection of its own. On a reused one an upstream may close
+// while the request is on its way: nobody knows then whether the request was
+// processed, and net/http sends some such requests again.
 func (g *Guard) Client(options ClientOptions) *http.Client {
 	if options.Timeout <= 0 {
 		options.Timeout = defaultTimeout
@@ -45,6 +49,24 @@ func (g *Guard) Client(options ClientOptions) *http.Client {
 			return nil
 		},
 	}
+}
+
+// Post sends a request with a body, over a kept connection if there is one. It
+// follows no redirect and does not bound the answer's body.
+//
+// The request is sent at most once. net/http repeats a request that failed on a
+// reused connection only if it has no body or can rewind it with GetBody: so the
+// body loses its GetBody, and a request without a body gets a new connection.
+func (g *Guard) Post(request *http.Request) (*http.Response, error) {
+	if err := g.CheckTarget(request.URL); err != nil {
+		return nil, err
+	}
+	if request.ContentLength == 0 {
+		return g.single.RoundTrip(request)
+	}
+	once := request.WithContext(request.Context())
+	once.GetBody = nil
+	return g.kept.RoundTrip(once)
 }
 
 // stripForeign drops the caller's headers when a redirect leaves the origin:
@@ -76,7 +98,7 @@ func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	response, err := t.guard.transport.RoundTrip(request)
+	response, err := t.guard.single.RoundTrip(request)
 	if err != nil {
 		return nil, err
 	}

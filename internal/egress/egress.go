@@ -7,6 +7,8 @@
 // The one invariant: no socket is opened to an address that is not public,
 // unless the operator's policy names it; the check is made on the address
 // really dialled, whatever a name resolved to before.
+//
+// A request is sent at most once. Repeating it is up to the caller.
 package egress
 
 import (
@@ -24,7 +26,7 @@ import (
 const (
 	connectTimeout   = 5 * time.Second // name look-up and TCP together
 	handshakeTimeout = 5 * time.Second
-	idleTimeout      = 90 * time.Second
+	idleTimeout      = time.Second // shorter than servers keep a connection, so that few close while a request is on its way
 	idlePerHost      = 64
 	idleTotal        = 1024
 	maxHeaderBytes   = 16 << 10
@@ -46,19 +48,20 @@ type Policy struct {
 
 // Guard checks and dials by one Policy. It is safe for concurrent use.
 type Guard struct {
-	allow     []netip.Prefix
-	hosts     map[string]struct{}
-	resolver  *net.Resolver
-	public    *ssrf.Guardian
-	tls       *tls.Config
-	transport *http.Transport
+	allow    []netip.Prefix
+	hosts    map[string]struct{}
+	resolver *net.Resolver
+	public   *ssrf.Guardian
+	tls      *tls.Config
+	single   *http.Transport // a new connection for each request
+	kept     *http.Transport // reuses connections
 }
 
 // Addresses inside public space that are nobody's public service: the host
 // agent of Azure machines is not in the special-purpose registries.
 var deniedPublic = []netip.Prefix{netip.MustParsePrefix("168.63.129.16/32")}
 
-// New makes a guard and its one connection pool.
+// New makes a guard.
 func New(policy Policy) *Guard {
 	g := &Guard{
 		hosts:    make(map[string]struct{}, len(policy.AllowHosts)),
@@ -79,11 +82,13 @@ func New(policy Policy) *Guard {
 	if g.resolver == nil {
 		g.resolver = net.DefaultResolver
 	}
-	g.transport = g.newTransport()
+	g.kept = g.newTransport()
+	g.single = g.kept.Clone()
+	g.single.DisableKeepAlives = true
 	return g
 }
 
-// newTransport builds the shared pool. Proxies are never taken from the
+// newTransport makes a transport that dials through the guard. Proxies are never taken from the
 // environment: behind one, the guard would see only the proxy's address.
 // HTTP/1.1 alone keeps the surface towards hostile servers small.
 func (g *Guard) newTransport() *http.Transport {
@@ -102,12 +107,8 @@ func (g *Guard) newTransport() *http.Transport {
 	}
 }
 
-// Transport is the shared connection pool. It guards every dial, follows no
-// redirect and bounds the answer's headers, not its body.
-func (g *Guard) Transport() *http.Transport { return g.transport }
-
 // Open reports whether the policy opens anything beyond public addresses.
 func (g *Guard) Open() bool { return len(g.allow) > 0 || len(g.hosts) > 0 }
 
 // Close drops the idle connections.
-func (g *Guard) Close() { g.transport.CloseIdleConnections() }
+func (g *Guard) Close() { g.kept.CloseIdleConnections() }
