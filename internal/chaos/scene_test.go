@@ -50,19 +50,25 @@ type scene struct {
 	nodes []*process // that serve, for clients to choose from
 }
 
-// newScene makes a scenario on a server.
+// newScene makes a scenario with two tenants on a server.
 func newScene(t testing.TB, on *server) *scene {
 	t.Helper()
-	dsn := on.database(t)
+	s := newSceneOn(t, on.database(t))
+	for i := range 2 {
+		s.tenants = append(s.tenants, s.newTenant(fmt.Sprintf("tenant %d", i)))
+	}
+	return s
+}
+
+// newSceneOn makes a scenario without tenants on a database.
+func newSceneOn(t testing.TB, dsn string) *scene {
+	t.Helper()
 	s := &scene{
 		t: t, dsn: dsn, pool: openPool(t, dsn), upstream: newUpstream(t), receiver: newReceiver(t),
 		http: &http.Transport{MaxIdleConns: 512, MaxIdleConnsPerHost: 256, IdleConnTimeout: 30 * time.Second},
 	}
 	s.ledger.init()
 	t.Cleanup(s.http.CloseIdleConnections)
-	for i := range 2 {
-		s.tenants = append(s.tenants, s.newTenant(fmt.Sprintf("tenant %d", i)))
-	}
 	return s
 }
 

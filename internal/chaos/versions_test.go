@@ -14,12 +14,8 @@ import (
 	"time"
 )
 
-// What these tests do not show yet: nothing has been released, so there is no
-// binary of a version before that could be run on today's schema, and the
-// migrations up to now were never promised to be rolled forward under load. The
-// binary under test stands for the version before, and one that is built with a
-// further migration for the version after. CONTRIBUTING.md says what to do with
-// the first release.
+// In these tests the binary under test is the older version; the newer one is built with
+// a further migration. upgrade_test.go upgrades a database of the released version.
 
 // later is a migration as the version after might bring it: it only adds.
 const later = `-- expand
