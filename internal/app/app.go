@@ -117,6 +117,9 @@ func (a *App) build(ctx, background context.Context) (err error) {
 
 // ask asks whether this process may work on the database, and shows the others its keys.
 func (a *App) ask(ctx, background context.Context) error {
+	if err := postgres.CheckPooler(ctx, a.cfg.DatabaseURL); err != nil {
+		return fmt.Errorf("connect to the database: %w", err)
+	}
 	if err := a.checkSchema(ctx); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -71,8 +72,23 @@ func (a *App) checkSchema(ctx context.Context) error {
 	return postgres.CheckSchema(ctx, pool)
 }
 
+// checkDatabase says whether the database takes writes, and whether its sessions still
+// have their roles and settings: a pooler may have been put in between since the start.
+func (a *App) checkDatabase(ctx context.Context) error {
+	if err := postgres.CheckWritable(ctx, a.pools.api); err != nil {
+		return err
+	}
+	if err := postgres.CheckSession(ctx, a.pools.api); err != nil {
+		return err
+	}
+	return postgres.CheckSession(ctx, a.pools.system)
+}
+
 // Migrate brings the database to this binary's schema.
 func Migrate(ctx context.Context, dsn string) error {
+	if err := postgres.CheckPooler(ctx, dsn); err != nil {
+		return fmt.Errorf("connect for migration: %w", err)
+	}
 	pool, err := postgres.OpenUnhurried(ctx, dsn, "migrate", postgres.Owner, 4)
 	if err != nil {
 		return err

@@ -147,7 +147,7 @@ func (a *App) ready(ctx context.Context) []server.Check {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	checks := []server.Check{
-		{Name: "database", Err: postgres.CheckWritable(ctx, a.pools.api)},
+		{Name: "database", Err: a.checkDatabase(ctx)},
 		{Name: "migrations", Err: postgres.CheckSchema(ctx, a.pools.system)},
 		{Name: "quarantine", Err: a.watch.Check()},
 	}

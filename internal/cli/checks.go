@@ -85,6 +85,9 @@ func (d *doctorCommand) lookAtPostgres(ctx context.Context, _ *session) []findin
 		}
 		dsn = running
 	}
+	if refused, ok := errors.AsType[*postgres.SessionError](postgres.CheckPooler(ctx, dsn)); ok {
+		return []finding{{wrong, refused.Error(), "what Weft needs of a connection pooler is in README.md, \"Connection poolers\""}}
+	}
 	pool, err := postgres.Open(ctx, dsn, "doctor", postgres.Owner, 1)
 	if err != nil {
 		return []finding{{wrong, err.Error(), "DATABASE_URL has the form postgres://user:password@host:5432/name"}}

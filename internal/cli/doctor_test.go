@@ -104,6 +104,8 @@ func TestDoctorSaysWhatIsWrongAndTheCure(t *testing.T) {
 		{"setting out of range", []string{"WEFT_TIMESTAMP_LEEWAY=1h"}, nil, []string{"WEFT_TIMESTAMP_LEEWAY: must be"}},
 		{"database gone", []string{"DATABASE_URL=postgres://127.0.0.1:1/x"}, nil, []string{"cannot connect", "check host"}},
 		{"database address", []string{"DATABASE_URL=mysql://x"}, nil, []string{"DATABASE_URL has the form"}},
+		{"transaction pooler", []string{"DATABASE_URL=" + pgtest.NewPooler(t, pgtest.DSN(t), pgtest.PoolTransactions).DSN}, nil, []string{"pool_mode = session", "Connection poolers"}},
+		{"pooler that rejects settings", []string{"DATABASE_URL=" + pgtest.NewPooler(t, pgtest.DSN(t), pgtest.RefuseSettings).DSN}, nil, []string{"ignore_startup_parameters = "}},
 		{"schema", []string{"DATABASE_URL=" + pgtest.ServerDSN(t)}, nil, []string{"schema version 0", "weft migrate"}},
 		{"weak key", nil, []string{"--data-dir=" + weak}, []string{"weak/master.key: "}},
 		{"open key file", nil, []string{"--data-dir=" + dir}, []string{"can be read by other users", "chmod 600"}},

@@ -24,8 +24,8 @@ func Raised(err error, code string) bool {
 }
 
 // Unavailable reports whether err says that the database cannot serve for now:
-// it is down, starting, stopping, read-only, full, out of connections, or too
-// slow. The same call may succeed later.
+// it is down, starting, stopping, read-only, full, out of connections, too slow,
+// or behind a pooler that Weft cannot work through. The same call may succeed later.
 func Unavailable(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
@@ -42,6 +42,9 @@ func Unavailable(err error) bool {
 		return false
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*SessionError](err); ok {
 		return true
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {

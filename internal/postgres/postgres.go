@@ -2,8 +2,8 @@
 // migrations, the DB interface and the reading of its errors.
 //
 // It knows no word of the domain; every higher level may import it. The one
-// invariant: a pool that Open returns is at the server's default isolation, in
-// UTC, and ends transactions that somebody forgot.
+// invariant: a session that Open or Connect returns has the role, the time zone and
+// the timeouts of this package, even through a connection pooler.
 package postgres
 
 import (
@@ -75,13 +75,16 @@ func open(ctx context.Context, dsn, name string, role Role, maxConns int32, sett
 	Session(config.ConnConfig, name)
 	maps.Copy(config.ConnConfig.RuntimeParams, settings)
 	if role != Owner {
-		// As a setting of the session's start: a RESET comes back to it.
+		// As a startup parameter: RESET ROLE returns to it.
 		config.ConnConfig.RuntimeParams["role"] = string(role)
 	}
 	if role == API {
 		config.PrepareConn = enterScope
 	}
-	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if err := setUp(ctx, conn); err != nil {
+			return err
+		}
 		conn.TypeMap().RegisterType(&pgtype.Type{
 			Name: "timestamptz", OID: pgtype.TimestamptzOID,
 			Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
@@ -94,36 +97,6 @@ func open(ctx context.Context, dsn, name string, role Role, maxConns int32, sett
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	return pool, nil
-}
-
-// Session sets what every session of Weft has: a name, UTC, and ends to waits
-// that nothing would end.
-func Session(config *pgx.ConnConfig, name string) {
-	config.ConnectTimeout = 5 * time.Second
-	// A connection makes room for all of them at once; we have some hundred statements.
-	config.StatementCacheCapacity, config.DescriptionCacheCapacity = 256, 0
-	config.RuntimeParams["application_name"] = "weft-" + name
-	config.RuntimeParams["timezone"] = "UTC"
-	// Every query of ours has its index. A plan that is made and kept while the
-	// tables are new and small would walk them whole when they are not.
-	config.RuntimeParams["enable_seqscan"] = "off"
-	// Nor gather and sort all of what an index gives in order.
-	config.RuntimeParams["enable_bitmapscan"] = "off"
-	config.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
-	config.RuntimeParams["idle_in_transaction_session_timeout"] = "30s"
-	config.RuntimeParams["lock_timeout"] = "5s"
-	config.RuntimeParams["statement_timeout"] = "30s"
-}
-
-// Connect opens one connection outside of any pool, for a session that is held:
-// LISTEN, advisory locks.
-func Connect(ctx context.Context, dsn, name string) (*pgx.Conn, error) {
-	config, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		return nil, fmt.Errorf("read the database address: %w", hideDSN(err))
-	}
-	Session(config, name)
-	return pgx.ConnectConfig(ctx, config)
 }
 
 // hideDSN drops the address itself, which holds a password, from a parse error.

@@ -1,0 +1,208 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// sessionSettings are set in every session of Weft and verified in each new one.
+var sessionSettings = map[string]string{
+	"timezone": "UTC",
+	// Every query of ours has its index. A plan that is made and kept while the
+	// tables are new and small would walk them whole when they are not.
+	"enable_seqscan": "off",
+	// Nor gather and sort all of what an index gives in order.
+	"enable_bitmapscan":                   "off",
+	"plan_cache_mode":                     "force_generic_plan",
+	"idle_in_transaction_session_timeout": "30s",
+	"lock_timeout":                        "5s",
+	"statement_timeout":                   "30s",
+}
+
+const connectTimeout = 5 * time.Second
+
+// Session sets what every session of Weft has: a name, UTC, and timeouts.
+func Session(config *pgx.ConnConfig, name string) {
+	config.ConnectTimeout = connectTimeout
+	// A connection makes room for all of them at once; we have some hundred statements.
+	config.StatementCacheCapacity, config.DescriptionCacheCapacity = 256, 0
+	config.RuntimeParams["application_name"] = "weft-" + name
+	maps.Copy(config.RuntimeParams, sessionSettings)
+}
+
+// Connect opens one connection outside of any pool, for a session that is held:
+// LISTEN, advisory locks.
+func Connect(ctx context.Context, dsn, name string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("read the database address: %w", hideDSN(err))
+	}
+	Session(config, name)
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if err := setUp(ctx, conn); err != nil {
+		_ = conn.Close(ctx)
+		return nil, err
+	}
+	return conn, nil
+}
+
+// SessionError reports a session that Weft must not use. It counts as Unavailable.
+type SessionError struct{ Problem string }
+
+func (e *SessionError) Error() string { return e.Problem }
+
+var errShared = &SessionError{"the connection pooler between Weft and PostgreSQL shares server sessions between clients. " +
+	"Set pool_mode = session and server_reset_query = DISCARD ALL in PgBouncer, or connect to PostgreSQL directly"}
+
+// setUp verifies a new session. A pooler may have dropped its startup parameters, so it
+// sets those again where they differ. It returns a SessionError if the session still has
+// another role or other settings, or if a pooler shares it with other clients.
+func setUp(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	now, err := inspect(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if now.direct && now.problem == "" {
+		return nil
+	}
+	mark := ""
+	if !now.direct {
+		if now.mark != "" {
+			return errShared
+		}
+		mark = rand.Text()
+		conn.PgConn().CustomData()[markKey] = mark
+	}
+	names, values := wanted(conn)
+	_, err = conn.Exec(ctx, `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s (name, value)`,
+		pgx.QueryExecModeExec, append(names, markKey), append(values, mark))
+	if err != nil {
+		return fmt.Errorf("set up the session: %w", err)
+	}
+	return verify(ctx, conn)
+}
+
+// verify returns a SessionError if the session is not as setUp left it.
+func verify(ctx context.Context, conn *pgx.Conn) error {
+	now, err := inspect(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if mark, _ := conn.PgConn().CustomData()[markKey].(string); !now.direct && (now.mark == "" || now.mark != mark) {
+		return errShared
+	}
+	if now.problem != "" {
+		return &SessionError{now.problem}
+	}
+	return nil
+}
+
+// markKey is the setting that holds a random mark in each session that goes through a
+// pooler. A client that finds another client's mark, or loses its own, shares sessions.
+const markKey = "weft.session"
+
+// sessionState is what inspect found.
+type sessionState struct {
+	direct  bool   // no pooler in between: a pooler hands out cancel keys of its own
+	mark    string // of the client that set up the session last
+	problem string // what differs from the settings of Session; "" if nothing does
+}
+
+// inspect reads a session's role and settings in one round trip.
+func inspect(ctx context.Context, conn *pgx.Conn) (now sessionState, err error) {
+	names, values := wanted(conn)
+	var pid uint32
+	var user string
+	var differ []string
+	err = conn.QueryRow(ctx, `SELECT pg_backend_pid(), current_user::text, COALESCE(current_setting($3, true), ''),
+		ARRAY(SELECT format('%s is %s instead of %s', name, COALESCE(current_setting(name, true), 'not set'), value)
+			FROM unnest($1::text[], $2::text[]) AS s (name, value) WHERE current_setting(name, true) IS DISTINCT FROM value)`,
+		pgx.QueryExecModeExec, names, values, markKey).Scan(&pid, &user, &now.mark, &differ)
+	if err != nil {
+		return now, fmt.Errorf("verify the session: %w", err)
+	}
+	now.direct = pid == conn.PgConn().PID()
+	if role := conn.Config().RuntimeParams["role"]; role != "" && role != user {
+		differ = append(differ, fmt.Sprintf("current_user is %s instead of %s", user, role))
+	}
+	if len(differ) > 0 {
+		now.problem = "the database session does not have Weft's settings: " + strings.Join(differ, ", ")
+	}
+	return now, nil
+}
+
+// wanted returns the settings that the session of conn must have.
+func wanted(conn *pgx.Conn) (names, values []string) {
+	params := conn.Config().RuntimeParams
+	for _, name := range append(slices.Sorted(maps.Keys(sessionSettings)), "role") {
+		if value, ok := params[name]; ok {
+			names, values = append(names, name), append(values, value)
+		}
+	}
+	return names, values
+}
+
+// CheckSession verifies a session of the pool, and closes one that is not fit for use.
+func CheckSession(ctx context.Context, pool *pgxpool.Pool) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if err := verify(ctx, conn.Conn()); err != nil {
+		_ = conn.Conn().Close(ctx)
+		return err
+	}
+	return nil
+}
+
+// CheckPooler returns a SessionError if there is a connection pooler at dsn and Weft cannot
+// work through it. Only two connections at once show whether it shares its sessions.
+func CheckPooler(ctx context.Context, dsn string) error {
+	first, err := Connect(ctx, dsn, "check")
+	if err != nil {
+		return explain(err)
+	}
+	defer func() { _ = first.Close(context.WithoutCancel(ctx)) }()
+	if first.PgConn().CustomData()[markKey] == nil {
+		return nil // no pooler
+	}
+	second, err := Connect(ctx, dsn, "check")
+	if err != nil {
+		return explain(err)
+	}
+	defer func() { _ = second.Close(context.WithoutCancel(ctx)) }()
+	return verify(ctx, first)
+}
+
+// explain turns PgBouncer's refusal of startup parameters into its cure.
+func explain(err error) error {
+	refusal, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || !strings.HasPrefix(refusal.Message, "unsupported startup parameter") {
+		return err
+	}
+	names := []string{"role"}
+	for name := range sessionSettings {
+		if name != "timezone" { // which PgBouncer passes on
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return &SessionError{fmt.Sprintf("the connection pooler rejects Weft's settings (%s). Weft sets them again after it has connected. "+
+		"Add to pgbouncer.ini: ignore_startup_parameters = %s", refusal.Message, strings.Join(names, ","))}
+}
