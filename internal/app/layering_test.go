@@ -56,6 +56,8 @@ var places = map[string]place{
 	"internal/expression":        {level: 1, inside: []string{"internal/fault"}, outside: []string{"github.com/expr-lang/expr"}, why: "what conditions and transforms compute"},
 	"internal/footprint":         {level: 1, why: "what the process holds of the machine's memory"},
 	"internal/sidecar":           {level: 1, why: "programs beside this one: fetched, started, ended"},
+	"internal/waittest":          {level: 0, why: "waits of tests, limited by go test alone", tests: true},
+	"internal/browsertest":       {level: 1, inside: []string{"internal/waittest"}, why: "scripts that drive a real browser", tests: true},
 	"internal/openapi30":         {level: 0, why: "the document in the words of OpenAPI 3.0; knows nothing of Weft"},
 	"internal/groupcommit":       {level: 1, why: "many writes in one transaction"},
 	"internal/graph":             {level: 1, inside: []string{"internal/status"}, why: "what a workflow's definition means; no database, no clock, no log"},

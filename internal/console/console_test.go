@@ -9,17 +9,14 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/internal/app"
+	"github.com/weft-automation/weft/internal/browsertest"
 	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/person"
@@ -94,25 +91,10 @@ func (s *service) works(t *testing.T, key, secret string) bool {
 // The pages in a real browser: testdata/browser.mjs.
 func TestThePagesWorkInARealBrowser(t *testing.T) {
 	s := start(t)
-	tools, err := filepath.Abs("../tools")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	command := exec.CommandContext(ctx, "node", "testdata/browser.mjs")
-	command.Env = append(command.Environ(), "BASE_URL="+s.url, "EMAIL="+email, "PASSWORD="+password,
-		"TOOLS="+tools, "PICTURES="+os.Getenv("WEFT_PICTURES"), "TMPDIR="+t.TempDir())
-	command.WaitDelay = 5 * time.Second
-	var complaints strings.Builder
-	command.Stderr = &complaints
-	output, err := command.Output()
-	if err != nil {
-		t.Fatalf("node: %v\n%s%s", err, output, complaints.String())
-	}
+	output := browsertest.Run(t, "testdata/browser.mjs", "BASE_URL="+s.url, "EMAIL="+email, "PASSWORD="+password)
 	type pair struct{ APIKey, APISecret string }
 	var made struct{ Kept, Doomed pair }
-	if err := json.Unmarshal(output, &made); err != nil {
+	if err := json.Unmarshal([]byte(output), &made); err != nil {
 		t.Fatalf("%v in %s", err, output)
 	}
 	if !s.works(t, made.Kept.APIKey, made.Kept.APISecret) {

@@ -217,14 +217,6 @@ func TestPagesOfComponentsHighlightCodeAndBreakNames(t *testing.T) {
 	}
 }
 
-// The pages in a real browser: testdata/browser.mjs.
-func TestThePagesOfComponentsWorkInARealBrowser(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(Handler(all(t)))
-	t.Cleanup(server.Close)
-	Look(t, "testdata/browser.mjs", "BASE_URL="+server.URL)
-}
-
 // Who asks for a page that there is not is led to those that there are.
 func TestAPageThatThereIsNotHasOneForPeople(t *testing.T) {
 	t.Parallel()

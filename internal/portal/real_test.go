@@ -8,18 +8,18 @@ import (
 
 	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/browsertest"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/plan"
-	"github.com/weft-automation/weft/internal/portal"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/telemetry"
 	"github.com/weft-automation/weft/internal/workspace"
 )
 
-// What is tried on a page is signed in the browser and answered by a real service:
-// testdata/try.mjs.
-func TestRequestsAreSignedInARealBrowser(t *testing.T) {
+// One browser looks at every page and sends requests from them to a real service. The
+// reference alone takes seconds of a processor to draw, so it is drawn once.
+func TestPagesAndTheirRequestsWorkInARealBrowser(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DSN(t)
 	cfg, err := app.ConfigFromEnv([]string{
@@ -54,5 +54,5 @@ func TestRequestsAreSignedInARealBrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	portal.Look(t, "testdata/try.mjs", "BASE_URL="+running.URL(), "API_KEY="+key.APIKey, "API_SECRET="+key.APISecret)
+	browsertest.Run(t, "testdata/browser.mjs", "BASE_URL="+running.URL(), "API_KEY="+key.APIKey, "API_SECRET="+key.APISecret)
 }

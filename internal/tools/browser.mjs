@@ -12,9 +12,19 @@ async function executable() {
   return chromium.executablePath();
 }
 
+// How long any wait of a script may take: as long as the test has.
+const patience = Number(process.env.PATIENCE_MS);
+
 export const launch = async () => playwright.chromium.launch({
-  executablePath: await executable(), args: ['--no-sandbox', '--disable-gpu', '--headless=shell'],
+  executablePath: await executable(), args: ['--no-sandbox', '--disable-gpu', '--headless=shell'], timeout: patience,
 });
+
+// contextOf opens a window of its own, with cookies of its own.
+export async function contextOf(browser, options = {}) {
+  const context = await browser.newContext(options);
+  context.setDefaultTimeout(patience);
+  return context;
+}
 
 // picture keeps how a page looks, wide and narrow, light and dark.
 export async function picture(page, folder, name) {

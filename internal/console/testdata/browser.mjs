@@ -7,14 +7,13 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 const { BASE_URL: base, EMAIL: email, PASSWORD: password, TOOLS: tools, PICTURES: pictures } = process.env;
-const { launch, picture: keep } = await import(pathToFileURL(join(tools, 'browser.mjs')));
+const { launch, contextOf, picture: keep } = await import(pathToFileURL(join(tools, 'browser.mjs')));
 const browser = await launch();
 const picture = (page, name) => keep(page, pictures, name);
 
 // A window whose every request and complaint is looked at.
 async function open(options = {}) {
-  const context = await browser.newContext(options);
-  context.setDefaultTimeout(20_000);
+  const context = await contextOf(browser, options);
   const page = await context.newPage();
   page.on('request', request => {
     const { origin, protocol } = new URL(request.url());

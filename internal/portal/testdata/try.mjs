@@ -3,15 +3,12 @@
 // nothing of the key is kept or sent.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { base, browser, contextOf, pictures } from './shared.mjs';
 
-const { BASE_URL: base, API_KEY: apiKey, API_SECRET: apiSecret, TOOLS: tools, PICTURES: pictures } = process.env;
-const { launch } = await import(pathToFileURL(join(tools, 'browser.mjs')));
-const browser = await launch();
+const { API_KEY: apiKey, API_SECRET: apiSecret } = process.env;
 
 async function open(path, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
-  context.setDefaultTimeout(30_000);
+  const context = await contextOf(browser, { viewport: { width: 1440, height: 900 }, ...options });
   const page = await context.newPage();
   page.on('request', request => {
     const { origin, protocol } = new URL(request.url());
@@ -85,77 +82,83 @@ const signedAt = await guide.evaluate(async ([key, secret]) => {
 assert.equal(Number(signedAt), Date.parse('2026-01-01T00:00:09Z') / 1000);
 await guide.context().close();
 
-// The reference. Who comes by the address of an operation is brought to it, also where the
-// computer is slow: the first drawing takes seconds of a CPU, of which a busy machine has little.
+// The reference is drawn once, because the first drawing takes seconds of a processor.
+// A link to an operation leads to it.
 const submit = 'tag/components/POST/v1/sdk/components';
-const operation = (page, path) => page.locator(`[id="api-1/${path}"]`).getByRole('button', { name: /Test Request/ }).first();
-const send = page => page.locator('[role=dialog]').getByRole('button', { name: /Send/ }).first();
+const operation = path => page.locator(`[id="api-1/${path}"]`).getByRole('button', { name: /Test Request/ }).first();
 const apart = (a, b) => a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y;
 async function noneCovers(names, ...locators) {
   const boxes = await Promise.all(locators.map(one => one.boundingBox()));
   boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b, j) => assert.ok(apart(a, b), `of ${names}, ${i} lies on ${i + 1 + j}: ${JSON.stringify([a, b])}`)));
   return boxes;
 }
-const answerOf = (page, path) => page.waitForResponse(response => response.url().startsWith(base + path));
+const page = await open(`/docs/reference#${submit}`, { colorScheme: 'light', reducedMotion: 'reduce' });
+const answerOf = path => page.waitForResponse(response => response.url().startsWith(base + path));
+const client = page.locator('[role=dialog]');
+const send = client.getByRole('button', { name: /Send/ }).first();
+await operation(submit).waitFor();
+assert.equal(await page.locator('.loading').count(), 0);
+await page.getByRole('heading', { name: 'Four ways to the result' }).waitFor();
+await page.getByText('Shell, signed').first().click();
+assert.equal(await page.getByText('HTTPie').count(), 0, 'samples are offered that do not sign');
+const sample = await page.locator(`[id="api-1/${submit}"] .request-card`).innerText();
+assert.ok(sample.includes(`curl -fsSO ${base}/docs/signers/weft_curl.sh`), `the signer is not got from here: ${sample}`);
 
-for (const [size, viewport] of [['wide', { width: 1440, height: 900 }], ['narrow', { width: 390, height: 844 }]]) {
-  const page = await open(`/docs/reference#${submit}`, { viewport, colorScheme: 'light', reducedMotion: 'reduce' });
-  await operation(page, submit).waitFor({ timeout: 120_000 });
-  assert.equal(await page.locator('.loading').count(), 0);
+// The page and its window for requests fit, wide and narrow, and are as dark as the rest.
+for (const [size, viewport] of [['narrow', { width: 390, height: 844 }], ['wide', { width: 1440, height: 900 }]]) {
+  await page.setViewportSize(viewport);
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.locator('body:not(.dark-mode)').waitFor();
+  await operation(submit).scrollIntoViewIfNeeded();
   await shoot(page, `reference-${size}-light`);
+  const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  assert.ok(over <= 0, `the reference is ${over} pixels wider than a ${size} window`);
   const cut = await page.locator('.tab-list').evaluateAll(lists => lists.filter(list => list.scrollWidth > list.clientWidth + 1).length);
   assert.equal(cut, 0, 'some of the answers cannot be seen');
-  await page.getByText('Shell, signed').first().click();
-  assert.equal(await page.getByText('HTTPie').count(), 0, 'samples are offered that do not sign');
-  const sample = await page.locator(`[id="api-1/${submit}"] .request-card`).innerText();
-  assert.ok(sample.includes(`curl -fsSO ${base}/docs/signers/weft_curl.sh`), `the signer is not got from here: ${sample}`);
-  await operation(page, submit).click();
-  await send(page).waitFor();
-  assert.equal(await page.locator('[role=dialog] .scalar-sidebar-toggle').isVisible(), false, 'something lies over the address');
-
+  await operation(submit).click();
+  await send.waitFor();
+  assert.equal(await client.locator('.scalar-sidebar-toggle').isVisible(), false, 'something lies over the address');
   const moving = await page.evaluate(() => document.getAnimations().filter(one => one.effect.getComputedTiming().duration > 1).length);
   assert.equal(moving, 0, 'something moves although less of that was asked for');
-  const tried = page.locator('[role=dialog]');
-  const address = tried.locator('.address-bar-bg-states');
-  await noneCovers('the window', address, tried.getByRole('button', { name: 'Close Client' }), page.locator('[data-theme-switch]'));
-  const row = await noneCovers('the address', address.getByText('POST', { exact: true }).filter({ visible: true }), address.getByText('/v1/sdk/components', { exact: true }), send(page));
+  const address = client.locator('.address-bar-bg-states');
+  await noneCovers('the window', address, client.getByRole('button', { name: 'Close Client' }), page.locator('[data-theme-switch]'));
+  const row = await noneCovers('the address', address.getByText('POST', { exact: true }).filter({ visible: true }), address.getByText('/v1/sdk/components', { exact: true }), send);
   const middles = row.map(one => one.y + one.height / 2);
   assert.ok(Math.max(...middles) - Math.min(...middles) < 8, `the method, the path and the button are not in a line: ${JSON.stringify(row)}`);
-
-  // Without a key the request goes as it is, and the service says what is missing.
-  const refused = answerOf(page, '/v1/sdk/components');
-  await send(page).click();
-  await page.locator('.weft-key [value=cancel]').click();
-  assert.equal((await refused).status(), 401);
-
-  // With one it is signed: the answer is the service's, to what was sent.
-  const answered = answerOf(page, '/v1/sdk/components');
-  await send(page).click();
-  await give(page);
-  assert.equal((await answered).status(), 200, await (await answered).text());
-  const done = await (await answered).json();
-  assert.deepEqual([done.module, done.status], ['RANDOM_UUID', 'COMPLETED']);
-  await page.getByText(done.output.uuid).first().waitFor();
-  await page.locator('[role=dialog]').getByText('200 OK').first().scrollIntoViewIfNeeded();
-  for (const colorScheme of ['light', 'dark']) {
-    await page.emulateMedia({ colorScheme });
-    await shoot(page, `reference-${size}-${colorScheme}-tried`);
-  }
-  await page.keyboard.press('Escape');
-  await page.locator('[role=dialog]').waitFor({ state: 'hidden' });
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await page.locator('body.dark-mode').waitFor();
   await shoot(page, `reference-${size}-dark`);
-
-  // A link to another operation leads there without another load, and the key is still there.
-  const executions = 'tag/components/GET/v1/sdk/components/executions';
-  await page.evaluate(hash => { location.hash = hash; }, executions);
-  await operation(page, executions).click();
-  const listed = answerOf(page, '/v1/sdk/components/executions');
-  await send(page).click();
-  assert.equal((await listed).status(), 200, await (await listed).text());
-  assert.ok((await (await listed).json()).data.length >= 3);
-  await keepsNothing(page);
-  await page.context().close();
+  await page.keyboard.press('Escape');
+  await client.waitFor({ state: 'hidden' });
 }
 
-await browser.close();
-console.log('seen');
+// Without a key the request goes as it is, and the service says what is missing.
+await operation(submit).click();
+const refused = answerOf('/v1/sdk/components');
+await send.click();
+await page.locator('.weft-key [value=cancel]').click();
+assert.equal((await refused).status(), 401);
+
+// With one it is signed: the answer is the service's, to what was sent.
+const answered = answerOf('/v1/sdk/components');
+await send.click();
+await give(page);
+assert.equal((await answered).status(), 200, await (await answered).text());
+const done = await (await answered).json();
+assert.deepEqual([done.module, done.status], ['RANDOM_UUID', 'COMPLETED']);
+await page.getByText(done.output.uuid).first().waitFor();
+await client.getByText('200 OK').first().scrollIntoViewIfNeeded();
+await shoot(page, 'reference-tried');
+await page.keyboard.press('Escape');
+await client.waitFor({ state: 'hidden' });
+
+// A link to another operation leads there without another load, and the key is still there.
+const executions = 'tag/components/GET/v1/sdk/components/executions';
+await page.evaluate(hash => { location.hash = hash; }, executions);
+await operation(executions).click();
+const listed = answerOf('/v1/sdk/components/executions');
+await send.click();
+assert.equal((await listed).status(), 200, await (await listed).text());
+assert.ok((await (await listed).json()).data.length >= 3);
+await keepsNothing(page);
+await page.context().close();

@@ -1,0 +1,76 @@
+// Package waittest waits for what a test expects to happen.
+//
+// Tests do not judge by the clock, because a busy machine is slow without being wrong. A
+// wait has one limit, the -timeout of go test. The one invariant: a wait gives up early
+// enough for the test to report what it waited for and to clean up.
+package waittest
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+const (
+	// grace is left after the last wait for the report, the clean-ups, and go test itself.
+	grace = 20 * time.Second
+	// unlimited replaces the deadline of a test that has none.
+	unlimited = time.Hour
+	// pause is the time between two polls.
+	pause = 10 * time.Millisecond
+)
+
+// Deadline returns the time at which the waits of a test give up: shortly before go test
+// stops the whole package.
+func Deadline(t testing.TB) time.Time {
+	if limited, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if deadline, ok := limited.Deadline(); ok {
+			return deadline.Add(-min(grace, time.Until(deadline)/10))
+		}
+	}
+	return time.Now().Add(unlimited)
+}
+
+// Context returns the test's context, limited by Deadline.
+func Context(t testing.TB) context.Context {
+	ctx, cancel := context.WithDeadline(t.Context(), Deadline(t))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// CleanupContext is Context for clean-up functions, which run after the test's own context
+// is canceled.
+func CleanupContext(t testing.TB) (context.Context, context.CancelFunc) {
+	return context.WithDeadline(context.Background(), Deadline(t))
+}
+
+// Until polls until yes returns true. It fails the test at its deadline.
+func Until(t testing.TB, what string, yes func() bool) {
+	t.Helper()
+	ctx, cancel := CleanupContext(t)
+	defer cancel()
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for !yes() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatalf("waited until the end of the test for: %s", what)
+		}
+	}
+}
+
+// Receive returns the next value of a channel, or the zero value if it is closed. It fails
+// the test at its deadline.
+func Receive[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	ctx, cancel := CleanupContext(t)
+	defer cancel()
+	select {
+	case value := <-from:
+		return value
+	case <-ctx.Done():
+		t.Fatalf("waited until the end of the test for: %s", what)
+		panic("unreachable")
+	}
+}
