@@ -26,15 +26,13 @@ LINT_TESTS ?= false
 RACED ?= /internal/(attempt|groupcommit|sse)$$
 RACED_IN_SOAK := /internal/(attempt|auth|billing|callback|component|engine|execution|groupcommit|notify|ratelimit|run|server|sse)$$
 
-# These start programs or read files that Go does not know they stand on, so they run
-# each time, those that take longest first. The others run again when something that they
-# stand on is another.
-# The kills are not beside the conformance suite: both press the machine and look at times.
-DRIVING := ./conformance ./internal/devdb ./internal/app ./internal/console ./internal/cli ./gen
-KILLS   := ./internal/chaos
-JUDGES  := ./conformance/judges
-LONG    := ./internal/run ./internal/execution ./internal/callback
-PLAIN   := go list ./... | grep -vE '$(RACED)' | grep -vxF "$$(go list $(DRIVING) $(KILLS) $(JUDGES) $(LONG))"
+# These start browsers, chains, Java or other programs, or load the machine. Each runs
+# alone. ALONE reads files that Go does not know of, so it runs each time. Go runs
+# ALONE_CACHED again only if something that it depends on has changed.
+ALONE        := ./internal/portal ./internal/console ./internal/cli ./internal/app ./internal/devdb ./gen ./conformance ./internal/chaos
+ALONE_CACHED := ./internal/run ./internal/execution ./internal/callback ./internal/devchain ./internal/component/modules ./internal/component/modules/evm ./internal/bench ./conformance/signers
+JUDGES       := ./conformance/judges
+LIGHT        := go list ./... | grep -vE '$(RACED)' | grep -vxF "$$(go list $(ALONE) $(ALONE_CACHED) $(JUDGES))"
 
 # A checkout that belongs to another user stops Go from asking git for a version.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
@@ -46,7 +44,7 @@ RACE := $(if $(shell command -v $${CC:-gcc}),-race)
 # The document that is promised: see its README.
 RELEASED := conformance/released
 
-.PHONY: help dev build version test judged check lint vet static compiled vetted race driving killed long plain fuzz soak judges kills others chaos bench generate breaking changes released tools go clean
+.PHONY: help dev build version test light alone judged check lint vet static compiled race fuzz soak judges kills others chaos bench generate breaking changes released tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
@@ -80,11 +78,12 @@ build: go
 dev: build
 	@exec bin/weft dev $(ARGS)
 
-# The tests leave the processors idle for some of their time; what is compiled and the
-# linters take what is left. What staticcheck finds the soak tells: its first run alone
-# takes minutes.
+# One phase after the other: compile, run the light tests, run each heavy package alone.
+# So a slow machine makes the tests slow, but does not fail them.
 test: go
-	@$(MAKE) --no-print-directory -j4 race plain driving lint vetted $(JUDGING)
+	@$(MAKE) --no-print-directory -j3 compiled race lint $(JUDGING)
+	@$(MAKE) --no-print-directory -j2 light vet
+	@$(MAKE) --no-print-directory alone
 	@$(MAKE) --no-print-directory judged
 
 check: lint vet static
@@ -96,13 +95,10 @@ lint: go $(NODE_DONE)
 vet: go
 	nice -n 19 go vet ./...
 
-# What two commands compile at once is compiled twice, so this comes before all that
-# needs most of it.
+# The export data of a package is the package compiled, so this compiles the tests too.
+# It links nothing: the tests whose results Go has cached are not linked at all.
 compiled: go
-	go build ./...
-
-vetted: compiled
-	@$(MAKE) --no-print-directory vet
+	go list -test -export ./... >/dev/null
 
 static: vet
 	nice -n 19 $(GO_TOOL) staticcheck -tests=$(LINT_TESTS) ./...
@@ -111,26 +107,20 @@ race: go
 	@test -n "$(RACE)" || echo "There is no C compiler: the tests run without the race detector." >&2
 	CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) $(TEST) $$(go list ./... | grep -E '$(RACED)')
 
-driving: compiled race $(NODE_DONE)
-	go test $(TEST) -p 2 -count=1 $(DRIVING)
-	@$(MAKE) --no-print-directory -j2 killed long
+light: go
+	go test $(TEST) -p 2 $$($(LIGHT))
 
-killed: go
-	go test $(TEST) -count=1 $(KILLS)
-
-long: go
-	go test $(TEST) -p 1 $(LONG)
-
-plain: compiled $(NODE_DONE)
-	go test $(TEST) -p 1 $$($(PLAIN))
+alone: go $(NODE_DONE)
+	go test $(TEST) -p 1 $(ALONE_CACHED)
+	go test $(TEST) -p 1 -count=1 $(ALONE)
 
 fuzz: go
 	@grep -rHoE '^func Fuzz\w+' --include='*_test.go' $(FUZZED) | while IFS=: read -r file name; do \
 		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" </dev/null; \
 	done
 
-# The kills wait much, for those that come back; the others compute meanwhile, but the
-# conformance suite, which looks at times too. The random graphs take all that there is.
+# The kills wait much, for those that come back; the others compute meanwhile, except the
+# conformance suite, which measures latencies. The random graphs use all processors.
 SOAK := WEFT_SOAK=1 go test -count=1 -shuffle=on -timeout 40m
 
 soak: compiled $(NODE_DONE)
