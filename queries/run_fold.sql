@@ -1,22 +1,26 @@
 -- name: RunLock :one
 -- A run as it stands, for whoever folds it. Rows that refer to it may be inserted meanwhile.
-SELECT workspace_id, id, workflow_id, workflow_version, status, trigger, input, output, error, variables,
-       cancel_requested_at, cancel_mode, committed, below, reserved, max_credits, usage, stage_count, failed_count, pending_count,
-       output_bytes, event_seq, wake_at, deadline, parent_run_id, traceparent, rerun_of, job_id, created_at, updated_at,
-       cancel_reason, now()::timestamptz AS now
-FROM workflow_runs
-WHERE workspace_id = @workspace_id AND id = @id
-FOR NO KEY UPDATE;
+SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
+       r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count,
+       r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
+       r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
+       COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes
+FROM workflow_runs r
+LEFT JOIN run_trees t ON t.workspace_id = r.workspace_id AND t.root_run_id = COALESCE(r.root_run_id, r.id)
+WHERE r.workspace_id = @workspace_id AND r.id = @id
+FOR NO KEY UPDATE OF r;
 
 -- name: RunLockFree :one
 -- RunLock for whoever does not wait for it.
-SELECT workspace_id, id, workflow_id, workflow_version, status, trigger, input, output, error, variables,
-       cancel_requested_at, cancel_mode, committed, below, reserved, max_credits, usage, stage_count, failed_count, pending_count,
-       output_bytes, event_seq, wake_at, deadline, parent_run_id, traceparent, rerun_of, job_id, created_at, updated_at,
-       cancel_reason, now()::timestamptz AS now
-FROM workflow_runs
-WHERE workspace_id = @workspace_id AND id = @id
-FOR NO KEY UPDATE SKIP LOCKED;
+SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
+       r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count,
+       r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
+       r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
+       COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes
+FROM workflow_runs r
+LEFT JOIN run_trees t ON t.workspace_id = r.workspace_id AND t.root_run_id = COALESCE(r.root_run_id, r.id)
+WHERE r.workspace_id = @workspace_id AND r.id = @id
+FOR NO KEY UPDATE OF r SKIP LOCKED;
 
 -- name: RunFold :exec
 -- What a fold makes of a run, under its lock.
@@ -42,22 +46,45 @@ WHERE workspace_id = @workspace_id AND id = @id;
 INSERT INTO run_events (workspace_id, run_id, seq, status, output, error, created_at)
 VALUES (@workspace_id, @run_id, @seq, @status, @output, sqlc.narg('error'), now());
 
--- name: RunCancel :one
--- Asks for the end of a run that is not final: the first to ask counts, but who asks for
--- an immediate end later gets it. No row: there is no such run; live says whether it was
--- still to be ended.
-WITH asked AS (
-    UPDATE workflow_runs r SET
-        cancel_requested_at = COALESCE(r.cancel_requested_at, now()),
-        cancel_reason       = CASE WHEN r.cancel_requested_at IS NULL THEN sqlc.narg('reason') ELSE r.cancel_reason END,
-        cancel_mode         = CASE WHEN r.cancel_mode = 'immediate' THEN r.cancel_mode ELSE @mode::text END,
-        wake_at             = LEAST(r.wake_at, now()),
-        updated_at          = GREATEST(r.updated_at, now())
-    WHERE r.workspace_id = @workspace_id AND r.id = @id AND r.finished_at IS NULL
-    RETURNING r.id
+-- name: RunCancel :exec
+-- Requests the cancellation of one run, which the caller has locked.
+UPDATE workflow_runs SET
+    cancel_requested_at = COALESCE(cancel_requested_at, now()),
+    cancel_reason       = CASE WHEN cancel_requested_at IS NULL THEN @reason::text ELSE cancel_reason END,
+    cancel_mode         = CASE WHEN cancel_mode = 'immediate' THEN cancel_mode ELSE @mode::text END
+WHERE workspace_id = @workspace_id AND id = @id AND finished_at IS NULL;
+
+-- name: RunCancelTree :many
+-- Requests the cancellation of runs and of all unfinished runs below them. The first request
+-- sets the reason. A later immediate request replaces a graceful one. It returns the runs that
+-- it changed. It locks runs from the bottom of the tree to its top: a transaction that locks a
+-- run may lock those above it afterwards, so locks in another order would deadlock.
+WITH RECURSIVE tree AS (
+    SELECT i.id, 0 AS depth FROM (SELECT unnest(@ids::uuid[]) AS id) AS i
+    UNION ALL
+    SELECT s.child_run_id, t.depth + 1 FROM tree t
+    JOIN LATERAL (
+        SELECT x.child_run_id FROM run_stages x
+        WHERE x.workspace_id = @workspace_id AND x.run_id = t.id AND x.finished_at IS NULL AND x.child_run_id IS NOT NULL
+    ) AS s ON true
+    WHERE t.depth < @max_depth::integer
+), held AS (
+    SELECT l.id, t.depth FROM tree t JOIN workflow_runs l ON l.workspace_id = @workspace_id AND l.id = t.id
+    WHERE l.id = ANY (ARRAY(SELECT u.id FROM tree u))
+      AND l.finished_at IS NULL AND (l.cancel_requested_at IS NULL OR l.cancel_mode <> 'immediate' AND @mode::text = 'immediate')
+    ORDER BY t.depth DESC, l.id
+    FOR NO KEY UPDATE OF l
 )
-SELECT r.workflow_id, EXISTS (SELECT FROM asked) AS live
-FROM workflow_runs r WHERE r.workspace_id = @workspace_id AND r.id = @id;
+UPDATE workflow_runs r SET
+    cancel_requested_at = COALESCE(r.cancel_requested_at, now()),
+    cancel_reason       = CASE WHEN r.cancel_requested_at IS NOT NULL THEN r.cancel_reason
+                               WHEN held.depth = 0 THEN sqlc.narg('reason')::text ELSE @reason_below::text END,
+    cancel_mode         = CASE WHEN r.cancel_mode = 'immediate' THEN r.cancel_mode ELSE @mode::text END,
+    wake_at             = LEAST(r.wake_at, now()),
+    updated_at          = GREATEST(r.updated_at, now())
+FROM held
+WHERE r.workspace_id = @workspace_id AND r.id = held.id AND r.id = ANY (ARRAY(SELECT h.id FROM held h)) AND r.finished_at IS NULL
+RETURNING r.id;
 
 -- name: RunWake :exec
 -- Has a run folded that another one tells something: its child is over.
@@ -140,13 +167,28 @@ SELECT count(l.parent_run_id) FROM (
     LIMIT @max_rows
 ) AS l;
 
--- name: RunDepth :one
--- How many runs are above a run, as far as max_depth.
+-- name: RunAbove :one
+-- How many runs are above a run, up to max_depth, and whether one of them is ending.
 WITH RECURSIVE above AS (
-    SELECT r.parent_run_id, 0 AS depth FROM workflow_runs r WHERE r.workspace_id = @workspace_id AND r.id = @id
+    SELECT r.parent_run_id, 0 AS depth, false AS ending, false AS immediate FROM workflow_runs r WHERE r.workspace_id = @workspace_id AND r.id = @id
     UNION ALL
-    SELECT p.parent_run_id, a.depth + 1 FROM above a
-    JOIN LATERAL (SELECT x.parent_run_id FROM workflow_runs x WHERE x.workspace_id = @workspace_id AND x.id = a.parent_run_id LIMIT 1) AS p ON true
+    SELECT p.parent_run_id, a.depth + 1, p.ending, p.immediate FROM above a
+    JOIN LATERAL (
+        SELECT x.parent_run_id, x.cancel_requested_at IS NOT NULL OR x.error IS NOT NULL OR x.finished_at IS NOT NULL AS ending,
+               COALESCE(x.cancel_mode = 'immediate', false) AS immediate
+        FROM workflow_runs x WHERE x.workspace_id = @workspace_id AND x.id = a.parent_run_id LIMIT 1
+    ) AS p ON true
     WHERE a.depth < @max_depth::integer
 )
-SELECT max(depth)::integer AS depth FROM above;
+SELECT max(depth)::integer AS depth, bool_or(ending)::boolean AS ending, bool_or(immediate)::boolean AS immediate FROM above;
+
+-- name: RunTreeAdd :exec
+-- Adds to what the runs of a tree share.
+INSERT INTO run_trees (workspace_id, root_run_id, live, stages, bytes)
+VALUES (@workspace_id, @root_run_id, GREATEST(@live::integer, 0), @stages, @bytes)
+ON CONFLICT (workspace_id, root_run_id) DO UPDATE SET
+    live = GREATEST(run_trees.live + @live::integer, 0), stages = run_trees.stages + @stages, bytes = run_trees.bytes + @bytes;
+
+-- name: RunTreeDelete :exec
+-- Forgets a tree whose root has finished, and with it all runs below.
+DELETE FROM run_trees WHERE workspace_id = @workspace_id AND root_run_id = @root_run_id;

@@ -416,6 +416,14 @@ type RunStagesDefault struct {
 	FinishedAt   *time.Time
 }
 
+type RunTree struct {
+	WorkspaceID uuid.UUID
+	RootRunID   uuid.UUID
+	Live        int32
+	Stages      int64
+	Bytes       int64
+}
+
 type Schedule struct {
 	WorkspaceID    uuid.UUID
 	ID             uuid.UUID
@@ -507,6 +515,7 @@ type WorkflowRun struct {
 	FinishedAt        *time.Time
 	Below             credit.Amount
 	TriggerID         *uuid.UUID
+	RootRunID         *uuid.UUID
 }
 
 type WorkflowRunsDefault struct {

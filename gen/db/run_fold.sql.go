@@ -14,46 +14,134 @@ import (
 	"github.com/weft-automation/weft/internal/status"
 )
 
-const runCancel = `-- name: RunCancel :one
-WITH asked AS (
-    UPDATE workflow_runs r SET
-        cancel_requested_at = COALESCE(r.cancel_requested_at, now()),
-        cancel_reason       = CASE WHEN r.cancel_requested_at IS NULL THEN $3 ELSE r.cancel_reason END,
-        cancel_mode         = CASE WHEN r.cancel_mode = 'immediate' THEN r.cancel_mode ELSE $4::text END,
-        wake_at             = LEAST(r.wake_at, now()),
-        updated_at          = GREATEST(r.updated_at, now())
-    WHERE r.workspace_id = $1 AND r.id = $2 AND r.finished_at IS NULL
-    RETURNING r.id
+const runAbove = `-- name: RunAbove :one
+WITH RECURSIVE above AS (
+    SELECT r.parent_run_id, 0 AS depth, false AS ending, false AS immediate FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2
+    UNION ALL
+    SELECT p.parent_run_id, a.depth + 1, p.ending, p.immediate FROM above a
+    JOIN LATERAL (
+        SELECT x.parent_run_id, x.cancel_requested_at IS NOT NULL OR x.error IS NOT NULL OR x.finished_at IS NOT NULL AS ending,
+               COALESCE(x.cancel_mode = 'immediate', false) AS immediate
+        FROM workflow_runs x WHERE x.workspace_id = $1 AND x.id = a.parent_run_id LIMIT 1
+    ) AS p ON true
+    WHERE a.depth < $3::integer
 )
-SELECT r.workflow_id, EXISTS (SELECT FROM asked) AS live
-FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2
+SELECT max(depth)::integer AS depth, bool_or(ending)::boolean AS ending, bool_or(immediate)::boolean AS immediate FROM above
+`
+
+type RunAboveParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	MaxDepth    int32
+}
+
+type RunAboveRow struct {
+	Depth     int32
+	Ending    bool
+	Immediate bool
+}
+
+// How many runs are above a run, up to max_depth, and whether one of them is ending.
+func (q *Queries) RunAbove(ctx context.Context, db DBTX, arg RunAboveParams) (RunAboveRow, error) {
+	row := db.QueryRow(ctx, runAbove, arg.WorkspaceID, arg.ID, arg.MaxDepth)
+	var i RunAboveRow
+	err := row.Scan(&i.Depth, &i.Ending, &i.Immediate)
+	return i, err
+}
+
+const runCancel = `-- name: RunCancel :exec
+UPDATE workflow_runs SET
+    cancel_requested_at = COALESCE(cancel_requested_at, now()),
+    cancel_reason       = CASE WHEN cancel_requested_at IS NULL THEN $1::text ELSE cancel_reason END,
+    cancel_mode         = CASE WHEN cancel_mode = 'immediate' THEN cancel_mode ELSE $2::text END
+WHERE workspace_id = $3 AND id = $4 AND finished_at IS NULL
 `
 
 type RunCancelParams struct {
+	Reason      string
+	Mode        string
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
-	Reason      *string
-	Mode        string
 }
 
-type RunCancelRow struct {
-	WorkflowID uuid.UUID
-	Live       bool
-}
-
-// Asks for the end of a run that is not final: the first to ask counts, but who asks for
-// an immediate end later gets it. No row: there is no such run; live says whether it was
-// still to be ended.
-func (q *Queries) RunCancel(ctx context.Context, db DBTX, arg RunCancelParams) (RunCancelRow, error) {
-	row := db.QueryRow(ctx, runCancel,
-		arg.WorkspaceID,
-		arg.ID,
+// Requests the cancellation of one run, which the caller has locked.
+func (q *Queries) RunCancel(ctx context.Context, db DBTX, arg RunCancelParams) error {
+	_, err := db.Exec(ctx, runCancel,
 		arg.Reason,
 		arg.Mode,
+		arg.WorkspaceID,
+		arg.ID,
 	)
-	var i RunCancelRow
-	err := row.Scan(&i.WorkflowID, &i.Live)
-	return i, err
+	return err
+}
+
+const runCancelTree = `-- name: RunCancelTree :many
+WITH RECURSIVE tree AS (
+    SELECT i.id, 0 AS depth FROM (SELECT unnest($5::uuid[]) AS id) AS i
+    UNION ALL
+    SELECT s.child_run_id, t.depth + 1 FROM tree t
+    JOIN LATERAL (
+        SELECT x.child_run_id FROM run_stages x
+        WHERE x.workspace_id = $4 AND x.run_id = t.id AND x.finished_at IS NULL AND x.child_run_id IS NOT NULL
+    ) AS s ON true
+    WHERE t.depth < $6::integer
+), held AS (
+    SELECT l.id, t.depth FROM tree t JOIN workflow_runs l ON l.workspace_id = $4 AND l.id = t.id
+    WHERE l.id = ANY (ARRAY(SELECT u.id FROM tree u))
+      AND l.finished_at IS NULL AND (l.cancel_requested_at IS NULL OR l.cancel_mode <> 'immediate' AND $3::text = 'immediate')
+    ORDER BY t.depth DESC, l.id
+    FOR NO KEY UPDATE OF l
+)
+UPDATE workflow_runs r SET
+    cancel_requested_at = COALESCE(r.cancel_requested_at, now()),
+    cancel_reason       = CASE WHEN r.cancel_requested_at IS NOT NULL THEN r.cancel_reason
+                               WHEN held.depth = 0 THEN $1::text ELSE $2::text END,
+    cancel_mode         = CASE WHEN r.cancel_mode = 'immediate' THEN r.cancel_mode ELSE $3::text END,
+    wake_at             = LEAST(r.wake_at, now()),
+    updated_at          = GREATEST(r.updated_at, now())
+FROM held
+WHERE r.workspace_id = $4 AND r.id = held.id AND r.id = ANY (ARRAY(SELECT h.id FROM held h)) AND r.finished_at IS NULL
+RETURNING r.id
+`
+
+type RunCancelTreeParams struct {
+	Reason      *string
+	ReasonBelow string
+	Mode        string
+	WorkspaceID uuid.UUID
+	Ids         []uuid.UUID
+	MaxDepth    int32
+}
+
+// Requests the cancellation of runs and of all unfinished runs below them. The first request
+// sets the reason. A later immediate request replaces a graceful one. It returns the runs that
+// it changed. It locks runs from the bottom of the tree to its top: a transaction that locks a
+// run may lock those above it afterwards, so locks in another order would deadlock.
+func (q *Queries) RunCancelTree(ctx context.Context, db DBTX, arg RunCancelTreeParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, runCancelTree,
+		arg.Reason,
+		arg.ReasonBelow,
+		arg.Mode,
+		arg.WorkspaceID,
+		arg.Ids,
+		arg.MaxDepth,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const runChangedSince = `-- name: RunChangedSince :many
@@ -133,31 +221,6 @@ func (q *Queries) RunCountBelow(ctx context.Context, db DBTX, arg RunCountBelowP
 	var count int64
 	err := row.Scan(&count)
 	return count, err
-}
-
-const runDepth = `-- name: RunDepth :one
-WITH RECURSIVE above AS (
-    SELECT r.parent_run_id, 0 AS depth FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2
-    UNION ALL
-    SELECT p.parent_run_id, a.depth + 1 FROM above a
-    JOIN LATERAL (SELECT x.parent_run_id FROM workflow_runs x WHERE x.workspace_id = $1 AND x.id = a.parent_run_id LIMIT 1) AS p ON true
-    WHERE a.depth < $3::integer
-)
-SELECT max(depth)::integer AS depth FROM above
-`
-
-type RunDepthParams struct {
-	WorkspaceID uuid.UUID
-	ID          uuid.UUID
-	MaxDepth    int32
-}
-
-// How many runs are above a run, as far as max_depth.
-func (q *Queries) RunDepth(ctx context.Context, db DBTX, arg RunDepthParams) (int32, error) {
-	row := db.QueryRow(ctx, runDepth, arg.WorkspaceID, arg.ID, arg.MaxDepth)
-	var depth int32
-	err := row.Scan(&depth)
-	return depth, err
 }
 
 const runEventInsert = `-- name: RunEventInsert :exec
@@ -371,13 +434,15 @@ func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams)
 }
 
 const runLock = `-- name: RunLock :one
-SELECT workspace_id, id, workflow_id, workflow_version, status, trigger, input, output, error, variables,
-       cancel_requested_at, cancel_mode, committed, below, reserved, max_credits, usage, stage_count, failed_count, pending_count,
-       output_bytes, event_seq, wake_at, deadline, parent_run_id, traceparent, rerun_of, job_id, created_at, updated_at,
-       cancel_reason, now()::timestamptz AS now
-FROM workflow_runs
-WHERE workspace_id = $1 AND id = $2
-FOR NO KEY UPDATE
+SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
+       r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count,
+       r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
+       r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
+       COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes
+FROM workflow_runs r
+LEFT JOIN run_trees t ON t.workspace_id = r.workspace_id AND t.root_run_id = COALESCE(r.root_run_id, r.id)
+WHERE r.workspace_id = $1 AND r.id = $2
+FOR NO KEY UPDATE OF r
 `
 
 type RunLockParams struct {
@@ -418,6 +483,11 @@ type RunLockRow struct {
 	UpdatedAt         time.Time
 	CancelReason      *string
 	Now               time.Time
+	RootRunID         uuid.UUID
+	InTree            bool
+	TreeLive          int32
+	TreeStages        int64
+	TreeBytes         int64
 }
 
 // A run as it stands, for whoever folds it. Rows that refer to it may be inserted meanwhile.
@@ -457,6 +527,11 @@ func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunL
 		&i.UpdatedAt,
 		&i.CancelReason,
 		&i.Now,
+		&i.RootRunID,
+		&i.InTree,
+		&i.TreeLive,
+		&i.TreeStages,
+		&i.TreeBytes,
 	)
 	return i, err
 }
@@ -518,13 +593,15 @@ func (q *Queries) RunLockAbove(ctx context.Context, db DBTX, arg RunLockAbovePar
 }
 
 const runLockFree = `-- name: RunLockFree :one
-SELECT workspace_id, id, workflow_id, workflow_version, status, trigger, input, output, error, variables,
-       cancel_requested_at, cancel_mode, committed, below, reserved, max_credits, usage, stage_count, failed_count, pending_count,
-       output_bytes, event_seq, wake_at, deadline, parent_run_id, traceparent, rerun_of, job_id, created_at, updated_at,
-       cancel_reason, now()::timestamptz AS now
-FROM workflow_runs
-WHERE workspace_id = $1 AND id = $2
-FOR NO KEY UPDATE SKIP LOCKED
+SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
+       r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count,
+       r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
+       r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
+       COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes
+FROM workflow_runs r
+LEFT JOIN run_trees t ON t.workspace_id = r.workspace_id AND t.root_run_id = COALESCE(r.root_run_id, r.id)
+WHERE r.workspace_id = $1 AND r.id = $2
+FOR NO KEY UPDATE OF r SKIP LOCKED
 `
 
 type RunLockFreeParams struct {
@@ -565,6 +642,11 @@ type RunLockFreeRow struct {
 	UpdatedAt         time.Time
 	CancelReason      *string
 	Now               time.Time
+	RootRunID         uuid.UUID
+	InTree            bool
+	TreeLive          int32
+	TreeStages        int64
+	TreeBytes         int64
 }
 
 // RunLock for whoever does not wait for it.
@@ -604,8 +686,55 @@ func (q *Queries) RunLockFree(ctx context.Context, db DBTX, arg RunLockFreeParam
 		&i.UpdatedAt,
 		&i.CancelReason,
 		&i.Now,
+		&i.RootRunID,
+		&i.InTree,
+		&i.TreeLive,
+		&i.TreeStages,
+		&i.TreeBytes,
 	)
 	return i, err
+}
+
+const runTreeAdd = `-- name: RunTreeAdd :exec
+INSERT INTO run_trees (workspace_id, root_run_id, live, stages, bytes)
+VALUES ($1, $2, GREATEST($3::integer, 0), $4, $5)
+ON CONFLICT (workspace_id, root_run_id) DO UPDATE SET
+    live = GREATEST(run_trees.live + $3::integer, 0), stages = run_trees.stages + $4, bytes = run_trees.bytes + $5
+`
+
+type RunTreeAddParams struct {
+	WorkspaceID uuid.UUID
+	RootRunID   uuid.UUID
+	Live        int32
+	Stages      int64
+	Bytes       int64
+}
+
+// Adds to what the runs of a tree share.
+func (q *Queries) RunTreeAdd(ctx context.Context, db DBTX, arg RunTreeAddParams) error {
+	_, err := db.Exec(ctx, runTreeAdd,
+		arg.WorkspaceID,
+		arg.RootRunID,
+		arg.Live,
+		arg.Stages,
+		arg.Bytes,
+	)
+	return err
+}
+
+const runTreeDelete = `-- name: RunTreeDelete :exec
+DELETE FROM run_trees WHERE workspace_id = $1 AND root_run_id = $2
+`
+
+type RunTreeDeleteParams struct {
+	WorkspaceID uuid.UUID
+	RootRunID   uuid.UUID
+}
+
+// Forgets a tree whose root has finished, and with it all runs below.
+func (q *Queries) RunTreeDelete(ctx context.Context, db DBTX, arg RunTreeDeleteParams) error {
+	_, err := db.Exec(ctx, runTreeDelete, arg.WorkspaceID, arg.RootRunID)
+	return err
 }
 
 const runWake = `-- name: RunWake :exec

@@ -27,13 +27,16 @@ const (
 	CancelImmediate = "immediate"
 )
 
-// maxDepth is how many runs may be below each other, and maxBelow about how many of a workspace
-// may be under way below others for one of them to begin more: a workflow that runs itself, or
-// a few that run each other, would fill the database.
+// Bounds of a tree of runs. A workflow that runs itself, or a few that run each other, would
+// otherwise fill the database.
 const (
-	maxDepth = 8
-	maxBelow = 10_000
+	maxDepth = 8      // levels of runs below a root
+	maxLive  = 1_000  // about how many unfinished runs a root has below it
+	maxBelow = 10_000 // about how many unfinished child runs a workspace has before a child run may start none
 )
+
+// reasonAbove is the cancelReason of a run that is canceled because of a run above it.
+const reasonAbove = "the run that began it ended"
 
 // runWorkflow begins a run of another workflow and waits for its end. Nothing is kept
 // back for it beforehand: its stages are paid for as they come.
@@ -47,7 +50,7 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 		return nil
 	}
 	refusal, err := f.crowded()
-	if err != nil {
+	if err != nil || f.ending() {
 		return err
 	}
 	if refusal != nil {
@@ -70,29 +73,61 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 	return nil
 }
 
-// crowded is why a run may begin none below it, if so. One that is below no other may.
+// crowded returns why the run may not start a child run, nil if it may. It cancels the run
+// if a run above it is ending.
+//
+// A cancel of the run above may commit just after this check. It then waits for this run,
+// which the fold has locked, and cancels it too, so the next fold finds the new child and
+// cancels it.
 func (f *fold) crowded() (refusal *component.Error, err error) {
+	if int(f.run.TreeLive)+len(f.children) >= maxLive {
+		return component.Permanent("LIMIT_EXCEEDED", "At most %d unfinished runs may be below a run that no other run started.", maxLive), nil
+	}
 	if f.run.ParentRunID == nil {
 		return nil, nil
 	}
-	depth, err := db.New().RunDepth(f.ctx, f.tx, db.RunDepthParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
-	if err != nil {
-		return nil, fmt.Errorf("count the runs above: %w", err)
-	}
-	if depth >= maxDepth {
-		return component.Permanent("LIMIT_EXCEEDED", "At most %d runs may be below each other.", maxDepth), nil
-	}
-	if f.below == nil {
-		count, err := db.New().RunCountBelow(f.ctx, f.tx, db.RunCountBelowParams{WorkspaceID: f.run.WorkspaceID, MaxRows: 2 * maxBelow})
-		if err != nil {
-			return nil, fmt.Errorf("count the runs that others began: %w", err)
+	if f.above == nil {
+		if err := f.readAbove(); err != nil {
+			return nil, err
 		}
-		f.below = &count
 	}
-	if int(*f.below)+len(f.children) >= maxBelow {
+	switch {
+	case f.above.Ending:
+		return nil, f.cancelWithAbove()
+	case f.above.Depth >= maxDepth:
+		return component.Permanent("LIMIT_EXCEEDED", "At most %d runs may be below each other.", maxDepth), nil
+	case int(f.below)+len(f.children) >= maxBelow:
 		return component.Permanent("LIMIT_EXCEEDED", "A run below another one begins no more while some %d of them are under way.", maxBelow), nil
 	}
 	return nil, nil
+}
+
+// readAbove reads what limits the child runs of a run that is itself a child.
+func (f *fold) readAbove() error {
+	above, err := db.New().RunAbove(f.ctx, f.tx, db.RunAboveParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
+	if err != nil {
+		return fmt.Errorf("read the runs above: %w", err)
+	}
+	f.above = &above
+	if f.below, err = db.New().RunCountBelow(f.ctx, f.tx, db.RunCountBelowParams{WorkspaceID: f.run.WorkspaceID, MaxRows: 2 * maxBelow}); err != nil {
+		return fmt.Errorf("count the child runs of the workspace: %w", err)
+	}
+	return nil
+}
+
+// cancelWithAbove cancels this run because a run above it is ending.
+func (f *fold) cancelWithAbove() error {
+	mode := CancelGraceful
+	if f.above.Immediate {
+		mode = CancelImmediate
+	}
+	err := db.New().RunCancel(f.ctx, f.tx, db.RunCancelParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Mode: mode, Reason: reasonAbove})
+	if err != nil {
+		return fmt.Errorf("cancel the run: %w", err)
+	}
+	f.run.CancelRequestedAt, f.run.CancelMode, f.run.CancelReason = &f.run.Now, &mode, new(reasonAbove)
+	f.changed, f.halted = true, true
+	return nil
 }
 
 // childVersion is which version of a workflow a child runs. A *fault.Error says why none.
@@ -119,7 +154,7 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	}
 	row := db.RunInsertParams{
 		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN",
-		Lasts: f.run.Deadline.Sub(f.run.Now), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, Traceparent: f.run.Traceparent,
+		Lasts: f.run.Deadline.Sub(f.run.Now), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, Traceparent: f.run.Traceparent,
 	}
 	hidden := loaded.Input.SecretPaths()
 	if t.secret {
@@ -155,14 +190,14 @@ func (f *fold) beyond(price credit.Amount) (*credit.Amount, error) {
 	if f.run.Committed+f.run.Below+price > *most {
 		return most, nil
 	}
-	if f.run.ParentRunID != nil && f.above == nil {
+	if f.run.ParentRunID != nil && f.payers == nil {
 		rows, err := db.New().RunLockAbove(f.ctx, f.tx, db.RunLockAboveParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
 		if err != nil {
 			return nil, fmt.Errorf("lock the runs above: %w", err)
 		}
-		f.above = rows
+		f.payers = rows
 	}
-	for _, run := range f.above {
+	for _, run := range f.payers {
 		if run.Committed+run.Below+f.spent+price > *run.MaxCredits {
 			return run.MaxCredits, nil
 		}
@@ -172,11 +207,11 @@ func (f *fold) beyond(price credit.Amount) (*credit.Amount, error) {
 
 // writeAbove counts for the runs above what this fold has committed.
 func (f *fold) writeAbove(tx pgx.Tx) error {
-	if len(f.above) == 0 || f.spent == 0 {
+	if len(f.payers) == 0 || f.spent == 0 {
 		return nil
 	}
 	p := db.RunCommitBelowParams{WorkspaceID: f.run.WorkspaceID, Amount: f.spent}
-	for _, run := range f.above {
+	for _, run := range f.payers {
 		p.Ids = append(p.Ids, run.ID)
 	}
 	if err := db.New().RunCommitBelow(f.ctx, tx, p); err != nil {
@@ -185,17 +220,74 @@ func (f *fold) writeAbove(tx pgx.Tx) error {
 	return nil
 }
 
-// stopChildren passes the end of a run down.
+// stopChildren cancels the child runs of a run that is ending, and all runs below them.
 func (e *Engine) stopChildren(ctx context.Context, f *fold, mode string) error {
-	reason := "the run that began it ended"
-	for _, id := range f.orphans {
-		_, err := db.New().RunCancel(ctx, e.System, db.RunCancelParams{WorkspaceID: f.run.WorkspaceID, ID: id, Mode: mode, Reason: &reason})
-		if err != nil {
-			return fmt.Errorf("cancel a child run: %w", err)
-		}
-		e.folder.wake(notify.Key{WorkspaceID: f.run.WorkspaceID, ID: id})
+	if len(f.orphans) == 0 {
+		return nil
+	}
+	return e.CancelTree(ctx, e.System, f.run.WorkspaceID, f.orphans, mode, new(reasonAbove))
+}
+
+// CancelTree requests the cancellation of runs and of all unfinished runs below them, and
+// wakes them. It is one statement: if this process dies afterwards, the sweep folds the runs.
+func (e *Engine) CancelTree(ctx context.Context, conn db.DBTX, workspaceID uuid.UUID, ids []uuid.UUID, mode string, reason *string) error {
+	canceled, err := db.New().RunCancelTree(ctx, conn, db.RunCancelTreeParams{
+		WorkspaceID: workspaceID, Ids: ids, Mode: mode, Reason: reason, ReasonBelow: reasonAbove, MaxDepth: maxDepth,
+	})
+	if err != nil {
+		return fmt.Errorf("cancel runs and those below: %w", err)
+	}
+	for _, id := range canceled {
+		e.folder.wake(notify.Key{WorkspaceID: workspaceID, ID: id})
 	}
 	return nil
+}
+
+// treeTotals returns the stages and bytes of the other runs of the tree, as the fold found them.
+func treeTotals(run db.RunLockRow) shared {
+	if !run.InTree {
+		return shared{}
+	}
+	return shared{stages: max(0, run.TreeStages-int64(run.StageCount)), bytes: max(0, run.TreeBytes-run.OutputBytes)}
+}
+
+// shared is what the runs of a tree count together.
+type shared struct{ stages, bytes int64 }
+
+// writeTree adds what this fold made to the tree of the run. It locks the tree's row, so it
+// must come before the account is locked.
+func (f *fold) writeTree(tx pgx.Tx) error {
+	p := f.treeChange()
+	if f.run.Status.Terminal() && p.RootRunID == f.run.ID {
+		return db.New().RunTreeDelete(f.ctx, tx, db.RunTreeDeleteParams{WorkspaceID: p.WorkspaceID, RootRunID: p.RootRunID})
+	}
+	return db.New().RunTreeAdd(f.ctx, tx, p)
+}
+
+// countInTree writes what this fold made to the tree, before an account is locked.
+func (f *fold) countInTree() error {
+	if f.counted || !f.run.InTree && len(f.children) == 0 {
+		return nil
+	}
+	f.counted = true
+	if err := f.writeTree(f.tx); err != nil {
+		return fmt.Errorf("count in the tree of runs: %w", err)
+	}
+	return nil
+}
+
+// treeChange is what this fold changes in the totals of the tree. The first change of a tree
+// contains all that its root has made.
+func (f *fold) treeChange() db.RunTreeAddParams {
+	p := db.RunTreeAddParams{WorkspaceID: f.run.WorkspaceID, RootRunID: f.run.RootRunID, Live: int32(len(f.children))}
+	p.Stages, p.Bytes = int64(f.run.StageCount), f.run.OutputBytes
+	if f.run.InTree {
+		p.Stages, p.Bytes = p.Stages-f.own.stages, p.Bytes-f.own.bytes
+	}
+	if f.run.Status.Terminal() {
+		p.Live--
+	}
+	return p
 }
 
 // NotActive is why a workflow is not run.

@@ -114,11 +114,14 @@ func (e *Engine) BeginTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsert
 	f := e.newFold(ctx, tx, db.RunLockRow{
 		WorkspaceID: row.WorkspaceID, ID: row.ID, WorkflowID: row.WorkflowID, WorkflowVersion: row.WorkflowVersion,
 		Status: row.Status, Trigger: row.Trigger, Input: row.Input, Variables: row.Variables, Reserved: row.Reserved, MaxCredits: row.MaxCredits,
-		Traceparent: row.Traceparent, Deadline: now.Add(row.Lasts), CreatedAt: now, UpdatedAt: now, Now: now,
+		Traceparent: row.Traceparent, Deadline: now.Add(row.Lasts), CreatedAt: now, UpdatedAt: now, Now: now, RootRunID: row.ID,
 	}, plan)
 	f.first = true
 	if err := f.follow(news{}, nil); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotBegun, err)
+	}
+	if err := f.countInTree(); err != nil {
+		return nil, err
 	}
 	err := f.accept(func(ctx context.Context, tx *postgres.Tx, stages []execution.Stage) ([]error, error) {
 		return how.BeginTx(ctx, tx, begins, stages)

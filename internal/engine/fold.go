@@ -73,8 +73,12 @@ type fold struct {
 	cut      []uuid.UUID            // stages of earlier folds that are canceled
 	children []uuid.UUID            // runs that this fold begins
 	orphans  []uuid.UUID            // child runs that are to end with this one
-	below    *int64                 // runs under way that others began; nil: not counted yet
-	above    []db.RunLockAboveRow   // that may cost so much at most; nil: not read yet
+	above    *db.RunAboveRow        // the runs above; nil: not read yet
+	below    int64                  // unfinished child runs of the workspace, read with above
+	payers   []db.RunLockAboveRow   // runs above with a maxCredits; nil: not read yet
+	own      shared                 // what this run had made when it was locked
+	others   shared                 // and the other runs of its tree
+	counted  bool                   // the tree has been told of this fold
 	spent    credit.Amount          // what this fold commits
 	looked   bool                   // all that is live was looked at
 	cleared  bool                   // and what an end must not wait for was cut off
@@ -210,6 +214,9 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n 
 	}
 	if len(f.accepts) > 0 {
 		// What is accepted has the place and the credits of what ends.
+		if err := f.countInTree(); err != nil {
+			return f, err
+		}
 		if err := n.settleTx(ctx, tx, how); err != nil {
 			return f, err
 		}
@@ -234,6 +241,7 @@ func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow
 		engine: e, ctx: ctx, tx: tx, run: run, plan: plan, stood: e.memory.get(run.ID, run.EventSeq),
 		scopes: map[place]*scope{}, states: map[place]graph.State{}, loops: map[place]*loop{},
 		values: map[place]given{}, failures: map[place]failed{}, gone: map[uuid.UUID]bool{},
+		own: shared{int64(run.StageCount), run.OutputBytes}, others: treeTotals(run),
 	}
 }
 

@@ -50,8 +50,8 @@ type stage struct {
 
 // begin makes the stage of a component that is ready.
 func (f *fold) begin(sc *scope, componentID string) error {
-	if f.run.StageCount >= MaxStages {
-		f.failWith("LIMIT_EXCEEDED", fmt.Sprintf("A run has at most %d stages.", MaxStages))
+	if int64(f.run.StageCount)+f.others.stages >= MaxStages {
+		f.failWith("LIMIT_EXCEEDED", fmt.Sprintf("A run and the runs below it have at most %d stages.", MaxStages))
 		return nil
 	}
 	written, _ := f.plan.Component(componentID)

@@ -94,8 +94,8 @@ func (f *fold) take(t taken) {
 // gave counts the output of a stage.
 func (f *fold) gave(bytes int64) {
 	f.run.OutputBytes += bytes
-	if f.run.OutputBytes > maxOutput {
-		f.failWith("OUTPUT_TOO_LARGE", "The outputs of this run's stages come to more than 64 MiB.")
+	if bytes > 0 && f.run.OutputBytes+f.others.bytes > maxOutput {
+		f.failWith("OUTPUT_TOO_LARGE", "The stage outputs of a run and of the runs below it exceed 64 MiB in total.")
 	}
 }
 
@@ -171,7 +171,7 @@ func (f *fold) takeOverAll() error {
 func (f *fold) takeSecretSignals(waiting []db.StageListSecretSignalsRow) error {
 	var output json.RawMessage
 	for i, stage := range waiting {
-		if f.run.OutputBytes > maxOutput {
+		if f.run.OutputBytes+f.others.bytes > maxOutput {
 			return nil
 		}
 		if i == 0 || stage.Name != waiting[i-1].Name {

@@ -2,17 +2,17 @@ package run
 
 import (
 	"context"
-	"fmt"
+
+	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/notify"
 )
 
-// Cancel asks for the end of a run: nothing new begins from now on, and it is CANCELED
-// when its last stage has stopped. Again is the same. It returns the record as it then
-// stands; one that is over stays as it is.
+// Cancel requests the cancellation of a run and of all runs below it: they start nothing new,
+// and each is CANCELED when its last stage has stopped. A repeated cancel changes nothing. It
+// returns the record of the run; a finished run stays as it is.
 func (s *Service) Cancel(ctx context.Context, key notify.Key, who Access, mode string, reason *string) (api.WorkflowRun, error) {
 	if _, err := s.allowed(ctx, key, who); err != nil {
 		return api.WorkflowRun{}, err
@@ -20,9 +20,9 @@ func (s *Service) Cancel(ctx context.Context, key notify.Key, who Access, mode s
 	if mode == "" {
 		mode = engine.CancelGraceful
 	}
-	if _, err := db.New().RunCancel(ctx, s.API, db.RunCancelParams{WorkspaceID: key.WorkspaceID, ID: key.ID, Mode: mode, Reason: reason}); err != nil {
-		return api.WorkflowRun{}, fmt.Errorf("cancel run: %w", err)
+	if err := s.Engine.CancelTree(ctx, s.API, key.WorkspaceID, []uuid.UUID{key.ID}, mode, reason); err != nil {
+		return api.WorkflowRun{}, err
 	}
-	s.Engine.Wake(key)
+	s.Engine.Wake(key) // also if it had been canceled before
 	return s.Get(ctx, key, who)
 }
