@@ -2808,8 +2808,9 @@ type RotateAPIKeyRequest struct {
 // RunError Why a run failed.
 type RunError struct {
 	// Code A stable code: that of the stage that failed, or of the run itself: `INSUFFICIENT_CREDITS` (a stage could not
-	// be paid, or `maxCredits` was reached), `OUTPUT_TOO_LARGE` (its stages gave more than 64 MiB), `LIMIT_EXCEEDED`
-	// (more than 50,000 stages, or runs more than 8 below each other), `TIMEOUT`, `INVALID_INPUT` (what connections
+	// be paid, or `maxCredits` was reached), `OUTPUT_TOO_LARGE` (the outputs of its stages and
+	// of the runs below it exceed 64 MiB), `LIMIT_EXCEEDED` (more than 50,000 stages, with those of the runs below it,
+	// too many unfinished runs below it, or more than 8 levels of runs), `TIMEOUT`, `INVALID_INPUT` (what connections
 	// bring does not fit, or is larger than 1 MiB), `INTERNAL_ERROR`, or the one that a FAIL gives.
 	//
 	//
