@@ -221,7 +221,8 @@ WHERE e.finished_at IS NOT NULL OR e.updated_at > now() - @since::interval;
 -- name: ExecutionListOfWorkers :many
 -- Executions that a worker began or was given and has had for a while, in the
 -- order of their ids. Walks the index of what is neither final nor parked.
-SELECT e.workspace_id, e.id, e.repeat_rule, e.epoch, e.crashes, e.attempt, e.job_id, e.worker_id
+SELECT e.workspace_id, e.id, e.repeat_rule, e.epoch, e.crashes, e.attempt, e.job_id, e.worker_id,
+       EXISTS (SELECT FROM workers w WHERE w.id = e.worker_id AND w.survived) AS survived
 FROM component_executions e
 WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id = ANY(@workers::integer[]) AND e.updated_at < now() - @grace::interval
   AND e.id > @after
@@ -255,23 +256,33 @@ FROM (SELECT p.workspace_id, p.id, p.epoch, p.job_id, p.updated_at FROM componen
 LEFT JOIN river.river_job j ON j.id = page.job_id
 ORDER BY page.workspace_id, page.id;
 
--- name: ExecutionRequeue :one
--- Frees an execution from a lost worker or a lost job and binds it to a new
--- job. Compare-and-set on the job and the epoch that the caller saw: of two sweeps
--- one wins, an execution that has begun anew since is left alone, and a late worker
--- is fenced off by the next epoch. A cut-off attempt goes on with its number, and with
--- its whole time unless it was waiting.
-UPDATE component_executions SET
+-- name: ExecutionRequeueMany :many
+-- Frees executions from a lost worker or a lost job and binds each to a new job.
+-- Compare-and-set on the job, the worker and the epoch that the caller saw: of two
+-- sweeps one wins, an execution that has started again since is left alone, and a late
+-- worker is fenced off by the next epoch. What somebody has locked is left to the next
+-- sweep. A cut-off attempt goes on with its number, and with its whole time unless it was
+-- waiting. The loss of a worker that survived is not a crash: WorkerLockMany comes first.
+UPDATE component_executions e SET
     worker_id  = NULL,
-    continuing = continuing OR (worker_id IS NOT NULL),
-    attempt_started_at = CASE WHEN worker_id IS NOT NULL AND wait_state IS NULL THEN NULL ELSE attempt_started_at END,
-    crashes    = crashes + CASE WHEN @crashed::boolean THEN 1 ELSE 0 END,
-    epoch      = epoch + 1,
-    job_id     = @new_job_id,
-    updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = @workspace_id AND id = @id AND epoch = @epoch AND job_id = @old_job_id AND finished_at IS NULL
-  AND worker_id IS NOT DISTINCT FROM sqlc.narg('worker_id')::integer
-RETURNING epoch;
+    continuing = e.continuing OR (e.worker_id IS NOT NULL),
+    attempt_started_at = CASE WHEN e.worker_id IS NOT NULL AND e.wait_state IS NULL THEN NULL ELSE e.attempt_started_at END,
+    crashes     = e.crashes + CASE WHEN free.crashed THEN 1 ELSE 0 END,
+    lost_worker = CASE WHEN free.crashed THEN e.worker_id ELSE e.lost_worker END,
+    epoch      = e.epoch + 1,
+    job_id     = free.new_job_id,
+    updated_at = GREATEST(e.updated_at, now())
+FROM (SELECT l.workspace_id, l.id, i.new_job_id,
+             i.crashed AND NOT EXISTS (SELECT FROM workers w WHERE w.id = l.worker_id AND w.survived) AS crashed
+      FROM component_executions l
+      JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id, unnest(@epochs::integer[]) AS epoch,
+                   unnest(@old_job_ids::bigint[]) AS old_job_id, unnest(@new_job_ids::bigint[]) AS new_job_id,
+                   NULLIF(unnest(@worker_ids::integer[]), 0) AS worker_id, unnest(@crashed::boolean[]) AS crashed) AS i
+        ON l.workspace_id = i.workspace_id AND l.id = i.id AND l.epoch = i.epoch AND l.job_id = i.old_job_id
+      WHERE l.worker_id IS NOT DISTINCT FROM i.worker_id AND l.status IN ('CREATED', 'EXECUTING')
+      FOR UPDATE OF l SKIP LOCKED) AS free
+WHERE e.workspace_id = free.workspace_id AND e.id = free.id
+RETURNING e.job_id;
 
 -- name: ExecutionCountLive :one
 SELECT count(*) FILTER (WHERE status = 'CREATED') AS created,

@@ -740,7 +740,8 @@ func (q *Queries) ExecutionListOfRun(ctx context.Context, db DBTX, arg Execution
 }
 
 const executionListOfWorkers = `-- name: ExecutionListOfWorkers :many
-SELECT e.workspace_id, e.id, e.repeat_rule, e.epoch, e.crashes, e.attempt, e.job_id, e.worker_id
+SELECT e.workspace_id, e.id, e.repeat_rule, e.epoch, e.crashes, e.attempt, e.job_id, e.worker_id,
+       EXISTS (SELECT FROM workers w WHERE w.id = e.worker_id AND w.survived) AS survived
 FROM component_executions e
 WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id = ANY($1::integer[]) AND e.updated_at < now() - $2::interval
   AND e.id > $3
@@ -764,6 +765,7 @@ type ExecutionListOfWorkersRow struct {
 	Attempt     int16
 	JobID       int64
 	WorkerID    *int32
+	Survived    bool
 }
 
 // Executions that a worker began or was given and has had for a while, in the
@@ -791,6 +793,7 @@ func (q *Queries) ExecutionListOfWorkers(ctx context.Context, db DBTX, arg Execu
 			&i.Attempt,
 			&i.JobID,
 			&i.WorkerID,
+			&i.Survived,
 		); err != nil {
 			return nil, err
 		}
@@ -1104,48 +1107,71 @@ func (q *Queries) ExecutionRelease(ctx context.Context, db DBTX, arg ExecutionRe
 	return items, nil
 }
 
-const executionRequeue = `-- name: ExecutionRequeue :one
-UPDATE component_executions SET
+const executionRequeueMany = `-- name: ExecutionRequeueMany :many
+UPDATE component_executions e SET
     worker_id  = NULL,
-    continuing = continuing OR (worker_id IS NOT NULL),
-    attempt_started_at = CASE WHEN worker_id IS NOT NULL AND wait_state IS NULL THEN NULL ELSE attempt_started_at END,
-    crashes    = crashes + CASE WHEN $1::boolean THEN 1 ELSE 0 END,
-    epoch      = epoch + 1,
-    job_id     = $2,
-    updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = $3 AND id = $4 AND epoch = $5 AND job_id = $6 AND finished_at IS NULL
-  AND worker_id IS NOT DISTINCT FROM $7::integer
-RETURNING epoch
+    continuing = e.continuing OR (e.worker_id IS NOT NULL),
+    attempt_started_at = CASE WHEN e.worker_id IS NOT NULL AND e.wait_state IS NULL THEN NULL ELSE e.attempt_started_at END,
+    crashes     = e.crashes + CASE WHEN free.crashed THEN 1 ELSE 0 END,
+    lost_worker = CASE WHEN free.crashed THEN e.worker_id ELSE e.lost_worker END,
+    epoch      = e.epoch + 1,
+    job_id     = free.new_job_id,
+    updated_at = GREATEST(e.updated_at, now())
+FROM (SELECT l.workspace_id, l.id, i.new_job_id,
+             i.crashed AND NOT EXISTS (SELECT FROM workers w WHERE w.id = l.worker_id AND w.survived) AS crashed
+      FROM component_executions l
+      JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id, unnest($3::integer[]) AS epoch,
+                   unnest($4::bigint[]) AS old_job_id, unnest($5::bigint[]) AS new_job_id,
+                   NULLIF(unnest($6::integer[]), 0) AS worker_id, unnest($7::boolean[]) AS crashed) AS i
+        ON l.workspace_id = i.workspace_id AND l.id = i.id AND l.epoch = i.epoch AND l.job_id = i.old_job_id
+      WHERE l.worker_id IS NOT DISTINCT FROM i.worker_id AND l.status IN ('CREATED', 'EXECUTING')
+      FOR UPDATE OF l SKIP LOCKED) AS free
+WHERE e.workspace_id = free.workspace_id AND e.id = free.id
+RETURNING e.job_id
 `
 
-type ExecutionRequeueParams struct {
-	Crashed     bool
-	NewJobID    int64
-	WorkspaceID uuid.UUID
-	ID          uuid.UUID
-	Epoch       int32
-	OldJobID    int64
-	WorkerID    *int32
+type ExecutionRequeueManyParams struct {
+	WorkspaceIds []uuid.UUID
+	Ids          []uuid.UUID
+	Epochs       []int32
+	OldJobIds    []int64
+	NewJobIds    []int64
+	WorkerIds    []int32
+	Crashed      []bool
 }
 
-// Frees an execution from a lost worker or a lost job and binds it to a new
-// job. Compare-and-set on the job and the epoch that the caller saw: of two sweeps
-// one wins, an execution that has begun anew since is left alone, and a late worker
-// is fenced off by the next epoch. A cut-off attempt goes on with its number, and with
-// its whole time unless it was waiting.
-func (q *Queries) ExecutionRequeue(ctx context.Context, db DBTX, arg ExecutionRequeueParams) (int32, error) {
-	row := db.QueryRow(ctx, executionRequeue,
+// Frees executions from a lost worker or a lost job and binds each to a new job.
+// Compare-and-set on the job, the worker and the epoch that the caller saw: of two
+// sweeps one wins, an execution that has started again since is left alone, and a late
+// worker is fenced off by the next epoch. What somebody has locked is left to the next
+// sweep. A cut-off attempt goes on with its number, and with its whole time unless it was
+// waiting. The loss of a worker that survived is not a crash: WorkerLockMany comes first.
+func (q *Queries) ExecutionRequeueMany(ctx context.Context, db DBTX, arg ExecutionRequeueManyParams) ([]int64, error) {
+	rows, err := db.Query(ctx, executionRequeueMany,
+		arg.WorkspaceIds,
+		arg.Ids,
+		arg.Epochs,
+		arg.OldJobIds,
+		arg.NewJobIds,
+		arg.WorkerIds,
 		arg.Crashed,
-		arg.NewJobID,
-		arg.WorkspaceID,
-		arg.ID,
-		arg.Epoch,
-		arg.OldJobID,
-		arg.WorkerID,
 	)
-	var epoch int32
-	err := row.Scan(&epoch)
-	return epoch, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []int64{}
+	for rows.Next() {
+		var job_id int64
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const executionReseal = `-- name: ExecutionReseal :execrows

@@ -135,6 +135,7 @@ type ComponentExecution struct {
 	RunID            *uuid.UUID
 	TimeoutMs        *int32
 	Canceling        bool
+	LostWorker       *int32
 }
 
 type ComponentExecutionsDefault struct {
@@ -466,6 +467,7 @@ type Worker struct {
 	Host      string
 	StartedAt time.Time
 	Slots     int32
+	Survived  bool
 }
 
 type Workflow struct {

@@ -9,6 +9,21 @@ import (
 	"context"
 )
 
+const executionUncountCrash = `-- name: ExecutionUncountCrash :exec
+UPDATE component_executions e SET crashes = GREATEST(e.crashes - 1, 0), lost_worker = NULL
+FROM (SELECT l.workspace_id, l.id FROM component_executions l
+      WHERE l.finished_at IS NULL AND NOT l.parked AND l.lost_worker = $1::integer
+      ORDER BY l.id FOR UPDATE SKIP LOCKED) AS counted
+WHERE e.workspace_id = counted.workspace_id AND e.id = counted.id
+`
+
+// Takes back the crashes that were counted for the loss of a worker. Walks the index of
+// what is neither final nor parked; what somebody has locked has gone on.
+func (q *Queries) ExecutionUncountCrash(ctx context.Context, db DBTX, workerID int32) error {
+	_, err := db.Exec(ctx, executionUncountCrash, workerID)
+	return err
+}
+
 const workerDelete = `-- name: WorkerDelete :exec
 DELETE FROM workers w
 WHERE w.id = ANY($1::integer[])
@@ -94,6 +109,16 @@ func (q *Queries) WorkerListForgotten(ctx context.Context, db DBTX) ([]int32, er
 	return items, nil
 }
 
+const workerLockMany = `-- name: WorkerLockMany :exec
+SELECT w.id FROM workers w WHERE w.id = ANY ($1::integer[]) ORDER BY w.id FOR SHARE
+`
+
+// Keeps others from saying that these workers survived until the transaction ends.
+func (q *Queries) WorkerLockMany(ctx context.Context, db DBTX, ids []int32) error {
+	_, err := db.Exec(ctx, workerLockMany, ids)
+	return err
+}
+
 const workerSumSlots = `-- name: WorkerSumSlots :one
 SELECT COALESCE(sum(slots), 0)::bigint AS slots FROM workers
 `
@@ -104,4 +129,14 @@ func (q *Queries) WorkerSumSlots(ctx context.Context, db DBTX) (int64, error) {
 	var slots int64
 	err := row.Scan(&slots)
 	return slots, err
+}
+
+const workerSurvive = `-- name: WorkerSurvive :exec
+UPDATE workers SET survived = true WHERE id = $1
+`
+
+// Says that the process of a lost worker lives on.
+func (q *Queries) WorkerSurvive(ctx context.Context, db DBTX, id int32) error {
+	_, err := db.Exec(ctx, workerSurvive, id)
+	return err
 }

@@ -42,12 +42,14 @@ const (
 // session of its own holds the number's advisory lock. When the session breaks
 // the number is dead, whatever this process thinks: it takes a new one and
 // begins no work in between. Nothing but repeats can come of it, because every
-// write is fenced. The zero value is no worker.
+// write is fenced; and they do not count as crashes, because the process lives.
+// The zero value is no worker.
 type Identity struct {
 	dsn     string
 	slots   int // in which executions can begin here, for others to know
 	log     *slog.Logger
 	current atomic.Int32 // 0: none
+	lost    int32        // the number before, whose loss the process survived; 0: none
 	deaths  atomic.Bool  // at the last beat some worker's lock was free
 	ready   chan struct{}
 }
@@ -119,6 +121,7 @@ func (i *Identity) live(ctx context.Context, conn *pgx.Conn, worker int32, lead 
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	var silent []int32
+	answered := time.Now()
 	for round := 0; ; round++ {
 		var seen beaten
 		listen := round%3 == 2
@@ -130,8 +133,13 @@ func (i *Identity) live(ctx context.Context, conn *pgx.Conn, worker int32, lead 
 			return err
 		})
 		if err != nil {
+			// A process that stood still for as long as others wait is as good as crashed.
+			if time.Since(answered) < silentAfter {
+				i.lost = worker
+			}
 			return err
 		}
+		answered = time.Now()
 		i.deaths.Store(seen.deaths)
 		if seen.leads {
 			select {
@@ -174,13 +182,25 @@ func (i *Identity) register(ctx context.Context, conn *pgx.Conn) (int32, error) 
 		if worker, err = db.New().WorkerInsert(ctx, tx, db.WorkerInsertParams{Host: host, Slots: int32(i.slots)}); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "SELECT pg_advisory_lock($1::integer, $2::integer)", workerLockClass, worker)
-		return err
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_lock($1::integer, $2::integer)", workerLockClass, worker); err != nil || i.lost == 0 {
+			return err
+		}
+		return surviveTx(ctx, tx, i.lost)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("register worker: %w", err)
 	}
+	i.lost = 0
 	return worker, nil
+}
+
+// surviveTx says that the process of a worker whose session was lost lives on: neither
+// a sweep before nor one after it counts the loss as a crash of what the worker ran.
+func surviveTx(ctx context.Context, tx pgx.Tx, lost int32) error {
+	if err := db.New().WorkerSurvive(ctx, tx, lost); err != nil {
+		return err
+	}
+	return db.New().ExecutionUncountCrash(ctx, tx, lost)
 }
 
 // beaten is what a beat learns.

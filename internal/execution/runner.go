@@ -33,6 +33,7 @@ type Runner struct {
 	hand     *hand
 	starts   *groupcommit.Group[begin, *db.ExecutionStartManyRow]
 	finishes *groupcommit.Group[finish, struct{}]
+	requeues *groupcommit.Group[requeue, struct{}]
 
 	moved   atomic.Int64 // when an attempt last began or ended, Unix nanoseconds
 	slots   *slots
@@ -52,6 +53,7 @@ func NewRunner(deps Deps, identity *Identity, size int, log *slog.Logger) *Runne
 	r.finishes = groupcommit.New(groupcommit.Options[finish]{
 		Weigh: finish.weight, MaxQueue: 1 << 30, // bounded by what may run at once
 	}, postgres.Unavailable, r.flushFinishes)
+	r.requeues = groupcommit.New(groupcommit.Options[requeue]{Max: rescueBatch}, postgres.Unavailable, r.flushRequeues)
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
 }
@@ -138,6 +140,7 @@ func (r *Runner) Close() {
 	r.stop()
 	r.starts.Close()
 	r.finishes.Close()
+	r.requeues.Close()
 }
 
 // turn runs one started attempt until it ends or waits. again is the delay

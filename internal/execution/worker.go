@@ -2,12 +2,17 @@ package execution
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/crashpoint"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -120,4 +125,150 @@ func (r *Runner) flushStarts(ctx context.Context, items []begin) ([]*db.Executio
 		}
 	}
 	return answers, nil
+}
+
+const (
+	maxCrashes  = 3   // re-runs after a lost worker (decisions 4.2)
+	rescueBatch = 500 // executions in one round
+)
+
+// errQuarantined ends an execution that was in flight each time a worker died.
+var errQuarantined = &component.Error{
+	Code:    "QUARANTINED",
+	Message: "the worker was lost again after three repeats of this execution; it is not tried again",
+}
+
+// rescueOf deals with the executions that the workers have had for at least the
+// given time, a page at a time: the writes of a page share commits. What fails is
+// logged once a page and left to the next round.
+func (r *Runner) rescueOf(ctx context.Context, workers []int32, grace time.Duration, rescue func(context.Context, db.ExecutionListOfWorkersRow) error) (done int, err error) {
+	p := db.ExecutionListOfWorkersParams{Workers: workers, Grace: grace, MaxRows: rescueBatch}
+	for {
+		rows, listed := db.New().ExecutionListOfWorkers(ctx, r.DB, p)
+		if listed != nil {
+			return done, fmt.Errorf("list executions of workers: %w", listed)
+		}
+		ids, failure := together(rows, func(row db.ExecutionListOfWorkersRow) (uuid.UUID, error) { return row.ID, rescue(ctx, row) })
+		done += len(ids)
+		if failure != nil {
+			r.log.WarnContext(ctx, "executions could not be rescued", "count", len(rows)-len(ids), "error", failure)
+			err = failure
+		}
+		if len(rows) < rescueBatch {
+			return done, err
+		}
+		p.After = rows[len(rows)-1].ID
+	}
+}
+
+// together does something with all items at once, so that their writes share
+// commits. It returns the ids of those that went well, and the error of one that
+// did not.
+func together[T any](items []T, do func(T) (uuid.UUID, error)) (done []uuid.UUID, err error) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for _, item := range items {
+		all.Go(func() {
+			id, failure := do(item)
+			mu.Lock()
+			defer mu.Unlock()
+			if failure != nil {
+				err = failure
+				return
+			}
+			done = append(done, id)
+		})
+	}
+	all.Wait()
+	return done, err
+}
+
+// rescue decides about an execution whose attempt was cut off, by the repeat
+// rule of its call.
+func (r *Runner) rescue(ctx context.Context, row db.ExecutionListOfWorkersRow) error {
+	var end *component.Error
+	switch {
+	case component.Repeat(row.RepeatRule) == component.RepeatUnsafe:
+		end = errWorkerLost
+	case row.Crashes+1 > maxCrashes && !row.Survived:
+		end = errQuarantined
+	default:
+		r.Metrics.Rescued("again")
+		return r.requeue(ctx, requeue{
+			key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch, job: row.JobID, worker: row.WorkerID, crashed: true,
+		})
+	}
+	f, err := failed(row.WorkspaceID, row.ID, row.Epoch, int(row.Attempt), end)
+	if err != nil {
+		return err
+	}
+	r.Metrics.Rescued("failed")
+	if _, err := r.finishes.Do(ctx, f); err != nil {
+		return fmt.Errorf("finish orphaned execution: %w", err)
+	}
+	return nil
+}
+
+// requeue frees an execution: from a worker, or from a job that brings nothing.
+type requeue struct {
+	key     notify.Key
+	epoch   int32  // that the row was seen in
+	job     int64  // that it is bound to
+	worker  *int32 // that has it; nil: none
+	parked  bool   // and waits for others of its workspace to end
+	crashed bool   // counts as a repeat after a lost worker, unless that survived
+}
+
+// requeue binds the execution to a fresh job, unless it went on meanwhile. The old
+// one goes: whoever still holds it can no longer start the execution.
+func (r *Runner) requeue(ctx context.Context, p requeue) error {
+	if _, err := r.requeues.Do(ctx, p); err != nil {
+		return fmt.Errorf("requeue execution: %w", err)
+	}
+	return nil
+}
+
+// flushRequeues frees executions in one transaction.
+func (r *Runner) flushRequeues(ctx context.Context, items []requeue) ([]struct{}, error) {
+	var p db.ExecutionRequeueManyParams
+	jobs := make([]river.InsertManyParams, len(items))
+	for i, it := range items {
+		jobs[i] = river.InsertManyParams{Args: Args{WorkspaceID: it.key.WorkspaceID, ExecutionID: it.key.ID}, InsertOpts: insertOpts(time.Time{}, it.parked)}
+		p.WorkspaceIds, p.Ids = append(p.WorkspaceIds, it.key.WorkspaceID), append(p.Ids, it.key.ID)
+		p.Epochs, p.OldJobIds, p.Crashed = append(p.Epochs, it.epoch), append(p.OldJobIds, it.job), append(p.Crashed, it.crashed)
+		var worker int32
+		if it.worker != nil {
+			worker = *it.worker
+		}
+		p.WorkerIds = append(p.WorkerIds, worker)
+	}
+	q := db.New()
+	err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) error {
+		if err := q.WorkerLockMany(ctx, tx, p.WorkerIds); err != nil {
+			return err
+		}
+		inserted, err := r.Jobs.InsertManyTx(ctx, tx, jobs)
+		if err != nil {
+			return err
+		}
+		for _, job := range inserted {
+			p.NewJobIds = append(p.NewJobIds, job.Job.ID)
+		}
+		bound, err := q.ExecutionRequeueMany(ctx, tx, p)
+		if err != nil {
+			return err
+		}
+		unneeded := make([]int64, len(items)) // the old job, or the new one of what went on meanwhile
+		for i, fresh := range p.NewJobIds {
+			unneeded[i] = fresh
+			if slices.Contains(bound, fresh) {
+				unneeded[i] = items[i].job
+			}
+		}
+		return q.RiverJobDeleteMany(ctx, tx, unneeded)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return make([]struct{}, len(items)), nil
 }
