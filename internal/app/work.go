@@ -109,7 +109,10 @@ func newWorkingHalf(a *App, deps execution.Deps) *workingHalf {
 	h.delivers = callback.NewDeliverer(callback.Deps{
 		DB: deps.DB, Jobs: deps.Jobs, Keyring: deps.Keyring, Vault: deps.Vault, Guard: a.guard, Log: a.log,
 		Attempted: a.metrics.CallbackAttempted, Quarantined: a.watch.Held,
-	}, callback.Settings{Schedule: a.cfg.CallbackSchedule})
+	}, callback.Settings{
+		Schedule: a.cfg.CallbackSchedule,
+		InFlight: deliveriesPerSlot * a.cfg.Workers / 2, // the other half of the queue's slots is for jobs that wait for their turn
+	})
 	deps.Deliverer = h.delivers
 	h.runner = execution.NewRunner(deps, h.identity, a.cfg.Workers, a.log)
 	h.sweeper = execution.NewSweeper(h.runner)

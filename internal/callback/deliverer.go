@@ -53,10 +53,12 @@ type Deps struct {
 // Settings are what an operator or a test may change. A zero field means the
 // default.
 type Settings struct {
-	Schedule     []time.Duration // delay before each attempt
-	Timeout      time.Duration   // of one attempt: 15 s
-	PerWorkspace int             // exchanges under way at once: 10
-	PerHost      int             // exchanges under way at once, in this process: 4
+	Schedule []time.Duration // delay before each attempt
+	Timeout  time.Duration   // of one attempt: 15 s
+	// How many exchanges this process has in flight at once.
+	PerWorkspace int // 10
+	PerReceiver  int // of one workspace with one host: 4
+	InFlight     int // in all, shared fairly by workspaces: 200
 }
 
 // Deliverer makes deliveries: those that the queue brings and those that this
@@ -66,7 +68,7 @@ type Deliverer struct {
 	schedule   []time.Duration
 	sender     *Sender
 	workspaces *gate
-	hosts      *gate
+	receivers  *gate
 	loads      *groupcommit.Group[Args, *db.CallbackLoadManyRow]
 	records    *groupcommit.Group[attempt, bool]
 	handoff    handoff
@@ -101,15 +103,18 @@ func NewDeliverer(deps Deps, settings Settings) *Deliverer {
 	if settings.PerWorkspace <= 0 {
 		settings.PerWorkspace = 10
 	}
-	if settings.PerHost <= 0 {
-		settings.PerHost = 4
+	if settings.PerReceiver <= 0 {
+		settings.PerReceiver = 4
+	}
+	if settings.InFlight <= 0 {
+		settings.InFlight = 200
 	}
 	d := &Deliverer{
 		Deps:       deps,
 		schedule:   settings.Schedule,
 		sender:     NewSender(deps.Guard, settings.Timeout),
-		workspaces: newGate(settings.PerWorkspace),
-		hosts:      newGate(settings.PerHost),
+		workspaces: newGate(settings.PerWorkspace, settings.InFlight),
+		receivers:  newGate(settings.PerReceiver, 0),
 		under:      make(map[uuid.UUID]struct{}),
 	}
 	d.handoff.init()
@@ -236,19 +241,20 @@ const (
 	longDelay = time.Second
 )
 
-// enter passes the gates of the workspace and of the host. Without a pass it
-// says when to come again.
+// enter passes the gates of the workspace and of its receiver. Without a pass it
+// returns when to come again. No gate is shared by workspaces: the receiver's is
+// that of the host for this workspace alone.
 func (d *Deliverer) enter(ctx context.Context, c delivery) (leave func(), again time.Duration) {
 	workspace, again := d.workspaces.enter(ctx, c.WorkspaceID.String())
 	if workspace == nil {
 		return nil, again
 	}
-	host, again := d.hosts.enter(ctx, hostOf(c.url))
-	if host == nil {
+	receiver, again := d.receivers.enter(ctx, c.WorkspaceID.String()+" "+hostOf(c.url))
+	if receiver == nil {
 		workspace.drop()
 		return nil, again
 	}
-	return func() { host.leave(); workspace.leave() }, 0
+	return func() { receiver.leave(); workspace.leave() }, 0
 }
 
 func hostOf(raw string) string {

@@ -12,23 +12,30 @@ const (
 	quickMean   = 250 * time.Millisecond // of an exchange with a receiver worth waiting for
 	quickOldest = 500 * time.Millisecond // age of the oldest exchange under way
 	benefit     = 500 * time.Millisecond // of the doubt, for a receiver not yet known
+	maxExpected = time.Second // wait that may be expected of a caller
 	maxPatience = 2 * time.Second
 	recheck     = 100 * time.Millisecond
 	maxWaiting  = 1024
 	minAway     = 50 * time.Millisecond
 	maxAway     = time.Minute
-	maxLanes    = 4096
 )
 
-// gate bounds how many exchanges are under way for each key (a workspace, a
-// host). Who finds it full waits only while the key is quick; otherwise it is
-// sent away with a time to come back, so that a slow receiver occupies its own
-// few places and no others.
+// gate bounds how many exchanges are in flight for each key, and in all. A
+// caller that finds its key full waits only while the key is quick. Otherwise it
+// is sent away with a time to come back, so that a slow receiver occupies the
+// few places of its own key and no others.
+//
+// The total is shared fairly: slow keys share the first half. The second half is
+// for the first exchange of any key, and for quick keys, which soon free their
+// places again. So it takes as many slow keys as half the total to hold up another.
 type gate struct {
-	limit int
+	limit int // for each key
+	total int // in all; 0: unlimited
 
-	mu    sync.Mutex
-	lanes map[string]*lane
+	mu     sync.Mutex
+	lanes  map[string]*lane
+	flying int       // in flight in all
+	swept  time.Time // when idle lanes were last removed
 }
 
 // lane is the state of one key.
@@ -54,8 +61,39 @@ type pass struct {
 	begun time.Time
 }
 
-func newGate(limit int) *gate {
-	return &gate{limit: limit, lanes: make(map[string]*lane)}
+func newGate(limit, total int) *gate {
+	return &gate{limit: limit, total: total, lanes: make(map[string]*lane)}
+}
+
+// room reports whether one more exchange may start in this lane.
+func (g *gate) room(l *lane, now time.Time) bool {
+	switch {
+	case len(l.busy) >= g.limit:
+		return false
+	case g.total == 0 || g.flying < g.total/2:
+		return true
+	case l.proven && l.quick(now):
+		return len(l.busy) < g.total-g.flying
+	}
+	return len(l.busy) == 0 && g.flying < g.total
+}
+
+// crowded reports whether a caller would wait too long in this lane.
+func (g *gate) crowded(l *lane) bool {
+	ahead := len(l.waiting)
+	return ahead >= maxWaiting || time.Duration(ahead)*l.mean >= time.Duration(g.limit)*maxExpected
+}
+
+// serve admits as many waiting callers of this lane as there is room for.
+func (g *gate) serve(l *lane, now time.Time) {
+	for len(l.waiting) > 0 && g.room(l, now) {
+		t := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		t.since = now
+		l.busy = append(l.busy, now)
+		g.flying++
+		close(t.ready)
+	}
 }
 
 // enter admits one exchange, at once or after a short wait. When the key is
@@ -65,12 +103,13 @@ func (g *gate) enter(ctx context.Context, key string) (*pass, time.Duration) {
 	begun := time.Now()
 	g.mu.Lock()
 	l := g.lane(key, begun)
-	if len(l.busy) < g.limit && len(l.waiting) == 0 {
+	if len(l.waiting) == 0 && g.room(l, begun) {
 		l.busy = append(l.busy, begun)
+		g.flying++
 		g.mu.Unlock()
 		return &pass{gate: g, key: key, begun: begun}, 0
 	}
-	if len(l.waiting) >= maxWaiting || !l.quick(begun) {
+	if g.crowded(l) || !l.quick(begun) {
 		defer g.mu.Unlock()
 		return nil, l.away(begun, g.limit)
 	}
@@ -80,13 +119,13 @@ func (g *gate) enter(ctx context.Context, key string) (*pass, time.Duration) {
 	return g.wait(ctx, key, t, begun)
 }
 
-// full says whether enter would send away at once, and if so for how long.
+// full reports whether enter would send the caller away at once, and for how long.
 func (g *gate) full(key string) (again time.Duration, yes bool) {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l, ok := g.lanes[key]
-	if !ok || len(l.busy) < g.limit || len(l.waiting) < maxWaiting && l.quick(now) {
+	if !ok || g.room(l, now) || !g.crowded(l) && l.quick(now) {
 		return 0, false
 	}
 	return l.away(now, g.limit), true
@@ -106,6 +145,7 @@ func (g *gate) wait(ctx context.Context, key string, t *ticket, begun time.Time)
 		now := time.Now()
 		g.mu.Lock()
 		l := g.lane(key, now)
+		g.serve(l, now) // another key may have left a place
 		i := slices.Index(l.waiting, t)
 		admitted := i < 0
 		if !admitted && (ctx.Err() != nil || now.Sub(begun) > maxPatience || !l.quick(now)) {
@@ -135,35 +175,31 @@ func (p *pass) end(used bool) {
 	l := g.lane(p.key, now)
 	if i := slices.Index(l.busy, p.begun); i >= 0 {
 		l.busy = slices.Delete(l.busy, i, i+1)
+		g.flying--
 	}
 	if used {
 		l.learn(now.Sub(p.begun))
 	}
-	for len(l.waiting) > 0 && len(l.busy) < g.limit {
-		t := l.waiting[0]
-		l.waiting = l.waiting[1:]
-		t.since = now
-		l.busy = append(l.busy, now)
-		close(t.ready)
-	}
+	g.serve(l, now)
 }
 
-// lane finds or makes the state of a key. Too many of them, and those without
-// traffic go: what they had learnt is learnt again.
+// lane returns the state of a key. Lanes that have been idle for maxAway are
+// evicted, once in that time.
 func (g *gate) lane(key string, now time.Time) *lane {
 	l, ok := g.lanes[key]
 	if !ok {
-		if len(g.lanes) >= maxLanes {
-			for name, idle := range g.lanes {
-				if len(idle.busy) == 0 && len(idle.waiting) == 0 && now.Sub(idle.used) > maxAway {
-					delete(g.lanes, name)
-				}
-			}
-		}
 		l = &lane{}
 		g.lanes[key] = l
 	}
 	l.used = now
+	if now.Sub(g.swept) > maxAway {
+		g.swept = now
+		for name, idle := range g.lanes {
+			if len(idle.busy) == 0 && len(idle.waiting) == 0 && now.Sub(idle.used) > maxAway {
+				delete(g.lanes, name)
+			}
+		}
+	}
 	return l
 }
 

@@ -11,7 +11,7 @@ import (
 
 func TestGateAdmitsItsLimitAndServesAQuickHostInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(4)
+		g := newGate(4, 0)
 		first, _ := g.enter(t.Context(), "h")
 		<-time.After(10 * time.Millisecond)
 		first.leave() // it is known as quick now
@@ -49,7 +49,7 @@ func TestGateAdmitsItsLimitAndServesAQuickHostInOrder(t *testing.T) {
 
 func TestGateSendsAwayFromASlowHostWithGrowingDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(4)
+		g := newGate(4, 0)
 		var passes []*pass
 		for range 4 {
 			p, _ := g.enter(t.Context(), "dead")
@@ -86,7 +86,7 @@ func TestGateSendsAwayFromASlowHostWithGrowingDelays(t *testing.T) {
 
 func TestGateGivesUpWaitingWhenTheHostStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(1)
+		g := newGate(1, 0)
 		p, _ := g.enter(t.Context(), "h")
 		<-time.After(time.Millisecond)
 		p.leave()
@@ -110,8 +110,8 @@ func TestGateGivesUpWaitingWhenTheHostStalls(t *testing.T) {
 
 func TestGateForgetsIdleKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(1)
-		for i := range maxLanes {
+		g := newGate(1, 0)
+		for i := range 4096 {
 			p, _ := g.enter(t.Context(), fmt.Sprint(i))
 			if i > 0 {
 				p.leave()
@@ -121,6 +121,73 @@ func TestGateForgetsIdleKeys(t *testing.T) {
 		_, _ = g.enter(t.Context(), "another")
 		if _, kept := g.lanes["0"]; !kept || len(g.lanes) != 2 {
 			t.Errorf("%d keys are remembered", len(g.lanes))
+		}
+	})
+}
+
+func TestGateLeavesPlacesOfTheTotalForOtherKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(10, 40)
+		for key := range 18 { // none of them ever leaves
+			for range 10 {
+				if p, _ := g.enter(t.Context(), fmt.Sprint(key)); p == nil {
+					break
+				}
+			}
+		}
+		if n := len(g.lanes["0"].busy); n != 10 {
+			t.Errorf("the first key has %d exchanges in flight, want its limit of 10", n)
+		}
+		begun := time.Now()
+		if p, _ := g.enter(t.Context(), "another"); p == nil || time.Since(begun) != 0 {
+			t.Errorf("another key waited %s; %d of 40 are in flight", time.Since(begun), g.flying)
+		}
+	})
+}
+
+func TestGateServesAKeyThatWaitsForThePlaceOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(1, 1)
+		first, _ := g.enter(t.Context(), "first")
+		time.AfterFunc(time.Second, first.leave)
+		begun := time.Now()
+		if p, _ := g.enter(t.Context(), "second"); p == nil || time.Since(begun) > time.Second+recheck {
+			t.Errorf("waited %s", time.Since(begun))
+		}
+	})
+}
+
+func TestGateSendsAwayWhomItWouldKeepTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const took = 200 * time.Millisecond // still quick
+		g := newGate(4, 0)
+		first, _ := g.enter(t.Context(), "h")
+		<-time.After(took)
+		first.leave()
+		var kept, away int
+		var mu sync.Mutex
+		var running sync.WaitGroup
+		for range 400 {
+			running.Go(func() {
+				begun := time.Now()
+				p, _ := g.enter(t.Context(), "h")
+				mu.Lock()
+				if p != nil {
+					kept++
+				} else if away++; time.Since(begun) != 0 {
+					t.Errorf("sent away after %s", time.Since(begun))
+				}
+				mu.Unlock()
+				if p != nil {
+					<-time.After(took)
+					p.leave()
+				}
+			})
+		}
+		running.Wait()
+		// Four are served at once, and in the next second twenty.
+		if kept != 24 || kept+away != 400 {
+			t.Errorf("%d were served and %d sent away", kept, away)
 		}
 	})
 }
