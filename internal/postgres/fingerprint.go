@@ -24,6 +24,6 @@ func Fingerprint() (string, error) {
 	for _, v := range migrator.AllVersions() {
 		fmt.Fprintf(sum, "river %d %s\n%s\n", v.Version, v.Name, v.SQLUp)
 	}
-	fmt.Fprintln(sum, riverGrants)
+	fmt.Fprintln(sum, riverRights, databaseRights)
 	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
 }

@@ -16,15 +16,11 @@ const current = `ARRAY(SELECT number || ' ' || checksum FROM schema_migrations
 	AND ARRAY(SELECT version FROM river.river_migration WHERE line = 'main') @> $2::bigint[]`
 
 // tended is what it asks besides to tell that Migrate has nothing left to do: every
-// index is complete, and the queue is trimmed and granted as it is to be.
+// index is complete, the queue is trimmed, and rights are set.
 const tended = `NOT EXISTS (SELECT FROM pg_index w JOIN pg_class c ON c.oid = w.indexrelid
 		WHERE NOT w.indisvalid AND c.relkind = 'I' AND c.relnamespace = current_schema()::regnamespace)
 	AND to_regclass('river.river_job_args_index') IS NULL AND to_regclass('river.river_job_metadata_index') IS NULL
-	AND ARRAY(SELECT concat_ws(' ', p.privilege_type, o.name, o.attribute, NULLIF(p.is_grantable, false)) COLLATE "C"
-		FROM (SELECT relname AS name, NULL AS attribute, relacl AS acl FROM pg_class WHERE relnamespace = 'river'::regnamespace
-			UNION ALL SELECT c.relname, a.attname, a.attacl FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-			WHERE c.relnamespace = 'river'::regnamespace) o, aclexplode(o.acl) p
-		WHERE p.grantee = 'weft_api'::regrole ORDER BY 1) = '{` + riverGranted + `}'`
+	AND ` + riverRightsSet + ` AND ` + databaseRightsSet
 
 // marks are what this binary's migrations leave in the database.
 type marks struct {
@@ -56,22 +52,23 @@ type querier interface {
 }
 
 // upToDate reports whether the schema is this binary's, or was only expanded since.
-func upToDate(ctx context.Context, conn querier) bool { return shows(ctx, conn, current) }
+func upToDate(ctx context.Context, conn querier) bool { return showsMarks(ctx, conn, current) }
 
 // settled reports whether Migrate has nothing to do.
 func settled(ctx context.Context, conn querier) bool {
-	return shows(ctx, conn, current+" AND "+tended)
+	return showsMarks(ctx, conn, current+" AND "+tended)
+}
+
+func showsMarks(ctx context.Context, conn querier, condition string) bool {
+	want, err := marksOfAll()
+	return err == nil && shows(ctx, conn, condition, want.own, want.river)
 }
 
 // shows reports whether the database shows a condition at one look, which costs far less
 // than to go from step to step. Whatever keeps it from telling means no: most often
 // something is not there yet, and the steps tell what.
-func shows(ctx context.Context, conn querier, condition string) bool {
-	want, err := marksOfAll()
-	if err != nil {
-		return false
-	}
+func shows(ctx context.Context, conn querier, condition string, args ...any) bool {
 	var yes bool
-	err = conn.QueryRow(ctx, "SELECT "+condition, want.own, want.river).Scan(&yes)
+	err := conn.QueryRow(ctx, "SELECT "+condition, args...).Scan(&yes)
 	return err == nil && yes
 }

@@ -66,7 +66,10 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	if err := completeIndexes(ctx, conn.Conn()); err != nil {
 		return err
 	}
-	return migrateRiver(ctx, pool)
+	if err := migrateRiver(ctx, pool); err != nil {
+		return err
+	}
+	return setRights(ctx, conn.Conn())
 }
 
 // lockForMigration asks again and again instead of waiting in one statement: an index
@@ -167,36 +170,7 @@ func migrateRiver(ctx context.Context, pool *pgxpool.Pool) error {
 	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return fmt.Errorf("migrate the queue: %w", err)
 	}
-	if err := trimRiver(ctx, pool); err != nil {
-		return err
-	}
-	return grantRiver(ctx, pool)
-}
-
-// riverGrants gives requests what they do with the queue and takes all else: they
-// insert jobs, which reads them back and is written as an update for where one is
-// there already, and make the job of a callback due.
-const riverGrants = `
-	REVOKE ALL ON ALL TABLES IN SCHEMA river FROM weft_api;
-	REVOKE ALL ON ALL SEQUENCES IN SCHEMA river FROM weft_api;
-	GRANT SELECT, INSERT, UPDATE (kind, state, scheduled_at) ON river.river_job TO weft_api;
-	GRANT USAGE ON SEQUENCE river.river_job_id_seq TO weft_api`
-
-// riverGranted is what requests then have, as the catalogue shows it.
-const riverGranted = "INSERT river_job,SELECT river_job,UPDATE river_job kind,UPDATE river_job scheduled_at," +
-	"UPDATE river_job state,USAGE river_job_id_seq"
-
-// grantRiver does so in one transaction, so that nobody is refused while it is done
-// again.
-func grantRiver(ctx context.Context, pool *pgxpool.Pool) error {
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, riverGrants)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("grant the queue: %w", err)
-	}
-	return nil
+	return trimRiver(ctx, pool)
 }
 
 // trimRiver drops the queue's indexes on what is inside jobs: nobody looks for jobs

@@ -87,3 +87,43 @@ func TestAnOwnerWhoIsNoSuperuserMigratesAndWorksUnderTheRoles(t *testing.T) {
 		t.Errorf("the owner makes partitions: %v", err)
 	}
 }
+
+func TestAUserWhoDoesNotOwnTheDatabaseIsToldWhichRightsToRevoke(t *testing.T) {
+	_ = pgtest.DSN(t) // whose template made the roles, as an administrator would
+	admin, user, dsn := owned(t)
+	inDatabase, err := pgx.ParseConfig(pgtest.ServerDSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inDatabase.Database = user
+	there, err := pgx.ConnectConfig(t.Context(), inDatabase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = there.Close(context.Background()) }()
+	for _, statement := range []string{
+		"GRANT weft_api, weft_system TO " + user, "ALTER DATABASE " + user + " OWNER TO " + inDatabase.User, "GRANT CREATE ON DATABASE " + user + " TO " + user,
+	} {
+		if _, err := admin.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := there.Exec(t.Context(), "GRANT ALL ON SCHEMA public TO "+user); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := postgres.OpenUnhurried(t.Context(), dsn, "test", postgres.Owner, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	cure := "REVOKE TEMPORARY ON DATABASE " + user + " FROM PUBLIC"
+	if err := postgres.Migrate(t.Context(), pool); err == nil || !strings.Contains(err.Error(), cure) {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := there.Exec(t.Context(), cure); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Migrate(t.Context(), pool); err != nil {
+		t.Errorf("after the cure: %v", err)
+	}
+}

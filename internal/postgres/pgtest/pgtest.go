@@ -136,7 +136,10 @@ func clone(ctx context.Context) (string, error) {
 	}
 	name := fmt.Sprintf("%s%d_%s", prefix, time.Now().Unix(), strings.ToLower(rand.Text()[:10]))
 	err = admin(ctx, from.dsn, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY file_copy", name, from.template))
+		if _, err := conn.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY file_copy", name, from.template)); err != nil {
+			return err
+		}
+		_, err := conn.Exec(ctx, "REVOKE TEMPORARY ON DATABASE "+name+" FROM PUBLIC") // a copy has the rights of any new database
 		return err
 	})
 	if err != nil {
