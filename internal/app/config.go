@@ -50,6 +50,7 @@ type Config struct {
 	// ComponentTimeout is the longest that one call of a component may take here,
 	// whatever its own timeout; 0: defaultComponentTimeout.
 	ComponentTimeout time.Duration
+	BufferMemory int64 // bytes that bodies of requests and answers in flight may hold; 0: server.DefaultMemory
 
 	LimiterPatience time.Duration // how long a decision on a limit may wait for the database; 0: ratelimit.Patience
 
@@ -132,6 +133,13 @@ var variables = []variable{
 	{"WEFT_COMPONENT_TIMEOUT", func(c *Config, v string) (err error) {
 		c.ComponentTimeout, err = parseDuration(v, time.Second, maxStopTimeout)
 		return err
+	}},
+	{"WEFT_BUFFER_MEMORY", func(c *Config, v string) error {
+		mebibytes, err := strconv.ParseInt(v, 10, 32)
+		if c.BufferMemory = mebibytes << 20; err != nil || mebibytes < 64 {
+			return errors.New("must be a whole number of MiB, at least 64")
+		}
+		return nil
 	}},
 	{"WEFT_LOG_LEVEL", func(c *Config, v string) error { return c.LogLevel.UnmarshalText([]byte(v)) }},
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,6 +86,8 @@ func (a *App) buildDoors(registry *component.Registry) error {
 	if a.cfg.Addr != "" {
 		proxies, keys := auth.Proxies(a.cfg.TrustedProxies), auth.NewKeys(a.pools.api)
 		workspaces, credits := workspace.NewService(a.pools.system, a.pools.api), billing.Reader{DB: a.pools.api}
+		memory := server.NewMemory(cmp.Or(a.cfg.BufferMemory, server.DefaultMemory))
+		a.metrics.WatchMemory(memory.Held)
 		pages, err := console.Handler(console.Deps{People: a.people, Workspaces: workspaces, Keys: keys, Credits: credits, Audit: a.book, Proxies: proxies, Log: a.log})
 		if err != nil {
 			return err
@@ -93,7 +96,7 @@ func (a *App) buildDoors(registry *component.Registry) error {
 		handler, err := server.New(server.Deps{
 			Executions: a.service, Callbacks: a.callbacks, Workflows: a.workflows, Runs: a.runs, Schedules: a.schedules, Hooks: a.hooks, Environment: a.variables, Catalogue: listed, Guard: a.guard,
 			Verifier: a.verifier, Limiter: a.limiter, People: a.people, Keys: keys, Workspaces: workspaces, Audit: a.book,
-			Credits: credits, Console: pages, Proxies: proxies, ReadyFunc: a.ready,
+			Credits: credits, Console: pages, Proxies: proxies, Memory: memory, ReadyFunc: a.ready,
 			Docs: portal.Handler(listed.All()), Draining: a.draining, Streams: &a.streams, Metrics: a.metrics, Log: a.log,
 		})
 		if err != nil {

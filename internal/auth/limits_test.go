@@ -141,3 +141,35 @@ func TestForwardedForIsBelievedFromTrustedProxiesOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestPrecheckRejectsWhatVerifyRejectsWithoutTheBody(t *testing.T) {
+	b := setup(t, auth.Options{FailureBurst: 3, FailureRate: 0.001})
+	good := b.key.get(b.clock)
+	if err := b.verifier.Precheck(good.Header, good.Client); err != nil {
+		t.Errorf("good headers: %v", err)
+	}
+	for _, name := range []string{"X-Api-Key", "X-Sdk-Timestamp", "X-Sdk-Signature"} {
+		without := b.key.get(b.clock)
+		without.Header.Del(name)
+		early, _ := errors.AsType[*fault.Error](b.verifier.Precheck(without.Header, without.Client))
+		without.Client = netip.MustParseAddr("192.0.2.77") // whose failures are counted apart
+		_, err := b.verifier.Verify(t.Context(), without)
+		late, _ := errors.AsType[*fault.Error](err)
+		if early == nil || late == nil || early.Reason != late.Reason {
+			t.Errorf("without %s: %v before the body, %v after it", name, early, late)
+		}
+	}
+}
+
+func TestPrecheckCountsFailuresOfAnAddress(t *testing.T) {
+	b := setup(t, auth.Options{FailureBurst: 3, FailureRate: 0.001})
+	request := b.key.get(b.clock)
+	for range 3 {
+		if code := fault.CodeOf(b.verifier.Precheck(http.Header{}, request.Client)); code != fault.Unauthorized {
+			t.Fatalf("code %s", code)
+		}
+	}
+	if code := fault.CodeOf(b.verifier.Precheck(request.Header, request.Client)); code != fault.RateLimited {
+		t.Errorf("code %s after three failures", code)
+	}
+}

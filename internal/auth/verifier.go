@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -65,6 +66,21 @@ func NewVerifier(db postgres.DB, opts Options) (*Verifier, error) {
 		leeway:   int64(opts.Leeway / time.Second),
 		now:      opts.Now,
 	}, nil
+}
+
+// Precheck rejects what Verify rejects whatever the body is: a request from an address with
+// too many failures, and one whose signing headers are missing or malformed. It returns what
+// Verify would, and counts it in the same way.
+func (v *Verifier) Precheck(header http.Header, client netip.Addr) error {
+	source := attempt.Subscriber(client)
+	if wait := v.failures.Wait(source); wait > 0 {
+		return tooMany(wait)
+	}
+	if _, refusal := readProof(header); refusal != nil {
+		v.failures.Count(source)
+		return refusal
+	}
+	return nil
 }
 
 // Verify says who made the request, in the order of decisions 1.8: headers, key,

@@ -13,8 +13,10 @@ import (
 // maxBody is the most that a request may carry (decisions 1.1).
 const maxBody = 1 << 20
 
-// readBody reads the whole body, which must arrive in time: a request that is
-// larger is refused before more than the limit is read.
+// readBody reads the whole body, which must arrive before the read deadline that ServeHTTP
+// set. The buffer grows with the bytes that arrive, whatever length is declared, and is
+// counted in the hold of the request. It returns PAYLOAD_TOO_LARGE before it reads more than
+// maxBody, and UNAVAILABLE if the hold cannot grow.
 func (f *front) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -22,28 +24,48 @@ func (f *front) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	if r.ContentLength > maxBody {
 		return nil, tooLarge()
 	}
-	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Now().Add(f.timeouts.body)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return nil, err
-	}
-	var body bytes.Buffer
-	if r.ContentLength > 0 {
-		body.Grow(int(r.ContentLength) + bytes.MinRead)
-	}
-	n, err := io.Copy(&body, io.LimitReader(r.Body, maxBody+1))
-	if n > maxBody {
-		return nil, tooLarge()
-	}
+	body, err := receive(r.Body, callOf(r.Context()).hold)
 	if err != nil {
-		refusal := fault.Invalid("", "the body did not arrive whole")
-		refusal.Header, refusal.Err = map[string]string{"Connection": "close"}, err
-		return nil, refusal
+		return nil, err
 	}
 	// Left in place, the deadline would end the request while it is worked on.
-	if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
-	return body.Bytes(), nil
+	return body, nil
+}
+
+// smallBody is the first size of the buffer for a body.
+const smallBody = 4 << 10
+
+// receive reads a body into a buffer that doubles when it is full.
+func receive(from io.Reader, hold *hold) ([]byte, error) {
+	body := make([]byte, 0, smallBody)
+	for {
+		n, err := from.Read(body[len(body):cap(body)])
+		switch body = body[:len(body)+n]; {
+		case len(body) > maxBody:
+			return nil, tooLarge()
+		case errors.Is(err, io.EOF):
+			return body, nil
+		case err != nil:
+			refusal := fault.Invalid("", "the body did not arrive whole")
+			refusal.Header, refusal.Err = map[string]string{"Connection": "close"}, err
+			return nil, refusal
+		case len(body) < cap(body):
+			continue
+		}
+		larger := 2 * cap(body)
+		if larger >= maxBody {
+			larger = maxBody + 1 // to see a byte too many
+		}
+		if larger > uncounted {
+			if err := hold.grow(int64(larger) - hold.bytes); err != nil {
+				return nil, err
+			}
+		}
+		body = append(make([]byte, 0, larger), body...)
+	}
 }
 
 // tooLarge closes the connection: what else of the body is under way is not

@@ -71,6 +71,10 @@ func (f *front) note(ctx context.Context, failure *fault.Error, err error) {
 	case fault.Internal:
 		f.log.ErrorContext(ctx, "a request failed", "error", err)
 	case fault.Unavailable:
+		if failure == errAddressMemory || failure == errWorkspaceMemory {
+			f.metrics.Refused("memory")
+			return
+		}
 		f.log.WarnContext(ctx, "a request could not be served", "error", err)
 	case fault.Unauthorized:
 		f.metrics.AuthFailed(failure.Reason)

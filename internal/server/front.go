@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"runtime"
 	"runtime/debug"
@@ -31,7 +32,8 @@ import (
 // front is everything before the handlers.
 type front struct {
 	contract *contract.Contract
-	only     []string // operations to mount; nil: all
+	only     []string                            // operations to mount; nil: all
+	precheck func(http.Header, netip.Addr) error // what of verify needs no body
 	verify   func(context.Context, auth.Request) (auth.Principal, error)
 	find     func(context.Context, person.Proof) (person.Member, error)
 	foreign  http.CrossOriginProtection // what browsers send for pages of other sites
@@ -39,6 +41,7 @@ type front struct {
 	book     *audit.Book // of what is denied; nil where nobody is asked who they are
 	limiter  *ratelimit.Limiter
 	proxies  auth.Proxies
+	memory   *Memory
 	console  *http.ServeMux // the pages for people; nil: there are none
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
@@ -131,7 +134,7 @@ func (m operationMux) HandleFunc(pattern string, handler func(http.ResponseWrite
 // operations, and answers for whatever panics there.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	call := &call{id: gate.RequestID(r.Header)}
+	call := &call{id: gate.RequestID(r.Header), hold: f.memory.hold(f.proxies.Client(r.RemoteAddr, r.Header))}
 	answer := &answer{ResponseWriter: w}
 	ctx := telemetry.WithRequest(telemetry.FromHeader(r.Context(), r.Header), call.id)
 	ctx, span := telemetry.StartSpan(ctx, r.Method)
@@ -139,10 +142,12 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("X-Request-Id", call.id)
 	header.Set("X-Content-Type-Options", "nosniff")
+	f.boundBody(w, r)
 	defer func() {
 		if cause := recover(); cause != nil {
 			f.caught(answer, r, cause)
 		}
+		call.hold.shrink(call.hold.bytes)
 		elapsed := time.Since(began)
 		status := answer.sent()
 		span.SetName(strings.TrimSpace(r.Method + " " + routeOf(r.Pattern)))
@@ -163,6 +168,14 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.mux.ServeHTTP(answer, r)
+}
+
+// boundBody sets the time by which the body must have arrived, whether it is read here or
+// discarded by net/http after the answer.
+func (f *front) boundBody(w http.ResponseWriter, r *http.Request) {
+	if r.Body != nil && r.Body != http.NoBody {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(f.timeouts.body)) // unsupported only by test recorders
+	}
 }
 
 // routeOf is the path of a pattern, "" where only the catch-all matched.
@@ -217,6 +230,9 @@ func (f *front) operation(operation *contract.Operation, next http.HandlerFunc) 
 
 // admit passes the request through the gates of decisions 1.8 in their order.
 func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contract.Operation, call *call) error {
+	if err := f.approach(w, r, operation, call); err != nil {
+		return err
+	}
 	body, err := f.readBody(w, r)
 	if err != nil {
 		return err
@@ -275,27 +291,37 @@ func formed(header http.Header, operation *contract.Operation, body []byte) ([]b
 	return gate.JSONObject(header, body)
 }
 
+// approach does what comes before the body is read: it checks the form of the signing
+// headers, or finds the person whose session it is.
+func (f *front) approach(w http.ResponseWriter, r *http.Request, operation *contract.Operation, call *call) error {
+	if closed(operation) || operation.SignIn || operation.Method == http.MethodPost {
+		w.Header().Set("Cache-Control", "no-store")
+	}
+	switch {
+	case operation.Signed:
+		return f.precheck(r.Header, call.hold.client)
+	case operation.Person:
+		return f.recognize(r, operation, call)
+	case operation.SignIn:
+		call.visit = f.visit(r)
+		return f.sameOrigin(r)
+	}
+	return nil
+}
+
 // identify proves who asks, as the operation wants it proven, charges the workspace
 // that they belong to, and says whether they may.
 func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, operation *contract.Operation, call *call) error {
-	if closed(operation) || operation.SignIn {
-		w.Header().Set("Cache-Control", "no-store")
-	}
 	switch {
 	case operation.Signed:
 		if err := f.authenticate(r, body, call); err != nil {
 			return err
 		}
-	case operation.Person:
-		if err := f.recognize(r, operation, call); err != nil {
-			return err
-		}
 	case operation.SignIn:
-		return f.approach(r, call)
+		return nil
 	case operation.Raw:
 		call.visit, call.header = f.visit(r), r.Header // the handler finds out whose it is
 	case operation.Method == http.MethodPost: // open, and an answer to what was sent
-		w.Header().Set("Cache-Control", "no-store")
 		call.visit, call.sent = f.visit(r), body
 	}
 	if id := call.workspaceID(); id != uuid.Nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -36,9 +37,10 @@ type operations struct {
 	ran  []string
 	body *api.ExecuteComponentRequest
 
-	ledger *Server
-	get    func(context.Context) (api.ComponentExecution, error)
-	stream func(context.Context) (api.StreamComponentExecutionResponseObject, error)
+	ledger  *Server
+	execute func()
+	get     func(context.Context) (api.ComponentExecution, error)
+	stream  func(context.Context) (api.StreamComponentExecutionResponseObject, error)
 }
 
 func (o *operations) saw(operation string) {
@@ -61,6 +63,9 @@ func (o *operations) ExecuteComponent(_ context.Context, request api.ExecuteComp
 	o.mu.Lock()
 	o.body = request.Body
 	o.mu.Unlock()
+	if o.execute != nil {
+		o.execute()
+	}
 	return executed{record: api.ComponentExecution{Module: request.Body.Module}, replayed: true}, nil
 }
 
@@ -147,7 +152,8 @@ func start(t testing.TB, change ...func(*service, *http.Server)) *service {
 	}
 	s := &service{operations: &operations{}, logs: &logs{}}
 	log := slog.New(slog.NewJSONHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	s.front = &front{contract: document, log: log, timeouts: defaultTimeouts}
+	s.front = &front{contract: document, memory: NewMemory(DefaultMemory), log: log, timeouts: defaultTimeouts}
+	s.front.precheck = func(http.Header, netip.Addr) error { return nil }
 	s.front.verify = func(_ context.Context, r auth.Request) (auth.Principal, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -21,6 +21,7 @@ import (
 // call is what the gates learn about one request, for the handler and the log.
 type call struct {
 	id        string
+	hold      *hold               // the memory of its body and its answer
 	operation *contract.Operation // nil where none matched
 	principal auth.Principal      // whose key signed; zero where none did
 	member    person.Member       // who signed in; zero where nobody did
@@ -105,6 +106,9 @@ func (f *front) authenticate(r *http.Request, body []byte, call *call) error {
 		Client: f.proxies.Client(r.RemoteAddr, r.Header),
 	})
 	if err != nil {
+		return err
+	}
+	if err := call.hold.move(principal.WorkspaceID); err != nil {
 		return err
 	}
 	call.principal = principal

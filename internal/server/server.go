@@ -12,6 +12,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -54,6 +55,7 @@ type Deps struct {
 	Limiter     *ratelimit.Limiter
 	Credits     billing.Reader
 	Proxies     auth.Proxies                  // whose X-Forwarded-For is believed
+	Memory      *Memory                       // that requests and answers may hold
 	ReadyFunc   func(context.Context) []Check // what /readyz looks at
 	Console     *http.ServeMux                // the pages for people under /settings; nil: there are none
 	Docs        *http.ServeMux                // GET /docs, what is below it, and /llms.txt; nil: nothing is there
@@ -66,6 +68,7 @@ type Deps struct {
 // Verifier proves whose key signed a request, and knows until when it is good. That
 // of the service is auth.Verifier, whose methods say what is owed.
 type Verifier interface {
+	Precheck(header http.Header, client netip.Addr) error
 	Verify(ctx context.Context, r auth.Request) (auth.Principal, error)
 	UntilRevoked(ctx context.Context, p auth.Principal) (_ context.Context, stop context.CancelFunc)
 	Check(ctx context.Context, claim auth.Claim) (api.SignatureCheck, error)
@@ -79,8 +82,8 @@ func New(deps Deps) (http.Handler, error) {
 		return nil, err
 	}
 	f := &front{
-		contract: document, verify: deps.Verifier.Verify, find: deps.People.Find, console: deps.Console, repeat: deps.Executions.CheckRepeat,
-		limiter: deps.Limiter, proxies: deps.Proxies,
+		contract: document, precheck: deps.Verifier.Precheck, verify: deps.Verifier.Verify, find: deps.People.Find, console: deps.Console, repeat: deps.Executions.CheckRepeat,
+		limiter: deps.Limiter, proxies: deps.Proxies, memory: deps.Memory,
 		book:    deps.Audit,
 		metrics: deps.Metrics, log: deps.Log, timeouts: defaultTimeouts,
 	}
@@ -115,7 +118,7 @@ func Health(ready func(context.Context) []Check, metrics *telemetry.Metrics, log
 	if err != nil {
 		return nil, err
 	}
-	f := &front{contract: document, metrics: metrics, log: log, timeouts: defaultTimeouts, only: []string{"getLiveness", "getReadiness"}}
+	f := &front{contract: document, memory: NewMemory(DefaultMemory), metrics: metrics, log: log, timeouts: defaultTimeouts, only: []string{"getLiveness", "getReadiness"}}
 	f.mount(&Server{ready: ready}, nil)
 	return f, nil
 }

@@ -31,13 +31,6 @@ func (f *front) visit(r *http.Request) visit {
 	return visit{client: f.proxies.Client(r.RemoteAddr, r.Header), secure: f.proxies.Secure(r), origin: f.proxies.Origin(r)}
 }
 
-// approach takes in a request of somebody who is not signed in yet. One that a
-// browser sends for a page of another site is refused.
-func (f *front) approach(r *http.Request, call *call) error {
-	call.visit = f.visit(r)
-	return f.sameOrigin(r)
-}
-
 // recognize proves who sends the request, by the token of a session, and that they
 // belong to the workspace of the path.
 func (f *front) recognize(r *http.Request, operation *contract.Operation, call *call) error {
@@ -62,6 +55,11 @@ func (f *front) recognize(r *http.Request, operation *contract.Operation, call *
 	member, err := f.find(r.Context(), proof)
 	if err != nil {
 		return err
+	}
+	if member.WorkspaceID != uuid.Nil {
+		if err := call.hold.move(member.WorkspaceID); err != nil {
+			return err
+		}
 	}
 	call.member = member
 	telemetry.Identify(r.Context(), member.WorkspaceID, uuid.Nil)

@@ -1,0 +1,66 @@
+// Package budget bounds what is held at the same time, such as bytes or connections, in
+// total and for each source: a client address, a workspace.
+//
+// It knows neither what is counted nor who the sources are. The one invariant: it remembers
+// only sources that hold something, so its memory is bounded by what it counts.
+package budget
+
+import "sync"
+
+// Budget counts what sources hold. It is safe for concurrent use.
+type Budget[Source comparable] struct {
+	total, each int64
+
+	mu   sync.Mutex
+	held int64
+	by   map[Source]int64
+}
+
+// New makes a Budget of which all sources together may hold total, and one source each.
+func New[Source comparable](total, each int64) *Budget[Source] {
+	return &Budget[Source]{total: total, each: each, by: make(map[Source]int64)}
+}
+
+// Reserve reserves n for the source. Where that is more than the source or all sources may
+// hold, it reserves nothing and reports false.
+func (b *Budget[Source]) Reserve(source Source, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held+n > b.total || b.by[source]+n > b.each {
+		return false
+	}
+	b.add(source, n)
+	return true
+}
+
+// Add counts n for the source, also beyond its share. It is for what cannot be refused any
+// more.
+func (b *Budget[Source]) Add(source Source, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.add(source, n)
+}
+
+// Release returns n that the source reserved or added.
+func (b *Budget[Source]) Release(source Source, n int64) { b.Add(source, -n) }
+
+func (b *Budget[Source]) add(source Source, n int64) {
+	b.held += n
+	if b.by[source] += n; b.by[source] == 0 {
+		delete(b.by, source)
+	}
+}
+
+// Held returns what all sources hold together.
+func (b *Budget[Source]) Held() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held
+}
+
+// Full reports whether the source, or all sources together, hold as much as they may.
+func (b *Budget[Source]) Full(source Source) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held >= b.total || b.by[source] >= b.each
+}

@@ -1,0 +1,52 @@
+package budget
+
+import "testing"
+
+func TestTotalBoundsAllSources(t *testing.T) {
+	b := New[string](10, 6)
+	if !b.Reserve("a", 6) || !b.Reserve("b", 4) {
+		t.Fatal("a reservation within the total was refused")
+	}
+	if b.Reserve("c", 1) {
+		t.Error("a reservation beyond the total was accepted")
+	}
+	b.Release("b", 1)
+	if !b.Reserve("c", 1) {
+		t.Error("a reservation was refused after a release made room")
+	}
+}
+
+func TestShareBoundsOneSource(t *testing.T) {
+	b := New[string](10, 6)
+	if b.Reserve("a", 7) {
+		t.Error("a reservation beyond the share was accepted")
+	}
+	if b.Held() != 0 {
+		t.Errorf("a refused reservation holds %d", b.Held())
+	}
+	if !b.Reserve("a", 6) || !b.Full("a") {
+		t.Error("the share is not full after it was reserved whole")
+	}
+	if b.Full("b") {
+		t.Error("another source is full")
+	}
+}
+
+func TestAddCountsBeyondTheShare(t *testing.T) {
+	b := New[string](10, 6)
+	b.Add("a", 20)
+	if b.Held() != 20 || !b.Full("b") {
+		t.Errorf("held %d", b.Held())
+	}
+}
+
+func TestSourcesThatHoldNothingAreForgotten(t *testing.T) {
+	b := New[int](10, 6)
+	for source := range 100 {
+		b.Reserve(source, 3)
+		b.Release(source, 3)
+	}
+	if len(b.by) != 0 {
+		t.Errorf("%d sources are remembered", len(b.by))
+	}
+}
