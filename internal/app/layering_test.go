@@ -127,7 +127,7 @@ var places = map[string]place{
 	"internal/component/componenttest":       {level: 4, inside: []string{"internal/component", "internal/fault", "internal/egress"}, outside: []string{ids, schema}, why: "what every module must pass", tests: true},
 	"internal/component/modules/upstream":    {level: 4, inside: []string{"internal/component", "internal/egress", "internal/credit"}, why: "HTTP calls of modules"},
 	"internal/component/modules/utility":     {level: 5, inside: []string{"internal/component", "internal/credit", "internal/fault", "internal/strictjson", "internal/timestamp"}, outside: []string{ids, "filippo.io/age", "golang.org/x/crypto"}, why: "modules that touch nothing"},
-	"internal/component/modules/apicall":     {level: 5, inside: []string{"internal/component", "internal/credit", "internal/egress", "internal/strictjson"}, outside: []string{ids}, why: "API_CALL"},
+	"internal/component/modules/apicall":     {level: 5, inside: []string{"internal/component", "internal/credit", "internal/egress", "internal/strictjson"}, outside: []string{ids, "github.com/tidwall/gjson"}, why: "API_CALL"},
 	"internal/component/modules/logic":       {level: 5, inside: []string{"internal/component", "internal/expression", "internal/fault", "internal/graph", "internal/strictjson", "internal/timestamp", "internal/variable"}, outside: []string{"github.com/robfig/cron/v3"}, why: "control flow: what a run's engine does by name, described and computed"},
 	"internal/component/modules/evm":         {level: 5, inside: []string{"internal/component", "internal/credit", "internal/egress", "internal/fault", "internal/strictjson"}, outside: []string{ids, "github.com/adraffy/go-ens-normalize", "github.com/ethereum/go-ethereum"}, why: "modules of EVM chains"},
 	"internal/component/modules/evm/evmtest": {level: 5, outside: []string{"github.com/ethereum/go-ethereum"}, why: "a real node for tests", tests: true},
@@ -160,7 +160,7 @@ var places = map[string]place{
 	},
 	"internal/execution": {
 		level:   5,
-		inside:  []string{"gen/", "internal/billing", "internal/callback", "internal/component", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/fault", "internal/groupcommit", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/vault"},
+		inside:  []string{"gen/", "internal/billing", "internal/callback", "internal/component", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/egress", "internal/fault", "internal/groupcommit", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/vault"},
 		outside: []string{ids, pgx, river, traces, "golang.org/x/sync"}, why: "the life of one execution",
 	},
 	"internal/engine": {

@@ -12,7 +12,7 @@ const (
 	quickMean   = 250 * time.Millisecond // of an exchange with a receiver worth waiting for
 	quickOldest = 500 * time.Millisecond // age of the oldest exchange under way
 	benefit     = 500 * time.Millisecond // of the doubt, for a receiver not yet known
-	maxExpected = time.Second // wait that may be expected of a caller
+	maxExpected = time.Second            // wait that may be expected of a caller
 	maxPatience = 2 * time.Second
 	recheck     = 100 * time.Millisecond
 	maxWaiting  = 1024

@@ -25,13 +25,14 @@ const (
 	ClassTooLarge    = "too_large"
 	ClassStatus      = "status"
 	ClassConnection  = "connection"
+	ClassBusy        = "busy"
 )
 
 // Classes lists every class.
 func Classes() []string {
 	return []string{
 		ClassDNS, ClassRefused, ClassReset, ClassUnreachable, ClassTimeout, ClassTLS,
-		ClassRedirect, ClassBlocked, ClassTooLarge, ClassStatus, ClassConnection,
+		ClassRedirect, ClassBlocked, ClassTooLarge, ClassStatus, ClassConnection, ClassBusy,
 	}
 }
 
@@ -69,6 +70,8 @@ func Class(err error) string {
 		return ClassStatus
 	case errors.Is(err, ErrTooLarge), headersTooLarge(err):
 		return ClassTooLarge
+	case errors.Is(err, ErrBusy):
+		return ClassBusy
 	case is[*net.DNSError](err):
 		return ClassDNS
 	case timedOut(err):

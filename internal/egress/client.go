@@ -1,8 +1,8 @@
 package egress
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 )
@@ -21,8 +21,11 @@ type ClientOptions struct {
 }
 
 // Client makes an HTTP client for components. Every request, redirected ones
-// included, is checked as a target and dialled by the guard; the body ends in
-// ErrTooLarge beyond the limit. A client is cheap.
+// included, is checked as a target and dialled by the guard. A client is cheap.
+//
+// Reading an answer's body fails with ErrTooLarge beyond the limit, with ErrBusy
+// when the process holds too many large answers, and with a timeout when a large
+// answer stalls. A large answer counts until the context of WithTenant ends.
 //
 // Each request has a connection of its own. On a reused one an upstream may close
 // while the request is on its way: nobody knows then whether the request was
@@ -98,18 +101,23 @@ func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	response, err := t.guard.single.RoundTrip(request)
+	ctx, cancel := context.WithCancelCause(request.Context())
+	response, err := t.guard.single.RoundTrip(request.WithContext(ctx))
 	if err != nil {
+		cancel(nil)
 		return nil, err
 	}
+	response.Request = request
 	if response.ContentLength > t.maxBytes {
 		response.Body.Close()
+		cancel(nil)
 		return nil, fmt.Errorf("%w: the answer has %d bytes, the limit is %d", ErrTooLarge, response.ContentLength, t.maxBytes)
 	}
 	if t.follows {
 		keepMethod(response)
 	}
-	response.Body = &bounded{ReadCloser: response.Body, left: t.maxBytes}
+	owner, _ := request.Context().Value(tenancyKey{}).(*tenancy)
+	response.Body = &bounded{ReadCloser: response.Body, left: t.maxBytes, budget: t.guard.answers, owner: owner, ctx: ctx, cancel: cancel}
 	return response, nil
 }
 
@@ -124,25 +132,4 @@ func keepMethod(response *http.Response) {
 			response.StatusCode = http.StatusPermanentRedirect
 		}
 	}
-}
-
-// bounded passes on at most left bytes, then fails instead of ending, so that a
-// cut answer is never taken for a whole one.
-type bounded struct {
-	io.ReadCloser
-	left int64
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if int64(len(p)) > b.left+1 {
-		p = p[:b.left+1]
-	}
-	n, err := b.ReadCloser.Read(p)
-	if int64(n) > b.left {
-		n = int(b.left)
-		b.left = 0
-		return n, ErrTooLarge
-	}
-	b.left -= int64(n)
-	return n, err
 }

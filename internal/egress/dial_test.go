@@ -216,6 +216,7 @@ func TestClass(t *testing.T) {
 		ClassBlocked:     {&net.OpError{Op: "dial", Err: &BlockedError{"x"}}},
 		ClassTooLarge:    {ErrTooLarge, errors.New("net/http: server response headers exceeded 16384 bytes; aborted")},
 		ClassStatus:      {&StatusError{500}},
+		ClassBusy:        {ErrBusy},
 		ClassConnection:  {io.ErrUnexpectedEOF, context.Canceled, errors.New("malformed HTTP response")},
 	} {
 		for _, err := range errs {
@@ -224,7 +225,7 @@ func TestClass(t *testing.T) {
 			}
 		}
 	}
-	if len(Classes()) != 11 {
+	if len(Classes()) != 12 {
 		t.Error("Classes is not whole")
 	}
 }

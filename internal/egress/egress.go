@@ -55,6 +55,7 @@ type Guard struct {
 	tls      *tls.Config
 	single   *http.Transport // a new connection for each request
 	kept     *http.Transport // reuses connections
+	answers  *budget
 }
 
 // Addresses inside public space that are nobody's public service: the host
@@ -66,6 +67,7 @@ func New(policy Policy) *Guard {
 	g := &Guard{
 		hosts:    make(map[string]struct{}, len(policy.AllowHosts)),
 		resolver: policy.Resolver,
+		answers:  newBudget(),
 		public:   ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(deniedPublic...)),
 		tls: &tls.Config{
 			MinVersion:         tls.VersionTLS12,

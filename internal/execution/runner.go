@@ -17,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/crashpoint"
+	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/groupcommit"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -197,7 +198,7 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	runCtx, cancel := r.bounded(ctx, row, entry.Timeout)
 	defer cancel()
 	r.hand.runs(row.ID, true)
-	result, err := r.Modules.Run(runCtx, row.Module, c)
+	result, err := r.Modules.Run(egress.WithTenant(runCtx, row.WorkspaceID.String()), row.Module, c)
 	r.hand.runs(row.ID, false)
 	crashpoint.Reached(crashpoint.AfterEffect)
 	// What is told of a secret is one, whoever tells it.
@@ -258,13 +259,6 @@ func (r *Runner) interrupted(ctx context.Context, row db.ExecutionStartManyRow, 
 	return r.pause(ctx, row, pause{
 		delay: time.Millisecond, continuing: true, restart: row.WaitState == nil, state: row.WaitState, local: local,
 	})
-}
-
-// errWorkerLost ends an execution whose attempt was cut off and may not be
-// repeated: nobody knows whether it took effect.
-var errWorkerLost = &component.Error{
-	Code:    "WORKER_LOST",
-	Message: "the worker was lost during the attempt, and this call is not safe to repeat: whether it took effect is unknown",
 }
 
 // open is what the module gets, and whether its output is sealed whatever the module says.

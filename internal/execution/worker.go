@@ -272,3 +272,10 @@ func (r *Runner) flushRequeues(ctx context.Context, items []requeue) ([]struct{}
 	}
 	return make([]struct{}, len(items)), nil
 }
+
+// errWorkerLost ends an execution whose attempt was cut off and may not be
+// repeated: nobody knows whether it took effect.
+var errWorkerLost = &component.Error{
+	Code:    "WORKER_LOST",
+	Message: "the worker was lost during the attempt, and this call is not safe to repeat: whether it took effect is unknown",
+}

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"mime"
 	"net/http"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
@@ -24,46 +25,52 @@ const (
 	encodingOmitted = "omitted"
 )
 
-// render makes the output of an answer.
+// render makes the output of an answer. Of a body that an output cannot hold it
+// gives the mapped values only.
 func render(answer upstream.Answer, mapping map[string]string) (component.Result, error) {
 	body, encoding, broken := bodyValue(answer)
-	output := map[string]any{
-		"status": answer.Status, "headers": headerValue(answer.Header), "body": body, "bodyEncoding": encoding,
-	}
-	if len(mapping) > 0 {
-		if broken != nil {
-			return component.Result{}, component.Permanent(component.CodeUpstream, "outputMapping cannot be applied, because the answer's JSON was refused: %s", broken)
+	headers := headerValue(answer.Header)
+	output := map[string]any{"status": answer.Status, "headers": headers, "body": body, "bodyEncoding": encoding}
+	size := sizeOf(body)
+	if len(mapping) == 0 {
+		if size > component.MaxOutput {
+			return component.Result{}, component.Permanent(component.CodeOutputTooLarge,
+				"the answer's body has %d bytes; an output has at most %d. Use outputMapping to take parts of it", size, component.MaxOutput)
 		}
-		if err := applyMapping(output, body, mapping); err != nil {
-			return component.Result{}, err
-		}
-	}
-	result, err := component.Encode(output)
-	if err == nil && len(result.Output) > component.MaxOutput && len(mapping) > 0 {
-		output["body"], output["bodyEncoding"] = nil, encodingOmitted
 		return component.Encode(output)
 	}
-	return result, err
+	if broken != nil {
+		return component.Result{}, component.Permanent(component.CodeUpstream, "outputMapping cannot be applied, because the answer's JSON was refused: %s", broken)
+	}
+	from := source{status: answer.Status, headers: headers, body: body}
+	if raw, ok := body.(json.RawMessage); ok {
+		from.parsed = gjson.ParseBytes(raw)
+	}
+	for name, path := range mapping {
+		steps, err := parsePath(path)
+		if err != nil {
+			return component.Result{}, component.Permanent(component.CodeInvalidInput, "outputMapping %s: %s", name, err)
+		}
+		output[name] = from.pick(steps)
+	}
+	if size <= component.MaxOutput {
+		if result, err := component.Encode(output); err != nil || len(result.Output) <= component.MaxOutput {
+			return result, err
+		}
+	}
+	output["body"], output["bodyEncoding"] = nil, encodingOmitted
+	return component.Encode(output)
 }
 
-// applyMapping adds the mapped values to the output.
-func applyMapping(output map[string]any, body any, mapping map[string]string) error {
-	if raw, ok := body.(json.RawMessage); ok {
-		decoder := json.NewDecoder(bytes.NewReader(raw))
-		decoder.UseNumber()
-		if err := decoder.Decode(&body); err != nil {
-			return fmt.Errorf("decode body: %w", err)
-		}
+// sizeOf is how many bytes a body has at least in an output.
+func sizeOf(body any) int {
+	switch value := body.(type) {
+	case json.RawMessage:
+		return len(value)
+	case string:
+		return len(value)
 	}
-	root := map[string]any{"status": output["status"], "headers": output["headers"], "body": body}
-	for name, path := range mapping {
-		value, err := pick(root, body, path)
-		if err != nil {
-			return component.Permanent(component.CodeInvalidInput, "outputMapping %s: %s", name, err)
-		}
-		output[name] = value
-	}
-	return nil
+	return 0
 }
 
 // bodyValue is the body as a value. What is said to be JSON but cannot be
@@ -75,7 +82,7 @@ func bodyValue(answer upstream.Answer) (value any, encoding string, broken error
 	}
 	if isJSON(answer.Header.Get("Content-Type")) {
 		if broken = strictjson.Check(text); broken == nil {
-			return json.RawMessage(text), encodingJSON, nil
+			return json.RawMessage(strictjson.Compact(text)), encodingJSON, nil
 		}
 	}
 	if utf8.Valid(text) && !bytes.ContainsRune(text, 0) {

@@ -1,9 +1,12 @@
 package apicall
 
 import (
+	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 const maxSteps = 64
@@ -69,44 +72,69 @@ func bracket(text string) (step, rest string, err error) {
 	return number, after, nil
 }
 
-// lookup follows the steps from value; false when they lead nowhere.
-func lookup(value any, steps []string) (any, bool) {
-	for _, step := range steps {
-		switch node := value.(type) {
-		case map[string]any:
-			child, ok := node[step]
-			if !ok {
-				return nil, false
-			}
-			value = child
-		case []any:
-			index, err := strconv.ParseUint(step, 10, 31)
-			if err != nil || index >= uint64(len(node)) {
-				return nil, false
-			}
-			value = node[index]
-		default:
-			return nil, false
-		}
-	}
-	return value, true
+// source is an answer from which values are picked. Only what a path leads to is
+// read from the body, as the JSON text that it is.
+type source struct {
+	status  int
+	headers map[string]any
+	body    any
+	parsed  gjson.Result // of a JSON body
 }
 
-// pick is the value at a path: in the body, or in root, which holds status,
-// headers and body, where the first step is one of those and the body has no
-// member of that name. A path that leads nowhere gives nil.
-func pick(root map[string]any, body any, path string) (any, error) {
-	steps, err := parsePath(path)
-	if err != nil {
-		return nil, err
+// pick returns the value at a path: in the body, or in the answer where the first
+// step is status, headers or body and the body has no member of that name. A path
+// that leads nowhere gives nil.
+func (s source) pick(steps []string) any {
+	if len(steps) == 0 {
+		return s.body
 	}
-	from := body
-	if len(steps) > 0 {
-		_, inBody := lookup(body, steps[:1])
-		if _, inRoot := root[steps[0]]; inRoot && !inBody {
-			from = root
+	if !lookup(s.parsed, steps[:1]).Exists() {
+		switch name, rest := steps[0], steps[1:]; {
+		case name == "body":
+			steps = rest
+		case name == "status" && len(rest) == 0:
+			return s.status
+		case name == "headers" && len(rest) == 0:
+			return s.headers
+		case name == "headers" && len(rest) == 1:
+			return s.headers[rest[0]]
 		}
 	}
-	value, _ := lookup(from, steps)
-	return value, nil
+	if len(steps) == 0 {
+		return s.body
+	}
+	if found := lookup(s.parsed, steps); found.Exists() {
+		return json.RawMessage(found.Raw)
+	}
+	return nil
+}
+
+// lookup follows the steps from value: members by name, items by number.
+func lookup(value gjson.Result, steps []string) gjson.Result {
+	for _, step := range steps {
+		var found gjson.Result
+		switch {
+		case value.IsObject():
+			value.ForEach(func(name, member gjson.Result) bool {
+				if name.Str == step {
+					found = member
+				}
+				return !found.Exists()
+			})
+		case value.IsArray():
+			index, err := strconv.ParseUint(step, 10, 31)
+			if err != nil {
+				break
+			}
+			value.ForEach(func(_, item gjson.Result) bool {
+				if index == 0 {
+					found = item
+				}
+				index--
+				return !found.Exists()
+			})
+		}
+		value = found
+	}
+	return value
 }

@@ -1,10 +1,14 @@
 package apicall
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"strconv"
 	"testing"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
@@ -30,6 +34,7 @@ func TestPathsAreDotted(t *testing.T) {
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{"a.b.0", `$["x"][0]`, "$", "a..", "[", `['`} {
 		f.Add(seed, []byte(`{"a":{"b":[1,{"x":null}]}}`))
+		f.Add(seed, []byte(` { "\u0061" : {"b" : [ "é\ud83d\ude42\"" , 1.50e3 ]}, "":[[0]] } `))
 	}
 	f.Fuzz(func(t *testing.T, path string, body []byte) {
 		steps, err := parsePath(path)
@@ -39,11 +44,47 @@ func FuzzPath(f *testing.F) {
 		if len(steps) > maxSteps {
 			t.Errorf("%d steps", len(steps))
 		}
-		var value any
-		if json.Unmarshal(body, &value) == nil {
-			lookup(value, steps)
+		if strictjson.Check(body) != nil {
+			return
+		}
+		want := walk(decode(t, body), steps)
+		got := lookup(gjson.ParseBytes(body), steps)
+		if want == nil && (!got.Exists() || got.Type == gjson.Null) {
+			return
+		}
+		if !reflect.DeepEqual(decode(t, []byte(got.Raw)), want) {
+			t.Errorf("%q: got %q, want %v", steps, got.Raw, want)
 		}
 	})
+}
+
+func decode(t *testing.T, text []byte) (value any) {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
+		t.Errorf("decode %q: %v", text, err)
+	}
+	return value
+}
+
+// walk is lookup in a value that was decoded whole.
+func walk(value any, steps []string) any {
+	for _, step := range steps {
+		switch node := value.(type) {
+		case map[string]any:
+			value = node[step]
+		case []any:
+			index, err := strconv.ParseUint(step, 10, 31)
+			if err != nil || index >= uint64(len(node)) {
+				return nil
+			}
+			value = node[index]
+		default:
+			return nil
+		}
+	}
+	return value
 }
 
 // FuzzAnswer throws any body under any content type at the decoder: it always

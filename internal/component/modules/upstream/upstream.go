@@ -123,6 +123,8 @@ func word(host, class string, err error) *component.Error {
 		return component.Temporary(component.CodeTimeout, "%s did not answer in time", host)
 	case egress.ClassTooLarge:
 		return component.Permanent(component.CodeUpstream, "the answer of %s is too large: at most %d bytes are read", host, MaxAnswer)
+	case egress.ClassBusy:
+		return component.Temporary(component.CodeUpstream, "the answer of %s was not read: too many large answers are in flight", host)
 	case egress.ClassRedirect:
 		return component.Permanent(component.CodeUpstream, "%s redirects more than %d times", host, MaxRedirects)
 	case egress.ClassTLS:

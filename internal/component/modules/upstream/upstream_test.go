@@ -124,3 +124,14 @@ func FuzzExcerpt(f *testing.F) {
 		}
 	})
 }
+
+func TestABusyProcessIsATemporaryFailure(t *testing.T) {
+	request, err := http.NewRequestWithContext(t.Context(), "GET", "https://api.example/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed, ok := failure(request, egress.ErrBusy).(*component.Error)
+	if !ok || failed.Code != component.CodeUpstream || !failed.Retryable || string(failed.Details) != `{"class":"busy"}` {
+		t.Errorf("got %v", failed)
+	}
+}
