@@ -11,7 +11,7 @@ FROM (SELECT
 
 -- name: CallbackListForFreeze :many
 -- The callbacks of executions that become final in this transaction.
-SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.signed, c.header_names, e.traceparent
+SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.signed, c.header_names, c.restores, e.traceparent
 FROM callbacks c
 JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@execution_ids::uuid[]) AS execution_id) AS i
   ON c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
@@ -34,7 +34,7 @@ WHERE c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id AND c.
 -- is the time until the next attempt is due; negative when it is. unopened is the
 -- time since a worker found that it lacks the key, and none opened it. Naming QUEUED
 -- would make the planner walk the index of queued callbacks instead of the key.
-SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.job_id, c.due_at, e.traceparent,
+SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.restores, c.job_id, c.due_at, e.traceparent,
        (COALESCE(c.due_at, now()) - now())::interval AS wait,
        COALESCE(now() - c.unopened_since, interval '0')::interval AS unopened
 FROM callbacks c

@@ -284,6 +284,32 @@ FROM (SELECT l.workspace_id, l.id, i.new_job_id,
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.job_id;
 
+-- name: ExecutionTakeUnsafe :many
+-- Takes unfinished executions that are not safe to repeat, to be ended in this transaction:
+-- whoever had one can no longer write it. Their records are computed again, so their
+-- callbacks get another webhook-id.
+WITH unsafe AS (
+    SELECT l.workspace_id, l.id, l.parked FROM component_executions l
+    WHERE l.finished_at IS NULL AND l.repeat_rule = 'unsafe' ORDER BY l.id LIMIT @max_rows FOR UPDATE
+), taken AS (
+    UPDATE component_executions e SET
+        status     = 'EXECUTING',
+        parked     = false,
+        worker_id  = NULL,
+        epoch      = e.epoch + 1,
+        updated_at = GREATEST(e.updated_at, now())
+    FROM unsafe WHERE e.workspace_id = unsafe.workspace_id AND e.id = unsafe.id
+    RETURNING e.workspace_id, e.id, e.epoch, e.attempt, unsafe.parked AS was_parked
+), unparked AS (
+    UPDATE credit_accounts a SET parked = GREATEST(a.parked - p.parked, 0)
+    FROM (SELECT t.workspace_id, count(*) AS parked FROM taken t WHERE t.was_parked GROUP BY t.workspace_id) AS p
+    WHERE a.workspace_id = p.workspace_id
+), recomputed AS (
+    UPDATE callbacks c SET restores = c.restores + 1
+    FROM taken t WHERE c.workspace_id = t.workspace_id AND c.execution_id = t.id AND c.state = 'PENDING'
+)
+SELECT t.workspace_id, t.id, t.epoch, t.attempt FROM taken t;
+
 -- name: ExecutionCountLive :one
 SELECT count(*) FILTER (WHERE status = 'CREATED') AS created,
        count(*) FILTER (WHERE status = 'EXECUTING') AS executing,

@@ -41,10 +41,54 @@ UPDATE installation SET quarantined_at = NULL, reason = NULL, released_at = now(
        place = place_of_database(), timeline = timeline_of_database()
 WHERE one AND (quarantined_at IS NOT NULL OR place <> place_of_database() OR timeline <> timeline_of_database());
 
--- name: InstallationUndone :one
--- What would go on after a release: executions that are not final, those of them
--- that had been started and may not be repeated, and callbacks to be delivered.
-SELECT (SELECT count(*) FROM component_executions e WHERE e.finished_at IS NULL) AS executions,
-       (SELECT count(*) FROM component_executions e
-        WHERE e.finished_at IS NULL AND e.status = 'EXECUTING' AND e.repeat_rule = 'unsafe') AS doubtful,
-       (SELECT count(*) FROM callbacks c WHERE c.state = 'QUEUED') AS callbacks;
+-- name: InstallationUndone :many
+-- The unfinished executions by repeat rule. held counts those that a worker had started
+-- and not given back.
+SELECT e.repeat_rule, count(*) FILTER (WHERE e.status = 'CREATED') AS created,
+       count(*) FILTER (WHERE e.status = 'EXECUTING') AS executing,
+       count(*) FILTER (WHERE e.status = 'EXECUTING' AND e.worker_id IS NOT NULL) AS held
+FROM component_executions e WHERE e.finished_at IS NULL GROUP BY e.repeat_rule ORDER BY e.repeat_rule;
+
+-- name: InstallationPending :one
+-- The unfinished runs, the callbacks of unfinished executions, and the callbacks due.
+SELECT (SELECT count(*) FROM workflow_runs r WHERE r.finished_at IS NULL) AS runs,
+       (SELECT count(*) FROM component_executions e WHERE e.finished_at IS NULL AND e.has_callback) AS unfrozen,
+       (SELECT count(*) FROM callbacks c WHERE c.state = 'QUEUED') AS queued;
+
+-- name: InstallationListUndone :many
+-- A page of what goes on after a release, in the order of ids within each kind: unfinished
+-- executions, unfinished runs, callbacks due.
+SELECT page.kind::text AS kind, page.workspace_id, page.id, page.status::text AS status, page.what::text AS what, page.rule::text AS rule
+FROM ((SELECT 'execution' AS kind, e.workspace_id, e.id, e.status, e.module AS what, e.repeat_rule AS rule FROM component_executions e
+       WHERE @kind::text = 'execution' AND e.finished_at IS NULL AND e.id > @after ORDER BY e.id LIMIT @max_rows)
+      UNION ALL
+      (SELECT 'run', r.workspace_id, r.id, r.status, r.workflow_id::text, '' FROM workflow_runs r
+       WHERE @kind::text = 'run' AND r.finished_at IS NULL AND r.id > @after ORDER BY r.id LIMIT @max_rows)
+      UNION ALL
+      (SELECT 'callback', c.workspace_id, c.execution_id, c.state, '', '' FROM callbacks c
+       WHERE @kind::text = 'callback' AND c.state = 'QUEUED' AND c.execution_id > @after ORDER BY c.execution_id LIMIT @max_rows)) AS page
+ORDER BY page.id;
+
+-- name: InstallationHeld :one
+-- Whether there is a quarantine, which stays one until the transaction ends.
+SELECT (quarantined_at IS NOT NULL)::boolean AS held FROM installation WHERE one FOR SHARE;
+
+-- name: CallbackRecompute :execrows
+-- Notes that a restore has the records of unfinished executions computed again.
+UPDATE callbacks c SET restores = c.restores + 1
+FROM component_executions e
+WHERE e.finished_at IS NULL AND e.has_callback
+  AND c.workspace_id = e.workspace_id AND c.execution_id = e.id AND c.state = 'PENDING';
+
+-- name: RunCancelUnfinished :execrows
+-- Requests the cancellation of some of the unfinished runs.
+UPDATE workflow_runs r SET
+    cancel_requested_at = COALESCE(r.cancel_requested_at, now()),
+    cancel_reason       = CASE WHEN r.cancel_requested_at IS NULL THEN @reason::text ELSE r.cancel_reason END,
+    cancel_mode         = 'immediate',
+    wake_at             = LEAST(r.wake_at, now()),
+    updated_at          = GREATEST(r.updated_at, now())
+FROM (SELECT l.workspace_id, l.id FROM workflow_runs l
+      WHERE l.finished_at IS NULL AND (l.cancel_requested_at IS NULL OR l.cancel_mode <> 'immediate')
+      ORDER BY l.id LIMIT @max_rows FOR NO KEY UPDATE) AS chosen
+WHERE r.workspace_id = chosen.workspace_id AND r.id = chosen.id;

@@ -1769,7 +1769,7 @@ type ExecutionError struct {
 
 	// Code A stable code: `TIMEOUT`, `UPSTREAM_ERROR`, `ADDRESS_BLOCKED` (it may not be called), `OUTPUT_TOO_LARGE`,
 	// `INVALID_INPUT`, `WORKER_LOST` (whether it was done is not known), `QUARANTINED` (its worker was lost again and
-	// again), `CANCELED`, `INTERNAL_ERROR` (ours; also when for two hours no worker could run it), or one of the
+	// again), `RESTORE_UNCERTAIN` (a restored backup shows it unfinished, and it is not safe to repeat), `CANCELED`, `INTERNAL_ERROR` (ours; also when for two hours no worker could run it), or one of the
 	// component's own: `NAME_NOT_RESOLVED`, `TRANSACTION_REPLACED`, `TRANSACTION_DROPPED`. A stage of a run may also
 	// have `ITEM_FAILED` (an item of its loop failed), `NOT_FOUND` or `CONFLICT` (the workflow that it should run),
 	// `INSUFFICIENT_CREDITS`, `LIMIT_EXCEEDED`, or what a FAIL gives. [Errors](/docs/errors) has each of them. More may
@@ -4340,7 +4340,7 @@ type VariableName = EnvironmentVariableName
 type Version = int32
 
 // WebhookID defines model for WebhookId.
-type WebhookID = openapi_types.UUID
+type WebhookID = string
 
 // WebhookSignature defines model for WebhookSignature.
 type WebhookSignature = string

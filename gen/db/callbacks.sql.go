@@ -76,7 +76,7 @@ func (q *Queries) CallbackFreezeMany(ctx context.Context, db DBTX, arg CallbackF
 }
 
 const callbackGet = `-- name: CallbackGet :one
-SELECT workspace_id, execution_id, url, sealed, signed, header_names, body, state, round, tries, attempt_count, job_id, due_at, last_attempt_at, delivered_at, last_error, created_at, unopened_since FROM callbacks WHERE workspace_id = $1 AND execution_id = $2
+SELECT workspace_id, execution_id, url, sealed, signed, header_names, body, state, round, tries, attempt_count, job_id, due_at, last_attempt_at, delivered_at, last_error, created_at, unopened_since, restores FROM callbacks WHERE workspace_id = $1 AND execution_id = $2
 `
 
 type CallbackGetParams struct {
@@ -106,6 +106,7 @@ func (q *Queries) CallbackGet(ctx context.Context, db DBTX, arg CallbackGetParam
 		&i.LastError,
 		&i.CreatedAt,
 		&i.UnopenedSince,
+		&i.Restores,
 	)
 	return i, err
 }
@@ -170,7 +171,7 @@ func (q *Queries) CallbackInsertMany(ctx context.Context, db DBTX, arg CallbackI
 }
 
 const callbackListForFreeze = `-- name: CallbackListForFreeze :many
-SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.signed, c.header_names, e.traceparent
+SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.signed, c.header_names, c.restores, e.traceparent
 FROM callbacks c
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS execution_id) AS i
   ON c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
@@ -190,6 +191,7 @@ type CallbackListForFreezeRow struct {
 	Sealed      []byte
 	Signed      bool
 	HeaderNames []string
+	Restores    int32
 	Traceparent *string
 }
 
@@ -210,6 +212,7 @@ func (q *Queries) CallbackListForFreeze(ctx context.Context, db DBTX, arg Callba
 			&i.Sealed,
 			&i.Signed,
 			&i.HeaderNames,
+			&i.Restores,
 			&i.Traceparent,
 		); err != nil {
 			return nil, err
@@ -345,7 +348,7 @@ func (q *Queries) CallbackListStranded(ctx context.Context, db DBTX, arg Callbac
 }
 
 const callbackLoadMany = `-- name: CallbackLoadMany :many
-SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.job_id, c.due_at, e.traceparent,
+SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.restores, c.job_id, c.due_at, e.traceparent,
        (COALESCE(c.due_at, now()) - now())::interval AS wait,
        COALESCE(now() - c.unopened_since, interval '0')::interval AS unopened
 FROM callbacks c
@@ -367,6 +370,7 @@ type CallbackLoadManyRow struct {
 	Sealed      []byte
 	Body        []byte
 	Tries       int32
+	Restores    int32
 	JobID       *int64
 	DueAt       *time.Time
 	Traceparent *string
@@ -394,6 +398,7 @@ func (q *Queries) CallbackLoadMany(ctx context.Context, db DBTX, arg CallbackLoa
 			&i.Sealed,
 			&i.Body,
 			&i.Tries,
+			&i.Restores,
 			&i.JobID,
 			&i.DueAt,
 			&i.Traceparent,
@@ -411,7 +416,7 @@ func (q *Queries) CallbackLoadMany(ctx context.Context, db DBTX, arg CallbackLoa
 }
 
 const callbackLock = `-- name: CallbackLock :one
-SELECT workspace_id, execution_id, url, sealed, signed, header_names, body, state, round, tries, attempt_count, job_id, due_at, last_attempt_at, delivered_at, last_error, created_at, unopened_since FROM callbacks WHERE workspace_id = $1 AND execution_id = $2 FOR UPDATE
+SELECT workspace_id, execution_id, url, sealed, signed, header_names, body, state, round, tries, attempt_count, job_id, due_at, last_attempt_at, delivered_at, last_error, created_at, unopened_since, restores FROM callbacks WHERE workspace_id = $1 AND execution_id = $2 FOR UPDATE
 `
 
 type CallbackLockParams struct {
@@ -442,6 +447,7 @@ func (q *Queries) CallbackLock(ctx context.Context, db DBTX, arg CallbackLockPar
 		&i.LastError,
 		&i.CreatedAt,
 		&i.UnopenedSince,
+		&i.Restores,
 	)
 	return i, err
 }

@@ -8,7 +8,25 @@ package db
 import (
 	"context"
 	"time"
+
+	"github.com/google/uuid"
 )
+
+const callbackRecompute = `-- name: CallbackRecompute :execrows
+UPDATE callbacks c SET restores = c.restores + 1
+FROM component_executions e
+WHERE e.finished_at IS NULL AND e.has_callback
+  AND c.workspace_id = e.workspace_id AND c.execution_id = e.id AND c.state = 'PENDING'
+`
+
+// Notes that a restore has the records of unfinished executions computed again.
+func (q *Queries) CallbackRecompute(ctx context.Context, db DBTX) (int64, error) {
+	result, err := db.Exec(ctx, callbackRecompute)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
 
 const installationBeat = `-- name: InstallationBeat :one
 UPDATE installation SET beat = beat + 1
@@ -110,6 +128,95 @@ func (q *Queries) InstallationGet(ctx context.Context, db DBTX) (InstallationGet
 	return i, err
 }
 
+const installationHeld = `-- name: InstallationHeld :one
+SELECT (quarantined_at IS NOT NULL)::boolean AS held FROM installation WHERE one FOR SHARE
+`
+
+// Whether there is a quarantine, which stays one until the transaction ends.
+func (q *Queries) InstallationHeld(ctx context.Context, db DBTX) (bool, error) {
+	row := db.QueryRow(ctx, installationHeld)
+	var held bool
+	err := row.Scan(&held)
+	return held, err
+}
+
+const installationListUndone = `-- name: InstallationListUndone :many
+SELECT page.kind::text AS kind, page.workspace_id, page.id, page.status::text AS status, page.what::text AS what, page.rule::text AS rule
+FROM ((SELECT 'execution' AS kind, e.workspace_id, e.id, e.status, e.module AS what, e.repeat_rule AS rule FROM component_executions e
+       WHERE $1::text = 'execution' AND e.finished_at IS NULL AND e.id > $2 ORDER BY e.id LIMIT $3)
+      UNION ALL
+      (SELECT 'run', r.workspace_id, r.id, r.status, r.workflow_id::text, '' FROM workflow_runs r
+       WHERE $1::text = 'run' AND r.finished_at IS NULL AND r.id > $2 ORDER BY r.id LIMIT $3)
+      UNION ALL
+      (SELECT 'callback', c.workspace_id, c.execution_id, c.state, '', '' FROM callbacks c
+       WHERE $1::text = 'callback' AND c.state = 'QUEUED' AND c.execution_id > $2 ORDER BY c.execution_id LIMIT $3)) AS page
+ORDER BY page.id
+`
+
+type InstallationListUndoneParams struct {
+	Kind    string
+	After   uuid.UUID
+	MaxRows int32
+}
+
+type InstallationListUndoneRow struct {
+	Kind        string
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Status      string
+	What        string
+	Rule        string
+}
+
+// A page of what goes on after a release, in the order of ids within each kind: unfinished
+// executions, unfinished runs, callbacks due.
+func (q *Queries) InstallationListUndone(ctx context.Context, db DBTX, arg InstallationListUndoneParams) ([]InstallationListUndoneRow, error) {
+	rows, err := db.Query(ctx, installationListUndone, arg.Kind, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []InstallationListUndoneRow{}
+	for rows.Next() {
+		var i InstallationListUndoneRow
+		if err := rows.Scan(
+			&i.Kind,
+			&i.WorkspaceID,
+			&i.ID,
+			&i.Status,
+			&i.What,
+			&i.Rule,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const installationPending = `-- name: InstallationPending :one
+SELECT (SELECT count(*) FROM workflow_runs r WHERE r.finished_at IS NULL) AS runs,
+       (SELECT count(*) FROM component_executions e WHERE e.finished_at IS NULL AND e.has_callback) AS unfrozen,
+       (SELECT count(*) FROM callbacks c WHERE c.state = 'QUEUED') AS queued
+`
+
+type InstallationPendingRow struct {
+	Runs     int64
+	Unfrozen int64
+	Queued   int64
+}
+
+// The unfinished runs, the callbacks of unfinished executions, and the callbacks due.
+func (q *Queries) InstallationPending(ctx context.Context, db DBTX) (InstallationPendingRow, error) {
+	row := db.QueryRow(ctx, installationPending)
+	var i InstallationPendingRow
+	err := row.Scan(&i.Runs, &i.Unfrozen, &i.Queued)
+	return i, err
+}
+
 const installationQuarantine = `-- name: InstallationQuarantine :execrows
 UPDATE installation SET quarantined_at = now(), reason = $1 WHERE one AND quarantined_at IS NULL
 `
@@ -168,24 +275,70 @@ func (q *Queries) InstallationSuspect(ctx context.Context, db DBTX, arg Installa
 	return result.RowsAffected(), nil
 }
 
-const installationUndone = `-- name: InstallationUndone :one
-SELECT (SELECT count(*) FROM component_executions e WHERE e.finished_at IS NULL) AS executions,
-       (SELECT count(*) FROM component_executions e
-        WHERE e.finished_at IS NULL AND e.status = 'EXECUTING' AND e.repeat_rule = 'unsafe') AS doubtful,
-       (SELECT count(*) FROM callbacks c WHERE c.state = 'QUEUED') AS callbacks
+const installationUndone = `-- name: InstallationUndone :many
+SELECT e.repeat_rule, count(*) FILTER (WHERE e.status = 'CREATED') AS created,
+       count(*) FILTER (WHERE e.status = 'EXECUTING') AS executing,
+       count(*) FILTER (WHERE e.status = 'EXECUTING' AND e.worker_id IS NOT NULL) AS held
+FROM component_executions e WHERE e.finished_at IS NULL GROUP BY e.repeat_rule ORDER BY e.repeat_rule
 `
 
 type InstallationUndoneRow struct {
-	Executions int64
-	Doubtful   int64
-	Callbacks  int64
+	RepeatRule string
+	Created    int64
+	Executing  int64
+	Held       int64
 }
 
-// What would go on after a release: executions that are not final, those of them
-// that had been started and may not be repeated, and callbacks to be delivered.
-func (q *Queries) InstallationUndone(ctx context.Context, db DBTX) (InstallationUndoneRow, error) {
-	row := db.QueryRow(ctx, installationUndone)
-	var i InstallationUndoneRow
-	err := row.Scan(&i.Executions, &i.Doubtful, &i.Callbacks)
-	return i, err
+// The unfinished executions by repeat rule. held counts those that a worker had started
+// and not given back.
+func (q *Queries) InstallationUndone(ctx context.Context, db DBTX) ([]InstallationUndoneRow, error) {
+	rows, err := db.Query(ctx, installationUndone)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []InstallationUndoneRow{}
+	for rows.Next() {
+		var i InstallationUndoneRow
+		if err := rows.Scan(
+			&i.RepeatRule,
+			&i.Created,
+			&i.Executing,
+			&i.Held,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const runCancelUnfinished = `-- name: RunCancelUnfinished :execrows
+UPDATE workflow_runs r SET
+    cancel_requested_at = COALESCE(r.cancel_requested_at, now()),
+    cancel_reason       = CASE WHEN r.cancel_requested_at IS NULL THEN $1::text ELSE r.cancel_reason END,
+    cancel_mode         = 'immediate',
+    wake_at             = LEAST(r.wake_at, now()),
+    updated_at          = GREATEST(r.updated_at, now())
+FROM (SELECT l.workspace_id, l.id FROM workflow_runs l
+      WHERE l.finished_at IS NULL AND (l.cancel_requested_at IS NULL OR l.cancel_mode <> 'immediate')
+      ORDER BY l.id LIMIT $2 FOR NO KEY UPDATE) AS chosen
+WHERE r.workspace_id = chosen.workspace_id AND r.id = chosen.id
+`
+
+type RunCancelUnfinishedParams struct {
+	Reason  string
+	MaxRows int32
+}
+
+// Requests the cancellation of some of the unfinished runs.
+func (q *Queries) RunCancelUnfinished(ctx context.Context, db DBTX, arg RunCancelUnfinishedParams) (int64, error) {
+	result, err := db.Exec(ctx, runCancelUnfinished, arg.Reason, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

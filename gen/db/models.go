@@ -60,6 +60,7 @@ type Callback struct {
 	LastError     []byte
 	CreatedAt     time.Time
 	UnopenedSince *time.Time
+	Restores      int32
 }
 
 type CallbackAttempt struct {

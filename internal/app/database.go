@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/engine"
+	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/postgres"
 )
 
@@ -95,4 +98,17 @@ func Migrate(ctx context.Context, dsn string) error {
 	}
 	defer pool.Close()
 	return postgres.Migrate(ctx, pool)
+}
+
+// FailUnsafe ends the unfinished executions of a database in quarantine that are not safe
+// to repeat. It returns how many.
+func FailUnsafe(ctx context.Context, pool *pgxpool.Pool) (int, error) {
+	log := slog.New(slog.DiscardHandler)
+	inserter, err := newInserter(pool, log)
+	if err != nil {
+		return 0, err
+	}
+	runner := execution.NewRunner(execution.Deps{DB: pool, Jobs: inserter, Ledger: billing.Books{}}, &execution.Identity{}, 0, log)
+	defer runner.Close()
+	return runner.FailUnsafe(ctx)
 }

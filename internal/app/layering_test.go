@@ -160,7 +160,7 @@ var places = map[string]place{
 	},
 	"internal/execution": {
 		level:   5,
-		inside:  []string{"gen/", "internal/billing", "internal/callback", "internal/component", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/egress", "internal/fault", "internal/groupcommit", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/vault"},
+		inside:  []string{"gen/", "internal/audit", "internal/billing", "internal/callback", "internal/component", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/egress", "internal/fault", "internal/groupcommit", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/vault"},
 		outside: []string{ids, pgx, river, traces, "golang.org/x/sync"}, why: "the life of one execution",
 	},
 	"internal/engine": {

@@ -19,6 +19,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/signature"
 )
 
 func TestCB01StatusesThatDeliverAndThatFail(t *testing.T) {
@@ -275,6 +276,31 @@ func TestCB07ACrashAfterTheDeliveryRepeatsItAtMostOnce(t *testing.T) {
 		}
 		if row := b.row(t, f); row.State != "DELIVERED" || row.AttemptCount != 1 || *row.DeliveredAt != *first.DeliveredAt || b.jobsLeft(t) != 0 {
 			t.Errorf("%s: %+v, %d jobs left", point, row, b.jobsLeft(t))
+		}
+	}
+}
+
+// Receivers take deliveries under one id for repeats, and after a restore the body may differ.
+func TestARestoreGivesACallbackAnotherWebhookID(t *testing.T) {
+	t.Parallel()
+	sender := NewSender(nil, 0)
+	id, secret := newID(t), "secret"
+	for restores, want := range map[int32]string{0: id.String(), 1: id.String() + ".2", 2: id.String() + ".3"} {
+		request, err := sender.request(t.Context(), Message{
+			ExecutionID: id, Restores: restores, URL: "https://a.example", Body: []byte("{}"), Secrets: Secrets{Secret: &secret},
+		}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := request.Header.Get("Webhook-Id"); got != want {
+			t.Errorf("after %d restores webhook-id is %s, want %s", restores, got, want)
+		}
+		if got := request.Header.Get("X-Svc-Execution-Id"); got != id.String() {
+			t.Errorf("after %d restores the execution's id is %s", restores, got)
+		}
+		h := signature.Webhook{ID: request.Header["Webhook-Id"], Timestamp: request.Header["Webhook-Timestamp"], Signature: request.Header["Webhook-Signature"]}
+		if err := h.Check(secret, []byte("{}"), time.Now()); err != nil {
+			t.Errorf("after %d restores: %v", restores, err)
 		}
 	}
 }

@@ -83,6 +83,7 @@ type Deliverer struct {
 type delivery struct {
 	Args
 	jobID       int64
+	restores    int32
 	url         string
 	sealed      []byte
 	body        []byte // as it is stored
@@ -176,7 +177,7 @@ func (d *Deliverer) attempt(ctx context.Context, c delivery) (verdict, error) {
 	}
 	sendCtx, span := telemetry.StartSpan(telemetry.FromTraceparent(ctx, c.traceparent), "deliver callback")
 	out, err := d.sender.send(sendCtx, Message{
-		ExecutionID: c.ExecutionID, URL: c.url, Body: body, Secrets: secrets, Traceparent: c.traceparent,
+		ExecutionID: c.ExecutionID, Restores: c.restores, URL: c.url, Body: body, Secrets: secrets, Traceparent: c.traceparent,
 	})
 	telemetry.EndSpan(span, out.class)
 	leave()

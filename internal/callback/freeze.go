@@ -81,7 +81,7 @@ func frozen(ctx context.Context, tx pgx.Tx, v *vault.Vault, finals []Final) ([]d
 			return nil, fmt.Errorf("freeze callback: %w", err)
 		}
 		deliveries[i] = delivery{
-			Args: Args{WorkspaceID: c.WorkspaceID, ExecutionID: c.ExecutionID}, url: c.URL, sealed: c.Sealed, body: body,
+			Args: Args{WorkspaceID: c.WorkspaceID, ExecutionID: c.ExecutionID}, restores: c.Restores, url: c.URL, sealed: c.Sealed, body: body,
 		}
 		if c.Traceparent != nil {
 			deliveries[i].traceparent = *c.Traceparent

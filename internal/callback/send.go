@@ -28,10 +28,20 @@ const (
 // Message is one callback as it is to be sent: the same at every attempt.
 type Message struct {
 	ExecutionID uuid.UUID
+	Restores    int32 // that had the record computed again
 	URL         string
 	Body        []byte // frozen
 	Secrets     Secrets
 	Traceparent string
+}
+
+// webhookID returns the id by which receivers recognize repeats. After a restore it
+// differs from that of deliveries before it, because the body may differ (decisions 5.4).
+func (m Message) webhookID() string {
+	if m.Restores == 0 {
+		return m.ExecutionID.String()
+	}
+	return fmt.Sprintf("%s.%d", m.ExecutionID, m.Restores+1)
 }
 
 // outcome is what is kept of an attempt: nothing that the receiver said beyond
@@ -119,10 +129,10 @@ func (s *Sender) request(ctx context.Context, m Message, now time.Time) (*http.R
 	for name, value := range m.Secrets.Headers {
 		h.Set(name, value)
 	}
-	id := m.ExecutionID.String()
+	id := m.webhookID()
 	h.Set("Content-Type", "application/json")
 	h.Set("User-Agent", userAgent)
-	h.Set("X-Svc-Execution-Id", id)
+	h.Set("X-Svc-Execution-Id", m.ExecutionID.String())
 	if secret := m.Secrets.Secret; secret != nil {
 		h.Set("X-Svc-Signature", signature.CallbackV1(*secret, m.Body))
 		h.Set("Webhook-Id", id)

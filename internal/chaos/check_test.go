@@ -142,7 +142,7 @@ func (s *scene) judge(id uuid.UUID, a ack, raw json.RawMessage) (problems []stri
 	switch {
 	case record.Status == status.ExecutionCompleted && a.module == "" && effects == 0:
 		blame("is COMPLETED without an effect")
-	case record.Status == status.ExecutionFailed && a.unsafe && failure.Code == "WORKER_LOST":
+	case record.Status == status.ExecutionFailed && a.unsafe && (failure.Code == "WORKER_LOST" || failure.Code == "RESTORE_UNCERTAIN"):
 	case record.Status == status.ExecutionFailed && !s.expect.failures:
 		blame("I2: FAILED with %s", record.Error)
 	}

@@ -137,13 +137,17 @@ type receiver struct {
 	*httptest.Server
 	mu   sync.Mutex
 	seen map[string]*copies
+	// bodies are those that came under each webhook-id, across restores; clashes are the
+	// ids under which another one came.
+	bodies  map[string][sha256.Size]byte
+	clashes []string
 	// forgotten counts the copies of a time that a restore has undone.
 	forgotten int
 	answer    func(w http.ResponseWriter, r *http.Request, id string) // nil: 204
 }
 
 func newReceiver(t testing.TB) *receiver {
-	v := &receiver{seen: map[string]*copies{}}
+	v := &receiver{seen: map[string]*copies{}, bodies: map[string][sha256.Size]byte{}}
 	v.Server = httptest.NewServer(v)
 	t.Cleanup(func() { v.CloseClientConnections(); v.Close() })
 	return v
@@ -157,6 +161,7 @@ func (v *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	id := r.Header.Get("X-Svc-Execution-Id")
 	v.keep(id, body, r.Header.Get("X-Svc-Signature"))
+	v.compare(r.Header.Get("Webhook-Id"), body)
 	recorder := &statusOf{ResponseWriter: w, status: http.StatusNoContent}
 	if v.answer != nil {
 		v.answer(recorder, r, id)
@@ -194,6 +199,30 @@ func (v *receiver) keep(id string, body []byte, signature string) {
 	}
 	c.differ = c.differ || !bytes.Equal(c.body, body)
 	c.forged = c.forged || signature != "hmac-sha256-v1="+hex.EncodeToString(mac.Sum(nil))
+}
+
+// compare notes a webhook-id under which another body came before: a receiver would take
+// this delivery for a repeat of that one.
+func (v *receiver) compare(webhookID string, body []byte) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	sum := sha256.Sum256(body)
+	if before, again := v.bodies[webhookID]; again && before != sum {
+		v.clashes = append(v.clashes, webhookID)
+	}
+	v.bodies[webhookID] = sum
+}
+
+// recomputed counts the webhook-ids that name a restore, and returns the clashes.
+func (v *receiver) recomputed() (ids int, clashes []string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for id := range v.bodies {
+		if strings.Contains(id, ".") {
+			ids++
+		}
+	}
+	return ids, v.clashes
 }
 
 // of is a copy of what came for one execution; nil when nothing did.

@@ -16,9 +16,10 @@ import (
 
 // OP-05: a base backup is taken under traffic, work goes on, and the database is
 // restored to a moment in between. The restored system is in quarantine: it can
-// be read, takes nothing, and does nothing, until an operator releases it. After
-// that what was not final at that moment ends, nothing is posted twice, and the
-// invariants hold.
+// be read, takes nothing, and does nothing, until an operator releases it. The
+// release asks what becomes of unsafe calls; those that fail take no effect a second
+// time. What else was unfinished at that moment ends, nothing is posted twice, no body
+// comes under the webhook-id of another one, and the invariants hold.
 func TestOP05ARestoredSystemIsHeldUntilItsRelease(t *testing.T) {
 	t.Parallel()
 	archive := archiveFolder(t)
@@ -29,11 +30,11 @@ func TestOP05ARestoredSystemIsHeldUntilItsRelease(t *testing.T) {
 	s.expect.again = 1
 	node, worker := s.start("serve"), s.start("work")
 	n := size(60, 1000)
-	s.load(n, mixed)
+	s.load(n, partlyUnsafe)
 	backup := takeBackup(t, before)
-	s.load(n/2, mixed)
+	s.load(n/2, partlyUnsafe)
 	moment := s.inTheMiddle(n / 2)
-	s.load(n, mixed)
+	s.load(n, partlyUnsafe)
 	for _, p := range []*process{node, worker} {
 		s.leave(p)
 		p.signal(syscall.SIGTERM)
@@ -82,8 +83,15 @@ func TestOP05ARestoredSystemIsHeldUntilItsRelease(t *testing.T) {
 	if code != 0 || !strings.Contains(text, "timeline") || !strings.Contains(text, fmt.Sprint(open, " execution")) {
 		t.Errorf("status: %d %s", code, text)
 	}
-	if code, text := s.command(nil, "quarantine", "release"); code != 0 {
-		t.Fatalf("release: %d %s", code, text)
+	if code, text := s.command(nil, "quarantine", "release"); code == 0 || !strings.Contains(text, "not safe to repeat") {
+		t.Errorf("a release without a choice about unsafe calls: %d %s", code, text)
+	}
+	unsafe := s.number("SELECT count(*) FROM component_executions WHERE finished_at IS NULL AND repeat_rule = 'unsafe'")
+	if code, text := s.command(nil, "quarantine", "release", "--fail-unsafe"); code != 0 || unsafe == 0 {
+		t.Fatalf("release with %d unsafe calls: %d %s", unsafe, code, text)
+	}
+	if n := s.number("SELECT count(*) FROM component_executions WHERE error ->> 'code' = 'RESTORE_UNCERTAIN'"); n != unsafe {
+		t.Errorf("%d of %d unsafe calls have failed", n, unsafe)
 	}
 	eventually(t, 30*time.Second, "both to be ready", func() (bool, string) {
 		first, body := node.status("/readyz")
@@ -92,8 +100,19 @@ func TestOP05ARestoredSystemIsHeldUntilItsRelease(t *testing.T) {
 	})
 	s.load(20, mixed)
 	took := s.finish(size(30*time.Second, 2*time.Minute))
-	figures.note(t, "PostgreSQL answers %.1f s and Weft reads %.1f s after the restore began; %d executions were open and final %.1f s after the release; %s",
-		answers.Seconds(), readable.Seconds(), open, took.Seconds(), s.summary())
+	ids, clashes := s.receiver.recomputed()
+	if ids == 0 || len(clashes) > 0 {
+		t.Errorf("%d callbacks were computed again, and another body came under %v", ids, clashes)
+	}
+	figures.note(t, "PostgreSQL answers %.1f s and Weft reads %.1f s after the restore began; %d executions were open, %d of them unsafe and failed, and all final %.1f s after the release; %d callbacks with another webhook-id; %s",
+		answers.Seconds(), readable.Seconds(), open, unsafe, took.Seconds(), ids, s.summary())
+}
+
+// partlyUnsafe is mixed with some calls that must not be repeated.
+func partlyUnsafe(i int) order {
+	o := mixed(i)
+	o.unsafe = i%5 == 0
+	return o
 }
 
 // inTheMiddle submits n more and returns a moment of the database's clock in the
@@ -101,7 +120,7 @@ func TestOP05ARestoredSystemIsHeldUntilItsRelease(t *testing.T) {
 func (s *scene) inTheMiddle(n int) time.Time {
 	s.t.Helper()
 	s.upstream.hold()
-	s.load(n, mixed)
+	s.load(n, partlyUnsafe)
 	s.awaitRunning(min(n/2, 90)) // one worker has a hundred slots
 	var moment time.Time
 	if err := s.pool.QueryRow(s.t.Context(), "SELECT clock_timestamp()").Scan(&moment); err != nil {

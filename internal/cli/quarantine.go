@@ -1,20 +1,28 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"io"
+	"text/tabwriter"
 	"time"
 
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/quarantine"
 )
 
 // quarantineCommand works on the database: it needs no running process.
 type quarantineCommand struct {
-	Status  quarantineStatus  `cmd:"" help:"Say whether the database is in quarantine, and what would go on after a release."`
+	Status  quarantineStatus  `cmd:"" help:"Show whether the database is in quarantine, and what goes on after a release."`
 	Begin   quarantineBegin   `cmd:"" help:"Let no component run and no callback be sent until a release."`
 	Release quarantineRelease `cmd:"" help:"End the quarantine: work goes on from what the database shows."`
 }
 
-type quarantineStatus struct{ database }
+type quarantineStatus struct {
+	database
+	List bool `help:"List each unfinished execution, unfinished run and due callback too."`
+}
 
 func (q *quarantineStatus) Run(s *session) error {
 	pool, done, err := q.open(s.ctx)
@@ -35,9 +43,46 @@ func (q *quarantineStatus) Run(s *session) error {
 	default:
 		_, _ = fmt.Fprintf(s.stdout, "In quarantine since %s: %s.\n", status.Since.UTC().Format(time.DateTime), status.Reason)
 	}
-	_, err = fmt.Fprintf(s.stdout, `%s not final and would go on. %d of them were under way and may not be repeated: they would fail with WORKER_LOST.
-%s would be delivered, perhaps again.
-`, counted(int(status.Executions), "1 execution is", "%d executions are"), status.Doubtful, counted(int(status.Callbacks), "1 callback", "%d callbacks"))
+	if err := showUndone(s.stdout, status); err != nil || !q.List {
+		return err
+	}
+	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "\nKIND\tWORKSPACE\tID\tSTATUS\tMODULE OR WORKFLOW\tREPEAT RULE")
+	err = quarantine.List(s.ctx, pool, func(row db.InstallationListUndoneRow) error {
+		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", row.Kind, row.WorkspaceID, row.ID, row.Status, row.What, row.Rule)
+		return err
+	})
+	return cmp.Or(err, table.Flush())
+}
+
+// afterRelease says what becomes of the unfinished executions of a repeat rule.
+var afterRelease = map[string]string{
+	"pure":       "run again; they change nothing outside Weft",
+	"idempotent": "run again; a repeat has the effect of one call",
+	"unsafe":     "not safe to repeat; choose --fail-unsafe or --repeat-unsafe",
+}
+
+// showUndone prints what goes on after a release. All of it may have finished after the
+// backup.
+func showUndone(w io.Writer, status quarantine.Status) error {
+	_, _ = fmt.Fprintf(w, "%s unfinished. Each of them may have finished after the backup. They go on after a release.\n",
+		counted(int(status.Unfinished()), "1 execution is", "%d executions are"))
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if len(status.Executions) > 0 {
+		_, _ = fmt.Fprintln(table, "REPEAT RULE\tCREATED\tEXECUTING\tAFTER A RELEASE")
+	}
+	for _, u := range status.Executions {
+		what := afterRelease[u.Rule]
+		if u.Rule == "unsafe" && u.Held > 0 {
+			what += fmt.Sprintf(", with which %d of them end with WORKER_LOST", u.Held)
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", u.Rule, u.Created, u.Executing, what)
+	}
+	_ = table.Flush()
+	_, err := fmt.Fprintf(w, `%s unfinished: stages that ran after the backup run again, unless --cancel-runs cancels them.
+%s of unfinished executions get another webhook-id (ID.2 and so on), because the body may differ.
+%s due and sent, perhaps again, with the same body and webhook-id.
+`, counted(int(status.Runs), "1 run is", "%d runs are"), counted(int(status.Unfrozen), "1 callback", "%d callbacks"), counted(int(status.Queued), "1 callback is", "%d callbacks are"))
 	return err
 }
 
@@ -62,7 +107,15 @@ func (q *quarantineBegin) Run(s *session) error {
 	return nil
 }
 
-type quarantineRelease struct{ database }
+type quarantineRelease struct {
+	database
+	FailUnsafe   bool `name:"fail-unsafe" xor:"unsafe" help:"End unfinished executions that are not safe to repeat as FAILED with RESTORE_UNCERTAIN, in sets of up to 500."`
+	RepeatUnsafe bool `name:"repeat-unsafe" xor:"unsafe" help:"Let unfinished executions that are not safe to repeat go on, although they may have taken effect before."`
+	CancelRuns   bool `name:"cancel-runs" help:"Cancel the unfinished runs of workflows."`
+}
+
+// cancelReason is recorded on the runs that a release cancels.
+const cancelReason = "the database was restored from a backup in which this run had not finished"
 
 func (q *quarantineRelease) Run(s *session) error {
 	pool, done, err := q.open(s.ctx)
@@ -70,14 +123,51 @@ func (q *quarantineRelease) Run(s *session) error {
 		return err
 	}
 	defer done()
+	status, err := quarantine.StatusOf(s.ctx, pool)
+	if err != nil {
+		return err
+	}
+	if status.Since == nil && !status.Elsewhere {
+		s.note("The database was not in quarantine.")
+		return errQuiet
+	}
+	if n := status.Unsafe(); n > 0 && !q.FailUnsafe && !q.RepeatUnsafe {
+		return fmt.Errorf("%s not safe to repeat, and may have taken effect before the restore: choose --fail-unsafe or --repeat-unsafe (`weft quarantine status --list` lists them)",
+			counted(int(n), "1 unfinished execution is", "%d unfinished executions are"))
+	}
+	if status.Elsewhere { // no process has begun it yet
+		if err := quarantine.Begin(s.ctx, pool, "an operator prepares the release"); err != nil {
+			return err
+		}
+	}
+	if q.FailUnsafe {
+		n, err := app.FailUnsafe(s.ctx, pool)
+		s.note("%s with RESTORE_UNCERTAIN.", counted(n, "1 execution failed", "%d executions failed"))
+		if err != nil {
+			return err
+		}
+	}
+	if q.CancelRuns {
+		n, err := quarantine.CancelRuns(s.ctx, pool, cancelReason)
+		s.note("The cancellation of %s was requested.", counted(int(n), "1 run", "%d runs"))
+		if err != nil {
+			return err
+		}
+	}
 	released, err := quarantine.Release(s.ctx, pool)
 	if err != nil {
 		return err
 	}
 	if !released {
-		s.note("The database was not in quarantine.")
+		s.note("Somebody else released the database meanwhile.")
 		return errQuiet
 	}
 	s.note("Released: work goes on within two seconds.")
+	if n := status.Unsafe(); n > 0 && q.RepeatUnsafe {
+		s.note("%s not safe to repeat and go on.", counted(int(n), "1 execution is", "%d executions are"))
+	}
+	if status.Runs > 0 && !q.CancelRuns {
+		s.note("%s on: stages that ran after the backup run again.", counted(int(status.Runs), "1 run goes", "%d runs go"))
+	}
 	return nil
 }

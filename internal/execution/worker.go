@@ -1,7 +1,9 @@
 package execution
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,6 +14,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/crashpoint"
 	"github.com/weft-automation/weft/internal/notify"
@@ -181,6 +184,54 @@ func together[T any](items []T, do func(T) (uuid.UUID, error)) (done []uuid.UUID
 	}
 	all.Wait()
 	return done, err
+}
+
+// errRestoreUncertain ends an execution that a restored database shows as unfinished and
+// whose call may not be repeated.
+var errRestoreUncertain = &component.Error{
+	Code:    "RESTORE_UNCERTAIN",
+	Message: "the database was restored from a backup in which this execution had not finished, and this call is not safe to repeat: whether it took effect is unknown",
+}
+
+// FailUnsafe ends the unfinished executions whose calls are not safe to repeat, in
+// transactions of up to 500, each of which the audit logs of their workspaces show. It
+// returns how many it ended. Only a database in quarantine allows it.
+func (r *Runner) FailUnsafe(ctx context.Context) (ended int, err error) {
+	for {
+		made, err := r.commit(ctx, func(tx *postgres.Tx) (ends, error) { return r.failUnsafeTx(ctx, tx) })
+		ended += len(made.done)
+		if err != nil {
+			return ended, fmt.Errorf("fail executions that are not safe to repeat: %w", err)
+		}
+		if len(made.done) < rescueBatch {
+			return ended, nil
+		}
+	}
+}
+
+func (r *Runner) failUnsafeTx(ctx context.Context, tx *postgres.Tx) (made ends, err error) {
+	if held, err := db.New().InstallationHeld(ctx, tx); err != nil || !held {
+		return made, cmp.Or(err, errors.New("the database is not in quarantine"))
+	}
+	rows, err := db.New().ExecutionTakeUnsafe(ctx, tx, rescueBatch)
+	if err != nil {
+		return made, err
+	}
+	items := make([]finish, len(rows))
+	ofWorkspace := map[uuid.UUID]int{}
+	for i, row := range rows {
+		if items[i], err = failed(row.WorkspaceID, row.ID, row.Epoch, int(row.Attempt), errRestoreUncertain); err != nil {
+			return made, err
+		}
+		ofWorkspace[row.WorkspaceID]++
+	}
+	for id, n := range ofWorkspace {
+		event := audit.Event{WorkspaceID: id, Action: "executions.failed", Details: map[string]any{"count": n, "code": errRestoreUncertain.Code}}
+		if err := audit.RecordTx(ctx, tx, event); err != nil {
+			return made, err
+		}
+	}
+	return r.finishTx(ctx, tx, items)
 }
 
 // rescue decides about an execution whose attempt was cut off, by the repeat
