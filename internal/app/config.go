@@ -49,8 +49,10 @@ type Config struct {
 	StopTimeout time.Duration
 	// ComponentTimeout is the longest that one call of a component may take here,
 	// whatever its own timeout; 0: defaultComponentTimeout.
-	ComponentTimeout time.Duration
-	BufferMemory int64 // bytes that bodies of requests and answers in flight may hold; 0: server.DefaultMemory
+	ComponentTimeout      time.Duration
+	Connections           int   // of the API that may be open at once; 0: what the descriptor limit allows
+	ConnectionsPerAddress int   // 0: an eighth of Connections
+	BufferMemory          int64 // bytes that bodies of requests and answers in flight may hold; 0: server.DefaultMemory
 
 	LimiterPatience time.Duration // how long a decision on a limit may wait for the database; 0: ratelimit.Patience
 
@@ -134,6 +136,8 @@ var variables = []variable{
 		c.ComponentTimeout, err = parseDuration(v, time.Second, maxStopTimeout)
 		return err
 	}},
+	{"WEFT_CONNECTIONS", func(c *Config, v string) (err error) { c.Connections, err = parseConnections(v); return err }},
+	{"WEFT_CONNECTIONS_PER_ADDRESS", func(c *Config, v string) (err error) { c.ConnectionsPerAddress, err = parseConnections(v); return err }},
 	{"WEFT_BUFFER_MEMORY", func(c *Config, v string) error {
 		mebibytes, err := strconv.ParseInt(v, 10, 32)
 		if c.BufferMemory = mebibytes << 20; err != nil || mebibytes < 64 {
@@ -298,6 +302,14 @@ func parseRetention(text string) (time.Duration, error) {
 		return 0, errors.New("must be a duration like 30d or 720h, at least 1d")
 	}
 	return kept, nil
+}
+
+func parseConnections(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 1_000_000 {
+		return 0, errors.New("must be a whole number from 1 to 1000000")
+	}
+	return n, nil
 }
 
 func split(text string) []string {

@@ -74,7 +74,8 @@ func Dev(ctx context.Context, dev DevConfig) error {
 	cfg := Config{
 		Addr: dev.Addr, OpsAddr: dev.OpsAddr, Work: true, Workers: defaultWorkers,
 		AllowNetworks: dev.AllowNetworks, EgressRoots: dev.EgressRoots, CallbackSchedule: dev.Schedule,
-		DatabaseURL: dev.DatabaseURL, StopTimeout: 20 * time.Second, // somebody waits for the prompt
+		ConnectionsPerAddress: mostConnections,                                // all come from this machine
+		DatabaseURL:           dev.DatabaseURL, StopTimeout: 20 * time.Second, // somebody waits for the prompt
 	}
 	if cfg.CallbackSchedule == nil {
 		cfg.CallbackSchedule = callback.DefaultSchedule()

@@ -30,13 +30,13 @@ type door struct {
 
 // open binds the address at once, so that a taken one is told before anything
 // starts.
-func open(addr string, handler http.Handler, log *slog.Logger) (door, error) {
+func open(addr string, handler http.Handler, limits server.Connections) (door, error) {
 	listener, err := listen(addr)
 	if err != nil {
 		return door{}, err
 	}
-	s := server.HTTPServer(handler, log)
-	return door{listener: server.Listener(listener, s), http: s}, nil
+	s := server.HTTPServer(handler, limits.Log)
+	return door{listener: server.Listener(listener, s, limits), http: s}, nil
 }
 
 func listen(addr string) (net.Listener, error) {
@@ -102,7 +102,11 @@ func (a *App) buildDoors(registry *component.Registry) error {
 		if err != nil {
 			return err
 		}
-		if a.api, err = open(a.cfg.Addr, handler, a.log); err != nil {
+		limits, err := a.connections(proxies)
+		if err != nil {
+			return err
+		}
+		if a.api, err = open(a.cfg.Addr, handler, limits); err != nil {
 			return err
 		}
 	}
@@ -116,8 +120,46 @@ func (a *App) buildDoors(registry *component.Registry) error {
 	mux := http.NewServeMux()
 	mux.Handle("/", health)
 	mux.Handle("GET /metrics", a.metrics.Handler())
-	a.ops, err = open(a.cfg.OpsAddr, mux, a.log)
+	a.ops, err = open(a.cfg.OpsAddr, mux, server.Connections{Max: opsConnections, PerAddress: opsConnections, Log: a.log})
 	return err
+}
+
+const (
+	// mostConnections bounds the connections where descriptors would allow more: each one
+	// costs some 20 KiB of memory.
+	mostConnections = 16_384
+	// opsConnections is for the listener of health and metrics.
+	opsConnections = 64
+	// otherDescriptors are for the operations listener, the pools of the database, files and
+	// callbacks.
+	otherDescriptors = opsConnections + 128
+)
+
+// connectionsFor returns how many connections the API may have open under a descriptor limit.
+// The rest is for the operations listener, the database and the workers' requests: at least a
+// quarter, and at most half where the limit is low.
+func connectionsFor(descriptors uint64, workers int) int {
+	limit := int(min(descriptors, 1<<30))
+	reserve := max(limit/4, min(limit/2, 2*workers+otherDescriptors))
+	return min(limit-reserve, mostConnections)
+}
+
+// connections returns the bounds of the API's listener. An error means that the descriptor
+// limit is too low for the setting.
+func (a *App) connections(proxies auth.Proxies) (server.Connections, error) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return server.Connections{}, fmt.Errorf("read the limit of file descriptors: %w", err)
+	}
+	highest := int(min(limit.Cur, 1<<30)) - otherDescriptors
+	if a.cfg.Connections > highest {
+		return server.Connections{}, fmt.Errorf("WEFT_CONNECTIONS: the limit of %d file descriptors allows at most %d; raise it (ulimit -n, LimitNOFILE)", limit.Cur, max(highest, 0))
+	}
+	most := cmp.Or(a.cfg.Connections, connectionsFor(limit.Cur, a.cfg.Workers))
+	return server.Connections{
+		Max: most, PerAddress: cmp.Or(a.cfg.ConnectionsPerAddress, max(most/8, 1)), ExemptFunc: proxies.Trusts,
+		Metrics: a.metrics, Log: a.log,
+	}, nil
 }
 
 // prepare does what must be done before anybody can be told that the doors are open.

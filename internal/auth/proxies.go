@@ -19,7 +19,7 @@ func (p Proxies) Client(remote string, header http.Header) netip.Addr {
 	if at, err := netip.ParseAddrPort(remote); err == nil {
 		client = at.Addr().Unmap()
 	}
-	if !p.trusts(client) {
+	if !p.Trusts(client) {
 		return client
 	}
 	hops := strings.Split(strings.Join(header.Values("X-Forwarded-For"), ","), ",")
@@ -28,7 +28,7 @@ func (p Proxies) Client(remote string, header http.Header) netip.Addr {
 		if err != nil {
 			return client
 		}
-		if client = address.Unmap(); !p.trusts(client) {
+		if client = address.Unmap(); !p.Trusts(client) {
 			return client
 		}
 	}
@@ -42,7 +42,7 @@ func (p Proxies) Secure(r *http.Request) bool {
 		return true
 	}
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !p.trusts(at.Addr().Unmap()) {
+	if err != nil || !p.Trusts(at.Addr().Unmap()) {
 		return false
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-Proto"), ","), ",")
@@ -57,6 +57,7 @@ func (p Proxies) Origin(r *http.Request) string {
 	return "http://" + r.Host
 }
 
-func (p Proxies) trusts(client netip.Addr) bool {
+// Trusts reports whether client is one of the proxies.
+func (p Proxies) Trusts(client netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(client) })
 }

@@ -128,7 +128,7 @@ func (r *rig) startServer(ctx context.Context) (*deployment, error) {
 	d.env = []string{
 		"DATABASE_URL=" + dsn, "WEFT_MASTER_KEY=" + base64.StdEncoding.EncodeToString(key[:]), "WEFT_ALLOW_NETWORKS=127.0.0.0/8",
 	}
-	d.api, err = r.spawn("serve", append([]string{"WEFT_ADDR=" + d.addr, "WEFT_OPS_ADDR=" + ops}, d.env...), "serve")
+	d.api, err = r.spawn("serve", append([]string{"WEFT_ADDR=" + d.addr, "WEFT_OPS_ADDR=" + ops, "WEFT_CONNECTIONS_PER_ADDRESS=100000"}, d.env...), "serve")
 	if err != nil {
 		return nil, err
 	}

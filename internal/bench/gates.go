@@ -71,7 +71,7 @@ func (r *rig) inside(ctx context.Context, name string, substitute func(workspace
 	var key [32]byte
 	rand.Read(key[:]) //nolint:errcheck // ends the program rather than fail
 	cfg, err := app.ConfigFromEnv([]string{
-		"DATABASE_URL=" + dsn, "WEFT_MASTER_KEY=" + base64.StdEncoding.EncodeToString(key[:]), "WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0",
+		"DATABASE_URL=" + dsn, "WEFT_MASTER_KEY=" + base64.StdEncoding.EncodeToString(key[:]), "WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0", "WEFT_CONNECTIONS_PER_ADDRESS=100000",
 	})
 	if err != nil {
 		return nil, err

@@ -119,6 +119,8 @@ type service struct {
 	operations *operations
 	logs       *logs
 
+	connections Connections
+
 	mu        sync.Mutex
 	verified  []auth.Request
 	workflows []uuid.UUID // to which the key is restricted; none: to none
@@ -166,10 +168,11 @@ func start(t testing.TB, change ...func(*service, *http.Server)) *service {
 	s.front.mount(s.operations, nil)
 	s.Server = httptest.NewUnstartedServer(s.front)
 	s.Config = HTTPServer(s.front, log)
+	s.connections = Connections{Max: 5000, PerAddress: 5000, Log: log}
 	for _, c := range change {
 		c(s, s.Config)
 	}
-	s.Server.Listener = Listener(s.Server.Listener, s.Config)
+	s.Server.Listener = Listener(s.Server.Listener, s.Config, s.connections)
 	s.Start()
 	t.Cleanup(s.Close)
 	return s

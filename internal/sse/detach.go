@@ -35,10 +35,10 @@ func Detach[T any](ctx context.Context, w http.ResponseWriter, source Source[T],
 		ended(fmt.Errorf("take the connection of an event stream: %w", err))
 		return
 	}
+	d := &detached{conn: conn, whole: conn, timeout: opts.writeTimeout(), gone: make(chan struct{})}
 	if wrapped, ok := conn.(Wrapped); ok {
-		conn = wrapped.Unwrap()
+		d.conn = wrapped.Unwrap()
 	}
-	d := &detached{conn: conn, timeout: opts.writeTimeout(), gone: make(chan struct{})}
 	go d.read()
 	if err := d.write(head(w.Header())); err != nil {
 		d.end(err, ended)
@@ -75,7 +75,7 @@ func catchUp[T any](ctx context.Context, out sink, source Source[T], opts Option
 }
 
 // Wrapped is a connection that a listener has put something around, for the requests. A
-// stream goes on without it: one more frame on the stacks of its goroutines makes them
+// stream goes on without it, and closes it at its end: one more frame on the stacks of its goroutines makes them
 // twice as large, which is kilobytes for each stream.
 type Wrapped interface {
 	net.Conn
@@ -96,6 +96,7 @@ const linger = 500 * time.Millisecond
 // detached is a connection taken from the server.
 type detached struct {
 	conn    net.Conn
+	whole   net.Conn // what the listener returned, which counts its Close
 	timeout time.Duration
 	gone    chan struct{} // closed when the client has closed its side
 	unread  [64]byte
@@ -122,7 +123,7 @@ func (d *detached) read() {
 		total += n
 	}
 	close(d.gone)
-	_ = d.conn.Close()
+	_ = d.whole.Close()
 }
 
 // end closes the connection in a way that fits the cause, and tells.
@@ -136,7 +137,7 @@ func (d *detached) end(err error, ended func(error)) {
 		_ = tcp.SetLinger(0) // drop what the client does not read
 	}
 	if stalled || !ok || half.CloseWrite() != nil {
-		_ = d.conn.Close()
+		_ = d.whole.Close()
 	} else {
 		_ = d.conn.SetReadDeadline(time.Now().Add(linger)) // then read closes
 	}

@@ -32,6 +32,7 @@ type Metrics struct {
 	authFailures   *prometheus.CounterVec
 	auditLost      prometheus.Counter
 	refusals       *prometheus.CounterVec
+	connections    *prometheus.CounterVec
 	limits         *prometheus.CounterVec
 	submitted      *prometheus.CounterVec
 	replayed       prometheus.Counter
@@ -76,6 +77,7 @@ func (m *Metrics) registerServing(r *prometheus.Registry) {
 	m.authFailures = counterVec(r, "weft_auth_failures_total", "Requests refused by authentication.", "reason")
 	m.auditLost = counter(r, "weft_audit_denials_lost_total", "Refusals (403) that were not written into the audit log: too many, or the database was away.")
 	m.refusals = counterVec(r, "weft_refusals_total", "Requests refused by a limit.", "limit")
+	m.connections = counterVec(r, "weft_connections_closed_total", "Connections closed because there are too many: evicted while they waited for a request, or not accepted because their address (address) or the listener (full) has as many as it may.", "reason")
 	m.limits = counterVec(r, "weft_limit_decisions_total", "Decisions on limits of workspaces, by where they were made: store, memory (what the store need not be asked for), or degraded, because the store was slow or down.", "by", "outcome")
 	m.streams = gaugeVec(r, "weft_streams_open", "Open event streams.", "kind")
 	m.waits = gauge(r, "weft_inline_waits_open", "Requests that wait for a result inline.")

@@ -16,3 +16,19 @@ func (m *Metrics) WatchMemory(held func() (unknown, known int64)) {
 	watch("unknown", func() int64 { unknown, _ := held(); return unknown })
 	watch("known", func() int64 { _, known := held(); return known })
 }
+
+// WatchConnections shows how many connections the API has open.
+func (m *Metrics) WatchConnections(open func() int) {
+	if m != nil {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "weft_connections_open", Help: "Open connections of the API.",
+		}, func() float64 { return float64(open()) }))
+	}
+}
+
+// ConnectionClosed counts a connection that was closed because there are too many.
+func (m *Metrics) ConnectionClosed(reason string) {
+	if m != nil {
+		m.connections.WithLabelValues(reason).Inc()
+	}
+}

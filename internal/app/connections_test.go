@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestDescriptorLimitLeavesAReserve(t *testing.T) {
+	for _, c := range []struct {
+		descriptors uint64
+		workers     int
+		want        int
+	}{
+		{256, 100, 128}, {1024, 100, 632}, {4096, 100, 3072}, {65536, 100, mostConnections}, {4096, 1500, 2048}, {1 << 62, 100, mostConnections},
+	} {
+		if got := connectionsFor(c.descriptors, c.workers); got != c.want {
+			t.Errorf("%d descriptors and %d workers: %d connections, want %d", c.descriptors, c.workers, got, c.want)
+		}
+	}
+}
+
+func TestConnectionsBeyondTheDescriptorLimitAreRefusedAtTheStart(t *testing.T) {
+	a := &App{cfg: Config{Connections: 1 << 40}}
+	if _, err := a.connections(nil); err == nil || !strings.Contains(err.Error(), "WEFT_CONNECTIONS") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Silent connections from several addresses fill the API's listener. A new client and the
+// operations listener are served all the same.
+func TestSilentConnectionsStopNeitherTheAPINorOperations(t *testing.T) {
+	w := startWhole(t, func(c *Config) { c.Connections = 24 })
+	api := strings.TrimPrefix(w.app.URL(), "http://")
+	for i := range 120 {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i%6))}}
+		conn, err := dialer.DialContext(t.Context(), "tcp", api)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	for _, url := range []string{w.app.URL() + "/healthz", w.app.OpsURL() + "/healthz"} {
+		request, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
+		answer, err := fresh.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d", url, answer.StatusCode)
+		}
+	}
+}
