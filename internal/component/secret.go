@@ -34,34 +34,55 @@ func secretPaths(schema json.RawMessage) ([]string, error) {
 		return nil, fmt.Errorf("read schema: %w", err)
 	}
 	found := map[string]bool{}
-	reached := walkSecrets(root, "", found)
+	reached := walkSchema(root, "", func(schema map[string]any) bool { return schema["x-secret"] == true }, found)
 	if marks := countMarks(root); marks != reached {
 		return nil, fmt.Errorf("%d of %d x-secret marks stand where they have no effect", marks-reached, marks)
 	}
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-func walkSecrets(node any, path string, found map[string]bool) (reached int) {
+// AddressPaths returns the places of the addresses in a call's input and config, which are
+// the fields of format uri, in the form of SecretPaths.
+func (e *Entry) AddressPaths() (input, config []string) {
+	find := func(schema json.RawMessage) []string {
+		var root any
+		_ = json.Unmarshal(schema, &root) // newEntry has read it
+		found := map[string]bool{}
+		walkSchema(root, "", func(schema map[string]any) bool { return schema["format"] == "uri" }, found)
+		return slices.Sorted(maps.Keys(found))
+	}
+	return find(e.Input), find(e.Config)
+}
+
+// Open reports whether a secret field of the module holds no secret under this name, such
+// as Accept among headers.
+func (e *Entry) Open(name string) bool {
+	opener, opens := e.module.(opener)
+	return opens && opener.Open(name)
+}
+
+// walkSchema finds the paths of the fields whose schemas match, and counts those schemas.
+func walkSchema(node any, path string, matches func(schema map[string]any) bool, found map[string]bool) (reached int) {
 	schema, ok := node.(map[string]any)
 	if !ok {
 		return 0
 	}
-	if schema["x-secret"] == true {
+	if matches(schema) {
 		found[path] = true
 		reached++
 	}
 	if properties, ok := schema["properties"].(map[string]any); ok {
 		for name, property := range properties {
-			reached += walkSecrets(property, path+"/"+escapeToken(name), found)
+			reached += walkSchema(property, path+"/"+escapeToken(name), matches, found)
 		}
 	}
 	for _, keyword := range []string{"additionalProperties", "items"} {
-		reached += walkSecrets(schema[keyword], path+"/*", found)
+		reached += walkSchema(schema[keyword], path+"/*", matches, found)
 	}
 	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
 		branches, _ := schema[keyword].([]any)
 		for _, branch := range branches {
-			reached += walkSecrets(branch, path, found)
+			reached += walkSchema(branch, path, matches, found)
 		}
 	}
 	return reached
@@ -285,7 +306,6 @@ func (e *Entry) Shows(call Call, given json.RawMessage) bool {
 	for _, secret := range call.Secrets {
 		add(secret)
 	}
-	opener, opens := e.module.(opener)
 	for _, field := range []struct {
 		data  json.RawMessage
 		paths []string
@@ -299,7 +319,7 @@ func (e *Entry) Shows(call Call, given json.RawMessage) bool {
 		}
 		for _, path := range field.paths {
 			eachSecret(value, "", splitPath(path), func(name, secret string) {
-				if !opens || !opener.Open(name) {
+				if !e.Open(name) {
 					add(secret)
 				}
 			})

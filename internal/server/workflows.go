@@ -71,6 +71,7 @@ func (s *Server) ArchiveWorkflow(ctx context.Context, request api.ArchiveWorkflo
 func (s *Server) UpdateWorkflowComponent(ctx context.Context, request api.UpdateWorkflowComponentRequestObject) (api.UpdateWorkflowComponentResponseObject, error) {
 	body := value(request.Body)
 	updated, err := s.workflows.UpdateComponent(ctx, workflow.UpdateParams{
+		Restricted:  callOf(ctx).principal.Restricted(),
 		WorkspaceID: callOf(ctx).principal.WorkspaceID, WorkflowID: request.WorkflowID, ComponentID: request.ComponentID,
 		Expected: expected(request.Params.IfMatch), Config: body.Config, Name: body.Name, Position: body.Position,
 	})

@@ -66,6 +66,21 @@ func Names(data ...json.RawMessage) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
+// Places returns the strings of some JSON that name variables, by their JSON pointers.
+func Places(data json.RawMessage) map[string]string {
+	places := map[string]string{}
+	value, err := decode(data)
+	if err != nil {
+		return places // there is nothing to be put into it
+	}
+	each(value, "", func(pointer, text string) {
+		if In(text) {
+			places[pointer] = text
+		}
+	})
+	return places
+}
+
 // Faults tells which strings begin to name a variable and do not. pointer is where the
 // data is.
 func Faults(pointer string, data json.RawMessage) (details []fault.Detail) {

@@ -61,7 +61,7 @@ func (draft Draft) read() (definition, error) {
 
 // checkDraft is check for a draft. Members that nobody knows are refused where it is strict
 // (decisions 1.1), with all else that is wrong: INVALID_INPUT, which is not unprocessable then.
-func (s *Service) checkDraft(draft Draft, earlierFunc func() (secrets, error)) (stored, error) {
+func (s *Service) checkDraft(draft Draft, before *earlier) (stored, error) {
 	d, err := draft.read()
 	if err != nil {
 		return stored{}, err
@@ -72,7 +72,7 @@ func (s *Service) checkDraft(draft Draft, earlierFunc func() (secrets, error)) (
 			unknown = append(unknown, s.modules.UnknownFields(fmt.Sprintf("/components/%d", i), c.Module, c.Input, c.Config)...)
 		}
 	}
-	saved, err := s.check(d, earlierFunc)
+	saved, err := s.check(d, before)
 	if failure, ok := err.(*fault.Error); err != nil && (!ok || failure.Code != fault.InvalidInput) {
 		return stored{}, err
 	} else if malformed := fault.Malformed(unknown); malformed != nil {
@@ -204,15 +204,18 @@ type stored struct {
 	secrets secrets
 }
 
-// check compiles a definition and takes its secrets out. earlierFunc gives those of the
-// version before, which stand where the definition has only the mark of one; nil: there
-// is none.
-func (s *Service) check(d definition, earlierFunc func() (secrets, error)) (stored, error) {
-	unknown, err := s.restore(&d, earlierFunc)
+// check compiles a definition and takes its secrets out. The secrets of the version before
+// stand where the definition has only the mark of one; nil: there is no version before.
+func (s *Service) check(d definition, before *earlier) (stored, error) {
+	kept, faults, err := s.restore(&d, before.secrets())
 	if err != nil {
 		return stored{}, err
 	}
-	if _, _, err := compile(d, s.modules, unknown...); err != nil {
+	moved, err := s.moved(before, d, kept)
+	if err != nil {
+		return stored{}, err
+	}
+	if _, _, err := compile(d, s.modules, append(faults, moved...)...); err != nil {
 		return stored{}, err
 	}
 	taken, err := s.takeOut(&d)

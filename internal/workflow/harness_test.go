@@ -103,13 +103,18 @@ func (b *bench) another(t *testing.T, name string) uuid.UUID {
 // service is a Service of a process of its own.
 func (b *bench) service(t *testing.T) *workflow.Service {
 	t.Helper()
+	return b.serviceOf(t, registry(t))
+}
+
+func (b *bench) serviceOf(t *testing.T, modules *component.Registry) *workflow.Service {
+	t.Helper()
 	key := seal.Key{ID: "test"}
 	key.Secret[0] = 7
 	ring, err := seal.NewKeyring(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return workflow.NewService(b.scoped, registry(t), ring)
+	return workflow.NewService(b.scoped, modules, ring)
 }
 
 // draft is a workflow of these components and edges.

@@ -71,7 +71,7 @@ func (s *Service) plan(ctx context.Context, conn postgres.DB, key planKey) (plan
 	if err := json.Unmarshal(row.Definition, &d); err != nil {
 		return planned{}, fmt.Errorf("read the stored definition: %w", err)
 	}
-	_, err = s.restore(&d, func() (secrets, error) {
+	_, _, err = s.restore(&d, func() (secrets, error) {
 		return s.unsealed(ctx, conn, key.workspaceID, key.workflowID, key.number)
 	})
 	if err != nil {

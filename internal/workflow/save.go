@@ -72,9 +72,24 @@ func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Wo
 	return replaced, err
 }
 
-// earlier gives the secrets of the present version.
-func (s *Service) earlier(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, present db.WorkflowGetRow) func() (secrets, error) {
-	return func() (secrets, error) { return s.unsealed(ctx, tx, workspaceID, present.ID, present.Version) }
+// earlier is the version that a save replaces.
+type earlier struct {
+	raw        json.RawMessage // the stored definition
+	secretFunc func() (secrets, error)
+}
+
+func (s *Service) earlier(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, present db.WorkflowGetRow) *earlier {
+	return &earlier{present.Definition, once(func() (secrets, error) {
+		return s.unsealed(ctx, tx, workspaceID, present.ID, present.Version)
+	})}
+}
+
+// secrets returns a function that reads the secrets of the version; nil: there is none.
+func (e *earlier) secrets() func() (secrets, error) {
+	if e == nil {
+		return nil
+	}
+	return e.secretFunc
 }
 
 // lockTx is the present version, which stays it until tx ends.
@@ -143,6 +158,7 @@ type UpdateParams struct {
 	WorkspaceID, WorkflowID uuid.UUID
 	ComponentID             string
 	Expected                *int32          // the version that is changed; nil: whichever
+	Restricted              bool            // by a key that is restricted to some workflows
 	Config                  json.RawMessage // an object that is merged into the present one (RFC 7396)
 	Name                    *string
 	Position                json.RawMessage
@@ -150,8 +166,9 @@ type UpdateParams struct {
 
 // UpdateComponent changes a component and saves the workflow as its next version
 // (contract 4.8). NOT_FOUND for the workflow or the component; CONFLICT for an archived
-// one; PRECONDITION_FAILED; INVALID_INPUT, unprocessable: a fault of the component has a
-// pointer into what was given, any other one into the workflow.
+// one; PRECONDITION_FAILED; FORBIDDEN for a change that a restricted key may not make;
+// INVALID_INPUT, unprocessable: a fault of the component has a pointer into the component,
+// any other one into the workflow.
 func (s *Service) UpdateComponent(ctx context.Context, p UpdateParams) (updated api.UpdatedWorkflowComponent, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		present, err := lockTx(ctx, tx, p.WorkspaceID, p.WorkflowID, p.Expected)
@@ -179,8 +196,14 @@ func (s *Service) updateTx(ctx context.Context, tx pgx.Tx, p UpdateParams, prese
 	if p.Config == nil && p.Name == nil && p.Position == nil {
 		return updatedComponent(d.Components[at], present.Version), nil
 	}
+	before := d.Components[at]
 	if err := p.apply(&d.Components[at]); err != nil {
 		return api.UpdatedWorkflowComponent{}, err
+	}
+	if p.Restricted {
+		if err := s.checkRestricted(d, before, d.Components[at]); err != nil {
+			return api.UpdatedWorkflowComponent{}, err
+		}
 	}
 	saved, err := s.check(d, s.earlier(ctx, tx, p.WorkspaceID, present))
 	if err != nil {

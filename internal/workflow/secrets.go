@@ -31,11 +31,17 @@ const mark = component.Redacted
 type secrets map[string]json.RawMessage
 
 // place is where a secret value may stand.
-type place struct{ pointer, name string }
+type place struct {
+	pointer, name string
+	component     int    // its place among the components
+	member        string // the name of the member that it is or stands in
+}
 
 func (p place) inside(token string) place {
+	p.member = token
 	token = "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
-	return place{p.pointer + token, p.name + token}
+	p.pointer, p.name = p.pointer+token, p.name+token
+	return p
 }
 
 // eachSecret goes to every value of a definition that stands where a schema has a
@@ -47,7 +53,7 @@ func (s *Service) eachSecret(d *definition, visit func(place, any) any) error {
 		if !ok {
 			continue
 		}
-		at := place{fmt.Sprintf("/components/%d", i), c.ID}
+		at := place{pointer: fmt.Sprintf("/components/%d", i), name: c.ID, component: i}
 		for _, part := range []struct {
 			name  string
 			raw   *json.RawMessage
@@ -108,9 +114,9 @@ func walk(value any, path []string, at place, visit func(place, any) any) any {
 	return value
 }
 
-// restore puts earlier values where a definition has the mark of one, and tells where
-// there is none.
-func (s *Service) restore(d *definition, earlierFunc func() (secrets, error)) (details []fault.Detail, err error) {
+// restore puts earlier values where a definition has the mark of one, and returns these
+// places. details reports the marks without a value.
+func (s *Service) restore(d *definition, earlierFunc func() (secrets, error)) (kept []place, details []fault.Detail, err error) {
 	earlier := once(earlierFunc)
 	failed := s.eachSecret(d, func(at place, value any) any {
 		if value != mark {
@@ -120,7 +126,7 @@ func (s *Service) restore(d *definition, earlierFunc func() (secrets, error)) (d
 		if err = errors.Join(err, unread); unread != nil {
 			return value
 		}
-		kept, ok := known[at.name]
+		stored, ok := known[at.name]
 		if !ok {
 			details = append(details, fault.Detail{
 				Code: string(fault.InvalidInput), Pointer: at.pointer,
@@ -128,9 +134,10 @@ func (s *Service) restore(d *definition, earlierFunc func() (secrets, error)) (d
 			})
 			return value
 		}
-		return kept
+		kept = append(kept, at)
+		return stored
 	})
-	return details, errors.Join(err, failed)
+	return kept, details, errors.Join(err, failed)
 }
 
 // once asks once.

@@ -1,0 +1,175 @@
+package workflow_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/workflow"
+)
+
+// fetch is a component of the tests with an address, secrets beside it, and headers of
+// which Accept is none.
+type fetch struct{ module }
+
+func (fetch) Open(name string) bool { return name == "Accept" }
+
+func addressed(t *testing.T) *component.Registry {
+	t.Helper()
+	r, err := component.NewRegistry(
+		fetch{describe("FETCH",
+			`{"type":"object","properties":{"headers":{"type":"object","additionalProperties":{"type":"string","x-secret":true}},
+				"node":{"type":"string","format":"uri","x-secret":true},"body":{}}}`,
+			`{"type":"object","properties":{"url":{"type":"string","format":"uri"},"token":{"type":"string","x-secret":true},"timeoutMs":{"type":"integer"},
+				"options":{"type":"object","additionalProperties":true}}}`,
+			`{"type":"object","properties":{"text":{"type":"string"}}}`, component.Flow{})},
+		describe("POST",
+			`{"type":"object","properties":{"headers":{"type":"object","additionalProperties":{"type":"string","x-secret":true}}}}`,
+			`{"type":"object","properties":{"url":{"type":"string","format":"uri"}}}`, none, component.Flow{}),
+		describe("RUN_WORKFLOW", `{"type":"object","additionalProperties":true}`,
+			`{"type":"object","properties":{"workflowId":{"type":"string"},"version":{"type":"integer"},"note":{"type":"string"}}}`, none, component.Flow{}),
+		describe("START", none, none, `{"type":"object","additionalProperties":true}`, component.Flow{Trigger: true}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (b *bench) tryUpdate(id uuid.UUID, restricted bool, config string) (api.UpdatedWorkflowComponent, error) {
+	return b.UpdateComponent(b.ctx, workflow.UpdateParams{
+		WorkspaceID: b.workspace, WorkflowID: id, ComponentID: "c", Restricted: restricted, Config: json.RawMessage(config),
+	})
+}
+
+func components(text string) workflow.Draft { return draft("w", text) }
+
+func TestAStoredSecretDoesNotFollowAChangedOrigin(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Service = b.serviceOf(t, addressed(t))
+	made := b.create(t, components(`[{"id":"c","module":"FETCH","input":{"headers":{"Accept":"text/plain","Authorization":"`+canary+`"}},
+		"config":{"url":"https://A.test/x","token":"`+canary+`"}}]`))
+	for _, same := range []string{`{"url":"https://a.test:443/y?z"}`, `{"timeoutMs":7}`, `{"url":"https://a.test/{{env.PATH}}"}`} {
+		if _, err := b.tryUpdate(made.ID, false, same); err != nil {
+			t.Errorf("%s keeps the origin: %v", same, err)
+		}
+	}
+	for _, other := range []string{
+		"https://b.test/x", "http://a.test/x", "https://a.test:8443/x", "https://a.test@b.test/", "https://a.test.b.test", "{{env.URL}}", "https://{{env.HOST}}/x",
+		"https://a.test{{env.REST}}/", "https://a.test:{{env.PORT}}/",
+	} {
+		_, err := b.tryUpdate(made.ID, false, `{"url":"`+other+`"}`)
+		if got := faults(t, err); !slices.Equal(got, []string{"/input/headers/Authorization", "/config/token"}) {
+			t.Errorf("%s: %v, %v", other, got, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), "sent again") || strings.Contains(err.Error(), canary)) {
+			t.Errorf("%s: %v", other, err)
+		}
+	}
+	// Saved as a whole it is the same: a mark stands for the value at the same origin only.
+	now, err := b.Get(b.ctx, b.workspace, made.ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	save := func(pairs ...string) error {
+		d := components(strings.NewReplacer(pairs...).Replace(string(now.Components)))
+		_, err := b.Replace(b.ctx, workflow.ReplaceParams{WorkspaceID: b.workspace, WorkflowID: made.ID, Draft: d})
+		return err
+	}
+	elsewhere := []string{"a.test", "b.test"}
+	if got := faults(t, save(elsewhere...)); !slices.Equal(got, []string{"/components/0/input/headers/Authorization", "/components/0/config/token"}) {
+		t.Errorf("saved with another origin: %v", got)
+	}
+	if got := faults(t, save(`"module":"FETCH"`, `"module":"POST"`, `"token":"[redacted]",`, "")); !slices.Equal(got, []string{"/components/0/input/headers/Accept", "/components/0/input/headers/Authorization"}) {
+		t.Errorf("saved with another module: %v", got)
+	}
+	if err := save(append(elsewhere, `"Authorization":"[redacted]"`, `"Authorization":"fresh"`, `"token":"[redacted]"`, `"token":"fresh"`)...); err != nil {
+		t.Errorf("with its secrets sent again: %v", err)
+	}
+}
+
+// A connection into an address is where it gets its origin from.
+func TestAStoredSecretDoesNotFollowAnAddressThatIsConnectedElsewhere(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Service = b.serviceOf(t, addressed(t))
+	d := components(`[{"id":"start","module":"START"},{"id":"c","module":"FETCH","input":{"headers":{"Authorization":"` + canary + `"},"node":"https://a.test"}}]`)
+	d.SequenceEdges = json.RawMessage(`[{"id":"e","from":"start","to":"c"}]`)
+	made := b.create(t, d)
+	d.Components = made.Components
+	save := func() error {
+		_, err := b.Replace(b.ctx, workflow.ReplaceParams{WorkspaceID: b.workspace, WorkflowID: made.ID, Draft: d})
+		return err
+	}
+	if err := save(); err != nil {
+		t.Fatal(err)
+	}
+	d.DataConnections = json.RawMessage(`[{"id":"d","from":{"componentId":"start","output":"url"},"to":{"componentId":"c","input":"node"}}]`)
+	if got := faults(t, save()); !slices.Contains(got, "/components/1/input/headers/Authorization") {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestARestrictedKeyMayNotReachBeyondAComponent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Service = b.serviceOf(t, addressed(t))
+	for _, c := range []struct{ component, refused, taken string }{
+		{`{"id":"c","module":"FETCH","config":{"url":"https://a.test/x"}}`, `{"url":"https://a.test/{{env.TOKEN}}"}`, `{"url":"https://b.test/"}`},
+		{`{"id":"c","module":"FETCH","config":{"options":{"a":"{{env.TOKEN}}"}}}`, `{"options":{"b":["{{env.TOKEN}}"]}}`, `{"options":{"b":["x"]}}`},
+		{`{"id":"c","module":"FETCH","config":{"options":{"a":"{{env.TOKEN}}"}}}`, `{"options":{"a":"x{{env.TOKEN}}"}}`, `{"options":{"a":"x"}}`},
+		{`{"id":"c","module":"FETCH","config":{"token":"` + canary + `","url":"https://a.test/x"}}`, `{"url":"https://b.test/x"}`, `{"url":"https://a.test/y"}`},
+		{`{"id":"c","module":"FETCH","config":{"token":"` + canary + `","url":"https://a.test/x"}}`, `{"url":"https://b.test/x","token":"mine"}`, `{"token":"mine"}`},
+		{`{"id":"c","module":"FETCH","input":{"headers":{"Authorization":"` + canary + `"}},"config":{"url":"https://a.test/x"}}`, `{"url":"http://a.test/x"}`, `{"timeoutMs":1}`},
+		{`{"id":"c","module":"FETCH","input":{"headers":{"Authorization":"{{env.TOKEN}}"}},"config":{"url":"https://a.test/x"}}`, `{"url":"https://b.test/x"}`, `{"url":"https://a.test/y"}`},
+		{`{"id":"c","module":"FETCH","input":{"body":{"a":["{{env.TOKEN}}"]}},"config":{"url":"https://a.test/x"}}`, `{"url":"https://b.test/x"}`, `{"timeoutMs":1}`},
+		{`{"id":"c","module":"FETCH","input":{"headers":{"Accept":"text/plain"}},"config":{"url":"https://a.test/x"}}`, "", `{"url":"https://b.test/x"}`},
+		{`{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":"one","version":1}}`, `{"workflowId":"two"}`, `{"note":"x","workflowId":"one"}`},
+		{`{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":"one","version":1}}`, `{"version":2}`, `{"note":"x"}`},
+		{`{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":"one","version":1}}`, `{"version":null}`, `{"note":"x"}`},
+	} {
+		made := b.create(t, components("["+c.component+"]"))
+		if c.refused != "" {
+			_, err := b.tryUpdate(made.ID, true, c.refused)
+			failure, ok := errors.AsType[*fault.Error](err)
+			if !ok || failure.Code != fault.Forbidden || failure.Reason != "needs_unrestricted_key" || strings.Contains(failure.Message, canary) {
+				t.Errorf("%s into %s: %v", c.refused, c.component, err)
+			}
+		}
+		if got, err := b.tryUpdate(made.ID, true, c.taken); err != nil || got.WorkflowVersion != 2 {
+			t.Errorf("%s into %s: version %d, %v", c.taken, c.component, got.WorkflowVersion, err)
+		}
+	}
+}
+
+// What callers send as secret is hidden from whoever reads the run, so no restricted key
+// may have it sent elsewhere.
+func TestARestrictedKeyMayNotRedirectTheSecretInputsOfOthers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Service = b.serviceOf(t, addressed(t))
+	d := components(`[{"id":"start","module":"START"},{"id":"between","module":"FETCH","config":{"url":"https://o.test"}},{"id":"c","module":"FETCH","config":{"url":"https://a.test"}}]`)
+	d.SequenceEdges = json.RawMessage(`[{"id":"e","from":"start","to":"between"},{"id":"f","from":"between","to":"c"}]`)
+	d.DataConnections = json.RawMessage(`[{"id":"d","from":{"componentId":"start","output":"key"},"to":{"componentId":"between","input":"body"}},
+		{"id":"g","from":{"componentId":"between","output":"text"},"to":{"componentId":"c","input":"body"}}]`)
+	open := b.create(t, d)
+	if _, err := b.tryUpdate(open.ID, true, `{"url":"https://b.test"}`); err != nil {
+		t.Errorf("without secret inputs: %v", err)
+	}
+	d.InputSchema = json.RawMessage(`{"type":"object","properties":{"key":{"type":"string","x-secret":true}}}`)
+	hidden := b.create(t, d)
+	if _, err := b.tryUpdate(hidden.ID, true, `{"url":"https://b.test"}`); fault.CodeOf(err) != fault.Forbidden {
+		t.Errorf("with secret inputs: %v", err)
+	}
+	if _, err := b.tryUpdate(hidden.ID, false, `{"url":"https://b.test"}`); err != nil {
+		t.Errorf("by an unrestricted key: %v", err)
+	}
+}
