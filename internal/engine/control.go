@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,17 +42,11 @@ func (f *fold) triggered(sc *scope, t *stage, _ json.RawMessage) error {
 		return err
 	}
 	t.secret = len(hidden) > 0
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(input, &members); err != nil {
-		return fmt.Errorf("read the input of the run: %w", err)
+	members := map[string]json.RawMessage{}
+	if err := giveInput(t.component.Module, members, input); err != nil {
+		return err
 	}
-	if members == nil {
-		members = map[string]json.RawMessage{}
-	}
-	switch {
-	case t.component.Module == "ON_API_CALLED":
-		members["input"] = input
-	case t.component.Module == "ON_SCHEDULE" && members["scheduledAt"] == nil: // somebody tries it by a request
+	if t.component.Module == "ON_SCHEDULE" && members["scheduledAt"] == nil { // somebody tries it by a request
 		if err := setTime(members, "scheduledAt", f.run.CreatedAt); err != nil {
 			return err
 		}
@@ -66,6 +61,40 @@ func (f *fold) triggered(sc *scope, t *stage, _ json.RawMessage) error {
 	t.status, t.output, t.port = status.StageCompleted, output, graph.PortNext // however large: it was accepted
 	f.put(sc, t)
 	return nil
+}
+
+// giveInput sets the members of a trigger's output that are the run's input.
+func giveInput(module string, members map[string]json.RawMessage, input json.RawMessage) error {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(input, &given); err != nil {
+		return fmt.Errorf("read the input of the run: %w", err)
+	}
+	maps.Copy(members, given)
+	if module == "ON_API_CALLED" {
+		members["input"] = input
+	}
+	return nil
+}
+
+// HideInput returns the output of a run's trigger without the places of the input that are
+// hidden (component.SecretPaths). The time of the trigger stays in it. It hides the whole
+// output if that cannot be read.
+func HideInput(module string, output, input json.RawMessage, hidden []string) json.RawMessage {
+	nothing := json.RawMessage(`"` + component.Redacted + `"`)
+	var members map[string]json.RawMessage
+	if json.Unmarshal(output, &members) != nil || members == nil {
+		return nothing
+	}
+	triggeredAt := members["triggeredAt"]
+	if giveInput(module, members, component.Redact(input, hidden)) != nil {
+		return nothing
+	}
+	members["triggeredAt"] = triggeredAt
+	shown, err := strictjson.Encode(members)
+	if err != nil {
+		return nothing
+	}
+	return shown
 }
 
 // runInput is the stored form of the input of a run that is secret in places.

@@ -88,8 +88,9 @@ func (s *Service) record(ctx context.Context, workspaceID uuid.UUID, row db.RunG
 	return shown, nil
 }
 
-// stage is the record of a stage, with its output whole, or why that cannot be opened.
-func (s *Service) stage(ctx context.Context, workspaceID uuid.UUID, row db.RunStageListRow) (shown api.RunStage, err error) {
+// stage is the record of a stage of a run, or why its output cannot be opened. The output is
+// whole, but for the secrets of the run's input in that of its trigger.
+func (s *Service) stage(ctx context.Context, key notify.Key, row db.RunStageListRow) (shown api.RunStage, err error) {
 	source := row.ID
 	if row.ChildRunID != nil {
 		source = *row.ChildRunID
@@ -97,7 +98,10 @@ func (s *Service) stage(ctx context.Context, workspaceID uuid.UUID, row db.RunSt
 	if row.ExecutionID != nil {
 		source = *row.ExecutionID
 	}
-	output, problem, err := s.open(ctx, workspaceID, source, row.Output)
+	output, problem, err := s.open(ctx, key.WorkspaceID, source, row.Output)
+	if err == nil && problem == nil && vault.Sealed(row.Output) && s.begins(row.Module) {
+		output, problem, err = s.triggerOutput(ctx, key, row.Module, output)
+	}
 	if err != nil {
 		return shown, err
 	}
@@ -105,6 +109,29 @@ func (s *Service) stage(ctx context.Context, workspaceID uuid.UUID, row db.RunSt
 	shown = record.RunStage(row)
 	shown.OutputProblem = problem
 	return shown, nil
+}
+
+// begins reports whether runs begin at a component of this module.
+func (s *Service) begins(module string) bool {
+	entry, known := s.Modules.Lookup(module)
+	return known && entry.Flow().Trigger
+}
+
+// triggerOutput returns the output of a run's trigger without what is secret of the run's
+// input, or why that cannot be opened (decisions 8.14).
+func (s *Service) triggerOutput(ctx context.Context, key notify.Key, module string, output json.RawMessage) (json.RawMessage, *api.OutputProblem, error) {
+	row, err := s.get(ctx, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	input, hidden, err := engine.OpenInput(ctx, s.Vault, key.WorkspaceID, key.ID, row.Input)
+	if problem := record.Unopened(err); problem != nil {
+		return nil, problem, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return engine.HideInput(module, output, input, hidden), nil, nil
 }
 
 // open is an output as it is shown, and nothing where it cannot be opened: a run has many, and
@@ -129,7 +156,7 @@ func (s *Service) Stages(ctx context.Context, key notify.Key) iter.Seq2[api.RunS
 				return
 			}
 			for _, row := range rows {
-				if shown, err := s.stage(ctx, key.WorkspaceID, row); !yield(shown, err) || err != nil {
+				if shown, err := s.stage(ctx, key, row); !yield(shown, err) || err != nil {
 					return
 				}
 				p.After = row.ID
@@ -247,7 +274,7 @@ func (s *Service) StagePage(ctx context.Context, key notify.Key, who Access, p L
 	}
 	page.Data = make([]api.RunStage, 0, len(rows))
 	for _, row := range rows[:min(len(rows), p.Limit)] {
-		shown, err := s.stage(ctx, key.WorkspaceID, row)
+		shown, err := s.stage(ctx, key, row)
 		if err != nil {
 			return page, err
 		}

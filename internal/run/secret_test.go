@@ -8,10 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/logic"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -310,6 +313,62 @@ func TestMT05WhatAHookIsSentIsSealedWhereTheInputSchemaMarksIt(t *testing.T) {
 		}
 		if strings.Contains(row, "c4n4ry") || strings.Contains(row, "order") == secret {
 			t.Errorf("of %s the rows are %s", body, row)
+		}
+	}
+}
+
+// What a run's input schema marks as secret is hidden in the output of the trigger, too; what
+// takes it from there has it.
+func TestTriggerStageHidesSecretInputs(t *testing.T) {
+	t.Parallel()
+	const secret, nested = "the key of the house", "the key of the cellar"
+	n := withSecrets(t).start(t, options{slots: 8, sweep: time.Second})
+	const schema = `{"type":"object","properties":{"key":{"type":"string","x-secret":true},"deep":{"type":"array","items":{"type":"object","properties":{"pin":{"type":"string","x-secret":true}}}},"name":{"type":"string"}}}`
+	const input = `{"key":"` + secret + `","deep":[{"pin":"` + nested + `","at":1}],"name":"open"}`
+	const hidden = `"deep":[{"at":1,"pin":"[redacted]"}],`
+	const shown = hidden + `"key":"[redacted]","name":"open"`
+	edges := `[{"id":"1","from":"start","to":"takes"}]`
+	takes := `{"id":"takes","module":"TRANSFORM","config":{"expression":"key"}}`
+	connected := func(output string) json.RawMessage {
+		return json.RawMessage(`[{"id":"a","from":{"componentId":"start","output":"` + output + `"},"to":{"componentId":"takes","input":"key"}}]`)
+	}
+	by := func(trigger string) run.Cause {
+		if trigger == "" {
+			return run.Cause{}
+		}
+		return run.Cause{Trigger: trigger, ID: uuid.Must(uuid.NewV7())}
+	}
+	for _, c := range []struct{ module, config, by, output, want string }{
+		{"ON_API_CALLED", `{"inputSchema":` + schema + `}`, "", "key", `{` + hidden + `"input":{` + shown + `},"key":"[redacted]","name":"open","triggeredAt":"`},
+		{"ON_SCHEDULE", `{"cron":"@daily"}`, "SCHEDULE", "scheduledAt", `{` + shown + `,"scheduledAt":"`},
+		{"ON_WEBHOOK", `{}`, "WEBHOOK", "body", `{` + shown + `,"triggeredAt":"`},
+	} {
+		draft := workflow.Draft{
+			Components:    json.RawMessage(`[{"id":"start","module":"` + c.module + `","config":` + c.config + `},` + takes + `]`),
+			SequenceEdges: json.RawMessage(edges), DataConnections: connected(c.output),
+		}
+		if c.by != "" {
+			draft.InputSchema = json.RawMessage(schema)
+		}
+		ended := n.trigger(t, run.TriggerParams{WorkflowID: n.save(t, draft), Input: json.RawMessage(input), By: by(c.by)})
+		got, stages := n.end(t, ended, 30*time.Second)
+		first := got
+		for _, again := range []string{"", "of a rerun "} {
+			start := string(stages["start@[]"].Output)
+			if !strings.HasPrefix(start, c.want) || strings.Contains(start, secret) || strings.Contains(start, nested) {
+				t.Errorf("%s: the trigger's stage %sshows %s, want %s", c.module, again, start, c.want)
+			}
+			if taken := string(stages["takes@[]"].Output); c.output == "key" && taken != `{"result":"`+secret+`"}` {
+				t.Errorf("%s: what takes the secret %sgave %s", c.module, again, taken)
+			}
+			page, err := n.runs.StagePage(n.ctx, notify.Key{WorkspaceID: n.workspace, ID: got.ID}, anyone{}, run.ListParams{Limit: 100})
+			if err != nil || len(page.Data) != 2 || string(page.Data[0].Output) != start {
+				t.Errorf("%s: a page of stages %shas %s, %v", c.module, again, page.Data[0].Output, err)
+			}
+			if again == "" {
+				last := stages["takes@[]"]
+				got, stages = n.rerun(t, first, &last)
+			}
 		}
 	}
 }
