@@ -1,11 +1,11 @@
 -- name: APIKeyInsert :one
-INSERT INTO api_keys (workspace_id, id, label, key_hash, key_hint, public_key, allowed_workflow_ids, created_by)
-VALUES (@workspace_id, @id, @label, @key_hash, @key_hint, @public_key, @allowed_workflow_ids, sqlc.narg('created_by'))
+INSERT INTO api_keys (workspace_id, id, label, key_hash, key_hint, public_key, allowed_workflow_ids, created_by, root_id)
+VALUES (@workspace_id, @id, @label, @key_hash, @key_hint, @public_key, @allowed_workflow_ids, sqlc.narg('created_by'), sqlc.narg('root_id'))
 RETURNING created_at;
 
 -- name: APIKeyGetByHash :one
 -- The one look-up that spans workspaces: it finds the workspace.
-SELECT workspace_id, id, public_key, allowed_workflow_ids,
+SELECT workspace_id, id, COALESCE(root_id, id) AS root_id, public_key, allowed_workflow_ids,
        (revoked_at IS NOT NULL OR COALESCE(expires_at <= now(), false))::boolean AS over FROM api_keys WHERE key_hash = @key_hash;
 
 -- name: APIKeyList :many
@@ -16,7 +16,7 @@ WHERE workspace_id = @workspace_id AND id < @before
 ORDER BY id DESC LIMIT @max_rows;
 
 -- name: APIKeyGetForUpdate :one
-SELECT id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by,
+SELECT id, COALESCE(root_id, id) AS root_id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by,
        (revoked_at IS NULL AND replaced_by IS NULL AND (expires_at IS NULL OR expires_at > now()))::boolean AS active
 FROM api_keys WHERE workspace_id = @workspace_id AND id = @id FOR UPDATE;
 
@@ -38,3 +38,8 @@ SELECT k.workspace_id, k.id FROM api_keys k
 JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id) AS i
   ON k.workspace_id = i.workspace_id AND k.id = i.id
 WHERE k.revoked_at IS NOT NULL OR k.expires_at <= now();
+
+-- name: APIKeyMayUse :one
+-- Whether a key may be used on a workflow (contract 5.1).
+SELECT (cardinality(allowed_workflow_ids) = 0 OR @workflow_id::uuid = ANY (allowed_workflow_ids))::boolean AS may
+FROM api_keys WHERE workspace_id = @workspace_id AND id = @id;

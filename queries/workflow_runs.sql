@@ -4,13 +4,13 @@
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, variables, reserved, max_credits,
      committed, usage, stage_count, failed_count, pending_count, output_bytes, event_seq,
-     deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, rerun_of, traceparent, created_at, updated_at)
+     deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, key_root_id, rerun_of, traceparent, created_at, updated_at)
 VALUES
     (@workspace_id, @id, @workflow_id, @workflow_version, @status, @trigger, @input, sqlc.narg('metadata'), sqlc.narg('output'), sqlc.narg('error'),
      sqlc.narg('variables'), @reserved, sqlc.narg('max_credits'),
      @committed, @usage, @stage_count, @failed_count, @pending_count, @output_bytes, @event_seq,
      now() + @lasts::interval, now() + @grace::interval, @job_id,
-     sqlc.narg('parent_run_id'), sqlc.narg('parent_stage_id'), sqlc.narg('root_run_id'), sqlc.narg('trigger_id'), sqlc.narg('rerun_of'), sqlc.narg('traceparent'), now(), now());
+     sqlc.narg('parent_run_id'), sqlc.narg('parent_stage_id'), sqlc.narg('root_run_id'), sqlc.narg('trigger_id'), sqlc.narg('key_root_id'), sqlc.narg('rerun_of'), sqlc.narg('traceparent'), now(), now());
 
 -- name: RunGet :one
 -- The record of a run without its stages.

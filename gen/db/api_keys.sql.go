@@ -13,13 +13,14 @@ import (
 )
 
 const aPIKeyGetByHash = `-- name: APIKeyGetByHash :one
-SELECT workspace_id, id, public_key, allowed_workflow_ids,
+SELECT workspace_id, id, COALESCE(root_id, id) AS root_id, public_key, allowed_workflow_ids,
        (revoked_at IS NOT NULL OR COALESCE(expires_at <= now(), false))::boolean AS over FROM api_keys WHERE key_hash = $1
 `
 
 type APIKeyGetByHashRow struct {
 	WorkspaceID        uuid.UUID
 	ID                 uuid.UUID
+	RootID             uuid.UUID
 	PublicKey          []byte
 	AllowedWorkflowIds []uuid.UUID
 	Over               bool
@@ -32,6 +33,7 @@ func (q *Queries) APIKeyGetByHash(ctx context.Context, db DBTX, keyHash []byte) 
 	err := row.Scan(
 		&i.WorkspaceID,
 		&i.ID,
+		&i.RootID,
 		&i.PublicKey,
 		&i.AllowedWorkflowIds,
 		&i.Over,
@@ -40,7 +42,7 @@ func (q *Queries) APIKeyGetByHash(ctx context.Context, db DBTX, keyHash []byte) 
 }
 
 const aPIKeyGetForUpdate = `-- name: APIKeyGetForUpdate :one
-SELECT id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by,
+SELECT id, COALESCE(root_id, id) AS root_id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by,
        (revoked_at IS NULL AND replaced_by IS NULL AND (expires_at IS NULL OR expires_at > now()))::boolean AS active
 FROM api_keys WHERE workspace_id = $1 AND id = $2 FOR UPDATE
 `
@@ -52,6 +54,7 @@ type APIKeyGetForUpdateParams struct {
 
 type APIKeyGetForUpdateRow struct {
 	ID                 uuid.UUID
+	RootID             uuid.UUID
 	Label              string
 	KeyHint            string
 	AllowedWorkflowIds []uuid.UUID
@@ -67,6 +70,7 @@ func (q *Queries) APIKeyGetForUpdate(ctx context.Context, db DBTX, arg APIKeyGet
 	var i APIKeyGetForUpdateRow
 	err := row.Scan(
 		&i.ID,
+		&i.RootID,
 		&i.Label,
 		&i.KeyHint,
 		&i.AllowedWorkflowIds,
@@ -80,8 +84,8 @@ func (q *Queries) APIKeyGetForUpdate(ctx context.Context, db DBTX, arg APIKeyGet
 }
 
 const aPIKeyInsert = `-- name: APIKeyInsert :one
-INSERT INTO api_keys (workspace_id, id, label, key_hash, key_hint, public_key, allowed_workflow_ids, created_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO api_keys (workspace_id, id, label, key_hash, key_hint, public_key, allowed_workflow_ids, created_by, root_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 RETURNING created_at
 `
 
@@ -94,6 +98,7 @@ type APIKeyInsertParams struct {
 	PublicKey          []byte
 	AllowedWorkflowIds []uuid.UUID
 	CreatedBy          *uuid.UUID
+	RootID             *uuid.UUID
 }
 
 func (q *Queries) APIKeyInsert(ctx context.Context, db DBTX, arg APIKeyInsertParams) (time.Time, error) {
@@ -106,6 +111,7 @@ func (q *Queries) APIKeyInsert(ctx context.Context, db DBTX, arg APIKeyInsertPar
 		arg.PublicKey,
 		arg.AllowedWorkflowIds,
 		arg.CreatedBy,
+		arg.RootID,
 	)
 	var created_at time.Time
 	err := row.Scan(&created_at)
@@ -209,6 +215,25 @@ func (q *Queries) APIKeyListOver(ctx context.Context, db DBTX, arg APIKeyListOve
 		return nil, err
 	}
 	return items, nil
+}
+
+const aPIKeyMayUse = `-- name: APIKeyMayUse :one
+SELECT (cardinality(allowed_workflow_ids) = 0 OR $1::uuid = ANY (allowed_workflow_ids))::boolean AS may
+FROM api_keys WHERE workspace_id = $2 AND id = $3
+`
+
+type APIKeyMayUseParams struct {
+	WorkflowID  uuid.UUID
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+// Whether a key may be used on a workflow (contract 5.1).
+func (q *Queries) APIKeyMayUse(ctx context.Context, db DBTX, arg APIKeyMayUseParams) (bool, error) {
+	row := db.QueryRow(ctx, aPIKeyMayUse, arg.WorkflowID, arg.WorkspaceID, arg.ID)
+	var may bool
+	err := row.Scan(&may)
+	return may, err
 }
 
 const aPIKeyReplace = `-- name: APIKeyReplace :one

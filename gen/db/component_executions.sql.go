@@ -467,7 +467,7 @@ func (q *Queries) ExecutionGetBare(ctx context.Context, db DBTX, arg ExecutionGe
 const executionInsertMany = `-- name: ExecutionInsertMany :many
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
-     job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, created_at, updated_at)
+     job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, key_root_id, created_at, updated_at)
 SELECT
     i.workspace_id, i.id, i.module, i.repeat_rule,
     CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
@@ -476,7 +476,7 @@ SELECT
     CASE WHEN i.worker_id = 0 THEN NULL ELSE now() END,
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
     NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, i.parked,
-    i.run_id, NULLIF(i.timeout_ms, 0), now(), now()
+    i.run_id, NULLIF(i.timeout_ms, 0), i.key_root_id, now(), now()
 FROM (SELECT
     unnest($1::uuid[])   AS workspace_id,
     unnest($2::uuid[])             AS id,
@@ -491,7 +491,8 @@ FROM (SELECT
     unnest($11::bigint[])      AS reserved,
     unnest($12::boolean[])       AS parked,
     unnest($13::uuid[])         AS run_id,
-    unnest($14::integer[])     AS timeout_ms) AS i
+    unnest($14::integer[])     AS timeout_ms,
+    NULLIF(unnest($15::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id) AS i
 RETURNING id, created_at
 `
 
@@ -510,6 +511,7 @@ type ExecutionInsertManyParams struct {
 	Parked       []bool
 	RunIds       []uuid.UUID
 	Timeouts     []int32
+	KeyRootIds   []uuid.UUID
 }
 
 type ExecutionInsertManyRow struct {
@@ -520,7 +522,8 @@ type ExecutionInsertManyRow struct {
 // Inserts accepted executions, one for each element of the arrays. A row whose
 // worker_id is not 0 is inserted as started by that worker (its slot is
 // reserved before the commit, so the intent to run commits with the row). The
-// arrays of what only stages of runs have may be empty: that is null for all.
+// arrays of what only stages of runs have, and the key that only other executions
+// have, may be empty: that is null for all.
 func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg ExecutionInsertManyParams) ([]ExecutionInsertManyRow, error) {
 	rows, err := db.Query(ctx, executionInsertMany,
 		arg.WorkspaceIds,
@@ -537,6 +540,7 @@ func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg Executio
 		arg.Parked,
 		arg.RunIds,
 		arg.Timeouts,
+		arg.KeyRootIds,
 	)
 	if err != nil {
 		return nil, err
@@ -556,6 +560,24 @@ func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg Executio
 	return items, nil
 }
 
+const executionKey = `-- name: ExecutionKey :one
+SELECT key_root_id FROM component_executions WHERE workspace_id = $1 AND id = $2
+`
+
+type ExecutionKeyParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+// Which key submitted an execution; null for a stage of a run, and for what was
+// accepted before keys were recorded.
+func (q *Queries) ExecutionKey(ctx context.Context, db DBTX, arg ExecutionKeyParams) (*uuid.UUID, error) {
+	row := db.QueryRow(ctx, executionKey, arg.WorkspaceID, arg.ID)
+	var key_root_id *uuid.UUID
+	err := row.Scan(&key_root_id)
+	return key_root_id, err
+}
+
 const executionList = `-- name: ExecutionList :many
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
@@ -567,17 +589,17 @@ FROM (
     FROM (
         SELECT l.workspace_id, l.id, l.module, l.status, l.output, l.error, l.usage, l.has_callback, l.created_at, l.updated_at,
                octet_length(COALESCE(l.output::text, '')) AS size
-        FROM (SELECT a.workspace_id, a.id, a.run_id, a.module, a.status, a.output, a.error, a.usage, a.has_callback, a.created_at, a.updated_at
+        FROM (SELECT a.workspace_id, a.id, a.run_id, a.key_root_id, a.module, a.status, a.output, a.error, a.usage, a.has_callback, a.created_at, a.updated_at
               FROM component_executions a
               WHERE a.workspace_id = $1 AND a.id < $2
               ORDER BY a.id DESC LIMIT $3) AS l
-        WHERE l.run_id IS NULL
+        WHERE l.run_id IS NULL AND ($4::uuid IS NULL OR l.key_root_id = $4)
         ORDER BY l.id DESC
-        LIMIT $4
+        LIMIT $5
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
 ) AS e
 LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND c.execution_id = e.id
-WHERE e.place = 1 OR e.bytes <= $5::bigint
+WHERE e.place = 1 OR e.bytes <= $6::bigint
 ORDER BY e.id DESC
 `
 
@@ -585,6 +607,7 @@ type ExecutionListParams struct {
 	WorkspaceID uuid.UUID
 	Before      uuid.UUID
 	MaxWalked   int32
+	KeyRootID   *uuid.UUID
 	MaxRows     int32
 	MaxBytes    int64
 }
@@ -610,8 +633,8 @@ type ExecutionListRow struct {
 }
 
 // Newest first, after the cursor; UUIDv7 ids order by time, so the primary key
-// serves it and inserts do not disturb a page. Stages of runs are left out, and no
-// more than max_walked rows are walked past. A page ends early, but not before
+// serves it and inserts do not disturb a page. Stages of runs are left out, and so is
+// what other keys submitted if a key is named; no more than max_walked rows are walked past. A page ends early, but not before
 // its first row, when its outputs grow beyond max_bytes; found counts the rows
 // that there were. The rows are read once, as in the list of runs.
 func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListParams) ([]ExecutionListRow, error) {
@@ -619,6 +642,7 @@ func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListP
 		arg.WorkspaceID,
 		arg.Before,
 		arg.MaxWalked,
+		arg.KeyRootID,
 		arg.MaxRows,
 		arg.MaxBytes,
 	)

@@ -25,6 +25,7 @@ type APIKey struct {
 	ExpiresAt          *time.Time
 	ReplacedBy         *uuid.UUID
 	CreatedBy          *uuid.UUID
+	RootID             *uuid.UUID
 }
 
 type AuditEvent struct {
@@ -137,6 +138,7 @@ type ComponentExecution struct {
 	TimeoutMs        *int32
 	Canceling        bool
 	LostWorker       *int32
+	KeyRootID        *uuid.UUID
 }
 
 type ComponentExecutionsDefault struct {
@@ -519,6 +521,7 @@ type WorkflowRun struct {
 	Below             credit.Amount
 	TriggerID         *uuid.UUID
 	RootRunID         *uuid.UUID
+	KeyRootID         *uuid.UUID
 }
 
 type WorkflowRunsDefault struct {

@@ -436,7 +436,7 @@ func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams)
 const runLock = `-- name: RunLock :one
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count,
-       r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
+       r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
        r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes
 FROM workflow_runs r
@@ -476,6 +476,7 @@ type RunLockRow struct {
 	WakeAt            *time.Time
 	Deadline          time.Time
 	ParentRunID       *uuid.UUID
+	KeyRootID         *uuid.UUID
 	Traceparent       *string
 	RerunOf           []byte
 	JobID             int64
@@ -520,6 +521,7 @@ func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunL
 		&i.WakeAt,
 		&i.Deadline,
 		&i.ParentRunID,
+		&i.KeyRootID,
 		&i.Traceparent,
 		&i.RerunOf,
 		&i.JobID,
@@ -595,7 +597,7 @@ func (q *Queries) RunLockAbove(ctx context.Context, db DBTX, arg RunLockAbovePar
 const runLockFree = `-- name: RunLockFree :one
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count,
-       r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
+       r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
        r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes
 FROM workflow_runs r
@@ -635,6 +637,7 @@ type RunLockFreeRow struct {
 	WakeAt            *time.Time
 	Deadline          time.Time
 	ParentRunID       *uuid.UUID
+	KeyRootID         *uuid.UUID
 	Traceparent       *string
 	RerunOf           []byte
 	JobID             int64
@@ -679,6 +682,7 @@ func (q *Queries) RunLockFree(ctx context.Context, db DBTX, arg RunLockFreeParam
 		&i.WakeAt,
 		&i.Deadline,
 		&i.ParentRunID,
+		&i.KeyRootID,
 		&i.Traceparent,
 		&i.RerunOf,
 		&i.JobID,

@@ -198,13 +198,13 @@ const runInsert = `-- name: RunInsert :exec
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, variables, reserved, max_credits,
      committed, usage, stage_count, failed_count, pending_count, output_bytes, event_seq,
-     deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, rerun_of, traceparent, created_at, updated_at)
+     deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, key_root_id, rerun_of, traceparent, created_at, updated_at)
 VALUES
     ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
      $11, $12, $13,
      $14, $15, $16, $17, $18, $19, $20,
      now() + $21::interval, now() + $22::interval, $23,
-     $24, $25, $26, $27, $28, $29, now(), now())
+     $24, $25, $26, $27, $28, $29, $30, now(), now())
 `
 
 type RunInsertParams struct {
@@ -235,6 +235,7 @@ type RunInsertParams struct {
 	ParentStageID   *uuid.UUID
 	RootRunID       *uuid.UUID
 	TriggerID       *uuid.UUID
+	KeyRootID       *uuid.UUID
 	RerunOf         []byte
 	Traceparent     *string
 }
@@ -270,6 +271,7 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 		arg.ParentStageID,
 		arg.RootRunID,
 		arg.TriggerID,
+		arg.KeyRootID,
 		arg.RerunOf,
 		arg.Traceparent,
 	)
@@ -361,7 +363,7 @@ FROM (
                l.cancel_reason, l.usage, l.failed_count, l.pending_count, l.event_seq, l.job_id, l.parent_run_id, l.trigger_id, l.rerun_of, l.created_at, l.updated_at, l.finished_at,
                octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
         FROM (SELECT unnest($1::uuid[]) AS id) AS i
-        JOIN LATERAL (SELECT x.workspace_id, x.id, x.workflow_id, x.workflow_version, x.status, x.trigger, x.input, x.metadata, x.output, x.error, x.variables, x.cancel_requested_at, x.cancel_reason, x.cancel_mode, x.committed, x.reserved, x.max_credits, x.usage, x.stage_count, x.failed_count, x.pending_count, x.output_bytes, x.event_seq, x.wake_at, x.deadline, x.job_id, x.parent_run_id, x.parent_stage_id, x.rerun_of, x.traceparent, x.created_at, x.updated_at, x.finished_at, x.below, x.trigger_id, x.root_run_id FROM workflow_runs x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
+        JOIN LATERAL (SELECT x.workspace_id, x.id, x.workflow_id, x.workflow_version, x.status, x.trigger, x.input, x.metadata, x.output, x.error, x.variables, x.cancel_requested_at, x.cancel_reason, x.cancel_mode, x.committed, x.reserved, x.max_credits, x.usage, x.stage_count, x.failed_count, x.pending_count, x.output_bytes, x.event_seq, x.wake_at, x.deadline, x.job_id, x.parent_run_id, x.parent_stage_id, x.rerun_of, x.traceparent, x.created_at, x.updated_at, x.finished_at, x.below, x.trigger_id, x.root_run_id, x.key_root_id FROM workflow_runs x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
 ) AS r
 WHERE r.place = 1 OR r.bytes <= $3::bigint

@@ -118,8 +118,25 @@ func TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration(t *testing.T) {
 	e.exec(t, "INSERT INTO members (workspace_id, user_id, role) VALUES ($1, $2, 'owner')", workspaceID, userID)
 	e.exec(t, "INSERT INTO audit_events (workspace_id, id, action, actor_kind) VALUES ($1, $2, 'member.added', 'operator')", workspaceID, uuid.Must(uuid.NewV7()))
 
+	// A key that was rotated twice, and one that never was.
+	rotated := []uuid.UUID{uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())}
+	for i, id := range rotated {
+		hash := sha256.Sum256(id[:])
+		var next *uuid.UUID
+		if i < 2 {
+			next = &rotated[i+1]
+		}
+		e.exec(t, "INSERT INTO api_keys (workspace_id, id, label, key_hash, key_hint, public_key, replaced_by) VALUES ($1, $2, 'rotated', $3, '', $3, $4)", workspaceID, id, hash[:], next)
+	}
+
 	if err := Migrate(t.Context(), dsn); err != nil {
 		t.Fatal(err)
+	}
+	for i, want := range []uuid.UUID{rotated[0], rotated[0], rotated[0], rotated[3]} {
+		var root uuid.UUID
+		if err := conn.QueryRow(t.Context(), "SELECT COALESCE(root_id, id) FROM api_keys WHERE id = $1", rotated[i]).Scan(&root); err != nil || root != want {
+			t.Errorf("the root of key %d is %s, want %s, %v", i, root, want, err)
+		}
 	}
 	var weeks, tables, keys int
 	if err := conn.QueryRow(t.Context(), `SELECT count(DISTINCT w.week), count(c.oid), count(k.oid)

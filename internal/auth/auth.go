@@ -36,16 +36,21 @@ type Request struct {
 	Client         netip.Addr
 }
 
-// Principal is who made a request: a key of a workspace. Workflows is the list
-// to which the key is restricted; empty means every workflow.
+// Principal is the key of a workspace that made a request. Workflows is the list
+// to which the key is restricted; empty means every workflow. RootID is the first
+// key of the rotations that led to this key, or the key itself.
 type Principal struct {
 	WorkspaceID, KeyID uuid.UUID
+	RootID             uuid.UUID
 	Workflows          []uuid.UUID
 }
 
+// Restricted reports whether the key is restricted to a list of workflows.
+func (p Principal) Restricted() bool { return len(p.Workflows) > 0 }
+
 // MayUse says whether the key may be used on a workflow (contract 5.1).
 func (p Principal) MayUse(workflowID uuid.UUID) bool {
-	return len(p.Workflows) == 0 || slices.Contains(p.Workflows, workflowID)
+	return !p.Restricted() || slices.Contains(p.Workflows, workflowID)
 }
 
 // ErrRevoked is why a stream's context ends when its key is revoked.

@@ -47,6 +47,8 @@ type CreateParams struct {
 	AllowedWorkflowIDs []uuid.UUID
 	CreatedBy          *uuid.UUID // the person; nil for who reaches the database
 	May                Judge
+
+	rootID *uuid.UUID // of a successor: the first key of the rotations; nil: the new key itself
 }
 
 // Judge refuses, in the transaction that makes a key, who may not make it any more. Nil
@@ -135,6 +137,7 @@ func insert(ctx context.Context, conn postgres.DB, p CreateParams) (Created, err
 		PublicKey:          public,
 		AllowedWorkflowIds: workflows,
 		CreatedBy:          p.CreatedBy,
+		RootID:             p.rootID,
 	})
 	switch {
 	case postgres.Taken(err):

@@ -23,8 +23,8 @@ type RotateParams struct {
 	May                Judge
 }
 
-// Rotate makes a key with the label and the workflows of another, which ends after
-// the overlap. NOT_FOUND for an unknown key, CONFLICT for one that has ended or
+// Rotate makes a key with the label, the workflows and the root of another, which ends
+// after the overlap. NOT_FOUND for an unknown key, CONFLICT for one that has ended or
 // was rotated before, this same rotation among them; other refusals are those of p.May.
 func (k *Keys) Rotate(ctx context.Context, p RotateParams) (made Created, err error) {
 	err = pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) error {
@@ -46,7 +46,7 @@ func (k *Keys) Rotate(ctx context.Context, p RotateParams) (made Created, err er
 			}
 		}
 		made, err = insert(ctx, tx, CreateParams{
-			ID: p.ID, WorkspaceID: p.WorkspaceID, Label: old.Label, AllowedWorkflowIDs: old.AllowedWorkflowIds, CreatedBy: p.By,
+			ID: p.ID, WorkspaceID: p.WorkspaceID, Label: old.Label, AllowedWorkflowIDs: old.AllowedWorkflowIds, CreatedBy: p.By, rootID: &old.RootID,
 		})
 		if err != nil {
 			return err

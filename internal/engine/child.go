@@ -17,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/workflow"
 )
@@ -49,6 +50,14 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 		f.put(sc, t.failed(component.Permanent(component.CodeInvalidInput, "workflowId is not an id")))
 		return nil
 	}
+	may, err := f.mayRun(config.WorkflowID)
+	if err != nil {
+		return err
+	}
+	if !may {
+		f.put(sc, t.failed(errNotForKey))
+		return nil
+	}
 	refusal, err := f.crowded()
 	if err != nil || f.ending() {
 		return err
@@ -71,6 +80,30 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 	t.status = status.StageRunning
 	f.put(sc, t)
 	return nil
+}
+
+var errNotForKey = &fault.Error{
+	Code: fault.Forbidden, Reason: "workflow_not_allowed",
+	Message: "The API key that triggered this run, or the run above it, may not use this workflow.",
+}
+
+// mayRun reports whether the key that triggered the run, or the first of the runs above it,
+// may be used on a workflow (decisions 2.8). The keys of a rotation have the same workflows,
+// so their root stands for each of them. A schedule or a hook triggers without a key.
+func (f *fold) mayRun(workflowID uuid.UUID) (bool, error) {
+	if f.run.KeyRootID == nil {
+		return true, nil
+	}
+	may, err := db.New().APIKeyMayUse(f.ctx, f.tx, db.APIKeyMayUseParams{
+		WorkspaceID: f.run.WorkspaceID, ID: *f.run.KeyRootID, WorkflowID: workflowID,
+	})
+	if postgres.NotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the workflows of a key: %w", err)
+	}
+	return may, nil
 }
 
 // crowded returns why the run may not start a child run, nil if it may. It cancels the run
@@ -154,7 +187,7 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	}
 	row := db.RunInsertParams{
 		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN",
-		Lasts: f.run.Deadline.Sub(f.run.Now), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, Traceparent: f.run.Traceparent,
+		Lasts: f.run.Deadline.Sub(f.run.Now), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, KeyRootID: f.run.KeyRootID, Traceparent: f.run.Traceparent,
 	}
 	hidden := loaded.Input.SecretPaths()
 	if t.secret {

@@ -114,7 +114,7 @@ func (e *Engine) BeginTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsert
 	f := e.newFold(ctx, tx, db.RunLockRow{
 		WorkspaceID: row.WorkspaceID, ID: row.ID, WorkflowID: row.WorkflowID, WorkflowVersion: row.WorkflowVersion,
 		Status: row.Status, Trigger: row.Trigger, Input: row.Input, Variables: row.Variables, Reserved: row.Reserved, MaxCredits: row.MaxCredits,
-		Traceparent: row.Traceparent, Deadline: now.Add(row.Lasts), CreatedAt: now, UpdatedAt: now, Now: now, RootRunID: row.ID,
+		KeyRootID: row.KeyRootID, Traceparent: row.Traceparent, Deadline: now.Add(row.Lasts), CreatedAt: now, UpdatedAt: now, Now: now, RootRunID: row.ID,
 	}, plan)
 	f.first = true
 	if err := f.follow(news{}, nil); err != nil {

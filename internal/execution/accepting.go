@@ -285,6 +285,8 @@ func appendExecution(p *db.ExecutionInsertManyParams, a accept, jobID int64) {
 	if a.run != uuid.Nil { // one batch holds stages of runs, or none
 		p.RunIds = append(p.RunIds, a.run)
 		p.Timeouts = append(p.Timeouts, a.timeout)
+	} else {
+		p.KeyRootIds = append(p.KeyRootIds, a.KeyRootID)
 	}
 }
 

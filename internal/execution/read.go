@@ -38,7 +38,7 @@ func (s *Service) get(ctx context.Context, workspaceID, executionID uuid.UUID) (
 		row, err = db.New().ExecutionGet(ctx, s.db, db.ExecutionGetParams{WorkspaceID: workspaceID, ID: executionID})
 	}
 	if postgres.NotFound(err) {
-		return row, fault.New(fault.NotFound, "There is no execution with this id.")
+		return row, errNotFound
 	}
 	if err != nil {
 		return row, fmt.Errorf("read execution: %w", err)
@@ -52,10 +52,36 @@ func (s *Service) opened(ctx context.Context, row db.ExecutionGetRow) (shown db.
 	return row, err
 }
 
+var errNotFound = fault.New(fault.NotFound, "There is no execution with this id.")
+
+// CheckSees returns NOT_FOUND unless the execution was submitted by a key with this root
+// (decisions 2.8). A stage of a run was submitted by no key.
+func (s *Service) CheckSees(ctx context.Context, workspaceID, executionID, keyRootID uuid.UUID) error {
+	by, err := s.submitter(ctx, workspaceID, executionID)
+	if err == nil && (by == nil || *by != keyRootID) {
+		return errNotFound
+	}
+	return err
+}
+
+// submitter returns the root of the key that submitted an execution. It is nil for a stage
+// of a run, and for what was accepted before keys were recorded.
+func (s *Service) submitter(ctx context.Context, workspaceID, executionID uuid.UUID) (*uuid.UUID, error) {
+	by, err := db.New().ExecutionKey(ctx, s.db, db.ExecutionKeyParams{WorkspaceID: workspaceID, ID: executionID})
+	if postgres.NotFound(err) {
+		return nil, errNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read execution: %w", err)
+	}
+	return by, nil
+}
+
 // ListParams is a page of a list (decisions 1.5).
 type ListParams struct {
-	Limit  int    // 1..100
-	Cursor string // of the page before; empty for the first
+	Limit     int        // 1..100
+	Cursor    string     // of the page before; empty for the first
+	KeyRootID *uuid.UUID // only executions that keys with this root submitted; nil: all
 }
 
 // List is the workspace's executions, newest first, without the stages of runs.
@@ -67,7 +93,7 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 		return page, err
 	}
 	for began := time.Now(); ; {
-		more, err := s.list(ctx, workspaceID, before, p.Limit, &page)
+		more, err := s.list(ctx, workspaceID, before, p, &page)
 		if err != nil {
 			return page, err
 		}
@@ -82,7 +108,7 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	}
 }
 
-// A list walks past the stages of runs: this many rows at a time, for as long before it
+// A list walks past the stages of runs and what it leaves out: this many rows at a time, for as long before it
 // gives out a page with nothing on it.
 const (
 	maxWalked = 10_000
@@ -90,14 +116,14 @@ const (
 )
 
 // list adds executions to a page and says after which id there may be more.
-func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, limit int, page *api.ComponentExecutionPage) (more uuid.UUID, err error) {
+func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, p ListParams, page *api.ComponentExecutionPage) (more uuid.UUID, err error) {
 	rows, err := db.New().ExecutionList(ctx, s.db, db.ExecutionListParams{
-		WorkspaceID: workspaceID, Before: before, MaxWalked: maxWalked, MaxRows: int32(limit) + 1, MaxBytes: maxPageBytes,
+		WorkspaceID: workspaceID, Before: before, KeyRootID: p.KeyRootID, MaxWalked: maxWalked, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
 	})
 	if err != nil {
 		return more, fmt.Errorf("list executions: %w", err)
 	}
-	for _, row := range rows[:min(len(rows), limit)] {
+	for _, row := range rows[:min(len(rows), p.Limit)] {
 		shown, err := s.opened(ctx, listed(row))
 		problem := record.Unopened(err)
 		if err != nil && problem == nil {

@@ -31,6 +31,8 @@ import (
 // SubmitParams is a request to execute a component (contract 4.1).
 type SubmitParams struct {
 	WorkspaceID uuid.UUID
+	KeyRootID   uuid.UUID // root of the key that submits; zero: not by a key
+	OnlyOwn     bool      // the key sees only the executions that it submitted
 	Module      string
 	Input       json.RawMessage
 	Config      json.RawMessage
@@ -119,12 +121,26 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 	return s.accepted(ctx, a, made), nil
 }
 
-// repeat answers with what an earlier request made under the same key.
+// repeat answers with what an earlier request made under the same Idempotency-Key. It
+// returns IDEMPOTENCY_MISMATCH if the caller may not see that execution.
 func (s *Service) repeat(ctx context.Context, p SubmitParams, earlier uuid.UUID) (Submitted, error) {
+	if p.OnlyOwn {
+		by, err := s.submitter(ctx, p.WorkspaceID, earlier)
+		if err != nil {
+			return Submitted{}, err
+		}
+		// A request that an older binary accepted may be repeated: it names no key, and
+		// refusing it would have the caller do its work twice.
+		if by != nil && *by != p.KeyRootID {
+			return Submitted{}, errKeyOfOthers
+		}
+	}
 	s.metrics.Replayed()
 	rec, err := s.Await(ctx, p.WorkspaceID, earlier, p.WaitFor)
 	return Submitted{Record: rec, Replayed: true}, err
 }
+
+var errKeyOfOthers = fault.New(fault.IdempotencyMismatch, "This Idempotency-Key was used with another API key within the last 24 hours. Use a new Idempotency-Key for a new request.")
 
 // acceptOnce accepts under an Idempotency-Key: the key, the row and the job
 // commit together, or an earlier request's execution is found. A caller that

@@ -31,6 +31,7 @@ type TriggerParams struct {
 	WorkspaceID, WorkflowID uuid.UUID
 
 	By          Cause           // what triggers it
+	KeyRootID   uuid.UUID       // root of the key that triggers it, on whose workflows the run stays; zero: not by a key
 	Version     *int32          // nil: the present one
 	Input       json.RawMessage // an object; empty: `{}`
 	Metadata    json.RawMessage // an object; may be empty
@@ -274,6 +275,9 @@ func (s *Service) row(p TriggerParams, n *begin) db.RunInsertParams {
 	}
 	if p.By.ID != uuid.Nil {
 		row.TriggerID = &p.By.ID
+	}
+	if p.KeyRootID != uuid.Nil {
+		row.KeyRootID = &p.KeyRootID
 	}
 	if p.RerunOf != nil {
 		row.RerunOf, _ = json.Marshal(p.RerunOf) // two ids

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/credit"
@@ -47,6 +49,8 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 	call := callOf(ctx)
 	params := execution.SubmitParams{
 		WorkspaceID: call.principal.WorkspaceID,
+		KeyRootID:   call.principal.RootID,
+		OnlyOwn:     call.principal.Restricted(),
 		Module:      body.Module,
 		Input:       body.Input,
 		Config:      body.Config,
@@ -131,17 +135,32 @@ func (a executionsAnswer) VisitListComponentExecutionsResponse(w http.ResponseWr
 	return writeJSON(w, api.ComponentExecutionPage(a))
 }
 
-// ListComponentExecutions is one page of the workspace's executions.
+// checkSees returns NOT_FOUND if the key that signed may not see an execution.
+func (s *Server) checkSees(ctx context.Context, executionID uuid.UUID) error {
+	principal := callOf(ctx).principal
+	if !principal.Restricted() {
+		return nil
+	}
+	return s.executions.CheckSees(ctx, principal.WorkspaceID, executionID, principal.RootID)
+}
+
+// ListComponentExecutions returns one page of the executions that the key may see.
 func (s *Server) ListComponentExecutions(ctx context.Context, request api.ListComponentExecutionsRequestObject) (api.ListComponentExecutionsResponseObject, error) {
-	page, err := s.executions.List(ctx, callOf(ctx).principal.WorkspaceID, execution.ListParams{
-		Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor),
-	})
+	principal := callOf(ctx).principal
+	p := execution.ListParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)}
+	if principal.Restricted() {
+		p.KeyRootID = &principal.RootID
+	}
+	page, err := s.executions.List(ctx, principal.WorkspaceID, p)
 	return executionsAnswer(page), err
 }
 
 // GetComponentExecution is the record as it stands.
 func (s *Server) GetComponentExecution(ctx context.Context, request api.GetComponentExecutionRequestObject) (api.GetComponentExecutionResponseObject, error) {
 	telemetry.Concerns(ctx, request.ExecutionID)
+	if err := s.checkSees(ctx, request.ExecutionID); err != nil {
+		return nil, err
+	}
 	record, err := s.executions.Get(ctx, callOf(ctx).principal.WorkspaceID, request.ExecutionID)
 	return executionAnswer(record), err
 }
@@ -150,6 +169,9 @@ func (s *Server) GetComponentExecution(ctx context.Context, request api.GetCompo
 // read before the header leaves, so an unknown id is an ordinary 404.
 func (s *Server) StreamComponentExecution(ctx context.Context, request api.StreamComponentExecutionRequestObject) (api.StreamComponentExecutionResponseObject, error) {
 	telemetry.Concerns(ctx, request.ExecutionID)
+	if err := s.checkSees(ctx, request.ExecutionID); err != nil {
+		return nil, err
+	}
 	principal := callOf(ctx).principal
 	ctx, stop, err := s.streams.open(ctx, principal)
 	if err != nil {

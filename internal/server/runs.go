@@ -47,7 +47,7 @@ func (s *Server) TriggerWorkflow(ctx context.Context, request api.TriggerWorkflo
 func triggerParams(ctx context.Context, request api.TriggerWorkflowRequestObject) (run.TriggerParams, error) {
 	call := callOf(ctx)
 	params := run.TriggerParams{
-		WorkspaceID: call.principal.WorkspaceID, WorkflowID: request.WorkflowID,
+		WorkspaceID: call.principal.WorkspaceID, WorkflowID: request.WorkflowID, KeyRootID: call.principal.RootID,
 		Traceparent: telemetry.Traceparent(ctx),
 	}
 	if key := call.idempotency(); key != nil {
