@@ -36,7 +36,7 @@ func Cases() []Case {
 		signingCases, refusalCases, keyCases, checkCases,
 		requestCases, gateCases, abuseCases, idempotencyCases, listCases, catalogueCases, componentCases,
 		workflowCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases,
-		runCases, runGraphCases, runModuleCases, runControlCases, runStreamCases, runScopeCases,
+		runCases, runGraphCases, runModuleCases, runControlCases, runStreamCases, runScopeCases, restrictedCases,
 		peopleCases, doorCases, memberCases, apiKeyCases, auditCases, limitCases, planLimitCases, peopleLimitCases, creditCases,
 	)
 }

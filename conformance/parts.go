@@ -210,6 +210,10 @@ var Parts = []Part{
 	{"D2.7.revoked", "a revoked key fails within 1 s", ""},
 	{"D2.8.workflows", "a restricted key: 403 before the look-up; it reads and updates what is listed, and manages nothing", ""},
 	{"D2.8.runs", "a restricted key on runs: the look-up first, then 403; it triggers, reads, streams, cancels, signals and quotes what is listed", ""},
+	{"D2.8.executions", "a restricted key, and its successor by rotation, sees only the executions that it made", ""},
+	{"D2.8.updates", "an update by a restricted key that adds an {{env}} reference, changes the workflow that a component runs, or the origin of an address beside stored secrets is 403 needs_unrestricted_key", ""},
+	{"D2.8.origin", "for any key, stored secrets do not follow a changed origin: they must be sent again", ""},
+	{"D2.8.reach", "a run that a restricted key triggers never reaches a workflow outside the list, as a child or otherwise", ""},
 	{"D2.9", "the same signed bytes may be sent twice", ""},
 
 	{"D3.form", "every failure is a problem with both pairs of names", ""},
@@ -340,6 +344,7 @@ var Parts = []Part{
 	{"D8.14.writeOnly", "secret ones are write-only", ""},
 	{"D8.14.redacted", "secret ones are redacted by value, and an output is not altered", ""},
 	{"D8.14.shown", "secret fields of a definition are not shown", ""},
+	{"D8.14.trigger", "the stage of the trigger hides inputs marked secret", ""},
 	{"D8.15.schedules", "schedules: a cron expression in a time zone, made, read, replaced, deleted", ""},
 	{"D8.15.runs", "a run begins when it is time and says by what it began; what is passed over is told", ""},
 	{"D8.15.overlap", "what becomes of a time at which a run is under way: skip, queue, allow", insideBy("internal/schedule.TestWhatIsDueFollowsTheOverlap")},

@@ -2529,7 +2529,8 @@ type Problem struct {
 	// - `UNAUTHORIZED`, deliveries to hooks: `invalid_signature`.
 	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
 	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`.
-	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `role_not_allowed`, `cross_origin`.
+	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `needs_unrestricted_key`, `role_not_allowed`,
+	//   `cross_origin`.
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `key_not_active`, `workflow_paused`,
 	//   `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`, `too_many_schedules`,
 	//   `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
@@ -3047,7 +3048,9 @@ type RunStage struct {
 	// Examples: Its balance
 	Name ComponentName `json:"name"`
 
-	// Output What the component gave. Null until COMPLETED.
+	// Output What the component gave. Null until COMPLETED. In the output of the run's trigger, what the input schema marks
+	// with `x-secret` is `[redacted]`.
+	//
 	//
 	// Examples: {"balance":"51000000000000000000"}
 	Output json.RawMessage `json:"output"`

@@ -1486,7 +1486,8 @@ type Problem struct {
 	// - `UNAUTHORIZED`, deliveries to hooks: `invalid_signature`.
 	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
 	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`.
-	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `role_not_allowed`, `cross_origin`.
+	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `needs_unrestricted_key`, `role_not_allowed`,
+	//   `cross_origin`.
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `key_not_active`, `workflow_paused`,
 	//   `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`, `too_many_schedules`,
 	//   `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
@@ -1860,7 +1861,9 @@ type RunStage struct {
 	// Examples: Its balance
 	Name ComponentName `json:"name"`
 
-	// Output What the component gave. Null until COMPLETED.
+	// Output What the component gave. Null until COMPLETED. In the output of the run's trigger, what the input schema marks
+	// with `x-secret` is `[redacted]`.
+	//
 	//
 	// Examples: {"balance":"51000000000000000000"}
 	Output interface{} `json:"output"`
@@ -3008,7 +3011,8 @@ type ClientInterface interface {
 	//
 	// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 	//
-	// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost.
+	// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
+	// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3026,7 +3030,8 @@ type ClientInterface interface {
 	//
 	// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 	//
-	// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost.
+	// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
+	// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3036,14 +3041,18 @@ type ClientInterface interface {
 	// ListComponentExecutions List executions
 	//
 	// The component executions of the workspace, newest first. Executions that are submitted while you page do not
-	// move what is on later pages.
+	// move what is on later pages. A key that is restricted to some workflows sees only the executions that it
+	// submitted, or a key before it in its rotations; a page may hold fewer than asked for while `hasMore` says that
+	// there may be more.
 	//
 	// Corresponds with GET /v1/sdk/components/executions (the `ListComponentExecutions` operationId).
 	ListComponentExecutions(ctx context.Context, params *ListComponentExecutionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetComponentExecution Get an execution
 	//
-	// The record of an execution as it stands now.
+	// The record of an execution as it stands now. For a key that is restricted to some workflows, executions that it
+	// did not submit do not exist: 404, here and for the stream, the replay and the attempts of the callback. The
+	// stages of a run are among them; they are shown with the run.
 	//
 	// Corresponds with GET /v1/sdk/components/executions/{executionId} (the `GetComponentExecution` operationId).
 	GetComponentExecution(ctx context.Context, executionID ExecutionID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3250,6 +3259,9 @@ type ClientInterface interface {
 	// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 	// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
 	//
+	// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
+	// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/sdk/workflows/{workflowId} (the `TriggerWorkflow` operationId).
@@ -3266,6 +3278,9 @@ type ClientInterface interface {
 	// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 	// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
 	//
+	// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
+	// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/sdk/workflows/{workflowId} (the `TriggerWorkflow` operationId).
@@ -3279,7 +3294,9 @@ type ClientInterface interface {
 	//
 	// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 	// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays.
+	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
+	// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
+	// values again, or the answer is 422 with a pointer to each.
 	// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 	//
 	// Takes any type of body and a specified content type.
@@ -3295,7 +3312,9 @@ type ClientInterface interface {
 	//
 	// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 	// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays.
+	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
+	// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
+	// values again, or the answer is 422 with a pointer to each.
 	// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 	//
 	// Takes a body of the `application/json` content type.
@@ -3314,6 +3333,14 @@ type ClientInterface interface {
 	// other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
 	// 409 `workflow_archived`.
 	//
+	// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
+	// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+	//
+	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
+	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
+	// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/sdk/workflows/{workflowId}/components/{componentId} (the `UpdateWorkflowComponent` operationId).
@@ -3329,6 +3356,14 @@ type ClientInterface interface {
 	// The whole workflow is checked as when it is replaced; a fault of this component has a pointer into the body, any
 	// other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
 	// 409 `workflow_archived`.
+	//
+	// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
+	// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+	//
+	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
+	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
+	// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3394,7 +3429,8 @@ func (c *Client) ListComponents(ctx context.Context, params *ListComponentsParam
 //
 // A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 //
-// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost.
+// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
+// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3422,7 +3458,8 @@ func (c *Client) ExecuteComponentWithBody(ctx context.Context, params *ExecuteCo
 //
 // A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 //
-// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost.
+// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
+// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3442,7 +3479,9 @@ func (c *Client) ExecuteComponent(ctx context.Context, params *ExecuteComponentP
 // ListComponentExecutions List executions
 //
 // The component executions of the workspace, newest first. Executions that are submitted while you page do not
-// move what is on later pages.
+// move what is on later pages. A key that is restricted to some workflows sees only the executions that it
+// submitted, or a key before it in its rotations; a page may hold fewer than asked for while `hasMore` says that
+// there may be more.
 //
 // Corresponds with GET /v1/sdk/components/executions (the `ListComponentExecutions` operationId).
 func (c *Client) ListComponentExecutions(ctx context.Context, params *ListComponentExecutionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3459,7 +3498,9 @@ func (c *Client) ListComponentExecutions(ctx context.Context, params *ListCompon
 
 // GetComponentExecution Get an execution
 //
-// The record of an execution as it stands now.
+// The record of an execution as it stands now. For a key that is restricted to some workflows, executions that it
+// did not submit do not exist: 404, here and for the stream, the replay and the attempts of the callback. The
+// stages of a run are among them; they are shown with the run.
 //
 // Corresponds with GET /v1/sdk/components/executions/{executionId} (the `GetComponentExecution` operationId).
 func (c *Client) GetComponentExecution(ctx context.Context, executionID ExecutionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3856,6 +3897,9 @@ func (c *Client) GetWorkflow(ctx context.Context, workflowID WorkflowID, params 
 // Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 // stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
 //
+// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
+// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/sdk/workflows/{workflowId} (the `TriggerWorkflow` operationId).
@@ -3882,6 +3926,9 @@ func (c *Client) TriggerWorkflowWithBody(ctx context.Context, workflowID Workflo
 // Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 // stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
 //
+// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
+// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /v1/sdk/workflows/{workflowId} (the `TriggerWorkflow` operationId).
@@ -3905,7 +3952,9 @@ func (c *Client) TriggerWorkflow(ctx context.Context, workflowID WorkflowID, par
 //
 // `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 // archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-// Where `[redacted]` stands in the place of a secret value, the value of the same component stays.
+// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
+// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
+// values again, or the answer is 422 with a pointer to each.
 // A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 //
 // Takes any type of body and a specified content type.
@@ -3931,7 +3980,9 @@ func (c *Client) ReplaceWorkflowWithBody(ctx context.Context, workflowID Workflo
 //
 // `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 // archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-// Where `[redacted]` stands in the place of a secret value, the value of the same component stays.
+// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
+// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
+// values again, or the answer is 422 with a pointer to each.
 // A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 //
 // Takes a body of the `application/json` content type.
@@ -3960,6 +4011,14 @@ func (c *Client) ReplaceWorkflow(ctx context.Context, workflowID WorkflowID, par
 // other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
 // 409 `workflow_archived`.
 //
+// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
+// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+//
+// Some changes need a key that is not restricted to some workflows; otherwise they are 403
+// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
+// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/sdk/workflows/{workflowId}/components/{componentId} (the `UpdateWorkflowComponent` operationId).
@@ -3985,6 +4044,14 @@ func (c *Client) UpdateWorkflowComponentWithBody(ctx context.Context, workflowID
 // The whole workflow is checked as when it is replaced; a fault of this component has a pointer into the body, any
 // other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
 // 409 `workflow_archived`.
+//
+// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
+// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+//
+// Some changes need a key that is not restricted to some workflows; otherwise they are 403
+// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
+// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5541,7 +5608,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 	//
-	// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost.
+	// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
+	// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5559,7 +5627,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 	//
-	// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost.
+	// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
+	// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5569,7 +5638,9 @@ type ClientWithResponsesInterface interface {
 	// ListComponentExecutionsWithResponse List executions
 	//
 	// The component executions of the workspace, newest first. Executions that are submitted while you page do not
-	// move what is on later pages.
+	// move what is on later pages. A key that is restricted to some workflows sees only the executions that it
+	// submitted, or a key before it in its rotations; a page may hold fewer than asked for while `hasMore` says that
+	// there may be more.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5578,7 +5649,9 @@ type ClientWithResponsesInterface interface {
 
 	// GetComponentExecutionWithResponse Get an execution
 	//
-	// The record of an execution as it stands now.
+	// The record of an execution as it stands now. For a key that is restricted to some workflows, executions that it
+	// did not submit do not exist: 404, here and for the stream, the replay and the attempts of the callback. The
+	// stages of a run are among them; they are shown with the run.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5811,6 +5884,9 @@ type ClientWithResponsesInterface interface {
 	// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 	// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
 	//
+	// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
+	// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/sdk/workflows/{workflowId} (the `TriggerWorkflow` operationId).
@@ -5827,6 +5903,9 @@ type ClientWithResponsesInterface interface {
 	// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 	// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
 	//
+	// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
+	// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/sdk/workflows/{workflowId} (the `TriggerWorkflow` operationId).
@@ -5840,7 +5919,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 	// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays.
+	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
+	// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
+	// values again, or the answer is 422 with a pointer to each.
 	// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -5856,7 +5937,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 	// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays.
+	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
+	// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
+	// values again, or the answer is 422 with a pointer to each.
 	// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -5875,6 +5958,14 @@ type ClientWithResponsesInterface interface {
 	// other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
 	// 409 `workflow_archived`.
 	//
+	// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
+	// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+	//
+	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
+	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
+	// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/sdk/workflows/{workflowId}/components/{componentId} (the `UpdateWorkflowComponent` operationId).
@@ -5890,6 +5981,14 @@ type ClientWithResponsesInterface interface {
 	// The whole workflow is checked as when it is replaced; a fault of this component has a pointer into the body, any
 	// other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
 	// 409 `workflow_archived`.
+	//
+	// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
+	// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+	//
+	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
+	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
+	// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -7261,7 +7360,8 @@ func (c *ClientWithResponses) ListComponentsWithResponse(ctx context.Context, pa
 //
 // A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 //
-// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost.
+// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
+// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7285,7 +7385,8 @@ func (c *ClientWithResponses) ExecuteComponentWithBodyWithResponse(ctx context.C
 //
 // A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 //
-// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost.
+// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
+// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7301,7 +7402,9 @@ func (c *ClientWithResponses) ExecuteComponentWithResponse(ctx context.Context, 
 // ListComponentExecutionsWithResponse List executions
 //
 // The component executions of the workspace, newest first. Executions that are submitted while you page do not
-// move what is on later pages.
+// move what is on later pages. A key that is restricted to some workflows sees only the executions that it
+// submitted, or a key before it in its rotations; a page may hold fewer than asked for while `hasMore` says that
+// there may be more.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7316,7 +7419,9 @@ func (c *ClientWithResponses) ListComponentExecutionsWithResponse(ctx context.Co
 
 // GetComponentExecutionWithResponse Get an execution
 //
-// The record of an execution as it stands now.
+// The record of an execution as it stands now. For a key that is restricted to some workflows, executions that it
+// did not submit do not exist: 404, here and for the stream, the replay and the attempts of the callback. The
+// stages of a run are among them; they are shown with the run.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7663,6 +7768,9 @@ func (c *ClientWithResponses) GetWorkflowWithResponse(ctx context.Context, workf
 // Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 // stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
 //
+// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
+// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/sdk/workflows/{workflowId} (the `TriggerWorkflow` operationId).
@@ -7685,6 +7793,9 @@ func (c *ClientWithResponses) TriggerWorkflowWithBodyWithResponse(ctx context.Co
 // Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 // stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
 //
+// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
+// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/sdk/workflows/{workflowId} (the `TriggerWorkflow` operationId).
@@ -7704,7 +7815,9 @@ func (c *ClientWithResponses) TriggerWorkflowWithResponse(ctx context.Context, w
 //
 // `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 // archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-// Where `[redacted]` stands in the place of a secret value, the value of the same component stays.
+// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
+// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
+// values again, or the answer is 422 with a pointer to each.
 // A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -7726,7 +7839,9 @@ func (c *ClientWithResponses) ReplaceWorkflowWithBodyWithResponse(ctx context.Co
 //
 // `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 // archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-// Where `[redacted]` stands in the place of a secret value, the value of the same component stays.
+// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
+// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
+// values again, or the answer is 422 with a pointer to each.
 // A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -7751,6 +7866,14 @@ func (c *ClientWithResponses) ReplaceWorkflowWithResponse(ctx context.Context, w
 // other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
 // 409 `workflow_archived`.
 //
+// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
+// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+//
+// Some changes need a key that is not restricted to some workflows; otherwise they are 403
+// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
+// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/sdk/workflows/{workflowId}/components/{componentId} (the `UpdateWorkflowComponent` operationId).
@@ -7772,6 +7895,14 @@ func (c *ClientWithResponses) UpdateWorkflowComponentWithBodyWithResponse(ctx co
 // The whole workflow is checked as when it is replaced; a fault of this component has a pointer into the body, any
 // other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
 // 409 `workflow_archived`.
+//
+// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
+// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+//
+// Some changes need a key that is not restricted to some workflows; otherwise they are 403
+// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
+// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
