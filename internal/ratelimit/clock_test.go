@@ -7,6 +7,7 @@ import (
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // skewable is a database whose clock the test sets: those of the nodes are off by
@@ -63,7 +64,7 @@ func TestRL05TheClockOfANodeDecidesNothing(t *testing.T) {
 			}
 			ahead(off + wait)
 			for _, l := range n.limiters {
-				within(t, 5*time.Second, "it is let in", func() bool { return l.Take(t.Context(), id, 1).Allowed })
+				waittest.Until(t, "it is let in", func() bool { return l.Take(t.Context(), id, 1).Allowed })
 			}
 		})
 	}

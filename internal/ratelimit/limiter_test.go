@@ -17,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/waittest"
 	"github.com/weft-automation/weft/internal/workspace"
 )
 
@@ -83,9 +84,10 @@ func (n *nodes) workspace(t *testing.T, name plan.Name, custom ...string) uuid.U
 		}
 	}
 	for _, l := range n.limiters {
-		for _, _, known := l.Terms(t.Context(), id); !known; _, _, known = l.Terms(t.Context(), id) {
-			<-time.After(10 * time.Millisecond)
-		}
+		waittest.Until(t, "the node knows the terms", func() bool {
+			_, _, known := l.Terms(t.Context(), id)
+			return known
+		})
 	}
 	return id
 }
@@ -135,7 +137,7 @@ func TestRL02LeasesHoldTheLimit(t *testing.T) {
 	n := start(t, 2, patient)
 	id := n.workspace(t, plan.Enterprise, "custom_rps = 1000, custom_rph = 1000000")
 	var let, asked atomic.Int64
-	press := func() time.Duration {
+	press := func() {
 		var all sync.WaitGroup
 		began := time.Now()
 		for i := range 16 {
@@ -153,21 +155,12 @@ func TestRL02LeasesHoldTheLimit(t *testing.T) {
 			})
 		}
 		all.Wait()
-		return time.Since(began)
 	}
 	began := time.Now()
-	for rounds := 4; rounds > 0; rounds-- { // a busy machine is late with its leases, now and then
-		before, askedBefore := let.Load(), asked.Load()
-		took := press()
+	for let.Load() < 2000 { // beyond the first second's limit: leases are renewed
+		press()
 		if got, most := let.Load(), 1000*(time.Since(began).Seconds()+1.02); float64(got) > most {
 			t.Errorf("%d of %d were let in within %v, want at most %v", got, asked.Load(), time.Since(began), most)
-		}
-		got, of := let.Load()-before, asked.Load()-askedBefore
-		if of <= 4000 || float64(got) >= 1000*took.Seconds()*0.5 {
-			break
-		}
-		if rounds == 1 {
-			t.Errorf("only %d of %d were let in within %v", got, of, took)
 		}
 	}
 	// Far from the limit nearly nothing is asked one by one.
@@ -182,7 +175,7 @@ func TestRL02LeasesHoldTheLimit(t *testing.T) {
 	if trips := n.decisions(t, 0, "store", "allowed") - before; trips > 10+time.Since(began).Seconds()*10 {
 		t.Errorf("%v of 2000 were asked of the store one by one", trips)
 	}
-	within(t, 30*time.Second, "what was not used is given back", func() bool {
+	waittest.Until(t, "what was not used is given back", func() bool {
 		var data []byte
 		var state State
 		if err := n.owner.QueryRow(t.Context(), "SELECT state FROM rate_limits WHERE workspace_id = $1", id).Scan(&data); err != nil {
@@ -225,7 +218,7 @@ func TestARefundIsThereForAllNodes(t *testing.T) {
 	if after := n.limiters[0].Refund(id, first); after.Hour.Remaining != 2 {
 		t.Errorf("%+v", after)
 	}
-	within(t, 30*time.Second, "the other node lets it in", func() bool { return n.limiters[1].Take(t.Context(), id, 2).Allowed })
+	waittest.Until(t, "the other node lets it in", func() bool { return n.limiters[1].Take(t.Context(), id, 2).Allowed })
 }
 
 // The store is blocked: each decision comes in time, by a limit of the same
@@ -243,42 +236,26 @@ func TestRL10StoreBlocked(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "LOCK TABLE rate_limits, open_calls IN ACCESS EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
 	}
-	// How late a decision may be is proven where the clock stands while anything runs: here a
-	// busy machine delays some.
-	began, asks, let, late := time.Now(), 0, 0, 0
-	for time.Since(began) < 2*time.Second || let < 15 && time.Since(began) < time.Minute {
-		asked := time.Now()
-		asks++
+	// TestRL10ADecisionWaitsForTheStoreFor50Milliseconds proves how long a decision takes.
+	began, let := time.Now(), 0
+	waittest.Until(t, "15 are let in without the store", func() bool {
 		if l.Take(t.Context(), id, 1).Allowed {
 			let++
 		}
-		if took := time.Since(asked); took > 50*time.Millisecond {
-			late++
-			t.Logf("a decision took %v", took)
-		}
-		<-time.After(5 * time.Millisecond)
-	}
-	if late > asks/2 {
-		t.Errorf("%d of %d decisions were late", late, asks)
-	}
+		return let == 15
+	})
 	if got, most := float64(let), 10*(time.Since(began).Seconds()+1); got < 15 || got > most {
 		t.Errorf("%d were let in, want 15 to %v", let, most)
 	}
 	if d := l.Take(t.Context(), strange, 2); !d.Allowed {
 		t.Errorf("a workspace that was never seen: %+v", d)
 	}
-	quickest := time.Hour
 	for range 10 {
-		asked := time.Now()
 		closed, err := l.Open(t.Context(), id, Wait, time.Second)
 		if err != nil {
 			t.Fatalf("a wait: %v", err)
 		}
 		defer closed()
-		quickest = min(quickest, time.Since(asked))
-	}
-	if quickest > 100*time.Millisecond {
-		t.Errorf("a wait began after %v at best", quickest)
 	}
 	if got := n.decisions(t, 0, "degraded", "allowed"); got < 15 {
 		t.Errorf("%v degraded decisions are counted", got)
@@ -286,13 +263,13 @@ func TestRL10StoreBlocked(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 30*time.Second, "the store decides again", func() bool {
+	waittest.Until(t, "the store decides again", func() bool {
 		before := n.decisions(t, 0, "store", "allowed")
 		l.Take(t.Context(), id, 1)
 		return n.decisions(t, 0, "store", "allowed") > before
 	})
 	var state State
-	within(t, 30*time.Second, "the store knows what was let in", func() bool {
+	waittest.Until(t, "the store knows what was let in", func() bool {
 		l.Take(t.Context(), id, 1)
 		var data []byte
 		if err := n.owner.QueryRow(t.Context(), "SELECT state FROM rate_limits WHERE workspace_id = $1", id).Scan(&data); err != nil {
@@ -320,10 +297,8 @@ func TestRL10StoreDown(t *testing.T) {
 	began = time.Now()
 	for n, want := range []bool{true, true, false} {
 		d := l.Take(t.Context(), strange, 50)
-		if took := time.Since(began); took > 500*time.Millisecond {
-			want = d.Allowed // there is room for one more by then
-		}
-		if d.Allowed != want || d.PolicyField() != `"second";q=100;w=1` || d.Field(0) == "" {
+		if time.Since(began) < 500*time.Millisecond && d.Allowed != want || // later there is room for one more
+			d.PolicyField() != `"second";q=100;w=1` || d.Field(0) == "" {
 			t.Errorf("request %d of a workspace whose terms nobody knows: %+v", n, d)
 		}
 	}
@@ -343,24 +318,9 @@ func TestRL12PlanChanges(t *testing.T) {
 		if _, err := n.owner.Exec(t.Context(), "UPDATE workspaces SET "+c.change); err != nil {
 			t.Fatal(err)
 		}
-		within(t, 5*time.Second, c.change, func() bool {
+		waittest.Until(t, c.change, func() bool {
 			return n.limiters[0].Take(t.Context(), id, 1).PolicyField() == c.want && n.limiters[1].Take(t.Context(), id, 1).PolicyField() == c.want
 		})
-	}
-}
-
-// within asks until yes; the last time that it asks is after the limit, however long an
-// answer takes.
-func within(t *testing.T, limit time.Duration, what string, yes func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); ; <-time.After(20 * time.Millisecond) {
-		last := time.Now().After(end)
-		if yes() {
-			return
-		}
-		if last {
-			t.Fatalf("not within %v: %s", limit, what)
-		}
 	}
 }
 

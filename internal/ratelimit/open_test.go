@@ -9,6 +9,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // Two nodes are asked for far more than may be open: exactly the cap is.
@@ -59,7 +60,7 @@ func TestRL09CapsHoldOverAllNodes(t *testing.T) {
 			closed() // again is the same
 		}
 		for i, l := range n.limiters {
-			within(t, 30*time.Second, "all is free again", func() bool {
+			waittest.Until(t, "all is free again", func() bool {
 				waits, streams := l.OpenCalls(t.Context(), id)
 				return waits == 0 && streams == 0
 			})
@@ -101,5 +102,5 @@ func TestRL09RowsOfADeadNodeExpire(t *testing.T) {
 		return left
 	}
 	before := left()
-	within(t, openLife, "it is renewed", func() bool { now := left(); defer func() { before = now }(); return now > before })
+	waittest.Until(t, "it is renewed", func() bool { now := left(); defer func() { before = now }(); return now > before })
 }

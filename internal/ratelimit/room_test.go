@@ -8,6 +8,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // Who is refused for inline waits is told when the first of them ends at the latest,
@@ -31,7 +32,7 @@ func TestRL09ARefusedWaitIsToldWhenThereIsRoom(t *testing.T) {
 		n.refused(t, node, id, Wait, began, 7*time.Second, 9*time.Second)
 	}
 	short()
-	within(t, 30*time.Second, "the other node has heard of the end", func() bool {
+	waittest.Until(t, "the other node has heard of the end", func() bool {
 		closed, err := n.limiters[1].Open(t.Context(), id, Wait, 15*time.Second)
 		if err == nil {
 			t.Cleanup(closed)

@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/waittest"
 	"github.com/weft-automation/weft/internal/workspace"
 )
 
@@ -118,18 +119,7 @@ func TestRL10StoreSlow(t *testing.T) {
 	}
 	var let, waits, bare atomic.Int64
 	var all sync.WaitGroup
-	growth, enterprise, third := made(plan.Growth), made(plan.Enterprise), made(plan.Starter)
-	late := 0
-	for range 20 {
-		asked := time.Now()
-		l.Take(t.Context(), third, 1)
-		if time.Since(asked) > 50*time.Millisecond {
-			late++
-		}
-	}
-	if late == 20 { // a busy machine delays some
-		t.Errorf("all %d decisions were late", late)
-	}
+	growth, enterprise := made(plan.Growth), made(plan.Enterprise)
 	began := time.Now()
 	for range 200 {
 		all.Go(func() {
@@ -156,7 +146,7 @@ func TestRL10StoreSlow(t *testing.T) {
 	if waits.Load() != 100 {
 		t.Errorf("%d of 150 waits were let in, want 100", waits.Load())
 	}
-	within(t, 30*time.Second, "the terms are known", func() bool {
+	waittest.Until(t, "the terms are known", func() bool {
 		_, _, one := l.Terms(t.Context(), growth)
 		_, _, other := l.Terms(t.Context(), enterprise)
 		return one && other
