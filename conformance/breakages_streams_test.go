@@ -130,7 +130,7 @@ var streamBreakages = []breakage{
 	{name: "CREATED comes after EXECUTING", part: "D4.5.order", stream: of("components", each(underway, func(frame string) []string {
 		return []string{frame, strings.Replace(frame, started, `"status":"CREATED"`, 1)}
 	}))},
-	{name: "the present state comes late", part: "D4.5.connect", stream: of("components", late(underway, 400*time.Millisecond))},
+	{name: "the present state comes late", part: "D4.5.connect", slow: true, stream: of("components", late(underway, 400*time.Millisecond))},
 	{name: "a progress event has no name", part: "D4.5.names", stream: of("components", each(underway, func(frame string) []string {
 		return []string{strings.Replace(frame, "event: progress\n", "", 1)}
 	}))},
@@ -255,7 +255,7 @@ var runStreamBreakages = []breakage{
 			return
 		}
 	})},
-	{name: "the event of a run that is COMPLETED comes late", part: "6.1.completed", stream: of("workflows", late(final, 6*time.Second))},
+	{name: "the event of a run that is COMPLETED comes late", part: "6.1.completed", slow: true, stream: of("workflows", late(final, 6*time.Second))},
 	{name: "the event of a run that is FAILED has no error", part: "6.1.failed", stream: of("workflows", each(final, func(frame string) []string {
 		before, after, _ := strings.Cut(frame, `"error":{`)
 		_, after, _ = strings.Cut(after, `}`)
@@ -268,7 +268,7 @@ var runStreamBreakages = []breakage{
 		}
 		nth(1, never)(b, c, in, out)
 	})},
-	{name: "who comes again hears the state three seconds later", part: "6.1.disconnect", stream: of("workflows", func(b *breaker, c *call, in <-chan string, out func(string)) {
+	{name: "who comes again hears the state three seconds later", part: "6.1.disconnect", slow: true, stream: of("workflows", func(b *breaker, c *call, in <-chan string, out func(string)) {
 		if c.header.Get("Last-Event-Id") == "" {
 			as(b, c, in, out)
 			return

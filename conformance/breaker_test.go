@@ -27,7 +27,7 @@ import (
 type breakage struct {
 	name string
 	part string // that the suite has to find broken
-	slow bool   // noticed by what takes long: only in the soak
+	slow bool   // noticed by what comes late or never: only in the soak, which judges times
 	long bool   // noticed by a case of the soak: slow, and it takes a minute
 
 	do      func(*breaker, *call) *answer                                 // the whole of a request
@@ -262,8 +262,8 @@ func breakages() []breakage {
 	return slices.Concat(codeBreakages, signatureBreakages, streamBreakages, runStreamBreakages, limitBreakages, callbackBreakages, recordBreakages)
 }
 
-// chosenBreakages are those that this run makes: all in the soak, else every fifth of the
-// quick ones.
+// chosenBreakages are those that this run makes: all in the soak, else every fifth of those
+// that no clock is needed for.
 func chosenBreakages() []breakage {
 	if soak() {
 		return breakages()
@@ -312,37 +312,6 @@ func TestBreakagesAreFoundAndNamed(t *testing.T) {
 	t.Logf("breakages: %d of %d made, %d found and named", len(chosenBreakages()), len(breakages()), found.Load())
 }
 
-// healthy knows which cases pass through a proxy that does nothing wrong.
-type healthy struct {
-	behind *probe.Target
-	mu     sync.Mutex
-	runs   map[string]*wholesome
-}
-
-// wholesome is what became of a case there.
-type wholesome struct {
-	once sync.Once
-	err  error
-	took time.Duration
-}
-
-func (h *healthy) check(t *testing.T, c Case) *wholesome {
-	h.mu.Lock()
-	r := h.runs[c.Name]
-	if r == nil {
-		r = &wholesome{}
-		h.runs[c.Name] = r
-	}
-	h.mu.Unlock()
-	r.once.Do(func() {
-		result := c.result(t.Context(), (&breaker{}).before(t, h.behind))
-		if r.err, r.took = result.Err, result.Took; len(result.Departures) > 0 {
-			r.err = fmt.Errorf("%v", result.Departures)
-		}
-	})
-	return r
-}
-
 // patience is how long a case gets that meets a breakage.
 func (b breakage) patience() time.Duration {
 	if b.long {
@@ -387,8 +356,11 @@ func (b breakage) try(t *testing.T, behind *probe.Target, fine *healthy) error {
 // meet runs a case against what is broken, and says whether it was cut short.
 func (b breakage) meet(t *testing.T, behind *probe.Target, c Case, patience time.Duration) (proxy *breaker, result Result, cut bool) {
 	proxy = &breaker{breakage: b}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	if soak() {
+		defer time.AfterFunc(patience, cancel).Stop()
+	}
 	result = c.result(ctx, proxy.before(t, behind))
 	return proxy, result, ctx.Err() != nil
 }

@@ -91,7 +91,7 @@ func moduleWaits(t *probe.Trial) {
 	delay := stageOf(t, run, "delay")
 	t.Check(delay.FinishedAt.Std().Sub(delay.StartedAt.Std()) >= 39*time.Millisecond, "a delay of 40 ms from %s to %s", delay.StartedAt, delay.FinishedAt)
 	at := stageOf(t, run, "until").FinishedAt.Std()
-	t.Check(!at.Before(until) && at.Sub(until) < 5*time.Second, "a wait until %s was over at %s", until, at)
+	t.Check(!at.Before(until) && at.Sub(until) < t.Limit(5*time.Second), "a wait until %s was over at %s", until, at)
 	t.Equal("what a wait gives that nothing came for", string(stageOf(t, run, "wait").Output), "{}")
 	t.Equal("output", string(run.Output), "{}")
 	for _, stage := range run.RunStages {
@@ -144,9 +144,9 @@ func stageAttempts(t *probe.Trial) {
 	asked := upstream.asked()
 	t.Equal("requests", len(asked), 2)
 	between := asked[1].Sub(asked[0])
-	t.Check(between >= 750*time.Millisecond && between < 3*time.Second, "the second attempt came after %v", between)
+	t.Check(between >= 750*time.Millisecond && between < t.Limit(3*time.Second), "the second attempt came after %v", between)
 	t.Check(first.Status == "FAILED" && first.ExecutionAttempt == 1, "%s", t.JSON(first))
-	t.Check(late.Status == "FAILED" && late.FinishedAt.Std().Sub(late.StartedAt.Std()) < 10*time.Second, "%s", t.JSON(late))
+	t.Check(late.Status == "FAILED" && late.FinishedAt.Std().Sub(late.StartedAt.Std()) < t.Limit(10*time.Second), "%s", t.JSON(late))
 	t.Equal("error.code", executionError(t, late.Error).Code, "TIMEOUT")
 	t.Check(run.FailedStageCount == 2 && run.TotalUsage == second.CreditUsage && second.CreditUsage.String() == priceOf(t, "API_CALL"), "%s", t.JSON(run))
 }
@@ -159,7 +159,7 @@ func runWindow(t *probe.Trial) {
 		answer := t.Post(workflowPath(id), object{"waitForMs": ms})
 		got := probe.Decode[api.TriggerResult](t, answer)
 		t.Check(got.Run != nil && got.Run.ID == got.RunID && !got.Run.Status.Terminal() && got.Run.FinishedAt == nil, "after %d ms: %s", ms, answer.Body)
-		t.Check(answer.Took >= time.Duration(ms)*time.Millisecond && answer.Took < 5*time.Second, "a wait of %d ms took %v", ms, answer.Took)
+		t.Check(answer.Took >= time.Duration(ms)*time.Millisecond && answer.Took < t.Limit(5*time.Second), "a wait of %d ms took %v", ms, answer.Took)
 	}
 	letGo()
 	for _, run := range probe.Decode[api.WorkflowRunPage](t, t.Get(runs+"?workflowId="+id)).Data {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weft-automation/weft/conformance/probe"
@@ -142,14 +143,14 @@ func runStreamed(t *probe.Trial) {
 	g.open("a")
 	completes := time.Now()
 	second := stream.next() // as the stage completes
-	t.Check(time.Since(completes) < prompt, "the event of a stage came %v after its end", time.Since(completes))
+	t.Soon(time.Since(completes), prompt, "the event of a stage came %v after its end", time.Since(completes))
 	t.Check(second.Seq == first.Seq+1 && second.out.TotalUsage == 2_000_000 && second.out.PendingStageCount == 2, "%s", second.Data)
 	t.Check(strings.Contains(second.Data, stageOf(t, record(t, run), "b").ID.String()), "%s", second.Data)
 	g.open("b")
 	signal(t, run, "go", nil)
 	over := time.Now()
 	events := append([]runEvent{first, second}, stream.rest()...)
-	t.Check(time.Since(over) < prompt, "the stream ended %v after the run", time.Since(over))
+	t.Soon(time.Since(over), prompt, "the stream ended %v after the run", time.Since(over))
 	last := events[len(events)-1]
 	end := finished(t, run, "COMPLETED")
 	t.Check(last.Status == "COMPLETED" && last.out.TotalUsage == end.TotalUsage && last.out.PendingStageCount == 0 && len(last.out.NonTerminalStages) == 0, "%s", last.Data)
@@ -165,7 +166,7 @@ func runStreamCompleted(t *probe.Trial) {
 	run := ran(t, draw(t, []object{use("id", "RANDOM_UUID")}, []string{"start next id"}), "COMPLETED", nil)
 	began := time.Now()
 	events := openRun(t, run.ID.String(), nil).rest()
-	t.Check(time.Since(began) < 5*time.Second, "it took %v", time.Since(began))
+	t.Soon(time.Since(began), 5*time.Second, "it took %v", time.Since(began))
 	t.Check(len(events) == 1 && events[0].Status == "COMPLETED" && events[0].out.TotalUsage == run.TotalUsage && run.TotalUsage > 0, "%+v", events)
 	t.Check(strings.Contains(events[0].Data, `"totalUsage":1`), "%s", events[0].Data)
 }
@@ -193,7 +194,7 @@ func runStreamAgain(t *probe.Trial) {
 	for _, again := range []*runStream{openRun(t, id, nil), openRun(t, id, after(first.Seq)), openAt(t, id, "?after="+first.SSE, nil), openAt(t, id, "?after=0", after(first.Seq)), openRun(t, id, after(first.Seq+5))} {
 		began := time.Now()
 		e := again.next()
-		t.Check(e.Data == first.Data && time.Since(began) < 2*time.Second+tardy(), "the present state is %s, %v later", e.Data, time.Since(began))
+		t.Check(e.Data == first.Data && time.Since(began) < t.Limit(2*time.Second+tardy()), "the present state is %s, %v later", e.Data, time.Since(began))
 		again.Close()
 	}
 	listening := openRun(t, id, after(first.Seq))
@@ -270,7 +271,7 @@ func runStreamFrames(t *probe.Trial) {
 	hostile := "a\nb\r\nc\u2028data: x\n\nid: 9\n\n"
 	run := ran(t, draw(t, []object{set("end", "FAIL", object{"message": hostile})}, []string{"start next end"}), "FAILED", nil)
 	conn := t.Dial()
-	t.NoError("deadline", conn.SetDeadline(time.Now().Add(20*time.Second)))
+	t.NoError("deadline", conn.SetDeadline(time.Now().Add(t.Limit(20*time.Second))))
 	_, err := conn.Write([]byte(t.Head(http.MethodGet, runPath(run.ID.String())+"/stream", nil) + "\r\n"))
 	t.NoError("write", err)
 	answer, err := probe.ReadAnswer(conn)
@@ -309,10 +310,12 @@ func runHeartbeat(t *probe.Trial) {
 	stream := openRun(t, id, nil)
 	stream.next()
 	opened := time.Now()
-	timer := time.AfterFunc(15*time.Second+1500*time.Millisecond, func() { _ = probe.Caught(func() { signal(t, id, "go", nil) }) })
+	end := sync.OnceFunc(func() { _ = probe.Caught(func() { signal(t, id, "go", nil) }) })
+	stream.Pinged = end
+	timer := time.AfterFunc(t.Limit(15*time.Second+1500*time.Millisecond), end)
 	defer timer.Stop()
 	stream.rest()
 	t.Equal("pings", len(stream.Pings), 1)
 	ping := stream.Pings[0]
-	t.Check(ping.Sub(start) >= 15*time.Second && ping.Sub(opened) <= 16*time.Second+tardy(), "the ping came after %v", ping.Sub(opened))
+	t.Check(ping.Sub(start) >= 15*time.Second && ping.Sub(opened) <= t.Limit(16*time.Second+tardy()), "the ping came after %v", ping.Sub(opened))
 }

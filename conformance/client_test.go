@@ -1,14 +1,13 @@
 package conformance
 
 import (
-	"context"
 	"math/big"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weft-automation/weft/internal/component/modules/evm/evmtest"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // A signer in another language, written from the contract alone, gets the same
@@ -30,8 +29,7 @@ func TestAU01ASignerInAnotherLanguageIsServed(t *testing.T) {
 	}
 	give(t, node, tokenAddress, holder, node.Accounts[9], 4711)
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := waittest.Context(t)
 	command := exec.CommandContext(ctx, "node", "testdata/client.mjs")
 	command.Env = append(command.Environ(),
 		"WEFT_URL="+behind.BaseURL, "WEFT_KEY="+behind.APIKey, "WEFT_SECRET="+behind.APISecret,

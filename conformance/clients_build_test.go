@@ -2,17 +2,16 @@ package conformance
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weft-automation/weft/conformance/clients"
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/conformance/signers"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // language is how the client of one is built and started. Beside the files that users copy
@@ -109,8 +108,7 @@ func write(t *testing.T, path string, text []byte) {
 // runIn runs a program in a folder, with lines to read, and gives what it printed.
 func runIn(t *testing.T, folder, lines string, command ...string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	ctx := waittest.Context(t)
 	program := exec.CommandContext(ctx, command[0], command[1:]...)
 	program.Dir, program.Stdin = folder, strings.NewReader(lines)
 	var said bytes.Buffer

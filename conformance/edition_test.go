@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // editionCalls are the operations that testdata/edition calls.
@@ -24,8 +25,7 @@ func TestAClientOfEachEditionIsServedAlike(t *testing.T) {
 	behind := target(t)
 	said := map[string]string{}
 	for edition, document := range map[string]string{"3.1": "../openapi.yaml", "3.0": "../gen/api/openapi-3.0.json"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		defer cancel()
+		ctx := waittest.Context(t)
 		command := exec.CommandContext(ctx, editionClient(t, ctx, document))
 		command.Env = append(command.Environ(), "WEFT_URL="+behind.BaseURL, "WEFT_KEY="+behind.APIKey, "WEFT_SECRET="+behind.APISecret)
 		var faults strings.Builder

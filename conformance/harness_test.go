@@ -18,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/waittest"
 	"github.com/weft-automation/weft/internal/workspace"
 )
 
@@ -112,6 +113,7 @@ func boot(t *testing.T) *probe.Target {
 	if err != nil {
 		t.Fatal(err)
 	}
+	target.Unhurried = !waittest.Timed()
 	target.Authority, target.Near, target.Forwarded, target.Schedule = authority, true, true, schedule
 	if err := guest.Offer(ctx, pool, target); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"os"
@@ -9,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // Decisions 9.1: typed clients generate themselves from the open catalogue. The one of
@@ -74,8 +73,7 @@ func catalogueOf(t *testing.T, behind *probe.Target) []byte {
 // runNode runs a script and gives what it printed.
 func runNode(t *testing.T, environ []string, arguments ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	ctx := waittest.Context(t)
 	command := exec.CommandContext(ctx, "node", arguments...)
 	command.Env = append(command.Environ(), environ...)
 	out, err := command.CombinedOutput()

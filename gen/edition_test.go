@@ -11,7 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // object is a JSON object.
@@ -40,8 +41,7 @@ func TestBothEditionsMakeTheSameClient(t *testing.T) {
 // generatedClient is the Go client of a document, without comments.
 func generatedClient(t *testing.T, document string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
+	ctx := waittest.Context(t)
 	folder := t.TempDir()
 	write := func(name string, value any) string {
 		data, err := json.Marshal(value)

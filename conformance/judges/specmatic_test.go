@@ -1,7 +1,6 @@
 package judges
 
 import (
-	"context"
 	"encoding/xml"
 	"os"
 	"os/exec"
@@ -9,7 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // trial is one test that Specmatic made of the document: a request that is right to it, or
@@ -80,8 +80,7 @@ func generate(t *testing.T, jar string, document []byte, at, token string, flags
 	if err := os.WriteFile(filepath.Join(dir, "weft.json"), document, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
-	defer cancel()
+	ctx := waittest.Context(t)
 	// It ends before code that is optimized would pay, and the service needs the processors, too.
 	machine := []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}
 	arguments := slices.Concat(machine, []string{"-jar", jar, "test", "--testBaseURL=" + at, "--junitReportDir=report"}, flags)

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/weft-automation/weft/internal/cli"
 	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // deployment is a weft dev with a weft proxy before it, and a receiver that takes every
@@ -77,22 +77,20 @@ func background(t *testing.T, args ...string) <-chan string {
 // ready waits for the service of the credentials.
 func ready(t *testing.T, file string) client.Credentials {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.Now().Add(time.Minute); time.Now().Before(late); <-tick.C {
-		c, err := client.ReadCredentials(file)
+	var c client.Credentials
+	waittest.Until(t, "weft dev is ready", func() bool {
+		var err error
+		if c, err = client.ReadCredentials(file); err != nil {
+			return false
+		}
+		answer, err := http.Get(c.BaseURL + "/readyz")
 		if err != nil {
-			continue
+			return false
 		}
-		if answer, err := http.Get(c.BaseURL + "/readyz"); err == nil {
-			answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				return c
-			}
-		}
-	}
-	t.Fatal("weft dev is not ready after a minute")
-	return client.Credentials{}
+		answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+	return c
 }
 
 // tool is the path of a Node tool of internal/tools.

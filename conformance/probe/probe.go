@@ -93,6 +93,10 @@ type Target struct {
 	// not let pass.
 	Choices bool
 
+	// Unhurried says that the machine may be slow or busy: waits have no limit of their own
+	// and no latency is judged.
+	Unhurried bool
+
 	// Tamper changes what receivers of callbacks get before they look at it.
 	Tamper func(*Delivery)
 

@@ -14,12 +14,12 @@ import (
 )
 
 // Dial opens a connection on which a case writes its own bytes. It is closed
-// with the trial and cut after 20 s.
+// with the trial, and cut after 20 s unless the target is Unhurried.
 func (t *Trial) Dial() net.Conn {
 	conn, err := t.dial(t.ctx)
 	t.NoError("dial", err)
 	t.Cleanup(func() { conn.Close() })
-	t.NoError("dial", conn.SetDeadline(time.Now().Add(20*time.Second)))
+	t.NoError("dial", conn.SetDeadline(time.Now().Add(t.Limit(20*time.Second))))
 	return conn
 }
 

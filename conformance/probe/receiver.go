@@ -124,7 +124,7 @@ func (r *Receiver) Next() Delivery {
 	var d Delivery
 	select {
 	case d = <-r.came:
-	case <-time.After(30 * time.Second):
+	case <-time.After(r.t.Limit(30 * time.Second)):
 		r.t.Fatalf("no callback within 30 s")
 	case <-r.t.ctx.Done():
 		r.t.Fatalf("no callback within the case's time")

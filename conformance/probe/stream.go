@@ -19,6 +19,7 @@ type Stream struct {
 	lines     *bufio.Reader
 	Header    http.Header
 	Pings     []time.Time // when each `:ping` came
+	Pinged    func()      // called after each `:ping`, if it is set
 }
 
 // Event is one event of a stream.
@@ -79,6 +80,9 @@ func (s *Stream) Next() (Event, bool) {
 		case name == "":
 			s.t.Equal("comment", line, ":ping")
 			s.Pings = append(s.Pings, time.Now())
+			if s.Pinged != nil {
+				s.Pinged()
+			}
 		case !colon:
 			s.t.Fatalf("a line without a colon: %q", line)
 		case name == "data":

@@ -38,8 +38,9 @@ type Departure struct {
 // failure is what ends a case.
 type failure struct{ text string }
 
-// Run runs a case and says how it failed, if it did. A case gets two minutes: the
-// next minute of the clock, for which some wait, may be one away.
+// Run runs a case and says how it failed, if it did. A case has two minutes, because the
+// next minute of the clock, for which some wait, may be one away. Against an Unhurried
+// target it has as long as ctx.
 func Run(ctx context.Context, target *Target, run func(*Trial)) error {
 	_, err := Watch(ctx, target, run)
 	return err
@@ -48,8 +49,11 @@ func Run(ctx context.Context, target *Target, run func(*Trial)) error {
 // Watch is Run that also tells what a lenient target did otherwise than was decided, each
 // thing once.
 func Watch(ctx context.Context, target *Target, run func(*Trial)) ([]Departure, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
+	if !target.Unhurried {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 2*time.Minute)
+		defer cancel()
+	}
 	// 198.18.0.0/15 is set aside for tests.
 	address := fmt.Sprintf("198.%d.%d.%d", 18+rand.IntN(2), rand.IntN(256), rand.IntN(256))
 	t := &Trial{ctx: ctx, target: target, address: address}
@@ -187,18 +191,30 @@ func (t *Trial) Parallel(n int, run func(i int)) {
 	}
 }
 
-// Until asks again, ever more slowly, until the answer is yes; the case ends when one is no
-// that was asked for later than within. So an answer that was long on its way, on a machine
-// that is busy, is not held against what it tells.
-func (t *Trial) Until(what string, within time.Duration, yes func() bool) {
-	deadline := time.Now().Add(within)
+// Limit returns how long something may take: without end against an Unhurried target.
+func (t *Trial) Limit(usual time.Duration) time.Duration {
+	if t.target.Unhurried {
+		return 24 * time.Hour
+	}
+	return usual
+}
+
+// Soon ends the case if something took longer than the limit.
+func (t *Trial) Soon(took, limit time.Duration, format string, args ...any) {
+	t.Check(took <= t.Limit(limit), format, args...)
+}
+
+// Until polls, ever more slowly, until yes returns true. The case ends when a poll that
+// started after the limit returns false, so a slow answer does not count against its content.
+func (t *Trial) Until(what string, limit time.Duration, yes func() bool) {
+	deadline := time.Now().Add(t.Limit(limit))
 	for pause := 5 * time.Millisecond; ; pause = min(pause*3/2, 200*time.Millisecond) {
 		last := time.Now().After(deadline)
 		if yes() {
 			return
 		}
 		if last {
-			t.Fatalf("%s: not within %v", what, within)
+			t.Fatalf("%s: not within %v", what, limit)
 		}
 		select {
 		case <-t.ctx.Done():

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/echo"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // mirror is an upstream that repeats what it is sent, in its own words too; but for some paths:
@@ -77,14 +78,14 @@ func TestMT05EchoesWaitsAndSignalsAreFoundNowhere(t *testing.T) {
 	waiting := n.beginWait(t, w)
 
 	n.look(t, echoed)
-	waitFor(t, func() bool { _, came := n.callbacks.Load("/echoed"); return came })
+	waittest.Until(t, "the change to be seen", func() bool { _, came := n.callbacks.Load("/echoed"); return came })
 	w.app.Stop(t.Context())
 	n.afterEchoes(t, w)
 	n.rotate(t, w)
 	n.look(t, echoed)
 	n.callbacks.Clear()
 	n.sign(t, http.MethodPost, "/v1/sdk/components/executions/"+echoed.ID.String()+"/replay-callback?force=true", nil).into(t, &struct{}{})
-	waitFor(t, func() bool { _, came := n.callbacks.Load("/echoed"); return came })
+	waittest.Until(t, "the change to be seen", func() bool { _, came := n.callbacks.Load("/echoed"); return came })
 	if got := n.sign(t, http.MethodGet, "/v1/sdk/components/executions/"+waiting.ID.String(), nil).body; !strings.Contains(got, `"EXECUTING"`) {
 		t.Errorf("what waited is now %s", got)
 	}
@@ -169,11 +170,11 @@ func (n *secretOutputs) signalRun(t *testing.T, w *whole) {
 		t.Errorf("the signal is %s, and was %s", again, first)
 	}
 	signal("open", "no secret at all")
-	waitFor(t, func() bool { return strings.Contains(n.sign(t, http.MethodGet, path+"/stages", nil).body, `"late"`) })
+	waittest.Until(t, "the change to be seen", func() bool { return strings.Contains(n.sign(t, http.MethodGet, path+"/stages", nil).body, `"late"`) })
 	expectNone(t, "a dump while it waits", dump(t, w.dsn), n.secrets)
 	signal("late", canary)
 	var run api.WorkflowRun
-	waitFor(t, func() bool {
+	waittest.Until(t, "the change to be seen", func() bool {
 		n.sign(t, http.MethodGet, path, nil).into(t, &run)
 		return run.Status.Terminal()
 	})
@@ -192,7 +193,7 @@ func (n *secretOutputs) beginWait(t *testing.T, w *whole) (record api.ComponentE
 	n.sign(t, http.MethodPost, "/v1/sdk/components", map[string]any{
 		"module": "WAIT_FOR_EVM_TRANSACTION", "input": map[string]any{"jsonRpcUrl": n.upstream + "/node/" + canary + "?key=" + canary, "transactionHash": aHash}, "config": map[string]any{},
 	}).into(t, &record)
-	waitFor(t, func() bool {
+	waittest.Until(t, "the change to be seen", func() bool {
 		var from *string
 		err := w.app.pools.system.QueryRow(t.Context(), "SELECT wait_state->>'from' FROM component_executions WHERE id = $1", record.ID).Scan(&from)
 		return err == nil && from != nil

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // useSecretVariable lets runs use a variable whose value is the canary where nothing is
@@ -50,7 +51,7 @@ func (n *tenant) useSecretVariable(t *testing.T, upstream string) {
 	run := n.runOf(t, []any{loop, call, wait}, []any{
 		map[string]string{"id": "a", "from": "loop", "to": "call", "port": "each"}, map[string]string{"id": "b", "from": "loop", "to": "wait", "port": "done"},
 	}, 0)
-	waitFor(t, func() bool {
+	waittest.Until(t, "the change to be seen", func() bool {
 		return strings.Contains(n.sign(t, http.MethodGet, "/v1/sdk/workflows/executions/"+run.RunID.String()+"/stages", nil).body, "WAIT_FOR_SIGNAL")
 	})
 	n.seenRedacted(t, run)

@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/rotation"
 	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // secretOutputs is a workspace whose components give secrets.
@@ -64,7 +65,7 @@ func TestMT05SecretOutputsAreFoundNowhere(t *testing.T) {
 	n.failAtOnce(t, sealed.Ciphertext)
 	n.handOnVariable(t)
 	for _, path := range []string{"/generated", "/opened"} {
-		waitFor(t, func() bool { _, came := n.callbacks.Load(path); return came })
+		waittest.Until(t, "the change to be seen", func() bool { _, came := n.callbacks.Load(path); return came })
 	}
 	n.look(t, generated, opened)
 	expectNone(t, "the metrics", w.get(t, w.app.OpsURL()+"/metrics"), n.secrets)
@@ -78,7 +79,7 @@ func TestMT05SecretOutputsAreFoundNowhere(t *testing.T) {
 	n.look(t, generated, opened)
 	for path, of := range map[string]api.ComponentExecution{"/generated": generated, "/opened": opened} {
 		n.sign(t, http.MethodPost, "/v1/sdk/components/executions/"+of.ID.String()+"/replay-callback?force=true", nil).into(t, &struct{}{})
-		waitFor(t, func() bool { _, came := n.callbacks.Load(path); return came })
+		waittest.Until(t, "the change to be seen", func() bool { _, came := n.callbacks.Load(path); return came })
 	}
 	n.lookAtCallbacks(t)
 	n.alone(t, "GENERATE_AGE_ENCRYPTION", map[string]any{}, receiver.URL+"/again")
@@ -155,7 +156,7 @@ func (n *secretOutputs) run(t *testing.T, components []any, flows map[string]any
 		t.Fatalf("there is no run: %+v", begun)
 	}
 	var run api.WorkflowRun
-	waitFor(t, func() bool {
+	waittest.Until(t, "the change to be seen", func() bool {
 		n.sign(t, http.MethodGet, "/v1/sdk/workflows/executions/"+begun.RunID.String(), nil).into(t, &run)
 		return run.Status.Terminal()
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/ratelimit"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // What is agreed with a workspace holds in the place of its plan's caps.
@@ -22,7 +23,7 @@ func TestAgreedCapsAreShownAndHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool { // a change of terms is in force within 3 s
+	waittest.Until(t, "the change to be seen", func() bool { // a change of terms is in force within 3 s
 		var limits api.Limits
 		n.sign(t, http.MethodGet, "/v1/sdk/limits", nil).into(t, &limits)
 		return limits.Plan == "enterprise" && limits.InlineWaits.Limit != nil && *limits.InlineWaits.Limit == 3 &&

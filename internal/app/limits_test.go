@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/waittest"
 	"github.com/weft-automation/weft/internal/workspace"
 )
 
@@ -58,10 +58,9 @@ func newCustomer(t *testing.T, w *whole, name plan.Name, nodes ...*App) customer
 	return c
 }
 
-// Two processes on one database, asked by several clients at once for more than
-// they may: together they let in what one would, a submit counted twice. Less is let in
-// where the machine is too busy for the askers to ask for all, so that is looked at in
-// further rounds. A whole minute of each plan takes WEFT_SOAK.
+// Two processes on one database, asked by several clients at once for more than they may,
+// let in together what one would. A submit counts twice. On a busy machine the clients do
+// not ask for everything, so only the soak checks that not too little is let in.
 func TestRL02TwoNodesHoldOneLimit(t *testing.T) {
 	t.Parallel()
 	first := startWhole(t, patient)
@@ -71,45 +70,37 @@ func TestRL02TwoNodesHoldOneLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { second.Stop(context.Background()) })
-	long, tolerance := 4*time.Second, 0.15
-	if os.Getenv("WEFT_SOAK") != "" {
-		long, tolerance = time.Minute, 0.02
+	var long time.Duration
+	if waittest.Timed() {
+		long = time.Minute
 	}
 	var plans sync.WaitGroup
 	for name, rps := range map[plan.Name]float64{plan.Starter: 5, plan.Growth: 10, plan.Professional: 25} {
-		var rounds [4]customer
-		for i := range rounds {
-			rounds[i] = newCustomer(t, first, name, first.app, second)
-		}
+		c := newCustomer(t, first, name, first.app, second)
 		plans.Go(func() {
-			for round, c := range rounds {
-				began := time.Now()
-				let := float64(c.press(t, long))
-				took := time.Since(began)
-				want := rps * (took.Seconds() + 1)
-				t.Logf("%s: %v of %.1f in %v", name, let, want, took)
-				few := let < want*(1-tolerance)
-				if let > want || few && round == len(rounds)-1 {
-					t.Errorf("%s: %v requests were let in within %v over two nodes, want %.1f", name, let, took, want)
-				}
-				if !few {
-					return
-				}
+			began := time.Now()
+			let := float64(c.press(t, 3*int64(rps), long))
+			took := time.Since(began)
+			want := rps * (took.Seconds() + 1)
+			t.Logf("%s: %v of %.1f in %v", name, let, want, took)
+			if let > want || waittest.Timed() && let < 0.98*want {
+				t.Errorf("%s: %v requests were let in within %v over two nodes, want %.1f", name, let, took, want)
 			}
 		})
 	}
 	plans.Wait()
 }
 
-// press asks each node from two sides for reads and submits, and gives what was
-// let in, by cost.
-func (c customer) press(t *testing.T, long time.Duration) int64 {
+// press asks each node from two sides for reads and submits, until as much as wanted was
+// let in and the time has passed. It returns what was let in, by cost.
+func (c customer) press(t *testing.T, want int64, long time.Duration) int64 {
 	var let atomic.Int64
 	var askers sync.WaitGroup
-	end := time.Now().Add(long)
+	began, tick := time.Now(), time.NewTicker(5*time.Millisecond) // of all askers
+	defer tick.Stop()
 	for i, node := range append(c.clients, c.clients...) {
 		askers.Go(func() {
-			for n := i; time.Now().Before(end); n++ {
+			for n := i; let.Load() < want || time.Since(began) < long; n++ {
 				cost, err := int64(1), error(nil)
 				if n%2 == 0 {
 					cost = 2
@@ -123,7 +114,7 @@ func (c customer) press(t *testing.T, long time.Duration) int64 {
 					t.Errorf("neither let in nor limited: %v", err)
 					return
 				}
-				<-time.After(25 * time.Millisecond)
+				<-tick.C
 			}
 		})
 	}
@@ -173,7 +164,7 @@ func TestAUsedUpLimitKeepsNoRights(t *testing.T) {
 	if _, err := w.app.pools.system.Exec(t.Context(), "UPDATE workspaces SET custom_rph = 2 WHERE id = $1", n.id); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool { // a change of terms is in force within 3 s
+	waittest.Until(t, "the change to be seen", func() bool { // a change of terms is in force within 3 s
 		return n.sign(t, http.MethodGet, "/v1/sdk/limits", nil).status == http.StatusTooManyRequests
 	})
 	if answer := n.own(t, http.MethodGet, "/credits", nil); answer.status != http.StatusTooManyRequests {
@@ -189,7 +180,7 @@ func TestAUsedUpLimitKeepsNoRights(t *testing.T) {
 			t.Errorf("%s %s: %d with RateLimit %q, %s", c.method, c.path, answer.status, field, answer.body)
 		}
 	}
-	waitFor(t, func() bool { return n.sign(t, http.MethodGet, "/v1/sdk/limits", nil).status == http.StatusUnauthorized })
+	waittest.Until(t, "the change to be seen", func() bool { return n.sign(t, http.MethodGet, "/v1/sdk/limits", nil).status == http.StatusUnauthorized })
 }
 
 // The table of the limits is locked: requests, waits and streams are decided all the

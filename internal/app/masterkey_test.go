@@ -14,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/seal"
 	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 func TestTheMasterKeyOfAFolderIsMadeOnceAndNeverReplaced(t *testing.T) {
@@ -119,7 +120,7 @@ func TestAStartWarnsOfValuesThatItCannotOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Stop(context.Background())
-	late, tick := time.After(time.Minute), time.NewTicker(50*time.Millisecond)
+	late, tick := waittest.Context(t).Done(), time.NewTicker(50*time.Millisecond)
 	defer tick.Stop()
 	for !strings.Contains(log.String(), "VALUES ARE SEALED UNDER A MASTER KEY THAT THIS PROCESS DOES NOT HAVE") {
 		select {

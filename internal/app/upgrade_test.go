@@ -24,6 +24,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // early is a database at an early schema.
@@ -160,13 +161,8 @@ func TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration(t *testing.T) {
 	}
 	delivered := func(want uuid.UUID) {
 		t.Helper()
-		select {
-		case id := <-received:
-			if id != want.String() {
-				t.Errorf("the callback of %s was delivered, not of %s", id, want)
-			}
-		case <-time.After(30 * time.Second):
-			t.Fatalf("the callback of %s was not delivered in 30 s", want)
+		if id := waittest.Receive(t, "a callback", received); id != want.String() {
+			t.Errorf("the callback of %s was delivered, not of %s", id, want)
 		}
 	}
 	n := &tenant{whole: w, id: workspaceID, signed: &http.Client{Transport: &client.Transport{Signer: signer}}}
@@ -176,7 +172,7 @@ func TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration(t *testing.T) {
 		n.sign(t, http.MethodGet, "/v1/sdk/components/executions/"+id.String(), nil).into(t, &r)
 		return r
 	}
-	waitFor(t, func() bool { return record(live).Completed })
+	waittest.Until(t, "the change to be seen", func() bool { return record(live).Completed })
 	for id, want := range map[uuid.UUID]string{old: "COMPLETED", recent: "FAILED", live: "COMPLETED"} {
 		if r := record(id); string(r.Status) != want {
 			t.Errorf("%s is %s, want %s", id, r.Status, want)

@@ -318,9 +318,9 @@ func (w *world) compare() {
 
 func TestLE07RandomOperationsKeepTheBooksEqualToAModel(t *testing.T) {
 	t.Parallel()
-	operations, within := 3_000, time.Minute // 100,000 take half of one where nothing else runs
+	operations := 3_000
 	if os.Getenv("WEFT_SOAK") != "" {
-		operations, within = 100_000, 5*time.Minute
+		operations = 100_000
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -331,7 +331,7 @@ func TestLE07RandomOperationsKeepTheBooksEqualToAModel(t *testing.T) {
 	}
 	began := time.Now()
 	next := operations / 10
-	for w.done < operations && time.Since(began) < within {
+	for w.done < operations {
 		switch n := w.random.IntN(100); {
 		case n < 38:
 			w.submit()
@@ -356,8 +356,5 @@ func TestLE07RandomOperationsKeepTheBooksEqualToAModel(t *testing.T) {
 		}
 	}
 	w.compare()
-	if w.done < operations {
-		t.Errorf("%d of %d operations within %v", w.done, operations, within)
-	}
 	t.Logf("%d operations in %s", w.done, time.Since(began).Round(time.Millisecond))
 }

@@ -3,7 +3,6 @@ package billing_test
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -11,6 +10,7 @@ import (
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // Whoever changes a plan locks the account and then the workspace. What stops and
@@ -52,11 +52,9 @@ func (d *desk) besidePlanChange(id uuid.UUID, judge func() ([]uuid.UUID, error))
 			now, err := judge()
 			judged <- verdict{now, err}
 		}()
-		for end := time.Now().Add(10 * time.Second); d.text("SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == "0"; {
-			if time.Now().After(end) {
-				d.t.Fatal("nobody waits for the account")
-			}
-		}
+		waittest.Until(d.t, "somebody waits for the account", func() bool {
+			return d.text("SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") != "0"
+		})
 		_, err := tx.Exec(d.t.Context(), "UPDATE workspaces SET plan = 'growth' WHERE id = $1", id)
 		return err
 	})

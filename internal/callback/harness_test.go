@@ -30,6 +30,7 @@ import (
 	"github.com/weft-automation/weft/internal/seal"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/vault"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 func TestMain(m *testing.M) {
@@ -137,7 +138,7 @@ func (b *bench) start(t testing.TB) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := waittest.CleanupContext(t)
 		defer cancel()
 		if err := b.jobs.StopAndCancel(ctx); err != nil {
 			t.Errorf("stop the queue: %v", err)
@@ -272,14 +273,13 @@ func (b *bench) submit(t testing.TB, w wish) Final {
 // await waits for n attempts to be on record and returns their classes.
 func (b *bench) await(t testing.TB, n int) []string {
 	t.Helper()
-	limit := time.NewTimer(time.Minute)
-	defer limit.Stop()
+	over := waittest.Context(t).Done()
 	var classes []string
 	for len(classes) < n {
 		select {
 		case class := <-b.attempts:
 			classes = append(classes, class)
-		case <-limit.C:
+		case <-over:
 			t.Fatalf("%d attempts of %d after a minute; log:\n%s", len(classes), n, b.log)
 		}
 	}

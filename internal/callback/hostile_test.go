@@ -19,15 +19,18 @@ import (
 
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/egress/egresstest"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // trickle writes one byte at a time, slowly, until the other side goes.
 func trickle(conn net.Conn, text string) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
 	for i := 0; ; i++ {
 		if _, err := conn.Write([]byte{text[i%len(text)]}); err != nil {
 			return
 		}
-		<-time.After(10 * time.Millisecond)
+		<-tick.C
 	}
 }
 
@@ -100,10 +103,10 @@ func TestCB06HostileAnswersEndInTimeAndMemory(t *testing.T) {
 		}
 		running.Wait()
 		// The limit is that of each; a busy machine is late with some.
-		if quickest, slowest := slices.Min(took[:]), slices.Max(took[:]); quickest > defaultTimeout+time.Second || slowest > defaultTimeout+20*time.Second {
+		if quickest, slowest := slices.Min(took[:]), slices.Max(took[:]); waittest.Timed() && (quickest > defaultTimeout+time.Second || slowest > defaultTimeout+20*time.Second) {
 			t.Errorf("%s: the attempts took %s to %s", name, quickest, slowest)
 		}
-		if quickest, slowest := slices.Min(awaited[:]), slices.Max(awaited[:]); c.class == egress.ClassTimeout && (quickest > 2*time.Second || slowest > 20*time.Second) {
+		if quickest, slowest := slices.Min(awaited[:]), slices.Max(awaited[:]); waittest.Timed() && c.class == egress.ClassTimeout && (quickest > 2*time.Second || slowest > 20*time.Second) {
 			t.Errorf("%s: the answers were awaited for %s to %s", name, quickest, slowest)
 		}
 		runtime.GC()
@@ -248,12 +251,8 @@ func TestCB19ADeadHostDoesNotDelayAnotherWorkspace(t *testing.T) {
 		delays := b.delays(t, here)
 		p95 := delays[len(delays)*95/100]
 		t.Logf("%s: p50 %s, p95 %s, max %s", name, delays[len(delays)/2], p95, delays[len(delays)-1])
-		if p95 <= 2*time.Second {
-			continue
-		}
-		alone := newBench(t, options{}).delays(t, here) // so that a busy machine is not taken for a fault
-		if before := alone[len(alone)*95/100]; p95 > 3*before {
-			t.Errorf("%s: p95 of the healthy receiver is %s, alone it is %s", name, p95, before)
+		if waittest.Timed() && p95 > 2*time.Second {
+			t.Errorf("%s: p95 of the healthy receiver is %s", name, p95)
 		}
 	}
 }
@@ -273,11 +272,13 @@ func (b *bench) delays(t *testing.T, here bool) []time.Duration {
 	})
 	tenant := newID(t)
 	begun := make(map[uuid.UUID]time.Time)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
 	for range healthyOnes {
 		f := b.accept(t, wish{workspace: tenant, url: healthy.url})[0]
 		b.finish(t, here, f)
 		begun[f.ID] = time.Now()
-		<-time.After(20 * time.Millisecond)
+		<-tick.C
 	}
 	for range healthyOnes {
 		<-arrived

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 func TestStrandedCallbacksAreBroughtBackWhenTheyAreDue(t *testing.T) {
@@ -110,11 +111,12 @@ func TestSecretsOfAReplayThatBeginsMeanwhileStay(t *testing.T) {
 	}
 	erased := make(chan error, 1)
 	go func() { erased <- b.deliverer.erase(t.Context(), now) }()
-	for waits, end := false, time.Now().Add(time.Minute); !waits; {
-		if err := b.pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").Scan(&waits); err != nil || time.Now().After(end) {
-			t.Fatalf("upkeep does not wait: %v", err)
+	waittest.Until(t, "upkeep waits", func() (waits bool) {
+		if err := b.pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").Scan(&waits); err != nil {
+			t.Fatal(err)
 		}
-	}
+		return waits
+	})
 	if err := errors.Join(tx.Commit(t.Context()), <-erased); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/waittest"
 	"github.com/weft-automation/weft/internal/workspace"
 )
 
@@ -271,7 +272,7 @@ func (s *scene) submit(ctx context.Context, p *process, o order) (api.ComponentE
 // insist sends an order until it is acknowledged, waiting as long as the answer
 // says, and returns how many tries failed.
 func (s *scene) insist(ctx context.Context, o order) (record api.ComponentExecution, refused int, err error) {
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := waittest.Deadline(s.t)
 	o.ref = fmt.Sprint("r", s.refs.Add(1)) // a repeat is the same request
 	if o.unsafe {
 		o.once = o.ref // and must not take effect again

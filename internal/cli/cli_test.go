@@ -16,9 +16,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/weft-automation/weft/internal/cli"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // result is what a command left behind.
@@ -137,13 +137,7 @@ func fed(t *testing.T, environ []string, stdin string, args ...string) (lines <-
 	}()
 	stop = sync.OnceValue(func() result {
 		cancel()
-		select {
-		case code := <-ended:
-			return result{code: code, stdout: stdout.String()}
-		case <-time.After(time.Minute):
-			t.Error("the command did not end")
-			return result{code: -1}
-		}
+		return result{code: waittest.Receive(t, "the end of the command", ended), stdout: stdout.String()}
 	})
 	t.Cleanup(func() { stop() })
 	return out, stop

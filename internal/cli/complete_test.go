@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weft-automation/weft/internal/cli"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // TestMain makes of the test's own program a weft, for the shells that ask one.
@@ -42,8 +42,7 @@ func bash(t *testing.T, folder, script string) string {
 	if err := os.Symlink(own, filepath.Join(bin, "weft")); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := waittest.Context(t)
 	command := exec.CommandContext(ctx, "bash", "--norc", "--noprofile", "-c", script)
 	command.Dir = folder
 	command.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "WEFT_TEST_AS_WEFT=1", "HOME=" + folder}

@@ -16,7 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // broken is a proxy before a service that changes its answers.
@@ -163,13 +164,11 @@ func TestConformNeedsAWorkspaceWithoutLimits(t *testing.T) {
 	eventually := func(t *testing.T, want string, flags ...string) {
 		t.Helper()
 		flags = append([]string{"conform", "--only=9"}, flags...)
-		late := time.Now().Add(20 * time.Second)
-		tick := time.NewTicker(250 * time.Millisecond)
-		defer tick.Stop()
-		got := run(t, environ, "", flags...)
-		for ; !strings.Contains(got.stderr, want) && time.Now().Before(late); <-tick.C {
+		var got result
+		waittest.Until(t, want, func() bool {
 			got = run(t, environ, "", flags...)
-		}
+			return strings.Contains(got.stderr, want)
+		})
 		got.check(t, 1, "", want)
 	}
 	eventually(t, limited)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // block is code of a guide, as its Markdown has it.
@@ -86,8 +88,7 @@ func (w workshop) command(ctx context.Context, line string) *exec.Cmd {
 
 func (w workshop) run(t *testing.T, line string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := waittest.Context(t)
 	if out, err := w.command(ctx, line).CombinedOutput(); err != nil {
 		t.Errorf("%s\n%v\n%s", line, err, out)
 	} else {
@@ -169,12 +170,12 @@ func TestTheReceiversOfTheGuideTakeCallbacks(t *testing.T) {
 		w.run(t, strings.Replace(move(send), "open-sesame", "another-secret", 1))
 		w.run(t, move(send))
 		var told strings.Builder
-		for late := time.After(time.Minute); !strings.Contains(told.String(), "COMPLETED"); {
+		for over := waittest.Context(t).Done(); !strings.Contains(told.String(), "COMPLETED"); {
 			select {
 			case part := <-received:
 				told.WriteString(part)
 				continue
-			case <-late:
+			case <-over:
 				t.Errorf("%s took nothing: %q", b.title, told.String())
 			}
 			break

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 const (
@@ -50,7 +52,7 @@ func startListen(t *testing.T, environ []string, stdin string, args ...string) *
 // end waits until it has ended by itself.
 func (l *listening) end(t *testing.T) result {
 	t.Helper()
-	late := time.After(60 * time.Second)
+	late := waittest.Context(t).Done()
 	for {
 		select {
 		case line, running := <-l.lines:
@@ -329,7 +331,7 @@ func TestListenBoundsItsConnections(t *testing.T) {
 		t.Errorf("one more than may be is served: %d, %v", n, err)
 	}
 	senders[0].Close()
-	_ = waiting.SetReadDeadline(time.Now().Add(30 * time.Second))
+	_ = waiting.SetReadDeadline(waittest.Deadline(t))
 	if answer, err := io.ReadAll(waiting); err != nil || !strings.Contains(string(answer), " 405 ") {
 		t.Errorf("when one is free: %q, %v", answer, err)
 	}

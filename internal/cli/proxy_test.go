@@ -8,7 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // startProxy gives the address of a proxy before s.
@@ -33,7 +34,7 @@ func send(t *testing.T, address, request string) (int, string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	_ = conn.SetDeadline(waittest.Deadline(t))
 	head, body, _ := strings.Cut(request, "\n\n")
 	head = strings.ReplaceAll(head, "{proxy}", address)
 	fmt.Fprintf(conn, "%s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", strings.ReplaceAll(head, "\n", "\r\n"), len(body), body)

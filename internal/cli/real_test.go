@@ -17,6 +17,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // startWeft runs weft dev on a database of the test's and gives the environment
@@ -26,7 +27,7 @@ func startWeft(t *testing.T, flags ...string) (environ []string, baseURL string)
 	dir, dsn := t.TempDir(), pgtest.DSN(t)
 	lines, stop := background(t, nil, append([]string{"dev", "--addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--data-dir=" + dir, "--database-url=" + dsn}, flags...)...)
 	credentials := filepath.Join(dir, "credentials.json")
-	tick, late := time.NewTicker(20*time.Millisecond), time.After(2*time.Minute)
+	tick, late := time.NewTicker(20*time.Millisecond), waittest.Context(t).Done()
 	defer tick.Stop()
 	for {
 		select {

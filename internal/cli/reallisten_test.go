@@ -7,30 +7,25 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // settled is the record of an execution once its callback was received, or has been
 // tried so often.
 func settled(t *testing.T, weft *client.Client, made api.ComponentExecution, attempts int32) api.ComponentExecutionCallback {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.Now().Add(time.Minute); ; <-tick.C {
-		now, _, err := weft.Get(t.Context(), made.ID)
-		if err != nil {
+	var now api.ComponentExecution
+	waittest.Until(t, "the callback is delivered or given up", func() (over bool) {
+		var err error
+		if now, _, err = weft.Get(t.Context(), made.ID); err != nil {
 			t.Fatal(err)
 		}
-		if now.Callback.DeliveredAt != nil || now.Callback.AttemptCount >= attempts {
-			return now.Callback
-		}
-		if time.Now().After(late) {
-			t.Fatalf("after a minute: %+v", now.Callback)
-		}
-	}
+		return now.Callback.DeliveredAt != nil || now.Callback.AttemptCount >= attempts
+	})
+	return now.Callback
 }
 
 func TestListenToTheRealService(t *testing.T) {

@@ -4,9 +4,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // A role that is taken away while a key is being made makes none: a key that came after
@@ -80,15 +81,17 @@ func (s *service) role(t *testing.T, role string) {
 // waits returns when a statement waits for a lock; nothing may be answered before.
 func (s *service) waits(t *testing.T, answered <-chan error) {
 	t.Helper()
-	for end, n := time.Now().Add(10*time.Second), 0; n == 0; {
+	waittest.Until(t, "a statement waits for a lock", func() bool {
 		select {
 		case err := <-answered:
 			t.Fatalf("it was answered while the role was being taken away: %v", err)
 		default:
 		}
+		var n int
 		err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&n)
-		if err != nil || time.Now().After(end) {
-			t.Fatalf("nobody waits: %v", err)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		return n > 0
+	})
 }

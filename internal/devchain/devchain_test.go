@@ -16,11 +16,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/weft-automation/weft/internal/sidecar"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // ownerDir makes this test program play a Weft that runs a chain there until it is
@@ -63,7 +63,7 @@ func start(t *testing.T, dir string) *Chain {
 
 func stop(t *testing.T, chain *Chain) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := waittest.CleanupContext(t)
 	defer cancel()
 	if err := chain.Stop(ctx); err != nil {
 		t.Error(err)
@@ -97,23 +97,9 @@ func pay(t *testing.T, addr string) string {
 	return string(call(t, addr, "eth_sendTransaction", `[{"from":"`+payer+`","to":"`+receiver+`","value":"0x5"}]`))
 }
 
-// await asks until the answer is as wanted.
-func await(t *testing.T, what string, holdsFunc func() bool) {
-	t.Helper()
-	tick, late := time.NewTicker(20*time.Millisecond), time.After(time.Minute)
-	defer tick.Stop()
-	for !holdsFunc() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("after a minute: not %s", what)
-		}
-	}
-}
-
 func awaitMined(t *testing.T, addr, hash string) {
 	t.Helper()
-	await(t, "mined", func() bool {
+	waittest.Until(t, "mined", func() bool {
 		return string(call(t, addr, "eth_getTransactionReceipt", "["+hash+"]")) != "null"
 	})
 }
@@ -135,7 +121,7 @@ func TestTheChainGoesOnWhereItWas(t *testing.T) {
 	}
 	hash := pay(t, first.Addr())
 	awaitMined(t, first.Addr(), hash)
-	await(t, "confirmed", func() bool { return height(t, first.Addr()) >= 3 })
+	waittest.Until(t, "confirmed", func() bool { return height(t, first.Addr()) >= 3 })
 	stop(t, first)
 	if pids := sidecar.In(dir); len(pids) > 0 {
 		t.Fatalf("processes %v are left after Stop", pids)

@@ -16,12 +16,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
 	"github.com/weft-automation/weft/internal/sidecar"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // ownerDir makes this test program play a Weft that runs a server there until it
@@ -73,7 +73,7 @@ func start(t *testing.T, cfg Config) *Server {
 
 func stop(t *testing.T, server *Server) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := waittest.CleanupContext(t)
 	defer cancel()
 	if err := server.Stop(ctx); err != nil {
 		t.Error(err)
@@ -278,18 +278,10 @@ func writeProgram(t *testing.T, name string, text []byte) {
 	}
 }
 
-// awaitEmpty fails unless the last process leaves dir soon.
+// awaitEmpty fails unless the last process leaves dir.
 func awaitEmpty(t *testing.T, dir string) {
 	t.Helper()
-	limit, tick := time.After(time.Minute), time.NewTicker(10*time.Millisecond)
-	defer tick.Stop()
-	for pids := sidecar.In(dir); len(pids) > 0; pids = sidecar.In(dir) {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("processes %v outlive their owner", pids)
-		}
-	}
+	waittest.Until(t, "no process outlives its owner", func() bool { return len(sidecar.In(dir)) == 0 })
 }
 
 func TestAKilledOwnerLeavesNothingBehind(t *testing.T) {

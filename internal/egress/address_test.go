@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // specialAddresses: one or more of every special-purpose range, and what the
@@ -35,7 +37,7 @@ func TestCB11LiteralAddressesAreRefused(t *testing.T) {
 			t.Errorf("%s was dialled: %v", text, err)
 		}
 		// The socket's own check, without the one before it.
-		conn, err = connect(withDeadline(t), []netip.Addr{addr}, 443, func(at netip.AddrPort) error { return guard.checkAddress(at, true) })
+		conn, err = connect(waittest.Context(t), []netip.Addr{addr}, 443, func(at netip.AddrPort) error { return guard.checkAddress(at, true) })
 		if err == nil {
 			conn.Close()
 		}

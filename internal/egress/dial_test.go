@@ -14,13 +14,8 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/egress/egresstest"
+	"github.com/weft-automation/weft/internal/waittest"
 )
-
-func withDeadline(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 func addresses(texts ...string) []netip.Addr {
 	var addrs []netip.Addr
@@ -89,7 +84,7 @@ func TestWhatNeedsAnOpenedNetworkReachesNoOther(t *testing.T) {
 		{"gateway", "443", true, ClassBlocked}, // a name of one label is no public host's
 		{"gone.example", "80", false, ClassDNS},
 	} {
-		conn, err := guard.dial(withDeadline(t), net.JoinHostPort(c.host, c.port), c.secure)
+		conn, err := guard.dial(waittest.Context(t), net.JoinHostPort(c.host, c.port), c.secure)
 		if err == nil {
 			conn.Close()
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/idempotency"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // cutter stands between a node and PostgreSQL. Armed, it passes a statement on
@@ -114,21 +115,7 @@ func (b *bench) behind(t *testing.T, c *cutter, o options, modules ...component.
 // take to be noticed.
 func (b *bench) settled(t *testing.T) {
 	t.Helper()
-	deadline := time.After(time.Minute)
-	for {
-		var live int
-		if err := b.pool.QueryRow(t.Context(), "SELECT count(*) FROM component_executions WHERE finished_at IS NULL").Scan(&live); err != nil {
-			t.Fatal(err)
-		}
-		if live == 0 {
-			return
-		}
-		select {
-		case <-deadline:
-			t.Fatalf("%d executions are still live", live)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	b.until(t, "SELECT count(*) = 0 FROM component_executions WHERE finished_at IS NULL")
 }
 
 func TestEX14AStartWhoseAnswerIsLostIsNotStuck(t *testing.T) {
@@ -244,13 +231,8 @@ func TestACommitThatTakesLongIsStillTold(t *testing.T) {
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case got := <-told:
-		if got != status.ExecutionCompleted {
-			t.Errorf("told %s", got)
-		}
-	case <-time.After(time.Minute):
-		t.Error("not told within a minute")
+	if got := waittest.Receive(t, "the result", told); got != status.ExecutionCompleted {
+		t.Errorf("told %s", got)
 	}
 }
 

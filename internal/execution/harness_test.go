@@ -26,6 +26,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/seal"
 	"github.com/weft-automation/weft/internal/vault"
+	"github.com/weft-automation/weft/internal/waittest"
 	"github.com/weft-automation/weft/internal/workspace"
 )
 
@@ -179,7 +180,7 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 		if queue != nil {
 			_ = queue.StopAndCancel(context.Background())
 		}
-		soft, done := context.WithTimeout(context.Background(), 5*time.Second)
+		soft, done := waittest.CleanupContext(t)
 		defer done()
 		n.runner.Drain(soft)
 		n.runner.Close()

@@ -3,6 +3,7 @@ package execution_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // cutWorkers breaks the sessions by which workers show that they live.
@@ -128,17 +130,10 @@ func TestAnUnsafeCallOutlivesAStallOfTheDatabase(t *testing.T) {
 	<-s.begun
 	becomes := func(want bool) {
 		t.Helper()
-		deadline := time.After(time.Minute)
-		for {
-			if _, alive := n.identity.Worker(); alive == want {
-				return
-			}
-			select {
-			case <-deadline:
-				t.Fatalf("alive is not %v after a minute", want)
-			case <-time.After(10 * time.Millisecond):
-			}
-		}
+		waittest.Until(t, fmt.Sprintf("alive is %v", want), func() bool {
+			_, alive := n.identity.Worker()
+			return alive == want
+		})
 	}
 	c.stall.Lock()
 	becomes(false) // within 2 s of the question it begins no more work

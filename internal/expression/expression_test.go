@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 func values(t testing.TB, text string) map[string]any {
@@ -213,12 +212,10 @@ func TestNoExpressionPassesItsBudget(t *testing.T) {
 		`let o = {(long): 1}; count(1..60000, keys(o) == [])`, variables(300) + `count(1..90000, v0 == 1)`,
 		`2 ** 9223372036854775807 > 0 or 1..1e9`, `groupBy(1..300000, #)`, `sortBy(1..300000, -#)`, `fromPairs(map(1..200000, [string(#), 1]))`,
 	} {
-		began := time.Now()
 		program, err := Compile(text)
 		if err == nil {
 			_, err = program.Run(decoded)
 		}
-		took := time.Since(began)
 		fault, ok := errors.AsType[*Error](err)
 		if !ok {
 			t.Errorf("%.80s: %v", text, err)
@@ -226,9 +223,6 @@ func TestNoExpressionPassesItsBudget(t *testing.T) {
 		}
 		if fault.Code != TooExpensive && fault.Code != OutOfRange && fault.Code != NotJSON && fault.Code != WrongType && !strings.Contains(fault.Message, "repeats too much") {
 			t.Errorf("%.80s: %v", text, fault)
-		}
-		if took > 30*time.Second { // some ten milliseconds on a machine that is not busy
-			t.Errorf("%.80s took %s", text, took)
 		}
 	}
 }
@@ -247,16 +241,13 @@ func TestARangeThatIsTooLongStopsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fastest := time.Hour
-	for range 10 {
-		began := time.Now()
+	made := testing.AllocsPerRun(10, func() {
 		if _, err := program.Run(nil); err == nil {
 			t.Fatal("it was made")
 		}
-		fastest = min(fastest, time.Since(began))
-	}
-	if fastest > time.Millisecond {
-		t.Errorf("it took %s at best", fastest)
+	})
+	if made > 1000 {
+		t.Errorf("it made %.0f allocations", made)
 	}
 }
 
@@ -341,14 +332,10 @@ func FuzzRun(f *testing.F) {
 	given := values(f, order1)
 	before := encoded(f, given)
 	f.Fuzz(func(t *testing.T, text string) {
-		began := time.Now()
 		program, err := Compile(text)
 		var result any
 		if err == nil {
 			result, err = program.Run(given)
-		}
-		if took := time.Since(began); took > 30*time.Second {
-			t.Errorf("took %s", took)
 		}
 		if err != nil {
 			fault, ok := errors.AsType[*Error](err)

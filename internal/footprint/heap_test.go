@@ -5,6 +5,8 @@ import (
 	"runtime/metrics"
 	"testing"
 	"time"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // TestTheCollectorKeepsItsDistance is about the whole process, which keeps the pace:
@@ -14,20 +16,12 @@ func TestTheCollectorKeepsItsDistance(t *testing.T) {
 	for _, size := range []int{1, 256 << 20} {
 		live := make([]byte, size)
 		runtime.GC()
-		limit, tick := time.After(time.Minute), time.NewTicker(time.Millisecond)
-		defer tick.Stop()
-		for {
+		waittest.Until(t, "the next collection comes at its distance", func() bool {
 			goal, kept := heap()
 			// The goal also counts stacks and the like, a few megabytes.
-			if far := int64(goal) - int64(kept); far > spare-2*smallest && far < max(spare, int64(kept))+32<<20 {
-				break
-			}
-			select {
-			case <-tick.C:
-			case <-limit:
-				t.Fatalf("with %d bytes alive, of which %d here, the next collection comes at %d", kept, size, goal)
-			}
-		}
+			far := int64(goal) - int64(kept)
+			return far > spare-2*smallest && far < max(spare, int64(kept))+32<<20
+		})
 		runtime.KeepAlive(live)
 	}
 }
@@ -40,15 +34,7 @@ func TestALullIsUsedToCollect(t *testing.T) {
 	runtime.KeepAlive(garbage)
 	before := collections()
 	go collectInLulls(t.Context(), 20*time.Millisecond)
-	for limit := time.Now().Add(time.Minute); collections() == before; {
-		if time.Now().After(limit) {
-			t.Fatal("nothing was collected although nothing was asked")
-		}
-		select {
-		case <-t.Context().Done():
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	waittest.Until(t, "a collection in a lull", func() bool { return collections() > before })
 }
 
 func collections() uint64 {

@@ -3,13 +3,13 @@ package idempotency_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/waittest"
 	"github.com/weft-automation/weft/internal/workspace"
 )
 
@@ -44,11 +44,12 @@ func TestAKeyThatIsUsedAnewSurvivesTheUpkeepThatFoundItOld(t *testing.T) {
 		n, err := db.New().IdempotencyDeleteExpired(t.Context(), pool)
 		tidied <- outcome{n, err}
 	}()
-	for waits, end := false, time.Now().Add(time.Minute); !waits; {
-		if err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").Scan(&waits); err != nil || time.Now().After(end) {
-			t.Fatalf("upkeep does not wait: %v", err)
+	waittest.Until(t, "upkeep waits", func() (waits bool) {
+		if err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").Scan(&waits); err != nil {
+			t.Fatal(err)
 		}
-	}
+		return waits
+	})
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // Where there is nothing to do one look tells, and nobody is waited for. Whatever is not
@@ -17,11 +18,6 @@ import (
 func TestMigratingWaitsForNobodyWhereThereIsNothingToDo(t *testing.T) {
 	t.Parallel()
 	pool := unhurried(t)
-	migrate := func(patience time.Duration) error {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		return postgres.Migrate(ctx, pool)
-	}
 	for _, fault := range []string{
 		"UPDATE river.river_migration SET version = 1000 WHERE version = (SELECT max(version) FROM river.river_migration)",
 		"CREATE INDEX river_job_args_index ON river.river_job USING gin (args)",
@@ -66,19 +62,21 @@ func TestMigratingWaitsForNobodyWhereThereIsNothingToDo(t *testing.T) {
 	if _, err := other.Exec(t.Context(), "SELECT pg_advisory_lock(x'77656674'::bigint)"); err != nil {
 		t.Fatal(err)
 	}
-	if err := migrate(30 * time.Second); err != nil {
+	if err := postgres.Migrate(waittest.Context(t), pool); err != nil {
 		t.Errorf("with nothing to do: %v", err)
 	}
 	if _, err := pool.Exec(t.Context(), "INSERT INTO schema_migrations (number, name, checksum, expand) VALUES (9999, 'later', '', true)"); err != nil {
 		t.Fatal(err)
 	}
-	if err := migrate(30 * time.Second); err != nil {
+	if err := postgres.Migrate(waittest.Context(t), pool); err != nil {
 		t.Errorf("with a schema that was expanded: %v", err)
 	}
 	if _, err := pool.Exec(t.Context(), "GRANT DELETE ON river.river_job TO weft_api"); err != nil {
 		t.Fatal(err)
 	}
-	if err := migrate(time.Second); !errors.Is(err, context.DeadlineExceeded) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // nothing else ends the wait
+	defer cancel()
+	if err := postgres.Migrate(ctx, pool); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("with something to do: %v", err)
 	}
 }

@@ -35,7 +35,7 @@ func TestWorkflowsBelowDoWhatTheReferenceSays(t *testing.T) {
 		}
 		want := interpret(outer, nil)
 		key := n.trigger(t, run.TriggerParams{WorkflowID: n.save(t, outer.draft())})
-		got, stages := n.end(t, key, 40*time.Second)
+		got, stages := n.end(t, key)
 		if got.Status != status.RunCompleted || canonical(got.Output) != canonical(want.output) {
 			t.Errorf("seed %d: %s %s gave %s, want %s", seed, got.Status, got.Error, got.Output, want.output)
 		}
@@ -48,7 +48,7 @@ func TestWorkflowsBelowDoWhatTheReferenceSays(t *testing.T) {
 		}
 		below := interpret(inner, fmt.Appendf(nil, `{"n":%d}`, seed%7))
 		p := played{}
-		p.run, p.stages = n.end(t, n.child(t, key), 40*time.Second)
+		p.run, p.stages = n.end(t, n.child(t, key))
 		below.compare(t, seed, p, false)
 	}
 	if ended[status.StageCompleted] < 3 || ended[status.StageFailed] < 3 || answered == 0 {

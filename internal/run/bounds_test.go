@@ -56,7 +56,7 @@ func TestAB11WhatARunHoldsIsBounded(t *testing.T) {
 			`[{"id":"1","from":{"componentId":"a","output":"list"},"to":{"componentId":"l","input":"items"}}]`, status.RunFailed, "INVALID_INPUT"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, c.components, c.edges, c.connections)}), 2*time.Minute)
+			got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, c.components, c.edges, c.connections)}))
 			var failure api.RunError
 			if c.code != "" && json.Unmarshal(got.Error, &failure) != nil || got.Status != c.status || failure.Code != c.code {
 				t.Errorf("%s %s, want %s %s; %d stages", got.Status, got.Error, c.status, c.code, len(stages))
@@ -114,7 +114,7 @@ func TestARunHasAtMostSoManyStages(t *testing.T) {
 	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "go", nil); err != nil {
 		t.Fatal(err)
 	}
-	got, stages := n.end(t, key, 30*time.Second)
+	got, stages := n.end(t, key)
 	if _, more := stages["b@[]"]; got.Status != status.RunFailed || code(t, got) != "LIMIT_EXCEEDED" || stages["a@[]"].Status != status.StageCompleted || more {
 		t.Errorf("%s %s, its stages are %v", got.Status, got.Error, slices.Sorted(maps.Keys(stages)))
 	}
@@ -131,9 +131,9 @@ func TestWaitsHoldNoWorker(t *testing.T) {
 			{"id":"s%[1]d","module":"WAIT_FOR_SIGNAL","config":{"name":"never","timeoutMs":3600000}},`, i, until)
 	}
 	waits := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, components+`{"id":"a","module":"WORK"}]`, "", "")})
-	b.until(t, 1, time.Minute, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND status = 'COMPLETED'", waits.ID)
+	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND status = 'COMPLETED'", waits.ID)
 	for range 3 {
-		got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, chain(""), chained, "")}), 10*time.Second)
+		got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, chain(""), chained, "")}))
 		if got.Status != status.RunCompleted {
 			t.Errorf("beside what waits a run ended %s %s", got.Status, got.Error)
 		}
@@ -141,7 +141,7 @@ func TestWaitsHoldNoWorker(t *testing.T) {
 	if _, err := n.runs.Cancel(n.ctx, waits, anyone{}, engine.CancelGraceful, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got, stages := n.end(t, waits, time.Minute); got.Status != status.RunCanceled || len(stages) != 121 || got.TotalUsage != credit.Credits(1) {
+	if got, stages := n.end(t, waits); got.Status != status.RunCanceled || len(stages) != 121 || got.TotalUsage != credit.Credits(1) {
 		t.Errorf("%s %s, used %s, %d stages", got.Status, got.Error, got.TotalUsage, len(stages))
 	}
 	b.balanced(t)

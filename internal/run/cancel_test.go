@@ -63,7 +63,7 @@ func (n *node) cancelSomewhere(t *testing.T, seed uint64) played {
 	}
 	made := n.made(t, key)
 	p := played{}
-	p.run, p.stages = n.end(t, key, time.Minute)
+	p.run, p.stages = n.end(t, key)
 	if after := n.made(t, key); !maps.Equal(made, after) {
 		t.Errorf("seed %d, run %s: stages and executions that came after the cancel: %d before, %d after", seed, key.ID, len(made), len(after))
 	}
@@ -135,7 +135,7 @@ func TestLostFoldsAreMadeUpFor(t *testing.T) {
 				}
 				<-tick.C
 			}
-			got, stages := n.end(t, key, time.Minute)
+			got, stages := n.end(t, key)
 			if got.Status != status.RunCompleted || len(stages) != 6 || got.TotalUsage != 4_000_000 {
 				t.Errorf("%s %s, %d stages, used %s: %v", got.Status, got.Error, len(stages), got.TotalUsage, slices.Sorted(maps.Keys(stages)))
 			}

@@ -57,7 +57,7 @@ func TestLE04ARunIsChargedForItsFinishedStages(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, stages := n.end(t, key, 30*time.Second)
+			got, stages := n.end(t, key)
 			var sum credit.Amount
 			for _, stage := range stages {
 				sum += stage.CreditUsage
@@ -89,7 +89,7 @@ func TestAStageThatCannotBePaidEndsTheRun(t *testing.T) {
 		}
 		n := b.start(t, options{slots: 8, sweep: time.Second})
 		id := n.draw(t, components, `[{"id":"1","from":"l","to":"w","port":"each"}]`, "")
-		got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id, MaxCredits: most}), 30*time.Second)
+		got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id, MaxCredits: most}))
 		var failure api.RunError
 		if err := json.Unmarshal(got.Error, &failure); err != nil || got.Status != status.RunFailed || failure.Code != string(fault.InsufficientCredits) || got.TotalUsage != budget {
 			t.Errorf("%s: %s %s, used %s of %s, %d stages", what, got.Status, got.Error, got.TotalUsage, budget, len(stages))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/run"
@@ -22,7 +21,7 @@ func TestTheFaultsOfAStageAreNamedAsInTheContract(t *testing.T) {
 	n := newBench(t, strict).start(t, options{slots: 4})
 	id := n.draw(t, `[{"id":"start","module":"ON_API_CALLED"},{"id":"strict","module":"STRICT"}]`, `[{"id":"1","from":"start","to":"strict"}]`,
 		`[{"id":"a","from":{"componentId":"start","output":"list"},"to":{"componentId":"strict","input":"list"}}]`)
-	got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id, Input: json.RawMessage(`{"list":[0,7]}`)}), 20*time.Second)
+	got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id, Input: json.RawMessage(`{"list":[0,7]}`)}))
 	var why struct {
 		Code    string
 		Details map[string][]map[string]string

@@ -3,6 +3,7 @@ package run_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // held costs a credit and runs until it is let go.
@@ -45,18 +47,15 @@ func (b *bench) exec(t testing.TB, statement string, args ...any) {
 }
 
 // until asks until a number is what it is to become.
-func (b *bench) until(t testing.TB, want int64, limit time.Duration, meanwhile func(), query string, args ...any) {
+func (b *bench) until(t testing.TB, want int64, meanwhile func(), query string, args ...any) {
 	t.Helper()
-	late, tick := time.After(limit), time.NewTicker(20*time.Millisecond)
-	defer tick.Stop()
-	for got := b.number(t, query, args...); got != want; got = b.number(t, query, args...) {
-		meanwhile()
-		select {
-		case <-late:
-			t.Fatalf("%s %v: %d after %v, want %d", query, args, got, limit, want)
-		case <-tick.C:
+	waittest.Until(t, fmt.Sprintf("%s %v is %d", query, args, want), func() bool {
+		if b.number(t, query, args...) == want {
+			return true
 		}
-	}
+		meanwhile()
+		return false
+	})
 }
 
 func nothing() {}
@@ -102,13 +101,13 @@ func TestARunThatCannotBeBroughtOnIsEnded(t *testing.T) {
 			n.engine.Wake(c.key)
 		}
 	}
-	b.until(t, int64(len(ended)), 30*time.Second, again, "SELECT count(*) FROM workflow_runs WHERE error IS NOT NULL")
+	b.until(t, int64(len(ended)), again, "SELECT count(*) FROM workflow_runs WHERE error IS NOT NULL")
 	if named := b.number(t, "SELECT json_array_length(output->'nonTerminalStages') FROM run_events WHERE run_id = $1 ORDER BY seq DESC LIMIT 1", ended["a row that is refused"].key.ID); named != 1 {
 		t.Errorf("the last event names %d stages, one of which runs", named)
 	}
 	close(letGo)
 	for what, c := range ended {
-		got, stages := n.end(t, c.key, 30*time.Second)
+		got, stages := n.end(t, c.key)
 		failure := api.RunError{}
 		if err := json.Unmarshal(got.Error, &failure); err != nil || got.Status != status.RunFailed || failure.Code != "INTERNAL_ERROR" || got.TotalUsage != credit.Credits(c.usage) {
 			t.Errorf("%s: %s %s, used %s, want %d", what, got.Status, got.Error, got.TotalUsage, c.usage)
@@ -118,7 +117,7 @@ func TestARunThatCannotBeBroughtOnIsEnded(t *testing.T) {
 		}
 	}
 	got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, `[{"id":"l","module":"FOR_EACH","input":{"items":[1,2,3,4,5,6]}},{"id":"w","module":"WORK"}]`,
-		`[{"id":"1","from":"l","to":"w","port":"each"}]`, "")}), 30*time.Second)
+		`[{"id":"1","from":"l","to":"w","port":"each"}]`, "")}))
 	if got.Status != status.RunCompleted {
 		t.Errorf("another run is %s %s", got.Status, got.Error)
 	}
@@ -144,8 +143,8 @@ func TestARunThatFailsHoldsUpNoOther(t *testing.T) {
 	}
 	b.exec(t, "INSERT INTO workflow_runs SELECT (jsonb_populate_record(r, jsonb_build_object('id', i.id))).* FROM workflow_runs r, unnest($2::uuid[]) AS i (id) WHERE r.id = $1", one.ID, ids)
 	n := b.start(t, options{slots: 1, sweep: 100 * time.Millisecond})
-	b.until(t, others, time.Minute, nothing, "SELECT count(*) FROM workflow_runs WHERE workflow_id = $1 AND status = 'COMPLETED'", plain)
-	if got, _ := n.end(t, bad, 30*time.Second); got.Status != status.RunFailed {
+	b.until(t, others, nothing, "SELECT count(*) FROM workflow_runs WHERE workflow_id = $1 AND status = 'COMPLETED'", plain)
+	if got, _ := n.end(t, bad); got.Status != status.RunFailed {
 		t.Errorf("the run that fails is %s", got.Status)
 	}
 	b.balanced(t)
@@ -182,14 +181,14 @@ func TestASignalWhileAFoldWaits(t *testing.T) {
 		}
 		letGo <- struct{}{} // the end of what is held has the run folded
 		waits := "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-		b.until(t, 1, time.Minute, nothing, waits)
+		b.until(t, 1, nothing, waits)
 		sent := make(chan error, 1)
 		if other {
 			go func() {
 				_, err := n.runs.Signal(n.ctx, key, anyone{}, "go", json.RawMessage(`{"n":7}`))
 				sent <- err
 			}()
-			b.until(t, 2, time.Minute, nothing, waits)
+			b.until(t, 2, nothing, waits)
 		} else {
 			_, err := tx.Exec(t.Context(), "INSERT INTO run_signals VALUES ($1, $2, 'go', '{\"n\":7}', now())", key.WorkspaceID, key.ID)
 			if err == nil {
@@ -203,7 +202,7 @@ func TestASignalWhileAFoldWaits(t *testing.T) {
 		if err := <-sent; err != nil {
 			t.Errorf("%s: the signal was refused: %v", what, err)
 		}
-		if got, _ := n.end(t, key, time.Minute); got.Status != status.RunCompleted || canonical(got.Output) != `{"payload":{"n":7}}` {
+		if got, _ := n.end(t, key); got.Status != status.RunCompleted || canonical(got.Output) != `{"payload":{"n":7}}` {
 			t.Errorf("%s: %s %s gave %s", what, got.Status, got.Error, got.Output)
 		}
 	}

@@ -33,6 +33,7 @@ import (
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/seal"
 	"github.com/weft-automation/weft/internal/vault"
+	"github.com/weft-automation/weft/internal/waittest"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workspace"
 )
@@ -247,7 +248,7 @@ func (b *bench) start(t testing.TB, o options) *node {
 	n.windUp = runner.WindUp
 	n.stop = sync.OnceFunc(func() {
 		_ = queue.StopAndCancel(context.Background())
-		soft, done := context.WithTimeout(context.Background(), 5*time.Second)
+		soft, done := waittest.CleanupContext(t)
 		defer done()
 		runner.Drain(soft)
 		runner.Close()
@@ -338,9 +339,9 @@ func (n *node) trigger(t testing.TB, p run.TriggerParams) notify.Key {
 }
 
 // end waits for the end of a run by its log.
-func (n *node) end(t testing.TB, key notify.Key, limit time.Duration) (api.WorkflowRun, map[string]api.RunStage) {
+func (n *node) end(t testing.TB, key notify.Key) (api.WorkflowRun, map[string]api.RunStage) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(n.ctx, limit)
+	ctx, cancel := context.WithDeadline(n.ctx, waittest.Deadline(t))
 	defer cancel()
 	events, err := n.runs.Watch(ctx, key, anyone{}, nil)
 	if err != nil {
@@ -354,7 +355,7 @@ func (n *node) end(t testing.TB, key notify.Key, limit time.Duration) (api.Workf
 	}
 	stages := n.stages(t, key)
 	if !got.Status.Terminal() {
-		t.Fatalf("run %s is %s after %v: %v", key.ID, got.Status, limit, live(stages))
+		t.Fatalf("run %s is %s: %v", key.ID, got.Status, live(stages))
 	}
 	return got, stages
 }

@@ -21,7 +21,7 @@ func TestLoopsInLoopsGoOn(t *testing.T) {
 		{"id":"i","module":"FOR_EACH","input":{"items":[1,2]},"config":{"concurrency":1}},
 		{"id":"w","module":"WORK","config":{"salt":2}}]`,
 		`[{"id":"1","from":"o","to":"i","port":"each"},{"id":"2","from":"i","to":"w","port":"each"}]`, ``)
-	got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}), 30*time.Second)
+	got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	if got.Status != status.RunCompleted || len(stages) != 10 {
 		t.Errorf("%s %s, %d stages", got.Status, got.Error, len(stages))
 	}
@@ -45,7 +45,7 @@ func TestWhatComesAfterALoopTakesItsValues(t *testing.T) {
 		{"id":"2","from":{"componentId":"l","output":"item"},"to":{"componentId":"i","input":"item"}},
 		{"id":"3","from":{"componentId":"l","output":"failedItems"},"to":{"componentId":"r","input":"failed"}},
 		{"id":"4","from":{"componentId":"v","output":"result"},"to":{"componentId":"r","input":"all"}}]`)
-	got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}), 30*time.Second)
+	got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	if text := canonical(got.Output); got.Status != status.RunCompleted || text != `{"all":[10,null,30],"failed":1}` {
 		t.Errorf("%s %s gave %s", got.Status, got.Error, text)
 	}
@@ -64,7 +64,7 @@ func TestALoopInAFailedLoopIsCanceled(t *testing.T) {
 		`[{"id":"1","from":"o","to":"i","port":"each"},{"id":"2","from":"i","to":"f","port":"then"},{"id":"3","from":"i","to":"l","port":"else"},
 		{"id":"4","from":"l","to":"w","port":"each"}]`,
 		`[{"id":"1","from":{"componentId":"o","output":"item"},"to":{"componentId":"i","input":"item"}}]`)
-	got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}), 30*time.Second)
+	got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	if got.Status != status.RunCompleted || stages["o@[]"].Status != status.StageFailed {
 		t.Errorf("%s %s, the loop is %s", got.Status, got.Error, stages["o@[]"].Status)
 	}
@@ -127,7 +127,7 @@ func TestAFailedLoopNamesItsItem(t *testing.T) {
 			"the item at index 0 failed in component f: BAD: " + long[:976], 1, 1, 0, "f@[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, test.components, test.edges, test.connections)}), 30*time.Second)
+			got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, test.components, test.edges, test.connections)}))
 			var of api.RunError
 			var loop api.ExecutionError
 			var details struct {

@@ -53,7 +53,7 @@ func TestRunsAreEightBelowEachOther(t *testing.T) {
 	for range 8 {
 		id = n.below(t, id)
 	}
-	got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}), 30*time.Second)
+	got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	if got.Status != status.RunCompleted || canonical(got.Output) != `{"value":7}` {
 		t.Errorf("8 below each other: %s %s gave %s", got.Status, got.Error, got.Output)
 	}
@@ -62,7 +62,7 @@ func TestRunsAreEightBelowEachOther(t *testing.T) {
 	if _, err := n.workflows.Replace(n.ctx, workflow.ReplaceParams{WorkspaceID: n.workspace, WorkflowID: endless, Draft: draft}); err != nil {
 		t.Fatal(told(err))
 	}
-	got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: endless}), 30*time.Second)
+	got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: endless}))
 	if runs := b.number(t, "SELECT count(*) FROM workflow_runs WHERE workflow_id = $1", endless); got.Status != status.RunFailed || code(t, got) != "LIMIT_EXCEEDED" || runs != 9 {
 		t.Errorf("without an end: %s %s, %d runs; %s", got.Status, got.Error, runs, stages["c@[]"].Error)
 	}
@@ -83,10 +83,10 @@ func TestRunsBelowOthersBeginNoMoreWithoutAnEnd(t *testing.T) {
 	}
 	b.exec(t, `INSERT INTO workflow_runs (workspace_id, id, workflow_id, workflow_version, status, trigger, input, deadline, job_id, parent_run_id, parent_stage_id, created_at, updated_at)
 		SELECT $1, i.id, $2, 1, 'EXECUTING', 'RUN', '{}', now(), 1, i.id, i.id, now(), now() FROM unnest($3::uuid[]) AS i (id)`, n.workspace, answers, ids)
-	if got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: middle}), 30*time.Second); got.Status != status.RunCompleted {
+	if got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: middle})); got.Status != status.RunCompleted {
 		t.Errorf("below no other: %s %s", got.Status, got.Error)
 	}
-	got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.below(t, middle)}), 30*time.Second)
+	got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.below(t, middle)}))
 	if got.Status != status.RunFailed || code(t, got) != "LIMIT_EXCEEDED" {
 		t.Errorf("below another: %s %s", got.Status, got.Error)
 	}
@@ -104,10 +104,10 @@ func TestARunsTimeIsOver(t *testing.T) {
 		`[{"id":"1","from":"d","to":"later","port":"next"},{"id":"2","from":"c","to":"later","port":"next"}]`, "")
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id})
 	n.awaitEvents(key, 2) // what is over at once is
-	b.until(t, 1, time.Minute, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND status = 'COMPLETED'", key.ID)
-	b.until(t, 1, time.Minute, nothing, "SELECT count(*) FROM component_executions WHERE run_id = $1 AND status = 'EXECUTING'", key.ID)
+	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND status = 'COMPLETED'", key.ID)
+	b.until(t, 1, nothing, "SELECT count(*) FROM component_executions WHERE run_id = $1 AND status = 'EXECUTING'", key.ID)
 	b.exec(t, "UPDATE workflow_runs SET deadline = now(), wake_at = now() WHERE id = $1", key.ID)
-	got, stages := n.end(t, key, time.Minute)
+	got, stages := n.end(t, key)
 	if got.Status != status.RunFailed || code(t, got) != "TIMEOUT" || got.TotalUsage != credit.Credits(1) || got.CancelRequestedAt != nil {
 		t.Errorf("%s %s, used %s", got.Status, got.Error, got.TotalUsage)
 	}
@@ -116,7 +116,7 @@ func TestARunsTimeIsOver(t *testing.T) {
 			t.Errorf("%s is %s %s, want %s", at, stage.Status, stage.Error, want)
 		}
 	}
-	if below, _ := n.end(t, n.child(t, key), 20*time.Second); below.Status != status.RunCanceled || len(stages) != 4 {
+	if below, _ := n.end(t, n.child(t, key)); below.Status != status.RunCanceled || len(stages) != 4 {
 		t.Errorf("the run below is %s, and there are %d stages", below.Status, len(stages))
 	}
 	b.balanced(t)
@@ -136,8 +136,8 @@ func TestWhatARunMayCostHoldsBelowIt(t *testing.T) {
 		used, below int64
 	}{4: {status.RunFailed, 1, 3}, 8: {status.RunCompleted, 2, 6}} {
 		key := n.trigger(t, run.TriggerParams{WorkflowID: id, MaxCredits: new(credit.Credits(most))})
-		got, stages := n.end(t, key, 30*time.Second)
-		below, _ := n.end(t, n.child(t, key), 30*time.Second)
+		got, stages := n.end(t, key)
+		below, _ := n.end(t, n.child(t, key))
 		if got.Status != want.status || got.TotalUsage != credit.Credits(want.used) || below.TotalUsage != credit.Credits(want.below) {
 			t.Errorf("at most %d: %s %s, used %s and %s below, want %+v", most, got.Status, got.Error, got.TotalUsage, below.TotalUsage, want)
 		}
@@ -161,8 +161,8 @@ func TestRunsBelowShareWhatARunMayCost(t *testing.T) {
 	for most, want := range map[int64]status.Run{7: status.RunFailed, 12: status.RunCompleted} {
 		before := b.number(t, "SELECT COALESCE(sum(usage), 0)::bigint FROM workflow_runs")
 		key := n.trigger(t, run.TriggerParams{WorkflowID: id, MaxCredits: new(credit.Credits(most))})
-		got, _ := n.end(t, key, 30*time.Second)
-		b.until(t, 0, 30*time.Second, nothing, "SELECT count(*) FROM workflow_runs WHERE finished_at IS NULL")
+		got, _ := n.end(t, key)
+		b.until(t, 0, nothing, "SELECT count(*) FROM workflow_runs WHERE finished_at IS NULL")
 		used := credit.Amount(b.number(t, "SELECT sum(usage)::bigint FROM workflow_runs") - before)
 		if got.Status != want || used > credit.Credits(most) || used < credit.Credits(most/2) || want == status.RunFailed && code(t, got) != "ITEM_FAILED" {
 			t.Errorf("at most %d: %s %s, all of them used %s", most, got.Status, got.Error, used)

@@ -109,7 +109,7 @@ func (n *node) play(t *testing.T, seed uint64, cancels bool) (*drawing, played) 
 		made = n.made(t, key)
 	}
 	p := played{}
-	p.run, p.stages = n.end(t, key, 40*time.Second)
+	p.run, p.stages = n.end(t, key)
 	if cancels && !maps.Equal(made, n.made(t, key)) {
 		t.Errorf("seed %d, run %s: stages or executions came after the cancel", seed, key.ID)
 	}

@@ -42,7 +42,7 @@ func (n *node) rerun(t testing.TB, of api.WorkflowRun, from *api.RunStage) (api.
 	if from != nil {
 		origin.FromStageID = &from.ID
 	}
-	return n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: of.WorkflowID, RerunOf: origin}), 30*time.Second)
+	return n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: of.WorkflowID, RerunOf: origin}))
 }
 
 // kept are the stages of a run that it took over from another one, under their ids.
@@ -73,7 +73,7 @@ func TestARerunDoesAgainWhatDependedOnAFailure(t *testing.T) {
 		`[{"id":"1","from":"goes-on","to":"after","port":"next"},{"id":"2","from":"apart","to":"beside","port":"next"},
 		{"id":"3","from":"handled","to":"handler","port":"error"},{"id":"4","from":"handled","to":"well","port":"next"},
 		{"id":"5","from":"handler","to":"joined","port":"next"},{"id":"6","from":"well","to":"joined","port":"next"}]`, "")
-	first, before := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}), 30*time.Second)
+	first, before := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	if _, there := before["handler@[]"]; first.Status != status.RunCompleted || first.FailedStageCount != 2 || !there {
 		t.Fatalf("%s %s, %d stages failed: %v", first.Status, first.Error, first.FailedStageCount, slices.Sorted(maps.Keys(before)))
 	}
@@ -106,7 +106,7 @@ func TestARerunTakesALoopOverWithItsFailures(t *testing.T) {
 		{"id":"2","from":{"componentId":"l","output":"item"},"to":{"componentId":"i","input":"item"}},
 		{"id":"3","from":{"componentId":"v","output":"result"},"to":{"componentId":"r","input":"all"}},
 		{"id":"4","from":{"componentId":"l","output":"item"},"to":{"componentId":"in","input":"item"}}]`)
-	first, before := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}), 30*time.Second)
+	first, before := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	if first.Status != status.RunFailed || first.FailedStageCount != 2 || before["f@[1]"].Status != status.StageFailed {
 		t.Fatalf("%s %s, %d stages failed", first.Status, first.Error, first.FailedStageCount)
 	}
@@ -139,14 +139,14 @@ func TestARerunIsChargedAndBoundedForWhatItHolds(t *testing.T) {
 		{"id":"a","module":"BREAKABLE"},{"id":"b","module":"BREAKABLE"},{"id":"c","module":"BREAKABLE","config":{"breaks":true}}]`,
 		`[{"id":"1","from":"a","to":"b","port":"next"},{"id":"2","from":"b","to":"l","port":"next"},{"id":"3","from":"l","to":"w","port":"each"},
 		{"id":"4","from":"l","to":"c","port":"done"}]`, "")
-	first, before := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}), 30*time.Second)
+	first, before := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	if first.Status != status.RunFailed || first.TotalUsage != credit.Credits(2) {
 		t.Fatalf("%s %s, used %s", first.Status, first.Error, first.TotalUsage)
 	}
 	most := credit.Credits(1) // the rest of it, and all that there is
 	broken.Store(false)
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id, RerunOf: &engine.Origin{RunID: first.ID}, MaxCredits: &most})
-	got, after := n.end(t, key, 30*time.Second)
+	got, after := n.end(t, key)
 	if got.Status != status.RunCompleted || got.TotalUsage != most || kept(before, after) != "a b l w@[0] w@[1] w@[2]" {
 		t.Errorf("%s %s, used %s, took over %s", got.Status, got.Error, got.TotalUsage, kept(before, after))
 	}

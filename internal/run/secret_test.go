@@ -71,7 +71,7 @@ func TestARerunTakesSecretsOver(t *testing.T) {
 		{"id":"e","from":{"componentId":"inside","output":"value"},"to":{"componentId":"last","input":"all"}},
 		{"id":"f","from":{"componentId":"start","output":"key"},"to":{"componentId":"last","input":"key"}}]`)
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id, Input: json.RawMessage(`{"key":"the key of the house","items":["one","two"]}`)})
-	first, stages := n.end(t, key, 30*time.Second)
+	first, stages := n.end(t, key)
 	last := stages["last@[]"]
 	if first.Status != status.RunCompleted || len(first.Output) < 5 || !strings.Contains(string(last.Output), "the key of the house") {
 		t.Fatalf("it ended %s with %s, and last %s", first.Status, first.Output, last.Output)
@@ -115,7 +115,7 @@ func TestAnErrorAmongVeryManySecretsShowsNothing(t *testing.T) {
 		`[{"id":"1","from":"many","to":"quotes"},{"id":"2","from":"many","to":"wait"}]`,
 		`[{"id":"a","from":{"componentId":"many","output":"keys"},"to":{"componentId":"quotes","input":"keys"}},
 		{"id":"b","from":{"componentId":"many","output":"keys.0"},"to":{"componentId":"wait","input":"timestamp"}}]`)
-	_, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}), 30*time.Second)
+	_, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	for at, code := range map[string]string{"quotes@[]": "BROKEN", "wait@[]": "INVALID_INPUT"} {
 		var why api.ExecutionError
 		if err := json.Unmarshal(stages[at].Error, &why); err != nil || why.Code != code || strings.Contains(string(stages[at].Error), "the secret key") {
@@ -140,7 +140,7 @@ func TestASecretThatIsAWordOfErrorsLeavesTheirForm(t *testing.T) {
 		`[{"id":"1","from":"words","to":"code"},{"id":"2","from":"words","to":"name"}]`,
 		`[{"id":"a","from":{"componentId":"words","output":"code"},"to":{"componentId":"code","input":"timestamp"}},
 		{"id":"b","from":{"componentId":"words","output":"name"},"to":{"componentId":"name","input":"timestamp"}}]`)
-	_, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}), 30*time.Second)
+	_, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	for _, at := range []string{"code@[]", "name@[]"} {
 		var why map[string]json.RawMessage
 		if err := json.Unmarshal(stages[at].Error, &why); err != nil || string(why["code"]) != `"INVALID_INPUT"` || string(why["retryable"]) != "false" {
@@ -170,7 +170,7 @@ func TestOutputsThatWereStoredAsTheyAreStayReadable(t *testing.T) {
 	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "on", json.RawMessage(`{}`)); err != nil {
 		t.Fatal(err)
 	}
-	got, stages := n.end(t, key, 30*time.Second)
+	got, stages := n.end(t, key)
 	if got.Status != status.RunCompleted || stages["work@[]"].Output == nil || stages["then@[]"].Output == nil {
 		t.Errorf("it ended %s %s: %v", got.Status, got.Error, stages)
 	}
@@ -211,7 +211,7 @@ func TestMT05ASecretSignalIsSealedFromTheStart(t *testing.T) {
 	signal("open", `{"by":"ada lovelace"}`)
 	n.awaitEvents(key, 3)
 	signal("late", `{"code":["`+canary+`"]}`)
-	first, stages := n.end(t, key, 30*time.Second)
+	first, stages := n.end(t, key)
 	if want := `{"early":"` + canary + `","late":[{"code":["` + canary + `"]},{"code":["` + canary + `"]}]}`; first.Status != status.RunCompleted || string(first.Output) != want {
 		t.Fatalf("it ended %s %s with %s", first.Status, first.Error, first.Output)
 	}
@@ -247,7 +247,7 @@ func TestASecretSignalForManyEndsWithinTheLimitOfARun(t *testing.T) {
 	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "go", json.RawMessage(`{"code":"`+strings.Repeat("c", size)+`"}`)); err != nil {
 		t.Fatal(err)
 	}
-	got, _ := n.end(t, key, 30*time.Second)
+	got, _ := n.end(t, key)
 	if got.Status != status.RunFailed || !strings.Contains(string(got.Error), "OUTPUT_TOO_LARGE") {
 		t.Errorf("it ended %s %s", got.Status, got.Error)
 	}
@@ -268,7 +268,7 @@ func TestASignalIsTakenWhereTheVersionDoesNotFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.end(t, key, 30*time.Second)
+	n.end(t, key)
 	open := n.trigger(t, run.TriggerParams{WorkflowID: id})
 	if _, err := b.pool.Exec(t.Context(), `SET session_replication_role = replica;
 		UPDATE workflow_versions SET definition = replace(definition::text, 'WAIT_FOR_SIGNAL', 'GONE')::json; RESET session_replication_role`); err != nil {
@@ -303,7 +303,7 @@ func TestMT05WhatAHookIsSentIsSealedWhereTheInputSchemaMarksIt(t *testing.T) {
 	})
 	for body, secret := range map[string]bool{`{"kind":"order","token":"c4n4ry-of-the-hook"}`: true, `{"kind":"order"}`: false} {
 		key := n.trigger(t, run.TriggerParams{WorkflowID: id, By: run.Cause{Trigger: "WEBHOOK"}, Input: json.RawMessage(`{"headers":{},"body":` + body + `}`)})
-		got, _ := n.end(t, key, 30*time.Second)
+		got, _ := n.end(t, key)
 		if want := `{"got":` + body + `}`; string(got.Output) != want || strings.Contains(string(got.Input), "c4n4ry") || strings.Contains(string(got.Input), component.Redacted) != secret {
 			t.Errorf("of %s it ended %s %s with %s, and shows the input %s", body, got.Status, got.Error, got.Output, got.Input)
 		}
@@ -351,7 +351,7 @@ func TestTriggerStageHidesSecretInputs(t *testing.T) {
 			draft.InputSchema = json.RawMessage(schema)
 		}
 		ended := n.trigger(t, run.TriggerParams{WorkflowID: n.save(t, draft), Input: json.RawMessage(input), By: by(c.by)})
-		got, stages := n.end(t, ended, 30*time.Second)
+		got, stages := n.end(t, ended)
 		first := got
 		for _, again := range []string{"", "of a rerun "} {
 			start := string(stages["start@[]"].Output)

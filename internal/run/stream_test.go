@@ -64,7 +64,7 @@ func TestSS09ASlowReaderOfManyStages(t *testing.T) {
 			}
 		}
 	}
-	got, stages := n.end(t, key, time.Minute)
+	got, stages := n.end(t, key)
 	finished, failed := int64(0), int32(0)
 	for _, stage := range stages {
 		if stage.Module == "WORK" && stage.Status == status.StageCompleted {
@@ -90,7 +90,7 @@ func TestAStageIsCreatedUntilItStarts(t *testing.T) {
 	n := b.start(t, options{slots: 2, sweep: time.Second})
 	key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, `[{"id":"l","module":"FOR_EACH","input":{"items":[1,2,3,4,5,6,7,8]}},{"id":"h","module":"HELD"},
 		{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":3600000}}]`, `[{"id":"1","from":"l","to":"h","port":"each"}]`, "")})
-	b.until(t, 1, time.Minute, nothing, "SELECT (count(*) > 0)::integer FROM component_executions WHERE run_id = $1 AND status = 'EXECUTING'", key.ID)
+	b.until(t, 1, nothing, "SELECT (count(*) > 0)::integer FROM component_executions WHERE run_id = $1 AND status = 'EXECUTING'", key.ID)
 	n.awaitEvents(key, 1)
 	created, running := 0, 0
 	for at, stage := range n.stages(t, key) {
@@ -132,7 +132,7 @@ func TestAStageIsCreatedUntilItStarts(t *testing.T) {
 		t.Errorf("the log tells of %v", told)
 	}
 	close(letGo)
-	if got, _ := n.end(t, key, time.Minute); got.Status != status.RunCompleted || got.TotalUsage != credit.Credits(8) {
+	if got, _ := n.end(t, key); got.Status != status.RunCompleted || got.TotalUsage != credit.Credits(8) {
 		t.Errorf("%s %s, used %s", got.Status, got.Error, got.TotalUsage)
 	}
 	b.balanced(t)
@@ -145,7 +145,7 @@ func TestARunIsCreatedUntilItsFirstFold(t *testing.T) {
 	b := newBench(t)
 	n := b.start(t, options{slots: 1})
 	id := n.draw(t, chain(""), chained, "")
-	earlier, before := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}), 20*time.Second)
+	earlier, before := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	from := before["a@[]"].ID
 	again := run.TriggerParams{WorkflowID: id, RerunOf: &engine.Origin{RunID: earlier.ID, FromStageID: &from}} // what it takes over its first fold says
 	n.engine.Close()                                                                                           // nobody folds
@@ -171,7 +171,7 @@ func TestARunIsCreatedUntilItsFirstFold(t *testing.T) {
 	}
 	other := b.start(t, options{slots: 2, sweep: 100 * time.Millisecond})
 	for key, want := range runs {
-		if got, stages := other.end(t, key, 20*time.Second); got.Status != want || want == status.RunCanceled && len(stages) > 0 {
+		if got, stages := other.end(t, key); got.Status != want || want == status.RunCanceled && len(stages) > 0 {
 			t.Errorf("%s %s, %d stages", got.Status, got.Error, len(stages))
 		}
 	}

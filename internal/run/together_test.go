@@ -6,7 +6,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -46,7 +45,7 @@ func TestTheOnlyExecutionOfARunEndsWhereTheRunGoesOn(t *testing.T) {
 		"two beside each other": {`[{"id":"a","module":"WORK"},{"id":"b","module":"WORK"}]`, `[]`, 0, 1},
 	} {
 		key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, c.components, c.edges, "")})
-		if got, _ := n.end(t, key, time.Minute); got.Status != status.RunCompleted {
+		if got, _ := n.end(t, key); got.Status != status.RunCompleted {
 			t.Errorf("%s: %s %s", what, got.Status, got.Error)
 		}
 		if got := b.number(t, together, key.ID); got < c.least || got > c.most {
@@ -91,7 +90,7 @@ func TestAnExecutionThatCannotEndWithItsRunEndsApart(t *testing.T) {
 			b := newBench(t)
 			n := b.start(t, options{slots: 4, ledger: &refusing{err: err, once: map[uuid.UUID]bool{}}})
 			key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, row, rowEdges, "")})
-			got, stages := n.end(t, key, time.Minute)
+			got, stages := n.end(t, key)
 			if got.Status != status.RunCompleted || got.TotalUsage != credit.Credits(rowLength) {
 				t.Errorf("%s, usage %v, %s", got.Status, got.TotalUsage, got.Error)
 			}
@@ -122,7 +121,7 @@ func TestAnExecutionEndsApartFromARunThatIsLocked(t *testing.T) {
 	}
 	close(letGo)
 	const finished = "SELECT count(*) FROM component_executions WHERE finished_at IS NOT NULL"
-	b.until(t, 1, time.Minute, func() {
+	b.until(t, 1, func() {
 		waiting := b.number(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%RunLock%'")
 		if waiting > 0 && b.number(t, finished) == 0 {
 			t.Error("the end waits for the run")
@@ -134,7 +133,7 @@ func TestAnExecutionEndsApartFromARunThatIsLocked(t *testing.T) {
 	if err := other.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := n.end(t, key, time.Minute); got.Status != status.RunCompleted {
+	if got, _ := n.end(t, key); got.Status != status.RunCompleted {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}
 	b.balanced(t)
@@ -156,9 +155,9 @@ func TestAProcessThatStopsLeavesTheNextStageToTheQueue(t *testing.T) {
 	}
 	n.windUp()
 	close(first)
-	b.until(t, 1, time.Minute, nothing, fetched)
+	b.until(t, 1, nothing, fetched)
 	close(second)
-	if got, _ := n.end(t, key, time.Minute); got.Status != status.RunCompleted {
+	if got, _ := n.end(t, key); got.Status != status.RunCompleted {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}
 	b.balanced(t)

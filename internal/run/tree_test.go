@@ -38,7 +38,7 @@ func TestCancelReachesWholeTreeAtOnce(t *testing.T) {
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
 	key := n.trigger(t, run.TriggerParams{WorkflowID: n.thrice(t, n.thrice(t, n.waits(t)))})
-	b.until(t, 9, time.Minute, nothing, "SELECT count(*) FROM run_stages WHERE signal = 'go' AND finished_at IS NULL")
+	b.until(t, 9, nothing, "SELECT count(*) FROM run_stages WHERE signal = 'go' AND finished_at IS NULL")
 	n.stop()
 	if _, err := n.runs.Cancel(n.ctx, key, anyone{}, engine.CancelGraceful, new("enough")); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestCancelReachesWholeTreeAtOnce(t *testing.T) {
 		t.Errorf("%d of 13 runs have the right reason", reasons)
 	}
 	b.start(t, options{slots: 4, sweep: 100 * time.Millisecond})
-	b.until(t, 13, time.Minute, nothing, "SELECT count(*) FROM workflow_runs WHERE status = 'CANCELED'")
+	b.until(t, 13, nothing, "SELECT count(*) FROM workflow_runs WHERE status = 'CANCELED'")
 	if told := b.number(t, "SELECT count(DISTINCT run_id) FROM run_events WHERE status = 'CANCELED'"); told != 13 {
 		t.Errorf("%d of 13 runs tell that they are CANCELED", told)
 	}
@@ -66,7 +66,7 @@ func TestImmediateCancelReplacesGracefulOneInWholeTree(t *testing.T) {
 	b := newBench(t, held(nil))
 	n := b.start(t, options{slots: 4, sweep: 100 * time.Millisecond})
 	key := n.trigger(t, run.TriggerParams{WorkflowID: n.below(t, n.draw(t, `[{"id":"h","module":"HELD"}]`, "", ""))})
-	b.until(t, 1, time.Minute, nothing, "SELECT count(*) FROM component_executions WHERE status = 'EXECUTING'")
+	b.until(t, 1, nothing, "SELECT count(*) FROM component_executions WHERE status = 'EXECUTING'")
 	for _, mode := range []string{engine.CancelGraceful, engine.CancelImmediate} {
 		if _, err := n.runs.Cancel(n.ctx, key, anyone{}, mode, nil); err != nil {
 			t.Fatal(err)
@@ -75,7 +75,7 @@ func TestImmediateCancelReplacesGracefulOneInWholeTree(t *testing.T) {
 			t.Errorf("%d of 2 runs have the mode %s", reached, mode)
 		}
 	}
-	if got, _ := n.end(t, key, time.Minute); got.Status != status.RunCanceled {
+	if got, _ := n.end(t, key); got.Status != status.RunCanceled {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}
 }
@@ -96,13 +96,13 @@ func TestRunBelowEndingRunStartsNoChild(t *testing.T) {
 			middle := n.draw(t, fmt.Sprintf(`[{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":3600000}},
 				{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, n.waits(t)), `[{"id":"1","from":"w","to":"c","port":"next"}]`, "")
 			key := n.trigger(t, run.TriggerParams{WorkflowID: n.below(t, middle)})
-			b.until(t, 1, time.Minute, nothing, "SELECT count(*) FROM run_stages WHERE signal = 'go' AND finished_at IS NULL")
+			b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE signal = 'go' AND finished_at IS NULL")
 			child := n.child(t, key)
 			b.exec(t, "UPDATE workflow_runs SET "+ends+" WHERE id = $1", key.ID)
 			if _, err := n.runs.Signal(n.ctx, child, anyone{}, "go", nil); err != nil {
 				t.Fatal(err)
 			}
-			got, _ := n.end(t, child, time.Minute)
+			got, _ := n.end(t, child)
 			if got.Status != status.RunCanceled {
 				t.Errorf("the run is %s %s, want CANCELED", got.Status, got.Error)
 			}
@@ -127,12 +127,12 @@ func TestCancelEndsTreeThatGrows(t *testing.T) {
 		t.Fatal(told(err))
 	}
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id})
-	b.until(t, 1, time.Minute, nothing, "SELECT (count(*) > 100)::integer FROM workflow_runs")
+	b.until(t, 1, nothing, "SELECT (count(*) > 100)::integer FROM workflow_runs")
 	if _, err := n.runs.Cancel(n.ctx, key, anyone{}, engine.CancelGraceful, nil); err != nil {
 		t.Fatal(err)
 	}
 	runs := b.number(t, "SELECT count(*) FROM workflow_runs")
-	b.until(t, 0, 2*time.Minute, nothing, unfinished)
+	b.until(t, 0, nothing, unfinished)
 	if more := b.number(t, "SELECT count(*) FROM workflow_runs") - runs; more > 2*engine.FoldsAtOnce {
 		t.Errorf("%d runs started after the cancel", more)
 	}
@@ -145,7 +145,7 @@ func TestRunsOfTreeAreCountedTogether(t *testing.T) {
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
 	key := n.trigger(t, run.TriggerParams{WorkflowID: n.waitsAfter(t, n.thrice(t, n.draw(t, chain(""), chained, "")))})
-	b.until(t, 1, time.Minute, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND signal = 'go'", key.ID)
+	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND signal = 'go'", key.ID)
 	for what, sql := range map[string]string{
 		"unfinished runs below": "SELECT live FROM run_trees",
 		"stages":                "SELECT (SELECT sum(stage_count) FROM workflow_runs) - stages FROM run_trees",
@@ -156,7 +156,7 @@ func TestRunsOfTreeAreCountedTogether(t *testing.T) {
 		}
 	}
 	n.goOn(t, key)
-	if got, _ := n.end(t, key, time.Minute); got.Status != status.RunCompleted {
+	if got, _ := n.end(t, key); got.Status != status.RunCompleted {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}
 	if trees := b.number(t, "SELECT count(*) FROM run_trees"); trees != 0 {
@@ -195,10 +195,10 @@ func TestRunsOfTreeShareTheLimitsOfARun(t *testing.T) {
 			b := newBench(t)
 			n := b.start(t, options{slots: 4, sweep: time.Second})
 			key := n.trigger(t, run.TriggerParams{WorkflowID: n.waitsAfter(t, n.draw(t, `[{"id":"r","module":"RESPOND","input":{"value":7}}]`, "", ""))})
-			b.until(t, 1, time.Minute, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND signal = 'go'", key.ID)
+			b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND signal = 'go'", key.ID)
 			b.exec(t, "UPDATE run_trees SET "+c.full)
 			n.goOn(t, key)
-			got, _ := n.end(t, key, time.Minute)
+			got, _ := n.end(t, key)
 			if got.Status != status.RunFailed || !strings.Contains(string(got.Error), c.message) {
 				t.Errorf("%s %s, want FAILED for %q", got.Status, got.Error, c.message)
 			}

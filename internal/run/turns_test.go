@@ -45,7 +45,7 @@ func TestAFoldIsNotLong(t *testing.T) {
 	b.slow(t, 600*time.Millisecond)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
 	key := n.trigger(t, run.TriggerParams{WorkflowID: n.parent(t, 8)})
-	if got, _ := n.end(t, key, time.Minute); got.Status != status.RunCompleted {
+	if got, _ := n.end(t, key); got.Status != status.RunCompleted {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}
 	if folds := b.number(t, "SELECT count(DISTINCT created_at) FROM workflow_runs WHERE parent_run_id = $1", key.ID); folds < 2 {
@@ -68,8 +68,8 @@ func TestRunsOfAnotherWorkspaceDoNotWait(t *testing.T) {
 	for range 10 * engine.FoldsAtOnce { // half a minute of folds
 		busy.trigger(t, run.TriggerParams{WorkflowID: heavy})
 	}
-	b.until(t, engine.FoldsAtOnce-1, time.Minute, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'")
-	if got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: light}), 10*time.Second); got.Status != status.RunCompleted {
+	b.until(t, engine.FoldsAtOnce-1, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'")
+	if got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: light})); got.Status != status.RunCompleted {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}
 	if waiting := b.number(t, "SELECT count(*) FROM workflow_runs WHERE finished_at IS NULL AND parent_run_id IS NULL"); waiting == 0 {
@@ -86,7 +86,7 @@ func TestTheEndOfARunBelowLocksTheAccountLast(t *testing.T) {
 	n := b.start(t, options{slots: 2, sweep: 100 * time.Millisecond})
 	inner := n.draw(t, `[{"id":"d","module":"DELAY","config":{"durationMs":700}},{"id":"w","module":"WORK"}]`, `[{"id":"1","from":"d","to":"w","port":"next"}]`, "")
 	key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, fmt.Sprintf(`[{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, inner), "", "")})
-	b.until(t, 1, time.Minute, nothing, "SELECT count(*) FROM run_stages WHERE module = 'DELAY'")
+	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE module = 'DELAY'")
 	above, err := b.pool.Begin(t.Context()) // as a fold of the run above
 	if err != nil {
 		t.Fatal(err)
@@ -95,14 +95,14 @@ func TestTheEndOfARunBelowLocksTheAccountLast(t *testing.T) {
 	if _, err := above.Exec(t.Context(), "SELECT FROM workflow_runs WHERE id = $1 FOR NO KEY UPDATE", key.ID); err != nil {
 		t.Fatal(err)
 	}
-	b.until(t, 1, time.Minute, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%RunWake%'")
+	b.until(t, 1, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%RunWake%'")
 	if _, err := above.Exec(t.Context(), "SELECT FROM credit_accounts WHERE workspace_id = $1 FOR UPDATE NOWAIT", b.workspace); err != nil {
 		t.Errorf("the account is locked while the run below waits for the one above: %v", err)
 	}
 	if err := above.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := n.end(t, key, 30*time.Second); got.Status != status.RunFailed || code(t, got) != "INSUFFICIENT_CREDITS" {
+	if got, _ := n.end(t, key); got.Status != status.RunFailed || code(t, got) != "INSUFFICIENT_CREDITS" {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}
 	b.balanced(t)

@@ -24,7 +24,7 @@ func TestARunIsShownWithoutTheOutputsThatCannotBeOpened(t *testing.T) {
 		`[{"id":"1","from":"start","to":"work"},{"id":"2","from":"start","to":"plain"},{"id":"3","from":"work","to":"answer"},{"id":"4","from":"plain","to":"answer"}]`,
 		`[{"id":"a","from":{"componentId":"work","output":"value"},"to":{"componentId":"answer","input":"w"}}]`)
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id, Input: json.RawMessage(`{"kind":"order"}`)})
-	whole, stages := n.end(t, key, 30*time.Second)
+	whole, stages := n.end(t, key)
 	if whole.Status != status.RunCompleted || whole.OutputProblem != nil || len(stages) != 4 {
 		t.Fatalf("it ended %s with %d stages, %+v", whole.Status, len(stages), whole.OutputProblem)
 	}

@@ -63,8 +63,8 @@ func TestWhatCannotBeStoredEndsTheStage(t *testing.T) {
 			inner := n.draw(t, fmt.Sprintf(`[{"id":"u","module":"UNSTORABLE","config":{"in":%q}}]`, in), "", "")
 			id := n.draw(t, fmt.Sprintf(`[{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, inner), "", "")
 			key := n.trigger(t, run.TriggerParams{WorkflowID: id})
-			got, _ := n.end(t, key, time.Minute)
-			_, stages := n.end(t, n.child(t, key), time.Second)
+			got, _ := n.end(t, key)
+			_, stages := n.end(t, n.child(t, key))
 			var failure api.ExecutionError
 			if stage := stages["u@[]"]; json.Unmarshal(stage.Error, &failure) != nil || failure.Code != want.code || !strings.Contains(failure.Message, want.message) ||
 				got.Status != status.RunFailed || code(t, got) != want.code {
@@ -114,7 +114,7 @@ func TestWhatConnectionsBringIsBounded(t *testing.T) {
 		id := n.draw(t, fmt.Sprintf(`[{"id":"a","module":"BIG","config":{"bytes":600000}},{"id":"b","module":"BIG","config":{"bytes":600000}},
 			{"id":"t","module":%q,"config":%s}]`, module, config), `[{"id":"1","from":"a","to":"t","port":"next"}]`,
 			`[{"id":"1","from":{"componentId":"a","output":"text"},"to":{"componentId":"t","input":"x"}},{"id":"2","from":{"componentId":"b","output":"text"},"to":{"componentId":"t","input":"y"}}]`)
-		got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}), 30*time.Second)
+		got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 		if stage := stages["t@[]"]; got.Status != status.RunFailed || code(t, got) != "INVALID_INPUT" || !strings.Contains(string(stage.Error), "at most 1048576 are allowed") {
 			t.Errorf("%s: %s %s, its stage %s %s", module, got.Status, got.Error, stage.Status, stage.Error)
 		}
@@ -128,7 +128,7 @@ func TestWhatConnectionsBringIsBounded(t *testing.T) {
 		from = fmt.Sprintf(`"a%d","output":"array"`, i)
 	}
 	id := n.draw(t, deep+`,{"id":"a20","module":"WORK"}]`, strings.TrimSuffix(edges, ",")+`]`, strings.TrimSuffix(connections, ",")+`]`)
-	if got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}), 30*time.Second); got.Status != status.RunFailed || code(t, got) != "INVALID_INPUT" {
+	if got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id})); got.Status != status.RunFailed || code(t, got) != "INVALID_INPUT" {
 		t.Errorf("deeply nested: %s %s", got.Status, got.Error)
 	}
 	if held := b.number(t, "SELECT max(octet_length(input::text)) FROM workflow_runs"); held > 1<<20 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/component/modules/logic"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // clock is a time of the first day of a month.
@@ -106,7 +107,7 @@ func TestAYearOfMinutesIsCaughtUpWithAtOnce(t *testing.T) {
 			t.Fatal(shown(do))
 		}
 	}
-	if quickest > time.Second {
+	if waittest.Timed() && quickest > time.Second {
 		t.Errorf("it took %v at best", quickest)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/schedule"
 	"github.com/weft-automation/weft/internal/seal"
+	"github.com/weft-automation/weft/internal/waittest"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workspace"
 )
@@ -198,12 +199,8 @@ func (n *node) show(t *testing.T, key notify.Key) api.Schedule {
 // until sweeps until something is so.
 func (n *node) until(t *testing.T, what string, yes func() bool) {
 	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); <-ticker.C {
-		if n.sweeper.Sweep(t.Context()); yes() {
-			return
-		}
-	}
-	t.Fatalf("never %s", what)
+	waittest.Until(t, what, func() bool {
+		n.sweeper.Sweep(t.Context())
+		return yes()
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 const (
@@ -157,11 +158,10 @@ func TestAB02SlowClientsAreCut(t *testing.T) {
 			times = append(times, s.healthy(t))
 		}
 	}
-	if p99, before := p99(times), p99(alone); p99 > max(200*time.Millisecond, 5*before) {
+	if p99, before := p99(times), p99(alone); waittest.Timed() && p99 > max(200*time.Millisecond, 5*before) {
 		t.Errorf("a good client's p99 was %s, alone it was %s", p99, before)
 	}
-	// Nothing else would cut one of them: on a busy machine it may take a while.
-	if d := time.Duration(longest.Load()); d > (defaultTimeouts.body+5*time.Second)/factor+20*time.Second {
+	if d := time.Duration(longest.Load()); waittest.Timed() && d > (defaultTimeouts.body+5*time.Second)/factor+20*time.Second {
 		t.Errorf("the last one was cut after %s", d)
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 const health = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -175,11 +175,7 @@ func TestStreamsCountUntilTheyEnd(t *testing.T) {
 	close(events)
 	_, _ = io.Copy(io.Discard, stream)
 	stream.Close()
-	for deadline := time.Now().Add(20 * time.Second); s.connected() > 0; {
-		if time.Now().After(deadline) {
-			t.Fatal("the stream is over and still counted")
-		}
-	}
+	waittest.Until(t, "the stream is counted no more", func() bool { return s.connected() == 0 })
 	if cut(t, s.dialFrom(t, "127.0.0.2")) {
 		t.Error("a connection after the stream was not accepted")
 	}

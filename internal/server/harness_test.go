@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -22,6 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 const executionID = "019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e"
@@ -241,7 +241,7 @@ func (s *service) dial(t testing.TB) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(waittest.Deadline(t)); err != nil {
 		t.Fatal(err)
 	}
 	return conn

@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/budget"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // dialFrom opens a raw connection from an address of the loopback network.
@@ -26,7 +27,7 @@ func (s *service) dialFrom(t testing.TB, source string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(waittest.Deadline(t)); err != nil {
 		t.Fatal(err)
 	}
 	return conn

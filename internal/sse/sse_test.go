@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weft-automation/weft/internal/sse"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -190,18 +191,14 @@ func stall(t *testing.T, way func(context.Context, http.ResponseWriter, <-chan s
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case got := <-ended:
-		if !errors.Is(got.err, os.ErrDeadlineExceeded) {
-			t.Errorf("ended with %v, want a deadline", got.err)
-		}
-		// The frame at hand is all that a stream holds, so the blocked write began
-		// right after the last event was taken.
-		if got.after > 30*timeout { // a frame more would have begun the time anew, again and again
-			t.Errorf("cut %v after the last event was taken", got.after)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("a reader that does not read was never cut")
+	got := waittest.Receive(t, "the cut of a reader that does not read", ended)
+	if !errors.Is(got.err, os.ErrDeadlineExceeded) {
+		t.Errorf("ended with %v, want a deadline", got.err)
+	}
+	// The frame at hand is all that a stream holds, so the blocked write began right after
+	// the last event was taken. Another frame would have restarted the time, again and again.
+	if waittest.Timed() && got.after > 30*timeout {
+		t.Errorf("cut %v after the last event was taken", got.after)
 	}
 }
 

@@ -7,6 +7,7 @@ package waittest
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 )
@@ -59,6 +60,10 @@ func Until(t testing.TB, what string, yes func() bool) {
 		}
 	}
 }
+
+// Timed reports whether a test may judge how long something took. Only the soak may: nothing
+// else runs beside it.
+func Timed() bool { return os.Getenv("WEFT_SOAK") != "" }
 
 // Receive returns the next value of a channel, or the zero value if it is closed. It fails
 // the test at its deadline.

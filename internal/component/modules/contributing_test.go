@@ -1,7 +1,6 @@
 package modules
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -9,7 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // The component that CONTRIBUTING.md shows is put in its place, by the compiler's
@@ -75,8 +75,7 @@ func TestTheComponentOfTheContributorsGuideWorks(t *testing.T) {
 	if err := os.WriteFile(overlay, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
+	ctx := waittest.Context(t)
 	command := exec.CommandContext(ctx, "go", "test", "-vet=off", "-overlay="+overlay, "-v",
 		"-run=^Test(CheckIBAN|Modes.*|Prices.*|SecretFields.*|EverySchema.*|EveryModuleIsHeld.*|AB05.*|MT05.*|ModulesReach.*)$",
 		"./"+family, "./internal/component/modules")

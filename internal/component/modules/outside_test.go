@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -23,6 +22,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/egress/egresstest"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -226,17 +226,12 @@ func TestNoModuleOutlivesItsTimeout(t *testing.T) {
 				t.Cleanup(server.Close)
 				const timeout = 150 * time.Millisecond
 				registry := table(t, hurried{module.Module, timeout})
-				began := time.Now()
 				output, failed := module.run(t, t.Context(), registry, server.URL)
-				if took := time.Since(began); failed == nil || failed.Code != component.CodeTimeout || !failed.Retryable || took > timeout+30*time.Second {
-					t.Errorf("%s, %v after %s", output, failed, took)
+				if failed == nil || failed.Code != component.CodeTimeout || !failed.Retryable {
+					t.Errorf("%s, %v", output, failed)
 				}
 				// What was given up ends soon after, by itself.
-				for late := time.Now().Add(time.Minute); registry.Stuck() > 0; runtime.Gosched() {
-					if time.Now().After(late) {
-						t.Fatalf("%d calls are left", registry.Stuck())
-					}
-				}
+				waittest.Until(t, "no call is left", func() bool { return registry.Stuck() == 0 })
 			})
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -53,10 +52,9 @@ func TestTimeoutMsEndsASlowCall(t *testing.T) {
 	release := make(chan struct{})
 	bench, address := serve(t, func(http.ResponseWriter, *http.Request) { <-release })
 	t.Cleanup(func() { close(release) })
-	begun := time.Now()
 	_, failed := run(t, bench, object{}, object{"apiUrl": address, "method": "GET", "timeoutMs": 50})
-	if failed == nil || failed.Code != component.CodeTimeout || !failed.Retryable || time.Since(begun) > 30*time.Second {
-		t.Errorf("%v after %v", failed, time.Since(begun))
+	if failed == nil || failed.Code != component.CodeTimeout || !failed.Retryable {
+		t.Errorf("got %v", failed)
 	}
 }
 

@@ -2,11 +2,11 @@ package utility
 
 import (
 	"bytes"
-	"context"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // answered gives each case, a line of fields, to another implementation of the
@@ -17,8 +17,7 @@ func answered(t *testing.T, cases [][]string) []string {
 	for _, fields := range cases {
 		in.WriteString(strings.Join(fields, "\t") + "\n")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	ctx := waittest.Context(t)
 	node := exec.CommandContext(ctx, "node", "testdata/independent.mjs")
 	var complaint bytes.Buffer
 	node.Stdin, node.Stderr = &in, &complaint
