@@ -267,6 +267,7 @@ var limitBreakages = []breakage{
 	{name: "professional has 999 credits a month", part: "8.credits", do: counted("getWorkspaceOfKey", "1000", "999", "credits", "monthlyCredits")},
 	{name: "professional may use 2,501 credits a month", part: "8.credits", do: counted("getWorkspaceOfKey", "2500", "2501", "credits", "usageLimit")},
 	{name: "one credit more than the usage limit is let pass", part: "8.4", do: generous(http.StatusPaymentRequired, "credits_exhausted")},
+	{name: "an execution beyond the storage of a month is let pass", part: "D7.6", do: generous(http.StatusPaymentRequired, "storage_exhausted")},
 	{name: "one call more than 20 waits", part: "D6.waits", slow: true, do: generous(http.StatusTooManyRequests, "inline_waits")},
 	{name: "a wrong signature counts", part: "D6.refused", do: func() func(*breaker, *call) *answer {
 		var mu sync.Mutex

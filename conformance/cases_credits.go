@@ -28,6 +28,7 @@ var creditCases = []Case{
 	{Part: "D7.4", Name: "credits/200 a failed execution costs nothing", Run: creditsFailed, Needs: []probe.Need{probe.NeedOwner, probe.NeedNear}},
 	{Part: "D7.1, D1.5.cursor, D1.5.order, D9.2.rest", Name: "credits/200 the statement by pages and as CSV", Run: creditsPages, Needs: owner},
 	{Part: "D7.5.execute, D3.table", Name: "credits/402 a price above maxCredits", Run: creditsCapped, Needs: workspaces},
+	{Part: "D7.6, D3.table", Name: "credits/402 a workspace that has stored what it may", Run: creditsStorage, Needs: workspaces},
 	{Part: "8.5.told", Name: "credits/200 when the next release and the next reset are", Run: creditsPeriods},
 }
 
@@ -178,6 +179,34 @@ func creditsLimit(t *probe.Trial) {
 	t.NoError("grant", t.Target().Grant(t.Context(), as.As.WorkspaceID, 5))
 	spend(5)
 	stands("after paid credits beyond the limit", "plan 0, paid 0, used 3")
+}
+
+// creditsStorage may store 1 byte in a month, so the first run uses that up. It is under way,
+// and takes no signal any more.
+func creditsStorage(t *probe.Trial) {
+	c := customerRuns{t, on(t, probe.Terms{Plan: "enterprise", Paid: 5, Storage: new(int64(1))})}
+	own := creditsOf(t, c.as)
+	t.Check(own.StoredBytes == 0 && own.StorageLimit != nil && *own.StorageLimit == 1, "at first: %+v", own)
+	waits := sketch([]object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000})}, nil)
+	id := decodeWorkflow(t, c.ask(http.MethodPost, workflows, waits)).ID
+	began := probe.Decode[api.TriggerResult](t, c.ask(http.MethodPost, workflowPath(id), object{}))
+	own = creditsOf(t, c.as)
+	t.Check(own.StoredBytes > 1, "%d bytes are stored", own.StoredBytes)
+	for what, answer := range map[string]probe.Answer{
+		"a run":        c.ask(http.MethodPost, workflowPath(id), object{}),
+		"a signal":     c.ask(http.MethodPut, runPath(began.RunID.String())+"/signals/go", object{}),
+		"an execution": t.Do(submit(t, probe.RandomUUID(), c.as)),
+	} {
+		p := t.Problem(answer, http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
+		t.Equal("reason for "+what, probe.Reason(p), "storage_exhausted")
+		t.Check(!p.Retryable, "%s: a 402 says that it is retryable", what)
+		t.Check(p.StorageLimit != nil && *p.StorageLimit == 1, "%s: storageLimit is %v", what, p.StorageLimit)
+		t.Check(p.NextResetAt != nil && *p.NextResetAt == own.NextResetAt, "%s: nextResetAt is %v, want %v", what, p.NextResetAt, own.NextResetAt)
+	}
+	for plan, gib := range map[string]int64{"starter": 5, "growth": 25, "professional": 100} {
+		limit := creditsOf(t, withCredit(t, plan, 1)).StorageLimit
+		t.Check(limit != nil && *limit == gib<<30, "%s has the limit %v", plan, limit)
+	}
 }
 
 // creditsRefusal is refused at once: the quarter was spent and is all that the

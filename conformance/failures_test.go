@@ -126,6 +126,16 @@ var failures = map[string]func(failing) probe.Answer{
 		f.NoError("workspace", err)
 		return f.Do(probe.Request{Method: "POST", Path: probe.Components, Body: []byte(`{"module":"RANDOM_UUID","input":{},"config":{}}`), Sign: probe.Signing{As: &poor}})
 	},
+	"PaymentRequired storage": func(f failing) probe.Answer {
+		full, err := f.Target().NewWorkspace(f.Context(), probe.Terms{Plan: "enterprise", Paid: 5, Storage: new(int64(1024))})
+		f.NoError("workspace", err)
+		for {
+			answer := f.Do(probe.Request{Method: "POST", Path: probe.Components, Body: []byte(`{"module":"RANDOM_UUID","input":{},"config":{},"waitForMs":15000}`), Sign: probe.Signing{As: &full}})
+			if answer.Status != http.StatusOK {
+				return answer
+			}
+		}
+	},
 	"PaymentRequired max": func(f failing) probe.Answer {
 		return f.send("POST", probe.Components, `{"module":"API_CALL","input":{"headers":{}},"config":{"apiUrl":"https://api.example.org","method":"GET"},"maxCredits":1.5}`)
 	},
@@ -155,7 +165,7 @@ var failures = map[string]func(failing) probe.Answer{
 }
 
 // varies are the members of a failure that no document can know.
-var varies = []string{"instance", "requestId", "expectedMessageSha256", "serverTime", "availableCredits", "reservedCredits", "nextReleaseAt"}
+var varies = []string{"instance", "requestId", "expectedMessageSha256", "serverTime", "availableCredits", "reservedCredits", "nextReleaseAt", "nextResetAt"}
 
 // seldom are failures that no request provokes at will. That they are said so is
 // looked up in the service's own source.

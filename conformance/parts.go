@@ -277,6 +277,8 @@ var Parts = []Part{
 	{"D7.4.run", "a run keeps its quote's minimum back, each stage its price; a stage that cannot be paid ends it; what finished is charged once", ""},
 	{"D7.5.quote", "a quote: minimum, maximum, which bounds are unknown", ""},
 	{"D7.5.trigger", "maxCredits on trigger stops cleanly", ""},
+	{"D7.6", "each plan limits the bytes stored in a month; beyond that, executions, runs and signals are refused", ""},
+	{"D7.6.fee", "a run pays for stages and bytes beyond the free ones", insideBy("internal/run.TestRunPaysForStagesBeyondTheFreeOnes")},
 	{"D7.own", "a key sees its workspace's credits", ""},
 	{"D8.1", "the fields of a definition", ""},
 	{"D8.1.versions", "every save makes a new immutable version", ""},

@@ -1,21 +1,23 @@
 -- name: AccountReserveMany :many
 -- Keeps back what is to be accepted, for each workspace of the arrays whose period
 -- runs and whose credits admit all of it: what is left when the last of it comes,
--- needed being what goes before that, is more than nothing; and whose books are not
--- stopped. Raises WF001 when that is not every one of them. Rows are locked in the
+-- needed being what goes before that, is more than nothing; whose books are not
+-- stopped; and which may store more this month. Raises WF001 when that is not every one of them. Rows are locked in the
 -- order of ids, here and everywhere, so nobody waits in a circle.
 WITH asked AS (
     SELECT unnest(@workspace_ids::uuid[]) AS workspace_id,
            unnest(@amounts::bigint[])     AS amount,
            unnest(@needed::bigint[])      AS needed,
-           unnest(@counts::integer[])     AS count
+           unnest(@counts::integer[])     AS count,
+           unnest(@bytes::bigint[])       AS bytes
 ), held AS (
     SELECT h.workspace_id FROM credit_accounts h
     WHERE h.workspace_id = ANY (@workspace_ids::uuid[]) ORDER BY h.workspace_id FOR NO KEY UPDATE
 ), kept AS (
-    UPDATE credit_accounts a SET reserved = a.reserved + asked.amount, live = a.live + asked.count
+    UPDATE credit_accounts a SET reserved = a.reserved + asked.amount, live = a.live + asked.count, stored = a.stored + asked.bytes
     FROM asked JOIN held ON held.workspace_id = asked.workspace_id
     WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE(sqlc.narg('at')::timestamptz, now())
+      AND (a.storage_limit = 0 OR a.stored < a.storage_limit)
       AND (asked.amount = 0
            OR (a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed
                AND NOT a.stopped))
@@ -32,20 +34,20 @@ LEFT JOIN kept k ON made.whole;
 -- second posting for an execution or a run violates its key. A STAGE, which its run
 -- pays for, is counted out and not posted; a RUN was never counted.
 WITH item AS (
-    SELECT u.workspace_id, u.id, u.kind, u.about, u.amount, u.reserved, u.place
+    SELECT u.workspace_id, u.id, u.kind, u.about, u.amount, u.reserved, u.bytes, u.place
     FROM ROWS FROM (unnest(@workspace_ids::uuid[]), unnest(@ids::uuid[]), unnest(@kinds::text[]), unnest(@abouts::uuid[]),
-                    unnest(@amounts::bigint[]), unnest(@reserved::bigint[]))
-         WITH ORDINALITY AS u (workspace_id, id, kind, about, amount, reserved, place)
+                    unnest(@amounts::bigint[]), unnest(@reserved::bigint[]), unnest(@bytes::bigint[]))
+         WITH ORDINALITY AS u (workspace_id, id, kind, about, amount, reserved, bytes, place)
 ), held AS (
     SELECT h.workspace_id, h.plan, h.paid, h.month FROM credit_accounts h
     WHERE h.workspace_id = ANY (@workspace_ids::uuid[]) AND h.valid_until > COALESCE(sqlc.narg('at')::timestamptz, now())
     ORDER BY h.workspace_id FOR NO KEY UPDATE
 ), running AS (
-    SELECT item.workspace_id, item.id, item.kind, item.about, item.amount, item.reserved, held.plan, held.plan + held.paid AS pots, held.month,
+    SELECT item.workspace_id, item.id, item.kind, item.about, item.amount, item.reserved, item.bytes, held.plan, held.plan + held.paid AS pots, held.month,
            (sum(item.amount) OVER (PARTITION BY item.workspace_id ORDER BY item.place))::bigint AS upto
     FROM item JOIN held ON held.workspace_id = item.workspace_id
 ), split AS (
-    SELECT r.workspace_id, r.id, r.kind, r.about, r.amount, r.reserved, r.month,
+    SELECT r.workspace_id, r.id, r.kind, r.about, r.amount, r.reserved, r.bytes, r.month,
            LEAST(r.upto, r.plan) - LEAST(r.upto - r.amount, r.plan) AS of_plan,
            LEAST(r.upto, r.pots) - LEAST(r.upto - r.amount, r.pots) AS of_pots
     FROM running r
@@ -57,7 +59,7 @@ WITH item AS (
     FROM split s WHERE s.kind <> 'STAGE'
 ), total AS (
     SELECT s.workspace_id, count(s.id) FILTER (WHERE s.kind <> 'RUN') AS ends, sum(s.of_plan)::bigint AS of_plan, sum(s.of_pots - s.of_plan)::bigint AS of_paid,
-           sum(s.amount - s.of_pots)::bigint AS of_allowance, sum(s.reserved)::bigint AS reserved
+           sum(s.amount - s.of_pots)::bigint AS of_allowance, sum(s.reserved)::bigint AS reserved, sum(s.bytes)::bigint AS bytes
     FROM split s GROUP BY s.workspace_id
 ), settled AS (
     -- Reservations and the count of what lives never fall below zero: a wrong one is
@@ -68,7 +70,8 @@ WITH item AS (
         plan_used      = a.plan_used + t.of_plan,
         allowance_used = a.allowance_used + t.of_allowance,
         reserved       = GREATEST(a.reserved - t.reserved, 0),
-        live           = GREATEST(a.live - t.ends, 0)
+        live           = GREATEST(a.live - t.ends, 0),
+        stored         = a.stored + t.bytes
     FROM total t
     WHERE a.workspace_id = t.workspace_id
     RETURNING a.workspace_id, a.live, a.parked, a.waiting
@@ -101,15 +104,20 @@ LIMIT @max_rows;
 
 -- name: AccountReserve :exec
 -- Keeps back what was decided on under the lock.
-UPDATE credit_accounts SET reserved = reserved + @amount, live = live + @count::integer
+UPDATE credit_accounts SET reserved = reserved + @amount, live = live + @count::integer, stored = stored + @bytes
 WHERE workspace_id = @workspace_id;
 
 -- name: AccountRenew :exec
 -- Begins a period, or sets other terms, under the lock.
 UPDATE credit_accounts SET
     monthly = @monthly, usage_limit = @usage_limit, plan = @plan, plan_used = @plan_used, allowance_used = @allowance_used,
-    month = @month, week = @week, valid_until = @valid_until, period = @period, plan_used_before = @plan_used_before
+    month = @month, week = @week, valid_until = @valid_until, period = @period, plan_used_before = @plan_used_before,
+    stored = @stored, storage_limit = @storage_limit
 WHERE workspace_id = @workspace_id;
+
+-- name: AccountStore :exec
+-- Counts bytes that a run stores before it ends.
+UPDATE credit_accounts SET stored = stored + @bytes WHERE workspace_id = @workspace_id;
 
 -- name: AccountGrant :exec
 -- Adds to the paid credits, under the lock. Below zero the account refuses it.

@@ -4,8 +4,10 @@ SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trig
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count,
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
        r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
-       COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes
+       COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
+       r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit, false)::boolean AS storage_full
 FROM workflow_runs r
+LEFT JOIN credit_accounts a ON a.workspace_id = r.workspace_id
 LEFT JOIN run_trees t ON t.workspace_id = r.workspace_id AND t.root_run_id = COALESCE(r.root_run_id, r.id)
 WHERE r.workspace_id = @workspace_id AND r.id = @id
 FOR NO KEY UPDATE OF r;
@@ -16,8 +18,10 @@ SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trig
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count,
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
        r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
-       COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes
+       COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
+       r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit, false)::boolean AS storage_full
 FROM workflow_runs r
+LEFT JOIN credit_accounts a ON a.workspace_id = r.workspace_id
 LEFT JOIN run_trees t ON t.workspace_id = r.workspace_id AND t.root_run_id = COALESCE(r.root_run_id, r.id)
 WHERE r.workspace_id = @workspace_id AND r.id = @id
 FOR NO KEY UPDATE OF r SKIP LOCKED;
@@ -36,6 +40,8 @@ UPDATE workflow_runs SET
     failed_count  = @failed_count,
     pending_count = @pending_count,
     output_bytes  = @output_bytes,
+    storage_fee     = @storage_fee,
+    uncounted_bytes = @uncounted_bytes,
     event_seq     = @event_seq,
     wake_at       = sqlc.narg('wake_at'),
     updated_at    = GREATEST(updated_at, now()),

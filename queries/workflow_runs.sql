@@ -3,12 +3,12 @@
 -- another process brings it on.
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, variables, reserved, max_credits,
-     committed, usage, stage_count, failed_count, pending_count, output_bytes, event_seq,
+     committed, usage, stage_count, failed_count, pending_count, output_bytes, uncounted_bytes, event_seq,
      deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, key_root_id, rerun_of, traceparent, created_at, updated_at)
 VALUES
     (@workspace_id, @id, @workflow_id, @workflow_version, @status, @trigger, @input, sqlc.narg('metadata'), sqlc.narg('output'), sqlc.narg('error'),
      sqlc.narg('variables'), @reserved, sqlc.narg('max_credits'),
-     @committed, @usage, @stage_count, @failed_count, @pending_count, @output_bytes, @event_seq,
+     @committed, @usage, @stage_count, @failed_count, @pending_count, @output_bytes, @uncounted_bytes, @event_seq,
      now() + @lasts::interval, now() + @grace::interval, @job_id,
      sqlc.narg('parent_run_id'), sqlc.narg('parent_stage_id'), sqlc.narg('root_run_id'), sqlc.narg('trigger_id'), sqlc.narg('key_root_id'), sqlc.narg('rerun_of'), sqlc.narg('traceparent'), now(), now());
 
@@ -93,17 +93,23 @@ ORDER BY seq
 LIMIT @max_rows;
 
 -- name: RunSignalInsert :one
--- Keeps the first signal of each name and wakes the run, if that is not final.
-WITH woken AS (
+-- Keeps the first signal of each name and wakes the run, if that is not final. Where the
+-- workspace may store no more this month, it keeps none.
+WITH room AS (
+    SELECT a.storage_limit > 0 AND a.stored >= a.storage_limit AS exhausted FROM credit_accounts a WHERE a.workspace_id = @workspace_id
+), woken AS (
     UPDATE workflow_runs r SET wake_at = LEAST(r.wake_at, now())
     WHERE r.workspace_id = @workspace_id AND r.id = @run_id AND r.finished_at IS NULL
     RETURNING r.workspace_id, r.id
 ), kept AS (
     INSERT INTO run_signals (workspace_id, run_id, name, payload, received_at)
-    SELECT woken.workspace_id, woken.id, @name, @payload::json, now() FROM woken
+    SELECT woken.workspace_id, woken.id, @name, @payload::json, now() FROM woken JOIN room ON NOT room.exhausted
     ON CONFLICT DO NOTHING
+    RETURNING workspace_id
+), counted AS (
+    UPDATE credit_accounts c SET stored = c.stored + @bytes::bigint FROM kept WHERE c.workspace_id = kept.workspace_id
 )
-SELECT EXISTS (SELECT FROM woken)::boolean AS live;
+SELECT EXISTS (SELECT FROM woken)::boolean AS live, EXISTS (SELECT FROM room WHERE room.exhausted)::boolean AS exhausted;
 
 -- name: RunListExecutions :many
 -- A page of the stages of a run that are not final and have an execution, in the order of
@@ -116,8 +122,8 @@ LIMIT @max_rows;
 
 -- name: RunAudit :many
 -- Runs whose usage is not what was posted for them, once when they are final and never
--- before, or is not the sum of their stages'. -1: nothing was posted.
-SELECT r.workspace_id, r.id, r.status, r.usage, COALESCE(p.usage, -1)::bigint AS posted, COALESCE(s.usage, 0)::bigint AS staged
+-- before, or is not the sum of their stages' and their storage fee. -1: nothing was posted.
+SELECT r.workspace_id, r.id, r.status, r.usage, COALESCE(p.usage, -1)::bigint AS posted, (COALESCE(s.usage, 0) + r.storage_fee)::bigint AS staged
 FROM workflow_runs r
 LEFT JOIN credit_postings p ON p.workspace_id = r.workspace_id AND p.kind = 'RUN' AND p.reference = r.id::text
 LEFT JOIN (
@@ -126,7 +132,7 @@ LEFT JOIN (
 ) AS s ON s.workspace_id = r.workspace_id AND s.run_id = r.id
 WHERE r.workspace_id = ANY (@workspace_ids::uuid[])
   AND CASE WHEN r.finished_at IS NULL THEN p.usage IS NOT NULL
-           ELSE p.usage IS DISTINCT FROM r.usage OR r.usage <> COALESCE(s.usage, 0) END
+           ELSE p.usage IS DISTINCT FROM r.usage OR r.usage <> COALESCE(s.usage, 0) + r.storage_fee END
 ORDER BY r.workspace_id, r.id
 LIMIT @max_rows;
 

@@ -15,24 +15,25 @@ SELECT opened.workspace_id, @posting_id, 'GRANT', 'opening', opened.paid, -opene
 SELECT id, name, plan, created_at FROM workspaces WHERE name = @name;
 
 -- name: WorkspaceGet :one
-SELECT id, name, plan, custom_rps, custom_rph, custom_waits, custom_streams, custom_credits, custom_usage_limit, created_at FROM workspaces WHERE id = @id;
+SELECT id, name, plan, custom_rps, custom_rph, custom_waits, custom_streams, custom_credits, custom_usage_limit, custom_storage, created_at FROM workspaces WHERE id = @id;
 
 -- name: WorkspaceListOfUser :many
 -- The workspaces of a member, newest first.
-SELECT w.id, w.name, w.plan, w.custom_rps, w.custom_rph, w.custom_waits, w.custom_streams, w.custom_credits, w.custom_usage_limit, w.created_at, m.role
+SELECT w.id, w.name, w.plan, w.custom_rps, w.custom_rph, w.custom_waits, w.custom_streams, w.custom_credits, w.custom_usage_limit, w.custom_storage, w.created_at, m.role
 FROM members m JOIN workspaces w ON w.id = m.workspace_id
 WHERE m.user_id = @user_id AND w.id < @before ORDER BY w.id DESC LIMIT @max_rows;
 
 -- name: WorkspaceListTerms :many
 -- The plans of workspaces, and what differs from them.
-SELECT id, plan, custom_credits, custom_usage_limit FROM workspaces WHERE id = ANY (@ids::uuid[]);
+SELECT id, plan, custom_credits, custom_usage_limit, custom_storage FROM workspaces WHERE id = ANY (@ids::uuid[]);
 
 -- name: WorkspaceSetPlan :execrows
 -- What is null is as the plan has it.
 UPDATE workspaces SET
     plan = @plan, custom_rps = sqlc.narg('custom_rps'), custom_rph = sqlc.narg('custom_rph'),
     custom_waits = sqlc.narg('custom_waits'), custom_streams = sqlc.narg('custom_streams'),
-    custom_credits = sqlc.narg('custom_credits'), custom_usage_limit = sqlc.narg('custom_usage_limit')
+    custom_credits = sqlc.narg('custom_credits'), custom_usage_limit = sqlc.narg('custom_usage_limit'),
+    custom_storage = sqlc.narg('custom_storage')
 WHERE id = @id;
 
 -- name: WorkspaceListIds :many

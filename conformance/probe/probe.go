@@ -111,7 +111,8 @@ type Terms struct {
 
 	// What is agreed for it; nil is what the plan gives.
 	RPS, RPH            *int32
-	Credits, UsageLimit *int // of a month
+	Credits, UsageLimit *int   // of a month
+	Storage             *int64 // bytes of a month
 
 	// Then is an earlier time at which it was there already, and used Spent
 	// credits. Zero: it is new.

@@ -1473,6 +1473,20 @@ type Credits struct {
 	// Examples: 2
 	ReservedCredits credit.Amount `json:"reservedCredits"`
 
+	// StorageLimit How many bytes may be stored in a month. Once `storedBytes` has reached it, executions, runs and signals are
+	// refused with 402 `storage_exhausted`. Null: no limit.
+	//
+	//
+	// Examples: 26843545600
+	StorageLimit *int64 `json:"storageLimit"`
+
+	// StoredBytes Bytes stored since `monthStartsAt`: outputs, stages, events and signals, with a little for each row. A run under
+	// way is counted in steps of 16 KiB.
+	//
+	//
+	// Examples: 1048576
+	StoredBytes int64 `json:"storedBytes"`
+
 	// UsageLimit The most that may be used in a month without paid credits: once both pots are empty and `usedThisMonth`
 	// has reached it, executions are refused with 402. 0: nothing beyond both pots. Null: no limit.
 	//
@@ -1772,7 +1786,7 @@ type ExecutionError struct {
 	// again), `RESTORE_UNCERTAIN` (a restored backup shows it unfinished, and it is not safe to repeat), `CANCELED`, `INTERNAL_ERROR` (ours; also when for two hours no worker could run it), or one of the
 	// component's own: `NAME_NOT_RESOLVED`, `TRANSACTION_REPLACED`, `TRANSACTION_DROPPED`. A stage of a run may also
 	// have `ITEM_FAILED` (an item of its loop failed), `NOT_FOUND` or `CONFLICT` (the workflow that it should run),
-	// `INSUFFICIENT_CREDITS`, `LIMIT_EXCEEDED`, or what a FAIL gives. [Errors](/docs/errors) has each of them. More may
+	// `INSUFFICIENT_CREDITS`, `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, or what a FAIL gives. [Errors](/docs/errors) has each of them. More may
 	// be added.
 	//
 	//
@@ -2516,6 +2530,11 @@ type Problem struct {
 	// Examples: 2026-11-23T00:00:00.000Z
 	NextReleaseAt *timestamp.Time `json:"nextReleaseAt,omitempty"`
 
+	// NextResetAt With `storage_exhausted`, when the next month starts.
+	//
+	// Examples: 2026-12-01T00:00:00.000Z
+	NextResetAt *timestamp.Time `json:"nextResetAt,omitempty"`
+
 	// Price With `credits_exhausted`, the credits that the execution, or the run at the least, would have cost.
 	//
 	// Examples: 1
@@ -2528,7 +2547,7 @@ type Problem struct {
 	//   `timestamp_in_future`.
 	// - `UNAUTHORIZED`, deliveries to hooks: `invalid_signature`.
 	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
-	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`.
+	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`, `storage_exhausted`.
 	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `needs_unrestricted_key`, `role_not_allowed`,
 	//   `cross_origin`.
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `key_not_active`, `workflow_paused`,
@@ -2570,6 +2589,11 @@ type Problem struct {
 	//
 	// Examples: 404
 	Status int32 `json:"status"`
+
+	// StorageLimit With `storage_exhausted`, how many bytes the workspace may store in a month.
+	//
+	// Examples: 5368709120
+	StorageLimit *int64 `json:"storageLimit,omitempty"`
 
 	// Title The kind of problem in words.
 	//
@@ -2811,7 +2835,8 @@ type RunError struct {
 	// Code A stable code: that of the stage that failed, or of the run itself: `INSUFFICIENT_CREDITS` (a stage could not
 	// be paid, or `maxCredits` was reached), `OUTPUT_TOO_LARGE` (the outputs of its stages and
 	// of the runs below it exceed 64 MiB), `LIMIT_EXCEEDED` (more than 50,000 stages, with those of the runs below it,
-	// too many unfinished runs below it, or more than 8 levels of runs), `TIMEOUT`, `INVALID_INPUT` (what connections
+	// too many unfinished runs below it, or more than 8 levels of runs), `STORAGE_EXHAUSTED` (the workspace has stored
+	// what its plan allows in a month), `TIMEOUT`, `INVALID_INPUT` (what connections
 	// bring does not fit, or is larger than 1 MiB), `INTERNAL_ERROR`, or the one that a FAIL gives.
 	//
 	//
@@ -4220,6 +4245,11 @@ type WorkspaceLimits struct {
 	//
 	// Examples: 10
 	RequestsPerSecond *int32 `json:"requestsPerSecond"`
+
+	// StorageBytes Bytes that may be stored in a month. Null: no limit.
+	//
+	// Examples: 26843545600
+	StorageBytes *int64 `json:"storageBytes"`
 
 	// Streams Streams that may be open at the same time. Null: no limit.
 	//

@@ -14,7 +14,7 @@ import (
 )
 
 const accountAudit = `-- name: AccountAudit :many
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period,
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, a.stored, a.storage_limit,
        COALESCE(p.plan, 0)::bigint AS posted_plan, COALESCE(p.paid, 0)::bigint AS posted_paid,
        COALESCE(p.plan_used, 0)::bigint AS posted_plan_used, COALESCE(p.allowance_used, 0)::bigint AS posted_allowance_used,
        (COALESCE(e.reserved, 0) + COALESCE(r.reserved, 0))::bigint AS live_reserved, COALESCE(e.live, 0)::bigint AS live_count, COALESCE(e.parked, 0)::bigint AS live_parked
@@ -81,6 +81,8 @@ func (q *Queries) AccountAudit(ctx context.Context, db DBTX, workspaceIds []uuid
 			&i.CreditAccount.Stopped,
 			&i.CreditAccount.PlanUsedBefore,
 			&i.CreditAccount.Period,
+			&i.CreditAccount.Stored,
+			&i.CreditAccount.StorageLimit,
 			&i.PostedPlan,
 			&i.PostedPaid,
 			&i.PostedPlanUsed,
@@ -122,7 +124,7 @@ func (q *Queries) AccountCountWaiting(ctx context.Context, db DBTX, workspaceID 
 }
 
 const accountGet = `-- name: AccountGet :one
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, w.name, w.plan AS plan_name, COALESCE($1::timestamptz, now())::timestamptz AS at
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, a.stored, a.storage_limit, w.name, w.plan AS plan_name, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a JOIN workspaces w ON w.id = a.workspace_id
 WHERE a.workspace_id = $2
 `
@@ -161,6 +163,8 @@ func (q *Queries) AccountGet(ctx context.Context, db DBTX, arg AccountGetParams)
 		&i.CreditAccount.Stopped,
 		&i.CreditAccount.PlanUsedBefore,
 		&i.CreditAccount.Period,
+		&i.CreditAccount.Stored,
+		&i.CreditAccount.StorageLimit,
 		&i.Name,
 		&i.PlanName,
 		&i.At,
@@ -262,7 +266,7 @@ func (q *Queries) AccountLock(ctx context.Context, db DBTX, workspaceID uuid.UUI
 }
 
 const accountLockMany = `-- name: AccountLockMany :many
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, COALESCE($1::timestamptz, now())::timestamptz AS at
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, a.stored, a.storage_limit, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a
 WHERE a.workspace_id = ANY ($2::uuid[]) ORDER BY a.workspace_id FOR NO KEY UPDATE
 `
@@ -305,6 +309,8 @@ func (q *Queries) AccountLockMany(ctx context.Context, db DBTX, arg AccountLockM
 			&i.CreditAccount.Stopped,
 			&i.CreditAccount.PlanUsedBefore,
 			&i.CreditAccount.Period,
+			&i.CreditAccount.Stored,
+			&i.CreditAccount.StorageLimit,
 			&i.At,
 		); err != nil {
 			return nil, err
@@ -335,8 +341,9 @@ func (q *Queries) AccountPark(ctx context.Context, db DBTX, arg AccountParkParam
 const accountRenew = `-- name: AccountRenew :exec
 UPDATE credit_accounts SET
     monthly = $1, usage_limit = $2, plan = $3, plan_used = $4, allowance_used = $5,
-    month = $6, week = $7, valid_until = $8, period = $9, plan_used_before = $10
-WHERE workspace_id = $11
+    month = $6, week = $7, valid_until = $8, period = $9, plan_used_before = $10,
+    stored = $11, storage_limit = $12
+WHERE workspace_id = $13
 `
 
 type AccountRenewParams struct {
@@ -350,6 +357,8 @@ type AccountRenewParams struct {
 	ValidUntil     time.Time
 	Period         time.Time
 	PlanUsedBefore credit.Amount
+	Stored         int64
+	StorageLimit   int64
 	WorkspaceID    uuid.UUID
 }
 
@@ -366,25 +375,33 @@ func (q *Queries) AccountRenew(ctx context.Context, db DBTX, arg AccountRenewPar
 		arg.ValidUntil,
 		arg.Period,
 		arg.PlanUsedBefore,
+		arg.Stored,
+		arg.StorageLimit,
 		arg.WorkspaceID,
 	)
 	return err
 }
 
 const accountReserve = `-- name: AccountReserve :exec
-UPDATE credit_accounts SET reserved = reserved + $1, live = live + $2::integer
-WHERE workspace_id = $3
+UPDATE credit_accounts SET reserved = reserved + $1, live = live + $2::integer, stored = stored + $3
+WHERE workspace_id = $4
 `
 
 type AccountReserveParams struct {
 	Amount      credit.Amount
 	Count       int32
+	Bytes       int64
 	WorkspaceID uuid.UUID
 }
 
 // Keeps back what was decided on under the lock.
 func (q *Queries) AccountReserve(ctx context.Context, db DBTX, arg AccountReserveParams) error {
-	_, err := db.Exec(ctx, accountReserve, arg.Amount, arg.Count, arg.WorkspaceID)
+	_, err := db.Exec(ctx, accountReserve,
+		arg.Amount,
+		arg.Count,
+		arg.Bytes,
+		arg.WorkspaceID,
+	)
 	return err
 }
 
@@ -393,14 +410,16 @@ WITH asked AS (
     SELECT unnest($1::uuid[]) AS workspace_id,
            unnest($2::bigint[])     AS amount,
            unnest($3::bigint[])      AS needed,
-           unnest($4::integer[])     AS count
+           unnest($4::integer[])     AS count,
+           unnest($5::bigint[])       AS bytes
 ), held AS (
     SELECT h.workspace_id FROM credit_accounts h
     WHERE h.workspace_id = ANY ($1::uuid[]) ORDER BY h.workspace_id FOR NO KEY UPDATE
 ), kept AS (
-    UPDATE credit_accounts a SET reserved = a.reserved + asked.amount, live = a.live + asked.count
+    UPDATE credit_accounts a SET reserved = a.reserved + asked.amount, live = a.live + asked.count, stored = a.stored + asked.bytes
     FROM asked JOIN held ON held.workspace_id = asked.workspace_id
-    WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE($5::timestamptz, now())
+    WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE($6::timestamptz, now())
+      AND (a.storage_limit = 0 OR a.stored < a.storage_limit)
       AND (asked.amount = 0
            OR (a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed
                AND NOT a.stopped))
@@ -416,6 +435,7 @@ type AccountReserveManyParams struct {
 	Amounts      []int64
 	Needed       []int64
 	Counts       []int32
+	Bytes        []int64
 	At           *time.Time
 }
 
@@ -428,8 +448,8 @@ type AccountReserveManyRow struct {
 
 // Keeps back what is to be accepted, for each workspace of the arrays whose period
 // runs and whose credits admit all of it: what is left when the last of it comes,
-// needed being what goes before that, is more than nothing; and whose books are not
-// stopped. Raises WF001 when that is not every one of them. Rows are locked in the
+// needed being what goes before that, is more than nothing; whose books are not
+// stopped; and which may store more this month. Raises WF001 when that is not every one of them. Rows are locked in the
 // order of ids, here and everywhere, so nobody waits in a circle.
 func (q *Queries) AccountReserveMany(ctx context.Context, db DBTX, arg AccountReserveManyParams) ([]AccountReserveManyRow, error) {
 	rows, err := db.Query(ctx, accountReserveMany,
@@ -437,6 +457,7 @@ func (q *Queries) AccountReserveMany(ctx context.Context, db DBTX, arg AccountRe
 		arg.Amounts,
 		arg.Needed,
 		arg.Counts,
+		arg.Bytes,
 		arg.At,
 	)
 	if err != nil {
@@ -478,20 +499,20 @@ func (q *Queries) AccountResume(ctx context.Context, db DBTX, workspaceID uuid.U
 
 const accountSettleMany = `-- name: AccountSettleMany :many
 WITH item AS (
-    SELECT u.workspace_id, u.id, u.kind, u.about, u.amount, u.reserved, u.place
+    SELECT u.workspace_id, u.id, u.kind, u.about, u.amount, u.reserved, u.bytes, u.place
     FROM ROWS FROM (unnest($2::uuid[]), unnest($3::uuid[]), unnest($4::text[]), unnest($5::uuid[]),
-                    unnest($6::bigint[]), unnest($7::bigint[]))
-         WITH ORDINALITY AS u (workspace_id, id, kind, about, amount, reserved, place)
+                    unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[]))
+         WITH ORDINALITY AS u (workspace_id, id, kind, about, amount, reserved, bytes, place)
 ), held AS (
     SELECT h.workspace_id, h.plan, h.paid, h.month FROM credit_accounts h
-    WHERE h.workspace_id = ANY ($2::uuid[]) AND h.valid_until > COALESCE($8::timestamptz, now())
+    WHERE h.workspace_id = ANY ($2::uuid[]) AND h.valid_until > COALESCE($9::timestamptz, now())
     ORDER BY h.workspace_id FOR NO KEY UPDATE
 ), running AS (
-    SELECT item.workspace_id, item.id, item.kind, item.about, item.amount, item.reserved, held.plan, held.plan + held.paid AS pots, held.month,
+    SELECT item.workspace_id, item.id, item.kind, item.about, item.amount, item.reserved, item.bytes, held.plan, held.plan + held.paid AS pots, held.month,
            (sum(item.amount) OVER (PARTITION BY item.workspace_id ORDER BY item.place))::bigint AS upto
     FROM item JOIN held ON held.workspace_id = item.workspace_id
 ), split AS (
-    SELECT r.workspace_id, r.id, r.kind, r.about, r.amount, r.reserved, r.month,
+    SELECT r.workspace_id, r.id, r.kind, r.about, r.amount, r.reserved, r.bytes, r.month,
            LEAST(r.upto, r.plan) - LEAST(r.upto - r.amount, r.plan) AS of_plan,
            LEAST(r.upto, r.pots) - LEAST(r.upto - r.amount, r.pots) AS of_pots
     FROM running r
@@ -499,11 +520,11 @@ WITH item AS (
     INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, paid, allowance, usage, created_at)
     SELECT s.workspace_id, s.id, s.kind, s.about::text, -s.of_plan, s.of_plan - s.of_pots, s.of_pots - s.amount, s.amount,
            -- in the account's month, whenever this transaction began
-           GREATEST(COALESCE($8::timestamptz, now()), s.month::timestamp AT TIME ZONE 'UTC')
+           GREATEST(COALESCE($9::timestamptz, now()), s.month::timestamp AT TIME ZONE 'UTC')
     FROM split s WHERE s.kind <> 'STAGE'
 ), total AS (
     SELECT s.workspace_id, count(s.id) FILTER (WHERE s.kind <> 'RUN') AS ends, sum(s.of_plan)::bigint AS of_plan, sum(s.of_pots - s.of_plan)::bigint AS of_paid,
-           sum(s.amount - s.of_pots)::bigint AS of_allowance, sum(s.reserved)::bigint AS reserved
+           sum(s.amount - s.of_pots)::bigint AS of_allowance, sum(s.reserved)::bigint AS reserved, sum(s.bytes)::bigint AS bytes
     FROM split s GROUP BY s.workspace_id
 ), settled AS (
     -- Reservations and the count of what lives never fall below zero: a wrong one is
@@ -514,7 +535,8 @@ WITH item AS (
         plan_used      = a.plan_used + t.of_plan,
         allowance_used = a.allowance_used + t.of_allowance,
         reserved       = GREATEST(a.reserved - t.reserved, 0),
-        live           = GREATEST(a.live - t.ends, 0)
+        live           = GREATEST(a.live - t.ends, 0),
+        stored         = a.stored + t.bytes
     FROM total t
     WHERE a.workspace_id = t.workspace_id
     RETURNING a.workspace_id, a.live, a.parked, a.waiting
@@ -532,6 +554,7 @@ type AccountSettleManyParams struct {
 	Abouts       []uuid.UUID
 	Amounts      []int64
 	Reserved     []int64
+	Bytes        []int64
 	At           *time.Time
 }
 
@@ -556,6 +579,7 @@ func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSet
 		arg.Abouts,
 		arg.Amounts,
 		arg.Reserved,
+		arg.Bytes,
 		arg.At,
 	)
 	if err != nil {
@@ -593,4 +617,19 @@ func (q *Queries) AccountStop(ctx context.Context, db DBTX, workspaceID uuid.UUI
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const accountStore = `-- name: AccountStore :exec
+UPDATE credit_accounts SET stored = stored + $1 WHERE workspace_id = $2
+`
+
+type AccountStoreParams struct {
+	Bytes       int64
+	WorkspaceID uuid.UUID
+}
+
+// Counts bytes that a run stores before it ends.
+func (q *Queries) AccountStore(ctx context.Context, db DBTX, arg AccountStoreParams) error {
+	_, err := db.Exec(ctx, accountStore, arg.Bytes, arg.WorkspaceID)
+	return err
 }

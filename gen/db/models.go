@@ -188,6 +188,8 @@ type CreditAccount struct {
 	Stopped        bool
 	PlanUsedBefore credit.Amount
 	Period         time.Time
+	Stored         int64
+	StorageLimit   int64
 }
 
 type CreditPosting struct {
@@ -522,6 +524,8 @@ type WorkflowRun struct {
 	TriggerID         *uuid.UUID
 	RootRunID         *uuid.UUID
 	KeyRootID         *uuid.UUID
+	StorageFee        credit.Amount
+	UncountedBytes    int64
 }
 
 type WorkflowRunsDefault struct {
@@ -590,4 +594,5 @@ type Workspace struct {
 	BillingStoppedAt *time.Time
 	CustomWaits      *int32
 	CustomStreams    *int32
+	CustomStorage    *int64
 }

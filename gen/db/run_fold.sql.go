@@ -262,29 +262,33 @@ UPDATE workflow_runs SET
     failed_count  = $9,
     pending_count = $10,
     output_bytes  = $11,
-    event_seq     = $12,
-    wake_at       = $13,
+    storage_fee     = $12,
+    uncounted_bytes = $13,
+    event_seq     = $14,
+    wake_at       = $15,
     updated_at    = GREATEST(updated_at, now()),
     finished_at   = CASE WHEN $4::boolean THEN now() END
-WHERE workspace_id = $14 AND id = $15
+WHERE workspace_id = $16 AND id = $17
 `
 
 type RunFoldParams struct {
-	Status       status.Run
-	Output       []byte
-	Error        []byte
-	Final        bool
-	Committed    credit.Amount
-	Reserved     credit.Amount
-	Usage        credit.Amount
-	StageCount   int32
-	FailedCount  int32
-	PendingCount int32
-	OutputBytes  int64
-	EventSeq     int64
-	WakeAt       *time.Time
-	WorkspaceID  uuid.UUID
-	ID           uuid.UUID
+	Status         status.Run
+	Output         []byte
+	Error          []byte
+	Final          bool
+	Committed      credit.Amount
+	Reserved       credit.Amount
+	Usage          credit.Amount
+	StageCount     int32
+	FailedCount    int32
+	PendingCount   int32
+	OutputBytes    int64
+	StorageFee     credit.Amount
+	UncountedBytes int64
+	EventSeq       int64
+	WakeAt         *time.Time
+	WorkspaceID    uuid.UUID
+	ID             uuid.UUID
 }
 
 // What a fold makes of a run, under its lock.
@@ -301,6 +305,8 @@ func (q *Queries) RunFold(ctx context.Context, db DBTX, arg RunFoldParams) error
 		arg.FailedCount,
 		arg.PendingCount,
 		arg.OutputBytes,
+		arg.StorageFee,
+		arg.UncountedBytes,
 		arg.EventSeq,
 		arg.WakeAt,
 		arg.WorkspaceID,
@@ -438,8 +444,10 @@ SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trig
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count,
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
        r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
-       COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes
+       COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
+       r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit, false)::boolean AS storage_full
 FROM workflow_runs r
+LEFT JOIN credit_accounts a ON a.workspace_id = r.workspace_id
 LEFT JOIN run_trees t ON t.workspace_id = r.workspace_id AND t.root_run_id = COALESCE(r.root_run_id, r.id)
 WHERE r.workspace_id = $1 AND r.id = $2
 FOR NO KEY UPDATE OF r
@@ -489,6 +497,9 @@ type RunLockRow struct {
 	TreeLive          int32
 	TreeStages        int64
 	TreeBytes         int64
+	StorageFee        credit.Amount
+	UncountedBytes    int64
+	StorageFull       bool
 }
 
 // A run as it stands, for whoever folds it. Rows that refer to it may be inserted meanwhile.
@@ -534,6 +545,9 @@ func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunL
 		&i.TreeLive,
 		&i.TreeStages,
 		&i.TreeBytes,
+		&i.StorageFee,
+		&i.UncountedBytes,
+		&i.StorageFull,
 	)
 	return i, err
 }
@@ -599,8 +613,10 @@ SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trig
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count,
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
        r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
-       COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes
+       COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
+       r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit, false)::boolean AS storage_full
 FROM workflow_runs r
+LEFT JOIN credit_accounts a ON a.workspace_id = r.workspace_id
 LEFT JOIN run_trees t ON t.workspace_id = r.workspace_id AND t.root_run_id = COALESCE(r.root_run_id, r.id)
 WHERE r.workspace_id = $1 AND r.id = $2
 FOR NO KEY UPDATE OF r SKIP LOCKED
@@ -650,6 +666,9 @@ type RunLockFreeRow struct {
 	TreeLive          int32
 	TreeStages        int64
 	TreeBytes         int64
+	StorageFee        credit.Amount
+	UncountedBytes    int64
+	StorageFull       bool
 }
 
 // RunLock for whoever does not wait for it.
@@ -695,6 +714,9 @@ func (q *Queries) RunLockFree(ctx context.Context, db DBTX, arg RunLockFreeParam
 		&i.TreeLive,
 		&i.TreeStages,
 		&i.TreeBytes,
+		&i.StorageFee,
+		&i.UncountedBytes,
+		&i.StorageFull,
 	)
 	return i, err
 }

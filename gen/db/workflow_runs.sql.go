@@ -15,7 +15,7 @@ import (
 )
 
 const runAudit = `-- name: RunAudit :many
-SELECT r.workspace_id, r.id, r.status, r.usage, COALESCE(p.usage, -1)::bigint AS posted, COALESCE(s.usage, 0)::bigint AS staged
+SELECT r.workspace_id, r.id, r.status, r.usage, COALESCE(p.usage, -1)::bigint AS posted, (COALESCE(s.usage, 0) + r.storage_fee)::bigint AS staged
 FROM workflow_runs r
 LEFT JOIN credit_postings p ON p.workspace_id = r.workspace_id AND p.kind = 'RUN' AND p.reference = r.id::text
 LEFT JOIN (
@@ -24,7 +24,7 @@ LEFT JOIN (
 ) AS s ON s.workspace_id = r.workspace_id AND s.run_id = r.id
 WHERE r.workspace_id = ANY ($1::uuid[])
   AND CASE WHEN r.finished_at IS NULL THEN p.usage IS NOT NULL
-           ELSE p.usage IS DISTINCT FROM r.usage OR r.usage <> COALESCE(s.usage, 0) END
+           ELSE p.usage IS DISTINCT FROM r.usage OR r.usage <> COALESCE(s.usage, 0) + r.storage_fee END
 ORDER BY r.workspace_id, r.id
 LIMIT $2
 `
@@ -44,7 +44,7 @@ type RunAuditRow struct {
 }
 
 // Runs whose usage is not what was posted for them, once when they are final and never
-// before, or is not the sum of their stages'. -1: nothing was posted.
+// before, or is not the sum of their stages' and their storage fee. -1: nothing was posted.
 func (q *Queries) RunAudit(ctx context.Context, db DBTX, arg RunAuditParams) ([]RunAuditRow, error) {
 	rows, err := db.Query(ctx, runAudit, arg.WorkspaceIds, arg.MaxRows)
 	if err != nil {
@@ -197,14 +197,14 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (RunGet
 const runInsert = `-- name: RunInsert :exec
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, variables, reserved, max_credits,
-     committed, usage, stage_count, failed_count, pending_count, output_bytes, event_seq,
+     committed, usage, stage_count, failed_count, pending_count, output_bytes, uncounted_bytes, event_seq,
      deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, key_root_id, rerun_of, traceparent, created_at, updated_at)
 VALUES
     ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
      $11, $12, $13,
-     $14, $15, $16, $17, $18, $19, $20,
-     now() + $21::interval, now() + $22::interval, $23,
-     $24, $25, $26, $27, $28, $29, $30, now(), now())
+     $14, $15, $16, $17, $18, $19, $20, $21,
+     now() + $22::interval, now() + $23::interval, $24,
+     $25, $26, $27, $28, $29, $30, $31, now(), now())
 `
 
 type RunInsertParams struct {
@@ -227,6 +227,7 @@ type RunInsertParams struct {
 	FailedCount     int32
 	PendingCount    int32
 	OutputBytes     int64
+	UncountedBytes  int64
 	EventSeq        int64
 	Lasts           time.Duration
 	Grace           time.Duration
@@ -263,6 +264,7 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 		arg.FailedCount,
 		arg.PendingCount,
 		arg.OutputBytes,
+		arg.UncountedBytes,
 		arg.EventSeq,
 		arg.Lasts,
 		arg.Grace,
@@ -363,7 +365,7 @@ FROM (
                l.cancel_reason, l.usage, l.failed_count, l.pending_count, l.event_seq, l.job_id, l.parent_run_id, l.trigger_id, l.rerun_of, l.created_at, l.updated_at, l.finished_at,
                octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
         FROM (SELECT unnest($1::uuid[]) AS id) AS i
-        JOIN LATERAL (SELECT x.workspace_id, x.id, x.workflow_id, x.workflow_version, x.status, x.trigger, x.input, x.metadata, x.output, x.error, x.variables, x.cancel_requested_at, x.cancel_reason, x.cancel_mode, x.committed, x.reserved, x.max_credits, x.usage, x.stage_count, x.failed_count, x.pending_count, x.output_bytes, x.event_seq, x.wake_at, x.deadline, x.job_id, x.parent_run_id, x.parent_stage_id, x.rerun_of, x.traceparent, x.created_at, x.updated_at, x.finished_at, x.below, x.trigger_id, x.root_run_id, x.key_root_id FROM workflow_runs x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
+        JOIN LATERAL (SELECT x.workspace_id, x.id, x.workflow_id, x.workflow_version, x.status, x.trigger, x.input, x.metadata, x.output, x.error, x.variables, x.cancel_requested_at, x.cancel_reason, x.cancel_mode, x.committed, x.reserved, x.max_credits, x.usage, x.stage_count, x.failed_count, x.pending_count, x.output_bytes, x.event_seq, x.wake_at, x.deadline, x.job_id, x.parent_run_id, x.parent_stage_id, x.rerun_of, x.traceparent, x.created_at, x.updated_at, x.finished_at, x.below, x.trigger_id, x.root_run_id, x.key_root_id, x.storage_fee, x.uncounted_bytes FROM workflow_runs x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
 ) AS r
 WHERE r.place = 1 OR r.bytes <= $3::bigint
@@ -543,16 +545,21 @@ func (q *Queries) RunSignalGet(ctx context.Context, db DBTX, arg RunSignalGetPar
 }
 
 const runSignalInsert = `-- name: RunSignalInsert :one
-WITH woken AS (
+WITH room AS (
+    SELECT a.storage_limit > 0 AND a.stored >= a.storage_limit AS exhausted FROM credit_accounts a WHERE a.workspace_id = $1
+), woken AS (
     UPDATE workflow_runs r SET wake_at = LEAST(r.wake_at, now())
     WHERE r.workspace_id = $1 AND r.id = $2 AND r.finished_at IS NULL
     RETURNING r.workspace_id, r.id
 ), kept AS (
     INSERT INTO run_signals (workspace_id, run_id, name, payload, received_at)
-    SELECT woken.workspace_id, woken.id, $3, $4::json, now() FROM woken
+    SELECT woken.workspace_id, woken.id, $3, $4::json, now() FROM woken JOIN room ON NOT room.exhausted
     ON CONFLICT DO NOTHING
+    RETURNING workspace_id
+), counted AS (
+    UPDATE credit_accounts c SET stored = c.stored + $5::bigint FROM kept WHERE c.workspace_id = kept.workspace_id
 )
-SELECT EXISTS (SELECT FROM woken)::boolean AS live
+SELECT EXISTS (SELECT FROM woken)::boolean AS live, EXISTS (SELECT FROM room WHERE room.exhausted)::boolean AS exhausted
 `
 
 type RunSignalInsertParams struct {
@@ -560,19 +567,27 @@ type RunSignalInsertParams struct {
 	RunID       uuid.UUID
 	Name        string
 	Payload     []byte
+	Bytes       int64
 }
 
-// Keeps the first signal of each name and wakes the run, if that is not final.
-func (q *Queries) RunSignalInsert(ctx context.Context, db DBTX, arg RunSignalInsertParams) (bool, error) {
+type RunSignalInsertRow struct {
+	Live      bool
+	Exhausted bool
+}
+
+// Keeps the first signal of each name and wakes the run, if that is not final. Where the
+// workspace may store no more this month, it keeps none.
+func (q *Queries) RunSignalInsert(ctx context.Context, db DBTX, arg RunSignalInsertParams) (RunSignalInsertRow, error) {
 	row := db.QueryRow(ctx, runSignalInsert,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.Name,
 		arg.Payload,
+		arg.Bytes,
 	)
-	var live bool
-	err := row.Scan(&live)
-	return live, err
+	var i RunSignalInsertRow
+	err := row.Scan(&i.Live, &i.Exhausted)
+	return i, err
 }
 
 const runStageList = `-- name: RunStageList :many

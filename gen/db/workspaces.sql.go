@@ -14,7 +14,7 @@ import (
 )
 
 const workspaceGet = `-- name: WorkspaceGet :one
-SELECT id, name, plan, custom_rps, custom_rph, custom_waits, custom_streams, custom_credits, custom_usage_limit, created_at FROM workspaces WHERE id = $1
+SELECT id, name, plan, custom_rps, custom_rph, custom_waits, custom_streams, custom_credits, custom_usage_limit, custom_storage, created_at FROM workspaces WHERE id = $1
 `
 
 type WorkspaceGetRow struct {
@@ -27,6 +27,7 @@ type WorkspaceGetRow struct {
 	CustomStreams    *int32
 	CustomCredits    *credit.Amount
 	CustomUsageLimit *credit.Amount
+	CustomStorage    *int64
 	CreatedAt        time.Time
 }
 
@@ -43,6 +44,7 @@ func (q *Queries) WorkspaceGet(ctx context.Context, db DBTX, id uuid.UUID) (Work
 		&i.CustomStreams,
 		&i.CustomCredits,
 		&i.CustomUsageLimit,
+		&i.CustomStorage,
 		&i.CreatedAt,
 	)
 	return i, err
@@ -161,7 +163,7 @@ func (q *Queries) WorkspaceListIds(ctx context.Context, db DBTX, arg WorkspaceLi
 }
 
 const workspaceListOfUser = `-- name: WorkspaceListOfUser :many
-SELECT w.id, w.name, w.plan, w.custom_rps, w.custom_rph, w.custom_waits, w.custom_streams, w.custom_credits, w.custom_usage_limit, w.created_at, m.role
+SELECT w.id, w.name, w.plan, w.custom_rps, w.custom_rph, w.custom_waits, w.custom_streams, w.custom_credits, w.custom_usage_limit, w.custom_storage, w.created_at, m.role
 FROM members m JOIN workspaces w ON w.id = m.workspace_id
 WHERE m.user_id = $1 AND w.id < $2 ORDER BY w.id DESC LIMIT $3
 `
@@ -182,6 +184,7 @@ type WorkspaceListOfUserRow struct {
 	CustomStreams    *int32
 	CustomCredits    *credit.Amount
 	CustomUsageLimit *credit.Amount
+	CustomStorage    *int64
 	CreatedAt        time.Time
 	Role             string
 }
@@ -206,6 +209,7 @@ func (q *Queries) WorkspaceListOfUser(ctx context.Context, db DBTX, arg Workspac
 			&i.CustomStreams,
 			&i.CustomCredits,
 			&i.CustomUsageLimit,
+			&i.CustomStorage,
 			&i.CreatedAt,
 			&i.Role,
 		); err != nil {
@@ -244,7 +248,7 @@ func (q *Queries) WorkspaceListStopped(ctx context.Context, db DBTX) ([]uuid.UUI
 }
 
 const workspaceListTerms = `-- name: WorkspaceListTerms :many
-SELECT id, plan, custom_credits, custom_usage_limit FROM workspaces WHERE id = ANY ($1::uuid[])
+SELECT id, plan, custom_credits, custom_usage_limit, custom_storage FROM workspaces WHERE id = ANY ($1::uuid[])
 `
 
 type WorkspaceListTermsRow struct {
@@ -252,6 +256,7 @@ type WorkspaceListTermsRow struct {
 	Plan             string
 	CustomCredits    *credit.Amount
 	CustomUsageLimit *credit.Amount
+	CustomStorage    *int64
 }
 
 // The plans of workspaces, and what differs from them.
@@ -269,6 +274,7 @@ func (q *Queries) WorkspaceListTerms(ctx context.Context, db DBTX, ids []uuid.UU
 			&i.Plan,
 			&i.CustomCredits,
 			&i.CustomUsageLimit,
+			&i.CustomStorage,
 		); err != nil {
 			return nil, err
 		}
@@ -284,8 +290,9 @@ const workspaceSetPlan = `-- name: WorkspaceSetPlan :execrows
 UPDATE workspaces SET
     plan = $1, custom_rps = $2, custom_rph = $3,
     custom_waits = $4, custom_streams = $5,
-    custom_credits = $6, custom_usage_limit = $7
-WHERE id = $8
+    custom_credits = $6, custom_usage_limit = $7,
+    custom_storage = $8
+WHERE id = $9
 `
 
 type WorkspaceSetPlanParams struct {
@@ -296,6 +303,7 @@ type WorkspaceSetPlanParams struct {
 	CustomStreams    *int32
 	CustomCredits    *credit.Amount
 	CustomUsageLimit *credit.Amount
+	CustomStorage    *int64
 	ID               uuid.UUID
 }
 
@@ -309,6 +317,7 @@ func (q *Queries) WorkspaceSetPlan(ctx context.Context, db DBTX, arg WorkspaceSe
 		arg.CustomStreams,
 		arg.CustomCredits,
 		arg.CustomUsageLimit,
+		arg.CustomStorage,
 		arg.ID,
 	)
 	if err != nil {

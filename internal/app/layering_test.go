@@ -41,7 +41,8 @@ var places = map[string]place{
 	"internal/fault":      {level: 0, why: "the one error with a meaning across packages"},
 	"internal/crashpoint": {level: 0, why: "named places where a test kills the process"},
 
-	"internal/plan": {level: 1, inside: []string{"internal/credit"}, why: "what the plans give"},
+	"internal/plan":    {level: 1, inside: []string{"internal/credit"}, why: "what the plans give"},
+	"internal/storage": {level: 1, inside: []string{"internal/credit"}, why: "what runs may store, and what that costs"},
 
 	// Pure tools: no database, no domain.
 	"internal/cursor":            {level: 1, inside: []string{"internal/fault"}, outside: []string{ids}, why: "the place of a page in a list"},
@@ -99,7 +100,7 @@ var places = map[string]place{
 	"internal/idempotency":     {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{ids, pgx}, why: "keys of repeated requests"},
 	"internal/vault":           {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres", "internal/seal"}, outside: []string{ids}, why: "secret outputs at rest; it does not know which are"},
 	"internal/retention":       {level: 3, inside: []string{"gen/db", "internal/postgres", "internal/telemetry"}, outside: []string{pgx}, why: "partitions made and dropped"},
-	"internal/billing":         {level: 3, inside: []string{"gen/", "internal/audit", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/fault", "internal/plan", "internal/postgres", "internal/timestamp"}, outside: []string{ids, pgx}, why: "accounts and the ledger"},
+	"internal/billing":         {level: 3, inside: []string{"gen/", "internal/audit", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/fault", "internal/plan", "internal/postgres", "internal/storage", "internal/timestamp"}, outside: []string{ids, pgx}, why: "accounts and the ledger"},
 	"internal/auth": {
 		level: 3, inside: []string{"gen/", "internal/attempt", "internal/audit", "internal/cursor", "internal/fault", "internal/mistake", "internal/postgres", "internal/signature", "internal/strictjson", "internal/telemetry", "internal/timestamp"},
 		outside: []string{ids, pgx, "golang.org/x/sync"}, why: "keys and principals, no route names",
@@ -165,12 +166,12 @@ var places = map[string]place{
 	},
 	"internal/engine": {
 		level:   6,
-		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/crashpoint", "internal/credit", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/record", "internal/status", "internal/strictjson", "internal/timestamp", "internal/vault", "internal/variable", "internal/workflow"},
+		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/crashpoint", "internal/credit", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/record", "internal/status", "internal/storage", "internal/strictjson", "internal/timestamp", "internal/vault", "internal/variable", "internal/workflow"},
 		outside: []string{ids, pgx, river}, why: "how runs go on; nothing of who asks for them",
 	},
 	"internal/run": {
 		level:   7,
-		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/engine", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/status", "internal/record", "internal/timestamp", "internal/vault", "internal/workflow"},
+		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/engine", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/status", "internal/storage", "internal/record", "internal/timestamp", "internal/vault", "internal/workflow"},
 		outside: []string{ids, pgx, river}, why: "runs, for those who ask for them",
 	},
 	"internal/hook": {

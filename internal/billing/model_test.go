@@ -236,7 +236,7 @@ func (w *world) conclude() {
 		return
 	}
 	err := w.renewing(func(tx pgx.Tx) error {
-		return w.books.SettleRunTx(w.t.Context(), tx, m.id, r.id, r.usage, r.reserved)
+		return w.books.SettleRunTx(w.t.Context(), tx, billing.Charge{WorkspaceID: m.id, ExecutionID: r.id, Amount: r.usage, Reserved: r.reserved})
 	})
 	if err != nil {
 		w.t.Fatal(err)

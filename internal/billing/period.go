@@ -25,17 +25,26 @@ func (a *account) left() credit.Amount {
 	return a.Plan + a.Paid + allowance - a.Reserved
 }
 
-// terms are what a workspace's plan gives in credits, unless it has its own.
-type terms struct{ monthly, usageLimit credit.Amount }
+// full reports whether the workspace may store no more in this month.
+func (a *account) full() bool { return a.StorageLimit != plan.None && a.Stored >= a.StorageLimit }
+
+// terms are what a workspace's plan gives in credits and storage, unless it has its own.
+type terms struct {
+	monthly, usageLimit credit.Amount
+	storage             int64 // bytes a month
+}
 
 func termsOf(row db.WorkspaceListTermsRow) terms {
 	of := plan.Name(row.Plan).Terms()
-	t := terms{of.Monthly, of.UsageLimit}
+	t := terms{of.Monthly, of.UsageLimit, of.Storage}
 	if row.CustomCredits != nil {
 		t.monthly = *row.CustomCredits
 	}
 	if row.CustomUsageLimit != nil {
 		t.usageLimit = *row.CustomUsageLimit
+	}
+	if row.CustomStorage != nil {
+		t.storage = *row.CustomStorage
 	}
 	return t
 }
@@ -90,14 +99,14 @@ func (a *account) begin(at time.Time, t terms) (moves []posting) {
 		if a.Plan > 0 {
 			moves = append(moves, posting{kind: kindExpiry, reference: a.Month.Format("2006-01"), plan: -a.Plan})
 		}
-		a.Plan, a.PlanUsed, a.AllowanceUsed = 0, 0, 0
+		a.Plan, a.PlanUsed, a.AllowanceUsed, a.Stored = 0, 0, 0, 0
 	}
 	a.Month, a.Week = month(at), week(at)
 	a.ValidUntil = a.Week.AddDate(0, 0, 7)
 	if next := a.Month.AddDate(0, 1, 0); next.Before(a.ValidUntil) {
 		a.ValidUntil = next
 	}
-	a.Monthly, a.UsageLimit = t.monthly, t.usageLimit
+	a.Monthly, a.UsageLimit, a.StorageLimit = t.monthly, t.usageLimit, t.storage
 	a.Period, a.PlanUsedBefore = a.began(), a.PlanUsed
 	if missing := a.quarter() - a.Plan; missing > 0 {
 		moves = append(moves, posting{kind: kindRelease, reference: a.period(), plan: missing})
@@ -122,7 +131,7 @@ func (a *account) write(ctx context.Context, tx pgx.Tx, moves []posting, at time
 	err := db.New().AccountRenew(ctx, tx, db.AccountRenewParams{
 		WorkspaceID: a.WorkspaceID, Monthly: a.Monthly, UsageLimit: a.UsageLimit, Plan: a.Plan,
 		PlanUsed: a.PlanUsed, AllowanceUsed: a.AllowanceUsed, Month: a.Month, Week: a.Week, ValidUntil: a.ValidUntil,
-		Period: a.Period, PlanUsedBefore: a.PlanUsedBefore,
+		Period: a.Period, PlanUsedBefore: a.PlanUsedBefore, Stored: a.Stored, StorageLimit: a.StorageLimit,
 	})
 	if err != nil {
 		return fmt.Errorf("store account of %s: %w", a.WorkspaceID, err)

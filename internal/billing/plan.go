@@ -24,6 +24,7 @@ type Plan struct {
 	Streams     *int32         // open at once
 	Credits     *credit.Amount // a month
 	UsageLimit  *credit.Amount
+	Storage     *int64 // bytes that may be stored in a month
 }
 
 // SetPlan changes the plan of a workspace and its account's terms with it. From
@@ -45,6 +46,9 @@ func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 	if p.Waits != nil && *p.Waits < 1 || p.Streams != nil && *p.Streams < 1 {
 		return fault.New(fault.InvalidInput, "At least 1 call that waits inline and 1 stream may be open at a time.")
 	}
+	if p.Storage != nil && *p.Storage < 1 {
+		return fault.New(fault.InvalidInput, "A storage limit is at least 1 byte a month.")
+	}
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		accounts, at, err := b.lock(ctx, tx, p.WorkspaceID)
 		if err != nil {
@@ -56,7 +60,7 @@ func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 		}
 		_, err = db.New().WorkspaceSetPlan(ctx, tx, db.WorkspaceSetPlanParams{
 			ID: p.WorkspaceID, Plan: string(p.Name), CustomRps: p.RPS, CustomRph: p.RPH,
-			CustomWaits: p.Waits, CustomStreams: p.Streams, CustomCredits: p.Credits, CustomUsageLimit: p.UsageLimit,
+			CustomWaits: p.Waits, CustomStreams: p.Streams, CustomCredits: p.Credits, CustomUsageLimit: p.UsageLimit, CustomStorage: p.Storage,
 		})
 		if err != nil {
 			return err
@@ -66,7 +70,7 @@ func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 			return err
 		}
 		moves := a.change(p.Name, termsOf(db.WorkspaceListTermsRow{
-			Plan: string(p.Name), CustomCredits: p.Credits, CustomUsageLimit: p.UsageLimit,
+			Plan: string(p.Name), CustomCredits: p.Credits, CustomUsageLimit: p.UsageLimit, CustomStorage: p.Storage,
 		}))
 		if err := a.write(ctx, tx, moves, at); err != nil {
 			return err
@@ -74,7 +78,7 @@ func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 		details := p.details()
 		details["before"] = Plan{
 			Name: plan.Name(before.Plan), RPS: before.CustomRps, RPH: before.CustomRph,
-			Waits: before.CustomWaits, Streams: before.CustomStreams, Credits: before.CustomCredits, UsageLimit: before.CustomUsageLimit,
+			Waits: before.CustomWaits, Streams: before.CustomStreams, Credits: before.CustomCredits, UsageLimit: before.CustomUsageLimit, Storage: before.CustomStorage,
 		}.details()
 		return audit.RecordTx(ctx, tx, audit.Event{WorkspaceID: p.WorkspaceID, Action: "plan.changed", Details: details})
 	})
@@ -99,6 +103,9 @@ func (p Plan) details() map[string]any {
 			all[name] = *own
 		}
 	}
+	if p.Storage != nil {
+		all["storageBytes"] = *p.Storage
+	}
 	return all
 }
 
@@ -118,7 +125,7 @@ func (a *account) readUsed(ctx context.Context, tx pgx.Tx) error {
 
 // change sets other terms within a period.
 func (a *account) change(name plan.Name, t terms) []posting {
-	a.Monthly, a.UsageLimit = t.monthly, t.usageLimit
+	a.Monthly, a.UsageLimit, a.StorageLimit = t.monthly, t.usageLimit, t.storage
 	whole, used := (a.Monthly+3)/4, a.PlanUsed-a.PlanUsedBefore
 	pot := max(0, min(whole-used, a.Monthly-a.PlanUsed))
 	move := posting{kind: kindRelease, reference: a.period() + " " + string(name), repeats: true, plan: pot - a.Plan}

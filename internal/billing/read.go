@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/cursor"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/timestamp"
 )
@@ -39,7 +40,12 @@ func (r Reader) Credits(ctx context.Context, workspaceID uuid.UUID) (api.Credits
 		return api.Credits{}, fmt.Errorf("read account: %w", err)
 	}
 	a := row.CreditAccount
+	var limit *int64
+	if a.StorageLimit != plan.None {
+		limit = &a.StorageLimit
+	}
 	return api.Credits{
+		StoredBytes: a.Stored, StorageLimit: limit,
 		Plan: api.Plan(row.PlanName), MonthlyCredits: a.Monthly, UsageLimit: &a.UsageLimit,
 		PlanCredits: a.Plan, PaidCredits: a.Paid, ReservedCredits: a.Reserved, AvailableCredits: max(0, a.Plan+a.Paid-a.Reserved),
 		UsedThisMonth: a.PlanUsed + a.AllowanceUsed, MonthStartsAt: timestamp.Of(a.Month),

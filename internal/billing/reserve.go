@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -14,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/timestamp"
 )
 
 // Want is one execution that asks to be accepted, with its price; or, of a stage,
@@ -21,7 +23,8 @@ import (
 type Want struct {
 	WorkspaceID uuid.UUID
 	Amount      credit.Amount
-	Run         bool // no execution: what a run keeps back
+	Run         bool  // no execution: what a run keeps back
+	Bytes       int64 // that are stored with the acceptance
 }
 
 // count is how many executions it stands for.
@@ -33,7 +36,7 @@ func (w Want) count() int32 {
 }
 
 // ErrUndecided says that not all of the wants can be admitted as they stand: a
-// workspace's period is over, it has too little left, or its books are stopped.
+// workspace's period is over, it has too little left, it may store no more, or its books are stopped.
 // Decide then, in another transaction.
 var ErrUndecided = errors.New("the credits admit not all of it at once")
 
@@ -53,6 +56,25 @@ func (a *account) exhausted(price credit.Amount) error {
 	return &fault.Error{
 		Code: fault.InsufficientCredits, Reason: ReasonExhausted, Extra: extra,
 		Message: fmt.Sprintf("This costs %s %s, and the workspace has none left; plan and paid credits are used up or reserved, and the plan allows no further usage this month.", price, unit),
+	}
+}
+
+// ReasonStorage is the reason of a 402 for a workspace that may store no more in this month.
+const ReasonStorage = "storage_exhausted"
+
+// StorageExhausted returns the refusal for a workspace that may store no more in this month.
+func (b Books) StorageExhausted(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) error {
+	row, err := db.New().AccountGet(ctx, conn, db.AccountGetParams{WorkspaceID: workspaceID, At: b.at()})
+	if err != nil {
+		return fmt.Errorf("read account: %w", err)
+	}
+	return storageExhausted(row.CreditAccount.StorageLimit, row.CreditAccount.Month.AddDate(0, 1, 0))
+}
+
+func storageExhausted(limit int64, resetAt time.Time) error {
+	return &fault.Error{
+		Code: fault.InsufficientCredits, Reason: ReasonStorage, Extra: map[string]any{"storageLimit": limit, "nextResetAt": timestamp.Of(resetAt)},
+		Message: fmt.Sprintf("The workspace has stored the %d bytes that its plan allows in a month. Wait for the next month, or change the plan.", limit),
 	}
 }
 
@@ -84,12 +106,14 @@ func (b Books) ReserveTx(ctx context.Context, tx pgx.Tx, wants []Want) (map[uuid
 			places[w.WorkspaceID] = at
 			p.WorkspaceIds = append(p.WorkspaceIds, w.WorkspaceID)
 			p.Amounts, p.Needed, p.Counts = append(p.Amounts, 0), append(p.Needed, 0), append(p.Counts, 0)
+			p.Bytes = append(p.Bytes, 0)
 		}
 		if w.Amount > 0 {
 			p.Needed[at] = p.Amounts[at]
 		}
 		p.Amounts[at] += int64(w.Amount)
 		p.Counts[at] += w.count()
+		p.Bytes[at] += w.Bytes
 	}
 	rows, err := db.New().AccountReserveMany(ctx, tx, p)
 	if postgres.Raised(err, "WF001") {
@@ -107,7 +131,7 @@ func (b Books) ReserveTx(ctx context.Context, tx pgx.Tx, wants []Want) (map[uuid
 
 // DecideTx locks the accounts, releases what is due, and admits the wants one by
 // one in their order: a refusal for each, nil for those whose price is kept back.
-// A want that costs nothing is never refused.
+// A want that costs nothing is refused only if the workspace may store no more.
 func (b Books) DecideTx(ctx context.Context, tx pgx.Tx, wants []Want) (refusals []error, loads map[uuid.UUID]Load, err error) {
 	asked := make(map[uuid.UUID]*db.AccountReserveParams)
 	for _, w := range wants {
@@ -127,16 +151,21 @@ func (b Books) DecideTx(ctx context.Context, tx pgx.Tx, wants []Want) (refusals 
 		case w.Amount > 0 && a.left() <= 0:
 			refusals[i] = a.exhausted(w.Amount)
 			continue
+		case a.full():
+			refusals[i] = storageExhausted(a.StorageLimit, a.Month.AddDate(0, 1, 0))
+			continue
 		}
 		a.Reserved += w.Amount
 		a.Live += w.count()
+		a.Stored += w.Bytes
 		asked[w.WorkspaceID].Amount += w.Amount
 		asked[w.WorkspaceID].Count += w.count()
+		asked[w.WorkspaceID].Bytes += w.Bytes
 	}
 	loads = make(map[uuid.UUID]Load, len(asked))
 	for id, p := range asked {
 		loads[id] = LoadOf(accounts[id].Live, accounts[id].Parked, accounts[id].Waiting)
-		if p.Count == 0 && p.Amount == 0 {
+		if p.Count == 0 && p.Amount == 0 && p.Bytes == 0 {
 			continue
 		}
 		if err := db.New().AccountReserve(ctx, tx, *p); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/storage"
 )
 
 // Charge is what one execution cost, and what was reserved for it.
@@ -20,7 +21,8 @@ type Charge struct {
 	ExecutionID uuid.UUID
 	Amount      credit.Amount
 	Reserved    credit.Amount
-	Stage       bool // its run pays, when that ends: it is counted out, and no more
+	Bytes       int64 // that it leaves stored
+	Stage       bool  // its run pays, when that ends: it is counted out, and no more
 }
 
 // PeriodOver is why nothing was settled: the next release of one of the workspaces
@@ -50,6 +52,7 @@ func (b Books) SettleTx(ctx context.Context, tx pgx.Tx, charges []Charge) (map[u
 		if c.Stage {
 			kind, c.Amount, c.Reserved = ofStage, 0, 0
 		}
+		c.Bytes += storage.ExecutionBytes
 		if err := appendCharge(&p, kind, c); err != nil {
 			return nil, err
 		}
@@ -58,15 +61,20 @@ func (b Books) SettleTx(ctx context.Context, tx pgx.Tx, charges []Charge) (map[u
 }
 
 // SettleRunTx charges a run that becomes final in tx for all of its stages, and gives
-// back what it had reserved. Otherwise it is as SettleTx.
-func (b Books) SettleRunTx(ctx context.Context, tx pgx.Tx, workspaceID, runID uuid.UUID, amount, reserved credit.Amount) error {
+// back what it had reserved; ExecutionID of the charge is the run's. Otherwise it is as SettleTx.
+func (b Books) SettleRunTx(ctx context.Context, tx pgx.Tx, c Charge) error {
 	var p db.AccountSettleManyParams
-	err := appendCharge(&p, ofRun, Charge{WorkspaceID: workspaceID, ExecutionID: runID, Amount: amount, Reserved: reserved})
+	err := appendCharge(&p, ofRun, c)
 	if err != nil {
 		return err
 	}
 	_, err = b.settle(ctx, tx, p)
 	return err
+}
+
+// StoreTx counts bytes that a run has stored before it ends. It locks the account.
+func (b Books) StoreTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, bytes int64) error {
+	return db.New().AccountStore(ctx, tx, db.AccountStoreParams{WorkspaceID: workspaceID, Bytes: bytes})
 }
 
 func appendCharge(p *db.AccountSettleManyParams, kind string, c Charge) error {
@@ -80,6 +88,7 @@ func appendCharge(p *db.AccountSettleManyParams, kind string, c Charge) error {
 	p.Abouts = append(p.Abouts, c.ExecutionID)
 	p.Amounts = append(p.Amounts, int64(c.Amount))
 	p.Reserved = append(p.Reserved, int64(c.Reserved))
+	p.Bytes = append(p.Bytes, c.Bytes)
 	return nil
 }
 

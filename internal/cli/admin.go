@@ -78,6 +78,7 @@ type adminPlanSet struct {
 	Streams   *int32  `placeholder:"N" help:"Streams that are open at once."`
 	Credits   *string `placeholder:"N" help:"Plan credits of a month."`
 	Limit     *string `placeholder:"N" help:"Usage of a month that paid credits need not pay."`
+	Storage   *int64  `placeholder:"GIB" help:"GiB that may be stored in a month."`
 }
 
 // Run sets the plan.
@@ -89,6 +90,12 @@ func (c *adminPlanSet) Run(s *session) error {
 	}
 	if p.UsageLimit, err = ownCredits("--limit", c.Limit); err != nil {
 		return err
+	}
+	if c.Storage != nil {
+		if *c.Storage < 1 || *c.Storage > 1<<30 {
+			return errors.New("--storage is a number of GiB, at least 1 and at most 1,073,741,824")
+		}
+		p.Storage = new(*c.Storage << 30)
 	}
 	pool, done, err := c.open(s.ctx)
 	if err != nil {
@@ -117,8 +124,17 @@ func (c *adminPlanSet) Run(s *session) error {
 	s.note("Workspace %s is on the plan %s: requests a second %s, an hour %s; a month %s plan credits, and usage of %s that paid credits need not pay.",
 		c.Workspace, c.Plan, rate(p.RPS, p.Name.Terms().RPS), rate(p.RPH, p.Name.Terms().RPH), after.MonthlyCredits, *after.UsageLimit)
 	s.note("At once: calls that wait for their result %s, streams %s.", rate(p.Waits, p.Name.Terms().Waits), rate(p.Streams, p.Name.Terms().Streams))
+	s.note("Storage a month: %s.", gibibytes(after.StorageLimit))
 	s.note("Plan credits there: %s before, %s now.", before.PlanCredits, after.PlanCredits)
 	return nil
+}
+
+// gibibytes writes a storage limit.
+func gibibytes(limit *int64) string {
+	if limit == nil {
+		return "no limit"
+	}
+	return fmt.Sprintf("%d GiB", *limit>>30)
 }
 
 // ownCredits reads a flag; nil is what the plan gives.

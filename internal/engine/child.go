@@ -19,6 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/storage"
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
@@ -188,6 +189,7 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	row := db.RunInsertParams{
 		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN",
 		Lasts: f.run.Deadline.Sub(f.run.Now), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, KeyRootID: f.run.KeyRootID, Traceparent: f.run.Traceparent,
+		UncountedBytes: storage.RunBytes + int64(len(input)),
 	}
 	hidden := loaded.Input.SecretPaths()
 	if t.secret {
@@ -274,53 +276,6 @@ func (e *Engine) CancelTree(ctx context.Context, conn db.DBTX, workspaceID uuid.
 		e.folder.wake(notify.Key{WorkspaceID: workspaceID, ID: id})
 	}
 	return nil
-}
-
-// treeTotals returns the stages and bytes of the other runs of the tree, as the fold found them.
-func treeTotals(run db.RunLockRow) shared {
-	if !run.InTree {
-		return shared{}
-	}
-	return shared{stages: max(0, run.TreeStages-int64(run.StageCount)), bytes: max(0, run.TreeBytes-run.OutputBytes)}
-}
-
-// shared is what the runs of a tree count together.
-type shared struct{ stages, bytes int64 }
-
-// writeTree adds what this fold made to the tree of the run. It locks the tree's row, so it
-// must come before the account is locked.
-func (f *fold) writeTree(tx pgx.Tx) error {
-	p := f.treeChange()
-	if f.run.Status.Terminal() && p.RootRunID == f.run.ID {
-		return db.New().RunTreeDelete(f.ctx, tx, db.RunTreeDeleteParams{WorkspaceID: p.WorkspaceID, RootRunID: p.RootRunID})
-	}
-	return db.New().RunTreeAdd(f.ctx, tx, p)
-}
-
-// countInTree writes what this fold made to the tree, before an account is locked.
-func (f *fold) countInTree() error {
-	if f.counted || !f.run.InTree && len(f.children) == 0 {
-		return nil
-	}
-	f.counted = true
-	if err := f.writeTree(f.tx); err != nil {
-		return fmt.Errorf("count in the tree of runs: %w", err)
-	}
-	return nil
-}
-
-// treeChange is what this fold changes in the totals of the tree. The first change of a tree
-// contains all that its root has made.
-func (f *fold) treeChange() db.RunTreeAddParams {
-	p := db.RunTreeAddParams{WorkspaceID: f.run.WorkspaceID, RootRunID: f.run.RootRunID, Live: int32(len(f.children))}
-	p.Stages, p.Bytes = int64(f.run.StageCount), f.run.OutputBytes
-	if f.run.InTree {
-		p.Stages, p.Bytes = p.Stages-f.own.stages, p.Bytes-f.own.bytes
-	}
-	if f.run.Status.Terminal() {
-		p.Live--
-	}
-	return p
 }
 
 // NotActive is why a workflow is not run.

@@ -23,23 +23,24 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/storage"
 	"github.com/weft-automation/weft/internal/vault"
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
 // Bounds of a run (decisions 8.5, 8.7).
 const (
-	MaxStages     = 50_000
+	MaxStages     = storage.MaxStages
 	MaxItems      = 10_000
-	maxOutput     = 64 << 20 // bytes of the outputs of all stages
-	maxStageValue = 1 << 20  // bytes of what a stage takes, and of an output that the engine itself makes
+	maxOutput     = storage.MaxBytes // of the outputs of all stages
+	maxStageValue = 1 << 20          // bytes of what a stage takes, and of an output that the engine itself makes
 	// Lasts is how long a run may take: the longest wait, of 366 days, fits in.
 	Lasts = 400 * 24 * time.Hour
 )
@@ -63,7 +64,9 @@ type Deps struct {
 
 // Ledger is what a run is charged in; that of the service is billing.Books.
 type Ledger interface {
-	SettleRunTx(ctx context.Context, tx pgx.Tx, workspaceID, runID uuid.UUID, amount, reserved credit.Amount) error
+	SettleRunTx(ctx context.Context, tx pgx.Tx, charge billing.Charge) error
+	StoreTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, bytes int64) error
+	DecideTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) (refusals []error, loads map[uuid.UUID]billing.Load, err error)
 	Renewer
 }
 
@@ -120,9 +123,14 @@ func (e *Engine) BeginTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsert
 	if err := f.follow(news{}, nil); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotBegun, err)
 	}
+	if f.fee() > 0 { // only the engine itself may charge for it
+		return nil, errNotBegun
+	}
 	if err := f.countInTree(); err != nil {
 		return nil, err
 	}
+	stored := f.stored()
+	begins.Bytes += stored
 	err := f.accept(func(ctx context.Context, tx *postgres.Tx, stages []execution.Stage) ([]error, error) {
 		return how.BeginTx(ctx, tx, begins, stages)
 	})
@@ -130,8 +138,10 @@ func (e *Engine) BeginTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsert
 		return nil, err
 	}
 	if f.run.PendingCount == 0 {
+		begins.Bytes -= stored // it is folded again
 		return nil, nil
 	}
+	f.run.UncountedBytes = -stored
 	return &Begun{f}, f.writeFirst(row)
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/storage"
 )
 
 // stagesAtOnce and bytesAtOnce are about how many stages one fold makes, and how much these
@@ -76,8 +77,11 @@ type fold struct {
 	above    *db.RunAboveRow        // the runs above; nil: not read yet
 	below    int64                  // unfinished child runs of the workspace, read with above
 	payers   []db.RunLockAboveRow   // runs above with a maxCredits; nil: not read yet
-	own      shared                 // what this run had made when it was locked
-	others   shared                 // and the other runs of its tree
+	own      storage.Usage          // what this run had made when it was locked
+	others   storage.Usage          // and the other runs of its tree
+	taken    storage.Usage          // stages taken over from an earlier run, which are free
+	events   int64                  // bytes of events that this fold wrote
+	charged  bool                   // a fee was reserved, so the account is locked
 	counted  bool                   // the tree has been told of this fold
 	spent    credit.Amount          // what this fold commits
 	looked   bool                   // all that is live was looked at
@@ -212,6 +216,9 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n 
 	if err := f.follow(n, ended); err != nil {
 		return f, err
 	}
+	if err := f.chargeFee(); err != nil {
+		return f, err
+	}
 	if len(f.accepts) > 0 {
 		// What is accepted has the place and the credits of what ends.
 		if err := f.countInTree(); err != nil {
@@ -241,7 +248,7 @@ func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow
 		engine: e, ctx: ctx, tx: tx, run: run, plan: plan, stood: e.memory.get(run.ID, run.EventSeq),
 		scopes: map[place]*scope{}, states: map[place]graph.State{}, loops: map[place]*loop{},
 		values: map[place]given{}, failures: map[place]failed{}, gone: map[uuid.UUID]bool{},
-		own: shared{int64(run.StageCount), run.OutputBytes}, others: treeTotals(run),
+		own: made(run), others: madeByOthers(run),
 	}
 }
 

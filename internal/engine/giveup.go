@@ -146,9 +146,9 @@ func (e *Engine) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify.Key, 
 	if err != nil {
 		return nil, fmt.Errorf("count stages: %w", err)
 	}
-	f := &fold{engine: e, ctx: ctx, tx: tx, run: run, live: []api.NonTerminalStage{}, looked: true, changed: true}
+	f := &fold{engine: e, ctx: ctx, tx: tx, run: run, own: made(run), live: []api.NonTerminalStage{}, looked: true, changed: true}
 	f.run.StageCount, f.run.FailedCount, f.run.PendingCount = count.Stages, count.Failed, count.Pending
-	f.run.Usage, f.run.Status = credit.Amount(count.Usage), status.RunFailed
+	f.run.Usage, f.run.Status = credit.Amount(count.Usage)+f.run.StorageFee, status.RunFailed
 	if count.Pending > 0 {
 		f.run.Status = status.RunExecuting
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/execution"
@@ -50,7 +51,11 @@ type stage struct {
 
 // begin makes the stage of a component that is ready.
 func (f *fold) begin(sc *scope, componentID string) error {
-	if int64(f.run.StageCount)+f.others.stages >= MaxStages {
+	if f.run.StorageFull {
+		f.failWith(codeStorage, "The workspace has stored as much as its plan allows in a month.")
+		return nil
+	}
+	if int64(f.run.StageCount)+f.others.Stages >= MaxStages {
 		f.failWith("LIMIT_EXCEEDED", fmt.Sprintf("A run and the runs below it have at most %d stages.", MaxStages))
 		return nil
 	}
@@ -316,13 +321,21 @@ func (f *fold) fail(why api.RunError) {
 	f.run.Error, f.changed, f.halted = encoded, true, true
 }
 
+// codeOf returns the code of a stage or a run that fails for a refusal.
+func codeOf(refusal *fault.Error) string {
+	if refusal.Reason == billing.ReasonStorage {
+		return codeStorage
+	}
+	return string(refusal.Code)
+}
+
 // failure is why a stage failed, in the form of its error (decisions 3).
 func failure(why error) json.RawMessage {
 	e := component.Permanent(component.CodeInternal, "the stage could not be made")
 	if said, ok := errors.AsType[*component.Error](why); ok {
 		e = said
 	} else if refusal, ok := errors.AsType[*fault.Error](why); ok {
-		e = component.Permanent(string(refusal.Code), "%s", refusal.Message)
+		e = component.Permanent(codeOf(refusal), "%s", refusal.Message)
 		details := map[string]any{}
 		if refusal.Reason != "" {
 			details["reason"] = refusal.Reason

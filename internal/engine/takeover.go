@@ -14,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/storage"
 	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/variable"
 	"github.com/weft-automation/weft/internal/vault"
@@ -94,7 +95,7 @@ func (f *fold) take(t taken) {
 // gave counts the output of a stage.
 func (f *fold) gave(bytes int64) {
 	f.run.OutputBytes += bytes
-	if bytes > 0 && f.run.OutputBytes+f.others.bytes > maxOutput {
+	if bytes > 0 && f.run.OutputBytes+f.others.Bytes > maxOutput {
 		f.failWith("OUTPUT_TOO_LARGE", "The stage outputs of a run and of the runs below it exceed 64 MiB in total.")
 	}
 }
@@ -171,7 +172,7 @@ func (f *fold) takeOverAll() error {
 func (f *fold) takeSecretSignals(waiting []db.StageListSecretSignalsRow) error {
 	var output json.RawMessage
 	for i, stage := range waiting {
-		if f.run.OutputBytes+f.others.bytes > maxOutput {
+		if f.run.OutputBytes+f.others.Bytes > maxOutput {
 			return nil
 		}
 		if i == 0 || stage.Name != waiting[i-1].Name {
@@ -296,6 +297,7 @@ func (f *fold) takeOverEarlier() error {
 	f.run.FailedCount += row.Failed
 	f.run.Output = row.Response
 	f.gave(row.Bytes)
+	f.taken = storage.Usage{Stages: int64(row.Stages), Bytes: row.Bytes}
 	from, err := f.opened(row.ResponseID, row.Response)
 	if err != nil || !from.secret {
 		return err

@@ -13,8 +13,10 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/storage"
 	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/timestamp"
 )
@@ -49,6 +51,7 @@ func (f *fold) writeFirst(row *db.RunInsertParams) error {
 	if err := f.log(); err != nil {
 		return err
 	}
+	row.UncountedBytes = max(0, f.run.UncountedBytes+f.stored())
 	row.Status, row.Output, row.Error = f.run.Status, f.run.Output, f.run.Error
 	row.Committed, row.Reserved, row.Usage = f.run.Committed, f.run.Reserved, f.run.Usage
 	row.StageCount, row.FailedCount, row.PendingCount = f.run.StageCount, f.run.FailedCount, f.run.PendingCount
@@ -71,11 +74,16 @@ func (f *fold) tell(wake *time.Time) error {
 			return db.New().RunWake(f.ctx, tx, db.RunWakeParams{WorkspaceID: f.run.WorkspaceID, ID: *f.run.ParentRunID})
 		})
 	}
+	f.run.UncountedBytes = max(0, f.run.UncountedBytes+f.stored())
 	if f.run.Status.Terminal() {
 		f.tx.Last(func(tx pgx.Tx) error { return db.New().RiverJobDeleteMany(f.ctx, tx, []int64{f.run.JobID}) })
-		f.tx.Last(func(tx pgx.Tx) error {
-			return f.engine.Ledger.SettleRunTx(f.ctx, tx, f.run.WorkspaceID, f.run.ID, f.run.Usage, f.run.Reserved)
-		})
+		charge := billing.Charge{WorkspaceID: f.run.WorkspaceID, ExecutionID: f.run.ID, Amount: f.run.Usage, Reserved: f.run.Reserved, Bytes: f.run.UncountedBytes}
+		f.tx.Last(func(tx pgx.Tx) error { return f.engine.Ledger.SettleRunTx(f.ctx, tx, charge) })
+		f.run.UncountedBytes = 0
+	}
+	if bytes := f.run.UncountedBytes; bytes >= countedFrom {
+		f.tx.Last(func(tx pgx.Tx) error { return f.engine.Ledger.StoreTx(f.ctx, tx, f.run.WorkspaceID, bytes) })
+		f.run.UncountedBytes = 0
 	}
 	return nil
 }
@@ -87,6 +95,7 @@ func (f *fold) log() error {
 		return err
 	}
 	f.run.EventSeq++
+	f.events += storage.EventBytes + int64(len(event))
 	f.tx.Last(func(tx pgx.Tx) error {
 		err := db.New().RunEventInsert(f.ctx, tx, db.RunEventInsertParams{
 			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Seq: f.run.EventSeq, Status: f.run.Status, Output: event, Error: f.shownError(),
@@ -126,9 +135,9 @@ func (f *fold) conclude() {
 	}
 }
 
-// waits reports whether the run ends by the next fold only: the account may be locked by now,
+// waits reports whether the run ends by the next fold only: the account is locked by now,
 // and the run above is to be told of the end, which locks that one. Accounts come last.
-func (f *fold) waits() bool { return f.dropped && f.run.ParentRunID != nil }
+func (f *fold) waits() bool { return (f.dropped || f.charged) && f.run.ParentRunID != nil }
 
 // recall reads what the end of the fold needs: afterwards the account may be locked.
 func (f *fold) recall() (err error) {
@@ -186,7 +195,7 @@ func (f *fold) writeRun(tx pgx.Tx, wake *time.Time) error {
 		WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Status: f.run.Status, Output: f.run.Output, Error: f.run.Error,
 		Committed: f.run.Committed, Reserved: f.run.Reserved, Usage: f.run.Usage,
 		StageCount: f.run.StageCount, FailedCount: f.run.FailedCount, PendingCount: f.run.PendingCount,
-		OutputBytes: f.run.OutputBytes, EventSeq: f.run.EventSeq, WakeAt: wake, Final: f.run.Status.Terminal(),
+		OutputBytes: f.run.OutputBytes, StorageFee: f.run.StorageFee, UncountedBytes: f.run.UncountedBytes, EventSeq: f.run.EventSeq, WakeAt: wake, Final: f.run.Status.Terminal(),
 	})
 	if err != nil {
 		return fmt.Errorf("write run: %w", err)

@@ -201,7 +201,7 @@ func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []acc
 func wants(begins *Beginning, items []accept) []billing.Want {
 	all := make([]billing.Want, 0, 1+len(items))
 	if begins != nil {
-		all = append(all, billing.Want{WorkspaceID: begins.WorkspaceID, Amount: begins.Reserve, Run: true})
+		all = append(all, billing.Want{WorkspaceID: begins.WorkspaceID, Amount: begins.Reserve, Run: true, Bytes: begins.Bytes})
 	}
 	for _, a := range items {
 		all = append(all, a.want())

@@ -314,11 +314,13 @@ func (r *Runner) endTx(ctx context.Context, tx *postgres.Tx, rows []db.Execution
 		jobs[i] = row.JobID
 		end := first[turn{notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.Epoch}]
 		made.done[i] = finished{row: final(row, end), callback: row.HasCallback, run: row.RunID}
+		charges[i].Bytes = int64(end.weight())
 		if end.local {
 			ending++
 		}
 		if row.HasCallback {
 			frozen = append(frozen, callback.Final(made.done[i].row))
+			charges[i].Bytes *= 2 // the callback's body holds it again
 		}
 	}
 	if made.deliveries, err = r.Deliverer.FreezeManyTx(ctx, tx, r.Jobs, r.Vault, frozen); err != nil {

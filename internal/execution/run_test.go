@@ -121,7 +121,7 @@ func (b *bench) conclude(t *testing.T, runID uuid.UUID) {
 		if err != nil {
 			return err
 		}
-		return billing.Books{}.SettleRunTx(t.Context(), tx, b.workspace, runID, usage, reserved)
+		return billing.Books{}.SettleRunTx(t.Context(), tx, billing.Charge{WorkspaceID: b.workspace, ExecutionID: runID, Amount: usage, Reserved: reserved})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -107,6 +107,7 @@ func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 type Beginning struct {
 	WorkspaceID uuid.UUID
 	Reserve     credit.Amount // what is kept back for the run itself
+	Bytes       int64         // that the run stores when it begins
 	Job         river.InsertManyParams
 	JobID       int64 // of Job, once that is written
 }

@@ -154,10 +154,10 @@ func (h house) agree(ctx context.Context, id uuid.UUID, terms probe.Terms) error
 	if !terms.Then.IsZero() {
 		books.Now = func() time.Time { return terms.Then }
 	}
-	if terms.RPS != nil || terms.RPH != nil || terms.Credits != nil || terms.UsageLimit != nil {
+	if terms.RPS != nil || terms.RPH != nil || terms.Credits != nil || terms.UsageLimit != nil || terms.Storage != nil {
 		err := books.SetPlan(ctx, h.pool, billing.Plan{
 			WorkspaceID: id, Name: plan.Name(terms.Plan), RPS: terms.RPS, RPH: terms.RPH,
-			Credits: amount(terms.Credits), UsageLimit: amount(terms.UsageLimit),
+			Credits: amount(terms.Credits), UsageLimit: amount(terms.UsageLimit), Storage: terms.Storage,
 		})
 		if err != nil {
 			return err

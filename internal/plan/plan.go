@@ -24,12 +24,16 @@ func Names() []Name { return []Name{Starter, Growth, Professional, Enterprise} }
 // None stands for a limit that there is not.
 const None = 0
 
-// Terms are what a workspace gets. A rate or a cap of None is no limit.
+const gib = 1 << 30
+
+// Terms are what a workspace gets. A rate, a cap or a storage of None is no limit.
 type Terms struct {
 	RPS     int // requests a second
 	RPH     int // requests an hour
 	Waits   int // calls that wait inline at once
 	Streams int // open streams
+
+	Storage int64 // bytes that may be stored in a month
 
 	Monthly    credit.Amount // plan credits of a month
 	UsageLimit credit.Amount // usage of a month that paid credits need not pay
@@ -40,11 +44,11 @@ type Terms struct {
 func (n Name) Terms() Terms {
 	switch n {
 	case Starter:
-		return Terms{RPS: 5, RPH: 9_000, Waits: 20, Streams: 10}
+		return Terms{RPS: 5, RPH: 9_000, Waits: 20, Streams: 10, Storage: 5 * gib}
 	case Growth:
-		return Terms{RPS: 10, RPH: 18_000, Waits: 20, Streams: 50, Monthly: credit.Credits(200), UsageLimit: credit.Credits(500)}
+		return Terms{RPS: 10, RPH: 18_000, Waits: 20, Streams: 50, Storage: 25 * gib, Monthly: credit.Credits(200), UsageLimit: credit.Credits(500)}
 	case Professional:
-		return Terms{RPS: 25, RPH: 45_000, Waits: 20, Streams: 500, Monthly: credit.Credits(1_000), UsageLimit: credit.Credits(2_500)}
+		return Terms{RPS: 25, RPH: 45_000, Waits: 20, Streams: 500, Storage: 100 * gib, Monthly: credit.Credits(1_000), UsageLimit: credit.Credits(2_500)}
 	}
 	return Terms{}
 }

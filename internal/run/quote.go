@@ -11,12 +11,14 @@ import (
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/storage"
 )
 
 // quote is what a run of a plan would cost (decisions 7.5).
 type quote struct {
 	least   credit.Amount
 	most    credit.Amount // as far as it is known
+	stages  int64         // that most is for
 	unknown []unknown     // by what it may be more
 }
 
@@ -41,9 +43,11 @@ func (s *Service) Quote(ctx context.Context, workspaceID, workflowID uuid.UUID, 
 // unknown is a bound that is known only when the run is under way.
 type unknown struct{ componentID, reason string }
 
-// quote sums the prices of what will run for certain, and of all that may.
+// quote sums the prices of what will run for certain, and of all that may. What runs for certain
+// has fewer stages than are free, so the least contains no storage fee.
 func (s *Service) quote(plan *graph.Plan) (q quote) {
 	s.quoteScope(plan, "", 1, &q)
+	q.most += storage.AtMost(q.stages).Fee()
 	q.least = s.least(plan, nil)
 	return q
 }
@@ -62,6 +66,7 @@ func (s *Service) quoteScope(plan *graph.Plan, loop string, times int64, q *quot
 	for _, id := range plan.Members(loop) {
 		c, m := plan.Component(id)
 		q.most += credit.Amount(int64(s.price(plan, id)) * times)
+		q.stages += times
 		switch {
 		case m.Loop:
 			items, known := literalItems(plan, c)

@@ -10,9 +10,11 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/storage"
 	"github.com/weft-automation/weft/internal/timestamp"
 	"github.com/weft-automation/weft/internal/vault"
 )
@@ -62,13 +64,26 @@ func (s *Service) keepSignal(ctx context.Context, key notify.Key, row db.RunGetR
 			return false, err
 		}
 	}
-	live, err = db.New().RunSignalInsert(ctx, s.API, db.RunSignalInsertParams{
-		WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name, Payload: payload,
+	made, err := db.New().RunSignalInsert(ctx, s.API, db.RunSignalInsertParams{
+		WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name, Payload: payload, Bytes: storage.SignalBytes + int64(len(payload)),
 	})
 	if err != nil {
 		return false, fmt.Errorf("keep signal: %w", err)
 	}
-	return live, nil
+	if made.Live && made.Exhausted {
+		return true, s.storageExhausted(ctx, key, name)
+	}
+	return made.Live, nil
+}
+
+// storageExhausted refuses a signal that was not kept because the workspace may store no more in
+// this month. Nil: it was kept before.
+func (s *Service) storageExhausted(ctx context.Context, key notify.Key, name string) error {
+	_, err := db.New().RunSignalGet(ctx, s.API, db.RunSignalGetParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name})
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	return billing.Books{}.StorageExhausted(ctx, s.API, key.WorkspaceID)
 }
 
 // signalAt is where a signal of a run is sealed for.

@@ -23,6 +23,7 @@ import (
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/storage"
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
@@ -257,7 +258,10 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 	if p.Once != nil {
 		tx.Last(func(tx pgx.Tx) error { return p.Once.KeepTx(ctx, tx, n.id) })
 	}
-	begins := &execution.Beginning{WorkspaceID: p.WorkspaceID, Reserve: n.least, Job: engine.Job(p.WorkspaceID, n.id)}
+	begins := &execution.Beginning{
+		WorkspaceID: p.WorkspaceID, Reserve: n.least, Job: engine.Job(p.WorkspaceID, n.id),
+		Bytes: storage.RunBytes + int64(len(n.input)+len(p.Metadata)),
+	}
 	if n.apart {
 		_, err = how.BeginTx(ctx, tx, begins, nil)
 	} else {

@@ -67,7 +67,7 @@ func (s *Service) ListOf(ctx context.Context, userID uuid.UUID, limit int, after
 	for _, row := range rows {
 		page.Data = append(page.Data, record(db.WorkspaceGetRow{
 			ID: row.ID, Name: row.Name, Plan: row.Plan, CustomRps: row.CustomRps, CustomRph: row.CustomRph,
-			CustomWaits: row.CustomWaits, CustomStreams: row.CustomStreams, CustomCredits: row.CustomCredits, CustomUsageLimit: row.CustomUsageLimit, CreatedAt: row.CreatedAt,
+			CustomWaits: row.CustomWaits, CustomStreams: row.CustomStreams, CustomCredits: row.CustomCredits, CustomUsageLimit: row.CustomUsageLimit, CustomStorage: row.CustomStorage, CreatedAt: row.CreatedAt,
 		}, row.Role))
 	}
 	return page, nil
@@ -104,18 +104,29 @@ func terms(row db.WorkspaceGetRow) plan.Terms {
 	if row.CustomUsageLimit != nil {
 		t.UsageLimit = *row.CustomUsageLimit
 	}
+	if row.CustomStorage != nil {
+		t.Storage = *row.CustomStorage
+	}
 	return t
 }
 
 func record(row db.WorkspaceGetRow, role string) api.Workspace {
 	t := terms(row)
 	limits := api.WorkspaceLimits{
-		RequestsPerSecond: limited(t.RPS), RequestsPerHour: limited(t.RPH), InlineWaits: limited(t.Waits), Streams: limited(t.Streams),
+		RequestsPerSecond: limited(t.RPS), RequestsPerHour: limited(t.RPH), InlineWaits: limited(t.Waits), Streams: limited(t.Streams), StorageBytes: storageLimit(t.Storage),
 		MonthlyCredits: t.Monthly, UsageLimit: &t.UsageLimit,
 	}
 	return api.Workspace{
 		ID: row.ID, Name: row.Name, Plan: api.Plan(row.Plan), Role: api.Role(role), Limits: limits, CreatedAt: timestamp.Of(row.CreatedAt),
 	}
+}
+
+// storageLimit returns a storage limit on the wire, where none is null.
+func storageLimit(bytes int64) *int64 {
+	if bytes == plan.None {
+		return nil
+	}
+	return &bytes
 }
 
 // limited is a limit on the wire, where none is null.

@@ -1137,7 +1137,7 @@ type ExecutionError struct {
 	// again), `RESTORE_UNCERTAIN` (a restored backup shows it unfinished, and it is not safe to repeat), `CANCELED`, `INTERNAL_ERROR` (ours; also when for two hours no worker could run it), or one of the
 	// component's own: `NAME_NOT_RESOLVED`, `TRANSACTION_REPLACED`, `TRANSACTION_DROPPED`. A stage of a run may also
 	// have `ITEM_FAILED` (an item of its loop failed), `NOT_FOUND` or `CONFLICT` (the workflow that it should run),
-	// `INSUFFICIENT_CREDITS`, `LIMIT_EXCEEDED`, or what a FAIL gives. [Errors](/docs/errors) has each of them. More may
+	// `INSUFFICIENT_CREDITS`, `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, or what a FAIL gives. [Errors](/docs/errors) has each of them. More may
 	// be added.
 	//
 	//
@@ -1473,6 +1473,11 @@ type Problem struct {
 	// Examples: 2026-11-23T00:00:00.000Z
 	NextReleaseAt *time.Time `json:"nextReleaseAt,omitempty"`
 
+	// NextResetAt With `storage_exhausted`, when the next month starts.
+	//
+	// Examples: 2026-12-01T00:00:00.000Z
+	NextResetAt *time.Time `json:"nextResetAt,omitempty"`
+
 	// Price With `credits_exhausted`, the credits that the execution, or the run at the least, would have cost.
 	//
 	// Examples: 1
@@ -1485,7 +1490,7 @@ type Problem struct {
 	//   `timestamp_in_future`.
 	// - `UNAUTHORIZED`, deliveries to hooks: `invalid_signature`.
 	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
-	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`.
+	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`, `storage_exhausted`.
 	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `needs_unrestricted_key`, `role_not_allowed`,
 	//   `cross_origin`.
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `key_not_active`, `workflow_paused`,
@@ -1527,6 +1532,11 @@ type Problem struct {
 	//
 	// Examples: 404
 	Status int32 `json:"status"`
+
+	// StorageLimit With `storage_exhausted`, how many bytes the workspace may store in a month.
+	//
+	// Examples: 5368709120
+	StorageLimit *int64 `json:"storageLimit,omitempty"`
 
 	// Title The kind of problem in words.
 	//
@@ -1637,7 +1647,8 @@ type RunError struct {
 	// Code A stable code: that of the stage that failed, or of the run itself: `INSUFFICIENT_CREDITS` (a stage could not
 	// be paid, or `maxCredits` was reached), `OUTPUT_TOO_LARGE` (the outputs of its stages and
 	// of the runs below it exceed 64 MiB), `LIMIT_EXCEEDED` (more than 50,000 stages, with those of the runs below it,
-	// too many unfinished runs below it, or more than 8 levels of runs), `TIMEOUT`, `INVALID_INPUT` (what connections
+	// too many unfinished runs below it, or more than 8 levels of runs), `STORAGE_EXHAUSTED` (the workspace has stored
+	// what its plan allows in a month), `TIMEOUT`, `INVALID_INPUT` (what connections
 	// bring does not fit, or is larger than 1 MiB), `INTERNAL_ERROR`, or the one that a FAIL gives.
 	//
 	//

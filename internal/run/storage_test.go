@@ -1,0 +1,204 @@
+package run_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/engine"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/run"
+	"github.com/weft-automation/weft/internal/status"
+)
+
+// loop draws a loop over so many items with one TRANSFORM, which costs nothing.
+func (n *node) loop(t testing.TB, items int) uuid.UUID {
+	t.Helper()
+	list, _ := json.Marshal(make([]int, items))
+	return n.draw(t, fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":%s},"config":{"concurrency":100}},{"id":"w","module":"TRANSFORM","config":{"expression":"1"}}]`, list),
+		`[{"id":"1","from":"l","to":"w","port":"each"}]`, "")
+}
+
+// on gives the bench's workspace a plan of its own.
+func (b *bench) on(t testing.TB, p billing.Plan) {
+	t.Helper()
+	p.WorkspaceID, p.Name = b.workspace, plan.Enterprise
+	if err := (billing.Books{}).SetPlan(t.Context(), b.pool, p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func reason(err error) string {
+	refusal, _ := errors.AsType[*fault.Error](err)
+	if refusal == nil {
+		return fmt.Sprint(err)
+	}
+	return string(refusal.Code) + " " + refusal.Reason
+}
+
+// A run of 1,201 stages pays for 201 of them, and within its quote.
+func TestRunPaysForStagesBeyondTheFreeOnes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	id := n.loop(t, 1_200)
+	got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
+	if want := credit.Amount(201_000); got.Status != status.RunCompleted || got.TotalUsage != want {
+		t.Errorf("%s %s with %d stages used %s, want %s", got.Status, got.Error, len(stages), got.TotalUsage, want)
+	}
+	quote, err := n.runs.Quote(n.ctx, b.workspace, id, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if quote.MaximumCredits == nil || *quote.MaximumCredits < got.TotalUsage || quote.MinimumCredits > got.TotalUsage {
+		t.Errorf("it used %s, beyond the quote of %s to %v", got.TotalUsage, quote.MinimumCredits, quote.MaximumCredits)
+	}
+	b.balanced(t)
+}
+
+// The free stages are those of a run and the runs below it together.
+func TestRunsOfTreeShareFreeStages(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	inner := n.loop(t, 600)
+	id := n.draw(t, fmt.Sprintf(`[{"id":"a","module":"RUN_WORKFLOW","config":{"workflowId":%q}},{"id":"b","module":"RUN_WORKFLOW","config":{"workflowId":%[1]q}}]`, inner),
+		`[{"id":"1","from":"a","to":"b","port":"next"}]`, "")
+	if got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id})); got.Status != status.RunCompleted {
+		t.Fatalf("%s %s", got.Status, got.Error)
+	}
+	// 2 stages of the root and 2 x 601 below it.
+	if used, want := credit.Amount(b.number(t, "SELECT sum(usage)::bigint FROM workflow_runs")), credit.Amount(204_000); used != want {
+		t.Errorf("together they used %s, want %s", used, want)
+	}
+	b.balanced(t)
+}
+
+// What cannot pay for more stages stops close to the free ones.
+func TestRunThatCannotPayForItsStagesFails(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		paid credit.Amount
+		most *credit.Amount
+	}{
+		"no credits": {0, nil},
+		"maxCredits": {credit.Credits(100), new(credit.Amount(1_000))},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.workspace = b.account(t, c.paid, plan.Starter)
+			n := b.start(t, options{slots: 4, sweep: time.Second})
+			got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.loop(t, 3_000), MaxCredits: c.most}))
+			if got.Status != status.RunFailed || code(t, got) != "INSUFFICIENT_CREDITS" || got.TotalUsage != 0 {
+				t.Errorf("%s %s, used %s", got.Status, got.Error, got.TotalUsage)
+			}
+			if len(stages) > 1_600 {
+				t.Errorf("it made %d stages", len(stages))
+			}
+			b.balanced(t)
+		})
+	}
+}
+
+// A rerun takes over what is complete without paying for it again.
+func TestRerunPaysNothingForWhatItTakesOver(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	id := n.loop(t, 1_200)
+	key := n.trigger(t, run.TriggerParams{WorkflowID: id})
+	n.end(t, key)
+	got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id, RerunOf: &engine.Origin{RunID: key.ID}}))
+	if got.Status != status.RunCompleted || len(stages) != 1_201 || got.TotalUsage != 0 {
+		t.Errorf("%s %s, %d stages, used %s", got.Status, got.Error, len(stages), got.TotalUsage)
+	}
+	b.balanced(t)
+}
+
+// What a workspace stores counts for its account: all of it when runs have ended, and all but
+// little while they wait.
+func TestStoredBytesAreCounted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, big())
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	long := fmt.Sprintf(`{"text":%q}`, strings.Repeat("a", 40_000))
+	id := n.draw(t, `[{"id":"b","module":"BIG","config":{"bytes":50000}},{"id":"l","module":"FOR_EACH","input":{"items":[1,2,3,4,5,6,7,8,9,10]}},
+		{"id":"t","module":"TRANSFORM","config":{"expression":"1"}},{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":3600000}},{"id":"x","module":"TRANSFORM","config":{"expression":"text"}}]`,
+		`[{"id":"1","from":"l","to":"t","port":"each"},{"id":"2","from":"b","to":"w","port":"next"},{"id":"3","from":"w","to":"x","port":"next"}]`,
+		`[{"id":"1","from":{"componentId":"b","output":"text"},"to":{"componentId":"x","input":"text"}}]`)
+	key := n.trigger(t, run.TriggerParams{WorkflowID: id, Input: json.RawMessage(long)})
+	b.until(t, 11, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND component_id IN ('b', 't') AND finished_at IS NOT NULL", key.ID)
+	const stored = `SELECT (SELECT COALESCE(sum(octet_length(input::text) + COALESCE(octet_length(output::text), 0)), 0) FROM workflow_runs)
+		+ (SELECT COALESCE(sum(COALESCE(octet_length(output::text), 0) + COALESCE(octet_length(items::text), 0)), 0) FROM run_stages)
+		+ (SELECT COALESCE(sum(octet_length(output::text)), 0) FROM run_events)
+		+ (SELECT COALESCE(sum(octet_length(payload::text)), 0) FROM run_signals)
+		+ (SELECT COALESCE(sum(COALESCE(octet_length(output::text), 0)), 0) FROM component_executions)`
+	counted := func() int64 {
+		return b.number(t, "SELECT stored FROM credit_accounts WHERE workspace_id = $1", b.workspace)
+	}
+	if got, want := counted(), b.number(t, stored); got < want-16<<10 {
+		t.Errorf("while it waits %d bytes are counted, and %d are stored", got, want)
+	}
+	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "go", json.RawMessage(long)); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := n.end(t, key); got.Status != status.RunCompleted {
+		t.Fatalf("%s %s", got.Status, got.Error)
+	}
+	got, want := counted(), b.number(t, stored)
+	if got < want {
+		t.Errorf("%d bytes are counted, and %d are stored", got, want)
+	}
+	if got > want+64<<10 {
+		t.Errorf("%d bytes are counted for %d", got, want)
+	}
+	b.balanced(t)
+}
+
+// A workspace that has stored what its plan allows in a month starts nothing more: its runs end
+// at their next stage, and triggers and signals are refused.
+func TestWorkspaceStoresNoMoreThanItsPlanAllows(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.on(t, billing.Plan{Storage: new(int64(200_000))})
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	waits := n.waits(t)
+	waiting := n.trigger(t, run.TriggerParams{WorkflowID: waits})
+	if _, err := n.runs.Signal(n.ctx, waiting, anyone{}, "early", nil); err != nil {
+		t.Errorf("a signal before: %v", err)
+	}
+	got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.loop(t, 9_000)}))
+	if got.Status != status.RunFailed || code(t, got) != "STORAGE_EXHAUSTED" || len(stages) > 2_000 {
+		t.Errorf("%s %s with %d stages", got.Status, got.Error, len(stages))
+	}
+	if stored := b.number(t, "SELECT stored FROM credit_accounts WHERE workspace_id = $1", b.workspace); stored > 1_200_000 {
+		t.Errorf("%d bytes are stored", stored)
+	}
+	const refused = "INSUFFICIENT_CREDITS storage_exhausted"
+	if _, err := n.runs.Trigger(n.ctx, run.TriggerParams{WorkspaceID: b.workspace, WorkflowID: waits}); reason(err) != refused {
+		t.Errorf("a trigger: %v", err)
+	}
+	if _, err := n.runs.Signal(n.ctx, waiting, anyone{}, "go", nil); reason(err) != refused {
+		t.Errorf("a signal: %v", err)
+	}
+	if _, err := n.runs.Signal(n.ctx, waiting, anyone{}, "early", nil); err != nil {
+		t.Errorf("a signal that was kept before: %v", err)
+	}
+	b.on(t, billing.Plan{Storage: new(int64(2_000_000_000))})
+	if _, err := n.runs.Signal(n.ctx, waiting, anyone{}, "go", nil); err != nil {
+		t.Errorf("a signal with a larger plan: %v", err)
+	}
+	if got, _ := n.end(t, waiting); got.Status != status.RunCompleted {
+		t.Errorf("%s %s", got.Status, got.Error)
+	}
+	b.balanced(t)
+}
