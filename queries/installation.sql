@@ -5,7 +5,8 @@ INSERT INTO installation (place, timeline) VALUES (place_of_database(), timeline
 -- name: InstallationGet :one
 -- Where the database was known to live, and where it does.
 SELECT place, timeline, beat, quarantined_at, reason, released_at,
-       place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now
+       place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now,
+       clock_timestamp()::timestamptz AS now
 FROM installation WHERE one;
 
 -- name: InstallationBeat :one
@@ -14,7 +15,8 @@ FROM installation WHERE one;
 UPDATE installation SET beat = beat + 1
 WHERE one AND quarantined_at IS NULL AND place = place_of_database() AND timeline = timeline_of_database()
 RETURNING place, timeline, beat, quarantined_at, reason, released_at,
-       place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now;
+       place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now,
+       clock_timestamp()::timestamptz AS now;
 
 -- name: InstallationQuarantine :execrows
 -- Begins a quarantine unless there is one. Known place and timeline stay: they say

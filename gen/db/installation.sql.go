@@ -32,7 +32,8 @@ const installationBeat = `-- name: InstallationBeat :one
 UPDATE installation SET beat = beat + 1
 WHERE one AND quarantined_at IS NULL AND place = place_of_database() AND timeline = timeline_of_database()
 RETURNING place, timeline, beat, quarantined_at, reason, released_at,
-       place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now
+       place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now,
+       clock_timestamp()::timestamptz AS now
 `
 
 type InstallationBeatRow struct {
@@ -44,6 +45,7 @@ type InstallationBeatRow struct {
 	ReleasedAt    *time.Time
 	PlaceNow      string
 	TimelineNow   int32
+	Now           time.Time
 }
 
 // The same with a beat counted, where the database lives as it was known to; else
@@ -60,6 +62,7 @@ func (q *Queries) InstallationBeat(ctx context.Context, db DBTX) (InstallationBe
 		&i.ReleasedAt,
 		&i.PlaceNow,
 		&i.TimelineNow,
+		&i.Now,
 	)
 	return i, err
 }
@@ -96,7 +99,8 @@ func (q *Queries) InstallationFollow(ctx context.Context, db DBTX, arg Installat
 
 const installationGet = `-- name: InstallationGet :one
 SELECT place, timeline, beat, quarantined_at, reason, released_at,
-       place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now
+       place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now,
+       clock_timestamp()::timestamptz AS now
 FROM installation WHERE one
 `
 
@@ -109,6 +113,7 @@ type InstallationGetRow struct {
 	ReleasedAt    *time.Time
 	PlaceNow      string
 	TimelineNow   int32
+	Now           time.Time
 }
 
 // Where the database was known to live, and where it does.
@@ -124,6 +129,7 @@ func (q *Queries) InstallationGet(ctx context.Context, db DBTX) (InstallationGet
 		&i.ReleasedAt,
 		&i.PlaceNow,
 		&i.TimelineNow,
+		&i.Now,
 	)
 	return i, err
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/clock"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules"
 	"github.com/weft-automation/weft/internal/egress"
@@ -52,6 +53,7 @@ type App struct {
 	pools     *pools
 	hub       *notify.Hub
 	watch     *quarantine.Watch
+	clock     *clock.Clock // PostgreSQL's
 	guard     *egress.Guard
 	service   *execution.Service
 	callbacks *callback.Service
@@ -109,7 +111,9 @@ func (a *App) build(ctx, background context.Context) (err error) {
 	if a.pools, err = openPools(ctx, a.cfg); err != nil {
 		return err
 	}
+	a.clock = clock.New(a.cfg.now)
 	a.watch = quarantine.NewWatch(a.pools.system, a.log)
+	a.watch.Clock, a.watch.Tolerance = a.clock, cmp.Or(a.cfg.ClockTolerance, defaultClockTolerance)
 	asked := meanwhile(func() error { return a.ask(ctx, background) })
 	err = a.construct()
 	return cmp.Or(asked(), err)
@@ -147,7 +151,7 @@ func (a *App) construct() error {
 	if err != nil {
 		return fmt.Errorf("register modules: %w", err)
 	}
-	inserter, err := newInserter(a.pools.api, a.log)
+	inserter, err := newInserter(a.pools.api, a.clock, a.log)
 	if err != nil {
 		return err
 	}
@@ -196,7 +200,7 @@ func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx
 	a.variables = environment.NewService(a.pools.api, a.cfg.Keyring)
 	a.engine = engine.New(engine.Deps{
 		System: a.pools.runs, Jobs: inserter, Hub: a.hub, Executions: a.service, Modules: registry,
-		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Ledger: billing.Books{}, Quarantined: a.watch.Check, Log: a.log,
+		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Ledger: billing.Books{}, Quarantined: a.watch.Check, Clock: a.clock, Log: a.log,
 	})
 	a.runs = run.NewService(run.Deps{
 		API: a.pools.api, System: a.pools.system, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,
@@ -222,6 +226,7 @@ func (a *App) observe(registry *component.Registry) {
 	}
 	a.metrics.WatchDatabase(a.pools.system)
 	a.metrics.WatchStuck(registry.Stuck)
+	a.metrics.WatchClock(a.clock.Offset)
 }
 
 // start brings things up from the bottom: wake-ups, workers, then the doors.
@@ -302,12 +307,13 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 
 // newInserter makes the River client that inserts only: services hold this one,
 // so that no worker is needed to accept work.
-func newInserter(pool *pgxpool.Pool, log *slog.Logger) (*river.Client[pgx.Tx], error) {
+func newInserter(pool *pgxpool.Pool, databaseClock *clock.Clock, log *slog.Logger) (*river.Client[pgx.Tx], error) {
 	client, err := river.NewClient(riverDriver(pool), &river.Config{
 		Schema: postgres.RiverSchema, Logger: queueLogger(log),
 		// The queue wakes fetchers at most once in this time; what comes sooner
 		// after would wait for their next poll.
 		FetchCooldown: time.Millisecond,
+		Test:          river.TestConfig{Time: databaseClock},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the queue's inserter: %w", err)

@@ -54,6 +54,7 @@ type Config struct {
 	ConnectionsPerAddress int   // 0: an eighth of Connections
 	BufferMemory          int64 // bytes that bodies of requests and answers in flight may hold; 0: server.DefaultMemory
 
+	ClockTolerance  time.Duration // by how much the clock may differ from PostgreSQL's; 0: 5 s
 	LimiterPatience time.Duration // how long a decision on a limit may wait for the database; 0: ratelimit.Patience
 
 	LogLevel      slog.Level
@@ -67,6 +68,9 @@ type Config struct {
 	// away what row-level security hides.
 	apiRole postgres.Role
 
+	// now is this machine's clock; nil: time.Now. Tests set it.
+	now func() time.Time
+
 	// beforeServing runs when all is built and the addresses are bound, before
 	// the first request is answered.
 	beforeServing func(ctx context.Context, a *App) error
@@ -78,6 +82,8 @@ type Instead struct {
 	Ledger   execution.Ledger
 	// No limiter stands in its place.
 }
+
+const defaultClockTolerance = 5 * time.Second
 
 // defaultWorkers is meant for components that mostly wait for upstreams.
 const defaultWorkers = 100
@@ -145,6 +151,12 @@ var variables = []variable{
 		}
 		return nil
 	}},
+	{"WEFT_CLOCK_TOLERANCE", func(c *Config, v string) (err error) {
+		if c.ClockTolerance, err = time.ParseDuration(v); err != nil || c.ClockTolerance < 100*time.Millisecond || c.ClockTolerance > time.Minute {
+			return errors.New("must be a duration from 100ms to 1m")
+		}
+		return nil
+	}},
 	{"WEFT_LOG_LEVEL", func(c *Config, v string) error { return c.LogLevel.UnmarshalText([]byte(v)) }},
 }
 
@@ -191,6 +203,12 @@ func ConfigFromEnv(environ []string) (Config, error) {
 		faults = append(faults, err)
 	}
 	return c, errors.Join(faults...)
+}
+
+// ClockToleranceFromEnv is how far the environment lets clocks differ.
+func ClockToleranceFromEnv(environ []string) time.Duration {
+	c, _ := ConfigFromEnv(environ) // what is wrong with other settings is reported elsewhere
+	return cmp.Or(c.ClockTolerance, defaultClockTolerance)
 }
 
 func isKnown(name string) bool {

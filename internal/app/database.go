@@ -104,7 +104,7 @@ func Migrate(ctx context.Context, dsn string) error {
 // to repeat. It returns how many.
 func FailUnsafe(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	log := slog.New(slog.DiscardHandler)
-	inserter, err := newInserter(pool, log)
+	inserter, err := newInserter(pool, nil, log) // what it inserts is due at once
 	if err != nil {
 		return 0, err
 	}

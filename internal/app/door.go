@@ -194,7 +194,8 @@ func (a *App) ready(ctx context.Context) []server.Check {
 	checks := []server.Check{
 		{Name: "database", Err: a.checkDatabase(ctx)},
 		{Name: "migrations", Err: postgres.CheckSchema(ctx, a.pools.system)},
-		{Name: "quarantine", Err: a.watch.Check()},
+		{Name: "quarantine", Err: a.watch.CheckRestore()},
+		{Name: "clock", Err: a.watch.CheckClock()},
 	}
 	if a.cfg.Addr != "" {
 		checks = append(checks, server.Check{Name: "acceptance", Err: a.service.Accepts()})

@@ -61,6 +61,7 @@ var places = map[string]place{
 	"internal/waittest":          {level: 0, why: "waits of tests, limited by go test alone", tests: true},
 	"internal/browsertest":       {level: 1, inside: []string{"internal/waittest"}, why: "scripts that drive a real browser", tests: true},
 	"internal/openapi30":         {level: 0, why: "the document in the words of OpenAPI 3.0; knows nothing of Weft"},
+	"internal/clock":             {level: 0, why: "PostgreSQL's time, without asking for it"},
 	"internal/groupcommit":       {level: 1, why: "many writes in one transaction"},
 	"internal/graph":             {level: 1, inside: []string{"internal/status"}, why: "what a workflow's definition means; no database, no clock, no log"},
 
@@ -156,17 +157,17 @@ var places = map[string]place{
 	// The product.
 	"internal/callback": {
 		level:   4,
-		inside:  []string{"gen/", "internal/audit", "internal/crashpoint", "internal/cursor", "internal/egress", "internal/fault", "internal/groupcommit", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/signature", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/vault"},
+		inside:  []string{"gen/", "internal/clock", "internal/audit", "internal/crashpoint", "internal/cursor", "internal/egress", "internal/fault", "internal/groupcommit", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/signature", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/vault"},
 		outside: []string{ids, pgx, river, traces}, why: "delivery; knows nothing of how an execution runs",
 	},
 	"internal/execution": {
 		level:   5,
-		inside:  []string{"gen/", "internal/audit", "internal/billing", "internal/callback", "internal/component", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/egress", "internal/fault", "internal/groupcommit", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/vault"},
+		inside:  []string{"gen/", "internal/clock", "internal/audit", "internal/billing", "internal/callback", "internal/component", "internal/crashpoint", "internal/credit", "internal/cursor", "internal/egress", "internal/fault", "internal/groupcommit", "internal/idempotency", "internal/notify", "internal/postgres", "internal/record", "internal/seal", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/vault"},
 		outside: []string{ids, pgx, river, traces, "golang.org/x/sync"}, why: "the life of one execution",
 	},
 	"internal/engine": {
 		level:   6,
-		inside:  []string{"gen/", "internal/billing", "internal/component", "internal/crashpoint", "internal/credit", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/record", "internal/status", "internal/storage", "internal/strictjson", "internal/timestamp", "internal/vault", "internal/variable", "internal/workflow"},
+		inside:  []string{"gen/", "internal/clock", "internal/billing", "internal/component", "internal/crashpoint", "internal/credit", "internal/environment", "internal/execution", "internal/fault", "internal/graph", "internal/notify", "internal/postgres", "internal/record", "internal/status", "internal/storage", "internal/strictjson", "internal/timestamp", "internal/vault", "internal/variable", "internal/workflow"},
 		outside: []string{ids, pgx, river}, why: "how runs go on; nothing of who asks for them",
 	},
 	"internal/run": {
@@ -189,7 +190,7 @@ var places = map[string]place{
 		inside:  []string{"gen/api", "internal/attempt", "internal/budget", "internal/audit", "internal/auth", "internal/billing", "internal/callback", "internal/catalog", "internal/component", "internal/contract", "internal/credit", "internal/egress", "internal/engine", "internal/environment", "internal/execution", "internal/fault", "internal/gate", "internal/hook", "internal/idempotency", "internal/notify", "internal/person", "internal/portal", "internal/ratelimit", "internal/record", "internal/run", "internal/schedule", "internal/sse", "internal/status", "internal/strictjson", "internal/telemetry", "internal/timestamp", "internal/postgres", "internal/workflow", "internal/workspace"},
 		outside: []string{ids, traces}, why: "HTTP only: no SQL, no queue; of postgres it knows when to say 503",
 	},
-	"internal/quarantine": {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{pgx}, why: "whether a restored database may be worked on"},
+	"internal/quarantine": {level: 3, inside: []string{"gen/db", "internal/clock", "internal/fault", "internal/postgres"}, outside: []string{pgx}, why: "whether a restored database may be worked on"},
 	"internal/rotation": {
 		level: 9, inside: []string{"gen/db", "internal/callback", "internal/environment", "internal/execution", "internal/hook", "internal/postgres", "internal/seal", "internal/vault", "internal/workflow"}, outside: []string{ids, pgx},
 		why: "sealing anew under another master key",

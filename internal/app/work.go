@@ -89,7 +89,7 @@ func slotsOf(cfg Config) int {
 func (a *App) executionDeps(registry *component.Registry, inserter *river.Client[pgx.Tx]) execution.Deps {
 	deps := execution.Deps{
 		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Vault: a.vault, Hub: a.hub,
-		Draining: a.draining, Metrics: a.metrics, Quarantined: a.watch.Check, Ledger: billing.Books{},
+		Draining: a.draining, Metrics: a.metrics, Quarantined: a.watch.Check, Clock: a.clock, Ledger: billing.Books{},
 		CallTimeout: a.cfg.componentTimeout(),
 		Ended:       func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { a.engine.Ended(ctx, stages) },
 		EndWithRun: func(ctx context.Context, run notify.Key, end *execution.End) error {
@@ -106,8 +106,9 @@ func newWorkingHalf(a *App, deps execution.Deps) *workingHalf {
 	h := &workingHalf{watch: a.watch, log: a.log, patience: a.cfg.stopTimeout(), serving: a.serving, stopped: make(chan struct{})}
 	deps.DB = a.pools.work
 	h.identity = execution.NewIdentity(a.cfg.DatabaseURL, slotsOf(a.cfg), a.log)
+	h.identity.MayLead = func() bool { return !a.watch.Adrift() }
 	h.delivers = callback.NewDeliverer(callback.Deps{
-		DB: deps.DB, Jobs: deps.Jobs, Keyring: deps.Keyring, Vault: deps.Vault, Guard: a.guard, Log: a.log,
+		DB: deps.DB, Jobs: deps.Jobs, Keyring: deps.Keyring, Vault: deps.Vault, Guard: a.guard, Clock: a.clock, Log: a.log,
 		Attempted: a.metrics.CallbackAttempted, Quarantined: a.watch.Held,
 	}, callback.Settings{
 		Schedule: a.cfg.CallbackSchedule,
@@ -141,6 +142,9 @@ func (h *workingHalf) join(a *App, runs *engine.Engine) error {
 		JobTimeout:                  -1, // the deadline of work is our own
 		CompletedJobRetentionPeriod: time.Hour,
 		SoftStopTimeout:             h.patience,
+		// River has no other way to follow PostgreSQL's clock: it would compute due times of
+		// snoozes and retries, and which scheduled jobs are due, by this machine's.
+		Test: river.TestConfig{Time: a.clock},
 	})
 	if err != nil {
 		return fmt.Errorf("make the queue's workers: %w", err)
@@ -173,20 +177,43 @@ func (h *workingHalf) start(ctx, background context.Context, running *sync.WaitG
 		return ctx.Err()
 	}
 	if !h.watch.Held() {
-		return h.fetch(background)
-	}
-	running.Go(func() {
-		select {
-		case <-background.Done():
-			return
-		case <-h.watch.Freed():
-		}
 		if err := h.fetch(background); err != nil {
-			h.log.ErrorContext(background, "nothing is fetched from the queue", "error", err)
+			return err
 		}
-	})
+	}
+	running.Go(func() { h.tend(background) })
 	return nil
 }
+
+// tend starts fetching once work may begin, and pauses while this process's clock differs
+// from the database's: other processes go on with the work.
+func (h *workingHalf) tend(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-h.watch.Freed():
+	}
+	ticker := time.NewTicker(tendEvery)
+	defer ticker.Stop()
+	for {
+		var err error
+		if h.watch.Adrift() {
+			err = h.queue.Stop(ctx) // once it has stopped this does nothing, as does a second start
+		} else {
+			err = h.fetch(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			h.log.ErrorContext(ctx, "fetching from the queue could not be started or paused", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+const tendEvery = time.Second
 
 // fetch starts the queue's workers, unless the stop has begun.
 func (h *workingHalf) fetch(background context.Context) error {

@@ -58,7 +58,7 @@ func (d *Deliverer) flushRecords(ctx context.Context, items []attempt) ([]bool, 
 		p.WorkspaceIds = append(p.WorkspaceIds, a.WorkspaceID)
 		p.ExecutionIds = append(p.ExecutionIds, a.ExecutionID)
 		p.JobIds = append(p.JobIds, a.jobID)
-		p.StartedAts = append(p.StartedAts, a.begun)
+		p.StartedAts = append(p.StartedAts, d.Clock.Now().Add(-time.Since(a.begun)))
 		p.DurationsMs = append(p.DurationsMs, int32(a.took.Milliseconds()))
 		p.HTTPStatuses = append(p.HTTPStatuses, int16(a.status))
 		p.Errors = append(p.Errors, string(failure))

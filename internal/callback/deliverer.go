@@ -24,6 +24,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/clock"
 	"github.com/weft-automation/weft/internal/crashpoint"
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/groupcommit"
@@ -40,6 +41,7 @@ type Deps struct {
 	Keyring *seal.Keyring
 	Vault   *vault.Vault // of bodies with secret outputs
 	Guard   *egress.Guard
+	Clock   *clock.Clock // of due times; nil: this process's own
 	Log     *slog.Logger
 
 	// Quarantined reports that nothing may be sent for now; nil: never.

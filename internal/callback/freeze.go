@@ -45,7 +45,9 @@ func freezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], v 
 		return nil, err
 	}
 	ready, rest := d.keep(deliveries)
-	err = queueTx(ctx, tx, jobs, ready.deliveries, time.Now().Add(d.safetyNet()))
+	if len(ready.deliveries) > 0 {
+		err = queueTx(ctx, tx, jobs, ready.deliveries, d.Clock.Now().Add(d.safetyNet()))
+	}
 	if err == nil {
 		err = queueTx(ctx, tx, jobs, rest, time.Time{})
 	}

@@ -42,7 +42,7 @@ func (d *Deliverer) Sweep(ctx context.Context) {
 	}
 	if now.Sub(d.reconciler.erased) >= eraseEvery {
 		d.reconciler.erased = now
-		if err := d.erase(ctx, now); err != nil && ctx.Err() == nil {
+		if err := d.erase(ctx, d.Clock.Now()); err != nil && ctx.Err() == nil {
 			d.Log.WarnContext(ctx, "callback secrets were not erased", "error", err)
 		}
 	}

@@ -22,7 +22,7 @@ func (w *Worker) Timeout(*river.Job[Args]) time.Duration { return -1 }
 // NextRetry applies to failures of our own only, such as a database that is
 // away: a failed attempt is a job done well.
 func (w *Worker) NextRetry(job *river.Job[Args]) time.Time {
-	return time.Now().Add(min(time.Duration(len(job.Errors)+1)*2*time.Second, time.Minute))
+	return w.Deliverer.Clock.Now().Add(min(time.Duration(len(job.Errors)+1)*2*time.Second, time.Minute))
 }
 
 // Work makes one attempt.

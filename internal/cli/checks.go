@@ -17,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/client"
+	"github.com/weft-automation/weft/internal/clock"
 	"github.com/weft-automation/weft/internal/devdb"
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -76,7 +77,7 @@ func (d *doctorCommand) lookAtDataFolder(context.Context, *session) []finding {
 	return []finding{{fine, d.DataDir + " is there and writable", ""}}
 }
 
-func (d *doctorCommand) lookAtPostgres(ctx context.Context, _ *session) []finding {
+func (d *doctorCommand) lookAtPostgres(ctx context.Context, s *session) []finding {
 	dsn := d.DatabaseURL
 	if dsn == "" {
 		running, ok := devdb.Running(d.privateFolder(), privateDatabase)
@@ -95,6 +96,7 @@ func (d *doctorCommand) lookAtPostgres(ctx context.Context, _ *session) []findin
 	defer pool.Close()
 	var version int
 	var now time.Time
+	asked := time.Now()
 	if err := pool.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, clock_timestamp()").Scan(&version, &now); err != nil {
 		return []finding{{wrong, "cannot connect: " + err.Error(), "start the server, and check host, user, password and name in DATABASE_URL"}}
 	}
@@ -102,13 +104,29 @@ func (d *doctorCommand) lookAtPostgres(ctx context.Context, _ *session) []findin
 	if version < 150000 {
 		all[0] = finding{wrong, fmt.Sprintf("version %d is too old", version/10000), "Weft needs PostgreSQL 15 or later"}
 	}
-	if off := time.Since(now).Abs(); off > time.Second {
-		all = append(all, finding{doubt, fmt.Sprintf("its clock is %v off this machine's", off.Round(time.Millisecond)), "synchronise both by NTP"})
-	}
+	all = append(all, compareClocks(asked, now, app.ClockToleranceFromEnv(s.environ))...)
 	if err := postgres.CheckSchema(ctx, pool); err != nil {
 		return append(all, finding{wrong, err.Error(), d.cure("weft migrate (weft dev does it by itself)", "weft migrate")})
 	}
 	return append(all, finding{fine, "the schema is this binary's", ""}, lookAtRoles(ctx, dsn))
+}
+
+// compareClocks judges what PostgreSQL's clock showed in an answer that was asked for then.
+func compareClocks(asked, shown time.Time, tolerance time.Duration) []finding {
+	var here clock.Clock
+	here.Observe(asked, time.Now(), shown)
+	off := here.Offset().Round(time.Millisecond)
+	text := fmt.Sprintf("its clock is %v ahead of this machine's", off)
+	if off < 0 {
+		text = fmt.Sprintf("its clock is %v behind this machine's", -off)
+	}
+	switch {
+	case off.Abs() > tolerance:
+		return []finding{{wrong, fmt.Sprintf("%s; beyond %v (WEFT_CLOCK_TOLERANCE) serve and work begin nothing", text, tolerance), "synchronise both by NTP"}}
+	case off.Abs() > time.Second:
+		return []finding{{doubt, text, "synchronise both by NTP"}}
+	}
+	return nil
 }
 
 // lookAtSealed says whether the master keys open what is stored. What keeps it from

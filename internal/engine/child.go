@@ -181,7 +181,7 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	if err != nil {
 		return id, fmt.Errorf("make run id: %w", err)
 	}
-	net := Job(f.run.WorkspaceID, id)
+	net := f.engine.Job(f.run.WorkspaceID, id)
 	job, err := f.engine.Jobs.InsertTx(f.ctx, f.tx, net.Args, net.InsertOpts)
 	if err != nil {
 		return id, fmt.Errorf("insert job: %w", err)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/clock"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
@@ -59,6 +60,7 @@ type Deps struct {
 	Ledger      Ledger
 	// Quarantined returns why nothing may be begun for now, if so; nil: never.
 	Quarantined func() error
+	Clock       *clock.Clock // of due times; nil: this process's own
 	Log         *slog.Logger
 }
 
@@ -113,7 +115,7 @@ var errNotBegun = errors.New("the run could not be begun where it was accepted")
 // at once, and only the engine itself may charge for it, so that fold is left to Follow.
 // Errors: what the acceptance refuses, and what Unbegun knows.
 func (e *Engine) BeginTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsertParams, plan *graph.Plan, begins *execution.Beginning, how *execution.Acceptance) (*Begun, error) {
-	now := time.Now()
+	now := e.Clock.Now()
 	f := e.newFold(ctx, tx, db.RunLockRow{
 		WorkspaceID: row.WorkspaceID, ID: row.ID, WorkflowID: row.WorkflowID, WorkflowVersion: row.WorkflowVersion,
 		Status: row.Status, Trigger: row.Trigger, Input: row.Input, Variables: row.Variables, Reserved: row.Reserved, MaxCredits: row.MaxCredits,
@@ -196,9 +198,9 @@ func (Args) Kind() string { return "workflow_run" }
 const Queue = execution.Queue
 
 // Job is the job of a run.
-func Job(workspaceID, runID uuid.UUID) river.InsertManyParams {
+func (e *Engine) Job(workspaceID, runID uuid.UUID) river.InsertManyParams {
 	return river.InsertManyParams{
-		Args: Args{WorkspaceID: workspaceID, RunID: runID}, InsertOpts: &river.InsertOpts{Queue: Queue, ScheduledAt: time.Now().Add(SafetyNet)},
+		Args: Args{WorkspaceID: workspaceID, RunID: runID}, InsertOpts: &river.InsertOpts{Queue: Queue, ScheduledAt: e.Clock.Now().Add(SafetyNet)},
 	}
 }
 

@@ -216,7 +216,7 @@ func (s *Service) writeTx(ctx context.Context, tx *postgres.Tx, items []accept, 
 		return nil, nil
 	}
 	jobs := make([]river.InsertManyParams, len(items), len(items)+1)
-	now := time.Now()
+	now := s.clock.Now()
 	for i, a := range items {
 		var due time.Time // zero: now
 		if a.worker != 0 {

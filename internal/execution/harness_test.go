@@ -17,6 +17,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/clock"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/execution"
@@ -119,8 +120,9 @@ type options struct {
 	works   bool // accepts nothing
 	ended   func(ctx context.Context, stages map[notify.Key][]uuid.UUID)
 
-	skew time.Duration // of the node's clock
-	most time.Duration // that one call of a component may take; 0: its own timeout
+	skew  time.Duration // of the node's clock
+	clock *clock.Clock  // PostgreSQL's, as the node knows it
+	most  time.Duration // that one call of a component may take; 0: its own timeout
 }
 
 // capacity is how many executions can begin at once in a node.
@@ -145,7 +147,10 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 		t.Fatal(err)
 	}
 	hub := notify.NewHub()
-	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Vault: vault.New(n.pool, b.keyring), Hub: hub, Ledger: billing.Books{}, Now: skewed(o.skew).Now, CallTimeout: o.most, Ended: o.ended}
+	local := func() time.Time { return time.Now().Add(o.skew) }
+	o.clock = clock.New(local)
+	o.clock.Observe(local(), local(), time.Now()) // of PostgreSQL, which is on this machine
+	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Vault: vault.New(n.pool, b.keyring), Hub: hub, Ledger: billing.Books{}, Now: local, Clock: o.clock, CallTimeout: o.most, Ended: o.ended}
 	ctx, cancel := context.WithCancel(context.Background())
 	relayed := make(chan struct{})
 	relay := &notify.Relay{Hub: hub, DSN: b.dsn, Log: log, Changed: execution.Changed(n.pool)}
@@ -192,12 +197,6 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 	return n
 }
 
-// skewed is a node's clock. The queue still asks the database where it would.
-type skewed time.Duration
-
-func (s skewed) Now() time.Time       { return time.Now().Add(time.Duration(s)) }
-func (s skewed) NowOrNil() *time.Time { return nil }
-
 func (b *bench) work(t *testing.T, n *node, o options, log *slog.Logger) *river.Client[pgx.Tx] {
 	t.Helper()
 	if o.workers == 0 {
@@ -210,7 +209,7 @@ func (b *bench) work(t *testing.T, n *node, o options, log *slog.Logger) *river.
 		Queues: map[string]river.QueueConfig{execution.Queue: {
 			MaxWorkers: o.workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
 		}},
-		Test: river.TestConfig{Time: skewed(o.skew)},
+		Test: river.TestConfig{Time: o.clock},
 	})
 	if err != nil {
 		t.Fatal(err)

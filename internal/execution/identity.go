@@ -52,6 +52,10 @@ type Identity struct {
 	lost    int32        // the number before, whose loss the process survived; 0: none
 	deaths  atomic.Bool  // at the last beat some worker's lock was free
 	ready   chan struct{}
+
+	// MayLead reports whether this process may be the one that sweeps; nil: always. Set it
+	// before Run.
+	MayLead func() bool
 }
 
 // NewIdentity makes the identity of a process with so many slots. It is not alive
@@ -124,9 +128,9 @@ func (i *Identity) live(ctx context.Context, conn *pgx.Conn, worker int32, lead 
 	answered := time.Now()
 	for round := 0; ; round++ {
 		var seen beaten
-		listen := round%3 == 2
+		listen, mayLead := round%3 == 2, i.MayLead == nil || i.MayLead()
 		err := i.ask(ctx, worker, func(ctx context.Context) (err error) {
-			if seen, err = beat(ctx, conn, listen); err != nil || !listen {
+			if seen, err = beat(ctx, conn, listen, mayLead); err != nil || !listen {
 				return err
 			}
 			silent, err = i.cutSilent(ctx, conn, seen, silent)
@@ -211,10 +215,16 @@ type beaten struct {
 	pids   []int32 // and their sessions
 }
 
-// beat shows that the session lives, and takes or keeps the lead. A worker's row is
+// beat shows that the session lives, and takes or keeps the lead, or releases it where this
+// process may not lead. A worker's row is
 // seen only once its lock is held, and the locks are read after the rows: one
 // without is dead.
-func beat(ctx context.Context, conn *pgx.Conn, listen bool) (b beaten, err error) {
+func beat(ctx context.Context, conn *pgx.Conn, listen, mayLead bool) (b beaten, err error) {
+	if !mayLead {
+		if _, err = conn.Exec(ctx, "SELECT pg_advisory_unlock($1)", int64(sweepLock)); err != nil {
+			return b, err
+		}
+	}
 	err = conn.QueryRow(ctx, `SELECT lead.held, lead.held AND EXISTS (
 			SELECT 1 FROM workers w WHERE NOT EXISTS (
 				SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database
@@ -223,12 +233,12 @@ func beat(ctx context.Context, conn *pgx.Conn, listen bool) (b beaten, err error
 		FROM (SELECT EXISTS (
 				SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND objsubid = 1
 				  AND (classid::bigint << 32 | objid::bigint) = $1)
-			OR pg_try_advisory_lock($1) AS held OFFSET 0) AS lead,
+			OR $5 AND pg_try_advisory_lock($1) AS held OFFSET 0) AS lead,
 		(SELECT array_agg(l.objid::bigint::integer ORDER BY a.pid) AS workers, array_agg(a.pid ORDER BY a.pid) AS pids
 			FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 			WHERE $3 AND l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid::bigint = $2 AND l.granted
 			  AND a.datname = current_database() AND a.state_change < clock_timestamp() - $4::interval) AS silent`,
-		int64(sweepLock), int64(workerLockClass), listen, silentAfter).Scan(&b.leads, &b.deaths, &b.silent, &b.pids)
+		int64(sweepLock), int64(workerLockClass), listen, silentAfter, mayLead).Scan(&b.leads, &b.deaths, &b.silent, &b.pids)
 	return b, err
 }
 

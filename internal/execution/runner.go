@@ -348,7 +348,7 @@ func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p paus
 	if err != nil {
 		return 0, fmt.Errorf("pause execution: %w", err)
 	}
-	return max(paused.NotBefore.Sub(r.now()), time.Millisecond), nil
+	return max(paused.NotBefore.Sub(r.Clock.Now()), time.Millisecond), nil
 }
 
 func (r *Runner) now() time.Time {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/clock"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/groupcommit"
 	"github.com/weft-automation/weft/internal/notify"
@@ -35,6 +36,7 @@ import (
 type Service struct {
 	db          *pgxpool.Pool
 	jobs        *river.Client[pgx.Tx]
+	clock       *clock.Clock
 	modules     *component.Registry
 	keyring     *seal.Keyring
 	vault       *vault.Vault
@@ -91,7 +93,8 @@ type Deps struct {
 	CallTimeout time.Duration
 
 	Ledger Ledger
-	Now    func() time.Time // this node's clock; nil: time.Now
+	Now    func() time.Time // measures durations; nil: time.Now
+	Clock  *clock.Clock     // of due times; nil: this process's own
 }
 
 // Ledger is what executions are reserved and settled in, within the transaction
@@ -121,7 +124,7 @@ func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
 		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,
 		keyring: deps.Keyring, vault: deps.Vault, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, ledger: deps.Ledger, local: local, window: &window{},
-		quarantined: deps.quarantined,
+		quarantined: deps.quarantined, clock: deps.Clock,
 	}
 	s.accepts = groupcommit.New(groupcommit.Options[accept]{Weigh: accept.weight}, postgres.Unavailable, s.flushAccepts)
 	return s

@@ -33,7 +33,9 @@ func (w *Worker) Timeout(*river.Job[Args]) time.Duration { return -1 }
 
 // NextRetry applies to failures of our own only, such as a database that is
 // away: a failed component is a job done well.
-func (w *Worker) NextRetry(*river.Job[Args]) time.Time { return time.Now().Add(2 * time.Second) }
+func (w *Worker) NextRetry(*river.Job[Args]) time.Time {
+	return w.Runner.Clock.Now().Add(2 * time.Second)
+}
 
 // quarantinePause is how long work that was fetched just before a quarantine is
 // put off each time.

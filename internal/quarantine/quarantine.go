@@ -1,6 +1,7 @@
-// Package quarantine owns the question whether this database may be worked on.
+// Package quarantine owns the question whether this process may work on this database.
 // A restored database takes for undone what was done after the moment that it
-// shows: it is held until an operator says that it may go on.
+// shows: it is held until an operator says that it may go on. A process whose clock
+// differs from the database's holds itself.
 //
 // It does not stop work itself: those who begin work ask Held. The one
 // invariant: nothing is free before it was found at its known place, and what
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/clock"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 )
@@ -34,10 +36,16 @@ type Watch struct {
 	pool postgres.DB
 	log  *slog.Logger
 
-	held  atomic.Bool
-	beats atomic.Bool   // the next look is to count a beat
-	freed chan struct{} // closed once it was free for the first time
-	once  sync.Once
+	// Clock is compared with PostgreSQL's at each look, and may differ by Tolerance at
+	// most; nil: it is not compared. Set them before the first look.
+	Clock     *clock.Clock
+	Tolerance time.Duration
+
+	held   atomic.Bool
+	adrift atomic.Bool   // the clock differs by more
+	beats  atomic.Bool   // the next look is to count a beat
+	freed  chan struct{} // closed once it was free for the first time
+	once   sync.Once
 
 	// Of the looking goroutine alone.
 	seen     int64     // the last beat while all was in order, or nothing
@@ -59,7 +67,7 @@ func NewWatch(pool postgres.DB, log *slog.Logger) *Watch {
 
 // Held reports whether nothing may be begun: no component, no callback. A nil
 // Watch holds nothing.
-func (w *Watch) Held() bool { return w != nil && w.held.Load() }
+func (w *Watch) Held() bool { return w != nil && (w.held.Load() || w.adrift.Load()) }
 
 // Freed is closed once work may begin for the first time.
 func (w *Watch) Freed() <-chan struct{} { return w.freed }
@@ -71,10 +79,19 @@ var errHeld = &fault.Error{
 	Message: "The database was restored, and its operator has not released it yet: it can be read, and nothing is accepted.",
 }
 
-// Check returns an UNAVAILABLE error with the reason `quarantined` while nothing
-// may be accepted or begun.
+// Check returns an UNAVAILABLE error while nothing may be accepted or begun: that of
+// CheckRestore, or that of CheckClock.
 func (w *Watch) Check() error {
-	if w.Held() {
+	if err := w.CheckRestore(); err != nil {
+		return err
+	}
+	return w.CheckClock()
+}
+
+// CheckRestore returns an UNAVAILABLE error with the reason `quarantined` while the
+// database is held.
+func (w *Watch) CheckRestore() error {
+	if w.held.Load() {
 		return errHeld
 	}
 	return nil
@@ -106,6 +123,7 @@ func (w *Watch) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer w.open()
 	if now.ReleasedAt != nil && !now.ReleasedAt.Equal(w.released) {
 		w.seen, w.doubt, w.released = nothing, time.Time{}, *now.ReleasedAt
 	}
@@ -170,10 +188,16 @@ func (w *Watch) hold(ctx context.Context, reason string) {
 
 func (w *Watch) free(ctx context.Context) {
 	w.held.Store(false)
-	w.once.Do(func() { close(w.freed) })
 	if w.said != "" {
 		w.said = ""
 		w.log.InfoContext(ctx, "the quarantine has ended")
+	}
+}
+
+// open reports the first look that held nothing to those who wait for it.
+func (w *Watch) open() {
+	if !w.Held() {
+		w.once.Do(func() { close(w.freed) })
 	}
 }
 
@@ -182,18 +206,25 @@ func (w *Watch) free(ctx context.Context) {
 func (w *Watch) Beat() { w.beats.Store(true) }
 
 // read is the installation, with the beat that is to be counted. What counts none
-// (the database is elsewhere, or a server that only reads) is read as it is.
-func (w *Watch) read(ctx context.Context) (db.InstallationGetRow, error) {
+// (the database is elsewhere, or a server that only reads) is read as it is. Each answer
+// shows PostgreSQL's clock, too.
+func (w *Watch) read(ctx context.Context) (now db.InstallationGetRow, err error) {
 	if w.beats.Swap(false) {
+		asked := w.Clock.Local()
 		now, err := db.New().InstallationBeat(ctx, w.pool)
 		switch {
 		case err == nil:
+			w.compare(ctx, asked, now.Now)
 			return db.InstallationGetRow(now), nil
 		case !postgres.NotFound(err) && !postgres.Unavailable(err) && ctx.Err() == nil:
 			w.log.WarnContext(ctx, "the installation's beat was not written", "error", err)
 		}
 	}
-	return read(ctx, w.pool)
+	asked := w.Clock.Local()
+	if now, err = read(ctx, w.pool); err == nil {
+		w.compare(ctx, asked, now.Now)
+	}
+	return now, err
 }
 
 // read is the installation, which the first process enters.

@@ -259,7 +259,7 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 		tx.Last(func(tx pgx.Tx) error { return p.Once.KeepTx(ctx, tx, n.id) })
 	}
 	begins := &execution.Beginning{
-		WorkspaceID: p.WorkspaceID, Reserve: n.least, Job: engine.Job(p.WorkspaceID, n.id),
+		WorkspaceID: p.WorkspaceID, Reserve: n.least, Job: s.Engine.Job(p.WorkspaceID, n.id),
 		Bytes: storage.RunBytes + int64(len(n.input)+len(p.Metadata)),
 	}
 	if n.apart {

@@ -338,6 +338,15 @@ func (m *Metrics) WatchStuck(stuck func() int) {
 	}
 }
 
+// WatchClock shows how far PostgreSQL's clock is ahead of this process's.
+func (m *Metrics) WatchClock(ahead func() time.Duration) {
+	if m != nil {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "weft_clock_offset_seconds", Help: "How far PostgreSQL's clock is ahead of this process's. Beyond WEFT_CLOCK_TOLERANCE either way the process begins no work.",
+		}, func() float64 { return ahead().Seconds() }))
+	}
+}
+
 // WatchPool shows the connections of a pool.
 func (m *Metrics) WatchPool(name string, pool *pgxpool.Pool) {
 	if m != nil {

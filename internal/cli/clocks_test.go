@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestDoctorComparesClocks(t *testing.T) {
+	for _, c := range []struct {
+		ahead time.Duration
+		want  level
+		text  string
+	}{
+		{0, "", ""},
+		{3 * time.Second, doubt, "ahead of this machine's"},
+		{-3 * time.Second, doubt, "behind this machine's"},
+		{10 * time.Minute, wrong, "begin nothing"},
+		{-10 * time.Minute, wrong, "begin nothing"},
+	} {
+		found := compareClocks(time.Now(), time.Now().Add(c.ahead), 5*time.Second)
+		if c.want == "" {
+			if len(found) > 0 {
+				t.Errorf("%v: %v", c.ahead, found)
+			}
+			continue
+		}
+		if len(found) != 1 || found[0].level != c.want || !strings.Contains(found[0].text, c.text) {
+			t.Errorf("%v: %v", c.ahead, found)
+		}
+	}
+}

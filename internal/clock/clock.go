@@ -1,0 +1,52 @@
+// Package clock owns the difference between this process's clock and PostgreSQL's.
+//
+// It does not ask PostgreSQL itself: who does passes each answer to Observe. The one
+// invariant: after an answer, Now differs from PostgreSQL's clock by no more than that
+// answer took.
+package clock
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Clock tells PostgreSQL's time without asking for it. The zero value and nil tell the
+// process's own time.
+type Clock struct {
+	offset atomic.Int64     // of PostgreSQL's clock from this one, nanoseconds
+	local  func() time.Time // this process's clock; nil: time.Now
+}
+
+// New makes a clock on top of local, which is time.Now outside of tests.
+func New(local func() time.Time) *Clock { return &Clock{local: local} }
+
+// Local returns the time by this process's clock.
+func (c *Clock) Local() time.Time {
+	if c == nil || c.local == nil {
+		return time.Now()
+	}
+	return c.local()
+}
+
+// Now returns the time by PostgreSQL's clock. It is for times that are stored, such as due
+// times, and not for measuring how long something takes: it may be set.
+func (c *Clock) Now() time.Time { return c.Local().Round(0).Add(c.Offset()) }
+
+// NowOrNil returns nil: River then uses PostgreSQL's time in SQL.
+func (c *Clock) NowOrNil() *time.Time { return nil }
+
+// Offset returns how far PostgreSQL's clock is ahead of this process's.
+func (c *Clock) Offset() time.Duration {
+	if c == nil {
+		return 0
+	}
+	return time.Duration(c.offset.Load())
+}
+
+// Observe takes what PostgreSQL's clock showed at some moment between asked and answered,
+// both by Local. What was known stays where the answer doesn't contradict it, so a slow
+// answer teaches nothing wrong.
+func (c *Clock) Observe(asked, answered, shown time.Time) {
+	least, most := shown.Sub(answered.Round(0)), shown.Sub(asked.Round(0)) // by the wall clock, which may have been set
+	c.offset.Store(int64(min(max(c.Offset(), least), most)))
+}
