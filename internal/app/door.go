@@ -73,6 +73,9 @@ func (d door) close(ctx context.Context, log *slog.Logger) {
 	if d.listener == nil {
 		return
 	}
+	// Long downloads and their slow readers do not use up the time that work in flight has.
+	ctx, cancel := context.WithTimeout(ctx, d.http.WriteTimeout)
+	defer cancel()
 	if err := d.http.Shutdown(ctx); err != nil {
 		log.Warn("requests were cut off", "error", err)
 		_ = d.http.Close()

@@ -22,11 +22,12 @@ func New[Source comparable](total, each int64) *Budget[Source] {
 }
 
 // Reserve reserves n for the source. Where that is more than the source or all sources may
-// hold, it reserves nothing and reports false.
+// hold, it reserves nothing and reports false. A source that holds nothing may exceed its
+// share once, because what is larger than the share could never be held otherwise.
 func (b *Budget[Source]) Reserve(source Source, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.held+n > b.total || b.by[source]+n > b.each {
+	if held := b.by[source]; b.held+n > b.total || held > 0 && held+n > b.each {
 		return false
 	}
 	b.add(source, n)
@@ -58,9 +59,9 @@ func (b *Budget[Source]) Held() int64 {
 	return b.held
 }
 
-// Full reports whether the source, or all sources together, hold as much as they may.
+// Full reports whether the source holds its whole share.
 func (b *Budget[Source]) Full(source Source) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.held >= b.total || b.by[source] >= b.each
+	return b.by[source] >= b.each
 }

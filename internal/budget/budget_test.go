@@ -18,13 +18,16 @@ func TestTotalBoundsAllSources(t *testing.T) {
 
 func TestShareBoundsOneSource(t *testing.T) {
 	b := New[string](10, 6)
-	if b.Reserve("a", 7) {
+	if !b.Reserve("a", 5) || b.Full("a") {
+		t.Error("a part of the share was refused, or fills it")
+	}
+	if b.Reserve("a", 2) {
 		t.Error("a reservation beyond the share was accepted")
 	}
-	if b.Held() != 0 {
-		t.Errorf("a refused reservation holds %d", b.Held())
+	if b.Held() != 5 {
+		t.Errorf("after a refused reservation %d is held", b.Held())
 	}
-	if !b.Reserve("a", 6) || !b.Full("a") {
+	if !b.Reserve("a", 1) || !b.Full("a") {
 		t.Error("the share is not full after it was reserved whole")
 	}
 	if b.Full("b") {
@@ -32,10 +35,21 @@ func TestShareBoundsOneSource(t *testing.T) {
 	}
 }
 
+func TestOneReservationMayExceedTheShare(t *testing.T) {
+	b := New[string](10, 6)
+	if !b.Reserve("a", 9) {
+		t.Error("a source that holds nothing was refused")
+	}
+	b.Release("a", 9)
+	if b.Reserve("a", 11) {
+		t.Error("a reservation beyond the total was accepted")
+	}
+}
+
 func TestAddCountsBeyondTheShare(t *testing.T) {
 	b := New[string](10, 6)
 	b.Add("a", 20)
-	if b.Held() != 20 || !b.Full("b") {
+	if b.Held() != 20 || !b.Full("a") || b.Reserve("b", 1) {
 		t.Errorf("held %d", b.Held())
 	}
 }

@@ -148,7 +148,7 @@ func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, p Lis
 
 // maxPageBytes is how much output one page holds, a single execution's aside: a
 // page then ends before its limit.
-const maxPageBytes = 8 << 20
+const maxPageBytes = 2 << 20
 
 // listed is a row of the list without what is the list's own.
 func listed(row db.ExecutionListRow) db.ExecutionGetRow {

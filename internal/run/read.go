@@ -25,7 +25,7 @@ import (
 
 // maxPageBytes is how much one page holds, a single row aside: it then ends before its
 // limit.
-const maxPageBytes = 8 << 20
+const maxPageBytes = 2 << 20
 
 // Access is who asks: a workspace's key and the workflows that it may be used on.
 type Access interface {
@@ -148,7 +148,7 @@ func (s *Service) open(ctx context.Context, workspaceID, source uuid.UUID, store
 // that a run of 50,000 takes no more memory than one of 100.
 func (s *Service) Stages(ctx context.Context, key notify.Key) iter.Seq2[api.RunStage, error] {
 	return func(yield func(api.RunStage, error) bool) {
-		p := db.RunStageListParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: 500, MaxBytes: maxPageBytes}
+		p := db.RunStageListParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: 500, MaxBytes: maxPageBytes / 2}
 		for {
 			rows, err := db.New().RunStageList(ctx, s.API, p)
 			if err != nil {

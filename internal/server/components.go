@@ -182,7 +182,7 @@ func (s *Server) StreamComponentExecution(ctx context.Context, request api.Strea
 		stop()
 		return nil, err
 	}
-	return executionStream{ctx: ctx, stop: stop, events: events, streams: s.streams}, nil
+	return executionStream{ctx: ctx, stop: stop, events: events, streams: s.streams.of(principal)}, nil
 }
 
 // value is *p, or nothing.

@@ -2,10 +2,12 @@ package server
 
 import (
 	"container/list"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"sync"
 	"time"
 
@@ -230,6 +232,16 @@ func (c *countedConn) Close() error {
 	c.listener.forget(c)
 	c.listener.mu.Unlock()
 	return c.TCPConn.Close()
+}
+
+// Write drops what the client does not receive in time, which the system would otherwise keep
+// for minutes.
+func (c *countedConn) Write(p []byte) (int, error) {
+	n, err := c.TCPConn.Write(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = c.SetLinger(0)
+	}
+	return n, err
 }
 
 // Read waits for the first bytes as long as for those of a further request.

@@ -59,7 +59,9 @@ func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("Cache-Control", "no-store")
-	header.Del("Preference-Applied")
+	for _, name := range []string{"Preference-Applied", "ETag", "Content-Encoding", "Content-Disposition"} {
+		header.Del(name) // of the answer that is not sent
+	}
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client is gone if this fails

@@ -53,9 +53,11 @@ type front struct {
 type timeouts struct {
 	body    time.Duration // to receive the body
 	handler time.Duration // to answer, streams aside
+
+	progress time.Duration // for each progressPart of a large answer
 }
 
-var defaultTimeouts = timeouts{body: 10 * time.Second, handler: 30 * time.Second}
+var defaultTimeouts = timeouts{body: 10 * time.Second, handler: 30 * time.Second, progress: 10 * time.Second}
 
 // mount registers the operations behind the gates.
 func (f *front) mount(operations api.StrictServerInterface, docs *http.ServeMux) {
@@ -135,7 +137,10 @@ func (m operationMux) HandleFunc(pattern string, handler func(http.ResponseWrite
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	call := &call{id: gate.RequestID(r.Header), hold: f.memory.hold(f.proxies.Client(r.RemoteAddr, r.Header))}
-	answer := &answer{ResponseWriter: w}
+	answer := &answer{
+		ResponseWriter: w, hold: call.hold, final: r.Method != http.MethodGet && r.Method != http.MethodHead,
+		progress: f.timeouts.progress, deadline: began.Add(writeTimeout),
+	}
 	ctx := telemetry.WithRequest(telemetry.FromHeader(r.Context(), r.Header), call.id)
 	ctx, span := telemetry.StartSpan(ctx, r.Method)
 	r = r.WithContext(context.WithValue(ctx, callKey{}, call))
@@ -148,6 +153,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			f.caught(answer, r, cause)
 		}
 		call.hold.shrink(call.hold.bytes)
+		if answer.status != 0 && !answer.broken {
+			answer.begin()
+		}
 		elapsed := time.Since(began)
 		status := answer.sent()
 		span.SetName(strings.TrimSpace(r.Method + " " + routeOf(r.Pattern)))
@@ -316,6 +324,11 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 	case operation.Signed:
 		if err := f.authenticate(r, body, call); err != nil {
 			return err
+		}
+		if operation.Method != http.MethodGet { // whose answer is not refused once something was changed
+			if err := call.hold.full(); err != nil {
+				return err
+			}
 		}
 	case operation.SignIn:
 		return nil

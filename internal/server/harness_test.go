@@ -39,6 +39,7 @@ type operations struct {
 
 	ledger  *Server
 	execute func()
+	run     func(context.Context) wholeRun
 	get     func(context.Context) (api.ComponentExecution, error)
 	stream  func(context.Context) (api.StreamComponentExecutionResponseObject, error)
 }
@@ -104,6 +105,11 @@ func (o *operations) StreamComponentExecution(ctx context.Context, _ api.StreamC
 		return nil, fault.New(fault.NotFound, "none")
 	}
 	return o.stream(ctx)
+}
+
+func (o *operations) GetWorkflowRun(ctx context.Context, _ api.GetWorkflowRunRequestObject) (api.GetWorkflowRunResponseObject, error) {
+	o.saw("getWorkflowRun")
+	return o.run(ctx), nil
 }
 
 func (o *operations) GetLiveness(context.Context, api.GetLivenessRequestObject) (api.GetLivenessResponseObject, error) {

@@ -60,6 +60,24 @@ func (h *hold) grow(n int64) error {
 	return nil
 }
 
+// add counts n more bytes, however many are held.
+func (h *hold) add(n int64) {
+	if h.workspace != uuid.Nil {
+		h.memory.known.Add(h.workspace, n)
+	} else {
+		h.memory.unknown.Add(h.client, n)
+	}
+	h.bytes += n
+}
+
+// full returns UNAVAILABLE if the workspace of the caller holds its whole share.
+func (h *hold) full() error {
+	if h.workspace != uuid.Nil && h.memory.known.Full(h.workspace) {
+		return errWorkspaceMemory
+	}
+	return nil
+}
+
 // move counts what the request holds for the workspace of its caller from now on, or
 // returns UNAVAILABLE.
 func (h *hold) move(workspace uuid.UUID) error {

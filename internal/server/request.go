@@ -134,37 +134,3 @@ func scope(r *http.Request, operation *contract.Operation, principal auth.Princi
 	}
 	return nil
 }
-
-// answer notes what was answered.
-type answer struct {
-	http.ResponseWriter
-	status int
-	broken bool // the connection has to be cut
-}
-
-// WriteHeader notes the status.
-func (a *answer) WriteHeader(status int) {
-	if a.status == 0 && status >= 200 {
-		a.status = status
-	}
-	a.ResponseWriter.WriteHeader(status)
-}
-
-// Write notes that the answer has begun.
-func (a *answer) Write(data []byte) (int, error) {
-	if a.status == 0 {
-		a.status = http.StatusOK
-	}
-	return a.ResponseWriter.Write(data)
-}
-
-// Unwrap is for http.ResponseController.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
-
-// sent is the status that the caller sees.
-func (a *answer) sent() int {
-	if a.status == 0 {
-		return http.StatusOK
-	}
-	return a.status
-}

@@ -4,12 +4,16 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/sse"
 	"github.com/weft-automation/weft/internal/strictjson"
 )
@@ -17,10 +21,26 @@ import (
 // wholeRun is the record of a run with all of its stages, which are written as they are
 // read: a run of 50,000 takes no more memory than a small one.
 type wholeRun struct {
-	run    api.WorkflowRun
-	stages iter.Seq2[api.RunStage, error]
-	log    *slog.Logger
-	around []byte // the beginning of the object that it is the last member of
+	ctx        context.Context //nolint:containedctx // the generated answer is written without one
+	run        api.WorkflowRun
+	stagesFunc func(context.Context) iter.Seq2[api.RunStage, error]
+	log        *slog.Logger
+	around     []byte // the beginning of the object that it is the last member of
+}
+
+const (
+	// recordWindow is what the record of a large run holds while it is sent: a page of its
+	// stages, and one of them encoded.
+	recordWindow = 2 << 20
+	// recordTimeout is how long a client may take to receive a record, in which it makes
+	// progress all the time.
+	recordTimeout = 15 * time.Minute
+)
+
+// whole returns the record as an answer to the request of ctx.
+func (s *Server) whole(ctx context.Context, key notify.Key, record api.WorkflowRun) wholeRun {
+	stages := func(ctx context.Context) iter.Seq2[api.RunStage, error] { return s.runs.Stages(ctx, key) }
+	return wholeRun{ctx: ctx, run: record, stagesFunc: stages, log: s.streams.log}
 }
 
 // triggerAnswer is a run that was accepted, with its record where that was waited for.
@@ -60,15 +80,23 @@ func (a wholeRun) write(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(w)
+	if answer, ok := w.(*answer); ok {
+		answer.window, answer.deadline = recordWindow, time.Time{}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), recordTimeout)
+	defer cancel()
+	out := bufio.NewWriterSize(w, uncounted)
 	begun := false
-	for stage, err := range a.stages {
+	for stage, err := range a.stagesFunc(ctx) {
 		if err != nil && !begun {
 			return err // nothing was sent yet
 		}
 		if err == nil {
 			err = a.writeStage(w, out, head, stage, begun)
 			begun = true
+		}
+		if _, refused := errors.AsType[*fault.Error](err); refused {
+			return err // by the first write, which wrote nothing
 		}
 		if err != nil {
 			a.log.Warn("the record of a run was cut off", "run_id", a.run.ID.String(), "error", err)

@@ -39,7 +39,7 @@ func (s *Server) TriggerWorkflow(ctx context.Context, request api.TriggerWorkflo
 	result := api.TriggerResult{RunID: triggered.RunID, JobID: strconv.FormatInt(triggered.JobID, 10)}
 	answer := triggerAnswer{written: written{value: result, replayed: triggered.Replayed}, result: result}
 	if triggered.Run != nil {
-		answer.run = &wholeRun{run: *triggered.Run, stages: s.runs.Stages(ctx, runKey(ctx, triggered.RunID)), log: s.streams.log}
+		answer.run = new(s.whole(ctx, runKey(ctx, triggered.RunID), *triggered.Run))
 	}
 	return answer, nil
 }
@@ -107,7 +107,7 @@ func (s *Server) GetWorkflowRun(ctx context.Context, request api.GetWorkflowRunR
 	if request.Params.Stages != nil {
 		return written{value: record}, nil
 	}
-	return wholeRun{run: record, stages: s.runs.Stages(ctx, key), log: s.streams.log}, nil
+	return s.whole(ctx, key, record), nil
 }
 
 // StreamWorkflowRun streams the log of a run.
@@ -122,7 +122,7 @@ func (s *Server) StreamWorkflowRun(ctx context.Context, request api.StreamWorkfl
 		stop()
 		return nil, err
 	}
-	return runStream{ctx: ctx, stop: stop, events: events, streams: s.streams}, nil
+	return runStream{ctx: ctx, stop: stop, events: events, streams: s.streams.of(principal)}, nil
 }
 
 // afterOf is the event after which a stream begins: that of the header, or else of the
@@ -159,7 +159,7 @@ func (s *Server) CancelWorkflowRun(ctx context.Context, request api.CancelWorkfl
 	if err != nil {
 		return nil, err
 	}
-	return wholeRun{run: record, stages: s.runs.Stages(ctx, runKey(ctx, request.RunID)), log: s.streams.log}, nil
+	return s.whole(ctx, runKey(ctx, request.RunID), record), nil
 }
 
 // SendRunSignal gives a run a signal.

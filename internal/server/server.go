@@ -105,7 +105,7 @@ func New(deps Deps) (http.Handler, error) {
 		catalogue:   deps.Catalogue,
 		ready:       deps.ReadyFunc,
 		streams: streams{
-			verifier: deps.Verifier, limiter: deps.Limiter, draining: deps.Draining, spread: drainSpread,
+			verifier: deps.Verifier, limiter: deps.Limiter, draining: deps.Draining, spread: drainSpread, memory: deps.Memory,
 			running: deps.Streams, metrics: deps.Metrics, log: deps.Log,
 		},
 	}, deps.Docs)

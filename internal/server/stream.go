@@ -27,6 +27,8 @@ type streams struct {
 	draining <-chan struct{}
 	spread   time.Duration   // drainSpread; tests shorten it
 	running  *sync.WaitGroup // counts the open ones; nil: nobody waits for them
+	memory   *Memory
+	hold     *hold // of the one stream; nil: its events are not counted
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
 }
@@ -72,6 +74,7 @@ func detach[T any](ctx context.Context, stop context.CancelFunc, w http.Response
 	if s.running != nil {
 		s.running.Add(1)
 	}
+	source.HoldFunc = s.count
 	sse.Detach(ctx, w, source, sse.Options{Drain: s.draining, DrainSpread: s.spread}, func(err error) {
 		stop()
 		closed()
@@ -82,6 +85,25 @@ func detach[T any](ctx context.Context, stop context.CancelFunc, w http.Response
 			s.running.Done()
 		}
 	})
+}
+
+// of returns what a stream of the principal needs, whose events count for its workspace.
+func (s streams) of(principal auth.Principal) streams {
+	s.hold = &hold{memory: s.memory, workspace: principal.WorkspaceID}
+	return s
+}
+
+// count counts the bytes of an event until release is called. It returns UNAVAILABLE, which
+// ends the stream, if too many bytes of other answers are in flight: the client comes back
+// and gets the event then.
+func (s streams) count(bytes int) (release func(), err error) {
+	if s.hold == nil || bytes <= uncounted {
+		return func() {}, nil
+	}
+	if err := s.hold.grow(int64(bytes)); err != nil {
+		return nil, err
+	}
+	return func() { s.hold.shrink(int64(bytes)) }, nil
 }
 
 // encodeEvent makes the frame of an event. The final one has no name, so that a

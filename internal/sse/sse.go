@@ -29,6 +29,10 @@ type Event struct {
 type Source[T any] struct {
 	Events     <-chan T
 	EncodeFunc func(T) (Event, error)
+
+	// HoldFunc counts the bytes of an event until release is called. Its error ends the
+	// stream. nil counts nothing.
+	HoldFunc func(bytes int) (release func(), err error)
 }
 
 // Options of a stream; a zero time means the default.
@@ -61,7 +65,7 @@ var heartbeat = []byte(":ping\n\n")
 func Serve(ctx context.Context, w http.ResponseWriter, events <-chan Event, opts Options) error {
 	asItIs := func(event Event) (Event, error) { return event, nil }
 	setHeader(w.Header())
-	return serve(ctx, w, Source[Event]{events, asItIs}, opts)
+	return serve(ctx, w, Source[Event]{Events: events, EncodeFunc: asItIs}, opts)
 }
 
 func serve[T any](ctx context.Context, w http.ResponseWriter, source Source[T], opts Options) error {
@@ -123,6 +127,13 @@ func forward[T any](out sink, source Source[T], item T, open bool) error {
 	event, err := source.EncodeFunc(item)
 	if err != nil {
 		return fmt.Errorf("encode event: %w", err)
+	}
+	if source.HoldFunc != nil {
+		release, err := source.HoldFunc(len(event.Data))
+		if err != nil {
+			return err
+		}
+		defer release()
 	}
 	return send(out, event)
 }
