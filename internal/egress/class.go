@@ -44,6 +44,12 @@ type RedirectError struct{ Limit int }
 
 func (e *RedirectError) Error() string { return fmt.Sprintf("more than %d redirects", e.Limit) }
 
+// ForeignError says that a redirect would have carried the body of a request to
+// another origin.
+type ForeignError struct{ Origin string }
+
+func (e *ForeignError) Error() string { return "redirect of the body to another origin" }
+
 // StatusError says that an answer had a status that is a failure to the caller.
 type StatusError struct{ Status int }
 
@@ -64,7 +70,7 @@ func Class(err error) string {
 		return ""
 	case is[*BlockedError](err):
 		return ClassBlocked
-	case is[*RedirectError](err):
+	case is[*RedirectError](err), is[*ForeignError](err):
 		return ClassRedirect
 	case is[*StatusError](err):
 		return ClassStatus

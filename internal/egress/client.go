@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -48,8 +51,7 @@ func (g *Guard) Client(options ClientOptions) *http.Client {
 			if len(via) > limit {
 				return &RedirectError{limit}
 			}
-			stripForeign(request, via[0])
-			return nil
+			return atOrigin(request, via)
 		},
 	}
 }
@@ -72,11 +74,18 @@ func (g *Guard) Post(request *http.Request) (*http.Response, error) {
 	return g.kept.RoundTrip(once)
 }
 
-// stripForeign drops the caller's headers when a redirect leaves the origin:
-// any of them may be a credential meant for the first host alone.
-func stripForeign(request, first *http.Request) {
-	if request.URL.Scheme == first.URL.Scheme && request.URL.Host == first.URL.Host {
-		return
+// atOrigin keeps what the caller sent from other origins. A redirect that leaves
+// the origin of the first request loses the caller's headers, since any of them may
+// be a credential, and fails with a *ForeignError if it would carry the body. It
+// stays foreign if it leads back: the other origin chose where.
+func atOrigin(request *http.Request, via []*http.Request) error {
+	first := origin(via[0].URL)
+	if origin(request.URL) == first && !slices.ContainsFunc(via, func(r *http.Request) bool { return origin(r.URL) != first }) {
+		return nil
+	}
+	if request.Body != nil && request.Body != http.NoBody {
+		request.Body.Close()
+		return &ForeignError{origin(request.URL)}
 	}
 	for name := range request.Header {
 		switch name {
@@ -85,6 +94,19 @@ func stripForeign(request, first *http.Request) {
 			request.Header.Del(name)
 		}
 	}
+	return nil
+}
+
+// origin is scheme, host and port, the default port left out.
+func origin(u *url.URL) string {
+	host := strings.ToLower(u.Hostname())
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if port := u.Port(); port != "" && port != map[string]string{"http": "80", "https": "443"}[u.Scheme] {
+		host += ":" + port
+	}
+	return u.Scheme + "://" + host
 }
 
 // guarded checks the target of each request and bounds the answer.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -128,23 +129,123 @@ func TestRedirectsKeepTheMethodButForPOST(t *testing.T) {
 	}
 }
 
-func TestRedirectToAnotherOriginDropsTheCallersHeaders(t *testing.T) {
-	var got http.Header
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
-	defer other.Close()
-	first := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
-	defer first.Close()
-	request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, first.URL, nil)
-	request.Header.Set("X-Api-Key", "secret")
-	request.Header.Set("Authorization", "Bearer secret")
-	request.Header.Set("Accept", "application/json")
-	response, err := New(Policy{Allow: loopback()}).Client(ClientOptions{Redirects: 1}).Do(request)
+// crossing are two servers. The first redirects /STATUS/away to /seen of the second, and /back
+// to the second's /home, which redirects to /seen of the first.
+func crossing(t *testing.T) (first string, seen chan *http.Request) {
+	t.Helper()
+	seen = make(chan *http.Request, 1)
+	record := func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		seen <- r
+	}
+	here, there := http.NewServeMux(), http.NewServeMux()
+	one, two := httptest.NewServer(here), httptest.NewServer(there)
+	t.Cleanup(one.Close)
+	t.Cleanup(two.Close)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		here.Handle(fmt.Sprintf("/%d/away", status), http.RedirectHandler(two.URL+"/seen", status))
+	}
+	here.Handle("/back", http.RedirectHandler(two.URL+"/home", http.StatusTemporaryRedirect))
+	there.Handle("/home", http.RedirectHandler(one.URL+"/seen", http.StatusTemporaryRedirect))
+	here.HandleFunc("/seen", record)
+	there.HandleFunc("/seen", record)
+	return one.URL, seen
+}
+
+// redirected sends a request with credentials and reports what arrived: nil for nothing.
+func redirected(t *testing.T, method, url, body string, seen chan *http.Request) (*http.Request, error) {
+	t.Helper()
+	guard := New(Policy{Allow: loopback()})
+	t.Cleanup(guard.Close)
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, url+"?key=in-the-query", reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	response.Body.Close()
-	if got.Get("X-Api-Key") != "" || got.Get("Authorization") != "" || got.Get("Accept") != "application/json" {
-		t.Fatalf("sent to the other origin: %v", got)
+	for name, value := range map[string]string{
+		"X-Api-Key": "secret", "Authorization": "Bearer secret", "Cookie": "secret", "Idempotency-Key": "secret", "Accept": "application/json",
+	} {
+		request.Header.Set(name, value)
+	}
+	response, err := guard.Client(ClientOptions{Redirects: 3}).Do(request)
+	if err == nil {
+		response.Body.Close()
+	}
+	select {
+	case r := <-seen:
+		return r, err
+	default:
+		return nil, err
+	}
+}
+
+// stranger fails the test if what another origin got shows anything of the caller's.
+func stranger(t *testing.T, what string, got *http.Request) {
+	t.Helper()
+	body, _ := io.ReadAll(got.Body)
+	for name, values := range got.Header {
+		if strings.Contains(fmt.Sprint(values), "secret") || strings.Contains(fmt.Sprint(values), "in-the-query") {
+			t.Errorf("%s: another origin was sent %s: %v", what, name, values)
+		}
+	}
+	if len(body) > 0 || got.URL.RawQuery != "" {
+		t.Errorf("%s: another origin was sent the body %q and the query %q", what, body, got.URL.RawQuery)
+	}
+}
+
+func TestARedirectToAnotherOriginCarriesNeitherHeadersNorBody(t *testing.T) {
+	first, seen := crossing(t)
+	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+		for _, status := range []int{301, 302, 303, 307, 308} {
+			for _, body := range []string{"", "secret"} {
+				what := fmt.Sprintf("%s, %d, body %q", method, status, body)
+				got, err := redirected(t, method, fmt.Sprintf("%s/%d/away", first, status), body, seen)
+				// RFC 9110, section 15.4: a GET without a body follows 303, and a POST that was moved.
+				dropped := status == 303 || status < 303 && method == "POST" || method == "GET" && status < 303
+				switch {
+				case body != "" && !dropped:
+					if !is[*ForeignError](err) || Class(err) != ClassRedirect || got != nil {
+						t.Errorf("%s: %v, arrived: %v", what, err, got != nil)
+					}
+				case err != nil || got == nil:
+					t.Errorf("%s: %v, arrived: %v", what, err, got != nil)
+				default:
+					stranger(t, what, got)
+				}
+			}
+		}
+	}
+}
+
+// Otherwise another origin could have a request with the caller's credentials sent to a path of
+// its choice.
+func TestARedirectThatLeadsBackFromAnotherOriginStaysForeign(t *testing.T) {
+	first, seen := crossing(t)
+	got, err := redirected(t, "GET", first+"/back", "", seen)
+	if err != nil || got == nil {
+		t.Fatalf("%v, arrived: %v", err, got != nil)
+	}
+	stranger(t, "back", got)
+}
+
+func TestOriginsAreComparedByTheirMeaning(t *testing.T) {
+	for _, c := range []struct {
+		one, two string
+		same     bool
+	}{
+		{"https://Example.com/a", "https://example.com:443/b?c", true}, {"http://example.com", "http://example.com:80", true},
+		{"https://[::1]:443", "https://[::1]", true}, {"http://example.com", "https://example.com", false}, {"http://example.com:443", "https://example.com", false},
+		{"https://example.com", "https://example.com:8443", false}, {"https://example.com", "https://www.example.com", false},
+	} {
+		one, _ := url.Parse(c.one)
+		two, _ := url.Parse(c.two)
+		if same := origin(one) == origin(two); same != c.same {
+			t.Errorf("%s and %s: %v", c.one, c.two, same)
+		}
 	}
 }
 

@@ -207,7 +207,7 @@ func TestClass(t *testing.T) {
 		ClassUnreachable: {syscall.ENETUNREACH, syscall.EHOSTUNREACH},
 		ClassTimeout:     {context.DeadlineExceeded, &handshakeError{context.DeadlineExceeded}},
 		ClassTLS:         {&handshakeError{io.EOF}, tls.AlertError(70)},
-		ClassRedirect:    {&RedirectError{3}},
+		ClassRedirect:    {&RedirectError{3}, &ForeignError{"https://example.com"}},
 		ClassBlocked:     {&net.OpError{Op: "dial", Err: &BlockedError{"x"}}},
 		ClassTooLarge:    {ErrTooLarge, errors.New("net/http: server response headers exceeded 16384 bytes; aborted")},
 		ClassStatus:      {&StatusError{500}},

@@ -167,7 +167,9 @@ func TestNoModuleReachesAPrivateAddress(t *testing.T) {
 	for name, module := range thatConnect(t, guard) {
 		for _, address := range addresses {
 			output, failed := module.run(t, t.Context(), registry, address)
-			if failed == nil || failed.Code != component.CodeAddressBlocked || failed.Retryable {
+			// A redirect that would carry a body ends before its target is judged.
+			ended := failed != nil && (failed.Code == component.CodeAddressBlocked || strings.Contains(string(failed.Details), `"redirect"`))
+			if !ended || failed.Retryable {
 				t.Errorf("%s at %s: %s, %v", name, address, output, failed)
 			}
 		}

@@ -115,3 +115,19 @@ func TestErrorsNeverHoldAHeaderValue(t *testing.T) {
 		t.Errorf("got %v %s", failed, failed.Details)
 	}
 }
+
+func TestARedirectDoesNotCarryTheBodyToAnotherOrigin(t *testing.T) {
+	var arrived bool
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived = true }))
+	t.Cleanup(other.Close)
+	bench, address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL+"/path", http.StatusPermanentRedirect)
+	})
+	_, failed := run(t, bench, object{"body": object{"card": "4711"}}, object{"apiUrl": address, "method": "POST"})
+	if failed == nil || failed.Code != component.CodeUpstream || failed.Retryable || !strings.Contains(failed.Message, "redirects to another origin, "+other.URL+",") {
+		t.Errorf("got %v", failed)
+	}
+	if arrived {
+		t.Error("the other origin was called")
+	}
+}

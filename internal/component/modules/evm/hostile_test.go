@@ -182,8 +182,11 @@ var breaks = map[string]struct {
 	}, component.CodeUpstream, "too_large"},
 	"without end": {egresstest.Endless(func(int) {}), component.CodeUpstream, "too_large"},
 	"elsewhere inside": {func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "https://10.0.0.1:8545/", http.StatusTemporaryRedirect)
+		http.Redirect(w, r, "https://10.0.0.1:8545/", http.StatusSeeOther)
 	}, component.CodeAddressBlocked, "blocked_address"},
+	"elsewhere with the body": {func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://10.0.0.1:8545/", http.StatusTemporaryRedirect)
+	}, component.CodeUpstream, "redirect"},
 	"around": {func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, r.RequestURI, http.StatusTemporaryRedirect)
 	}, component.CodeUpstream, "redirect"},

@@ -126,6 +126,9 @@ func word(host, class string, err error) *component.Error {
 	case egress.ClassBusy:
 		return component.Temporary(component.CodeUpstream, "the answer of %s was not read: too many large answers are in flight", host)
 	case egress.ClassRedirect:
+		if foreign, ok := errors.AsType[*egress.ForeignError](err); ok {
+			return component.Permanent(component.CodeUpstream, "%s redirects to another origin, %s, to which the request's body is not sent. Call that origin directly", host, foreign.Origin)
+		}
 		return component.Permanent(component.CodeUpstream, "%s redirects more than %d times", host, MaxRedirects)
 	case egress.ClassTLS:
 		return component.Permanent(component.CodeUpstream, "%s has no TLS certificate that is trusted for it, or no TLS 1.2", host)
