@@ -78,8 +78,10 @@ func deliveriesBegin(t *probe.Trial) {
 	// The body may be written otherwise, as long as it is signed: the id counts.
 	other := delivering(hook.Path, first.Header.Get("X-Github-Delivery"), []byte(`{}`))
 	t.Equal("with another body", string(t.Do(other).Body), string(answer.Body))
+	// The signature covers the body alone: it counts, whatever the id.
+	t.Equal("under another id", string(t.Do(delivering(hook.Path, unique(), body)).Body), string(answer.Body))
 	results := make([]api.DeliveryResult, 8)
-	twin := delivering(hook.Path, unique(), body)
+	twin := delivering(hook.Path, unique(), []byte(`{"action":"closed"}`))
 	t.Parallel(len(results), func(i int) { results[i] = taken(t, twin) })
 	for _, r := range results {
 		t.Equal("one of eight at once", r.RunID, results[0].RunID)
@@ -238,7 +240,7 @@ func deliveryConflicts(t *probe.Trial) {
 	hook := hooked(t, signing())
 	workflow, id := hook.WorkflowID.String(), hook.ID.String()
 	body := sketch([]object{use("start", "ON_WEBHOOK"), use("answer", "RESPOND")}, []string{"start next answer"})
-	was := delivering(hook.Path, unique(), []byte(`{}`))
+	was := delivering(hook.Path, unique(), []byte(`{"n":1}`))
 	first := taken(t, was)
 	refused := func(reason string) {
 		p := t.Problem(t.Do(delivering(hook.Path, unique(), []byte(`{}`))), http.StatusConflict, "CONFLICT")
@@ -261,8 +263,8 @@ func deliveryUnpaid(t *probe.Trial) {
 	c := customerRuns{t, withCredit(t, "starter", 1)}
 	workflow := decodeWorkflow(t, c.ask(http.MethodPost, workflows, sketch([]object{use("start", "ON_WEBHOOK"), use("id", "RANDOM_UUID")}, []string{"start next id"}))).ID
 	hook := probe.Decode[api.Hook](t, c.ask(http.MethodPost, hooks, object{"workflowId": workflow, "verification": signing()}))
-	patiently(t, delivering(hook.Path, unique(), []byte(`{}`)))
-	request := delivering(hook.Path, unique(), []byte(`{}`))
+	patiently(t, delivering(hook.Path, unique(), []byte(`{"n":1}`)))
+	request := delivering(hook.Path, unique(), []byte(`{"n":2}`))
 	p := t.Problem(patiently(t, request), http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
 	t.Equal("reason", probe.Reason(p), "credits_exhausted")
 	t.Check(t.Target().Grant != nil, "nobody grants credits")

@@ -1,8 +1,12 @@
 -- name: HookDeliveryGet :one
-SELECT run_id FROM hook_deliveries WHERE workspace_id = @workspace_id AND hook_id = @hook_id AND delivery = @delivery;
+-- Returns the run of the first of these marks that is known.
+SELECT run_id FROM hook_deliveries
+WHERE workspace_id = @workspace_id AND hook_id = @hook_id AND delivery = ANY (@marks::bytea[])
+ORDER BY array_position(@marks::bytea[], delivery) LIMIT 1;
 
 -- name: HookDeliveryInsert :exec
-INSERT INTO hook_deliveries (workspace_id, hook_id, delivery, run_id) VALUES (@workspace_id, @hook_id, @delivery, @run_id);
+INSERT INTO hook_deliveries (workspace_id, hook_id, delivery, run_id)
+SELECT @workspace_id, @hook_id, mark, @run_id FROM unnest(@marks::bytea[]) AS mark;
 
 -- name: HookDeliveryDeleteExpired :execrows
 -- Senders have given up by then.

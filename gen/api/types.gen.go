@@ -2226,8 +2226,10 @@ type NewVerification struct {
 	// Examples: sha256
 	Algorithm *VerificationAlgorithm `json:"algorithm,omitempty"`
 
-	// DeliveryHeader The header with the id of a delivery; a delivery that lacks it is refused with 400. Where no header is named, each
-	// delivery begins a run.
+	// DeliveryHeader The header with the id of a delivery; a delivery that lacks it is refused with 400. Deliveries with the same id
+	// start one run. With the scheme `hmac` so do deliveries with the same body, because the signature does not cover the
+	// id: a captured delivery could be sent again under another one. If no header is named, each delivery starts a run;
+	// choose that if the sender repeats bodies on purpose.
 	//
 	//
 	// Examples: X-GitHub-Delivery

@@ -27,39 +27,43 @@ func (q *Queries) HookDeliveryDeleteExpired(ctx context.Context, db DBTX) (int64
 }
 
 const hookDeliveryGet = `-- name: HookDeliveryGet :one
-SELECT run_id FROM hook_deliveries WHERE workspace_id = $1 AND hook_id = $2 AND delivery = $3
+SELECT run_id FROM hook_deliveries
+WHERE workspace_id = $1 AND hook_id = $2 AND delivery = ANY ($3::bytea[])
+ORDER BY array_position($3::bytea[], delivery) LIMIT 1
 `
 
 type HookDeliveryGetParams struct {
 	WorkspaceID uuid.UUID
 	HookID      uuid.UUID
-	Delivery    []byte
+	Marks       [][]byte
 }
 
+// Returns the run of the first of these marks that is known.
 func (q *Queries) HookDeliveryGet(ctx context.Context, db DBTX, arg HookDeliveryGetParams) (uuid.UUID, error) {
-	row := db.QueryRow(ctx, hookDeliveryGet, arg.WorkspaceID, arg.HookID, arg.Delivery)
+	row := db.QueryRow(ctx, hookDeliveryGet, arg.WorkspaceID, arg.HookID, arg.Marks)
 	var run_id uuid.UUID
 	err := row.Scan(&run_id)
 	return run_id, err
 }
 
 const hookDeliveryInsert = `-- name: HookDeliveryInsert :exec
-INSERT INTO hook_deliveries (workspace_id, hook_id, delivery, run_id) VALUES ($1, $2, $3, $4)
+INSERT INTO hook_deliveries (workspace_id, hook_id, delivery, run_id)
+SELECT $1, $2, mark, $3 FROM unnest($4::bytea[]) AS mark
 `
 
 type HookDeliveryInsertParams struct {
 	WorkspaceID uuid.UUID
 	HookID      uuid.UUID
-	Delivery    []byte
 	RunID       uuid.UUID
+	Marks       [][]byte
 }
 
 func (q *Queries) HookDeliveryInsert(ctx context.Context, db DBTX, arg HookDeliveryInsertParams) error {
 	_, err := db.Exec(ctx, hookDeliveryInsert,
 		arg.WorkspaceID,
 		arg.HookID,
-		arg.Delivery,
 		arg.RunID,
+		arg.Marks,
 	)
 	return err
 }

@@ -58,7 +58,7 @@ type hooksCreate struct {
 	Prefix           string `placeholder:"TEXT" help:"What stands before it there, such as sha256=."`
 	Algorithm        string `placeholder:"NAME" help:"Its hash function, sha256 or sha512; without it sha256."`
 	Encoding         string `placeholder:"NAME" help:"How its bytes are written, hex or base64; without it hex."`
-	DeliveryHeader   string `name:"delivery-header" placeholder:"HEADER" help:"Header with the id of a delivery, of which the same one begins one run; without it each delivery begins a run."`
+	DeliveryHeader   string `name:"delivery-header" placeholder:"HEADER" help:"Header with the ID of a delivery. Deliveries with the same ID or body start one run; without this header each delivery starts a run."`
 	StandardWebhooks bool   `name:"standard-webhooks" xor:"scheme" help:"Deliveries keep to Standard Webhooks."`
 	Name             string `placeholder:"TEXT" help:"What it is called, for people."`
 	Paused           bool   `help:"Refuse deliveries until it is resumed."`

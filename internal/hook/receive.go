@@ -102,7 +102,7 @@ func (s *Service) begin(ctx context.Context, key notify.Key, row db.HookFindRow,
 		if len(ids) != 1 || ids[0] == "" {
 			return run.Triggered{}, fault.InvalidAt("/header/"+*v.DeliveryHeader, "is required once: the id of the delivery")
 		}
-		p.Once = delivery{key: key, id: sha256.Sum256([]byte(ids[0]))}
+		p.Once = delivery{key: key, marks: marks(v, ids[0], d.Body)}
 	}
 	var err error
 	if p.Input, err = input(v, d.Header, d.Body); err != nil {
@@ -183,15 +183,28 @@ func bodyOf(contentType string, body []byte) (any, error) {
 // storable reports whether the database can hold a text.
 func storable(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
 
-// delivery is the claim of a run to the id that the sender gave its delivery.
-type delivery struct {
-	key notify.Key
-	id  [sha256.Size]byte
+// marks are the digests by which a delivery is recognised: of its ID, and of its
+// body where the signature does not cover the ID. Otherwise a captured delivery
+// could be sent again under another ID.
+func marks(v api.Verification, id string, body []byte) [][]byte {
+	named := sha256.Sum256([]byte(id))
+	all := [][]byte{named[:]}
+	if v.Scheme != api.VerificationSchemeStandardWebhooks {
+		signed := sha256.Sum256(append([]byte("\x00body "), body...)) // no header holds a NUL
+		all = append(all, signed[:])
+	}
+	return all
 }
 
-// Find is the run of the same delivery.
+// delivery is the claim of a run to a delivery.
+type delivery struct {
+	key   notify.Key
+	marks [][]byte
+}
+
+// Find returns the run of the same delivery.
 func (d delivery) Find(ctx context.Context, conn postgres.DB) (uuid.UUID, bool, error) {
-	made, err := db.New().HookDeliveryGet(ctx, conn, db.HookDeliveryGetParams{WorkspaceID: d.key.WorkspaceID, HookID: d.key.ID, Delivery: d.id[:]})
+	made, err := db.New().HookDeliveryGet(ctx, conn, db.HookDeliveryGetParams{WorkspaceID: d.key.WorkspaceID, HookID: d.key.ID, Marks: d.marks})
 	if postgres.NotFound(err) {
 		return uuid.Nil, false, nil
 	}
@@ -201,18 +214,21 @@ func (d delivery) Find(ctx context.Context, conn postgres.DB) (uuid.UUID, bool, 
 	return made, true, nil
 }
 
-// ClaimTx waits for whoever takes the same delivery just now.
+// ClaimTx waits for transactions that accept the same delivery. All lock the ID
+// before the body, so they never wait for each other in a circle.
 func (d delivery) ClaimTx(ctx context.Context, tx pgx.Tx) (uuid.UUID, bool, error) {
-	scope := fmt.Sprintf("delivery %s %x", d.key.ID, d.id)
-	if err := db.New().LockName(ctx, tx, scope); err != nil {
-		return uuid.Nil, false, fmt.Errorf("lock a delivery: %w", err)
+	for _, mark := range d.marks {
+		scope := fmt.Sprintf("delivery %s %x", d.key.ID, mark)
+		if err := db.New().LockName(ctx, tx, scope); err != nil {
+			return uuid.Nil, false, fmt.Errorf("lock a delivery: %w", err)
+		}
 	}
 	return d.Find(ctx, tx)
 }
 
 // KeepTx remembers the run of the delivery.
 func (d delivery) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error {
-	err := db.New().HookDeliveryInsert(ctx, tx, db.HookDeliveryInsertParams{WorkspaceID: d.key.WorkspaceID, HookID: d.key.ID, Delivery: d.id[:], RunID: made})
+	err := db.New().HookDeliveryInsert(ctx, tx, db.HookDeliveryInsertParams{WorkspaceID: d.key.WorkspaceID, HookID: d.key.ID, Marks: d.marks, RunID: made})
 	if err != nil {
 		return fmt.Errorf("keep a delivery: %w", err)
 	}

@@ -4,13 +4,19 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"hash"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -33,6 +39,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/seal"
+	"github.com/weft-automation/weft/internal/signature"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workspace"
 )
@@ -159,7 +166,108 @@ func TestEX15TheSameDeliveryBeginsOneRun(t *testing.T) {
 	if begun := b.number(t, "SELECT count(*) FROM workflow_runs WHERE trigger = 'WEBHOOK' AND trigger_id = $1", b.id); begun != 1 || replayed != 15 {
 		t.Errorf("%d runs, %d replayed", begun, replayed)
 	}
-	if other, err := b.Receive(context.Background(), b.delivery("twice", "{}")); err != nil || other.Replayed || other.RunID == runs[0] {
+	if other, err := b.Receive(context.Background(), b.delivery("twice", `{"n":2}`)); err != nil || other.Replayed || other.RunID == runs[0] {
+		t.Errorf("another delivery: %+v, %v", other, err)
+	}
+}
+
+// hookWith replaces how deliveries are verified.
+func (b *bench) hookWith(t *testing.T, v api.NewVerification) {
+	t.Helper()
+	v.Secret = new(secret)
+	if _, err := b.Replace(b.ctx, notify.Key{WorkspaceID: b.workspace, ID: b.id}, hook.Draft{Verification: &v}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The ID is not signed by these schemes: who captured a delivery can choose another one.
+func TestACapturedDeliveryUnderANewIDBeginsNoOtherRun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	mac := func(algorithm func() hash.Hash, body string) []byte {
+		h := hmac.New(algorithm, []byte(secret))
+		h.Write([]byte(body))
+		return h.Sum(nil)
+	}
+	for name, c := range map[string]struct {
+		verification api.NewVerification
+		text         func(body string) string
+	}{
+		"sha256 in hex": {api.NewVerification{}, func(body string) string { return hex.EncodeToString(mac(sha256.New, body)) }},
+		"sha512 in base64": {
+			api.NewVerification{Algorithm: new(api.VerificationAlgorithmSha512), Encoding: new(api.VerificationEncodingBase64)},
+			func(body string) string { return base64.StdEncoding.EncodeToString(mac(sha512.New, body)) },
+		},
+	} {
+		c.verification.Header, c.verification.DeliveryHeader = new("X-Mac"), new("X-Delivery")
+		b.hookWith(t, c.verification)
+		body := fmt.Sprintf("%q", name)
+		send := func(id, body, proof string) run.Triggered {
+			d := b.delivery(name+id, body)
+			d.Header.Set("X-Mac", proof)
+			begun, err := b.Receive(context.Background(), d)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			return begun
+		}
+		first := send("1", body, c.text(body))
+		if again := send("2", body, c.text(body)); !again.Replayed || again.RunID != first.RunID {
+			t.Errorf("%s: under a new ID: %+v, first %+v", name, again, first)
+		}
+		if other := send("3", body+" ", c.text(body+" ")); other.Replayed || other.RunID == first.RunID {
+			t.Errorf("%s: another body under another ID: %+v", name, other)
+		}
+		if same := send("1", "0", c.text("0")); !same.Replayed || same.RunID != first.RunID {
+			t.Errorf("%s: another body under the same ID: %+v", name, same)
+		}
+	}
+}
+
+// However many come at once, each under an ID of its own.
+func TestACapturedDeliveryUnderManyIDsAtOnceBeginsOneRun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			if _, err := b.Receive(context.Background(), b.delivery(fmt.Sprint(i), "{}")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if begun := b.number(t, "SELECT count(*) FROM workflow_runs"); begun != 1 {
+		t.Errorf("%d runs", begun)
+	}
+}
+
+// Standard Webhooks sign the ID: another one fails, and the same body under a signed ID of its
+// own is another delivery.
+func TestStandardWebhooksSignTheIDOfADelivery(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.hookWith(t, api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks)})
+	now := time.Now()
+	send := func(id, signedID string) (run.Triggered, error) {
+		d := b.delivery("", "{}")
+		d.Header = http.Header{
+			"Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(now.Unix(), 10)},
+			"Webhook-Signature": {signature.StandardWebhook(secret, signedID, now, []byte("{}"))},
+		}
+		return b.Receive(context.Background(), d)
+	}
+	first, err := send("a", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := send("b", "a"); fault.CodeOf(err) != fault.Unauthorized {
+		t.Errorf("under another ID: %v", err)
+	}
+	if again, err := send("a", "a"); err != nil || !again.Replayed || again.RunID != first.RunID {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+	if other, err := send("c", "c"); err != nil || other.Replayed {
 		t.Errorf("another delivery: %+v, %v", other, err)
 	}
 }
@@ -273,14 +381,15 @@ func TestDeliveriesAreForgotten(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, id := range []string{"old", "young"} {
-		if _, err := b.Receive(context.Background(), b.delivery(id, "{}")); err != nil {
+		if _, err := b.Receive(context.Background(), b.delivery(id, `"`+id+`"`)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.pool.Exec(t.Context(), "UPDATE hook_deliveries SET received_at = now() - interval '8 days' WHERE delivery = sha256('old')"); err != nil {
+	if _, err := b.pool.Exec(t.Context(), `UPDATE hook_deliveries SET received_at = now() - interval '8 days'
+		WHERE run_id = (SELECT run_id FROM hook_deliveries WHERE delivery = sha256('old'))`); err != nil {
 		t.Fatal(err)
 	}
-	if gone, err := db.New().HookDeliveryDeleteExpired(t.Context(), b.pool); err != nil || gone != 1 || b.number(t, "SELECT count(*) FROM hook_deliveries") != 1 {
+	if gone, err := db.New().HookDeliveryDeleteExpired(t.Context(), b.pool); err != nil || gone != 2 || b.number(t, "SELECT count(*) FROM hook_deliveries") != 2 {
 		t.Errorf("%d are gone, %v", gone, err)
 	}
 }
