@@ -178,13 +178,13 @@ func mutations(spec *probe.Spec) []mutation {
 	return all
 }
 
-// chosen are those that this run makes: all in the soak, else every eighth.
+// chosen are those that this run makes: all in the soak, else every sixteenth.
 func chosen(all []mutation) []mutation {
 	if soak() {
 		return all
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(m mutation) bool {
-		return m.put == nil && crc32.ChecksumIEEE([]byte(m.String()))%8 != 0
+		return m.put == nil && crc32.ChecksumIEEE([]byte(m.String()))%16 != 0
 	})
 }
 

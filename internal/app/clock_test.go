@@ -3,7 +3,9 @@ package app_test
 import (
 	"go/ast"
 	"go/token"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -41,7 +43,7 @@ var clockCalls = map[string][]string{
 // internal/waittest, whose one limit is that of go test; it asserts times under
 // testing/synctest, by the database's clock or by counting events. A latency is measured by
 // the benchmark and the soak.
-func TestTestsDoNotJudgeByTheClock(t *testing.T) {
+func TestTestsNeitherSleepNorJudgeByTheClock(t *testing.T) {
 	used := map[string]bool{}
 	for _, file := range sources(t) {
 		if !file.test() || slices.ContainsFunc(file.tree.Imports, func(spec *ast.ImportSpec) bool {
@@ -71,6 +73,44 @@ func TestTestsDoNotJudgeByTheClock(t *testing.T) {
 		if !used[name] {
 			t.Errorf("%s does not look at the clock: remove its exception (%q)", name, why)
 		}
+	}
+}
+
+// A test that is left to the soak names the tests of `make test` that cover its rule.
+func TestASoakTestNamesWhatCoversIt(t *testing.T) {
+	all := sources(t)
+	tests, left := map[string]bool{}, map[string]bool{}
+	for _, file := range all {
+		folder := filepath.Dir(file.path)
+		for _, declared := range file.tree.Decls {
+			if function, ok := declared.(*ast.FuncDecl); ok && file.test() {
+				name := folder + "." + function.Name.Name
+				tests[name] = true
+				left[name] = mentions(function, "waittest", "LeftToSoak")
+			}
+		}
+	}
+	for _, file := range all {
+		ast.Inspect(file.tree, func(node ast.Node) bool {
+			call, ok := node.(*ast.CallExpr)
+			if !ok || !isCall(call, "waittest", "LeftToSoak") {
+				return true
+			}
+			if len(call.Args) < 2 {
+				t.Errorf("%s: no test covers it", file.set.Position(call.Pos()))
+			}
+			for _, arg := range call.Args[1:] {
+				literal, ok := arg.(*ast.BasicLit)
+				if !ok {
+					t.Errorf("%s: name the test by a string", file.set.Position(arg.Pos()))
+					continue
+				}
+				if name, err := strconv.Unquote(literal.Value); err != nil || !tests[name] || left[name] {
+					t.Errorf("%s: make test runs no %s", file.set.Position(arg.Pos()), name)
+				}
+			}
+			return true
+		})
 	}
 }
 

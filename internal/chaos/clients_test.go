@@ -106,6 +106,9 @@ func TestAU11AKeyIsRevokedUnderTraffic(t *testing.T) {
 // good client elsewhere hardly feels it: no more than that of a server that does
 // nothing but refuse, on the same machine. A time is the best of three.
 func TestAU14AFloodOfBadSignatures(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/auth.TestAU14FailedAuthenticationsAreLimitedByAddress") {
+		return
+	}
 	if !soak {
 		t.Parallel()
 	}
@@ -245,6 +248,9 @@ func (f *flood) run(ctx context.Context, perSecond int) {
 // EX-22: 200 callers wait inline and hang up. Waiting holds no connection to the
 // database, the executions go on, and nothing of the waits is left.
 func TestEX22WaitersHangUp(t *testing.T) {
+	if waittest.LeftToSoak(t, "conformance.TestConformance") {
+		return
+	}
 	t.Parallel()
 	s := newScene(t, shared)
 	node := s.start("serve")

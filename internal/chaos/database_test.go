@@ -59,6 +59,9 @@ func (w *storm) end() error {
 // No process ends, submissions are answered 503 with Retry-After meanwhile, work
 // goes on within 5 s after it is back, and everything acknowledged is there.
 func TestEX08PostgreSQLRestartsUnderLoad(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/chaos.TestOP01TheDatabaseCannotServe", "internal/chaos.TestEX09BackendsAreCutAtRandom") {
+		return
+	}
 	t.Parallel()
 	database := ownServer(t, nil)
 	s := newScene(t, database)
@@ -166,6 +169,9 @@ func TestEX09BackendsAreCutAtRandom(t *testing.T) {
 // EX-10: an outsider takes the connections, those that the service had too. The
 // API degrades to 503 and readiness says so; after the release all is well.
 func TestEX10AnOutsiderTakesTheConnections(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/chaos.TestOP01TheDatabaseCannotServe") {
+		return
+	}
 	t.Parallel()
 	s := newScene(t, ownServer(t, map[string]string{"max_connections": "200"}))
 	node := s.start("serve")

@@ -6,12 +6,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // EX-06: a worker is frozen past the horizon, its work is taken over, and it is
 // thawed: the late worker changes nothing, nothing is posted twice, and no state
 // goes back. The frozen one is the one that sweeps, which is the harder case.
 func TestEX06AWorkerIsFrozenAndThawed(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/chaos.TestOP02AWorkerThatStandsStill", "internal/execution.TestAnUnsafeCallOutlivesAStallOfTheDatabase") {
+		return
+	}
 	t.Parallel()
 	s := newScene(t, shared)
 	s.expect.again = 1

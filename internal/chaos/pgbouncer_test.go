@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // pgbouncer is a real PgBouncer in front of a server.
@@ -114,6 +116,9 @@ func (p *pgbouncer) dsn(database string) string {
 // OP-12: Weft works through PgBouncer in session mode as it does without. In the other
 // modes it does not start, and a process under way is not ready once the mode changes.
 func TestOP12ThroughPgBouncer(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/postgres.TestSessionsThroughASessionPoolerHaveRoleSettingsAndScope", "internal/postgres.TestATransactionPoolerIsRefused") {
+		return
+	}
 	if !soak {
 		return // TestAProcessWorksThroughASessionPooler has the protocol of it
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // OP-05: a base backup is taken under traffic, work goes on, and the database is
@@ -21,6 +23,9 @@ import (
 // time. What else was unfinished at that moment ends, nothing is posted twice, no body
 // comes under the webhook-id of another one, and the invariants hold.
 func TestOP05ARestoredSystemIsHeldUntilItsRelease(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/quarantine.TestOP05ARestoredDatabaseIsHeldUntilItsRelease") {
+		return
+	}
 	t.Parallel()
 	archive := archiveFolder(t)
 	before := ownServer(t, map[string]string{

@@ -47,11 +47,8 @@ func TestEX19RunsSurviveTheirWorkers(t *testing.T) {
 			s := newScene(t, shared)
 			s.start("serve")
 			workflow := s.makeWorkflow([]string{fanOut, secretFanOut}[i%2])
-			for n, point := range strings.Fields(points) {
-				items := 1_000
-				if n > 0 && !soak {
-					items = 100
-				}
+			for _, point := range strings.Fields(points) {
+				items := size(100, 1_000)
 				for i := range size(1, 10) {
 					s.killAt(workflow, point, items, []int{2 + i*6%17, 2 + (i*6+3)%17}[:size(1, 2)])
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"log/slog"
@@ -22,6 +23,7 @@ import (
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/budget"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 const (
@@ -63,16 +65,10 @@ func (s *service) stall(t *testing.T, target string) net.Conn {
 // inFlight waits until answers to workspaces hold that much.
 func (s *service) inFlight(t *testing.T, want int64) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	waittest.Until(t, fmt.Sprintf("answers hold %d bytes", want), func() bool {
 		_, known := s.front.memory.Held()
-		if known == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("answers hold %d bytes, want %d", known, want)
-		}
-		s.healthy(t)
-	}
+		return known == want
+	})
 }
 
 func TestReadersWithoutProgressAreCut(t *testing.T) {

@@ -65,6 +65,15 @@ func Until(t testing.TB, what string, yes func() bool) {
 // else runs beside it.
 func Timed() bool { return os.Getenv("WEFT_SOAK") != "" }
 
+// LeftToSoak reports whether a test leaves its work to the soak. It names the tests of `make
+// test` that cover the same rule, each as a folder, a dot and the test's name.
+func LeftToSoak(t testing.TB, covered ...string) bool {
+	if !Timed() {
+		t.Logf("runs in the soak only; covered by %v", covered)
+	}
+	return !Timed()
+}
+
 // Receive returns the next value of a channel, or the zero value if it is closed. It fails
 // the test at its deadline.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
