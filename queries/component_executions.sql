@@ -358,7 +358,7 @@ WHERE e.workspace_id = free.workspace_id AND e.id = free.id;
 SELECT e.workspace_id, e.id, e.status, e.usage, (e.run_id IS NOT NULL)::boolean AS stage, COALESCE(p.usage, -1)::bigint AS posted
 FROM component_executions e
 LEFT JOIN credit_postings p ON p.workspace_id = e.workspace_id AND p.kind = 'EXECUTION' AND p.reference = e.id::text
-WHERE e.workspace_id = ANY (@workspace_ids::uuid[])
+WHERE e.workspace_id = ANY (@workspace_ids::uuid[]) AND e.id > @after AND e.id <= @upto
   AND CASE WHEN e.finished_at IS NULL OR e.run_id IS NOT NULL THEN p.usage IS NOT NULL ELSE p.usage IS DISTINCT FROM e.usage END
 ORDER BY e.workspace_id, e.id
 LIMIT @max_rows;

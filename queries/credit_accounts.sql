@@ -125,18 +125,25 @@ UPDATE credit_accounts SET paid = paid + @amount WHERE workspace_id = @workspace
 
 -- name: AccountAudit :many
 -- Accounts that are not what their postings, live executions and live runs sum up
--- to, with what these do. For a stage its run keeps back.
+-- to, with what these do. For a stage its run keeps back. Postings up to after count as
+-- their checkpoints say.
 SELECT sqlc.embed(a),
        COALESCE(p.plan, 0)::bigint AS posted_plan, COALESCE(p.paid, 0)::bigint AS posted_paid,
        COALESCE(p.plan_used, 0)::bigint AS posted_plan_used, COALESCE(p.allowance_used, 0)::bigint AS posted_allowance_used,
        (COALESCE(e.reserved, 0) + COALESCE(r.reserved, 0))::bigint AS live_reserved, COALESCE(e.live, 0)::bigint AS live_count, COALESCE(e.parked, 0)::bigint AS live_parked
 FROM credit_accounts a
 LEFT JOIN (
-    SELECT s.workspace_id, sum(s.plan) AS plan, sum(s.paid) AS paid,
-           -sum(s.plan) FILTER (WHERE s.usage > 0 AND s.created_at >= m.month::timestamp AT TIME ZONE 'UTC') AS plan_used,
-           -sum(s.allowance) FILTER (WHERE s.created_at >= m.month::timestamp AT TIME ZONE 'UTC') AS allowance_used
-    FROM credit_postings s JOIN credit_accounts m ON m.workspace_id = s.workspace_id
-    WHERE s.workspace_id = ANY (@workspace_ids::uuid[]) GROUP BY s.workspace_id
+    SELECT t.workspace_id, sum(t.plan) AS plan, sum(t.paid) AS paid, sum(t.plan_used) AS plan_used, sum(t.allowance_used) AS allowance_used
+    FROM (SELECT s.workspace_id, s.plan, s.paid,
+                 CASE WHEN s.usage > 0 AND s.created_at >= m.month::timestamp AT TIME ZONE 'UTC' THEN -s.plan END AS plan_used,
+                 CASE WHEN s.created_at >= m.month::timestamp AT TIME ZONE 'UTC' THEN -s.allowance END AS allowance_used
+          FROM credit_postings s JOIN credit_accounts m ON m.workspace_id = s.workspace_id
+          WHERE s.workspace_id = ANY (@workspace_ids::uuid[]) AND s.id > @after
+          UNION ALL
+          SELECT c.workspace_id, c.plan, c.paid, CASE WHEN c.month >= m.month THEN c.plan_used END, CASE WHEN c.month >= m.month THEN c.allowance_used END
+          FROM credit_checkpoints c JOIN credit_accounts m ON m.workspace_id = c.workspace_id
+          WHERE c.workspace_id = ANY (@workspace_ids::uuid[]) AND c.upto <= @after) AS t
+    GROUP BY t.workspace_id
 ) AS p ON p.workspace_id = a.workspace_id
 LEFT JOIN (
     SELECT l.workspace_id, sum(l.reserved) FILTER (WHERE l.run_id IS NULL) AS reserved, count(l.id) AS live, count(l.id) FILTER (WHERE l.parked) AS parked

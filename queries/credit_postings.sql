@@ -31,7 +31,7 @@ LIMIT @max_rows;
 SELECT p.workspace_id, p.id, p.kind, p.reference,
        (p.plan + p.paid + p.allowance + p.usage + p.granted + p.released + p.expired)::bigint AS rest
 FROM credit_postings p
-WHERE p.workspace_id = ANY (@workspace_ids::uuid[])
+WHERE p.workspace_id = ANY (@workspace_ids::uuid[]) AND p.id > @after AND p.id <= @upto
   AND (p.plan + p.paid + p.allowance + p.usage + p.granted + p.released + p.expired <> 0
        OR (p.kind = 'EXECUTION' AND CASE WHEN p.reference ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
             THEN to_regclass('component_executions' || to_char(time_of(p.reference::uuid) AT TIME ZONE 'UTC', '"_"IYYY"w"IW')) IS NOT NULL

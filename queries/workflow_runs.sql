@@ -128,9 +128,9 @@ FROM workflow_runs r
 LEFT JOIN credit_postings p ON p.workspace_id = r.workspace_id AND p.kind = 'RUN' AND p.reference = r.id::text
 LEFT JOIN (
     SELECT t.workspace_id, t.run_id, sum(t.usage) AS usage
-    FROM run_stages t WHERE t.workspace_id = ANY (@workspace_ids::uuid[]) GROUP BY t.workspace_id, t.run_id
+    FROM run_stages t WHERE t.workspace_id = ANY (@workspace_ids::uuid[]) AND t.run_id > @after AND t.run_id <= @upto GROUP BY t.workspace_id, t.run_id
 ) AS s ON s.workspace_id = r.workspace_id AND s.run_id = r.id
-WHERE r.workspace_id = ANY (@workspace_ids::uuid[])
+WHERE r.workspace_id = ANY (@workspace_ids::uuid[]) AND r.id > @after AND r.id <= @upto
   AND CASE WHEN r.finished_at IS NULL THEN p.usage IS NOT NULL
            ELSE p.usage IS DISTINCT FROM r.usage OR r.usage <> COALESCE(s.usage, 0) + r.storage_fee END
 ORDER BY r.workspace_id, r.id

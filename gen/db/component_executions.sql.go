@@ -18,14 +18,16 @@ const executionAudit = `-- name: ExecutionAudit :many
 SELECT e.workspace_id, e.id, e.status, e.usage, (e.run_id IS NOT NULL)::boolean AS stage, COALESCE(p.usage, -1)::bigint AS posted
 FROM component_executions e
 LEFT JOIN credit_postings p ON p.workspace_id = e.workspace_id AND p.kind = 'EXECUTION' AND p.reference = e.id::text
-WHERE e.workspace_id = ANY ($1::uuid[])
+WHERE e.workspace_id = ANY ($1::uuid[]) AND e.id > $2 AND e.id <= $3
   AND CASE WHEN e.finished_at IS NULL OR e.run_id IS NOT NULL THEN p.usage IS NOT NULL ELSE p.usage IS DISTINCT FROM e.usage END
 ORDER BY e.workspace_id, e.id
-LIMIT $2
+LIMIT $4
 `
 
 type ExecutionAuditParams struct {
 	WorkspaceIds []uuid.UUID
+	After        uuid.UUID
+	Upto         uuid.UUID
 	MaxRows      int32
 }
 
@@ -41,7 +43,12 @@ type ExecutionAuditRow struct {
 // Executions whose usage is not what was posted for them: once when they are
 // final, never before, and never for a stage of a run. -1: nothing was.
 func (q *Queries) ExecutionAudit(ctx context.Context, db DBTX, arg ExecutionAuditParams) ([]ExecutionAuditRow, error) {
-	rows, err := db.Query(ctx, executionAudit, arg.WorkspaceIds, arg.MaxRows)
+	rows, err := db.Query(ctx, executionAudit,
+		arg.WorkspaceIds,
+		arg.After,
+		arg.Upto,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}

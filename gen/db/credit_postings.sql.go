@@ -17,7 +17,7 @@ const postingAudit = `-- name: PostingAudit :many
 SELECT p.workspace_id, p.id, p.kind, p.reference,
        (p.plan + p.paid + p.allowance + p.usage + p.granted + p.released + p.expired)::bigint AS rest
 FROM credit_postings p
-WHERE p.workspace_id = ANY ($1::uuid[])
+WHERE p.workspace_id = ANY ($1::uuid[]) AND p.id > $2 AND p.id <= $3
   AND (p.plan + p.paid + p.allowance + p.usage + p.granted + p.released + p.expired <> 0
        OR (p.kind = 'EXECUTION' AND CASE WHEN p.reference ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
             THEN to_regclass('component_executions' || to_char(time_of(p.reference::uuid) AT TIME ZONE 'UTC', '"_"IYYY"w"IW')) IS NOT NULL
@@ -28,11 +28,13 @@ WHERE p.workspace_id = ANY ($1::uuid[])
                  AND NOT EXISTS (SELECT FROM workflow_runs r WHERE r.workspace_id = p.workspace_id AND r.id = p.reference::uuid)
             ELSE true END))
 ORDER BY p.workspace_id, p.id
-LIMIT $2
+LIMIT $4
 `
 
 type PostingAuditParams struct {
 	WorkspaceIds []uuid.UUID
+	After        uuid.UUID
+	Upto         uuid.UUID
 	MaxRows      int32
 }
 
@@ -47,7 +49,12 @@ type PostingAuditRow struct {
 // Postings whose entries do not sum to zero, and charges of executions and runs that
 // are not there although others of their week are.
 func (q *Queries) PostingAudit(ctx context.Context, db DBTX, arg PostingAuditParams) ([]PostingAuditRow, error) {
-	rows, err := db.Query(ctx, postingAudit, arg.WorkspaceIds, arg.MaxRows)
+	rows, err := db.Query(ctx, postingAudit,
+		arg.WorkspaceIds,
+		arg.After,
+		arg.Upto,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -192,6 +192,21 @@ type CreditAccount struct {
 	StorageLimit   int64
 }
 
+type CreditCheckpoint struct {
+	WorkspaceID   uuid.UUID
+	After         uuid.UUID
+	Upto          uuid.UUID
+	Postings      int64
+	Plan          int64
+	Paid          int64
+	Month         time.Time
+	PlanUsed      int64
+	AllowanceUsed int64
+	Checksum      string
+	MadeAt        time.Time
+	VerifiedAt    time.Time
+}
+
 type CreditPosting struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
@@ -261,6 +276,7 @@ type Installation struct {
 	QuarantinedAt *time.Time
 	Reason        *string
 	ReleasedAt    *time.Time
+	AuditedAt     time.Time
 }
 
 type Invitation struct {

@@ -20,17 +20,19 @@ FROM workflow_runs r
 LEFT JOIN credit_postings p ON p.workspace_id = r.workspace_id AND p.kind = 'RUN' AND p.reference = r.id::text
 LEFT JOIN (
     SELECT t.workspace_id, t.run_id, sum(t.usage) AS usage
-    FROM run_stages t WHERE t.workspace_id = ANY ($1::uuid[]) GROUP BY t.workspace_id, t.run_id
+    FROM run_stages t WHERE t.workspace_id = ANY ($1::uuid[]) AND t.run_id > $2 AND t.run_id <= $3 GROUP BY t.workspace_id, t.run_id
 ) AS s ON s.workspace_id = r.workspace_id AND s.run_id = r.id
-WHERE r.workspace_id = ANY ($1::uuid[])
+WHERE r.workspace_id = ANY ($1::uuid[]) AND r.id > $2 AND r.id <= $3
   AND CASE WHEN r.finished_at IS NULL THEN p.usage IS NOT NULL
            ELSE p.usage IS DISTINCT FROM r.usage OR r.usage <> COALESCE(s.usage, 0) + r.storage_fee END
 ORDER BY r.workspace_id, r.id
-LIMIT $2
+LIMIT $4
 `
 
 type RunAuditParams struct {
 	WorkspaceIds []uuid.UUID
+	After        uuid.UUID
+	Upto         uuid.UUID
 	MaxRows      int32
 }
 
@@ -46,7 +48,12 @@ type RunAuditRow struct {
 // Runs whose usage is not what was posted for them, once when they are final and never
 // before, or is not the sum of their stages' and their storage fee. -1: nothing was posted.
 func (q *Queries) RunAudit(ctx context.Context, db DBTX, arg RunAuditParams) ([]RunAuditRow, error) {
-	rows, err := db.Query(ctx, runAudit, arg.WorkspaceIds, arg.MaxRows)
+	rows, err := db.Query(ctx, runAudit,
+		arg.WorkspaceIds,
+		arg.After,
+		arg.Upto,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}

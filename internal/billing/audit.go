@@ -3,6 +3,7 @@ package billing
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,8 +31,8 @@ const (
 	auditBatch = 100   // ids of workspaces read at once
 	auditMost  = 1_000 // rows named of one workspace, of each table
 
-	// auditWithin is how long each of the questions about one of all workspaces may
-	// take: meanwhile its snapshot keeps from vacuum what becomes dead anywhere. A
+	// auditWithin is how long each statement about one of all workspaces may take:
+	// meanwhile its snapshot keeps from vacuum what becomes dead anywhere. A
 	// workspace that is asked for alone has longer.
 	auditWithin      = time.Minute
 	auditAloneWithin = 30 * time.Minute
@@ -41,13 +42,30 @@ const (
 // is the sum of its postings, what it keeps back and counts is that of its live
 // executions and runs, each final execution and run that is still stored was charged
 // what it used, a run what its stages used and a stage by itself nothing, and the
-// entries of a posting sum to zero. It returns the rows that break this and
-// how many workspaces it looked at. It disturbs nobody. With the error that some
-// workspaces could not be looked at comes what was found in the others.
+// entries of a posting sum to zero. It reads every posting, and makes and verifies
+// checkpoints as it goes. It returns the rows that break this and how many workspaces
+// it audited. It disturbs nobody. With the error that some workspaces could not be
+// audited comes what was found in the others.
 func Audit(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) (broken []Drift, workspaces int, err error) {
 	if workspaceID != uuid.Nil {
-		broken, err = auditOne(ctx, conn, workspaceID, auditAloneWithin)
+		broken, err = auditOne(ctx, conn, workspaceID)
 		return broken, 1, err
+	}
+	return auditAll(ctx, conn, true)
+}
+
+// AuditRecent is Audit of all workspaces without reading every posting again: of those
+// up to the last checkpoint of a workspace it takes the sums, and verifies one checkpoint
+// of each. A workspace whose billing is stopped it audits in full.
+func AuditRecent(ctx context.Context, conn postgres.DB) (broken []Drift, workspaces int, err error) {
+	return auditAll(ctx, conn, false)
+}
+
+func auditAll(ctx context.Context, conn postgres.DB, full bool) (broken []Drift, workspaces int, err error) {
+	began := time.Now()
+	stopped, err := db.New().WorkspaceListStopped(ctx, conn)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list workspaces whose books are stopped: %w", err)
 	}
 	var failed int
 	var first error
@@ -61,7 +79,7 @@ func Audit(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) (broken
 			break
 		}
 		for _, id := range ids {
-			found, err := auditOne(ctx, conn, id, auditWithin)
+			found, err := inspection{conn: conn, workspace: id, full: full || slices.Contains(stopped, id), within: auditWithin}.run(ctx)
 			switch {
 			case err == nil:
 				workspaces++
@@ -79,44 +97,31 @@ func Audit(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) (broken
 	if failed > 0 {
 		return broken, workspaces, fmt.Errorf("%d of %d workspaces were not audited; the first: %w", failed, failed+workspaces, first)
 	}
+	if err := db.New().InstallationAudited(ctx, conn, time.Since(began)); err != nil {
+		return broken, workspaces, fmt.Errorf("note the audit: %w", err)
+	}
 	return broken, workspaces, nil
 }
 
-// auditOne looks at one workspace, in one snapshot of its rows.
-func auditOne(ctx context.Context, conn postgres.DB, id uuid.UUID, within time.Duration) (broken []Drift, err error) {
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		// Unlike all else it walks all rows of a workspace, for as long as that takes.
-		_, err := tx.Exec(ctx, fmt.Sprintf("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = %d", within.Milliseconds()))
+// auditOne audits one workspace in full, with more time.
+func auditOne(ctx context.Context, conn postgres.DB, id uuid.UUID) (broken []Drift, err error) {
+	return inspection{conn: conn, workspace: id, full: true, within: auditAloneWithin}.run(ctx)
+}
+
+// rows audits the postings, executions and runs with after < id <= upto.
+func (a inspection) rows(ctx context.Context, tx pgx.Tx, after, upto uuid.UUID) (broken []Drift, err error) {
+	for _, look := range []func(context.Context, pgx.Tx, uuid.UUID, uuid.UUID) ([]Drift, error){a.executions, a.runs, a.postings} {
+		found, err := look(ctx, tx, after, upto)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for _, look := range []func(context.Context, pgx.Tx, []uuid.UUID) ([]Drift, error){
-			auditAccounts, auditExecutions, auditRuns, auditPostings,
-		} {
-			found, err := look(ctx, tx, []uuid.UUID{id})
-			if err != nil {
-				return err
-			}
-			broken = append(broken, found...)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("audit the credits of workspace %s: %w", id, err)
+		broken = append(broken, found...)
 	}
 	return broken, nil
 }
 
-func auditAccounts(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (broken []Drift, err error) {
-	rows, err := db.New().AccountAudit(ctx, tx, ids)
-	for _, row := range rows {
-		broken = append(broken, accountDrift(row)...)
-	}
-	return broken, err
-}
-
-func auditExecutions(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (broken []Drift, err error) {
-	rows, err := db.New().ExecutionAudit(ctx, tx, db.ExecutionAuditParams{WorkspaceIds: ids, MaxRows: auditMost})
+func (a inspection) executions(ctx context.Context, tx pgx.Tx, after, upto uuid.UUID) (broken []Drift, err error) {
+	rows, err := db.New().ExecutionAudit(ctx, tx, db.ExecutionAuditParams{WorkspaceIds: []uuid.UUID{a.workspace}, After: after, Upto: upto, MaxRows: auditMost})
 	for _, row := range rows {
 		problem := fmt.Sprintf("is %s, used %s and %s", row.Status, row.Usage, charged(row.Posted))
 		if row.Stage {
@@ -127,8 +132,8 @@ func auditExecutions(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (broken []
 	return broken, err
 }
 
-func auditRuns(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (broken []Drift, err error) {
-	rows, err := db.New().RunAudit(ctx, tx, db.RunAuditParams{WorkspaceIds: ids, MaxRows: auditMost})
+func (a inspection) runs(ctx context.Context, tx pgx.Tx, after, upto uuid.UUID) (broken []Drift, err error) {
+	rows, err := db.New().RunAudit(ctx, tx, db.RunAuditParams{WorkspaceIds: []uuid.UUID{a.workspace}, After: after, Upto: upto, MaxRows: auditMost})
 	for _, row := range rows {
 		broken = append(broken, Drift{
 			WorkspaceID: row.WorkspaceID, Row: "run " + row.ID.String(),
@@ -146,8 +151,8 @@ func charged(posted int64) string {
 	return fmt.Sprintf("was charged %s", credit.Amount(posted))
 }
 
-func auditPostings(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (broken []Drift, err error) {
-	rows, err := db.New().PostingAudit(ctx, tx, db.PostingAuditParams{WorkspaceIds: ids, MaxRows: auditMost})
+func (a inspection) postings(ctx context.Context, tx pgx.Tx, after, upto uuid.UUID) (broken []Drift, err error) {
+	rows, err := db.New().PostingAudit(ctx, tx, db.PostingAuditParams{WorkspaceIds: []uuid.UUID{a.workspace}, After: after, Upto: upto, MaxRows: auditMost})
 	for _, row := range rows {
 		about := map[string]string{ofExecution: "execution", ofRun: "run"}[row.Kind]
 		problem := fmt.Sprintf("charges %s %s, which is not there", about, row.Reference)

@@ -69,7 +69,7 @@ func Resume(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) (now [
 // judge looks at the books of a workspace: right ones let it go on, wrong ones stop
 // it, whichever of both is asked for.
 func judge(ctx context.Context, conn postgres.DB, id uuid.UUID, resume bool) (changed bool, err error) {
-	found, err := auditOne(ctx, conn, id, auditAloneWithin)
+	found, err := auditOne(ctx, conn, id)
 	if err != nil {
 		return false, err
 	}

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/app"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/clock"
 	"github.com/weft-automation/weft/internal/devdb"
@@ -175,6 +177,31 @@ func lookAtRoles(ctx context.Context, dsn string) finding {
 		}
 	}
 	return finding{fine, "its roles can be taken", ""}
+}
+
+// lookAtCredits says whether the hourly audit of the credits is complete.
+func (d *doctorCommand) lookAtCredits(ctx context.Context, _ *session) []finding {
+	dsn := d.DatabaseURL
+	if dsn == "" {
+		dsn, _ = devdb.Running(d.privateFolder(), privateDatabase)
+	}
+	if dsn == "" {
+		return nil
+	}
+	pool, err := postgres.Open(ctx, dsn, "doctor", postgres.System, 1)
+	if err != nil {
+		return nil
+	}
+	defer pool.Close()
+	age, err := db.New().InstallationAuditAge(ctx, pool)
+	if err != nil {
+		return nil // told by the checks before
+	}
+	last := time.Duration(age.Audited * float64(time.Second)).Round(time.Minute)
+	if last > billing.AuditStale {
+		return []finding{{doubt, fmt.Sprintf("the last complete audit is %v old; the workers audit every hour", last), "see the log of the workers for why, or run weft audit"}}
+	}
+	return []finding{{fine, fmt.Sprintf("the last complete audit is %v old", last), ""}}
 }
 
 func lookForPrograms(ctx context.Context) []finding {

@@ -55,6 +55,7 @@ func (d *doctorCommand) checks() []struct {
 		{"data folder", d.lookAtDataFolder},
 		{"PostgreSQL", d.lookAtPostgres},
 		{"sealed", d.lookAtSealed},
+		{"credits", d.lookAtCredits},
 		{"ports", d.lookAtPorts},
 		{"service", d.lookAtService},
 		{"clock", d.lookAtClock},

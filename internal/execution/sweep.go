@@ -79,13 +79,13 @@ func (s *Sweeper) audit(ctx context.Context) {
 	go func() {
 		defer s.auditing.Unlock()
 		r := s.runner
-		broken, _, err := billing.Audit(ctx, r.DB, uuid.Nil)
+		broken, _, err := billing.AuditRecent(ctx, r.DB)
 		r.Metrics.Swept(audits, 0, err)
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
-			r.log.WarnContext(ctx, "the credits were not audited as a whole", "error", err)
+			r.log.ErrorContext(ctx, "THE CREDITS WERE NOT AUDITED AS A WHOLE: weft_credit_audit_age_seconds grows until an audit is complete", "error", err)
 		}
 		r.Metrics.Audited(len(broken), err == nil)
 		for _, drift := range broken[:min(len(broken), 20)] {

@@ -101,7 +101,7 @@ func TestMT02WhatHasNoWallIsListed(t *testing.T) {
 		},
 		"tables of workspaces that requests may not read": {
 			`SELECT c.oid::regclass::text FROM pg_class c WHERE c.oid IN ` + ofWorkspaces + ` AND NOT has_table_privilege('weft_api', c.oid, 'SELECT') ORDER BY 1`,
-			[]string{"output_keys"},
+			[]string{"credit_checkpoints", "output_keys"},
 		},
 		"what requests may have of tables of the queue that are made later": {
 			`SELECT d.defaclobjtype::text FROM pg_default_acl d, aclexplode(d.defaclacl) a WHERE a.grantee = 'weft_api'::regrole ORDER BY 1`,

@@ -96,17 +96,23 @@ func (c *poolCollector) Collect(out chan<- prometheus.Metric) {
 // databaseCollector asks the server, at each scrape, for what makes a busy queue
 // slow before it fails.
 type databaseCollector struct {
-	pool *pgxpool.Pool
-	all  []*prometheus.Desc
+	pool  *pgxpool.Pool
+	query string // answers in the order of all
+	all   []*prometheus.Desc
 }
 
-// databaseQuery answers in the order of databaseCollector.all.
 const databaseQuery = `SELECT
 	(SELECT COALESCE(sum(n_dead_tup), 0)::float8 FROM pg_stat_user_tables),
 	h.oldest_snapshot, h.oldest_transaction,
 	pg_notification_queue_usage(),
 	(SELECT numbackends::float8 FROM pg_stat_database WHERE datname = current_database())
 	FROM session_health() AS h`
+
+// auditQuery tells how old the last complete audit of the credits is, and the oldest
+// verification of one of its checkpoints.
+const auditQuery = `SELECT
+	COALESCE(EXTRACT(epoch FROM now() - (SELECT audited_at FROM installation WHERE one)), 0)::float8,
+	COALESCE(EXTRACT(epoch FROM now() - (SELECT min(verified_at) FROM credit_checkpoints)), 0)::float8`
 
 // WatchDatabase shows the health of the database behind pool.
 func (m *Metrics) WatchDatabase(pool *pgxpool.Pool) {
@@ -116,12 +122,16 @@ func (m *Metrics) WatchDatabase(pool *pgxpool.Pool) {
 	describe := func(metric, help string) *prometheus.Desc {
 		return prometheus.NewDesc("weft_database_"+metric, help, nil, nil)
 	}
-	m.registry.MustRegister(&databaseCollector{pool: pool, all: []*prometheus.Desc{
+	m.registry.MustRegister(&databaseCollector{pool: pool, query: databaseQuery, all: []*prometheus.Desc{
 		describe("dead_rows", "Rows that await vacuum."),
 		describe("oldest_snapshot_transactions", "How many transactions back the oldest snapshot holds vacuum."),
 		describe("oldest_transaction_seconds", "Age of the oldest open transaction."),
 		describe("notification_queue_usage", "Filled part of the notification queue, 0 to 1."),
 		describe("connections", "Sessions on the database, of every process."),
+	}})
+	m.registry.MustRegister(&databaseCollector{pool: pool, query: auditQuery, all: []*prometheus.Desc{
+		prometheus.NewDesc("weft_credit_audit_age_seconds", "Time since the last complete audit of all credits began, by whichever process. Alert above 7200.", nil, nil),
+		prometheus.NewDesc("weft_credit_audit_unverified_seconds", "Time since the postings were verified that were not for the longest. Alert above 2592000.", nil, nil),
 	}})
 }
 
@@ -142,7 +152,7 @@ func (c *databaseCollector) Collect(out chan<- prometheus.Metric) {
 	for i := range values {
 		into[i] = &values[i]
 	}
-	if err := c.pool.QueryRow(ctx, databaseQuery).Scan(into...); err != nil {
+	if err := c.pool.QueryRow(ctx, c.query).Scan(into...); err != nil {
 		return
 	}
 	for i, desc := range c.all {

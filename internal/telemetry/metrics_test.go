@@ -58,6 +58,8 @@ func TestMetricsAreServed(t *testing.T) {
 		`weft_pool_connections_max{pool="api"} 4`,
 		`weft_default_partition_executions 7`,
 		`weft_database_notification_queue_usage `,
+		`weft_credit_audit_age_seconds 0`,
+		`weft_credit_audit_unverified_seconds 0`,
 		`weft_build_info{version="v1.2.3"} 1`,
 		`go_goroutines`,
 	} {
