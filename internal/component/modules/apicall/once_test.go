@@ -2,6 +2,7 @@ package apicall
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/weft-automation/weft/internal/component/componenttest"
@@ -9,11 +10,15 @@ import (
 )
 
 func TestACallIsSentOnce(t *testing.T) {
+	calls := 100
+	if os.Getenv("WEFT_SOAK") != "" {
+		calls = 1000
+	}
 	upstream := egresstest.NewClosing(t)
 	bench := componenttest.New(t, Modules(loopback(t))...)
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
 		for _, body := range []any{nil, object{"amount": 1}} {
-			for i := range 100 {
+			for i := range calls {
 				path := fmt.Sprintf("/%s/%t/%d", method, body == nil, i)
 				input := object{"body": body, "headers": object{"Idempotency-Key": "k"}}
 				if _, failed := run(t, bench, input, object{"apiUrl": upstream.URL + path, "method": method}); failed != nil {
