@@ -193,6 +193,8 @@ func restrictedUpdates(t *probe.Trial) {
 		set("child", "RUN_WORKFLOW", object{"workflowId": child}), set("text", "STRING_CONSTANT", object{"value": "x"}),
 		call("plain", object{"Accept": "text/plain"}), call("stored", object{"Authorization": "Bearer canary-2a2f"}),
 		call("named", object{"Authorization": "Bearer {{env." + variable + "}}"}),
+		having(set("compute", "TRANSFORM", object{"expression": "len(token)"}), "input", object{"token": "{{env." + variable + "}}"}),
+		set("sum", "TRANSFORM", object{"expression": "1 + 1"}),
 	}, nil)).ID
 	as, _, revoke := restrictedKey(t, t.SignIn(), workflow, child, other)
 	defer revoke()
@@ -215,6 +217,8 @@ func restrictedUpdates(t *probe.Trial) {
 			refused(component, object{"apiUrl": address})
 		}
 	}
+	// Another expression over what is secret.
+	refused("compute", object{"expression": "token"})
 	t.Equal("version", decodeWorkflow(t, t.Get(workflowPath(workflow))).Version, 1)
 
 	// All else a restricted key may change.
@@ -224,6 +228,7 @@ func restrictedUpdates(t *probe.Trial) {
 		t.Equal(component+": version", probe.Decode[updatedComponent](t, change(component, config)).WorkflowVersion, version)
 	}
 	taken("text", object{"value": "y"})
+	taken("sum", object{"expression": "2 + 2"})
 	taken("plain", object{"apiUrl": "https://other.example.org/a"})
 	taken("stored", object{"apiUrl": "https://api.example.org:443/b?c=d"})
 	taken("named", object{"apiUrl": "https://API.example.org/b", "timeoutMs": 1000})

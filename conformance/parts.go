@@ -211,7 +211,7 @@ var Parts = []Part{
 	{"D2.8.workflows", "a restricted key: 403 before the look-up; it reads and updates what is listed, and manages nothing", ""},
 	{"D2.8.runs", "a restricted key on runs: the look-up first, then 403; it triggers, reads, streams, cancels, signals and quotes what is listed", ""},
 	{"D2.8.executions", "a restricted key, and its successor by rotation, sees only the executions that it made", ""},
-	{"D2.8.updates", "an update by a restricted key that adds an {{env}} reference, changes the workflow that a component runs, or the origin of an address beside stored secrets is 403 needs_unrestricted_key", ""},
+	{"D2.8.updates", "an update by a restricted key that adds an {{env}} reference, changes the workflow that a component runs, or the origin of an address, or an expression, beside secrets is 403 needs_unrestricted_key", ""},
 	{"D2.8.origin", "for any key, stored secrets do not follow a changed origin: they must be sent again", ""},
 	{"D2.8.reach", "a run that a restricted key triggers never reaches a workflow outside the list, as a child or otherwise", ""},
 	{"D2.9", "the same signed bytes may be sent twice", ""},

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/variable"
 )
@@ -133,97 +132,4 @@ func origin(address string) string {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
-}
-
-// checkRestricted returns FORBIDDEN if the change of a component takes a key that is not
-// restricted to some workflows (decisions 2.8): it would let the key use variables, secrets
-// or workflows that it was not given. d has the changed component in its place.
-func (s *Service) checkRestricted(d definition, before, now api.WorkflowComponent) error {
-	references := variable.Places(before.Config)
-	for at, text := range variable.Places(now.Config) {
-		if references[at] != text {
-			return needsUnrestricted("refer to an environment variable at /config%s", at)
-		}
-	}
-	if before.Module == "RUN_WORKFLOW" {
-		was, _, err := members(before.Config)
-		if err != nil {
-			return err
-		}
-		is, _, err := members(now.Config)
-		if err != nil {
-			return err
-		}
-		for _, name := range []string{"workflowId", "version"} {
-			if !bytes.Equal(was[name], is[name]) {
-				return needsUnrestricted("change which workflow a component runs, by /config/%s", name)
-			}
-		}
-	}
-	changed, err := s.changedOrigin(d, before, d, now)
-	if err != nil || changed == "" {
-		return err
-	}
-	holds, err := s.holdsSecrets(d, before)
-	if err != nil || !holds {
-		return err
-	}
-	return needsUnrestricted("change the origin of the address at %s, beside which there are secrets", changed)
-}
-
-func needsUnrestricted(format string, args ...any) error {
-	return &fault.Error{
-		Code: fault.Forbidden, Reason: "needs_unrestricted_key",
-		Message: "This API key is restricted to some workflows, so it may not " + fmt.Sprintf(format, args...) + ".",
-	}
-}
-
-// holdsSecrets reports whether a component has a stored secret, refers to an environment
-// variable, or takes data from a trigger whose input has secret fields.
-func (s *Service) holdsSecrets(d definition, c api.WorkflowComponent) (bool, error) {
-	if len(variable.Names(c.Input, c.Config)) > 0 {
-		return true, nil
-	}
-	entry, known := s.modules.Lookup(c.Module)
-	holds := false
-	alone := definition{Components: []api.WorkflowComponent{c}}
-	err := s.eachSecret(&alone, func(at place, value any) any {
-		holds = holds || value == mark && known && !entry.Open(at.member)
-		return value
-	})
-	if err != nil || holds {
-		return holds, err
-	}
-	return slices.ContainsFunc(d.Components, func(from api.WorkflowComponent) bool {
-		return s.hidesInput(d, from) && d.feeds(from.ID, c.ID, map[string]bool{})
-	}), nil
-}
-
-// hidesInput reports whether a component is a trigger, and the schema of its input has
-// secret fields.
-func (s *Service) hidesInput(d definition, c api.WorkflowComponent) bool {
-	entry, known := s.modules.Lookup(c.Module)
-	if !known || !entry.Flow().Trigger {
-		return false
-	}
-	schemas := []json.RawMessage{d.InputSchema}
-	if entry.Flow().RunInput != nil {
-		schemas = append(schemas, entry.Flow().RunInput(c.Config))
-	}
-	return slices.ContainsFunc(schemas, func(raw json.RawMessage) bool {
-		if len(raw) == 0 || string(raw) == "null" {
-			return false
-		}
-		schema, _ := component.NewSchema("", raw)
-		return schema != nil && len(schema.SecretPaths()) > 0
-	})
-}
-
-// feeds reports whether data of one component reaches another over connections.
-func (d definition) feeds(from, to string, seen map[string]bool) bool {
-	seen[from] = true
-	return slices.ContainsFunc(d.DataConnections, func(connection api.DataConnection) bool {
-		next := connection.To.ComponentID
-		return connection.From.ComponentID == from && (next == to || !seen[next] && d.feeds(next, to, seen))
-	})
 }

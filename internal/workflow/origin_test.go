@@ -27,7 +27,7 @@ func addressed(t *testing.T) *component.Registry {
 		fetch{describe("FETCH",
 			`{"type":"object","properties":{"headers":{"type":"object","additionalProperties":{"type":"string","x-secret":true}},
 				"node":{"type":"string","format":"uri","x-secret":true},"body":{}}}`,
-			`{"type":"object","properties":{"url":{"type":"string","format":"uri"},"token":{"type":"string","x-secret":true},"timeoutMs":{"type":"integer"},
+			`{"type":"object","properties":{"url":{"type":"string","format":"uri"},"token":{"type":"string","x-secret":true},"timeoutMs":{"type":"integer"},"expression":{"type":"string"},
 				"options":{"type":"object","additionalProperties":true}}}`,
 			`{"type":"object","properties":{"text":{"type":"string"}}}`, component.Flow{})},
 		describe("POST",
@@ -35,6 +35,8 @@ func addressed(t *testing.T) *component.Registry {
 			`{"type":"object","properties":{"url":{"type":"string","format":"uri"}}}`, none, component.Flow{}),
 		describe("RUN_WORKFLOW", `{"type":"object","additionalProperties":true}`,
 			`{"type":"object","properties":{"workflowId":{"type":"string"},"version":{"type":"integer"},"note":{"type":"string"}}}`, none, component.Flow{}),
+		describe("COMPUTE", `{"type":"object","additionalProperties":true}`, `{"type":"object","properties":{"expression":{"type":"string"},"cases":{"type":"array"},"url":{"type":"string"}}}`,
+			`{"type":"object","properties":{"result":{}}}`, component.Flow{}),
 		describe("START", none, none, `{"type":"object","additionalProperties":true}`, component.Flow{Trigger: true}),
 	)
 	if err != nil {
@@ -132,6 +134,9 @@ func TestARestrictedKeyMayNotReachBeyondAComponent(t *testing.T) {
 		{`{"id":"c","module":"FETCH","input":{"headers":{"Authorization":"{{env.TOKEN}}"}},"config":{"url":"https://a.test/x"}}`, `{"url":"https://b.test/x"}`, `{"url":"https://a.test/y"}`},
 		{`{"id":"c","module":"FETCH","input":{"body":{"a":["{{env.TOKEN}}"]}},"config":{"url":"https://a.test/x"}}`, `{"url":"https://b.test/x"}`, `{"timeoutMs":1}`},
 		{`{"id":"c","module":"FETCH","input":{"headers":{"Accept":"text/plain"}},"config":{"url":"https://a.test/x"}}`, "", `{"url":"https://b.test/x"}`},
+		{`{"id":"c","module":"COMPUTE","input":{"a":"{{env.TOKEN}}"},"config":{"expression":"1"}}`, `{"expression":"a"}`, `{"expression":"1"}`},
+		{`{"id":"c","module":"COMPUTE","input":{"a":"{{env.TOKEN}}"},"config":{"cases":[1]}}`, `{"cases":[1,2]}`, `{"url":"x"}`},
+		{`{"id":"c","module":"COMPUTE","input":{"a":"b"},"config":{"expression":"1"}}`, "", `{"expression":"a"}`},
 		{`{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":"one","version":1}}`, `{"workflowId":"two"}`, `{"note":"x","workflowId":"one"}`},
 		{`{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":"one","version":1}}`, `{"version":2}`, `{"note":"x"}`},
 		{`{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":"one","version":1}}`, `{"version":null}`, `{"note":"x"}`},
@@ -150,26 +155,39 @@ func TestARestrictedKeyMayNotReachBeyondAComponent(t *testing.T) {
 	}
 }
 
-// What callers send as secret is hidden from whoever reads the run, so no restricted key
-// may have it sent elsewhere.
-func TestARestrictedKeyMayNotRedirectTheSecretInputsOfOthers(t *testing.T) {
+// What callers send as secret is hidden from readers of the run, so no restricted key may
+// have it sent elsewhere or computed into an output. The same holds for variables that
+// other components hand on.
+func TestARestrictedKeyMayNotRedirectWhatOthersGiveTheRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Service = b.serviceOf(t, addressed(t))
-	d := components(`[{"id":"start","module":"START"},{"id":"between","module":"FETCH","config":{"url":"https://o.test"}},{"id":"c","module":"FETCH","config":{"url":"https://a.test"}}]`)
-	d.SequenceEdges = json.RawMessage(`[{"id":"e","from":"start","to":"between"},{"id":"f","from":"between","to":"c"}]`)
-	d.DataConnections = json.RawMessage(`[{"id":"d","from":{"componentId":"start","output":"key"},"to":{"componentId":"between","input":"body"}},
-		{"id":"g","from":{"componentId":"between","output":"text"},"to":{"componentId":"c","input":"body"}}]`)
-	open := b.create(t, d)
-	if _, err := b.tryUpdate(open.ID, true, `{"url":"https://b.test"}`); err != nil {
-		t.Errorf("without secret inputs: %v", err)
-	}
-	d.InputSchema = json.RawMessage(`{"type":"object","properties":{"key":{"type":"string","x-secret":true}}}`)
-	hidden := b.create(t, d)
-	if _, err := b.tryUpdate(hidden.ID, true, `{"url":"https://b.test"}`); fault.CodeOf(err) != fault.Forbidden {
-		t.Errorf("with secret inputs: %v", err)
-	}
-	if _, err := b.tryUpdate(hidden.ID, false, `{"url":"https://b.test"}`); err != nil {
-		t.Errorf("by an unrestricted key: %v", err)
+	const schema = `{"type":"object","properties":{"key":{"type":"string","x-secret":true},"list":{"type":"array","items":{"type":"object","properties":{"pin":{"type":"string","x-secret":true}}}},"amount":{"type":"integer"}}}`
+	for _, c := range []struct {
+		output string // of the trigger, that reaches the component over another one
+		text   string // of the constant that reaches it too
+		secret bool
+	}{
+		{"amount", "x", false}, {"input.amount", "x", false}, {"list.0.name", "x", false},
+		{"key", "x", true}, {"input", "x", true}, {"input.key", "x", true}, {"key.0", "x", true}, {"list", "x", true}, {"list.0", "x", true}, {"list.0.pin", "x", true}, {"input.list.0.pin", "x", true},
+		{"amount", "{{env.TOKEN}}", true},
+	} {
+		for module, change := range map[string]string{"FETCH": `{"url":"https://b.test"}`, "COMPUTE": `{"expression":"body"}`} {
+			d := components(`[{"id":"start","module":"START"},{"id":"text","module":"COMPUTE","config":{"expression":"` + c.text + `"}},
+				{"id":"between","module":"COMPUTE","config":{"expression":"x"}},{"id":"c","module":"` + module + `","config":{"url":"https://a.test","expression":"x"}}]`)
+			d.InputSchema = json.RawMessage(schema)
+			d.SequenceEdges = json.RawMessage(`[{"id":"1","from":"start","to":"text"},{"id":"2","from":"text","to":"between"},{"id":"3","from":"between","to":"c"}]`)
+			d.DataConnections = json.RawMessage(`[{"id":"a","from":{"componentId":"start","output":"` + c.output + `"},"to":{"componentId":"between","input":"a"}},
+				{"id":"b","from":{"componentId":"between","output":"result"},"to":{"componentId":"c","input":"body"}},
+				{"id":"c","from":{"componentId":"text","output":"result"},"to":{"componentId":"between","input":"b"}}]`)
+			made := b.create(t, d)
+			_, err := b.tryUpdate(made.ID, true, change)
+			if refused := fault.CodeOf(err) == fault.Forbidden; refused != c.secret || err != nil && !refused {
+				t.Errorf("%s of the trigger and %q reach a %s: %v", c.output, c.text, module, err)
+			}
+			if _, err := b.tryUpdate(made.ID, false, change); err != nil {
+				t.Errorf("by an unrestricted key: %v", err)
+			}
+		}
 	}
 }

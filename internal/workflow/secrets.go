@@ -37,9 +37,12 @@ type place struct {
 	member        string // the name of the member that it is or stands in
 }
 
+// toPointer writes a name as a part of a JSON pointer.
+var toPointer = strings.NewReplacer("~", "~0", "/", "~1")
+
 func (p place) inside(token string) place {
 	p.member = token
-	token = "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
+	token = "/" + toPointer.Replace(token)
 	p.pointer, p.name = p.pointer+token, p.name+token
 	return p
 }

@@ -3350,8 +3350,9 @@ type ClientInterface interface {
 	//
 	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
 	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
-	// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
+	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
+	// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
+	// bring it such a variable or a secret field of the run's input.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3374,8 +3375,9 @@ type ClientInterface interface {
 	//
 	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
 	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
-	// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
+	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
+	// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
+	// bring it such a variable or a secret field of the run's input.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4028,8 +4030,9 @@ func (c *Client) ReplaceWorkflow(ctx context.Context, workflowID WorkflowID, par
 //
 // Some changes need a key that is not restricted to some workflows; otherwise they are 403
 // `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
-// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
+// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
+// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
+// bring it such a variable or a secret field of the run's input.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4062,8 +4065,9 @@ func (c *Client) UpdateWorkflowComponentWithBody(ctx context.Context, workflowID
 //
 // Some changes need a key that is not restricted to some workflows; otherwise they are 403
 // `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
-// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
+// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
+// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
+// bring it such a variable or a secret field of the run's input.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5975,8 +5979,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
 	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
-	// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
+	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
+	// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
+	// bring it such a variable or a secret field of the run's input.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5999,8 +6004,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
 	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
-	// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
+	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
+	// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
+	// bring it such a variable or a secret field of the run's input.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -7883,8 +7889,9 @@ func (c *ClientWithResponses) ReplaceWorkflowWithResponse(ctx context.Context, w
 //
 // Some changes need a key that is not restricted to some workflows; otherwise they are 403
 // `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
-// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
+// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
+// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
+// bring it such a variable or a secret field of the run's input.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7913,8 +7920,9 @@ func (c *ClientWithResponses) UpdateWorkflowComponentWithBodyWithResponse(ctx co
 //
 // Some changes need a key that is not restricted to some workflows; otherwise they are 403
 // `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address in a component that has stored
-// secrets or `{{env.…}}` references, or takes data from a trigger whose input has secret fields.
+// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
+// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
+// bring it such a variable or a secret field of the run's input.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
