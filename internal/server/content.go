@@ -13,6 +13,20 @@ import (
 // maxBody is the most that a request may carry (decisions 1.1).
 const maxBody = 1 << 20
 
+// ambiguous reports whether another reader may understand the length of r in another way
+// (RFC 9112, 6.1 and 6.3): a request with Content-Length and Transfer-Encoding, and one of
+// HTTP/1.0 with Transfer-Encoding. net/http hides these headers, so it is any request with a
+// coding and any of HTTP/1.0.
+func ambiguous(r *http.Request) bool { return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) }
+
+// boundBody sets the time by which the body must have arrived, whether it is read here or
+// discarded by net/http after the answer.
+func (f *front) boundBody(w http.ResponseWriter, r *http.Request) {
+	if r.Body != nil && r.Body != http.NoBody {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(f.timeouts.body)) // unsupported only by test recorders
+	}
+}
+
 // readBody reads the whole body, which must arrive before the read deadline that ServeHTTP
 // set. The buffer grows with the bytes that arrive, whatever length is declared, and is
 // counted in the hold of the request. It returns PAYLOAD_TOO_LARGE before it reads more than

@@ -147,6 +147,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("X-Request-Id", call.id)
 	header.Set("X-Content-Type-Options", "nosniff")
+	if ambiguous(r) {
+		header.Set("Connection", "close")
+	}
 	f.boundBody(w, r)
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -176,14 +179,6 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.mux.ServeHTTP(answer, r)
-}
-
-// boundBody sets the time by which the body must have arrived, whether it is read here or
-// discarded by net/http after the answer.
-func (f *front) boundBody(w http.ResponseWriter, r *http.Request) {
-	if r.Body != nil && r.Body != http.NoBody {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(f.timeouts.body)) // unsupported only by test recorders
-	}
 }
 
 // routeOf is the path of a pattern, "" where only the catch-all matched.

@@ -117,6 +117,37 @@ func TestAB08FramingCannotSmuggleARequest(t *testing.T) {
 	}
 }
 
+// RFC 9112, 6.1 and 6.3: a connection ends after a request whose length another reader might
+// understand in another way. net/http hides which of the two headers were there.
+func TestConnectionsEndAfterRequestsOfAmbiguousLength(t *testing.T) {
+	next := "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+	body := envelope("1")
+	chunk := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+	head := func(version, framing string) string {
+		return "POST " + executePath + " HTTP/" + version + "\r\nHost: a\r\nX-Api-Key: ws_test\r\nContent-Type: application/json\r\n" + framing + "\r\n"
+	}
+	for _, c := range []struct {
+		name, text string
+		answers    int
+	}{
+		{"length and coding", head("1.1", fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n", len(chunk))) + chunk, 1},
+		{"coding and length", head("1.1", "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n") + chunk, 1},
+		{"coding alone", head("1.1", "Transfer-Encoding: chunked\r\n") + chunk, 1},
+		{"coding of HTTP/1.0", head("1.0", fmt.Sprintf("Connection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: %d\r\n", len(body))) + body, 1},
+		{"length alone", head("1.1", fmt.Sprintf("Content-Length: %d\r\n", len(body))) + body, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := start(t).raw(t, c.text+next)
+			if len(got) != c.answers || got[0].status != 200 {
+				t.Fatalf("got %+v", got)
+			}
+			if closed := c.answers == 1; got[0].closed != closed {
+				t.Errorf("the answer closes the connection: %v", got[0].closed)
+			}
+		})
+	}
+}
+
 // What a handler panics with may be what the request brought. The log says where it
 // was and of what kind, not what it held.
 func TestMT05APanicIsLoggedWithoutWhatTheRequestBrought(t *testing.T) {
