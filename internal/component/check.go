@@ -109,9 +109,16 @@ func (s shape) check(pointer string, data json.RawMessage) ([]fault.Detail, erro
 // given its value.
 const notHere = "; environment variables stand only for what a workflow has written in a component, not in a single call or in values that connections bring"
 
-// explain turns the leaves of the validator's tree into faults.
+// explain turns the leaves of the validator's tree into faults, and stops after one more than
+// an error holds: each costs work, and there may be as many as there are values.
 func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationError, out *[]fault.Detail) {
+	if len(*out) > fault.MaxDetails {
+		return
+	}
 	add := func(tokens []string, byName bool, message string) {
+		if len(*out) > fault.MaxDetails {
+			return
+		}
 		if s.excusedFunc != nil && s.excusedFunc(root, tokens, byName) {
 			return
 		}

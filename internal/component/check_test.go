@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -221,4 +222,27 @@ func TestRegistryRefusesFaultyModules(t *testing.T) {
 	if _, err := NewRegistry(scripted{Descriptor: descriptor(nil)}, scripted{Descriptor: descriptor(nil)}); err == nil {
 		t.Error("a module was registered twice")
 	}
+}
+
+func TestCheckStopsAfterAHundredFaults(t *testing.T) {
+	schema, faults := NewSchema("", json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"items":{"type":"array","items":{"type":"integer"}}}}`))
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	for name, data := range map[string]string{
+		"items":         `{"items":[` + strings.TrimSuffix(strings.Repeat(`"x",`, 5000), ",") + `]}`,
+		"unknown names": "{" + strings.TrimSuffix(manyMembers(5000), ",") + "}",
+	} {
+		if n := len(schema.Check("/input", json.RawMessage(data))); n != fault.MaxDetails+1 {
+			t.Errorf("%s: %d faults were collected", name, n)
+		}
+	}
+}
+
+func manyMembers(n int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, `"m%d":1,`, i)
+	}
+	return text.String()
 }

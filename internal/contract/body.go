@@ -103,9 +103,9 @@ type reading struct {
 	bindable bytes.Buffer
 }
 
-// refuse notes a fault; no more than are told.
+// refuse notes a fault, and stops after one more than an error holds.
 func refuse(faults *[]fault.Detail, at []string, message string) {
-	if len(*faults) < maxFaults {
+	if len(*faults) <= fault.MaxDetails {
 		*faults = append(*faults, detail(at, message))
 	}
 }

@@ -14,10 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/fault"
 )
 
-const (
-	maxFaults  = 100 // told at once
-	maxPointer = 100 // bytes: names in it are the caller's own
-)
+const maxPointer = 100 // bytes: names in it are the caller's own
 
 // invalid is one INVALID_INPUT of all faults, or nil when there is none.
 func invalid(details []fault.Detail) error {
@@ -27,11 +24,8 @@ func invalid(details []fault.Detail) error {
 	slices.SortFunc(details, func(a, b fault.Detail) int {
 		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Message, b.Message))
 	})
-	message := strings.TrimPrefix(details[0].Pointer+": ", ": ") + details[0].Message
-	if len(details) > 1 {
-		message = fmt.Sprintf("%s (and %d more, see errors)", message, len(details)-1)
-	}
-	return &fault.Error{Code: fault.InvalidInput, Message: message, Details: details[:min(len(details), maxFaults)]}
+	message := fault.AndMore(strings.TrimPrefix(details[0].Pointer+": ", ": ")+details[0].Message, len(details))
+	return &fault.Error{Code: fault.InvalidInput, Message: message, Details: details[:min(len(details), fault.MaxDetails)]}
 }
 
 // token writes a name as a token of a JSON pointer.
@@ -57,7 +51,8 @@ func cut(pointer string) string {
 	return pointer[:end]
 }
 
-// explain turns what the validator found below base into faults.
+// explain turns what the validator found below base into faults, and stops after one more
+// than an error holds.
 func explain(err error, base ...string) []fault.Detail {
 	found, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
@@ -79,6 +74,9 @@ func explain(err error, base ...string) []fault.Detail {
 	}
 	var details []fault.Detail
 	for _, cause := range found.Causes {
+		if len(details) > fault.MaxDetails {
+			break
+		}
 		details = append(details, explain(cause, base...)...)
 	}
 	if len(details) == 0 {

@@ -173,7 +173,7 @@ func (f *fold) childVersion(workflowID uuid.UUID, number *int32, input json.RawM
 	case loaded.Status != api.WorkflowStatusACTIVE:
 		return loaded, NotActive(loaded.Status)
 	}
-	return loaded, fault.Unprocessable(loaded.Input.Check("/input", input))
+	return loaded, loaded.Input.Check(f.ctx, "/input", input)
 }
 
 func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loaded, input json.RawMessage) (uuid.UUID, error) {

@@ -108,8 +108,9 @@ func InvalidAt(pointer, format string, args ...any) *Error {
 	return failure
 }
 
-// maxDetails is how many faults are told at once.
-const maxDetails = 100
+// MaxDetails is how many faults an error holds. Whoever collects faults may stop at the one
+// after that: then the message says that there are more, and not how many.
+const MaxDetails = 100
 
 // Unprocessable makes an INVALID_INPUT error (422) of all faults of what came; nil when
 // there are none.
@@ -127,11 +128,19 @@ func Malformed(details []Detail) *Error {
 	if len(details) == 0 {
 		return nil
 	}
-	message := fmt.Sprintf("%s: %s", details[0].Pointer, details[0].Message)
-	if len(details) > 1 {
-		message = fmt.Sprintf("%s (and %d more, see errors)", message, len(details)-1)
+	message := AndMore(fmt.Sprintf("%s: %s", details[0].Pointer, details[0].Message), len(details))
+	return &Error{Code: InvalidInput, Message: message, Details: details[:min(len(details), MaxDetails)]}
+}
+
+// AndMore adds to the message of the first fault how many others there are.
+func AndMore(message string, faults int) string {
+	switch {
+	case faults > MaxDetails:
+		return fmt.Sprintf("%s (and more: errors has the first %d)", message, MaxDetails)
+	case faults > 1:
+		return fmt.Sprintf("%s (and %d more, see errors)", message, faults-1)
 	}
-	return &Error{Code: InvalidInput, Message: message, Details: details[:min(len(details), maxDetails)]}
+	return message
 }
 
 // CodeOf is the code of err: that of the *Error in its chain, or

@@ -18,7 +18,6 @@ import (
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/execution"
-	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -172,7 +171,7 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 	if p.By.Trigger != "" {
 		_, err = engine.Entry(loaded.Plan, p.By.Trigger)
 	} else {
-		err = fault.Unprocessable(loaded.Input.Check("/input", json.RawMessage(cmp.Or(string(p.Input), "{}"))))
+		err = loaded.Input.Check(ctx, "/input", json.RawMessage(cmp.Or(string(p.Input), "{}")))
 	}
 	if err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func Faults(pointer string, data json.RawMessage) (details []fault.Detail) {
 		return nil // whoever checks its form says so
 	}
 	each(value, pointer, func(at, text string) {
-		if strings.Count(text, begins) != len(reference.FindAllStringIndex(text, -1)) {
+		if len(details) <= fault.MaxDetails && strings.Count(text, begins) != len(reference.FindAllStringIndex(text, -1)) {
 			details = append(details, fault.Detail{
 				Code: string(fault.InvalidInput), Pointer: at, Message: "names no variable of the environment: write " + naming,
 			})

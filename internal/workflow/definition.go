@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -171,16 +172,24 @@ func entrySchema(plan *graph.Plan, modules *component.Registry) *component.Schem
 // anything.
 type Input []*component.Schema
 
-// Check tells all that is wrong with an input, with pointers below the given one.
-func (in Input) Check(pointer string, data json.RawMessage) (details []fault.Detail) {
+// Check refuses an input that breaks one of the schemas, with each fault once and pointers
+// below the given one. It stops after one more fault than an error holds, and between two
+// schemas when ctx ends: nobody reads the answer then.
+func (in Input) Check(ctx context.Context, pointer string, data json.RawMessage) error {
+	var details []fault.Detail
+	known := map[fault.Detail]bool{}
 	for _, schema := range in {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		for _, detail := range schema.Check(pointer, data) {
-			if !slices.Contains(details, detail) {
+			if !known[detail] && len(details) <= fault.MaxDetails {
+				known[detail] = true
 				details = append(details, detail)
 			}
 		}
 	}
-	return details
+	return fault.Unprocessable(details)
 }
 
 // SecretPaths are the places of the secret values of an input, as component.SecretPaths has

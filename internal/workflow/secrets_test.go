@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/workflow"
 )
@@ -110,7 +111,7 @@ func TestALoadedVersionIsThePresentOneUnlessItIsNamed(t *testing.T) {
 	d.InputSchema = json.RawMessage(`{"type":"object","required":["a"]}`)
 	made := b.create(t, d)
 	first, err := b.Load(b.ctx, b.scoped, b.workspace, made.ID, nil)
-	if err != nil || first.Version != 1 || first.Status != "ACTIVE" || len(first.Input.Check("/input", json.RawMessage(`{}`))) != 1 {
+	if err != nil || first.Version != 1 || first.Status != "ACTIVE" || fault.CodeOf(first.Input.Check(t.Context(), "/input", json.RawMessage(`{}`))) != fault.InvalidInput {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	if again, err := b.Load(b.ctx, b.scoped, b.workspace, made.ID, nil); err != nil || again.Plan != first.Plan {

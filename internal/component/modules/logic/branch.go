@@ -3,7 +3,6 @@ package logic
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/fault"
@@ -91,9 +90,10 @@ func caseNames(config json.RawMessage) []string {
 	if err := json.Unmarshal(config, &c); err != nil {
 		return nil
 	}
-	names := []string{}
+	names, known := []string{}, map[string]bool{graph.PortDefault: true, graph.PortError: true}
 	for _, one := range c.Cases {
-		if graph.IsIdentifier(one.Name) && one.Name != graph.PortDefault && one.Name != graph.PortError && !slices.Contains(names, one.Name) {
+		if graph.IsIdentifier(one.Name) && !known[one.Name] {
+			known[one.Name] = true
 			names = append(names, one.Name)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/fault"
@@ -104,10 +103,21 @@ func checkItems(input, config json.RawMessage, bound []string) (all []fault.Deta
 	if err != nil || unread != nil || c.ItemType == "" || c.ItemType == "any" || variable.In(c.ItemType) {
 		return nil
 	}
+	brought := map[string]bool{} // the places into which connections bring something
+	for _, path := range bound {
+		for i, c := range path {
+			if c == '.' {
+				brought[path[:i]] = true
+			}
+		}
+		brought[path] = true
+	}
 	for _, place := range slices.Sorted(maps.Keys(given)) {
+		if len(all) > fault.MaxDetails {
+			break
+		}
 		text, isText := given[place].(string)
-		later := isText && variable.In(text) && slices.Contains([]string{"string", "number", "integer"}, c.ItemType) ||
-			slices.ContainsFunc(bound, func(path string) bool { return path == place || strings.HasPrefix(path, place+".") })
+		later := isText && variable.In(text) && slices.Contains([]string{"string", "number", "integer"}, c.ItemType) || brought[place]
 		if !later && !isOf(given[place], c.ItemType) {
 			all = append(all, fault.Detail{Code: string(fault.InvalidInput), Pointer: "/input/" + place, Message: "must be of the type " + c.ItemType + ", as itemType has it"})
 		}
