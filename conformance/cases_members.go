@@ -15,6 +15,7 @@ var memberCases = []Case{
 	{Part: "D9.2.members", Name: "members/409 and 404 what cannot be", Run: memberConflicts, Needs: owner},
 	{Part: "D9.2.members", Name: "invitations/404 a token that is no more", Run: spentTokens, Needs: owner},
 	{Part: "D9.2.members", Name: "invitations/401 another's account", Run: joinAnother, Needs: owner},
+	{Part: "D9.2.members", Name: "invitations/409 an unverified account joins one workspace", Run: joinTwo, Needs: []probe.Need{probe.NeedOwner, probe.NeedWorkspace}},
 	{Part: "D9.2.members", Name: "invitations/429 attempts to accept", Run: acceptFlood, Needs: []probe.Need{probe.NeedForwarded}},
 }
 
@@ -106,6 +107,7 @@ func joinAndLeave(t *probe.Trial) {
 	at := slices.IndexFunc(page.Data, func(m api.Member) bool { return m.UserID == session.User.ID })
 	t.Check(at >= 0, "the member is not in the list")
 	want := page.Data[at]
+	t.Equal("emailVerified of who came by a link", want.EmailVerified, false)
 	t.Equal("member", [3]string{want.Email, want.Name, string(want.Role)}, [3]string{email, "Ada Lovelace", "editor"})
 	path := "/members/" + session.User.ID.String()
 	want.Role = api.RoleViewer
@@ -229,6 +231,23 @@ func joinAnother(t *probe.Trial) {
 	session := probe.Decode[api.Session](t, accept(t, again.Token, "Eve", password))
 	t.Equal("user", session.User, first.User)
 	t.Equal("removed", within(t, boss, http.MethodDelete, "/members/"+id, nil).Status, http.StatusOK)
+}
+
+func joinTwo(t *probe.Trial) {
+	foreign, boss, email := *customer(t, "starter").As, t.SignIn(), someone()
+	session := probe.Decode[api.Session](t, accept(t, invite(t, boss, email, "viewer").Token, "Ada", password))
+	dismiss(t, boss, session.User.ID.String())
+	other := t.SignInAs(foreign)
+	answer := t.Do(probe.Request{
+		Method: http.MethodPost, Path: probe.Workspace(foreign.WorkspaceID) + "/invitations", Bearer: other,
+		Body: t.JSON(map[string]string{"email": email, "role": "viewer"}),
+	})
+	made := probe.Decode[api.CreatedInvitation](t, answer)
+	refused := t.Problem(accept(t, made.Token, "Ada", password), http.StatusConflict, "CONFLICT")
+	t.Equal("reason", probe.Reason(refused), "email_not_verified")
+	_, _ = t.Try(t.Context(), probe.Request{
+		Method: http.MethodDelete, Path: probe.Workspace(foreign.WorkspaceID) + "/invitations/" + made.ID.String(), Bearer: other, Unchecked: true,
+	})
 }
 
 func acceptFlood(t *probe.Trial) {

@@ -12,8 +12,8 @@ WHERE workspace_id = @workspace_id AND invited_by = @invited_by AND role = ANY(@
 RETURNING id, email, role;
 
 -- name: InvitationInsert :one
-INSERT INTO invitations (workspace_id, id, email, role, token_hash, invited_by, expires_at)
-VALUES (@workspace_id, @id, @email, @role, @token_hash, @invited_by, now() + @life::interval)
+INSERT INTO invitations (workspace_id, id, email, role, token_hash, mailed_hash, invited_by, expires_at)
+VALUES (@workspace_id, @id, @email, @role, @token_hash, @mailed_hash, @invited_by, now() + @life::interval)
 RETURNING created_at, expires_at;
 
 -- name: InvitationList :many
@@ -34,10 +34,12 @@ UPDATE invitations SET revoked_at = COALESCE(revoked_at, now()) WHERE workspace_
 RETURNING revoked_at;
 
 -- name: InvitationFind :one
--- The open invitation that a token stands for, whatever the workspace.
-SELECT i.workspace_id, i.id, i.email, i.role, i.expires_at, i.invited_by, w.name AS workspace_name, u.email AS by_email, u.name AS by_name
+-- The open invitation that a token stands for, whatever the workspace, and whether the token is
+-- the one that was mailed.
+SELECT i.workspace_id, i.id, i.email, i.role, i.expires_at, i.invited_by, w.name AS workspace_name, u.email AS by_email, u.name AS by_name,
+    COALESCE(i.mailed_hash = @token_hash, false)::boolean AS mailed
 FROM invitations i JOIN workspaces w ON w.id = i.workspace_id LEFT JOIN users u ON u.id = i.invited_by
-WHERE i.token_hash = @token_hash AND i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > now();
+WHERE (i.token_hash = @token_hash OR i.mailed_hash = @token_hash) AND i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > now();
 
 -- name: InvitationAccept :execrows
 -- Once: whoever comes second changes nothing.

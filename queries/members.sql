@@ -14,12 +14,12 @@ ON CONFLICT (workspace_id, user_id) DO UPDATE SET role = excluded.role;
 
 -- name: MemberList :many
 -- Members of a workspace, newest first.
-SELECT m.user_id, u.email, u.name, m.role, m.created_at FROM members m JOIN users u ON u.id = m.user_id
+SELECT m.user_id, u.email, u.name, m.role, m.created_at, (u.verified_at IS NOT NULL)::boolean AS verified FROM members m JOIN users u ON u.id = m.user_id
 WHERE m.workspace_id = @workspace_id AND (m.created_at, m.user_id) < (@before_time, @before_id::uuid)
 ORDER BY m.created_at DESC, m.user_id DESC LIMIT @max_rows;
 
 -- name: MemberGet :one
-SELECT m.user_id, u.email, u.name, m.role, m.created_at FROM members m JOIN users u ON u.id = m.user_id
+SELECT m.user_id, u.email, u.name, m.role, m.created_at, (u.verified_at IS NOT NULL)::boolean AS verified FROM members m JOIN users u ON u.id = m.user_id
 WHERE m.workspace_id = @workspace_id AND m.user_id = @user_id;
 
 -- name: MemberLock :many

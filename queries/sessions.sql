@@ -12,7 +12,8 @@ RETURNING expires_at;
 
 -- name: SessionGet :one
 -- Who a session is of, with the role in a workspace: null for who is no member.
-SELECT s.expires_at, (s.seen_at < now() - interval '1 minute')::boolean AS unseen, u.id, u.email, u.name, m.role
+SELECT s.expires_at, (s.seen_at < now() - interval '1 minute')::boolean AS unseen, u.id, u.email, u.name,
+    (u.verified_at IS NOT NULL)::boolean AS verified, m.role
 FROM sessions s JOIN users u ON u.id = s.user_id
 LEFT JOIN members m ON m.workspace_id = @workspace_id AND m.user_id = u.id
 WHERE s.token_hash = @token_hash AND s.expires_at > now() AND u.disabled_at IS NULL;
@@ -25,3 +26,9 @@ DELETE FROM sessions WHERE token_hash = @token_hash;
 
 -- name: SessionDeleteOfUser :exec
 DELETE FROM sessions WHERE user_id = @user_id;
+
+-- name: SessionTrim :exec
+-- The oldest sessions of a user end when there are as many as are kept.
+DELETE FROM sessions WHERE token_hash IN (
+    SELECT s.token_hash FROM sessions s WHERE s.user_id = @user_id ORDER BY s.created_at DESC OFFSET @kept::int
+);

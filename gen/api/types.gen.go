@@ -1403,6 +1403,13 @@ type CreatedInvitation struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
+	// Mailed Whether the service mailed a link to the person. That link proves the e-mail address. False where no SMTP
+	// server is configured, where it did not accept the mail, and where too many invitations were mailed lately.
+	//
+	//
+	// Examples: false
+	Mailed bool `json:"mailed"`
+
 	// RevokedAt When it was revoked. Null until then.
 	//
 	// Examples: 2026-11-22T07:30:00.000Z
@@ -2130,6 +2137,13 @@ type Member struct {
 	// Examples: ada@example.org
 	Email string `json:"email"`
 
+	// EmailVerified Whether it is proven that the account belongs to the owner of the e-mail address. An account that is not
+	// verified belongs to one workspace.
+	//
+	//
+	// Examples: true
+	EmailVerified bool `json:"emailVerified"`
+
 	// Name What the person is called.
 	//
 	// Examples: Ada Lovelace
@@ -2551,13 +2565,13 @@ type Problem struct {
 	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
 	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`, `storage_exhausted`.
 	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `needs_unrestricted_key`, `role_not_allowed`,
-	//   `cross_origin`.
-	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `key_not_active`, `workflow_paused`,
-	//   `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`, `too_many_schedules`,
-	//   `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
+	//   `cross_origin`, `other_address`.
+	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `email_not_verified`, `key_not_active`,
+	//   `workflow_paused`, `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`,
+	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
 	// - `PAYLOAD_TOO_LARGE`: `too_many_headers`.
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `inline_waits`, `streams`,
-	//   `failed_authentications`, `sign_in_attempts`, `signature_checks`.
+	//   `failed_authentications`, `sign_in_attempts`, `session_requests`, `signature_checks`.
 	// - `INVALID_INPUT` of a signature check: `secret_sent`: revoke the key.
 	// - `UNAVAILABLE`: `quarantined`: the database was restored, and its operator has not released it yet;
 	//   `clock_differs`: the clock of the process that answered differs too much from the database's;

@@ -32,9 +32,10 @@ func (q *Queries) InvitationAccept(ctx context.Context, db DBTX, arg InvitationA
 }
 
 const invitationFind = `-- name: InvitationFind :one
-SELECT i.workspace_id, i.id, i.email, i.role, i.expires_at, i.invited_by, w.name AS workspace_name, u.email AS by_email, u.name AS by_name
+SELECT i.workspace_id, i.id, i.email, i.role, i.expires_at, i.invited_by, w.name AS workspace_name, u.email AS by_email, u.name AS by_name,
+    COALESCE(i.mailed_hash = $1, false)::boolean AS mailed
 FROM invitations i JOIN workspaces w ON w.id = i.workspace_id LEFT JOIN users u ON u.id = i.invited_by
-WHERE i.token_hash = $1 AND i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > now()
+WHERE (i.token_hash = $1 OR i.mailed_hash = $1) AND i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > now()
 `
 
 type InvitationFindRow struct {
@@ -47,9 +48,11 @@ type InvitationFindRow struct {
 	WorkspaceName string
 	ByEmail       *string
 	ByName        *string
+	Mailed        bool
 }
 
-// The open invitation that a token stands for, whatever the workspace.
+// The open invitation that a token stands for, whatever the workspace, and whether the token is
+// the one that was mailed.
 func (q *Queries) InvitationFind(ctx context.Context, db DBTX, tokenHash []byte) (InvitationFindRow, error) {
 	row := db.QueryRow(ctx, invitationFind, tokenHash)
 	var i InvitationFindRow
@@ -63,6 +66,7 @@ func (q *Queries) InvitationFind(ctx context.Context, db DBTX, tokenHash []byte)
 		&i.WorkspaceName,
 		&i.ByEmail,
 		&i.ByName,
+		&i.Mailed,
 	)
 	return i, err
 }
@@ -110,8 +114,8 @@ func (q *Queries) InvitationGetForUpdate(ctx context.Context, db DBTX, arg Invit
 }
 
 const invitationInsert = `-- name: InvitationInsert :one
-INSERT INTO invitations (workspace_id, id, email, role, token_hash, invited_by, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, now() + $7::interval)
+INSERT INTO invitations (workspace_id, id, email, role, token_hash, mailed_hash, invited_by, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, now() + $8::interval)
 RETURNING created_at, expires_at
 `
 
@@ -121,6 +125,7 @@ type InvitationInsertParams struct {
 	Email       string
 	Role        string
 	TokenHash   []byte
+	MailedHash  []byte
 	InvitedBy   *uuid.UUID
 	Life        time.Duration
 }
@@ -137,6 +142,7 @@ func (q *Queries) InvitationInsert(ctx context.Context, db DBTX, arg InvitationI
 		arg.Email,
 		arg.Role,
 		arg.TokenHash,
+		arg.MailedHash,
 		arg.InvitedBy,
 		arg.Life,
 	)

@@ -27,7 +27,7 @@ func (q *Queries) MemberDelete(ctx context.Context, db DBTX, arg MemberDeletePar
 }
 
 const memberGet = `-- name: MemberGet :one
-SELECT m.user_id, u.email, u.name, m.role, m.created_at FROM members m JOIN users u ON u.id = m.user_id
+SELECT m.user_id, u.email, u.name, m.role, m.created_at, (u.verified_at IS NOT NULL)::boolean AS verified FROM members m JOIN users u ON u.id = m.user_id
 WHERE m.workspace_id = $1 AND m.user_id = $2
 `
 
@@ -42,6 +42,7 @@ type MemberGetRow struct {
 	Name      string
 	Role      string
 	CreatedAt time.Time
+	Verified  bool
 }
 
 func (q *Queries) MemberGet(ctx context.Context, db DBTX, arg MemberGetParams) (MemberGetRow, error) {
@@ -53,6 +54,7 @@ func (q *Queries) MemberGet(ctx context.Context, db DBTX, arg MemberGetParams) (
 		&i.Name,
 		&i.Role,
 		&i.CreatedAt,
+		&i.Verified,
 	)
 	return i, err
 }
@@ -113,7 +115,7 @@ func (q *Queries) MemberInsert(ctx context.Context, db DBTX, arg MemberInsertPar
 }
 
 const memberList = `-- name: MemberList :many
-SELECT m.user_id, u.email, u.name, m.role, m.created_at FROM members m JOIN users u ON u.id = m.user_id
+SELECT m.user_id, u.email, u.name, m.role, m.created_at, (u.verified_at IS NOT NULL)::boolean AS verified FROM members m JOIN users u ON u.id = m.user_id
 WHERE m.workspace_id = $1 AND (m.created_at, m.user_id) < ($2, $3::uuid)
 ORDER BY m.created_at DESC, m.user_id DESC LIMIT $4
 `
@@ -131,6 +133,7 @@ type MemberListRow struct {
 	Name      string
 	Role      string
 	CreatedAt time.Time
+	Verified  bool
 }
 
 // Members of a workspace, newest first.
@@ -154,6 +157,7 @@ func (q *Queries) MemberList(ctx context.Context, db DBTX, arg MemberListParams)
 			&i.Name,
 			&i.Role,
 			&i.CreatedAt,
+			&i.Verified,
 		); err != nil {
 			return nil, err
 		}

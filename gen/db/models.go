@@ -290,6 +290,7 @@ type Invitation struct {
 	ExpiresAt   time.Time
 	AcceptedAt  *time.Time
 	RevokedAt   *time.Time
+	MailedHash  []byte
 }
 
 type Member struct {
@@ -481,6 +482,7 @@ type User struct {
 	PasswordHash string
 	CreatedAt    time.Time
 	DisabledAt   *time.Time
+	VerifiedAt   *time.Time
 }
 
 type Worker struct {

@@ -31,7 +31,8 @@ func (q *Queries) SessionDeleteOfUser(ctx context.Context, db DBTX, userID uuid.
 }
 
 const sessionGet = `-- name: SessionGet :one
-SELECT s.expires_at, (s.seen_at < now() - interval '1 minute')::boolean AS unseen, u.id, u.email, u.name, m.role
+SELECT s.expires_at, (s.seen_at < now() - interval '1 minute')::boolean AS unseen, u.id, u.email, u.name,
+    (u.verified_at IS NOT NULL)::boolean AS verified, m.role
 FROM sessions s JOIN users u ON u.id = s.user_id
 LEFT JOIN members m ON m.workspace_id = $1 AND m.user_id = u.id
 WHERE s.token_hash = $2 AND s.expires_at > now() AND u.disabled_at IS NULL
@@ -48,6 +49,7 @@ type SessionGetRow struct {
 	ID        uuid.UUID
 	Email     string
 	Name      string
+	Verified  bool
 	Role      *string
 }
 
@@ -61,6 +63,7 @@ func (q *Queries) SessionGet(ctx context.Context, db DBTX, arg SessionGetParams)
 		&i.ID,
 		&i.Email,
 		&i.Name,
+		&i.Verified,
 		&i.Role,
 	)
 	return i, err
@@ -104,5 +107,22 @@ UPDATE sessions SET seen_at = now() WHERE token_hash = $1
 
 func (q *Queries) SessionTouch(ctx context.Context, db DBTX, tokenHash []byte) error {
 	_, err := db.Exec(ctx, sessionTouch, tokenHash)
+	return err
+}
+
+const sessionTrim = `-- name: SessionTrim :exec
+DELETE FROM sessions WHERE token_hash IN (
+    SELECT s.token_hash FROM sessions s WHERE s.user_id = $1 ORDER BY s.created_at DESC OFFSET $2::int
+)
+`
+
+type SessionTrimParams struct {
+	UserID uuid.UUID
+	Kept   int32
+}
+
+// The oldest sessions of a user end when there are as many as are kept.
+func (q *Queries) SessionTrim(ctx context.Context, db DBTX, arg SessionTrimParams) error {
+	_, err := db.Exec(ctx, sessionTrim, arg.UserID, arg.Kept)
 	return err
 }

@@ -12,8 +12,24 @@ import (
 	"github.com/google/uuid"
 )
 
+const userBelongsElsewhere = `-- name: UserBelongsElsewhere :one
+SELECT EXISTS (SELECT FROM members WHERE user_id = $1 AND workspace_id <> $2) AS found
+`
+
+type UserBelongsElsewhereParams struct {
+	UserID      uuid.UUID
+	WorkspaceID uuid.UUID
+}
+
+func (q *Queries) UserBelongsElsewhere(ctx context.Context, db DBTX, arg UserBelongsElsewhereParams) (bool, error) {
+	row := db.QueryRow(ctx, userBelongsElsewhere, arg.UserID, arg.WorkspaceID)
+	var found bool
+	err := row.Scan(&found)
+	return found, err
+}
+
 const userGetByEmail = `-- name: UserGetByEmail :one
-SELECT id, email, name, password_hash, disabled_at FROM users WHERE email = $1
+SELECT id, email, name, password_hash, disabled_at, verified_at FROM users WHERE email = $1
 `
 
 type UserGetByEmailRow struct {
@@ -22,6 +38,7 @@ type UserGetByEmailRow struct {
 	Name         string
 	PasswordHash string
 	DisabledAt   *time.Time
+	VerifiedAt   *time.Time
 }
 
 func (q *Queries) UserGetByEmail(ctx context.Context, db DBTX, email string) (UserGetByEmailRow, error) {
@@ -33,12 +50,14 @@ func (q *Queries) UserGetByEmail(ctx context.Context, db DBTX, email string) (Us
 		&i.Name,
 		&i.PasswordHash,
 		&i.DisabledAt,
+		&i.VerifiedAt,
 	)
 	return i, err
 }
 
 const userInsert = `-- name: UserInsert :execrows
-INSERT INTO users (id, email, name, password_hash) VALUES ($1, $2, $3, $4)
+INSERT INTO users (id, email, name, password_hash, verified_at)
+VALUES ($1, $2, $3, $4, CASE WHEN $5::boolean THEN now() END)
 ON CONFLICT (email) DO NOTHING
 `
 
@@ -47,6 +66,7 @@ type UserInsertParams struct {
 	Email        string
 	Name         string
 	PasswordHash string
+	Verified     bool
 }
 
 // Nothing is written when the address has an account already.
@@ -56,6 +76,7 @@ func (q *Queries) UserInsert(ctx context.Context, db DBTX, arg UserInsertParams)
 		arg.Email,
 		arg.Name,
 		arg.PasswordHash,
+		arg.Verified,
 	)
 	if err != nil {
 		return 0, err
@@ -63,17 +84,64 @@ func (q *Queries) UserInsert(ctx context.Context, db DBTX, arg UserInsertParams)
 	return result.RowsAffected(), nil
 }
 
+const userLock = `-- name: UserLock :one
+SELECT id, email, name, password_hash, disabled_at, verified_at FROM users WHERE email = $1 FOR NO KEY UPDATE
+`
+
+type UserLockRow struct {
+	ID           uuid.UUID
+	Email        string
+	Name         string
+	PasswordHash string
+	DisabledAt   *time.Time
+	VerifiedAt   *time.Time
+}
+
+// Locks an account: nobody else changes its password, its verification or, in a workspace that
+// it joins, its memberships until the transaction ends.
+func (q *Queries) UserLock(ctx context.Context, db DBTX, email string) (UserLockRow, error) {
+	row := db.QueryRow(ctx, userLock, email)
+	var i UserLockRow
+	err := row.Scan(
+		&i.ID,
+		&i.Email,
+		&i.Name,
+		&i.PasswordHash,
+		&i.DisabledAt,
+		&i.VerifiedAt,
+	)
+	return i, err
+}
+
 const userSetPassword = `-- name: UserSetPassword :exec
-UPDATE users SET password_hash = $1, disabled_at = NULL WHERE id = $2
+UPDATE users SET password_hash = $1, disabled_at = NULL,
+    verified_at = CASE WHEN $2::boolean THEN COALESCE(verified_at, now()) ELSE verified_at END
+WHERE id = $3
 `
 
 type UserSetPasswordParams struct {
 	PasswordHash string
+	Verified     bool
 	ID           uuid.UUID
 }
 
 // Whoever gets a new password may sign in with it.
 func (q *Queries) UserSetPassword(ctx context.Context, db DBTX, arg UserSetPasswordParams) error {
-	_, err := db.Exec(ctx, userSetPassword, arg.PasswordHash, arg.ID)
+	_, err := db.Exec(ctx, userSetPassword, arg.PasswordHash, arg.Verified, arg.ID)
+	return err
+}
+
+const userVerify = `-- name: UserVerify :exec
+UPDATE users SET password_hash = $1, verified_at = now() WHERE id = $2
+`
+
+type UserVerifyParams struct {
+	PasswordHash string
+	ID           uuid.UUID
+}
+
+// The password of an account whose address is proven now. An account that is disabled stays so.
+func (q *Queries) UserVerify(ctx context.Context, db DBTX, arg UserVerifyParams) error {
+	_, err := db.Exec(ctx, userVerify, arg.PasswordHash, arg.ID)
 	return err
 }

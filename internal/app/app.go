@@ -174,7 +174,9 @@ func (a *App) construct() error {
 	}
 	a.callbacks = callback.NewService(a.pools.api, inserter)
 	a.book = audit.NewBook(a.pools.system, a.pools.api, a.metrics.AuditLost, a.log)
-	a.people = person.NewService(a.pools.system, a.pools.api, a.book, person.Options{})
+	a.people = person.NewService(a.pools.system, a.pools.api, a.book, person.Options{
+		Keyring: a.cfg.Keyring, Mail: a.cfg.Mail, PublicURL: a.cfg.PublicURL, Log: a.log,
+	})
 	if err := a.buildGates(); err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func TestMT09EveryDeedIsOneEvent(t *testing.T) {
 	}
 	grant("credits.granted", credit.Credits(5))
 	grant("credits.taken_back", -credit.Credits(2))
-	_, err := person.SetPassword(t.Context(), system, "acme@example.org", password)
+	_, err := person.SetPassword(t.Context(), system, "acme@example.org", password, false)
 	deed("password.changed", n.owner.ID.String(), err)
 	n.token = w.signIn(t, "acme@example.org")
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/mail"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/retention"
 	"github.com/weft-automation/weft/internal/seal"
@@ -53,6 +55,9 @@ type Config struct {
 	Connections           int   // of the API that may be open at once; 0: what the descriptor limit allows
 	ConnectionsPerAddress int   // 0: an eighth of Connections
 	BufferMemory          int64 // bytes that bodies of requests and answers in flight may hold; 0: server.DefaultMemory
+
+	Mail      *mail.Sender // of invitations; nil: they are not mailed
+	PublicURL string       // at which people reach the service; needed with Mail
 
 	ClockTolerance  time.Duration // by how much the clock may differ from PostgreSQL's; 0: 5 s
 	LimiterPatience time.Duration // how long a decision on a limit may wait for the database; 0: ratelimit.Patience
@@ -160,9 +165,10 @@ var variables = []variable{
 	{"WEFT_LOG_LEVEL", func(c *Config, v string) error { return c.LogLevel.UnmarshalText([]byte(v)) }},
 }
 
-// known are the variables that are read elsewhere: the master keys here below,
+// known are the variables that are read elsewhere: the master keys and the mail settings here below,
 // the rest by the tests and the command line.
 var known = []string{
+	"WEFT_SMTP_URL", "WEFT_SMTP_FROM", "WEFT_PUBLIC_URL",
 	"WEFT_MASTER_KEY", "WEFT_MASTER_KEYS_OLD", "WEFT_DATA_DIR", "WEFT_CREDENTIALS", "WEFT_BASE_URL",
 	"WEFT_CALLBACK_SECRET", "WEFT_CRASH_AT", "WEFT_TEST_DATABASE_URL", "WEFT_SOAK",
 }
@@ -194,11 +200,14 @@ func ConfigFromEnv(environ []string) (Config, error) {
 	if c.StopTimeout < c.ComponentTimeout {
 		faults = append(faults, fmt.Errorf("WEFT_STOP_TIMEOUT: %v is shorter than WEFT_COMPONENT_TIMEOUT (%v), so a stop would cut off calls that may still succeed: raise the first or lower the second", c.StopTimeout, c.ComponentTimeout))
 	}
+	var err error
 	if c.DatabaseURL = env["DATABASE_URL"]; c.DatabaseURL == "" {
 		faults = append(faults, errors.New("DATABASE_URL: must be set to the address of a PostgreSQL database"))
 	}
+	if c.Mail, c.PublicURL, err = mailing(env); err != nil {
+		faults = append(faults, err)
+	}
 	c.TraceEndpoint = env["OTEL_EXPORTER_OTLP_ENDPOINT"]
-	var err error
 	if c.Keyring, err = keyring(env["WEFT_MASTER_KEY"], env["WEFT_MASTER_KEYS_OLD"]); err != nil {
 		faults = append(faults, err)
 	}
@@ -338,4 +347,29 @@ func split(text string) []string {
 		}
 	}
 	return parts
+}
+
+// mailing reads how invitations are mailed. Without WEFT_SMTP_URL they are not.
+//
+// The links in mails begin with WEFT_PUBLIC_URL and never with the address of a request: a
+// client chooses that, and could have the token of a link sent to a server of its own.
+func mailing(env map[string]string) (sender *mail.Sender, publicURL string, err error) {
+	if public := env["WEFT_PUBLIC_URL"]; public != "" {
+		at, err := url.Parse(public)
+		if err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || strings.Trim(at.Path, "/") != "" || at.RawQuery != "" || at.Fragment != "" || at.User != nil {
+			return nil, "", errors.New("WEFT_PUBLIC_URL: must have the form https://HOST, or https://HOST:PORT")
+		}
+		publicURL = at.Scheme + "://" + at.Host
+	}
+	if env["WEFT_SMTP_URL"] == "" {
+		return nil, publicURL, nil
+	}
+	if publicURL == "" {
+		return nil, "", errors.New("WEFT_PUBLIC_URL: must be set beside WEFT_SMTP_URL, to the address at which people reach this service")
+	}
+	sender, err = mail.NewSender(mail.Options{URL: env["WEFT_SMTP_URL"], From: env["WEFT_SMTP_FROM"]})
+	if err != nil {
+		return nil, "", fmt.Errorf("WEFT_SMTP_URL, WEFT_SMTP_FROM: %w", err)
+	}
+	return sender, publicURL, nil
 }

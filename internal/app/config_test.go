@@ -78,3 +78,25 @@ func TestSettingsOfTheEnvironmentAreRead(t *testing.T) {
 		t.Errorf("networks %v", cfg.AllowNetworks)
 	}
 }
+
+func TestMailIsConfiguredAsAWholeOrNotAtAll(t *testing.T) {
+	with := func(settings ...string) (Config, error) {
+		return ConfigFromEnv(append([]string{"DATABASE_URL=postgres://x", "WEFT_MASTER_KEY=" + goodKey}, settings...))
+	}
+	const server, from, public = "WEFT_SMTP_URL=smtp://weft:s3cret@mail.example.org:587", "WEFT_SMTP_FROM=Weft <weft@example.org>", "WEFT_PUBLIC_URL=https://weft.example.org/"
+	cfg, err := with(server, from, public)
+	if err != nil || cfg.Mail == nil || cfg.PublicURL != "https://weft.example.org" {
+		t.Errorf("%v %q, %v", cfg.Mail, cfg.PublicURL, err)
+	}
+	if cfg, err := with(); err != nil || cfg.Mail != nil {
+		t.Errorf("without settings: %v, %v", cfg.Mail, err)
+	}
+	for missing, settings := range map[string][]string{
+		"WEFT_PUBLIC_URL": {server, from}, "WEFT_SMTP_FROM": {server, public}, "WEFT_PUBLIC_URL: must have": {server, from, "WEFT_PUBLIC_URL=weft.example.org"},
+		"smtp://": {"WEFT_SMTP_URL=mail://weft:s3cret@mail.example.org", from, public},
+	} {
+		if _, err := with(settings...); err == nil || !strings.Contains(err.Error(), missing) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", missing, err)
+		}
+	}
+}

@@ -280,7 +280,7 @@ func (dev DevConfig) signsIn(ctx context.Context, pool *pgxpool.Pool, c client.C
 // makeDevOwner makes the owner and gives the password. One who is there keeps the
 // password that somebody has set since, and the role: then it is "".
 func makeDevOwner(ctx context.Context, pool *pgxpool.Pool, workspaceID uuid.UUID) (password string, err error) {
-	if has, err := person.HasAccount(ctx, pool, devOwner); err != nil || has {
+	if has, _, err := person.HasAccount(ctx, pool, devOwner); err != nil || has {
 		return "", err
 	}
 	password = rand.Text()

@@ -55,7 +55,7 @@ func TestAStartOfDevUndoesNothingOfWhatAnOperatorSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	const password = "one that nobody else knows"
-	if _, err := person.SetPassword(t.Context(), pool, made.AdminEmail, password); err != nil {
+	if _, err := person.SetPassword(t.Context(), pool, made.AdminEmail, password, false); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

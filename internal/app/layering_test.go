@@ -55,6 +55,8 @@ var places = map[string]place{
 	"internal/egress/egresstest": {level: 1, outside: []string{"golang.org/x/net/dns/dnsmessage"}, why: "hostile names and servers", tests: true},
 	"internal/attempt":           {level: 1, why: "attempts that fail, limited by source"},
 	"internal/budget":            {level: 1, why: "what is held at once, bounded in total and by source"},
+	"internal/mail":              {level: 1, outside: []string{"github.com/wneessen/go-mail"}, why: "e-mail through the operator's SMTP server"},
+	"internal/mail/mailtest":     {level: 1, outside: []string{"github.com/emersion/go-smtp"}, why: "an SMTP server for tests", tests: true},
 	"internal/expression":        {level: 1, inside: []string{"internal/fault"}, outside: []string{"github.com/expr-lang/expr"}, why: "what conditions and transforms compute"},
 	"internal/footprint":         {level: 1, why: "what the process holds of the machine's memory"},
 	"internal/sidecar":           {level: 1, why: "programs beside this one: fetched, started, ended"},
@@ -107,7 +109,7 @@ var places = map[string]place{
 		outside: []string{ids, pgx, "golang.org/x/sync"}, why: "keys and principals, no route names",
 	},
 	"internal/person": {
-		level: 3, inside: []string{"gen/", "internal/attempt", "internal/audit", "internal/cursor", "internal/fault", "internal/postgres", "internal/timestamp"},
+		level: 3, inside: []string{"gen/", "internal/attempt", "internal/audit", "internal/cursor", "internal/fault", "internal/mail", "internal/postgres", "internal/seal", "internal/timestamp"},
 		outside: []string{ids, pgx, "golang.org/x/crypto"}, why: "people, their sessions and roles; no route names",
 	},
 	"internal/contract": {

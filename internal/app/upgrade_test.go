@@ -130,6 +130,11 @@ func TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration(t *testing.T) {
 		e.exec(t, "INSERT INTO api_keys (workspace_id, id, label, key_hash, key_hint, public_key, replaced_by) VALUES ($1, $2, 'rotated', $3, '', $3, $4)", workspaceID, id, hash[:], next)
 	}
 
+	// Somebody came by an invitation: nothing proved their address.
+	e.exec(t, "INSERT INTO users (id, email, name, password_hash) VALUES ($1, 'guest@example.org', 'Guest', 'none')", uuid.Must(uuid.NewV7()))
+	e.exec(t, `INSERT INTO invitations (workspace_id, id, email, role, token_hash, expires_at, accepted_at)
+		VALUES ($1, $2, 'guest@example.org', 'viewer', sha256('x'), now(), now())`, workspaceID, uuid.Must(uuid.NewV7()))
+
 	if err := Migrate(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
@@ -138,6 +143,10 @@ func TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration(t *testing.T) {
 		if err := conn.QueryRow(t.Context(), "SELECT COALESCE(root_id, id) FROM api_keys WHERE id = $1", rotated[i]).Scan(&root); err != nil || root != want {
 			t.Errorf("the root of key %d is %s, want %s, %v", i, root, want, err)
 		}
+	}
+	var verified string
+	if err := conn.QueryRow(t.Context(), "SELECT string_agg(email, ' ') FROM users WHERE verified_at IS NOT NULL").Scan(&verified); err != nil || verified != "early@example.org" {
+		t.Errorf("verified are %q, %v", verified, err)
 	}
 	var weeks, tables, keys int
 	if err := conn.QueryRow(t.Context(), `SELECT count(DISTINCT w.week), count(c.oid), count(k.oid)

@@ -17,7 +17,7 @@ import (
 type adminCommand struct {
 	Credits  adminCredits  `cmd:"" help:"Give a workspace paid credits, or take them back."`
 	Plan     adminPlan     `cmd:"" help:"Put a workspace on a plan."`
-	Owner    adminOwner    `cmd:"" help:"Make an owner of a workspace. Who has an account keeps its password."`
+	Owner    adminOwner    `cmd:"" help:"Make an owner of a workspace."`
 	Password adminPassword `cmd:"" help:"Give a person another password. They keep their roles."`
 }
 

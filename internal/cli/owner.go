@@ -28,12 +28,14 @@ type adminOwner struct {
 	Email        string `arg:"" help:"E-mail address to sign in with."`
 	Name         string `placeholder:"TEXT" help:"What the person is called (the e-mail address)."`
 	NewWorkspace bool   `help:"Make the workspace if there is none of that name."`
+	Existing     bool   `help:"Use the account that the address has already. Without this, such an address is refused."`
 	OnPlan       string `name:"plan" default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
 }
 
 // Help is what --help says beside the flags.
 func (c *adminOwner) Help() string {
-	return "Who has an account keeps it, with its password. For a new person, the " + whencePassword
+	return "For an address that has an account, give --existing. A verified account keeps its password. " +
+		"If the address was never verified, nobody knows who chose the password: the account gets a new one, and its sessions end. The " + whencePassword
 }
 
 // Run makes the owner.
@@ -48,12 +50,17 @@ func (c *adminOwner) Run(s *session) error {
 	if err != nil && !missing {
 		return err
 	}
-	known, err := person.HasAccount(s.ctx, pool, c.Email)
-	if err != nil {
+	exists, verified, err := person.HasAccount(s.ctx, pool, c.Email)
+	switch {
+	case err != nil:
 		return err
+	case exists && !c.Existing:
+		return fmt.Errorf("%s has an account already. Add --existing to make its owner an owner of the workspace", c.Email)
+	case !exists && c.Existing:
+		return fmt.Errorf("%s has no account. Leave out --existing to create one", c.Email)
 	}
-	var password string // who has an account keeps theirs
-	if !known {
+	var password string // a verified account keeps its own
+	if !verified {
 		if password, err = readPassword(s); err != nil {
 			return err
 		}
@@ -68,15 +75,18 @@ func (c *adminOwner) Run(s *session) error {
 				return err
 			}
 		}
-		owner, err = person.CreateOwner(s.ctx, tx, id, person.Account{Email: c.Email, Name: c.Name, Password: password})
+		owner, err = person.CreateOwner(s.ctx, tx, id, person.Account{Email: c.Email, Name: c.Name, Password: password, Existing: c.Existing})
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	s.note("%s is an owner of the workspace %s, and signs in at /settings.", owner.Email, c.Workspace)
-	if known {
-		s.note("They have an account already and keep its password; weft admin password %s gives them another.", owner.Email)
+	switch {
+	case verified:
+		s.note("The account keeps its password. Run weft admin password %s to set another one.", owner.Email)
+	case exists:
+		s.note("The address of this account was not verified. It is now: the account has the new password, and all its sessions have ended.")
 	}
 	return nil
 }
@@ -84,7 +94,8 @@ func (c *adminOwner) Run(s *session) error {
 // adminPassword is for who forgot it: nothing else of the person changes.
 type adminPassword struct {
 	database
-	Email string `arg:"" help:"E-mail address of the person."`
+	Email    string `arg:"" help:"E-mail address of the person."`
+	Verified bool   `help:"Also record that the person who gets the password owns the address. The account may then join several workspaces."`
 }
 
 // Help is what --help says beside the flags.
@@ -101,7 +112,7 @@ func (c *adminPassword) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	of, err := person.SetPassword(s.ctx, pool, c.Email, password)
+	of, err := person.SetPassword(s.ctx, pool, c.Email, password, c.Verified)
 	if err != nil {
 		return err
 	}

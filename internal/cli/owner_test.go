@@ -28,12 +28,14 @@ func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {
 	if !person.Known(t.Context(), pool, "ada@example.org", password) {
 		t.Error("the password is not the one that was given")
 	}
-	// Again, and in another workspace: the account stays as it is, and nobody asks.
+	// In another workspace, or again, only if the operator means the account that there is.
 	for _, name := range []string{"Acme", "Other"} {
-		run(t, append(environ, "WEFT_ADMIN_PASSWORD=another long password"), "", "admin", "owner", name, "Ada@example.org", "--new-workspace").
-			check(t, 0, "", "keep its password; weft admin password ada@example.org")
+		again := []string{"admin", "owner", name, "Ada@example.org", "--new-workspace"}
+		run(t, environ, password+"\n", again...).check(t, 1, "", "has an account already. Add --existing")
+		run(t, append(environ, "WEFT_ADMIN_PASSWORD=another long password"), "", append(again, "--existing")...).
+			check(t, 0, "", "keeps its password. Run weft admin password ada@example.org")
 	}
-	run(t, environ, "", "admin", "owner", "Acme", "ada@example.org").check(t, 0, "", "is an owner of the workspace Acme")
+	run(t, environ, password+"\n", "admin", "owner", "Acme", "bob@example.org", "--existing").check(t, 1, "", "has no account. Leave out --existing")
 	if !person.Known(t.Context(), pool, "ada@example.org", password) {
 		t.Error("the password changed")
 	}
@@ -49,5 +51,34 @@ func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {
 	run(t, environ, password+"\n", "admin", "password", "bob@example.org").check(t, 1, "", "Nobody has an account")
 	if !person.Known(t.Context(), pool, "ada@example.org", password) {
 		t.Error("the password is not the one that was given")
+	}
+}
+
+func TestOwnerOfAnUnverifiedAccountNeedsANewPassword(t *testing.T) {
+	const old, fresh = "correct horse battery staple", "another long password"
+	environ := []string{"DATABASE_URL=" + pgtest.DSN(t)}
+	run(t, environ, old+"\n", "admin", "owner", "Acme", "ada@example.org", "--new-workspace").check(t, 0, "", "is an owner")
+	pool, err := postgres.Open(t.Context(), environ[0][len("DATABASE_URL="):], "test", postgres.Owner, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	unverify := func() {
+		t.Helper()
+		if _, err := pool.Exec(t.Context(), "UPDATE users SET verified_at = NULL"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unverify()
+	again := []string{"admin", "owner", "Other", "ada@example.org", "--new-workspace", "--existing"}
+	run(t, environ, "", again...).check(t, 1, "", "there is no password")
+	run(t, environ, fresh+"\n", again...).check(t, 0, "", "was not verified. It is now")
+	if person.Known(t.Context(), pool, "ada@example.org", old) || !person.Known(t.Context(), pool, "ada@example.org", fresh) {
+		t.Error("the password was not replaced")
+	}
+	unverify()
+	run(t, environ, old+"\n", "admin", "password", "ada@example.org", "--verified").check(t, 0, "", "has another password")
+	if _, verified, err := person.HasAccount(t.Context(), pool, "ada@example.org"); err != nil || !verified {
+		t.Errorf("verified %v, %v", verified, err)
 	}
 }

@@ -133,7 +133,7 @@ func invite(c *console, ctx context.Context, r *http.Request, v visitor) (shown,
 	if err != nil {
 		return shown{}, err
 	}
-	return shown{Link: person.InvitationURL(c.Proxies.Origin(r), made), For: made.Email}, nil
+	return shown{Link: person.InvitationURL(c.Proxies.Origin(r), made), For: made.Email, Mailed: made.Mailed}, nil
 }
 
 func disinvite(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {

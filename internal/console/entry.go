@@ -40,13 +40,16 @@ func (c *console) start(w http.ResponseWriter, r *http.Request) error {
 // signIn begins a session. What is wrong is said beside the form.
 func (c *console) signIn(w http.ResponseWriter, r *http.Request) error {
 	email := r.PostFormValue("email")
-	session, err := c.People.SignIn(r.Context(), person.Credentials{Email: email, Password: r.PostFormValue("password"), Client: c.client(r)})
+	secure := c.Proxies.Secure(r)
+	session, err := c.People.SignIn(r.Context(), person.Credentials{
+		Email: email, Password: r.PostFormValue("password"), Client: c.client(r), Device: person.DeviceCookie(r, secure),
+	})
 	if err != nil {
 		status, message := c.explain(r.Context(), w.Header(), err)
 		c.render(w, status, "sign-in", signInPage{Email: email, Fault: message})
 		return nil
 	}
-	http.SetCookie(w, person.Cookie(session.Token, c.Proxies.Secure(r)))
+	session.SetCookies(w, secure)
 	return seeOther(w, r, "/settings")
 }
 

@@ -12,6 +12,7 @@ type invitationPage struct {
 	Token, Name, Fault string
 	Offer              *person.Offer // nil as long as the token is not known
 	Over               bool          // there is nothing to accept
+	SignedIn           string        // the name of who is signed in with the address of the offer; "" for nobody
 }
 
 // invitation asks for the token. It stands in the fragment of the link, which
@@ -21,8 +22,9 @@ func (c *console) invitation(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// accept shows what a token stands for, and accepts it for who gave a name and a
-// password. A token that is worth nothing is told before somebody types these.
+// accept shows what a token stands for, and accepts it: for the person who is signed in with
+// its address, or with a name and a password. A token that is no longer valid is refused
+// before anybody types these.
 func (c *console) accept(w http.ResponseWriter, r *http.Request) error {
 	p := invitationPage{Token: r.PostFormValue("token"), Name: r.PostFormValue("name")}
 	refuse := func(err error) error {
@@ -37,16 +39,27 @@ func (c *console) accept(w http.ResponseWriter, r *http.Request) error {
 		return refuse(err)
 	}
 	p.Offer = &offer
-	if !r.PostForm.Has("password") {
+	v, err := c.visitor(r, nil)
+	signedIn := err == nil && v.Email == offer.Email && (v.Verified || !offer.Mailed)
+	if signedIn {
+		p.SignedIn = v.Name
+	}
+	switch {
+	case r.PostForm.Has("password"):
+		session, err := c.People.Accept(r.Context(), person.Acceptance{
+			Token: p.Token, Name: p.Name, Password: r.PostFormValue("password"), Client: c.client(r),
+		})
+		if err != nil {
+			return refuse(err)
+		}
+		session.SetCookies(w, c.Proxies.Secure(r))
+	case signedIn && r.PostForm.Has("join"):
+		if err := c.People.AcceptSignedIn(r.Context(), p.Token, v.Person, c.client(r)); err != nil {
+			return refuse(err)
+		}
+	default:
 		c.render(w, http.StatusOK, "invitation", p)
 		return nil
 	}
-	session, err := c.People.Accept(r.Context(), person.Acceptance{
-		Token: p.Token, Name: p.Name, Password: r.PostFormValue("password"), Client: c.client(r),
-	})
-	if err != nil {
-		return refuse(err)
-	}
-	http.SetCookie(w, person.Cookie(session.Token, c.Proxies.Secure(r)))
 	return seeOther(w, r, "/settings/workspaces/"+offer.WorkspaceID.String())
 }

@@ -72,6 +72,7 @@ type shown struct {
 	Credentials string // the file that holds the key
 	Link        string // of an invitation
 	For         string // whom it is for
+	Mailed      bool   // the service sent them another link
 }
 
 // member is the visitor as a member of the workspace of the path, with the scope

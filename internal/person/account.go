@@ -15,9 +15,12 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 )
 
-// Account says whom to make an account for.
+// Account describes the account that CreateOwner creates or finds.
 type Account struct {
 	Email, Name, Password string
+	// Existing says that the address has an account already, and that the caller means that
+	// account. Password then replaces its password, and is needed, if the address is unverified.
+	Existing bool
 }
 
 // check judges name and password; the address is judged before.
@@ -28,18 +31,19 @@ func (a *Account) check() error {
 	return checkPassword(a.Password)
 }
 
-// HasAccount says whether somebody has an account with this address, to whoever
-// reaches the database. INVALID_INPUT for what is no address.
-func HasAccount(ctx context.Context, conn postgres.DB, email string) (bool, error) {
+// HasAccount reports whether the address has an account, and whether the address is
+// verified. It is for callers that may use the database. It returns INVALID_INPUT for a
+// string that is not an e-mail address.
+func HasAccount(ctx context.Context, conn postgres.DB, email string) (exists, verified bool, err error) {
 	at, err := spelling(email)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	_, err = queries.UserGetByEmail(ctx, conn, at)
+	user, err := queries.UserGetByEmail(ctx, conn, at)
 	if postgres.NotFound(err) {
-		return false, nil
+		return false, false, nil
 	}
-	return err == nil, err
+	return err == nil, user.VerifiedAt != nil, err
 }
 
 // spelling is the one in which addresses are stored.
@@ -70,23 +74,28 @@ func Recognise(ctx context.Context, conn postgres.DB, email, password, last stri
 	return ""
 }
 
-// CreateOwner makes an account and an owner of the workspace, for whoever reaches
-// the database. Whoever has an account already keeps its name and its password, and
-// needs none here. INVALID_INPUT for a bad address, or a new account's bad name or
-// password.
+// CreateOwner creates an account and makes it an owner of the workspace. It is for callers
+// that may use the database: they vouch for the address, so the account is verified.
+//
+// An account that exists already is used only if a.Existing says so. It keeps its name, and
+// its password too if its address is verified. An unverified one gets a.Password and loses
+// its sessions, because nobody knows who chose the old password.
+//
+// It returns CONFLICT for an address that has an account and a.Existing is not set, NOT_FOUND
+// for the reverse, and INVALID_INPUT for a bad address, name or password.
 func CreateOwner(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, a Account) (person Person, err error) {
 	if a.Email, err = spelling(a.Email); err != nil {
 		return Person{}, err
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if err := a.insert(ctx, tx); err != nil {
-			return err
+		if a.Existing {
+			person, err = a.adopt(ctx, tx)
+		} else {
+			person, err = a.insert(ctx, tx)
 		}
-		user, err := queries.UserGetByEmail(ctx, tx, a.Email)
 		if err != nil {
 			return err
 		}
-		person = Person{ID: user.ID, Email: user.Email, Name: user.Name}
 		return makeOwner(ctx, tx, workspaceID, person)
 	})
 	if err != nil {
@@ -95,20 +104,61 @@ func CreateOwner(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, a
 	return person, nil
 }
 
-// insert makes the account if the address has none.
-func (a *Account) insert(ctx context.Context, tx pgx.Tx) error {
-	if has, err := HasAccount(ctx, tx, a.Email); err != nil || has {
-		return err
-	}
+// insert creates the account.
+func (a *Account) insert(ctx context.Context, tx pgx.Tx) (Person, error) {
 	if err := a.check(); err != nil {
-		return err
+		return Person{}, err
 	}
 	id, err := newID()
 	if err != nil {
+		return Person{}, err
+	}
+	made, err := queries.UserInsert(ctx, tx, db.UserInsertParams{ID: id, Email: a.Email, Name: a.Name, PasswordHash: encode(a.Password), Verified: true})
+	switch {
+	case err != nil:
+		return Person{}, fmt.Errorf("insert user: %w", err)
+	case made == 0:
+		return Person{}, fault.New(fault.Conflict, "There is an account with this e-mail address already.")
+	}
+	return Person{ID: id, Email: a.Email, Name: a.Name}, nil
+}
+
+// adopt locks and returns the account that exists, and takes it away from whoever has its
+// password if the address is unverified.
+func (a *Account) adopt(ctx context.Context, tx pgx.Tx) (Person, error) {
+	user, err := queries.UserLock(ctx, tx, a.Email)
+	switch {
+	case postgres.NotFound(err):
+		return Person{}, noAccount()
+	case err != nil:
+		return Person{}, fmt.Errorf("lock user: %w", err)
+	}
+	person := Person{ID: user.ID, Email: user.Email, Name: user.Name}
+	if user.VerifiedAt != nil {
+		return person, nil
+	}
+	if err := checkPassword(a.Password); err != nil {
+		return Person{}, err
+	}
+	return person, claim(ctx, tx, person, encode(a.Password))
+}
+
+// claim verifies the address of an account, replaces its password and ends its sessions.
+func claim(ctx context.Context, tx pgx.Tx, person Person, passwordHash string) error {
+	if err := queries.UserVerify(ctx, tx, db.UserVerifyParams{ID: person.ID, PasswordHash: passwordHash}); err != nil {
+		return fmt.Errorf("verify user: %w", err)
+	}
+	if err := queries.SessionDeleteOfUser(ctx, tx, person.ID); err != nil {
+		return fmt.Errorf("end sessions: %w", err)
+	}
+	if err := tellOfPassword(ctx, tx, person); err != nil {
 		return err
 	}
-	_, err = queries.UserInsert(ctx, tx, db.UserInsertParams{ID: id, Email: a.Email, Name: a.Name, PasswordHash: encode(a.Password)})
-	return err
+	return tellOfVerified(ctx, tx, person)
+}
+
+func noAccount() error {
+	return fault.New(fault.NotFound, "Nobody has an account with this e-mail address.")
 }
 
 // makeOwner makes an owner of who is a member of another role, or none.
@@ -126,46 +176,48 @@ func makeOwner(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, person Per
 	return tellOfMember(ctx, tx, workspaceID, person.ID, "changed", map[string]any{"email": person.Email, "role": Owner, "before": before})
 }
 
-// SetPassword gives an account another password, for whoever reaches the database.
-// Every session of the person ends and an account that was disabled is none any
-// more; the roles stay, and each of the person's workspaces is told. NOT_FOUND for
-// an address that has no account, INVALID_INPUT for a bad password.
-func SetPassword(ctx context.Context, conn postgres.DB, email, password string) (person Person, err error) {
+// SetPassword replaces the password of an account. It is for callers that may use the
+// database. With verified, they also vouch that the person who gets the password owns the
+// address. All sessions of the person end and a disabled account is enabled again. The roles
+// stay, and the audit log of each of the person's workspaces records it. It returns NOT_FOUND
+// for an address without an account, and INVALID_INPUT for a bad password.
+func SetPassword(ctx context.Context, conn postgres.DB, email, password string, verified bool) (person Person, err error) {
 	if err := checkPassword(password); err != nil {
 		return Person{}, err
 	}
 	stored := encode(password)
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if person, err = replacePassword(ctx, tx, address(email), stored); err != nil {
+		user, err := queries.UserLock(ctx, tx, address(email))
+		switch {
+		case postgres.NotFound(err):
+			return noAccount()
+		case err != nil:
+			return fmt.Errorf("look up user: %w", err)
+		}
+		person = Person{ID: user.ID, Email: user.Email, Name: user.Name}
+		if err := queries.UserSetPassword(ctx, tx, db.UserSetPasswordParams{ID: user.ID, PasswordHash: stored, Verified: verified}); err != nil {
+			return fmt.Errorf("set password: %w", err)
+		}
+		if err := queries.SessionDeleteOfUser(ctx, tx, user.ID); err != nil {
+			return fmt.Errorf("end sessions: %w", err)
+		}
+		if err := tellOfPassword(ctx, tx, person); err != nil || !verified || user.VerifiedAt != nil {
 			return err
 		}
-		return tellOfPassword(ctx, tx, person)
+		return tellOfVerified(ctx, tx, person)
 	})
 	return person, err
-}
-
-// replacePassword does it, and ends what began with the old one.
-func replacePassword(ctx context.Context, tx pgx.Tx, email, stored string) (Person, error) {
-	user, err := queries.UserGetByEmail(ctx, tx, email)
-	switch {
-	case postgres.NotFound(err):
-		return Person{}, fault.New(fault.NotFound, "Nobody has an account with this e-mail address.")
-	case err != nil:
-		return Person{}, fmt.Errorf("look up user: %w", err)
-	}
-	if err := queries.UserSetPassword(ctx, tx, db.UserSetPasswordParams{ID: user.ID, PasswordHash: stored}); err != nil {
-		return Person{}, fmt.Errorf("set password: %w", err)
-	}
-	if err := queries.SessionDeleteOfUser(ctx, tx, user.ID); err != nil {
-		return Person{}, fmt.Errorf("end sessions: %w", err)
-	}
-	return Person{ID: user.ID, Email: user.Email, Name: user.Name}, nil
 }
 
 // tellOfPassword writes into the audit logs of the workspaces that a person belongs
 // to that there is another password, and that the sessions ended.
 func tellOfPassword(ctx context.Context, tx pgx.Tx, person Person) error {
 	return tellAll(ctx, tx, person.ID, "password.changed", map[string]any{"email": person.Email})
+}
+
+// tellOfVerified records in the same audit logs that the address is verified.
+func tellOfVerified(ctx context.Context, tx pgx.Tx, person Person) error {
+	return tellAll(ctx, tx, person.ID, "email.verified", map[string]any{"email": person.Email})
 }
 
 // tellAll writes an event of a person into the audit logs of all their workspaces.

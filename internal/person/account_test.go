@@ -21,7 +21,7 @@ func TestAPasswordIsRecognised(t *testing.T) {
 	if got := recognise(another, mark); got != "" {
 		t.Errorf("a wrong password has the mark %q", got)
 	}
-	if _, err := person.SetPassword(t.Context(), b.pool, b.owner.Email, another); err != nil {
+	if _, err := person.SetPassword(t.Context(), b.pool, b.owner.Email, another, false); err != nil {
 		t.Fatal(err)
 	}
 	if got := recognise(password, mark); got != "" {

@@ -41,6 +41,8 @@ func CookieToken(r *http.Request, secure bool) string {
 
 // InvitationURL is the link of an invitation. The token stands in the fragment,
 // which browsers send to nobody. origin is the service as the browser calls it.
-func InvitationURL(origin string, made Invited) string {
-	return origin + "/settings/invitations#token=" + made.Token
+func InvitationURL(origin string, made Invited) string { return invitationURL(origin, made.Token) }
+
+func invitationURL(origin, token string) string {
+	return origin + "/settings/invitations#token=" + token
 }

@@ -16,10 +16,13 @@ import (
 
 	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/mail"
+	"github.com/weft-automation/weft/internal/mail/mailtest"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/seal"
 	"github.com/weft-automation/weft/internal/workspace"
 )
 
@@ -36,6 +39,9 @@ type bench struct {
 	pool      *pgxpool.Pool // as the owner of the tables
 	workspace uuid.UUID
 	owner     person.Member
+	options   person.Options
+	mail      *mailtest.Server
+	mailing   *person.Service // mails invitations; all else is as in Service
 
 	mu  sync.Mutex
 	now time.Time // of the limiters
@@ -54,14 +60,26 @@ func setup(t *testing.T) *bench {
 		return pool
 	}
 	b.pool = open(postgres.Owner)
-	var err error
 	system, scoped := open(postgres.System), open(postgres.API)
 	b.book = audit.NewBook(system, scoped, func() { t.Error("an event was lost") }, slog.New(slog.DiscardHandler))
-	b.Service = person.NewService(system, scoped, b.book, person.Options{Now: func() time.Time {
+	b.mail = mailtest.Start(t)
+	sender, err := mail.NewSender(mail.Options{URL: b.mail.URL, From: "weft@example.org"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := seal.Key{ID: "test"}
+	ring, err := seal.NewKeyring(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.options = person.Options{Keyring: ring, Now: func() time.Time {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return b.now
-	}})
+	}}
+	b.Service = person.NewService(system, scoped, b.book, b.options)
+	b.options.Mail, b.options.PublicURL = sender, "https://weft.example.org"
+	b.mailing = person.NewService(system, scoped, b.book, b.options)
 	if b.workspace, err = workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: "Acme", Plan: plan.Starter}); err != nil {
 		t.Fatal(err)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/attempt"
 	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/cursor"
 	"github.com/weft-automation/weft/internal/fault"
@@ -28,7 +25,8 @@ const InvitationLife = 7 * 24 * time.Hour
 // stored.
 type Invited struct {
 	api.Invitation
-	Token string
+	Token  string
+	Mailed bool // a link with another token was sent to the address
 }
 
 // LogValue keeps the token out of logs.
@@ -58,6 +56,7 @@ func (s *Service) InviteAs(ctx context.Context, actor Member, id uuid.UUID, emai
 		return Invited{}, fault.Invalid("/email", "this is not an e-mail address")
 	}
 	token, hash := newToken()
+	mailedToken, mailedHash := s.mailToken(actor.WorkspaceID, given)
 	by := actor.wire()
 	made := Invited{Token: token, Invitation: api.Invitation{ID: id, Email: given, Role: api.Role(role), InvitedBy: &by}}
 	err := pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
@@ -82,7 +81,7 @@ func (s *Service) InviteAs(ctx context.Context, actor Member, id uuid.UUID, emai
 			return err
 		}
 		row, err := queries.InvitationInsert(ctx, tx, db.InvitationInsertParams{
-			WorkspaceID: actor.WorkspaceID, ID: id, Email: given, Role: string(role), TokenHash: hash, InvitedBy: &actor.ID, Life: InvitationLife,
+			WorkspaceID: actor.WorkspaceID, ID: id, Email: given, Role: string(role), TokenHash: hash, MailedHash: mailedHash, InvitedBy: &actor.ID, Life: InvitationLife,
 		})
 		switch {
 		case postgres.Taken(err):
@@ -93,6 +92,9 @@ func (s *Service) InviteAs(ctx context.Context, actor Member, id uuid.UUID, emai
 		made.CreatedAt, made.ExpiresAt = timestamp.Of(row.CreatedAt), timestamp.Of(row.ExpiresAt)
 		return tellOfInvitation(ctx, tx, actor.WorkspaceID, made.Invitation, "created")
 	})
+	if err == nil && mailedToken != "" {
+		made.Mailed = s.mailInvitation(ctx, mailedToken)
+	}
 	return made, err
 }
 
@@ -223,168 +225,4 @@ func tellOfInvitation(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, of 
 		WorkspaceID: workspaceID, Action: "invitation." + what, SubjectKind: "invitation", SubjectID: of.ID.String(),
 		Details: map[string]any{"email": of.Email, "role": of.Role},
 	})
-}
-
-// Acceptance is what somebody accepts an invitation with.
-type Acceptance struct {
-	Token, Name, Password string
-	Client                netip.Addr
-}
-
-func noInvitation() error {
-	return fault.New(fault.NotFound, "This invitation does not exist, was used, or is over. Ask for a new one.")
-}
-
-// Offer is what an invitation offers, and to whom.
-type Offer struct {
-	WorkspaceID      uuid.UUID
-	Workspace, Email string
-	Role             Role
-	By               api.User
-	ExpiresAt        timestamp.Time
-}
-
-// Offered is what the token of an invitation stands for, for who holds it. NOT_FOUND
-// for a token that is not, or no more; too many of them are RATE_LIMITED.
-func (s *Service) Offered(ctx context.Context, token string, from netip.Addr) (Offer, error) {
-	row, err := s.findInvitation(ctx, token, from)
-	if err != nil {
-		return Offer{}, err
-	}
-	if row.InvitedBy == nil || row.ByEmail == nil || row.ByName == nil {
-		return Offer{}, noInvitation()
-	}
-	return Offer{
-		WorkspaceID: row.WorkspaceID, Workspace: row.WorkspaceName, Email: row.Email, Role: Role(row.Role), ExpiresAt: timestamp.Of(row.ExpiresAt),
-		By: api.User{ID: *row.InvitedBy, Email: *row.ByEmail, Name: *row.ByName},
-	}, nil
-}
-
-// Accept makes a member of who holds the token of an invitation, and signs them
-// in. Without an account they get one; with one the password must be its own. Who is
-// a member already keeps the role. INVALID_INPUT for a bad name or password, the
-// same whether there is an account; NOT_FOUND for a token that is not, or no more;
-// otherwise refusals are those of SignIn.
-func (s *Service) Accept(ctx context.Context, a Acceptance) (Session, error) {
-	if err := checkName(a.Name); err != nil {
-		return Session{}, err
-	}
-	if err := checkPassword(a.Password); err != nil {
-		return Session{}, err
-	}
-	invited, err := s.findInvitation(ctx, a.Token, a.Client)
-	if err != nil {
-		return Session{}, err
-	}
-	var member proven
-	known := true
-	err = s.attempt(a.Client, invited.Email, func() (ok bool, err error) {
-		if _, err = queries.UserGetByEmail(ctx, s.system, invited.Email); postgres.NotFound(err) {
-			known = false
-			return true, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("look up user: %w", err)
-		}
-		member, ok, err = s.prove(ctx, invited.Email, a.Password)
-		return ok, err
-	})
-	if err != nil {
-		return Session{}, err
-	}
-	var account *db.UserInsertParams
-	if !known {
-		if account, err = s.newAccount(ctx, invited.Email, a); err != nil {
-			return Session{}, err
-		}
-		member = proven{Person{ID: account.ID, Email: account.Email, Name: account.Name}, account.PasswordHash}
-	}
-	return s.join(ctx, invited, member, account)
-}
-
-// findInvitation finds what a token stands for. Guessing is limited like signing
-// in.
-func (s *Service) findInvitation(ctx context.Context, token string, from netip.Addr) (db.InvitationFindRow, error) {
-	client := attempt.Subscriber(from)
-	if wait := s.addresses.Wait(client); wait > 0 {
-		return db.InvitationFindRow{}, tooMany("sign_in_attempts", "Too many attempts to sign in. Wait and try again.", wait)
-	}
-	invited, err := queries.InvitationFind(ctx, s.system, hashOf(token))
-	if postgres.NotFound(err) {
-		s.addresses.Count(client)
-		return invited, noInvitation()
-	}
-	if err != nil {
-		return invited, fmt.Errorf("find invitation: %w", err)
-	}
-	return invited, nil
-}
-
-func (s *Service) newAccount(ctx context.Context, email string, a Acceptance) (*db.UserInsertParams, error) {
-	id, err := newID()
-	if err != nil {
-		return nil, err
-	}
-	stored, err := s.hasher.hash(ctx, a.Password)
-	return &db.UserInsertParams{ID: id, Email: email, Name: strings.TrimSpace(a.Name), PasswordHash: stored}, err
-}
-
-// join makes the account, if there is one to make, the member and the session in
-// one commit with the end of the invitation. Whoever invited must still be somebody
-// who may. Locks are taken as others take them: members before invitations, the
-// account before its memberships.
-func (s *Service) join(ctx context.Context, invited db.InvitationFindRow, member proven, account *db.UserInsertParams) (session Session, err error) {
-	err = pgx.BeginFunc(ctx, s.system, func(tx pgx.Tx) error {
-		if err := use(ctx, tx, invited); err != nil {
-			return err
-		}
-		if account != nil {
-			made, err := queries.UserInsert(ctx, tx, *account)
-			switch {
-			case err != nil:
-				return fmt.Errorf("insert user: %w", err)
-			case made == 0: // through another invitation, this very moment: once more finds it
-				return fault.New(fault.Unavailable, "This person is just getting an account; try again.")
-			}
-		}
-		if session, err = begin(ctx, tx, member); err != nil {
-			return err
-		}
-		joined, err := queries.MemberInsert(ctx, tx, db.MemberInsertParams{WorkspaceID: invited.WorkspaceID, UserID: member.ID, Role: invited.Role})
-		if err != nil {
-			return fmt.Errorf("insert member: %w", err)
-		}
-		if joined == 0 {
-			return nil // a member already, who keeps the role
-		}
-		// Whoever accepts was nobody until now.
-		ctx := audit.By(ctx, audit.Actor{Kind: audit.User, ID: member.ID})
-		return tellOfMember(ctx, tx, invited.WorkspaceID, member.ID, "joined", map[string]any{
-			"email": member.Email, "role": invited.Role, "invitationId": invited.ID,
-		})
-	})
-	return session, err
-}
-
-// use ends an invitation by accepting it. NOT_FOUND when it is over, or by somebody
-// who could not make it any more.
-func use(ctx context.Context, tx pgx.Tx, invited db.InvitationFindRow) error {
-	if invited.InvitedBy == nil {
-		return noInvitation()
-	}
-	has, err := hold(ctx, tx, invited.WorkspaceID, *invited.InvitedBy)
-	switch {
-	case err != nil:
-		return err
-	case !has.gives(Role(invited.Role)):
-		return noInvitation()
-	}
-	used, err := queries.InvitationAccept(ctx, tx, db.InvitationAcceptParams{WorkspaceID: invited.WorkspaceID, ID: invited.ID})
-	switch {
-	case err != nil:
-		return fmt.Errorf("accept invitation: %w", err)
-	case used == 0:
-		return noInvitation()
-	}
-	return nil
 }

@@ -60,7 +60,7 @@ func (s *Service) Members(ctx context.Context, workspaceID uuid.UUID, p Page) (a
 }
 
 func memberRecord(row db.MemberGetRow) api.Member {
-	return api.Member{UserID: row.UserID, Email: row.Email, Name: row.Name, Role: api.Role(row.Role), CreatedAt: timestamp.Of(row.CreatedAt)}
+	return api.Member{UserID: row.UserID, Email: row.Email, EmailVerified: row.Verified, Name: row.Name, Role: api.Role(row.Role), CreatedAt: timestamp.Of(row.CreatedAt)}
 }
 
 // SetRole gives a member another role. NOT_FOUND for who is none, FORBIDDEN when

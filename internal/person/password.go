@@ -31,22 +31,26 @@ const (
 	hashLen = 32
 )
 
-// waitingHashes is how many may wait for their turn; whoever comes after is told
-// to come again.
-const waitingHashes = 64
+// How many may wait for their turn. Clients in which the person signed in before have places
+// of their own, which strangers cannot take.
+const (
+	waitingStrangers = 64
+	waitingKnown     = 16
+)
 
 // hasher bounds how much of the machine the hashing of passwords takes: half of
 // its processors, and the memory that belongs to so many hashes.
 type hasher struct {
-	running, waiting chan struct{}
-	dummy            string // what no password hashes to, as far as anybody will ever know
+	running, strangers, known chan struct{}
+	dummy                     string // what no password hashes to, as far as anybody will ever know
 }
 
 func newHasher() *hasher {
 	return &hasher{
-		running: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
-		waiting: make(chan struct{}, waitingHashes),
-		dummy:   written(random(saltLen), random(hashLen)),
+		running:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		strangers: make(chan struct{}, waitingStrangers),
+		known:     make(chan struct{}, waitingKnown),
+		dummy:     written(random(saltLen), random(hashLen)),
 	}
 }
 
@@ -57,10 +61,14 @@ func random(n int) []byte {
 }
 
 // run waits for a turn and hashes. UNAVAILABLE if too many wait already.
-func (h *hasher) run(ctx context.Context, work func()) error {
+func (h *hasher) run(ctx context.Context, from caller, work func()) error {
+	waiting := h.strangers
+	if from.known {
+		waiting = h.known
+	}
 	select {
-	case h.waiting <- struct{}{}:
-		defer func() { <-h.waiting }()
+	case waiting <- struct{}{}:
+		defer func() { <-waiting }()
 	default:
 		return &fault.Error{Code: fault.Unavailable, Message: "Too many people are signing in; try again in a moment.", Err: errBusy}
 	}
@@ -75,19 +83,19 @@ func (h *hasher) run(ctx context.Context, work func()) error {
 }
 
 // hash is a new password as it is stored.
-func (h *hasher) hash(ctx context.Context, password string) (stored string, err error) {
-	err = h.run(ctx, func() { stored = encode(password) })
+func (h *hasher) hash(ctx context.Context, from caller, password string) (stored string, err error) {
+	err = h.run(ctx, from, func() { stored = encode(password) })
 	return stored, err
 }
 
 // matches says whether the password is the one that was stored. An empty stored
 // text, for an account that does not exist, takes the same work and is false.
-func (h *hasher) matches(ctx context.Context, stored, password string) (ok bool, err error) {
+func (h *hasher) matches(ctx context.Context, from caller, stored, password string) (ok bool, err error) {
 	known := stored != ""
 	if !known {
 		stored = h.dummy
 	}
-	err = h.run(ctx, func() { ok = compare(stored, password) })
+	err = h.run(ctx, from, func() { ok = compare(stored, password) })
 	return ok && known, err
 }
 

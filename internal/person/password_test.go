@@ -39,7 +39,7 @@ func TestNoAccountIsTheSameWork(t *testing.T) {
 	stored := encode("correct horse battery staple")
 	took := func(stored string) time.Duration {
 		began := time.Now()
-		if ok, err := h.matches(t.Context(), stored, "wrong"); ok || err != nil {
+		if ok, err := h.matches(t.Context(), caller{}, stored, "wrong"); ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		return time.Since(began)
@@ -65,9 +65,9 @@ func TestHashingIsBounded(t *testing.T) {
 		<-release
 		now.Add(-1)
 	}
-	for range waitingHashes + 20 {
+	for range waitingStrangers + 20 {
 		group.Go(func() {
-			err := h.run(t.Context(), work)
+			err := h.run(t.Context(), caller{}, work)
 			if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code == fault.Unavailable {
 				if busy.Add(1) == 20 {
 					close(release)
@@ -86,7 +86,7 @@ func TestHashingIsBounded(t *testing.T) {
 	for range cap(h.running) {
 		h.running <- struct{}{}
 	}
-	if err := h.run(ctx, func() { t.Error("it ran") }); !errors.Is(err, context.Canceled) {
+	if err := h.run(ctx, caller{}, func() { t.Error("it ran") }); !errors.Is(err, context.Canceled) {
 		t.Errorf("who went away: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ package person
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"strings"
 	"time"
@@ -25,6 +26,8 @@ import (
 	"github.com/weft-automation/weft/internal/attempt"
 	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/mail"
+	"github.com/weft-automation/weft/internal/seal"
 )
 
 var queries = db.New()
@@ -82,24 +85,37 @@ type Member struct {
 	Person
 	WorkspaceID uuid.UUID
 	Role        Role
+	Verified    bool      // whether the e-mail address is
 	ExpiresAt   time.Time // of the session
 }
 
 // Service is what can be done with people. It is safe for concurrent use.
 type Service struct {
-	system    *pgxpool.Pool // proves who asks, across workspaces
-	scoped    *pgxpool.Pool // works within the workspace of postgres.Scope
-	hasher    *hasher
-	addresses *attempt.Limiter[netip.Addr] // that failed to sign in
-	accounts  *attempt.Limiter[string]     // at which somebody failed to sign in, by e-mail address
-	book      *audit.Book                  // of what is told behind the answers
-	tokens    *attempt.Limiter[netip.Addr] // that sent sessions which are none
-	tales     *attempt.Limiter[string]     // e-mail addresses that the audit log was told of
+	system   *pgxpool.Pool // proves who asks, across workspaces
+	scoped   *pgxpool.Pool // works within the workspace of postgres.Scope
+	keyring  *seal.Keyring // nil: no device is known
+	hasher   *hasher
+	throttle *throttle
+	book     *audit.Book                  // of what is told behind the answers
+	tokens   *attempt.Limiter[netip.Addr] // that sent sessions which are none
+	readers  *attempt.Limiter[netip.Addr] // requests of an address that look up a session or an invitation
+	sessions *attempt.Limiter[string]     // requests with one session
+	tales    *attempt.Limiter[string]     // e-mail addresses that the audit log was told of
+
+	mail      *mail.Sender             // nil: invitations are not mailed
+	publicURL string                   // of the service, in mailed links
+	mails     *attempt.Limiter[string] // mailed invitations, by workspace and by e-mail address
+	log       *slog.Logger
 }
 
 // Options of a Service. A zero value means the default.
 type Options struct {
-	Now func() time.Time
+	Now     func() time.Time
+	Keyring *seal.Keyring // proves devices; nil: none is known
+
+	Mail      *mail.Sender // of invitations; nil: they are not mailed
+	PublicURL string       // at which people reach the service; needed with Mail
+	Log       *slog.Logger
 }
 
 // NewService makes a Service. The pool system has the rights of postgres.System,
@@ -108,17 +124,18 @@ func NewService(system, scoped *pgxpool.Pool, book *audit.Book, opts Options) *S
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
 	return &Service{
-		system: system, scoped: scoped, book: book, hasher: newHasher(),
-		// Twenty mistakes are a person's; one in ten seconds from then on is nothing
-		// to a guesser.
-		addresses: attempt.NewLimiter[netip.Addr](20, 0.1, opts.Now),
-		// Addresses are cheap to have many of: this bounds what all of them together
-		// can try on one account. It fills faster than one of them can empty it, so
-		// that no single host keeps a person out.
-		accounts: attempt.NewLimiter[string](20, 1, opts.Now),
-		// Tokens are beyond guessing; this guards the look-up.
-		tokens: attempt.NewLimiter[netip.Addr](100, 10, opts.Now),
+		system: system, scoped: scoped, book: book, hasher: newHasher(), keyring: opts.Keyring, throttle: newThrottle(opts.Now),
+		mail: opts.Mail, publicURL: opts.PublicURL, log: opts.Log,
+		// Tokens are beyond guessing. These three guard the look-up.
+		tokens:   attempt.NewLimiter[netip.Addr](100, 10, opts.Now),
+		readers:  attempt.NewLimiter[netip.Addr](2000, 500, opts.Now),
+		sessions: attempt.NewLimiter[string](1000, 200, opts.Now),
+		// An invitation every three minutes is enough for a workspace that fills.
+		mails: attempt.NewLimiter[string](20, 1./180, opts.Now),
 		// Once an hour: who goes on trying fills no database.
 		tales: attempt.NewLimiter[string](1, 1./3600, opts.Now),
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -22,6 +23,9 @@ import (
 
 // SessionLife is how long a session lasts.
 const SessionLife = 14 * 24 * time.Hour
+
+// maxSessions bounds what the sessions of one person store.
+const maxSessions = 200
 
 const tokenBytes = 32
 
@@ -45,6 +49,7 @@ type Session struct {
 	Token     string
 	ExpiresAt time.Time
 	Person    Person
+	Device    string // the value of the device's cookie; "" for none
 }
 
 // LogValue keeps the token out of logs.
@@ -59,28 +64,36 @@ func (s Session) String() string { return "session of " + s.Person.ID.String() }
 type Credentials struct {
 	Email, Password string
 	Client          netip.Addr
+	Device          string // the value of DeviceCookie
 }
 
 const wrongCredentials = "The e-mail address or the password is not right."
 
-// SignIn begins a session. A wrong password and an address that nobody has are
-// one and the same UNAUTHORIZED, in the answer and in the work; too many of them
-// from a client or at an account are RATE_LIMITED.
+// SignIn starts a session. A wrong password and an address that nobody has are
+// one and the same UNAUTHORIZED, in the answer and in the work. It returns RATE_LIMITED
+// after too many attempts of the client, or failures at the account (see throttle).
 func (s *Service) SignIn(ctx context.Context, c Credentials) (Session, error) {
 	email := address(c.Email)
+	device := s.device(email, c.Device)
+	from := s.throttle.identify(c.Client, device, email)
 	var person proven
-	err := s.attempt(c.Client, email, func() (ok bool, err error) {
-		person, ok, err = s.prove(ctx, email, c.Password)
+	err := s.attempt(from, email, func() (ok bool, err error) {
+		person, ok, err = s.prove(ctx, from, email, c.Password)
 		return ok, err
 	})
 	if err != nil {
-		if fault.CodeOf(err) == fault.Unauthorized && s.accounts.Wait(email) > 0 && s.tales.Take(email) == 0 {
+		if fault.CodeOf(err) == fault.Unauthorized && s.throttle.limited(from, email) && s.tales.Take(email) == 0 {
 			// Behind the answer: how long it takes says whether there is an account.
 			s.book.Later(ctx, func(ctx context.Context) error { return s.tellOfLimit(ctx, email) })
 		}
 		return Session{}, err
 	}
-	return begin(ctx, s.system, person)
+	s.throttle.remember(c.Client, email)
+	session, err := begin(ctx, s.system, person)
+	if session.Device = c.Device; device == "" {
+		session.Device = s.newDevice(email)
+	}
+	return session, err
 }
 
 // tellOfLimit writes into the audit logs of the workspaces that a person belongs to
@@ -96,27 +109,23 @@ func (s *Service) tellOfLimit(ctx context.Context, email string) error {
 	return tellAll(ctx, s.system, user.ID, "sign_in.limited", map[string]any{"email": email})
 }
 
-// attempt makes an attempt to prove who somebody is, unless too many failed. What
-// neither failed nor succeeded is not counted.
-func (s *Service) attempt(client netip.Addr, email string, prove func() (bool, error)) error {
-	const message = "Too many attempts to sign in. Wait and try again."
-	client = attempt.Subscriber(client)
-	if wait := s.addresses.Take(client); wait > 0 {
-		return tooMany("sign_in_attempts", message, wait)
+// attempt makes an attempt to prove who somebody is, unless there were too many. One that
+// ends in an error counts as none that failed.
+func (s *Service) attempt(from caller, email string, prove func() (bool, error)) error {
+	done, wait := s.throttle.enter(from, email)
+	if wait > 0 {
+		return tooManyAttempts(wait)
 	}
-	if wait := s.accounts.Take(email); wait > 0 {
-		s.addresses.Return(client)
-		return tooMany("sign_in_attempts", message, wait)
-	}
-	ok, err := prove()
-	if ok || err != nil {
-		s.addresses.Return(client)
-		s.accounts.Return(email)
-	}
-	if err == nil && !ok {
+	ok, err := false, errors.New("the attempt was not finished")
+	defer func() { done(!ok && err == nil) }()
+	if ok, err = prove(); err == nil && !ok {
 		return unauthorized("invalid_credentials", wrongCredentials)
 	}
 	return err
+}
+
+func tooManyAttempts(wait time.Duration) error {
+	return tooMany("sign_in_attempts", "Too many attempts to sign in. Wait and try again.", wait)
 }
 
 // proven is somebody who knew the password that is stored so.
@@ -126,12 +135,12 @@ type proven struct {
 }
 
 // prove says whose password it is, if it is that of the account.
-func (s *Service) prove(ctx context.Context, email, password string) (proven, bool, error) {
+func (s *Service) prove(ctx context.Context, from caller, email, password string) (proven, bool, error) {
 	user, err := queries.UserGetByEmail(ctx, s.system, email)
 	if err != nil && !postgres.NotFound(err) {
 		return proven{}, false, fmt.Errorf("look up user: %w", err)
 	}
-	ok, err := s.hasher.matches(ctx, user.PasswordHash, password) // none of an unknown user
+	ok, err := s.hasher.matches(ctx, from, user.PasswordHash, password) // none of an unknown user
 	if err != nil || !ok || user.DisabledAt != nil {
 		return proven{}, false, err
 	}
@@ -141,6 +150,9 @@ func (s *Service) prove(ctx context.Context, email, password string) (proven, bo
 // begin stores a new session. UNAUTHORIZED when the password was changed since it
 // was proven.
 func begin(ctx context.Context, conn postgres.DB, of proven) (Session, error) {
+	if err := queries.SessionTrim(ctx, conn, db.SessionTrimParams{UserID: of.ID, Kept: maxSessions - 1}); err != nil {
+		return Session{}, fmt.Errorf("end old sessions: %w", err)
+	}
 	token, hash := newToken()
 	expires, err := queries.SessionInsert(ctx, conn, db.SessionInsertParams{
 		TokenHash: hash, UserID: of.ID, PasswordHash: of.passwordHash, Life: SessionLife,
@@ -163,7 +175,7 @@ type Proof struct {
 
 // Find says who sends a request. UNAUTHORIZED for a token that is missing,
 // unknown, expired or signed out, RATE_LIMITED for a client with too many of
-// those; NOT_FOUND for a workspace that the person does not belong to.
+// those, and for too many requests with one session or from one address; NOT_FOUND for a workspace that the person does not belong to.
 func (s *Service) Find(ctx context.Context, p Proof) (Member, error) {
 	client := attempt.Subscriber(p.Client)
 	if wait := s.tokens.Wait(client); wait > 0 {
@@ -173,6 +185,9 @@ func (s *Service) Find(ctx context.Context, p Proof) (Member, error) {
 		return Member{}, unauthorized("missing_session", "Sign in first: send the token of a session, as Authorization: Bearer or as the cookie that signing in sets.")
 	}
 	hash := hashOf(p.Token)
+	if wait := max(s.readers.Take(client), s.sessions.Take(string(hash))); wait > 0 {
+		return Member{}, tooMany("session_requests", "Too many requests with this session or from this address.", wait)
+	}
 	var workspaceID uuid.UUID
 	if p.WorkspaceID != nil {
 		workspaceID = *p.WorkspaceID
@@ -190,7 +205,7 @@ func (s *Service) Find(ctx context.Context, p Proof) (Member, error) {
 		// read only serves those who read.
 		_ = queries.SessionTouch(ctx, s.system, hash)
 	}
-	m := Member{Person: Person{ID: row.ID, Email: row.Email, Name: row.Name}, ExpiresAt: row.ExpiresAt}
+	m := Member{Person: Person{ID: row.ID, Email: row.Email, Name: row.Name}, Verified: row.Verified, ExpiresAt: row.ExpiresAt}
 	if p.WorkspaceID == nil {
 		return m, nil
 	}

@@ -307,6 +307,7 @@ func (f *front) approach(w http.ResponseWriter, r *http.Request, operation *cont
 		return f.recognize(r, operation, call)
 	case operation.SignIn:
 		call.visit = f.visit(r)
+		call.visit.device = person.DeviceCookie(r, call.visit.secure)
 		return f.sameOrigin(r)
 	}
 	return nil

@@ -43,7 +43,7 @@ func (s *Server) CreateInvitation(ctx context.Context, request api.CreateInvitat
 	made, err := s.people.Invite(ctx, call.member, request.Body.Email, person.Role(request.Body.Role))
 	return api.CreateInvitation200JSONResponse{
 		ID: made.ID, Email: made.Email, Role: made.Role, CreatedAt: made.CreatedAt, ExpiresAt: made.ExpiresAt,
-		Token: made.Token, URL: person.InvitationURL(call.visit.origin, made),
+		Token: made.Token, URL: person.InvitationURL(call.visit.origin, made), Mailed: made.Mailed,
 	}, err
 }
 

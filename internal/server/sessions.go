@@ -16,7 +16,7 @@ type signedIn struct {
 
 // VisitCreateSessionResponse writes the session and sets the cookie.
 func (a signedIn) VisitCreateSessionResponse(w http.ResponseWriter) error {
-	http.SetCookie(w, a.cookie)
+	http.SetCookie(w, a.cookie) // alone: the contract has no other
 	return writeJSON(w, a.session)
 }
 
@@ -24,7 +24,7 @@ func (a signedIn) VisitCreateSessionResponse(w http.ResponseWriter) error {
 func (s *Server) CreateSession(ctx context.Context, request api.CreateSessionRequestObject) (api.CreateSessionResponseObject, error) {
 	visit := callOf(ctx).visit
 	session, err := s.people.SignIn(ctx, person.Credentials{
-		Email: request.Body.Email, Password: value(request.Body.Password), Client: visit.client,
+		Email: request.Body.Email, Password: value(request.Body.Password), Client: visit.client, Device: visit.device,
 	})
 	if err != nil {
 		return nil, err

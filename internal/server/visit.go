@@ -19,6 +19,7 @@ type visit struct {
 	secure bool   // over https
 	origin string // of the service, as the client calls it
 	token  string // of the session; "" for none
+	device string // the value of the device's cookie; "" for none
 }
 
 // host is that of the service, as the client calls it.

@@ -1492,13 +1492,13 @@ type Problem struct {
 	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
 	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`, `storage_exhausted`.
 	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `needs_unrestricted_key`, `role_not_allowed`,
-	//   `cross_origin`.
-	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `key_not_active`, `workflow_paused`,
-	//   `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`, `too_many_schedules`,
-	//   `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
+	//   `cross_origin`, `other_address`.
+	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `email_not_verified`, `key_not_active`,
+	//   `workflow_paused`, `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`,
+	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
 	// - `PAYLOAD_TOO_LARGE`: `too_many_headers`.
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `inline_waits`, `streams`,
-	//   `failed_authentications`, `sign_in_attempts`, `signature_checks`.
+	//   `failed_authentications`, `sign_in_attempts`, `session_requests`, `signature_checks`.
 	// - `INVALID_INPUT` of a signature check: `secret_sent`: revoke the key.
 	// - `UNAVAILABLE`: `quarantined`: the database was restored, and its operator has not released it yet;
 	//   `clock_differs`: the clock of the process that answered differs too much from the database's;

@@ -1,0 +1,83 @@
+package person
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"time"
+
+	"github.com/weft-automation/weft/internal/seal"
+)
+
+// DeviceLife is how long a browser keeps the cookie of a device.
+const DeviceLife = 365 * 24 * time.Hour
+
+// The names of the cookie that marks a device in which somebody signed in before. They are
+// two for the reason that those of the session are two.
+const (
+	plainDevice  = "weft_device"
+	secureDevice = "__Host-weft_device"
+)
+
+func deviceName(secure bool) string {
+	if secure {
+		return secureDevice
+	}
+	return plainDevice
+}
+
+// DeviceCookie returns the value of the device's cookie that a request carries, "" for none.
+func DeviceCookie(r *http.Request, secure bool) string {
+	cookie, err := r.Cookie(deviceName(secure))
+	if err != nil {
+		return ""
+	}
+	return cookie.Value
+}
+
+// SetCookies sets the cookies of a new session: its token's, and the device's if there is one.
+func (s Session) SetCookies(w http.ResponseWriter, secure bool) {
+	http.SetCookie(w, Cookie(s.Token, secure))
+	if s.Device == "" {
+		return
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: deviceName(secure), Value: s.Device, Path: "/", MaxAge: int(DeviceLife.Seconds()),
+		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// deviceAAD binds a device's cookie to one account: it is worth nothing at another.
+func deviceAAD(email string) seal.AAD { return seal.AAD{Table: "users", Row: email, Field: "device"} }
+
+// newDevice makes the cookie of a device in which the owner of the address signed in. It is
+// "" where the service has no keys. Nothing is stored: the master key proves who made it.
+func (s *Service) newDevice(email string) string {
+	if s.keyring == nil {
+		return ""
+	}
+	sealed, err := s.keyring.Seal(random(16), deviceAAD(email))
+	if err != nil {
+		return "" // the session works without it
+	}
+	return base64.RawURLEncoding.EncodeToString(sealed)
+}
+
+// device identifies the known device that sends a cookie; "" if the cookie is not of a
+// device of this account.
+func (s *Service) device(email, cookie string) string {
+	if s.keyring == nil || cookie == "" || len(cookie) > 1024 {
+		return ""
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(cookie)
+	if err != nil {
+		return ""
+	}
+	nonce, err := s.keyring.Open(sealed, deviceAAD(email))
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(nonce)
+	return hex.EncodeToString(sum[:])
+}
