@@ -62,17 +62,32 @@ func (l *Limiter) Open(ctx context.Context, workspaceID uuid.UUID, kind Kind, la
 		return func() {}, nil
 	}
 	began := time.Now()
-	_, terms, _ := l.Terms(ctx, workspaceID)
+	_, terms, known := l.Terms(ctx, workspaceID)
 	o := &opening{workspaceID: workspaceID, kind: kind, cap: capOf(kind, terms), ends: endOf(lasts)}
 	if o.cap == plan.None {
-		l.mu.Lock()
-		l.view(workspaceID).begin(o)
-		l.mu.Unlock()
-	} else if room, allowed := l.open(ctx, o, l.patience-time.Since(began)); !allowed {
-		return nil, tooMany(kind, o.cap, room)
+		return l.openFreely(o), nil
 	}
-	return sync.OnceFunc(func() { l.closed(o) }), nil
+	room, allowed := l.open(ctx, o, l.patience-time.Since(began))
+	switch {
+	case allowed:
+		return l.closing(o), nil
+	case known:
+		return nil, tooMany(kind, o.cap, room)
+	case l.awaitTerms(ctx, workspaceID):
+		return l.Open(ctx, workspaceID, kind, lasts)
+	}
+	return l.openFreely(&opening{workspaceID: workspaceID, kind: kind, cap: plan.None, ends: o.ends}), nil
 }
+
+// openFreely counts a call that no cap holds for, or one whose cap is unknown.
+func (l *Limiter) openFreely(o *opening) (closed func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.view(o.workspaceID).begin(o)
+	return l.closing(o)
+}
+
+func (l *Limiter) closing(o *opening) func() { return sync.OnceFunc(func() { l.closed(o) }) }
 
 func tooMany(kind Kind, limit int, room time.Duration) error {
 	refusal := fault.New(fault.RateLimited, "This workspace has %d calls open that wait for their result, as many as it may. Wait for one to end, or submit without waitForMs.", limit)

@@ -110,9 +110,7 @@ func (l *Limiter) Take(ctx context.Context, workspaceID uuid.UUID, cost int) Dec
 	case cost == 0:
 		return l.takeNothing(workspaceID, limits)
 	case !known:
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.decideAndOwe(&ask{workspaceID: workspaceID, cost: cost, limits: limits})
+		return l.takeUnread(ctx, &ask{workspaceID: workspaceID, cost: cost, limits: limits})
 	case limits.none():
 		return Decision{Allowed: true}
 	}
@@ -147,8 +145,35 @@ func (l *Limiter) Take(ctx context.Context, workspaceID uuid.UUID, cost int) Dec
 	return *a.answer
 }
 
-// unread are the terms of a workspace until its own could be read.
+// unread are the terms of a workspace until its own could be read. Nothing is refused by
+// them: what exceeds them waits for the workspace's own.
 var unread = plan.Terms{RPS: 100, Waits: 100, Streams: 500}
+
+// takeUnread decides without the terms of the workspace: up to the limits of unread
+// requests are let in at once. Further ones wait for the terms, because a refusal needs
+// them. What they are is unknown after giveUp: then it lets the request in, and the store
+// counts it later.
+func (l *Limiter) takeUnread(ctx context.Context, a *ask) (d Decision) {
+	l.mu.Lock()
+	d = l.decideAndOwe(a)
+	l.mu.Unlock()
+	if d.Allowed {
+		return d
+	}
+	if l.awaitTerms(ctx, a.workspaceID) {
+		return l.Take(ctx, a.workspaceID, a.cost)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := l.view(a.workspaceID)
+	v.seen.change(func(s *State, now time.Time) {
+		d = s.Take(now, 0, a.limits)
+		d.charged = charge{at: s.at, n: int64(a.cost)}
+		s.add(d.charged, a.limits)
+	})
+	v.owe(d.charged)
+	return d
+}
 
 // Terms gives the plan and the terms of a workspace, at most three seconds old.
 // While they cannot be read, the last ones hold; known is false if there are none,

@@ -80,3 +80,20 @@ func (l *Limiter) lookUp(ctx context.Context, id uuid.UUID, done chan struct{}) 
 	}
 	v.terms = termsView{name: name, terms: terms, known: true, until: began.Add(termsLife)}
 }
+
+// awaitTerms waits up to giveUp for the first terms of a workspace and reports whether
+// they are known.
+func (l *Limiter) awaitTerms(ctx context.Context, id uuid.UUID) bool {
+	ctx, cancel := context.WithTimeout(ctx, giveUp)
+	defer cancel()
+	for {
+		if l.loadTerms(ctx, id).known {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(termsPatience):
+		}
+	}
+}
