@@ -32,7 +32,7 @@ var watchful = []string{
 	"MT09 audit/200 who did what, newest first",
 	"limits/200 every signed operation counts as the contract says",
 	"limits/200 every operation of people on a workspace counts as 1, and what takes rights away as 0",
-	"credits/402 what would have been needed", "credits/200 the workspace of the key", "credits/200 totalUsage is what the statement says", "credits/200 the statement by pages and as CSV",
+	"credits/402 what would have been needed", "credits/402 a workspace that has stored what it may", "credits/200 the workspace of the key", "credits/200 totalUsage is what the statement says", "credits/200 the statement by pages and as CSV",
 	"people/200 signing in, being known, signing out", "people/200 the workspaces of a person",
 	"members/200 inviting, joining, changing, removing", "keys/200 making, listing, rotating, revoking",
 	"workflows/200 what is stored, read and listed", "workflows/200 every save makes a version that stays", "workflows/200 out as a file and in again",

@@ -74,7 +74,7 @@ func body[T any](text string) T {
 var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 
 // varying is what differs from call to call: ids, times, numbers of jobs, what is left of limits.
-var varying = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|"jobId":"\d+"|"(remaining|open|\w*[cC]redits|usedThisMonth)":[0-9.e+]+`)
+var varying = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|"jobId":"\d+"|"(remaining|open|\w*[cC]redits|usedThisMonth|storedBytes)":[0-9.e+]+`)
 
 // show prints what the client made of an answer, and fails if that is not all that was sent.
 func show[T any](what string, response *T, err error) (*T, error) {
