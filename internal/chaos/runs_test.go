@@ -11,6 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/storage"
 )
 
 // fanOut has two branches for each item, which join, and a join of all.
@@ -153,7 +155,9 @@ func (s *scene) judgeRun(id uuid.UUID, items int) {
 	if err := json.Unmarshal(run.Output, &output); err != nil || len(output.All) != items {
 		s.t.Errorf("the output has %d items, want %d (%v)", len(output.All), items, err)
 	}
-	if want := fmt.Sprint(2 * items); run.TotalUsage.String() != want || run.Status != "COMPLETED" || run.PendingStageCount != 0 {
+	// 1 credit for each HASH, and the fee of what exceeds the free stages.
+	price := credit.Credits(int64(2*items)) + storage.Usage{Stages: int64(3*items + 3)}.Fee()
+	if want := price.String(); run.TotalUsage.String() != want || run.Status != "COMPLETED" || run.PendingStageCount != 0 {
 		s.t.Errorf("ended %s at %s credits with %d stages pending, want COMPLETED at %s", run.Status, run.TotalUsage, run.PendingStageCount, want)
 	}
 	if n := s.number("SELECT count(*) FROM credit_postings WHERE kind = 'RUN' AND reference = $1", id.String()); n != 1 {
