@@ -181,26 +181,29 @@ func creditsLimit(t *probe.Trial) {
 	stands("after paid credits beyond the limit", "plan 0, paid 0, used 3")
 }
 
-// creditsStorage may store 1 byte in a month, so the first run uses that up. It is under way,
-// and takes no signal any more.
+// creditsStorage may store 3,000 bytes in a month, so a workflow and its first run use that up.
+// The run is under way, and takes no signal any more.
 func creditsStorage(t *probe.Trial) {
-	c := customerRuns{t, on(t, probe.Terms{Plan: "enterprise", Paid: 5, Storage: new(int64(1))})}
+	c := customerRuns{t, on(t, probe.Terms{Plan: "enterprise", Paid: 5, Storage: new(int64(3000))})}
 	own := creditsOf(t, c.as)
-	t.Check(own.StoredBytes == 0 && own.StorageLimit != nil && *own.StorageLimit == 1, "at first: %+v", own)
+	t.Check(own.StoredBytes == 0 && own.StorageLimit != nil && *own.StorageLimit == 3000, "at first: %+v", own)
 	waits := sketch([]object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000})}, nil)
 	id := decodeWorkflow(t, c.ask(http.MethodPost, workflows, waits)).ID
 	began := probe.Decode[api.TriggerResult](t, c.ask(http.MethodPost, workflowPath(id), object{}))
 	own = creditsOf(t, c.as)
-	t.Check(own.StoredBytes > 1, "%d bytes are stored", own.StoredBytes)
+	t.Check(own.StoredBytes >= 3000, "%d bytes are stored", own.StoredBytes)
 	for what, answer := range map[string]probe.Answer{
 		"a run":        c.ask(http.MethodPost, workflowPath(id), object{}),
 		"a signal":     c.ask(http.MethodPut, runPath(began.RunID.String())+"/signals/go", object{}),
+		"a workflow":   c.ask(http.MethodPost, workflows, waits),
+		"a version":    c.ask(http.MethodPut, workflowPath(id), waits),
+		"a component":  c.ask(http.MethodPost, workflowPath(id)+"/components/wait", object{"name": "another"}),
 		"an execution": t.Do(submit(t, probe.RandomUUID(), c.as)),
 	} {
 		p := t.Problem(answer, http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
 		t.Equal("reason for "+what, probe.Reason(p), "storage_exhausted")
 		t.Check(!p.Retryable, "%s: a 402 says that it is retryable", what)
-		t.Check(p.StorageLimit != nil && *p.StorageLimit == 1, "%s: storageLimit is %v", what, p.StorageLimit)
+		t.Check(p.StorageLimit != nil && *p.StorageLimit == 3000, "%s: storageLimit is %v", what, p.StorageLimit)
 		t.Check(p.NextResetAt != nil && *p.NextResetAt == own.NextResetAt, "%s: nextResetAt is %v, want %v", what, p.NextResetAt, own.NextResetAt)
 	}
 	for plan, gib := range map[string]int64{"starter": 5, "growth": 25, "professional": 100} {

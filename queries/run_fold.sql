@@ -5,7 +5,8 @@ SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trig
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
        r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
-       r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit, false)::boolean AS storage_full
+       r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
+       COALESCE(a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0, false)::boolean AS solvent
 FROM workflow_runs r
 LEFT JOIN credit_accounts a ON a.workspace_id = r.workspace_id
 LEFT JOIN run_trees t ON t.workspace_id = r.workspace_id AND t.root_run_id = COALESCE(r.root_run_id, r.id)
@@ -19,7 +20,8 @@ SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trig
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
        r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
-       r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit, false)::boolean AS storage_full
+       r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
+       COALESCE(a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0, false)::boolean AS solvent
 FROM workflow_runs r
 LEFT JOIN credit_accounts a ON a.workspace_id = r.workspace_id
 LEFT JOIN run_trees t ON t.workspace_id = r.workspace_id AND t.root_run_id = COALESCE(r.root_run_id, r.id)

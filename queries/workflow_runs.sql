@@ -96,7 +96,7 @@ LIMIT @max_rows;
 -- Keeps the first signal of each name and wakes the run, if that is not final. Where the
 -- workspace may store no more this month, it keeps none.
 WITH room AS (
-    SELECT a.storage_limit > 0 AND a.stored >= a.storage_limit AS exhausted FROM credit_accounts a WHERE a.workspace_id = @workspace_id
+    SELECT a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now() AS exhausted FROM credit_accounts a WHERE a.workspace_id = @workspace_id
 ), woken AS (
     UPDATE workflow_runs r SET wake_at = LEAST(r.wake_at, now())
     WHERE r.workspace_id = @workspace_id AND r.id = @run_id AND r.finished_at IS NULL

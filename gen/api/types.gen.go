@@ -1480,15 +1480,15 @@ type Credits struct {
 	// Examples: 2
 	ReservedCredits credit.Amount `json:"reservedCredits"`
 
-	// StorageLimit How many bytes may be stored in a month. Once `storedBytes` has reached it, executions, runs and signals are
-	// refused with 402 `storage_exhausted`. Null: no limit.
+	// StorageLimit How many bytes may be stored in a month. Once `storedBytes` has reached it, executions, runs, signals and saves of
+	// workflows are refused with 402 `storage_exhausted`. Null: no limit.
 	//
 	//
 	// Examples: 26843545600
 	StorageLimit *int64 `json:"storageLimit"`
 
-	// StoredBytes Bytes stored since `monthStartsAt`: outputs, stages, events and signals, with a little for each row. A run under
-	// way is counted in steps of 16 KiB.
+	// StoredBytes Bytes stored since `monthStartsAt`: outputs, stages, events, signals and versions of workflows, with a little for
+	// each row. A run under way is counted in steps of 16 KiB.
 	//
 	//
 	// Examples: 1048576

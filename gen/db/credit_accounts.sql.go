@@ -645,3 +645,23 @@ func (q *Queries) AccountStore(ctx context.Context, db DBTX, arg AccountStorePar
 	_, err := db.Exec(ctx, accountStore, arg.Bytes, arg.WorkspaceID)
 	return err
 }
+
+const accountStoreFree = `-- name: AccountStoreFree :execrows
+UPDATE credit_accounts a SET stored = a.stored + $1
+WHERE a.workspace_id = $2 AND (a.storage_limit = 0 OR a.stored < a.storage_limit OR a.valid_until <= now())
+`
+
+type AccountStoreFreeParams struct {
+	Bytes       int64
+	WorkspaceID uuid.UUID
+}
+
+// Counts bytes unless the workspace may store no more in this month: 0 rows then. A month that
+// is over, and that nobody has ended yet, refuses nothing.
+func (q *Queries) AccountStoreFree(ctx context.Context, db DBTX, arg AccountStoreFreeParams) (int64, error) {
+	result, err := db.Exec(ctx, accountStoreFree, arg.Bytes, arg.WorkspaceID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}

@@ -553,7 +553,7 @@ func (q *Queries) RunSignalGet(ctx context.Context, db DBTX, arg RunSignalGetPar
 
 const runSignalInsert = `-- name: RunSignalInsert :one
 WITH room AS (
-    SELECT a.storage_limit > 0 AND a.stored >= a.storage_limit AS exhausted FROM credit_accounts a WHERE a.workspace_id = $1
+    SELECT a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now() AS exhausted FROM credit_accounts a WHERE a.workspace_id = $1
 ), woken AS (
     UPDATE workflow_runs r SET wake_at = LEAST(r.wake_at, now())
     WHERE r.workspace_id = $1 AND r.id = $2 AND r.finished_at IS NULL

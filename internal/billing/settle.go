@@ -72,6 +72,19 @@ func (b Books) SettleRunTx(ctx context.Context, tx pgx.Tx, c Charge) error {
 	return err
 }
 
+// SaveTx counts bytes that a request stores, or refuses them if the workspace may store no more
+// in this month. It locks the account.
+func (b Books) SaveTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, bytes int64) error {
+	rows, err := db.New().AccountStoreFree(ctx, tx, db.AccountStoreFreeParams{WorkspaceID: workspaceID, Bytes: bytes})
+	if err != nil {
+		return fmt.Errorf("count stored bytes: %w", err)
+	}
+	if rows == 0 {
+		return b.StorageExhausted(ctx, tx, workspaceID)
+	}
+	return nil
+}
+
 // StoreTx counts bytes that a run has stored before it ends. It locks the account.
 func (b Books) StoreTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, bytes int64) error {
 	return db.New().AccountStore(ctx, tx, db.AccountStoreParams{WorkspaceID: workspaceID, Bytes: bytes})

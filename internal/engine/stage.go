@@ -55,6 +55,10 @@ func (f *fold) begin(sc *scope, componentID string) error {
 		f.failWith(codeStorage, "The workspace has stored as much as its plan allows in a month.")
 		return nil
 	}
+	if !f.run.Solvent && f.run.Reserved <= f.run.Committed && f.own.Plus(f.others).Fee() > 0 {
+		f.failWith(string(fault.InsufficientCredits), "The next stage costs a storage fee, and the workspace has no credits left.")
+		return nil
+	}
 	if int64(f.run.StageCount)+f.others.Stages >= MaxStages {
 		f.failWith("LIMIT_EXCEEDED", fmt.Sprintf("A run and the runs below it have at most %d stages.", MaxStages))
 		return nil

@@ -202,3 +202,33 @@ func TestWorkspaceStoresNoMoreThanItsPlanAllows(t *testing.T) {
 	}
 	b.balanced(t)
 }
+
+// A workspace without credits stores a bounded amount with one trigger, however many runs and
+// loops that starts: unbounded, it would be 6,000 stages here, and 200 MB in the soak.
+func TestFreeStorageOfOneTriggerIsBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.workspace = b.account(t, 0, plan.Starter)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	list := func(items int) string { text, _ := json.Marshal(make([]int, items)); return string(text) }
+	inner := n.draw(t, fmt.Sprintf(`[{"id":"s","module":"ON_API_CALLED"},{"id":"l","module":"FOR_EACH","input":{"items":%s},"config":{"concurrency":100}},{"id":"w","module":"TRANSFORM","config":{"expression":"text"}}]`, list(size(300, 50))),
+		`[{"id":"0","from":"s","to":"l"},{"id":"1","from":"l","to":"w","port":"each"}]`, `[{"id":"1","from":{"componentId":"s","output":"text"},"to":{"componentId":"w","input":"text"}}]`)
+	id := n.draw(t, fmt.Sprintf(`[{"id":"s","module":"ON_API_CALLED"},{"id":"l","module":"FOR_EACH","input":{"items":%s},"config":{"concurrency":100,"onItemFailure":"continue"}},
+		{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q},"onFailure":"continue"}]`, list(20), inner),
+		`[{"id":"0","from":"s","to":"l"},{"id":"1","from":"l","to":"c","port":"each"}]`, `[{"id":"1","from":{"componentId":"s","output":"text"},"to":{"componentId":"c","input":"text"}}]`)
+	key := n.trigger(t, run.TriggerParams{WorkflowID: id, Input: fmt.Appendf(nil, `{"text":%q}`, strings.Repeat("a", size(10, 200_000)))})
+	n.end(t, key)
+	b.until(t, 0, nothing, unfinished)
+	// What is free, and what the folds under way at once made beyond it.
+	stages, stored := b.number(t, "SELECT sum(stage_count) FROM workflow_runs"), b.number(t, "SELECT sum(output_bytes)::bigint FROM workflow_runs")
+	if most := int64(1_000 + engine.FoldsAtOnce*550); stages > most {
+		t.Errorf("there are %d stages, at most %d were expected", stages, most)
+	}
+	if most := int64(32<<20 + engine.FoldsAtOnce*(17<<20)); stored > most {
+		t.Errorf("%d MiB are stored, at most %d were expected", stored>>20, most>>20)
+	}
+	if usage := b.number(t, "SELECT sum(usage)::bigint FROM workflow_runs"); usage != 0 {
+		t.Errorf("%d micro-credits were charged", usage)
+	}
+	b.balanced(t)
+}

@@ -32,6 +32,7 @@ const (
 	EventBytes     = 128
 	ExecutionBytes = 1 << 10
 	SignalBytes    = 256
+	VersionBytes   = 1 << 10 // of a workflow
 )
 
 // Usage is what runs have stored.

@@ -10,8 +10,10 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/storage"
 )
 
 // version is one save of a workflow, but for its definition.
@@ -21,7 +23,8 @@ type version struct {
 	name, description       string
 }
 
-// keepTx stores what a save made.
+// keepTx stores what a save made. INSUFFICIENT_CREDITS if the workspace may store no more in this
+// month.
 func (s *Service) keepTx(ctx context.Context, tx pgx.Tx, v version, what stored) error {
 	err := db.New().WorkflowVersionInsert(ctx, tx, db.WorkflowVersionInsertParams{
 		WorkspaceID: v.workspaceID, WorkflowID: v.workflowID, Version: v.number,
@@ -30,7 +33,10 @@ func (s *Service) keepTx(ctx context.Context, tx pgx.Tx, v version, what stored)
 	if err != nil {
 		return fmt.Errorf("insert workflow version: %w", err)
 	}
-	return s.sealTx(ctx, tx, v, what.secrets)
+	if err := s.sealTx(ctx, tx, v, what.secrets); err != nil {
+		return err
+	}
+	return billing.Books{}.SaveTx(ctx, tx, v.workspaceID, storage.VersionBytes+int64(len(what.shown)))
 }
 
 // ReplaceParams says what takes the place of the present version.
