@@ -6,7 +6,7 @@ INSERT INTO installation (place, timeline) VALUES (place_of_database(), timeline
 -- Where the database was known to live, and where it does.
 SELECT place, timeline, beat, quarantined_at, reason, released_at,
        place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now,
-       clock_timestamp()::timestamptz AS now
+       clock_timestamp()::timestamptz AS now, flushed_position() AS flushed, recovered_position() AS recovered
 FROM installation WHERE one;
 
 -- name: InstallationBeat :one
@@ -16,7 +16,11 @@ UPDATE installation SET beat = beat + 1
 WHERE one AND quarantined_at IS NULL AND place = place_of_database() AND timeline = timeline_of_database()
 RETURNING place, timeline, beat, quarantined_at, reason, released_at,
        place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now,
-       clock_timestamp()::timestamptz AS now;
+       clock_timestamp()::timestamptz AS now, flushed_position() AS flushed, recovered_position() AS recovered;
+
+-- name: InstallationPosition :one
+-- How far the server's log is stored, and which server it is.
+SELECT timeline_of_database()::integer AS timeline_now, flushed_position() AS flushed, recovered_position() AS recovered;
 
 -- name: InstallationQuarantine :execrows
 -- Begins a quarantine unless there is one. Known place and timeline stay: they say

@@ -33,7 +33,7 @@ UPDATE installation SET beat = beat + 1
 WHERE one AND quarantined_at IS NULL AND place = place_of_database() AND timeline = timeline_of_database()
 RETURNING place, timeline, beat, quarantined_at, reason, released_at,
        place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now,
-       clock_timestamp()::timestamptz AS now
+       clock_timestamp()::timestamptz AS now, flushed_position() AS flushed, recovered_position() AS recovered
 `
 
 type InstallationBeatRow struct {
@@ -46,6 +46,8 @@ type InstallationBeatRow struct {
 	PlaceNow      string
 	TimelineNow   int32
 	Now           time.Time
+	Flushed       int64
+	Recovered     int64
 }
 
 // The same with a beat counted, where the database lives as it was known to; else
@@ -63,6 +65,8 @@ func (q *Queries) InstallationBeat(ctx context.Context, db DBTX) (InstallationBe
 		&i.PlaceNow,
 		&i.TimelineNow,
 		&i.Now,
+		&i.Flushed,
+		&i.Recovered,
 	)
 	return i, err
 }
@@ -100,7 +104,7 @@ func (q *Queries) InstallationFollow(ctx context.Context, db DBTX, arg Installat
 const installationGet = `-- name: InstallationGet :one
 SELECT place, timeline, beat, quarantined_at, reason, released_at,
        place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now,
-       clock_timestamp()::timestamptz AS now
+       clock_timestamp()::timestamptz AS now, flushed_position() AS flushed, recovered_position() AS recovered
 FROM installation WHERE one
 `
 
@@ -114,6 +118,8 @@ type InstallationGetRow struct {
 	PlaceNow      string
 	TimelineNow   int32
 	Now           time.Time
+	Flushed       int64
+	Recovered     int64
 }
 
 // Where the database was known to live, and where it does.
@@ -130,6 +136,8 @@ func (q *Queries) InstallationGet(ctx context.Context, db DBTX) (InstallationGet
 		&i.PlaceNow,
 		&i.TimelineNow,
 		&i.Now,
+		&i.Flushed,
+		&i.Recovered,
 	)
 	return i, err
 }
@@ -220,6 +228,24 @@ func (q *Queries) InstallationPending(ctx context.Context, db DBTX) (Installatio
 	row := db.QueryRow(ctx, installationPending)
 	var i InstallationPendingRow
 	err := row.Scan(&i.Runs, &i.Unfrozen, &i.Queued)
+	return i, err
+}
+
+const installationPosition = `-- name: InstallationPosition :one
+SELECT timeline_of_database()::integer AS timeline_now, flushed_position() AS flushed, recovered_position() AS recovered
+`
+
+type InstallationPositionRow struct {
+	TimelineNow int32
+	Flushed     int64
+	Recovered   int64
+}
+
+// How far the server's log is stored, and which server it is.
+func (q *Queries) InstallationPosition(ctx context.Context, db DBTX) (InstallationPositionRow, error) {
+	row := db.QueryRow(ctx, installationPosition)
+	var i InstallationPositionRow
+	err := row.Scan(&i.TimelineNow, &i.Flushed, &i.Recovered)
 	return i, err
 }
 

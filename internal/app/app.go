@@ -236,6 +236,7 @@ func (a *App) start(ctx, background context.Context) error {
 	relay := &notify.Relay{Hub: a.hub, DSN: a.cfg.DatabaseURL, Log: a.log, Changed: a.changed, Lost: a.metrics.ListenLost}
 	a.running.Go(func() { relay.Run(background) })
 	a.running.Go(func() { a.watch.Run(background) })
+	a.running.Go(func() { a.watch.Track(background, a.pools.used()) })
 	a.running.Go(func() { a.book.Run(background) })
 	if a.limiter != nil {
 		a.running.Go(func() { a.limiter.Run(background) })

@@ -42,6 +42,28 @@ func openPools(ctx context.Context, cfg Config) (p *pools, err error) {
 	return p, err
 }
 
+// used returns a function that reports whether something may have been committed by
+// requests, runs or workers since it was last called.
+func (p *pools) used() func() bool {
+	var count int64
+	var busy bool
+	return func() bool {
+		var now int64
+		was := busy
+		busy = false
+		for _, pool := range []*pgxpool.Pool{p.api, p.runs, p.work} {
+			if pool != nil {
+				stat := pool.Stat()
+				now += stat.AcquireCount()
+				busy = busy || stat.AcquiredConns() > 0
+			}
+		}
+		changed := now != count
+		count = now
+		return changed || was
+	}
+}
+
 // closePatience is how long a connection that is not given back is waited for.
 const closePatience = 2 * time.Second
 

@@ -52,6 +52,9 @@ type Watch struct {
 	doubt    time.Time // since when the timeline is another
 	released time.Time // when the last quarantine ended
 	said     string    // the reason that is in the log
+
+	position position
+	soon     chan struct{} // the next look is due at once
 }
 
 // nothing is what a process has seen that has not found all in order yet.
@@ -60,7 +63,7 @@ const nothing = -1
 // NewWatch makes a watch that holds everything until Look has found all in
 // order.
 func NewWatch(pool postgres.DB, log *slog.Logger) *Watch {
-	w := &Watch{pool: pool, log: log, freed: make(chan struct{}), seen: nothing}
+	w := &Watch{pool: pool, log: log, freed: make(chan struct{}), soon: make(chan struct{}, 1), seen: nothing}
 	w.held.Store(true)
 	return w
 }
@@ -107,6 +110,7 @@ func (w *Watch) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		case <-w.soon:
 		}
 		if err := w.Look(ctx); err != nil && ctx.Err() == nil && !postgres.Unavailable(err) {
 			w.log.WarnContext(ctx, "the quarantine could not be looked at", "error", err)
@@ -126,6 +130,7 @@ func (w *Watch) Look(ctx context.Context) error {
 	defer w.open()
 	if now.ReleasedAt != nil && !now.ReleasedAt.Equal(w.released) {
 		w.seen, w.doubt, w.released = nothing, time.Time{}, *now.ReleasedAt
+		w.position.forget()
 	}
 	switch {
 	case now.QuarantinedAt != nil:
@@ -134,8 +139,11 @@ func (w *Watch) Look(ctx context.Context) error {
 		return w.begin(ctx, now, fmt.Sprintf("the database was known at %s and is at %s: it was copied, or read in from a dump", now.Place, now.PlaceNow))
 	case now.Beat < w.seen:
 		return w.begin(ctx, now, "the database has forgotten what this process had seen in it: an older state came back")
+	case w.position.lost(serverOf(now)) != "":
+		return w.begin(ctx, now, w.position.lost(serverOf(now)))
 	case now.Timeline == now.TimelineNow:
 		w.seen, w.doubt = now.Beat, time.Time{}
+		w.position.follow(serverOf(now), now.Flushed)
 		w.free(ctx)
 	case now.TimelineNow != 0: // else the server still recovers and takes no work anyway
 		return w.moved(ctx, now)
