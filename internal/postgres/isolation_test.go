@@ -97,7 +97,7 @@ func TestMT02WhatHasNoWallIsListed(t *testing.T) {
 			`SELECT c.relname || '.' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 			WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm') AND a.attnum > 0 AND NOT a.attisdropped
 			AND NOT has_table_privilege('weft_api', c.oid, 'SELECT') AND has_column_privilege('weft_api', c.oid, a.attnum, 'SELECT') ORDER BY 1`,
-			[]string{"users.email", "users.id", "users.name"},
+			[]string{"users.email", "users.id", "users.name", "users.verified_at"},
 		},
 		"tables of workspaces that requests may not read": {
 			`SELECT c.oid::regclass::text FROM pg_class c WHERE c.oid IN ` + ofWorkspaces + ` AND NOT has_table_privilege('weft_api', c.oid, 'SELECT') ORDER BY 1`,
@@ -155,7 +155,7 @@ func TestMT02TheRightsOfRequestsAreExactlyThese(t *testing.T) {
 			[]string{
 				"river.river_job INSERT args created_at id kind max_attempts metadata priority queue scheduled_at state tags unique_key unique_states",
 				"river.river_job UPDATE kind scheduled_at state",
-				"users SELECT email id name",
+				"users SELECT email id name verified_at",
 				"workflow_runs UPDATE cancel_mode cancel_reason cancel_requested_at updated_at wake_at",
 			},
 		},
