@@ -98,3 +98,15 @@ FROM (SELECT l.workspace_id, l.id FROM workflow_runs l
       WHERE l.finished_at IS NULL AND (l.cancel_requested_at IS NULL OR l.cancel_mode <> 'immediate')
       ORDER BY l.id LIMIT @max_rows FOR NO KEY UPDATE) AS chosen
 WHERE r.workspace_id = chosen.workspace_id AND r.id = chosen.id;
+
+-- name: InstallationKeyCheck :one
+-- The value that the installation's master key opens; null until a process wrote it.
+SELECT key_check FROM installation WHERE one;
+
+-- name: InstallationKeySet :exec
+-- Writes the first one.
+UPDATE installation SET key_check = @sealed WHERE one AND key_check IS NULL;
+
+-- name: InstallationKeyRenew :exec
+-- Replaces it after a rotation of the master key.
+UPDATE installation SET key_check = @sealed WHERE one;

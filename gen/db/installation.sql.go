@@ -154,6 +154,38 @@ func (q *Queries) InstallationHeld(ctx context.Context, db DBTX) (bool, error) {
 	return held, err
 }
 
+const installationKeyCheck = `-- name: InstallationKeyCheck :one
+SELECT key_check FROM installation WHERE one
+`
+
+// The value that the installation's master key opens; null until a process wrote it.
+func (q *Queries) InstallationKeyCheck(ctx context.Context, db DBTX) ([]byte, error) {
+	row := db.QueryRow(ctx, installationKeyCheck)
+	var key_check []byte
+	err := row.Scan(&key_check)
+	return key_check, err
+}
+
+const installationKeyRenew = `-- name: InstallationKeyRenew :exec
+UPDATE installation SET key_check = $1 WHERE one
+`
+
+// Replaces it after a rotation of the master key.
+func (q *Queries) InstallationKeyRenew(ctx context.Context, db DBTX, sealed []byte) error {
+	_, err := db.Exec(ctx, installationKeyRenew, sealed)
+	return err
+}
+
+const installationKeySet = `-- name: InstallationKeySet :exec
+UPDATE installation SET key_check = $1 WHERE one AND key_check IS NULL
+`
+
+// Writes the first one.
+func (q *Queries) InstallationKeySet(ctx context.Context, db DBTX, sealed []byte) error {
+	_, err := db.Exec(ctx, installationKeySet, sealed)
+	return err
+}
+
 const installationListUndone = `-- name: InstallationListUndone :many
 SELECT page.kind::text AS kind, page.workspace_id, page.id, page.status::text AS status, page.what::text AS what, page.rule::text AS rule
 FROM ((SELECT 'execution' AS kind, e.workspace_id, e.id, e.status, e.module AS what, e.repeat_rule AS rule FROM component_executions e

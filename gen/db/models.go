@@ -277,6 +277,7 @@ type Installation struct {
 	Reason        *string
 	ReleasedAt    *time.Time
 	AuditedAt     time.Time
+	KeyCheck      []byte
 }
 
 type Invitation struct {

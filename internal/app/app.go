@@ -53,6 +53,7 @@ type App struct {
 	pools     *pools
 	hub       *notify.Hub
 	watch     *quarantine.Watch
+	keys      *rotation.Holder
 	clock     *clock.Clock // PostgreSQL's
 	guard     *egress.Guard
 	service   *execution.Service
@@ -134,9 +135,14 @@ func (a *App) ask(ctx, background context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.keys = keys
 	a.running.Go(func() { keys.Run(background) })
 	return nil
 }
+
+// held returns why nothing may be accepted or started here for now: the database is in
+// quarantine, or this process has a wrong master key.
+func (a *App) held() error { return cmp.Or(a.watch.Check(), a.keys.Check()) }
 
 // construct makes the parts, from the bottom up, without starting anything.
 func (a *App) construct() error {
@@ -202,11 +208,11 @@ func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx
 	a.variables = environment.NewService(a.pools.api, a.cfg.Keyring)
 	a.engine = engine.New(engine.Deps{
 		System: a.pools.runs, Jobs: inserter, Hub: a.hub, Executions: a.service, Modules: registry,
-		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Ledger: billing.Books{}, Quarantined: a.watch.Check, Clock: a.clock, Log: a.log,
+		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Ledger: billing.Books{}, Quarantined: a.held, Clock: a.clock, Log: a.log,
 	})
 	a.runs = run.NewService(run.Deps{
 		API: a.pools.api, System: a.pools.system, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,
-		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Ledger: billing.Books{}, Draining: a.draining, Quarantined: a.watch.Check,
+		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Ledger: billing.Books{}, Draining: a.draining, Quarantined: a.held,
 	})
 	a.schedules = schedule.NewService(schedule.Deps{API: a.pools.api, Runs: a.runs, Log: a.log})
 	a.hooks = hook.NewService(hook.Deps{API: a.pools.api, System: a.pools.system, Runs: a.runs, Keyring: a.cfg.Keyring, Log: a.log})

@@ -198,6 +198,7 @@ func (a *App) ready(ctx context.Context) []server.Check {
 		{Name: "database", Err: a.checkDatabase(ctx)},
 		{Name: "migrations", Err: postgres.CheckSchema(ctx, a.pools.system)},
 		{Name: "quarantine", Err: a.watch.CheckRestore()},
+		{Name: "master_key", Err: a.keys.Check()},
 		{Name: "clock", Err: a.watch.CheckClock()},
 	}
 	if a.cfg.Addr != "" {

@@ -194,7 +194,7 @@ var places = map[string]place{
 	},
 	"internal/quarantine": {level: 3, inside: []string{"gen/db", "internal/clock", "internal/fault", "internal/postgres"}, outside: []string{pgx}, why: "whether a restored database may be worked on"},
 	"internal/rotation": {
-		level: 9, inside: []string{"gen/db", "internal/callback", "internal/environment", "internal/execution", "internal/hook", "internal/postgres", "internal/seal", "internal/vault", "internal/workflow"}, outside: []string{ids, pgx},
+		level: 9, inside: []string{"gen/db", "internal/callback", "internal/environment", "internal/execution", "internal/fault", "internal/hook", "internal/postgres", "internal/seal", "internal/vault", "internal/workflow"}, outside: []string{ids, pgx},
 		why: "sealing anew under another master key",
 	},
 	"internal/console": {

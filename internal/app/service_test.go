@@ -57,6 +57,23 @@ type whole struct {
 	id     uuid.UUID // of the workspace
 }
 
+// startOn starts a process on a database; it needs a keyring.
+func startOn(t *testing.T, dsn string, log io.Writer, change func(*Config)) *App {
+	t.Helper()
+	cfg := Config{
+		DatabaseURL: dsn, Addr: "127.0.0.1:0", OpsAddr: "127.0.0.1:0", Work: true, Workers: 20,
+		AllowNetworks:    []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		CallbackSchedule: []time.Duration{0, 50 * time.Millisecond},
+	}
+	change(&cfg)
+	a, err := Start(t.Context(), cfg, telemetry.NewLogger(log, slog.LevelDebug))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Stop(context.Background()) })
+	return a
+}
+
 func startWhole(t *testing.T, change func(*Config)) *whole {
 	t.Helper()
 	ring, err := keyring(goodKey, "")
@@ -64,18 +81,12 @@ func startWhole(t *testing.T, change func(*Config)) *whole {
 		t.Fatal(err)
 	}
 	w := &whole{dsn: pgtest.DSN(t), log: &logBook{}}
-	cfg := Config{
-		DatabaseURL: w.dsn, Keyring: ring, Addr: "127.0.0.1:0", OpsAddr: "127.0.0.1:0", Work: true, Workers: 20,
-		AllowNetworks:    []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-		CallbackSchedule: []time.Duration{0, 50 * time.Millisecond},
-	}
-	if change != nil {
-		change(&cfg)
-	}
-	if w.app, err = Start(t.Context(), cfg, telemetry.NewLogger(w.log, slog.LevelDebug)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { w.app.Stop(context.Background()) })
+	w.app = startOn(t, w.dsn, w.log, func(cfg *Config) {
+		cfg.Keyring = ring
+		if change != nil {
+			change(cfg)
+		}
+	})
 	workspaceID, err := uuid.NewV7()
 	if err != nil {
 		t.Fatal(err)

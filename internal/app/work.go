@@ -89,7 +89,7 @@ func slotsOf(cfg Config) int {
 func (a *App) executionDeps(registry *component.Registry, inserter *river.Client[pgx.Tx]) execution.Deps {
 	deps := execution.Deps{
 		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Vault: a.vault, Hub: a.hub,
-		Draining: a.draining, Metrics: a.metrics, Quarantined: a.watch.Check, Clock: a.clock, Ledger: billing.Books{},
+		Draining: a.draining, Metrics: a.metrics, Quarantined: a.held, Clock: a.clock, Ledger: billing.Books{},
 		CallTimeout: a.cfg.componentTimeout(),
 		Ended:       func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { a.engine.Ended(ctx, stages) },
 		EndWithRun: func(ctx context.Context, run notify.Key, end *execution.End) error {
@@ -109,7 +109,7 @@ func newWorkingHalf(a *App, deps execution.Deps) *workingHalf {
 	h.identity.MayLead = func() bool { return !a.watch.Adrift() }
 	h.delivers = callback.NewDeliverer(callback.Deps{
 		DB: deps.DB, Jobs: deps.Jobs, Keyring: deps.Keyring, Vault: deps.Vault, Guard: a.guard, Clock: a.clock, Log: a.log,
-		Attempted: a.metrics.CallbackAttempted, Quarantined: a.watch.Held,
+		Attempted: a.metrics.CallbackAttempted, Quarantined: func() bool { return a.held() != nil },
 	}, callback.Settings{
 		Schedule: a.cfg.CallbackSchedule,
 		InFlight: deliveriesPerSlot * a.cfg.Workers / 2, // the other half of the queue's slots is for jobs that wait for their turn

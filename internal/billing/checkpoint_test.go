@@ -17,9 +17,12 @@ import (
 // adds them to the account.
 func (d *desk) postings(id uuid.UUID, n int, but string) {
 	d.t.Helper()
-	d.exec(`INSERT INTO credit_postings (workspace_id, id, kind, reference, paid, granted, created_at)
-		SELECT $1, (left(least_id(at)::text, 24) || lpad(to_hex(n), 12, '0'))::uuid, 'GRANT', 'many ' || at || n, 1000000, -1000000, at
-		FROM (SELECT n, now() - $3::interval - CASE WHEN $3::interval > '0' THEN interval '30 days' * n / $2::integer ELSE '0' END AS at FROM generate_series(1, $2::integer) AS n) AS made`, id, n, but)
+	for first := 1; first <= n; first += 200_000 { // a statement has its time
+		d.exec(`INSERT INTO credit_postings (workspace_id, id, kind, reference, paid, granted, created_at)
+			SELECT $1, (left(least_id(at)::text, 24) || lpad(to_hex(n), 12, '0'))::uuid, 'GRANT', 'many ' || at || n, 1000000, -1000000, at
+			FROM (SELECT n, now() - $3::interval - CASE WHEN $3::interval > '0' THEN interval '30 days' * n / $2::integer ELSE '0' END AS at
+				FROM generate_series($4::integer, LEAST($2::integer, $4::integer + 199999)) AS n) AS made`, id, n, but, first)
+	}
 	d.exec("UPDATE credit_accounts SET paid = paid + $2::bigint * 1000000 WHERE workspace_id = $1", id, n)
 }
 

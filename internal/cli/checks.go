@@ -153,6 +153,10 @@ func (d *doctorCommand) lookAtSealed(ctx context.Context, s *session) []finding 
 		return nil
 	}
 	defer pool.Close()
+	if right, err := rotation.RightKey(ctx, pool, ring); err == nil && !right {
+		text := fmt.Sprintf("the master key (%s) is not that of the installation: serve and work are not ready with it", strings.Join(ring.Fingerprints(), ", "))
+		return []finding{{wrong, text, cure}}
+	}
 	keys, err := rotation.Unheld(ctx, pool, ring)
 	switch {
 	case err != nil:

@@ -7,6 +7,7 @@
 package rotation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -78,7 +79,7 @@ func Run(ctx context.Context, pool *pgxpool.Pool, ring *seal.Keyring, tell func(
 		if report.Left == 0 || pass == maxPasses {
 			after, err := Uses(ctx, pool)
 			report.Uses = merged(before, after)
-			return report, err
+			return report, cmp.Or(err, renew(ctx, pool, ring))
 		}
 		select {
 		case <-ctx.Done():

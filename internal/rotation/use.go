@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -100,6 +101,8 @@ type Holder struct {
 	ring *seal.Keyring
 	log  *slog.Logger
 	conn *pgx.Conn
+
+	wrong atomic.Bool // the installation has another master key
 }
 
 // Hold shows it from now on; Run must follow. It warns when a running process
@@ -111,6 +114,10 @@ func Hold(ctx context.Context, dsn string, ring *seal.Keyring, log *slog.Logger)
 	}
 	uses, err := Uses(ctx, h.conn)
 	if err != nil {
+		h.close(ctx)
+		return nil, err
+	}
+	if err := h.look(ctx); err != nil {
 		h.close(ctx)
 		return nil, err
 	}
@@ -185,7 +192,7 @@ func (h *Holder) beat(ctx context.Context) error {
 	if h.conn.IsClosed() {
 		return h.connect(ctx)
 	}
-	return h.conn.Ping(ctx)
+	return h.look(ctx)
 }
 
 func (h *Holder) close(ctx context.Context) {

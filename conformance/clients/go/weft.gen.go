@@ -1501,6 +1501,7 @@ type Problem struct {
 	//   `failed_authentications`, `sign_in_attempts`, `session_requests`, `signature_checks`.
 	// - `INVALID_INPUT` of a signature check: `secret_sent`: revoke the key.
 	// - `UNAVAILABLE`: `quarantined`: the database was restored, and its operator has not released it yet;
+	//   `master_key`: the process that answered has a wrong master key;
 	//   `clock_differs`: the clock of the process that answered differs too much from the database's;
 	//   `books_stopped`: an audit found the credits of this workspace wrong, and what costs something is not
 	//   accepted until they are right. What was accepted before goes on.
