@@ -97,7 +97,7 @@ var places = map[string]place{
 	},
 
 	// Parts: each knows one thing.
-	"internal/postgres/pgtest": {level: 3, inside: []string{"internal/postgres", "internal/devdb"}, outside: []string{pgx}, why: "test databases", tests: true},
+	"internal/postgres/pgtest": {level: 3, inside: []string{"internal/postgres", "internal/devdb", "internal/waittest"}, outside: []string{pgx}, why: "test databases", tests: true},
 	"internal/record":          {level: 3, inside: []string{"gen/", "internal/fault", "internal/seal", "internal/timestamp", "internal/status", "internal/strictjson"}, outside: []string{ids}, why: "row to record, the only place where shapes change, and what a record says of an output that no key opens"},
 	"internal/notify":          {level: 3, inside: []string{"internal/postgres", "internal/telemetry"}, outside: []string{ids, pgx}, why: "wake-ups that may be lost"},
 	"internal/idempotency":     {level: 3, inside: []string{"gen/db", "internal/fault", "internal/postgres"}, outside: []string{ids, pgx}, why: "keys of repeated requests"},
@@ -134,7 +134,7 @@ var places = map[string]place{
 	"internal/component/modules/apicall":     {level: 5, inside: []string{"internal/component", "internal/credit", "internal/egress", "internal/strictjson"}, outside: []string{ids, "github.com/tidwall/gjson"}, why: "API_CALL"},
 	"internal/component/modules/logic":       {level: 5, inside: []string{"internal/component", "internal/expression", "internal/fault", "internal/graph", "internal/strictjson", "internal/timestamp", "internal/variable"}, outside: []string{"github.com/robfig/cron/v3"}, why: "control flow: what a run's engine does by name, described and computed"},
 	"internal/component/modules/evm":         {level: 5, inside: []string{"internal/component", "internal/credit", "internal/egress", "internal/fault", "internal/strictjson"}, outside: []string{ids, "github.com/adraffy/go-ens-normalize", "github.com/ethereum/go-ethereum"}, why: "modules of EVM chains"},
-	"internal/component/modules/evm/evmtest": {level: 5, outside: []string{"github.com/ethereum/go-ethereum"}, why: "a real node for tests", tests: true},
+	"internal/component/modules/evm/evmtest": {level: 5, inside: []string{"internal/waittest"}, outside: []string{"github.com/ethereum/go-ethereum"}, why: "a real node for tests", tests: true},
 	"internal/component/modules":             {level: 6, inside: []string{"internal/component", "internal/egress"}, why: "the one list of modules"},
 
 	"internal/catalog": {level: 4, inside: []string{"gen/api", "internal/component", "internal/fault", "internal/graph"}, why: "components described to callers"},

@@ -24,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // templateLock is the advisory lock under which one process makes the template.
@@ -87,10 +88,12 @@ func Pool(t testing.TB, conns int32) *pgxpool.Pool {
 	t.Cleanup(func() {
 		closed := make(chan struct{})
 		go func() { pool.Close(); close(closed) }()
+		ctx, cancel := waittest.CleanupContext(t)
+		defer cancel()
 		select {
 		case <-closed:
-		case <-time.After(10 * time.Second):
-			t.Errorf("%d connections were not given back", pool.Stat().AcquiredConns())
+		case <-ctx.Done():
+			t.Errorf("%d connections were not released", pool.Stat().AcquiredConns())
 		}
 	})
 	return pool

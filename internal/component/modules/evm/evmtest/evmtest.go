@@ -21,9 +21,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-const startTimeout = 60 * time.Second
+	"github.com/weft-automation/weft/internal/waittest"
+)
 
 // Node is a running anvil, with ten unlocked accounts of 10,000 coins each.
 type Node struct {
@@ -94,14 +94,7 @@ func Start(t testing.TB, arguments ...string) *Node {
 		<-drained
 		command.Wait()
 	})
-	patience := time.NewTimer(startTimeout)
-	defer patience.Stop()
-	node := &Node{}
-	select {
-	case node.URL = <-address:
-	case <-patience.C:
-		t.Fatalf("anvil does not listen after %s", startTimeout)
-	}
+	node := &Node{URL: waittest.Receive(t, "anvil listens", address)}
 	if node.URL == "" {
 		<-drained
 		command.Wait()
@@ -168,7 +161,7 @@ func (n *Node) Call(t testing.TB, out any, method string, params ...any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: startTimeout}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Until(waittest.Deadline(t))}
 	response, err := client.Post(n.URL, "application/json", bytes.NewReader(body))
 	if err != nil {
 		t.Fatalf("%s: %v", method, err)
@@ -209,12 +202,10 @@ type Receipt struct {
 func (n *Node) Mined(t testing.TB, hash string) Receipt {
 	t.Helper()
 	var receipt *Receipt
-	for deadline := time.Now().Add(startTimeout); receipt == nil && time.Now().Before(deadline); {
+	waittest.Until(t, "transaction "+hash+" is mined", func() bool {
 		n.Call(t, &receipt, "eth_getTransactionReceipt", hash)
-	}
-	if receipt == nil {
-		t.Fatalf("transaction %s was not mined", hash)
-	}
+		return receipt != nil
+	})
 	return *receipt
 }
 
