@@ -14,8 +14,9 @@ const progressPart = 64 << 10
 type answer struct {
 	http.ResponseWriter
 	status   int
-	begun    bool // the header was passed on
-	broken   bool // the connection has to be cut
+	begun    bool  // the header was passed on
+	broken   bool  // the connection has to be cut
+	refusal  error // of the first write; fail answers with it
 	hold     *hold
 	window   int64         // what a large answer holds from its first part to its end; 0: each part by itself
 	final    bool          // the request changed something: its answer is never refused
@@ -52,13 +53,17 @@ func (a *answer) FlushError() error {
 }
 
 // Write notes that the answer has begun. It returns UNAVAILABLE, and writes nothing, if
-// nothing was written before and too many bytes of other answers are in flight.
+// nothing was written before and too many bytes of other answers are in flight. So does
+// every later Write, because some handlers don't check the error of the first one.
 func (a *answer) Write(data []byte) (int, error) {
+	if a.refusal != nil {
+		return 0, a.refusal
+	}
 	large := len(data) >= uncounted
 	if large {
 		release, err := a.reserve(int64(len(data)))
 		if err != nil {
-			a.status = 0 // of the refusal
+			a.refusal = err
 			return 0, err
 		}
 		defer release()

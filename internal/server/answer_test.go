@@ -23,6 +23,7 @@ import (
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/budget"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/portal"
 	"github.com/weft-automation/weft/internal/waittest"
 )
 
@@ -172,5 +173,27 @@ func TestStreamsEndWhereTheirEventsWouldHoldTooMuch(t *testing.T) {
 	release()
 	if _, known := memory.Held(); known != 0 {
 		t.Errorf("%d bytes are held after the event", known)
+	}
+}
+
+// The handlers of pages do not report the errors of their writes.
+func TestRefusedPagesAreNotEmptyPages(t *testing.T) {
+	s := start(t, func(s *service, _ *http.Server) {
+		s.front.memory = NewMemory(16 * mebi)
+		s.front.mount(s.operations, portal.Handler(nil))
+	})
+	s.front.memory.unknown.Add(netip.MustParseAddr("192.0.2.1"), 4*mebi)
+	for _, path := range []string{"/docs/reference.md", "/docs/assets/x/scalar.js"} {
+		got := s.do(t, "GET", path, "", "Accept-Encoding: identity")
+		if got.status != 503 || got.header.Get("Retry-After") == "" || got.problem(t).Code != fault.Unavailable {
+			t.Errorf("%s: %d %.100s", path, got.status, got.body)
+		}
+		if cache := got.header.Get("Cache-Control"); cache != "no-store" {
+			t.Errorf("%s: Cache-Control %q", path, cache)
+		}
+	}
+	s.front.memory.unknown.Release(netip.MustParseAddr("192.0.2.1"), 4*mebi)
+	if got := s.do(t, "GET", "/docs/assets/x/scalar.js", ""); got.status != 200 || len(got.body) < mebi {
+		t.Errorf("once there is room: %d, %d bytes", got.status, len(got.body))
 	}
 }

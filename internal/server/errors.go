@@ -33,6 +33,9 @@ func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 	ctx := r.Context()
 	call := callOf(ctx)
 	answer, _ := w.(*answer)
+	if answer != nil && answer.refusal != nil {
+		answer.status, answer.refusal = 0, nil // nothing was sent yet
+	}
 	if answer != nil && answer.status != 0 {
 		answer.broken, call.failed = true, "CUT_OFF"
 		f.log.DebugContext(ctx, "an answer was cut off", "error", err)
@@ -59,10 +62,13 @@ func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("Cache-Control", "no-store")
-	for _, name := range []string{"Preference-Applied", "ETag", "Content-Encoding", "Content-Disposition"} {
+	for _, name := range []string{"Preference-Applied", "ETag", "Content-Encoding", "Content-Disposition", "Content-Range"} {
 		header.Del(name) // of the answer that is not sent
 	}
 	header.Set("Content-Length", strconv.Itoa(len(body)))
+	if answer != nil {
+		answer.final = true
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client is gone if this fails
 }

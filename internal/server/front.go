@@ -155,6 +155,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if cause := recover(); cause != nil {
 			f.caught(answer, r, cause)
 		}
+		if answer.refusal != nil {
+			f.fail(answer, r, answer.refusal)
+		}
 		call.hold.shrink(call.hold.bytes)
 		if answer.status != 0 && !answer.broken {
 			answer.begin()
