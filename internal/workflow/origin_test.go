@@ -38,6 +38,12 @@ func addressed(t *testing.T) *component.Registry {
 		describe("COMPUTE", `{"type":"object","additionalProperties":true}`, `{"type":"object","properties":{"expression":{"type":"string"},"cases":{"type":"array"},"url":{"type":"string"}}}`,
 			`{"type":"object","properties":{"result":{}}}`, component.Flow{}),
 		describe("START", none, none, `{"type":"object","additionalProperties":true}`, component.Flow{Trigger: true}),
+		describe("CALLED", none, `{"type":"object","properties":{"inputSchema":{"type":"object"}}}`, `{"type":"object","additionalProperties":true}`,
+			component.Flow{Trigger: true, RunInput: func(config json.RawMessage) json.RawMessage {
+				var c struct{ InputSchema json.RawMessage }
+				_ = json.Unmarshal(config, &c)
+				return c.InputSchema
+			}}),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -189,5 +195,30 @@ func TestARestrictedKeyMayNotRedirectWhatOthersGiveTheRun(t *testing.T) {
 				t.Errorf("by an unrestricted key: %v", err)
 			}
 		}
+	}
+}
+
+func TestARestrictedKeyMayNotUncoverTheInputOfRuns(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Service = b.serviceOf(t, addressed(t))
+	schema := func(key string) string {
+		return `{"inputSchema":{"type":"object","properties":{"amount":{"type":"integer"},"key":` + key + `}}}`
+	}
+	made := b.create(t, components(`[{"id":"c","module":"CALLED","config":`+schema(`{"type":"string","x-secret":true}`)+`}]`))
+	for _, change := range []string{schema(`{"x-secret":null}`), schema(`{"x-secret":false}`), schema(`null`), `{"inputSchema":null}`} {
+		_, err := b.tryUpdate(made.ID, true, change)
+		if failure, ok := errors.AsType[*fault.Error](err); !ok || failure.Reason != "needs_unrestricted_key" {
+			t.Errorf("%s: %v", change, err)
+		}
+	}
+	if _, err := b.tryUpdate(made.ID, true, schema(`{"maxLength":20}`)); err != nil {
+		t.Errorf("a change that hides as much: %v", err)
+	}
+	if _, err := b.tryUpdate(made.ID, true, `{"inputSchema":{"properties":{"amount":{"x-secret":true}}}}`); err != nil {
+		t.Errorf("a change that hides more: %v", err)
+	}
+	if _, err := b.tryUpdate(made.ID, false, `{"inputSchema":null}`); err != nil {
+		t.Errorf("by an unrestricted key: %v", err)
 	}
 }

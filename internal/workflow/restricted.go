@@ -35,6 +35,12 @@ func (s *Service) checkRestricted(d definition, before, now api.WorkflowComponen
 			return needsUnrestricted("change which workflow a component runs, by /config/%s", name)
 		}
 	}
+	hidden := s.hiddenInput(d, now)
+	for _, path := range s.hiddenInput(d, before) {
+		if !slices.Contains(hidden, path) {
+			return needsUnrestricted("show the secret field %s of the run's input", path)
+		}
+	}
 	at, err := s.changedOrigin(d, before, d, now)
 	if err != nil {
 		return err
