@@ -1403,8 +1403,8 @@ type CreatedInvitation struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Mailed Whether the service mailed a link to the person. That link proves the e-mail address. False where no SMTP
-	// server is configured, where it did not accept the mail, and where too many invitations were mailed lately.
+	// Mailed Whether the service mailed a link to the person. That link proves the e-mail address. False if no SMTP
+	// server is configured, if it rejected the mail, or if too many invitations were mailed recently.
 	//
 	//
 	// Examples: false

@@ -3351,9 +3351,10 @@ type ClientInterface interface {
 	//
 	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
 	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
-	// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
-	// bring it such a variable or a secret field of the run's input.
+	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
+	// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
+	// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+	// the run's input.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3376,9 +3377,10 @@ type ClientInterface interface {
 	//
 	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
 	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
-	// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
-	// bring it such a variable or a secret field of the run's input.
+	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
+	// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
+	// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+	// the run's input.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4031,9 +4033,10 @@ func (c *Client) ReplaceWorkflow(ctx context.Context, workflowID WorkflowID, par
 //
 // Some changes need a key that is not restricted to some workflows; otherwise they are 403
 // `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
-// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
-// bring it such a variable or a secret field of the run's input.
+// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
+// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
+// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+// the run's input.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4066,9 +4069,10 @@ func (c *Client) UpdateWorkflowComponentWithBody(ctx context.Context, workflowID
 //
 // Some changes need a key that is not restricted to some workflows; otherwise they are 403
 // `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
-// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
-// bring it such a variable or a secret field of the run's input.
+// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
+// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
+// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+// the run's input.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5980,9 +5984,10 @@ type ClientWithResponsesInterface interface {
 	//
 	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
 	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
-	// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
-	// bring it such a variable or a secret field of the run's input.
+	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
+	// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
+	// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+	// the run's input.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6005,9 +6010,10 @@ type ClientWithResponsesInterface interface {
 	//
 	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
 	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-	// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
-	// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
-	// bring it such a variable or a secret field of the run's input.
+	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
+	// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
+	// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+	// the run's input.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -7890,9 +7896,10 @@ func (c *ClientWithResponses) ReplaceWorkflowWithResponse(ctx context.Context, w
 //
 // Some changes need a key that is not restricted to some workflows; otherwise they are 403
 // `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
-// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
-// bring it such a variable or a secret field of the run's input.
+// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
+// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
+// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+// the run's input.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7921,9 +7928,10 @@ func (c *ClientWithResponses) UpdateWorkflowComponentWithBodyWithResponse(ctx co
 //
 // Some changes need a key that is not restricted to some workflows; otherwise they are 403
 // `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
-// the version that a `RUN_WORKFLOW` runs, and to change the origin of an address, or an expression, in a component
-// that takes secrets. A component takes secrets if it has stored ones or `{{env.…}}` references, or if connections
-// bring it such a variable or a secret field of the run's input.
+// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
+// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
+// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+// the run's input.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
