@@ -17,7 +17,8 @@ FUZZTIME  ?= 10s
 FUZZED    ?= internal conformance
 # Tests wait for services more than they compute.
 PARALLEL  ?= 6
-TEST      := -vet=off -parallel $(PARALLEL) -timeout 9m
+# The timeout is for each package, and for a machine many times slower than usual.
+TEST      := -vet=off -parallel $(PARALLEL) -timeout 20m
 # The linter takes the tests for as much code again; the soak has the time.
 LINT_TESTS ?= false
 
