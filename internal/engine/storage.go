@@ -27,7 +27,7 @@ func madeByOthers(run db.RunLockRow) storage.Usage {
 }
 
 // writeTree adds what this fold made to the tree of the run. It locks the tree's row, so it
-// must come before the account is locked.
+// must come after all locks of runs and before the lock of the account.
 func (f *fold) writeTree(tx pgx.Tx) error {
 	p := f.treeChange()
 	if f.run.Status.Terminal() && p.RootRunID == f.run.ID {

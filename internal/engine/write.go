@@ -66,13 +66,13 @@ func (f *fold) tell(wake *time.Time) error {
 	if err := f.log(); err != nil {
 		return err
 	}
-	if !f.counted && (f.run.InTree || len(f.children) > 0) {
-		f.tx.Last(f.writeTree)
-	}
 	if f.run.Status.Terminal() && f.run.ParentRunID != nil {
 		f.tx.Last(func(tx pgx.Tx) error {
 			return db.New().RunWake(f.ctx, tx, db.RunWakeParams{WorkspaceID: f.run.WorkspaceID, ID: *f.run.ParentRunID})
 		})
+	}
+	if !f.counted && (f.run.InTree || len(f.children) > 0) {
+		f.tx.Last(f.writeTree)
 	}
 	f.run.UncountedBytes = max(0, f.run.UncountedBytes+f.stored())
 	if f.run.Status.Terminal() {

@@ -205,3 +205,32 @@ func TestRunsOfTreeShareTheLimitsOfARun(t *testing.T) {
 		})
 	}
 }
+
+// A run that finishes wakes the run above it before it locks the row of the tree. A fold of the
+// run above locks them in the same order, so the two don't deadlock.
+func TestFinishingRunLocksRunAboveBeforeTree(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	key := n.trigger(t, run.TriggerParams{WorkflowID: n.below(t, n.waits(t))})
+	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE signal = 'go' AND finished_at IS NULL")
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(n.ctx) }()
+	if _, err := tx.Exec(t.Context(), "SELECT FROM workflow_runs WHERE id = $1 FOR NO KEY UPDATE", key.ID); err != nil {
+		t.Fatal(err)
+	}
+	n.goOn(t, n.child(t, key))
+	b.until(t, 1, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '-- name: RunWake%'")
+	if _, err := tx.Exec(t.Context(), "SELECT FROM run_trees FOR UPDATE NOWAIT"); err != nil {
+		t.Errorf("the tree is locked while its run waits for the run above: %v", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := n.end(t, key); got.Status != status.RunCompleted {
+		t.Errorf("%s %s", got.Status, got.Error)
+	}
+}
