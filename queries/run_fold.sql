@@ -1,12 +1,13 @@
 -- name: RunLock :one
 -- A run as it stands, for whoever folds it. Rows that refer to it may be inserted meanwhile.
+-- Where the account's period is over, the next one decides about storage and credits.
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count,
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
        r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
        r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
-       COALESCE(a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0, false)::boolean AS solvent
+       COALESCE(a.valid_until <= now() OR a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0, false)::boolean AS solvent
 FROM workflow_runs r
 LEFT JOIN credit_accounts a ON a.workspace_id = r.workspace_id
 LEFT JOIN run_trees t ON t.workspace_id = r.workspace_id AND t.root_run_id = COALESCE(r.root_run_id, r.id)
@@ -21,7 +22,7 @@ SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trig
        r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
        r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
-       COALESCE(a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0, false)::boolean AS solvent
+       COALESCE(a.valid_until <= now() OR a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0, false)::boolean AS solvent
 FROM workflow_runs r
 LEFT JOIN credit_accounts a ON a.workspace_id = r.workspace_id
 LEFT JOIN run_trees t ON t.workspace_id = r.workspace_id AND t.root_run_id = COALESCE(r.root_run_id, r.id)

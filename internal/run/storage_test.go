@@ -232,3 +232,51 @@ func TestFreeStorageOfOneTriggerIsBounded(t *testing.T) {
 	}
 	b.balanced(t)
 }
+
+// Bytes that were stored in an earlier month refuse nothing, though nothing has started the
+// account's new period yet.
+func TestStorageOfAnEarlierMonthRefusesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.on(t, billing.Plan{Storage: new(int64(200_000))})
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, `[{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":3600000}},{"id":"x","module":"TRANSFORM","config":{"expression":"1"}}]`,
+		`[{"id":"1","from":"w","to":"x","port":"next"}]`, "")})
+	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND signal = 'go'", key.ID)
+	b.exec(t, `UPDATE credit_accounts SET stored = storage_limit, month = (month - interval '1 month')::date, week = week - 35, valid_until = month
+		WHERE workspace_id = $1`, b.workspace)
+	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "go", nil); err != nil {
+		t.Fatalf("a signal: %v", err)
+	}
+	if got, _ := n.end(t, key); got.Status != status.RunCompleted {
+		t.Errorf("%s %s", got.Status, got.Error)
+	}
+	if stored := b.number(t, "SELECT stored FROM credit_accounts WHERE workspace_id = $1", b.workspace); stored >= 200_000 {
+		t.Errorf("%d bytes are stored in the new month", stored)
+	}
+}
+
+// A run that pays for its stages goes on after its account's period is over, though nothing has
+// released the credits of the next one yet.
+func TestRunPaysForStagesWithTheCreditsOfTheNextPeriod(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.on(t, billing.Plan{Credits: new(credit.Credits(4_000))})
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	list, _ := json.Marshal(make([]int, 1_200))
+	key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":%s},"config":{"concurrency":100}},{"id":"t","module":"TRANSFORM","config":{"expression":"1"}},
+		{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":3600000}},{"id":"x","module":"TRANSFORM","config":{"expression":"1"}},
+		{"id":"o","module":"WAIT_FOR_SIGNAL","config":{"name":"other","timeoutMs":3600000}}]`, list),
+		`[{"id":"1","from":"l","to":"t","port":"each"},{"id":"2","from":"l","to":"w","port":"done"},{"id":"3","from":"w","to":"x","port":"next"}]`, "")})
+	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND signal = 'go'", key.ID)
+	b.exec(t, `UPDATE credit_accounts SET plan = 0, paid = 0, usage_limit = 0, month = (month - interval '1 month')::date, week = week - 35, valid_until = month
+		WHERE workspace_id = $1`, b.workspace)
+	n.goOn(t, key)
+	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND signal = 'go' AND finished_at IS NOT NULL", key.ID)
+	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "other", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := n.end(t, key); got.Status != status.RunCompleted {
+		t.Errorf("%s %s", got.Status, got.Error)
+	}
+}
