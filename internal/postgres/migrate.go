@@ -138,8 +138,9 @@ func (m migration) apply(ctx context.Context, conn *pgx.Conn) error {
 	})
 }
 
-// patiently makes one change. It waits two seconds at most for a table that is in
-// use, because whoever comes after would wait behind it, and tries again later.
+// patiently makes one change. It waits at most two seconds for a table that is in use,
+// because all later statements on the table wait behind it, and tries again. It also tries
+// again after a deadlock with other sessions.
 func patiently(ctx context.Context, conn *pgx.Conn, change func(pgx.Tx) error) error {
 	for tries := 1; ; tries++ {
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
@@ -148,7 +149,7 @@ func patiently(ctx context.Context, conn *pgx.Conn, change func(pgx.Tx) error) e
 			}
 			return change(tx)
 		})
-		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "55P03" || tries == 30 {
+		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "55P03" && e.Code != "40P01" || tries == 30 {
 			return err
 		}
 		select {

@@ -9,5 +9,7 @@ ALTER TABLE workspaces ADD COLUMN custom_storage bigint CHECK (custom_storage > 
 -- storage_fee is the part of usage that pays for stages and bytes. uncounted_bytes are stored
 -- and not yet part of the account's stored.
 ALTER TABLE workflow_runs
-    ADD COLUMN storage_fee     bigint NOT NULL DEFAULT 0 CHECK (storage_fee >= 0),
-    ADD COLUMN uncounted_bytes bigint NOT NULL DEFAULT 0 CHECK (uncounted_bytes >= 0);
+    ADD COLUMN storage_fee     bigint NOT NULL DEFAULT 0,
+    ADD COLUMN uncounted_bytes bigint NOT NULL DEFAULT 0,
+    -- Not valid: otherwise PostgreSQL reads all runs while the table is locked.
+    ADD CONSTRAINT workflow_runs_storage CHECK (storage_fee >= 0 AND uncounted_bytes >= 0) NOT VALID;
