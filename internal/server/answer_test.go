@@ -197,3 +197,17 @@ func TestRefusedPagesAreNotEmptyPages(t *testing.T) {
 		t.Errorf("once there is room: %d, %d bytes", got.status, len(got.body))
 	}
 }
+
+func TestFailureAfterAStatusIsAnsweredWhileNothingWasSent(t *testing.T) {
+	s := start(t, func(s *service, _ *http.Server) {
+		docs := http.NewServeMux()
+		docs.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			panic("late")
+		})
+		s.front.mount(s.operations, docs)
+	})
+	if got := s.do(t, "GET", "/docs", ""); got.status != 500 || got.problem(t).Code != fault.Internal {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+}

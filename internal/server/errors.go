@@ -33,10 +33,7 @@ func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 	ctx := r.Context()
 	call := callOf(ctx)
 	answer, _ := w.(*answer)
-	if answer != nil && answer.refusal != nil {
-		answer.status, answer.refusal = 0, nil // nothing was sent yet
-	}
-	if answer != nil && answer.status != 0 {
+	if answer != nil && answer.begun {
 		answer.broken, call.failed = true, "CUT_OFF"
 		f.log.DebugContext(ctx, "an answer was cut off", "error", err)
 		return
@@ -66,8 +63,8 @@ func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 		header.Del(name) // of the answer that is not sent
 	}
 	header.Set("Content-Length", strconv.Itoa(len(body)))
-	if answer != nil {
-		answer.final = true
+	if answer != nil { // a status that was noted is not sent, and the refusal of a write is answered here
+		answer.status, answer.refusal, answer.final = 0, nil, true
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client is gone if this fails

@@ -198,7 +198,6 @@ func (f *front) caught(w *answer, r *http.Request, cause any) {
 		return
 	}
 	f.log.ErrorContext(r.Context(), "a handler panicked", "panic", panicText(cause), "stack", telemetry.Stack(debug.Stack()))
-	w.broken = w.status != 0
 	f.fail(w, r, fault.New(fault.Internal, "%s", internalMessage))
 }
 
