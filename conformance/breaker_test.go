@@ -27,7 +27,7 @@ import (
 type breakage struct {
 	name string
 	part string // that the suite has to find broken
-	slow bool   // noticed by what comes late or never: only in the soak, which judges times
+	slow bool   // detected by timing: only in the soak, which checks times
 	long bool   // noticed by a case of the soak: slow, and it takes a minute
 
 	do      func(*breaker, *call) *answer                                 // the whole of a request
@@ -263,7 +263,7 @@ func breakages() []breakage {
 }
 
 // chosenBreakages are those that this run makes: all in the soak, else every fifth of those
-// that no clock is needed for.
+// that are not slow.
 func chosenBreakages() []breakage {
 	if soak() {
 		return breakages()

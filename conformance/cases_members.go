@@ -107,7 +107,7 @@ func joinAndLeave(t *probe.Trial) {
 	at := slices.IndexFunc(page.Data, func(m api.Member) bool { return m.UserID == session.User.ID })
 	t.Check(at >= 0, "the member is not in the list")
 	want := page.Data[at]
-	t.Equal("emailVerified of who came by a link", want.EmailVerified, false)
+	t.Equal("emailVerified of a person who came by a link", want.EmailVerified, false)
 	t.Equal("member", [3]string{want.Email, want.Name, string(want.Role)}, [3]string{email, "Ada Lovelace", "editor"})
 	path := "/members/" + session.User.ID.String()
 	want.Role = api.RoleViewer

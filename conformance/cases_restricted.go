@@ -211,7 +211,7 @@ func restrictedUpdates(t *probe.Trial) {
 	refused("named", object{"outputMapping": object{"a": "{{env." + variable + "}}"}})
 	// Another workflow, even one that the key lists.
 	refused("child", object{"workflowId": other})
-	// Another origin beside what is secret.
+	// Another origin next to a secret.
 	for _, component := range []string{"stored", "named"} {
 		for _, address := range []string{"https://other.example.org/a", "http://api.example.org/a", "https://api.example.org:8443/a"} {
 			refused(component, object{"apiUrl": address})

@@ -9,14 +9,14 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// healthy knows which cases pass through a proxy that does nothing wrong.
+// healthy runs each case once through a proxy that changes nothing, and keeps the result.
 type healthy struct {
 	behind *probe.Target
 	mu     sync.Mutex
 	runs   map[string]*wholesome
 }
 
-// wholesome is what became of a case there.
+// wholesome is the result of a case there.
 type wholesome struct {
 	once sync.Once
 	err  error

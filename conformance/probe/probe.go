@@ -93,8 +93,8 @@ type Target struct {
 	// not let pass.
 	Choices bool
 
-	// Unhurried says that the machine may be slow or busy: waits have no limit of their own
-	// and no latency is judged.
+	// Unhurried is for a machine that may be slow or busy: waits are not limited and
+	// latencies are not checked.
 	Unhurried bool
 
 	// Tamper changes what receivers of callbacks get before they look at it.

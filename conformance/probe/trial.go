@@ -191,7 +191,8 @@ func (t *Trial) Parallel(n int, run func(i int)) {
 	}
 }
 
-// Limit returns how long something may take: without end against an Unhurried target.
+// Limit returns how long something may take: the usual limit, or a day against an Unhurried
+// target.
 func (t *Trial) Limit(usual time.Duration) time.Duration {
 	if t.target.Unhurried {
 		return 24 * time.Hour

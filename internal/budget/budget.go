@@ -21,9 +21,9 @@ func New[Source comparable](total, each int64) *Budget[Source] {
 	return &Budget[Source]{total: total, each: each, by: make(map[Source]int64)}
 }
 
-// Reserve reserves n for the source. Where that is more than the source or all sources may
-// hold, it reserves nothing and reports false. A source that holds nothing may exceed its
-// share once, because what is larger than the share could never be held otherwise.
+// Reserve reserves n for the source. If the source or all sources would then hold more than
+// they may, it reserves nothing and returns false. A source that holds nothing may exceed its
+// share, because an amount larger than the share could never be reserved otherwise.
 func (b *Budget[Source]) Reserve(source Source, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,8 +34,8 @@ func (b *Budget[Source]) Reserve(source Source, n int64) bool {
 	return true
 }
 
-// Add counts n for the source, also beyond its share. It is for what cannot be refused any
-// more.
+// Add counts n for the source, also beyond its share. It is for what can no longer be
+// refused.
 func (b *Budget[Source]) Add(source Source, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

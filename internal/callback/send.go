@@ -28,7 +28,7 @@ const (
 // Message is one callback as it is to be sent: the same at every attempt.
 type Message struct {
 	ExecutionID uuid.UUID
-	Restores    int32 // that had the record computed again
+	Restores    int32 // how many restores made the record be computed again
 	URL         string
 	Body        []byte // frozen
 	Secrets     Secrets

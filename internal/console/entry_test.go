@@ -28,10 +28,10 @@ func TestInvitationIsAcceptedInTheSessionOfItsAddress(t *testing.T) {
 	_, _, body := owner(http.MethodPost, page+"/invitations", url.Values{"email": {email}, "role": {"viewer"}})
 	form := url.Values{"token": {made(t, body, "#token=", "<")}}
 	if _, _, body := owner(http.MethodPost, "/settings/invitations", form); !strings.Contains(body, `name="password"`) || strings.Contains(body, `name="join"`) {
-		t.Errorf("who is signed in with another address is shown %s", body)
+		t.Errorf("a person with another address is shown %s", body)
 	}
 	if _, _, body := send(http.MethodPost, "/settings/invitations", form); strings.Contains(body, `name="password"`) || !strings.Contains(body, `name="join"`) {
-		t.Errorf("who is signed in is shown %s", body)
+		t.Errorf("the invited person is shown %s", body)
 	}
 	form.Set("join", "yes")
 	if status, _, _ := owner(http.MethodPost, "/settings/invitations", form); status != 200 {

@@ -12,7 +12,7 @@ type invitationPage struct {
 	Token, Name, Fault string
 	Offer              *person.Offer // nil as long as the token is not known
 	Over               bool          // there is nothing to accept
-	SignedIn           string        // the name of who is signed in with the address of the offer; "" for nobody
+	SignedIn           string        // name of the person who is signed in with the address of the offer; "" if nobody is
 }
 
 // invitation asks for the token. It stands in the fragment of the link, which

@@ -25,18 +25,18 @@ var sizes = []struct {
 	slots int
 }{{256 << 10, 128}, {1 << 20, 32}, {math.MaxInt64, 8}}
 
-// ErrBusy says that an answer could not be read because the process, or the
+// ErrBusy reports that an answer could not be read because the process, or the
 // tenant, holds too many large answers.
 var ErrBusy = errors.New("too many large answers in flight")
 
 var errStalled = fmt.Errorf("the answer stalled: %w", context.DeadlineExceeded)
 
 // budget bounds how many answers of each class are in memory. It is shared
-// fairly: a tenant may take what it likes of the first half of a class, and one
-// slot of the second half, so that one tenant always leaves room for others.
+// fairly: a tenant may use all slots of the first half of a class, and one slot of
+// the second half, so that one tenant always leaves room for others.
 //
-// An answer that grows takes a slot of the next class before it leaves its own.
-// It waits for larger answers only, so answers never wait for each other in a circle.
+// An answer that grows acquires a slot of the next class before it releases its own.
+// It waits for larger answers only, so growing answers do not deadlock.
 type budget struct {
 	mu    sync.Mutex
 	held  []int
@@ -53,9 +53,9 @@ func newBudget() *budget {
 	return b
 }
 
-// take takes a slot of a class. It waits for one for busyPatience, then returns
-// ErrBusy.
-func (b *budget) take(ctx context.Context, class int, tenant string) error {
+// acquire acquires a slot of a class. It waits for one for busyPatience, then
+// returns ErrBusy.
+func (b *budget) acquire(ctx context.Context, class int, tenant string) error {
 	patience := time.NewTimer(busyPatience)
 	defer patience.Stop()
 	for {
@@ -107,7 +107,7 @@ func WithTenant(ctx context.Context, name string) context.Context {
 
 // bounded passes on at most left bytes of an answer, then fails instead of ending,
 // so that a cut answer is never taken for a whole one. An answer that is not small
-// takes a slot of its class, and ends the exchange if it stalls.
+// acquires a slot of its class, and its exchange ends if it stalls.
 type bounded struct {
 	io.ReadCloser
 	left   int64
@@ -162,7 +162,7 @@ func (b *bounded) Close() error {
 	return err
 }
 
-// limit is how large an answer of the present class may be.
+// limit returns how many bytes an answer of the current class may have.
 func (b *bounded) limit() int64 {
 	if b.class == 0 {
 		return smallAnswer
@@ -179,7 +179,7 @@ func (b *bounded) grow() error {
 		}
 	}
 	b.stall.Stop() // waiting for room is not the upstream's fault
-	if err := b.budget.take(b.ctx, b.class, b.tenant()); err != nil {
+	if err := b.budget.acquire(b.ctx, b.class, b.tenant()); err != nil {
 		return err
 	}
 	b.mu.Lock()

@@ -133,25 +133,25 @@ func TestATenantWithoutRoomFailsAfterItsPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, class := newBudget(), len(sizes)-1
 		for range 4 {
-			if err := b.take(t.Context(), class, "a"); err != nil {
+			if err := b.acquire(t.Context(), class, "a"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		begun := time.Now()
-		if err := b.take(t.Context(), class, "a"); !errors.Is(err, ErrBusy) || time.Since(begun) != busyPatience {
+		if err := b.acquire(t.Context(), class, "a"); !errors.Is(err, ErrBusy) || time.Since(begun) != busyPatience {
 			t.Errorf("%v after %s", err, time.Since(begun))
 		}
 		time.AfterFunc(time.Second, func() { b.release(class, "a") })
 		begun = time.Now()
-		if err := b.take(t.Context(), class, "a"); err != nil || time.Since(begun) != time.Second {
+		if err := b.acquire(t.Context(), class, "a"); err != nil || time.Since(begun) != time.Second {
 			t.Errorf("%v after %s", err, time.Since(begun))
 		}
 		for i := range 4 {
-			if err := b.take(t.Context(), class, strconv.Itoa(i)); err != nil {
+			if err := b.acquire(t.Context(), class, strconv.Itoa(i)); err != nil {
 				t.Errorf("tenant %d: %v", i, err)
 			}
 		}
-		if err := b.take(t.Context(), class, "last"); !errors.Is(err, ErrBusy) {
+		if err := b.acquire(t.Context(), class, "last"); !errors.Is(err, ErrBusy) {
 			t.Errorf("a slot too many: %v", err)
 		}
 	})

@@ -74,7 +74,7 @@ func (g *Guard) Post(request *http.Request) (*http.Response, error) {
 	return g.kept.RoundTrip(once)
 }
 
-// atOrigin keeps what the caller sent from other origins. A redirect that leaves
+// atOrigin prevents that another origin receives what the caller sent. A redirect that leaves
 // the origin of the first request loses the caller's headers, since any of them may
 // be a credential, and fails with a *ForeignError if it would carry the body. It
 // stays foreign if it leads back: the other origin chose where.

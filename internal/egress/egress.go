@@ -90,8 +90,8 @@ func New(policy Policy) *Guard {
 	return g
 }
 
-// newTransport makes a transport that dials through the guard. Proxies are never taken from the
-// environment: behind one, the guard would see only the proxy's address.
+// newTransport makes a transport that dials through the guard. Proxies are never
+// taken from the environment: behind one, the guard would see only the proxy's address.
 // HTTP/1.1 alone keeps the surface towards hostile servers small.
 func (g *Guard) newTransport() *http.Transport {
 	protocols := new(http.Protocols)

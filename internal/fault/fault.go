@@ -108,8 +108,8 @@ func InvalidAt(pointer, format string, args ...any) *Error {
 	return failure
 }
 
-// MaxDetails is how many faults an error holds. Whoever collects faults may stop at the one
-// after that: then the message says that there are more, and not how many.
+// MaxDetails is the number of faults that an error holds. Code that collects faults may stop
+// after one more. The message then says that there are more, but not how many.
 const MaxDetails = 100
 
 // Unprocessable makes an INVALID_INPUT error (422) of all faults of what came; nil when

@@ -215,7 +215,7 @@ func (d delivery) Find(ctx context.Context, conn postgres.DB) (uuid.UUID, bool, 
 }
 
 // ClaimTx waits for transactions that accept the same delivery. All lock the ID
-// before the body, so they never wait for each other in a circle.
+// before the body, so they cannot deadlock.
 func (d delivery) ClaimTx(ctx context.Context, tx pgx.Tx) (uuid.UUID, bool, error) {
 	for _, mark := range d.marks {
 		scope := fmt.Sprintf("delivery %s %x", d.key.ID, mark)

@@ -107,7 +107,7 @@ func (s *Service) AcceptSignedIn(ctx context.Context, token string, by Person, c
 	return s.join(ctx, invited, joiner{proven: proven{Person: by}}, func(pgx.Tx) error { return nil })
 }
 
-// joiner is who accepts an invitation.
+// joiner is the person who accepts an invitation.
 type joiner struct {
 	proven
 	isNew  bool

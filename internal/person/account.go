@@ -123,8 +123,8 @@ func (a *Account) insert(ctx context.Context, tx pgx.Tx) (Person, error) {
 	return Person{ID: id, Email: a.Email, Name: a.Name}, nil
 }
 
-// adopt locks and returns the account that exists, and takes it away from whoever has its
-// password if the address is unverified.
+// adopt locks and returns the existing account. An account with an unverified address gets
+// a.Password and loses its sessions.
 func (a *Account) adopt(ctx context.Context, tx pgx.Tx) (Person, error) {
 	user, err := queries.UserLock(ctx, tx, a.Email)
 	switch {

@@ -13,8 +13,8 @@ import (
 // DeviceLife is how long a browser keeps the cookie of a device.
 const DeviceLife = 365 * 24 * time.Hour
 
-// The names of the cookie that marks a device in which somebody signed in before. They are
-// two for the reason that those of the session are two.
+// The names of the cookie that marks a device on which somebody signed in before: one for
+// http and one for https, like those of the session.
 const (
 	plainDevice  = "weft_device"
 	secureDevice = "__Host-weft_device"
@@ -51,8 +51,8 @@ func (s Session) SetCookies(w http.ResponseWriter, secure bool) {
 // deviceAAD binds a device's cookie to one account: it is worth nothing at another.
 func deviceAAD(email string) seal.AAD { return seal.AAD{Table: "users", Row: email, Field: "device"} }
 
-// newDevice makes the cookie of a device in which the owner of the address signed in. It is
-// "" where the service has no keys. Nothing is stored: the master key proves who made it.
+// newDevice returns the cookie of a device on which the owner of the address signed in, or ""
+// if the service has no keys. Nothing is stored: the seal proves that the service made it.
 func (s *Service) newDevice(email string) string {
 	if s.keyring == nil {
 		return ""
@@ -64,8 +64,8 @@ func (s *Service) newDevice(email string) string {
 	return base64.RawURLEncoding.EncodeToString(sealed)
 }
 
-// device identifies the known device that sends a cookie; "" if the cookie is not of a
-// device of this account.
+// device returns the name of the known device that sent a cookie, or "" if the cookie does
+// not belong to a device of this account.
 func (s *Service) device(email, cookie string) string {
 	if s.keyring == nil || cookie == "" || len(cookie) > 1024 {
 		return ""

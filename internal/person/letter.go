@@ -34,7 +34,7 @@ func (s *Service) mailInvitation(ctx context.Context, token string) bool {
 }
 
 // letter is the text of a mailed invitation. It quotes nothing that an inviter can choose
-// freely, such as their name: mails are not to carry messages of strangers.
+// freely, such as their name, so that mails cannot carry messages from strangers.
 func (s *Service) letter(invited db.InvitationFindRow, token string) string {
 	by := "A member"
 	if invited.ByEmail != nil {

@@ -109,8 +109,8 @@ func (s *Service) tellOfLimit(ctx context.Context, email string) error {
 	return tellAll(ctx, s.system, user.ID, "sign_in.limited", map[string]any{"email": email})
 }
 
-// attempt makes an attempt to prove who somebody is, unless there were too many. One that
-// ends in an error counts as none that failed.
+// attempt makes an attempt to prove who somebody is, unless there were too many. An attempt
+// that ends in an error does not count as a failure.
 func (s *Service) attempt(from caller, email string, prove func() (bool, error)) error {
 	done, wait := s.throttle.enter(from, email)
 	if wait > 0 {
@@ -175,7 +175,8 @@ type Proof struct {
 
 // Find says who sends a request. UNAUTHORIZED for a token that is missing,
 // unknown, expired or signed out, RATE_LIMITED for a client with too many of
-// those, and for too many requests with one session or from one address; NOT_FOUND for a workspace that the person does not belong to.
+// those, and for too many requests with one session or from one address; NOT_FOUND for a
+// workspace that the person does not belong to.
 func (s *Service) Find(ctx context.Context, p Proof) (Member, error) {
 	client := attempt.Subscriber(p.Client)
 	if wait := s.tokens.Wait(client); wait > 0 {

@@ -209,7 +209,7 @@ func TestAddressOfAnEarlierSignInHasLimitsOfItsOwn(t *testing.T) {
 		refused(t, "a failure", err, fault.Unauthorized, "invalid_credentials")
 	}
 	_, err := b.SignIn(t.Context(), person.Credentials{Email: "ada@example.org", Password: password, Client: home})
-	refused(t, "who did not sign in there", err, fault.RateLimited, "sign_in_attempts")
+	refused(t, "a person who did not sign in there", err, fault.RateLimited, "sign_in_attempts")
 	b.signIn(t, "grace@example.org", password)
 }
 

@@ -17,9 +17,9 @@ const (
 
 // throttle limits attempts to sign in, by the scheme of OWASP's device cookies
 // (https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies):
-// a client in which the person signed in before has limits of its own, so failures of all
-// others never lock it out. A client without cookies is known by its address, as long as the
-// process lives. Each process counts for itself.
+// a client on which the person signed in before has its own limits, so the failures of other
+// clients never lock it out. A client without cookies is known by its address until the
+// process ends. Each process counts for itself.
 type throttle struct {
 	known     *attempt.Limiter[string] // failures of a known client
 	addresses *attempt.Limiter[string] // failures of an address, at any account
@@ -39,8 +39,8 @@ func newThrottle(now func() time.Time) *throttle {
 		known:     attempt.NewLimiter[string](20, 0.1, now),
 		addresses: attempt.NewLimiter[string](20, 0.1, now),
 		pairs:     attempt.NewLimiter[string](20, 1./600, now),
-		// Bounds what many addresses can try together. To hold it empty takes 600 addresses,
-		// because each gets one attempt in ten minutes, and even then known clients pass.
+		// Bounds what many addresses can try together. It takes 600 addresses to keep it empty,
+		// because each gets one attempt in ten minutes. Even then known clients pass.
 		accounts: attempt.NewLimiter[string](1000, 1, now),
 		// Each attempt hashes a password, and one that succeeds stores a session.
 		tries:  attempt.NewLimiter[string](300, 2, now),
@@ -92,9 +92,9 @@ func (t *throttle) buckets(c caller, email string) []bucket {
 	return []bucket{{t.addresses, c.source}, {t.pairs, c.source + " " + email}, {t.accounts, email}}
 }
 
-// enter admits an attempt, or returns how long to wait. done ends the attempt and says
-// whether it counts as a failure. All counts are taken before the attempt, so that many at
-// once cannot outrun them.
+// enter admits an attempt, or returns how long to wait. The caller must call done with
+// whether the attempt failed. All limits are charged before the attempt, so that concurrent
+// attempts cannot exceed them.
 func (t *throttle) enter(c caller, email string) (done func(failed bool), wait time.Duration) {
 	if !t.begin(c) {
 		return nil, time.Second

@@ -18,10 +18,10 @@ type answer struct {
 	broken   bool  // the connection has to be cut
 	refusal  error // of the first write; fail answers with it
 	hold     *hold
-	window   int64         // what a large answer holds from its first part to its end; 0: each part by itself
+	window   int64         // bytes that a large answer holds until its end; 0: each write is counted alone
 	final    bool          // the request changed something: its answer is never refused
 	progress time.Duration // for each progressPart
-	deadline time.Time     // by which the answer must be received; zero: by none
+	deadline time.Time     // when the whole answer must have been received; zero: no limit
 }
 
 // WriteHeader notes the status. The header is passed on with the first bytes, since these
@@ -95,7 +95,7 @@ func (a *answer) reserve(n int64) (release func(), err error) {
 	return func() { a.hold.shrink(n) }, nil
 }
 
-// send writes data in parts, each of which has a time of its own.
+// send writes data in parts. Each part has its own deadline.
 func (a *answer) send(data []byte) (sent int, err error) {
 	control := http.NewResponseController(a.ResponseWriter)
 	for len(data) > 0 {

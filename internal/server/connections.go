@@ -24,17 +24,17 @@ type Connections struct {
 	Log        *slog.Logger
 }
 
-// Listener returns what s, made by HTTPServer, is to serve. It accepts connections within
-// the bounds. Where an address, or the listener, has as many as it may, a connection that
-// waits for a request makes room: one of the address itself, or one of the address with the
-// most connections, and there the one that waits longest. An address never displaces a
-// connection of another one that has fewer. Where nothing can make room the new connection is
-// closed.
+// Listener returns the listener that s, made by HTTPServer, serves. It accepts connections
+// within the limits. When an address, or the listener, has reached its limit, a connection
+// that waits for a request is closed to make room: one of the same address, or one of the
+// address with the most connections, and of these the one that has waited longest. An address
+// never displaces a connection of an address that has fewer. If no connection waits, the new
+// one is closed.
 //
-// A connection that a client has opened and not yet used may wait as long as one between two
-// requests. Clients open some ahead and keep them, but net/http counts the time for the header
-// from the accept: the first request would go into a connection that is just being closed.
-// From the first byte on the header has its own time.
+// A new connection may wait for its first request as long as a used one for the next. Clients
+// open connections ahead of use, but net/http starts the header timeout at the accept: it
+// would close a connection just as its first request arrives. The header timeout starts with
+// the first byte.
 func Listener(inner net.Listener, s *http.Server, limits Connections) net.Listener {
 	l := &boundedListener{Listener: inner, limits: limits, idle: s.IdleTimeout, header: s.ReadHeaderTimeout, sources: make(map[netip.Addr]*source)}
 	s.ConnState = func(c net.Conn, state http.ConnState) {
@@ -66,7 +66,7 @@ type source struct {
 	waiting list.List // of *countedConn without a request, the longest wait first
 }
 
-// weight orders addresses by who has to make room. Exempt addresses come last.
+// weight orders addresses: the heaviest makes room first, exempt addresses last.
 func (s *source) weight() int {
 	if s.exempt {
 		return 0
@@ -172,7 +172,7 @@ func (l *boundedListener) stopWait(c *countedConn) {
 	}
 }
 
-// changed notes whether a connection waits for a request. It does until the header of the
+// changed records whether a connection waits for a request. It waits until the header of the
 // request has arrived.
 func (l *boundedListener) changed(c *countedConn, state http.ConnState) {
 	l.mu.Lock()
@@ -196,7 +196,8 @@ func (l *boundedListener) count() int {
 // logEvery is the time between two log lines about closed connections.
 const logEvery = 10 * time.Second
 
-// note counts a connection that was closed for want of room, and logs how many were.
+// note counts a connection that was closed because there was no room. It logs the counts
+// once in logEvery.
 func (l *boundedListener) note(reason string) {
 	l.limits.Metrics.ConnectionClosed(reason)
 	if l.closed == nil {
@@ -234,8 +235,8 @@ func (c *countedConn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// Write drops what the client does not receive in time, which the system would otherwise keep
-// for minutes.
+// Write discards what the client does not receive in time. Otherwise the system would keep
+// it for minutes.
 func (c *countedConn) Write(p []byte) (int, error) {
 	n, err := c.TCPConn.Write(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -244,7 +245,7 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Read waits for the first bytes as long as for those of a further request.
+// Read waits for the first request as long as for any other.
 func (c *countedConn) Read(p []byte) (int, error) {
 	if c.used {
 		return c.TCPConn.Read(p)

@@ -170,7 +170,7 @@ func TestStreamsCountUntilTheyEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !cut(t, s.dialFrom(t, "127.0.0.2")) {
-		t.Error("a second connection was accepted beside the stream")
+		t.Error("a second connection was accepted next to the stream")
 	}
 	close(events)
 	_, _ = io.Copy(io.Discard, stream)

@@ -14,8 +14,8 @@ import (
 const DefaultMemory = 128 << 20
 
 // uncounted is what every request may hold. A connection costs about as much, and
-// connections have a bound of their own. So small requests are accepted also while others
-// hold all that is counted.
+// connections have their own bound. So small requests are accepted even when the budget
+// is used up.
 const uncounted = 16 << 10
 
 // Memory bounds the bytes of requests and answers that are held at the same time.

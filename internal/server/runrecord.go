@@ -32,7 +32,7 @@ const (
 	// recordWindow is what the record of a large run holds while it is sent: a page of its
 	// stages, and one of them encoded.
 	recordWindow = 2 << 20
-	// recordTimeout is how long a client may take to receive a record, in which it makes
+	// recordTimeout is how long a client may take to receive a record, even if it makes
 	// progress all the time.
 	recordTimeout = 15 * time.Minute
 )

@@ -87,15 +87,15 @@ func detach[T any](ctx context.Context, stop context.CancelFunc, w http.Response
 	})
 }
 
-// of returns what a stream of the principal needs, whose events count for its workspace.
+// of returns s for one stream of the principal. Its events count for the workspace.
 func (s streams) of(principal auth.Principal) streams {
 	s.hold = &hold{memory: s.memory, workspace: principal.WorkspaceID}
 	return s
 }
 
 // count counts the bytes of an event until release is called. It returns UNAVAILABLE, which
-// ends the stream, if too many bytes of other answers are in flight: the client comes back
-// and gets the event then.
+// ends the stream, if too many bytes of other answers are in flight. The client gets the
+// event when it reconnects.
 func (s streams) count(bytes int) (release func(), err error) {
 	if s.hold == nil || bytes <= uncounted {
 		return func() {}, nil

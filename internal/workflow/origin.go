@@ -15,7 +15,7 @@ import (
 )
 
 // moved reports the secrets of the version before that d would send to another origin: a
-// stored secret stays with the origins of the addresses beside it (decisions 2.8). kept are
+// stored secret stays with the origins of the addresses next to it (decisions 2.8). kept are
 // the places of such secrets in d, whose values are in their places.
 func (s *Service) moved(before *earlier, d definition, kept []place) (details []fault.Detail, err error) {
 	if len(kept) == 0 {
@@ -55,8 +55,8 @@ func (s *Service) moved(before *earlier, d definition, kept []place) (details []
 	return details, nil
 }
 
-// changedOrigin returns the place of an address that has one origin in a component of one
-// definition and another in a component of the other. It returns "" if there is none.
+// changedOrigin returns the place of an address whose origin differs between the component
+// before, of the definition was, and the component now, of d. It returns "" if all are equal.
 func (s *Service) changedOrigin(was definition, before api.WorkflowComponent, d definition, now api.WorkflowComponent) (string, error) {
 	old, err := s.origins(was, before)
 	if err != nil {

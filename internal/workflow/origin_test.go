@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// fetch is a component of the tests with an address, secrets beside it, and headers of
+// fetch is a component with an address, secrets next to it, and headers of
 // which Accept is none.
 type fetch struct{ module }
 

@@ -16,9 +16,9 @@ import (
 // runModule is the module whose config names another workflow.
 const runModule = "RUN_WORKFLOW"
 
-// checkRestricted returns FORBIDDEN if the change of a component takes a key that is not
-// restricted to some workflows (decisions 2.8): it would let the key use variables, secrets
-// or workflows that it was not given. d has the changed component in its place.
+// checkRestricted returns FORBIDDEN if the change of a component needs a key that is not
+// restricted to some workflows (decisions 2.8): otherwise the key could use variables,
+// secrets or workflows that it was not given. d contains the changed component.
 func (s *Service) checkRestricted(d definition, before, now api.WorkflowComponent) error {
 	references := variable.Places(before.Config)
 	for at, text := range variable.Places(now.Config) {
@@ -97,7 +97,7 @@ func (s *Service) takesSecrets(d definition, c api.WorkflowComponent) (bool, err
 	if err != nil || takes {
 		return takes, err
 	}
-	// What shows something secret in its output, directly or by what it takes.
+	// The components whose outputs show a secret: their own, or one that they receive.
 	var shows []string
 	for _, from := range d.Components {
 		entry, known := s.modules.Lookup(from.Module)

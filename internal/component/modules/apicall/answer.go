@@ -25,8 +25,8 @@ const (
 	encodingOmitted = "omitted"
 )
 
-// render makes the output of an answer. Of a body that an output cannot hold it
-// gives the mapped values only.
+// render makes the output of an answer. If the body is too large for an output, the
+// output has only the mapped values.
 func render(answer upstream.Answer, mapping map[string]string) (component.Result, error) {
 	body, encoding, broken := bodyValue(answer)
 	headers := headerValue(answer.Header)
@@ -62,7 +62,7 @@ func render(answer upstream.Answer, mapping map[string]string) (component.Result
 	return component.Encode(output)
 }
 
-// sizeOf is how many bytes a body has at least in an output.
+// sizeOf returns the least number of bytes that a body takes in an output.
 func sizeOf(body any) int {
 	switch value := body.(type) {
 	case json.RawMessage:

@@ -72,8 +72,8 @@ func bracket(text string) (step, rest string, err error) {
 	return number, after, nil
 }
 
-// source is an answer from which values are picked. Only what a path leads to is
-// read from the body, as the JSON text that it is.
+// source is an answer from which values are picked. Only the value at a path is
+// read from the body, as raw JSON.
 type source struct {
 	status  int
 	headers map[string]any
@@ -83,7 +83,7 @@ type source struct {
 
 // pick returns the value at a path: in the body, or in the answer where the first
 // step is status, headers or body and the body has no member of that name. A path
-// that leads nowhere gives nil.
+// that leads nowhere returns nil.
 func (s source) pick(steps []string) any {
 	if len(steps) == 0 {
 		return s.body
