@@ -3,10 +3,12 @@
 INSERT INTO installation (place, timeline) VALUES (place_of_database(), timeline_of_database()) ON CONFLICT DO NOTHING;
 
 -- name: InstallationGet :one
--- Where the database was known to live, and where it does.
+-- Where the database was known to live, and where it does. With synchronous replication a
+-- read proves no position.
 SELECT place, timeline, beat, quarantined_at, reason, released_at,
        place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now,
-       clock_timestamp()::timestamptz AS now, flushed_position() AS flushed, recovered_position() AS recovered
+       clock_timestamp()::timestamptz AS now,
+       CASE WHEN current_setting('synchronous_standby_names') = '' THEN flushed_position() ELSE 0 END::bigint AS flushed, recovered_position() AS recovered
 FROM installation WHERE one;
 
 -- name: InstallationBeat :one
@@ -19,8 +21,8 @@ RETURNING place, timeline, beat, quarantined_at, reason, released_at,
        clock_timestamp()::timestamptz AS now, flushed_position() AS flushed, recovered_position() AS recovered;
 
 -- name: InstallationPosition :one
--- How far the server's log is stored, and which server it is.
-SELECT timeline_of_database()::integer AS timeline_now, flushed_position() AS flushed, recovered_position() AS recovered;
+-- How far the server's log is stored, synchronous standbys included, and which server it is.
+SELECT timeline_of_database()::integer AS timeline_now, confirmed_position() AS flushed, recovered_position() AS recovered;
 
 -- name: InstallationQuarantine :execrows
 -- Begins a quarantine unless there is one. Known place and timeline stay: they say

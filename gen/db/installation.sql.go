@@ -104,7 +104,8 @@ func (q *Queries) InstallationFollow(ctx context.Context, db DBTX, arg Installat
 const installationGet = `-- name: InstallationGet :one
 SELECT place, timeline, beat, quarantined_at, reason, released_at,
        place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now,
-       clock_timestamp()::timestamptz AS now, flushed_position() AS flushed, recovered_position() AS recovered
+       clock_timestamp()::timestamptz AS now,
+       CASE WHEN current_setting('synchronous_standby_names') = '' THEN flushed_position() ELSE 0 END::bigint AS flushed, recovered_position() AS recovered
 FROM installation WHERE one
 `
 
@@ -122,7 +123,8 @@ type InstallationGetRow struct {
 	Recovered     int64
 }
 
-// Where the database was known to live, and where it does.
+// Where the database was known to live, and where it does. With synchronous replication a
+// read proves no position.
 func (q *Queries) InstallationGet(ctx context.Context, db DBTX) (InstallationGetRow, error) {
 	row := db.QueryRow(ctx, installationGet)
 	var i InstallationGetRow
@@ -264,7 +266,7 @@ func (q *Queries) InstallationPending(ctx context.Context, db DBTX) (Installatio
 }
 
 const installationPosition = `-- name: InstallationPosition :one
-SELECT timeline_of_database()::integer AS timeline_now, flushed_position() AS flushed, recovered_position() AS recovered
+SELECT timeline_of_database()::integer AS timeline_now, confirmed_position() AS flushed, recovered_position() AS recovered
 `
 
 type InstallationPositionRow struct {
@@ -273,7 +275,7 @@ type InstallationPositionRow struct {
 	Recovered   int64
 }
 
-// How far the server's log is stored, and which server it is.
+// How far the server's log is stored, synchronous standbys included, and which server it is.
 func (q *Queries) InstallationPosition(ctx context.Context, db DBTX) (InstallationPositionRow, error) {
 	row := db.QueryRow(ctx, installationPosition)
 	var i InstallationPositionRow

@@ -11,6 +11,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // standbyOf starts an asynchronous standby of a server, which has everything so far.
@@ -164,5 +167,47 @@ func TestOP14AFailoverToAStandby(t *testing.T) {
 			}
 			figures.note(t, "%s: told %.1f s after the promotion", c.name, took.Seconds())
 		})
+	}
+}
+
+// With synchronous replication a position is not reported before a standby has stored the log
+// up to it: what only the primary has was acknowledged to nobody, and a failover may lose it.
+func TestOP14APositionWaitsForSynchronousStandbys(t *testing.T) {
+	t.Parallel()
+	primary := ownServer(t, nil)
+	pool := openPool(t, primary.database(t))
+	if err := db.New().InstallationEnter(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	synchronous := func(names string) {
+		t.Helper()
+		for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + names + "'", "SELECT pg_reload_conf()"} {
+			if err := execute(primary.DSN("postgres"), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waittest.Until(t, "the setting is in force", func() bool {
+			var now string
+			err := pool.QueryRow(t.Context(), "SHOW synchronous_standby_names").Scan(&now)
+			return err == nil && now == names
+		})
+	}
+	synchronous("missing")
+	reported := make(chan error, 1)
+	go func() {
+		_, err := db.New().InstallationPosition(t.Context(), pool)
+		reported <- err
+	}()
+	waittest.Until(t, "the position waits for the standby", func() bool {
+		var waits bool
+		err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%confirmed_position%')").Scan(&waits)
+		return err == nil && waits
+	})
+	if now, err := db.New().InstallationGet(t.Context(), pool); err != nil || now.Flushed != 0 {
+		t.Errorf("a read reports %d, %v", now.Flushed, err)
+	}
+	synchronous("")
+	if err := waittest.Receive(t, "the position", reported); err != nil {
+		t.Error(err)
 	}
 }
