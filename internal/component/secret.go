@@ -41,14 +41,15 @@ func secretPaths(schema json.RawMessage) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// AddressPaths returns the places of the addresses in a call's input and config, which are
-// the fields of format uri, in the form of SecretPaths.
+// AddressPaths returns the places of the addresses in a call's input and config, in the form
+// of SecretPaths: the fields that decide who receives the call's data. These are URLs, and the
+// recipients of encrypted data.
 func (e *Entry) AddressPaths() (input, config []string) {
 	find := func(schema json.RawMessage) []string {
 		var root any
 		_ = json.Unmarshal(schema, &root) // newEntry has read it
 		found := map[string]bool{}
-		walkSchema(root, "", func(schema map[string]any) bool { return schema["format"] == "uri" }, found)
+		walkSchema(root, "", func(schema map[string]any) bool { return schema["format"] == "uri" || schema["format"] == "age-recipient" }, found)
 		return slices.Sorted(maps.Keys(found))
 	}
 	return find(e.Input), find(e.Config)

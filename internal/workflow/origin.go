@@ -43,7 +43,7 @@ func (s *Service) moved(before *earlier, d definition, kept []place) (details []
 			}
 			details = append(details, fault.Detail{
 				Code: string(fault.InvalidInput), Pointer: secret.pointer,
-				Message: "must be sent again: it is a stored secret, and " + changed + " has another origin than before",
+				Message: "must be sent again: it is a stored secret, and " + changed + " now leads to another origin or recipient",
 			})
 			continue
 		}
@@ -120,8 +120,8 @@ func (s *Service) origins(d definition, c api.WorkflowComponent) (map[string]str
 	return found, nil
 }
 
-// origin returns the scheme, host and port of an address. An address that is not a URL, or
-// has a variable among these, is its own origin.
+// origin returns the scheme, host and port of an address. An address that is not a URL, such
+// as a recipient, or has a variable among these, is its own origin.
 func origin(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || variable.In(u.Scheme+u.Host) {

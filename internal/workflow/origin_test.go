@@ -33,6 +33,7 @@ func addressed(t *testing.T) *component.Registry {
 		describe("POST",
 			`{"type":"object","properties":{"headers":{"type":"object","additionalProperties":{"type":"string","x-secret":true}}}}`,
 			`{"type":"object","properties":{"url":{"type":"string","format":"uri"}}}`, none, component.Flow{}),
+		describe("ENCRYPT", `{"type":"object","properties":{"data":{"type":"string","x-secret":true},"to":{"type":"array","items":{"type":"string","format":"age-recipient"}}}}`, none, none, component.Flow{}),
 		describe("RUN_WORKFLOW", `{"type":"object","additionalProperties":true}`,
 			`{"type":"object","properties":{"workflowId":{"type":"string"},"version":{"type":"integer"},"note":{"type":"string"}}}`, none, component.Flow{}),
 		describe("COMPUTE", `{"type":"object","additionalProperties":true}`, `{"type":"object","properties":{"expression":{"type":"string"},"cases":{"type":"array"},"url":{"type":"string"}}}`,
@@ -220,5 +221,20 @@ func TestARestrictedKeyMayNotUncoverTheInputOfRuns(t *testing.T) {
 	}
 	if _, err := b.tryUpdate(made.ID, false, `{"inputSchema":null}`); err != nil {
 		t.Errorf("by an unrestricted key: %v", err)
+	}
+}
+
+// Otherwise a stored secret could be read by encrypting it to a key of one's own.
+func TestAStoredSecretDoesNotFollowAChangedRecipient(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Service = b.serviceOf(t, addressed(t))
+	made := b.create(t, components(`[{"id":"c","module":"ENCRYPT","input":{"data":"`+canary+`","to":["a"]}}]`))
+	for to, want := range map[string]bool{`["a"]`: true, `["b"]`: false, `["a","b"]`: false} {
+		_, err := b.Replace(b.ctx, workflow.ReplaceParams{WorkspaceID: b.workspace, WorkflowID: made.ID, Draft: components(
+			`[{"id":"c","module":"ENCRYPT","input":{"data":"[redacted]","to":` + to + `}}]`)})
+		if got := fault.CodeOf(err) != fault.InvalidInput; got != want {
+			t.Errorf("to %s: %v", to, err)
+		}
 	}
 }

@@ -3308,8 +3308,8 @@ type ClientInterface interface {
 	// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 	// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
 	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-	// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
-	// values again, or the answer is 422 with a pointer to each.
+	// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
+	// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
 	// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 	//
 	// Takes any type of body and a specified content type.
@@ -3326,8 +3326,8 @@ type ClientInterface interface {
 	// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 	// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
 	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-	// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
-	// values again, or the answer is 422 with a pointer to each.
+	// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
+	// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
 	// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 	//
 	// Takes a body of the `application/json` content type.
@@ -3970,8 +3970,8 @@ func (c *Client) TriggerWorkflow(ctx context.Context, workflowID WorkflowID, par
 // `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 // archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
 // Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
-// values again, or the answer is 422 with a pointer to each.
+// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
+// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
 // A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 //
 // Takes any type of body and a specified content type.
@@ -3998,8 +3998,8 @@ func (c *Client) ReplaceWorkflowWithBody(ctx context.Context, workflowID Workflo
 // `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 // archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
 // Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
-// values again, or the answer is 422 with a pointer to each.
+// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
+// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
 // A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 //
 // Takes a body of the `application/json` content type.
@@ -5941,8 +5941,8 @@ type ClientWithResponsesInterface interface {
 	// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 	// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
 	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-	// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
-	// values again, or the answer is 422 with a pointer to each.
+	// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
+	// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
 	// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -5959,8 +5959,8 @@ type ClientWithResponsesInterface interface {
 	// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 	// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
 	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-	// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
-	// values again, or the answer is 422 with a pointer to each.
+	// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
+	// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
 	// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -7841,8 +7841,8 @@ func (c *ClientWithResponses) TriggerWorkflowWithResponse(ctx context.Context, w
 // `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 // archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
 // Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
-// values again, or the answer is 422 with a pointer to each.
+// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
+// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
 // A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -7865,8 +7865,8 @@ func (c *ClientWithResponses) ReplaceWorkflowWithBodyWithResponse(ctx context.Co
 // `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
 // archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
 // Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-// the origins (scheme, host and port) of the addresses in that component: if one of them changes, send the secret
-// values again, or the answer is 422 with a pointer to each.
+// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
+// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
 // A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).

@@ -113,6 +113,17 @@ func read(t *testing.T, raw json.RawMessage) schema {
 	return s
 }
 
+func TestRecipientsOfEncryptedDataAreAddresses(t *testing.T) {
+	entry, known := registry(t).Lookup("AGE_ENCRYPT")
+	if !known {
+		t.Fatal("AGE_ENCRYPT is missing")
+	}
+	want := []string{"/additionalRecipients/*", "/ageRecipient"}
+	if got, _ := entry.AddressPaths(); !slices.Equal(got, want) {
+		t.Errorf("its addresses are %q, want %q", got, want)
+	}
+}
+
 func TestEverySchemaIsDocumentedAndItsExamplesAreValid(t *testing.T) {
 	r := registry(t)
 	for _, d := range r.List() {
