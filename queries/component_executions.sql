@@ -59,9 +59,9 @@ WHERE e.workspace_id = @workspace_id AND e.id = @id;
 
 -- name: ExecutionList :many
 -- Newest first, after the cursor; UUIDv7 ids order by time, so the primary key
--- serves it and inserts do not disturb a page. Stages of runs are left out, and so is
--- what other keys submitted if a key is named; no more than max_walked rows are walked past. A page ends early, but not before
--- its first row, when its outputs grow beyond max_bytes; found counts the rows
+-- serves it and inserts do not disturb a page. Stages of runs are left out, and
+-- executions of other keys if a key is named. No more than max_walked rows are walked past.
+-- A page ends early, but not before its first row, when its outputs grow beyond max_bytes; found counts the rows
 -- that there were. The rows are read once, as in the list of runs.
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
@@ -292,9 +292,9 @@ WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.job_id;
 
 -- name: ExecutionTakeUnsafe :many
--- Takes unfinished executions that are not safe to repeat, to be ended in this transaction:
--- whoever had one can no longer write it. Their records are computed again, so their
--- callbacks get another webhook-id.
+-- Takes unfinished executions that are not safe to repeat from their workers, so that this
+-- transaction can end them. Their records are computed again, so their callbacks get another
+-- webhook-id.
 WITH unsafe AS (
     SELECT l.workspace_id, l.id, l.parked FROM component_executions l
     WHERE l.finished_at IS NULL AND l.repeat_rule = 'unsafe' ORDER BY l.id LIMIT @max_rows FOR UPDATE

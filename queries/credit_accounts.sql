@@ -120,8 +120,8 @@ WHERE workspace_id = @workspace_id;
 UPDATE credit_accounts SET stored = stored + @bytes WHERE workspace_id = @workspace_id;
 
 -- name: AccountStoreFree :execrows
--- Counts bytes unless the workspace may store no more in this month: 0 rows then. A month that
--- is over, and that nobody has ended yet, refuses nothing.
+-- Counts bytes unless the workspace may store no more in this month: 0 rows then. An account
+-- whose period is over refuses nothing.
 UPDATE credit_accounts a SET stored = a.stored + @bytes
 WHERE a.workspace_id = @workspace_id AND (a.storage_limit = 0 OR a.stored < a.storage_limit OR a.valid_until <= now());
 

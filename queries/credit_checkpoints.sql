@@ -12,7 +12,7 @@ SELECT n.id FROM (
 ORDER BY n.id DESC LIMIT 1;
 
 -- name: CheckpointSum :one
--- What the postings of a range sum up to.
+-- The sums of a range of postings.
 WITH hashed AS (
     SELECT date_trunc('month', p.created_at AT TIME ZONE 'UTC')::date AS month, p.plan, p.paid, p.allowance, p.usage,
            ('x' || left(encode(sha256(convert_to(concat_ws('|', p.id, p.kind, p.reference, p.plan, p.paid, p.allowance, p.usage,
@@ -32,14 +32,14 @@ SELECT COALESCE(sum(m.postings), 0)::bigint AS postings, COALESCE(sum(m.plan), 0
 FROM months m CROSS JOIN (SELECT max(x.month) AS month FROM months x) AS l;
 
 -- name: CheckpointInsert :exec
--- Somebody else who audits may have been faster.
+-- Does nothing if another audit has inserted the checkpoint.
 INSERT INTO credit_checkpoints (workspace_id, after, upto, postings, plan, paid, month, plan_used, allowance_used, checksum)
 VALUES (@workspace_id, @after, @upto, @postings, @plan, @paid, @month, @plan_used, @allowance_used, @checksum)
 ON CONFLICT DO NOTHING;
 
 -- name: CheckpointExtend :exec
--- Adds the postings that follow a checkpoint, unless somebody else did. Its sums of the
--- month start anew where the month is another one.
+-- Adds the postings that follow a checkpoint, unless another audit did. The sums of the
+-- month start at zero in another month.
 UPDATE credit_checkpoints c SET
     upto = @upto, postings = c.postings + @postings, plan = c.plan + @plan, paid = c.paid + @paid,
     month          = GREATEST(c.month, @month::date),
@@ -60,7 +60,7 @@ DELETE FROM credit_checkpoints WHERE workspace_id = @workspace_id;
 UPDATE installation SET audited_at = GREATEST(audited_at, now() - @took::interval) WHERE one;
 
 -- name: InstallationAuditAge :one
--- How long ago the last complete audit of all credits began, and when the checkpoint
--- that was not verified for the longest time was.
+-- How long ago the last complete audit of all credits began, and when the
+-- checkpoint was verified that waits longest for it.
 SELECT COALESCE(EXTRACT(epoch FROM now() - (SELECT i.audited_at FROM installation i WHERE i.one)), 0)::double precision AS audited,
        COALESCE(EXTRACT(epoch FROM now() - (SELECT min(c.verified_at) FROM credit_checkpoints c)), 0)::double precision AS verified;

@@ -192,12 +192,12 @@ WITH RECURSIVE above AS (
 SELECT max(depth)::integer AS depth, bool_or(ending)::boolean AS ending, bool_or(immediate)::boolean AS immediate FROM above;
 
 -- name: RunTreeAdd :exec
--- Adds to what the runs of a tree share.
+-- Adds to the totals of a tree of runs.
 INSERT INTO run_trees (workspace_id, root_run_id, live, stages, bytes)
 VALUES (@workspace_id, @root_run_id, GREATEST(@live::integer, 0), @stages, @bytes)
 ON CONFLICT (workspace_id, root_run_id) DO UPDATE SET
     live = GREATEST(run_trees.live + @live::integer, 0), stages = run_trees.stages + @stages, bytes = run_trees.bytes + @bytes;
 
 -- name: RunTreeDelete :exec
--- Forgets a tree whose root has finished, and with it all runs below.
+-- Deletes the tree of a root run that has finished, and with it all runs below.
 DELETE FROM run_trees WHERE workspace_id = @workspace_id AND root_run_id = @root_run_id;

@@ -27,16 +27,16 @@ WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id IS NOT NULL
   AND NOT EXISTS (SELECT FROM workers w WHERE w.id = e.worker_id);
 
 -- name: WorkerLockMany :exec
--- Keeps others from saying that these workers survived until the transaction ends.
+-- Locks workers: none of them is marked as survived until the transaction ends.
 SELECT w.id FROM workers w WHERE w.id = ANY (@ids::integer[]) ORDER BY w.id FOR SHARE;
 
 -- name: WorkerSurvive :exec
--- Says that the process of a lost worker lives on.
+-- Records that the process of a lost worker is still running.
 UPDATE workers SET survived = true WHERE id = @id;
 
 -- name: ExecutionUncountCrash :exec
--- Takes back the crashes that were counted for the loss of a worker. Walks the index of
--- what is neither final nor parked; what somebody has locked has gone on.
+-- Takes back the crashes that were counted for the loss of a worker. It walks the index of
+-- executions that are neither final nor parked. Locked ones have gone on.
 UPDATE component_executions e SET crashes = GREATEST(e.crashes - 1, 0), lost_worker = NULL
 FROM (SELECT l.workspace_id, l.id FROM component_executions l
       WHERE l.finished_at IS NULL AND NOT l.parked AND l.lost_worker = @worker_id::integer

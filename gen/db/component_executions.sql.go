@@ -640,9 +640,9 @@ type ExecutionListRow struct {
 }
 
 // Newest first, after the cursor; UUIDv7 ids order by time, so the primary key
-// serves it and inserts do not disturb a page. Stages of runs are left out, and so is
-// what other keys submitted if a key is named; no more than max_walked rows are walked past. A page ends early, but not before
-// its first row, when its outputs grow beyond max_bytes; found counts the rows
+// serves it and inserts do not disturb a page. Stages of runs are left out, and
+// executions of other keys if a key is named. No more than max_walked rows are walked past.
+// A page ends early, but not before its first row, when its outputs grow beyond max_bytes; found counts the rows
 // that there were. The rows are read once, as in the list of runs.
 func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListParams) ([]ExecutionListRow, error) {
 	rows, err := db.Query(ctx, executionList,
@@ -1384,9 +1384,9 @@ type ExecutionTakeUnsafeRow struct {
 	Attempt     int16
 }
 
-// Takes unfinished executions that are not safe to repeat, to be ended in this transaction:
-// whoever had one can no longer write it. Their records are computed again, so their
-// callbacks get another webhook-id.
+// Takes unfinished executions that are not safe to repeat from their workers, so that this
+// transaction can end them. Their records are computed again, so their callbacks get another
+// webhook-id.
 func (q *Queries) ExecutionTakeUnsafe(ctx context.Context, db DBTX, maxRows int32) ([]ExecutionTakeUnsafeRow, error) {
 	rows, err := db.Query(ctx, executionTakeUnsafe, maxRows)
 	if err != nil {

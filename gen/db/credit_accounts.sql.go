@@ -656,8 +656,8 @@ type AccountStoreFreeParams struct {
 	WorkspaceID uuid.UUID
 }
 
-// Counts bytes unless the workspace may store no more in this month: 0 rows then. A month that
-// is over, and that nobody has ended yet, refuses nothing.
+// Counts bytes unless the workspace may store no more in this month: 0 rows then. An account
+// whose period is over refuses nothing.
 func (q *Queries) AccountStoreFree(ctx context.Context, db DBTX, arg AccountStoreFreeParams) (int64, error) {
 	result, err := db.Exec(ctx, accountStoreFree, arg.Bytes, arg.WorkspaceID)
 	if err != nil {

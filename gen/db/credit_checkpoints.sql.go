@@ -46,8 +46,8 @@ type CheckpointExtendParams struct {
 	OldUpto       uuid.UUID
 }
 
-// Adds the postings that follow a checkpoint, unless somebody else did. Its sums of the
-// month start anew where the month is another one.
+// Adds the postings that follow a checkpoint, unless another audit did. The sums of the
+// month start at zero in another month.
 func (q *Queries) CheckpointExtend(ctx context.Context, db DBTX, arg CheckpointExtendParams) error {
 	_, err := db.Exec(ctx, checkpointExtend,
 		arg.Upto,
@@ -84,7 +84,7 @@ type CheckpointInsertParams struct {
 	Checksum      string
 }
 
-// Somebody else who audits may have been faster.
+// Does nothing if another audit has inserted the checkpoint.
 func (q *Queries) CheckpointInsert(ctx context.Context, db DBTX, arg CheckpointInsertParams) error {
 	_, err := db.Exec(ctx, checkpointInsert,
 		arg.WorkspaceID,
@@ -204,7 +204,7 @@ type CheckpointSumRow struct {
 	Checksum      string
 }
 
-// What the postings of a range sum up to.
+// The sums of a range of postings.
 func (q *Queries) CheckpointSum(ctx context.Context, db DBTX, arg CheckpointSumParams) (CheckpointSumRow, error) {
 	row := db.QueryRow(ctx, checkpointSum, arg.WorkspaceID, arg.After, arg.Upto)
 	var i CheckpointSumRow
@@ -245,8 +245,8 @@ type InstallationAuditAgeRow struct {
 	Verified float64
 }
 
-// How long ago the last complete audit of all credits began, and when the checkpoint
-// that was not verified for the longest time was.
+// How long ago the last complete audit of all credits began, and when the
+// checkpoint was verified that waits longest for it.
 func (q *Queries) InstallationAuditAge(ctx context.Context, db DBTX) (InstallationAuditAgeRow, error) {
 	row := db.QueryRow(ctx, installationAuditAge)
 	var i InstallationAuditAgeRow

@@ -743,7 +743,7 @@ type RunTreeAddParams struct {
 	Bytes       int64
 }
 
-// Adds to what the runs of a tree share.
+// Adds to the totals of a tree of runs.
 func (q *Queries) RunTreeAdd(ctx context.Context, db DBTX, arg RunTreeAddParams) error {
 	_, err := db.Exec(ctx, runTreeAdd,
 		arg.WorkspaceID,
@@ -764,7 +764,7 @@ type RunTreeDeleteParams struct {
 	RootRunID   uuid.UUID
 }
 
-// Forgets a tree whose root has finished, and with it all runs below.
+// Deletes the tree of a root run that has finished, and with it all runs below.
 func (q *Queries) RunTreeDelete(ctx context.Context, db DBTX, arg RunTreeDeleteParams) error {
 	_, err := db.Exec(ctx, runTreeDelete, arg.WorkspaceID, arg.RootRunID)
 	return err

@@ -17,8 +17,8 @@ FROM (SELECT l.workspace_id, l.id FROM component_executions l
 WHERE e.workspace_id = counted.workspace_id AND e.id = counted.id
 `
 
-// Takes back the crashes that were counted for the loss of a worker. Walks the index of
-// what is neither final nor parked; what somebody has locked has gone on.
+// Takes back the crashes that were counted for the loss of a worker. It walks the index of
+// executions that are neither final nor parked. Locked ones have gone on.
 func (q *Queries) ExecutionUncountCrash(ctx context.Context, db DBTX, workerID int32) error {
 	_, err := db.Exec(ctx, executionUncountCrash, workerID)
 	return err
@@ -113,7 +113,7 @@ const workerLockMany = `-- name: WorkerLockMany :exec
 SELECT w.id FROM workers w WHERE w.id = ANY ($1::integer[]) ORDER BY w.id FOR SHARE
 `
 
-// Keeps others from saying that these workers survived until the transaction ends.
+// Locks workers: none of them is marked as survived until the transaction ends.
 func (q *Queries) WorkerLockMany(ctx context.Context, db DBTX, ids []int32) error {
 	_, err := db.Exec(ctx, workerLockMany, ids)
 	return err
@@ -135,7 +135,7 @@ const workerSurvive = `-- name: WorkerSurvive :exec
 UPDATE workers SET survived = true WHERE id = $1
 `
 
-// Says that the process of a lost worker lives on.
+// Records that the process of a lost worker is still running.
 func (q *Queries) WorkerSurvive(ctx context.Context, db DBTX, id int32) error {
 	_, err := db.Exec(ctx, workerSurvive, id)
 	return err

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Stop ends everything in order: readiness, then after the drain delay the fetching
-// of work, inline waits and streams, the doors, the workers, the wake-ups, the
-// database. Executions in flight finish within the stop timeout or are given back. It may be called on a half-built App, and more than once.
+// Stop stops everything in order: readiness, then after the drain delay the fetching of
+// work, inline waits and streams, the listeners, the workers, the wake-ups, the database.
+// Executions in flight finish within the stop timeout or are released to other processes.
+// It may be called on a half-built App, and more than once.
 func (a *App) Stop(ctx context.Context) { a.stopped.Do(func() { a.stop(ctx) }) }
 
 // stopMargin is what the stop may take beyond the time that work in flight has.
@@ -20,7 +21,7 @@ func (a *App) leave(ctx context.Context) {
 	select {
 	case <-a.serving:
 	default:
-		return // nobody was ever sent here
+		return // no load balancer has seen it ready
 	}
 	if a.api.listener == nil || a.cfg.DrainDelay == 0 {
 		return

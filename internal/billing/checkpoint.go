@@ -14,8 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 )
 
-// AuditStale is the age of the last complete audit from which something is wrong: audits
-// come every hour.
+// AuditStale is the age at which the last complete audit is overdue. Audits run every hour.
 const AuditStale = 2 * time.Hour
 
 const (
@@ -120,8 +119,7 @@ func (a inspection) keep(ctx context.Context, last db.CreditCheckpoint, sum db.C
 	})
 }
 
-// turn returns the checkpoints to verify: all, or that which was not verified for the
-// longest time.
+// turn returns the checkpoints to verify: all, or the one that was verified longest ago.
 func (a inspection) turn(list []db.CreditCheckpoint) []db.CreditCheckpoint {
 	if a.full || len(list) == 0 {
 		return list
@@ -164,7 +162,7 @@ func (a inspection) verify(ctx context.Context, list []db.CreditCheckpoint) (bro
 	return broken, nil
 }
 
-// lastID is behind all ids.
+// lastID is greater than every other ID.
 var lastID = uuid.Max
 
 // tail audits the account, and the rows behind the last checkpoint, in one snapshot.
@@ -192,8 +190,8 @@ func (a inspection) tail(ctx context.Context) (broken []Drift, err error) {
 	return broken, err
 }
 
-// RenewCheckpoints has the next audit of a workspace make its checkpoints anew from the
-// postings as they are then.
+// RenewCheckpoints deletes the checkpoints of a workspace. Its next audit computes them
+// again from the postings.
 func RenewCheckpoints(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) error {
 	if err := db.New().CheckpointDelete(ctx, conn, workspaceID); err != nil {
 		return fmt.Errorf("delete the checkpoints of workspace %s: %w", workspaceID, err)

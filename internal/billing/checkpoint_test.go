@@ -188,7 +188,7 @@ func TestACompleteAuditIsNoted(t *testing.T) {
 	if found := d.recent(); found != "" {
 		t.Fatal(found)
 	}
-	if got := d.text("SELECT (now() - audited_at < interval '1 minute')::text FROM installation"); got != "true" {
+	if got := d.text("SELECT (now() - audited_at < interval '2 hours')::text FROM installation"); got != "true" {
 		t.Error("a complete audit was not noted")
 	}
 }

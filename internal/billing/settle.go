@@ -72,8 +72,8 @@ func (b Books) SettleRunTx(ctx context.Context, tx pgx.Tx, c Charge) error {
 	return err
 }
 
-// SaveTx counts bytes that a request stores, or refuses them if the workspace may store no more
-// in this month. It locks the account.
+// SaveTx counts bytes that a request stores. It returns INSUFFICIENT_CREDITS if the workspace
+// may store no more in this month. It locks the account.
 func (b Books) SaveTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, bytes int64) error {
 	rows, err := db.New().AccountStoreFree(ctx, tx, db.AccountStoreFreeParams{WorkspaceID: workspaceID, Bytes: bytes})
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/weft-automation/weft/internal/billing"
 )
 
-// auditCommand may run while the service does. It reads every posting. It changes nothing,
-// but that it makes checkpoints for the hourly audits, and lets workspaces go on whose
-// books were stopped and are right again.
+// auditCommand may run while the service does. It reads every posting. It also makes
+// checkpoints for the hourly audits, and resumes workspaces whose books were stopped and
+// are right again.
 type auditCommand struct {
 	database
 	Workspace string `arg:"" optional:"" help:"Name or id of the workspace; without it, all."`
-	Renew     bool   `name:"renew-checkpoints" help:"Make the checkpoints of the workspace anew from its postings as they are. Use it after you settled why postings differ from their checkpoint."`
+	Renew     bool   `name:"renew-checkpoints" help:"Compute the checkpoints of the workspace again from its present postings. Use it once you know why postings differ from their checkpoint."`
 }
 
 // Run names every row that is wrong, one a line, and ends with 1 if there is any.

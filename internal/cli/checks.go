@@ -113,7 +113,8 @@ func (d *doctorCommand) lookAtPostgres(ctx context.Context, s *session) []findin
 	return append(all, finding{fine, "the schema is this binary's", ""}, lookAtRoles(ctx, dsn))
 }
 
-// compareClocks judges what PostgreSQL's clock showed in an answer that was asked for then.
+// compareClocks compares this machine's clock with PostgreSQL's. asked is when the query
+// was sent, shown the time in its answer.
 func compareClocks(asked, shown time.Time, tolerance time.Duration) []finding {
 	var here clock.Clock
 	here.Observe(asked, time.Now(), shown)
@@ -124,7 +125,7 @@ func compareClocks(asked, shown time.Time, tolerance time.Duration) []finding {
 	}
 	switch {
 	case off.Abs() > tolerance:
-		return []finding{{wrong, fmt.Sprintf("%s; beyond %v (WEFT_CLOCK_TOLERANCE) serve and work begin nothing", text, tolerance), "synchronise both by NTP"}}
+		return []finding{{wrong, fmt.Sprintf("%s; beyond %v (WEFT_CLOCK_TOLERANCE) weft serve and weft work start no work", text, tolerance), "synchronise both by NTP"}}
 	case off.Abs() > time.Second:
 		return []finding{{doubt, text, "synchronise both by NTP"}}
 	}
@@ -199,7 +200,7 @@ func (d *doctorCommand) lookAtCredits(ctx context.Context, _ *session) []finding
 	defer pool.Close()
 	age, err := db.New().InstallationAuditAge(ctx, pool)
 	if err != nil {
-		return nil // told by the checks before
+		return nil // the checks before report why
 	}
 	last := time.Duration(age.Audited * float64(time.Second)).Round(time.Minute)
 	if last > billing.AuditStale {

@@ -15,8 +15,8 @@ func TestDoctorComparesClocks(t *testing.T) {
 		{0, "", ""},
 		{3 * time.Second, doubt, "ahead of this machine's"},
 		{-3 * time.Second, doubt, "behind this machine's"},
-		{10 * time.Minute, wrong, "begin nothing"},
-		{-10 * time.Minute, wrong, "begin nothing"},
+		{10 * time.Minute, wrong, "start no work"},
+		{-10 * time.Minute, wrong, "start no work"},
 	} {
 		found := compareClocks(time.Now(), time.Now().Add(c.ahead), 5*time.Second)
 		if c.want == "" {

@@ -28,7 +28,7 @@ type adminOwner struct {
 	Email        string `arg:"" help:"E-mail address to sign in with."`
 	Name         string `placeholder:"TEXT" help:"What the person is called (the e-mail address)."`
 	NewWorkspace bool   `help:"Make the workspace if there is none of that name."`
-	Existing     bool   `help:"Use the account that the address has already. Without this, such an address is refused."`
+	Existing     bool   `help:"Use the existing account of the address. Without this flag an address that has an account is rejected."`
 	OnPlan       string `name:"plan" default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
 }
 

@@ -1,8 +1,7 @@
 // Package clock owns the difference between this process's clock and PostgreSQL's.
 //
-// It does not ask PostgreSQL itself: who does passes each answer to Observe. The one
-// invariant: after an answer, Now differs from PostgreSQL's clock by no more than that
-// answer took.
+// It sends no queries: callers pass each answer to Observe. The one invariant: after an
+// answer, Now differs from PostgreSQL's clock by at most the time that the answer took.
 package clock
 
 import (
@@ -10,7 +9,7 @@ import (
 	"time"
 )
 
-// Clock tells PostgreSQL's time without asking for it. The zero value and nil tell the
+// Clock returns PostgreSQL's time without a query. The zero value and nil return the
 // process's own time.
 type Clock struct {
 	offset atomic.Int64     // of PostgreSQL's clock from this one, nanoseconds
@@ -43,9 +42,9 @@ func (c *Clock) Offset() time.Duration {
 	return time.Duration(c.offset.Load())
 }
 
-// Observe takes what PostgreSQL's clock showed at some moment between asked and answered,
-// both by Local. What was known stays where the answer doesn't contradict it, so a slow
-// answer teaches nothing wrong.
+// Observe corrects the offset. PostgreSQL's clock showed the time shown at some point
+// between asked and answered, which are times of Local. The offset changes only as far as
+// the answer contradicts it, so a slow answer does not make it worse.
 func (c *Clock) Observe(asked, answered, shown time.Time) {
 	least, most := shown.Sub(answered.Round(0)), shown.Sub(asked.Round(0)) // by the wall clock, which may have been set
 	c.offset.Store(int64(min(max(c.Offset(), least), most)))

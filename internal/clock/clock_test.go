@@ -40,6 +40,6 @@ func TestWithoutAClockTimeIsLocal(t *testing.T) {
 	before := time.Now().Round(0)
 	now := none.Now()
 	if after := time.Now().Round(0); now.Before(before) || now.After(after) || none.Offset() != 0 {
-		t.Errorf("it tells %v between %v and %v", now, before, after)
+		t.Errorf("Now returns %v between %v and %v", now, before, after)
 	}
 }

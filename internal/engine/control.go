@@ -63,7 +63,7 @@ func (f *fold) triggered(sc *scope, t *stage, _ json.RawMessage) error {
 	return nil
 }
 
-// giveInput sets the members of a trigger's output that are the run's input.
+// giveInput copies the run's input into the output of its trigger.
 func giveInput(module string, members map[string]json.RawMessage, input json.RawMessage) error {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(input, &given); err != nil {

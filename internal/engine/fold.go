@@ -82,7 +82,7 @@ type fold struct {
 	taken    storage.Usage          // stages taken over from an earlier run, which are free
 	events   int64                  // bytes of events that this fold wrote
 	charged  bool                   // a fee was reserved, so the account is locked
-	counted  bool                   // the tree has been told of this fold
+	counted  bool                   // the tree contains what this fold made
 	spent    credit.Amount          // what this fold commits
 	looked   bool                   // all that is live was looked at
 	cleared  bool                   // and what an end must not wait for was cut off

@@ -198,8 +198,8 @@ func (i *Identity) register(ctx context.Context, conn *pgx.Conn) (int32, error) 
 	return worker, nil
 }
 
-// surviveTx says that the process of a worker whose session was lost lives on: neither
-// a sweep before nor one after it counts the loss as a crash of what the worker ran.
+// surviveTx records that the process of a worker whose session was lost is still running.
+// Sweeps before and after it do not count the loss as a crash of the worker's executions.
 func surviveTx(ctx context.Context, tx pgx.Tx, lost int32) error {
 	if err := db.New().WorkerSurvive(ctx, tx, lost); err != nil {
 		return err
@@ -215,10 +215,9 @@ type beaten struct {
 	pids   []int32 // and their sessions
 }
 
-// beat shows that the session lives, and takes or keeps the lead, or releases it where this
-// process may not lead. A worker's row is
-// seen only once its lock is held, and the locks are read after the rows: one
-// without is dead.
+// beat shows that the session lives. It takes or keeps the lead, or releases it if this
+// process may not lead. A worker's row is seen only once its lock is held, and the locks are
+// read after the rows: a worker without a lock is dead.
 func beat(ctx context.Context, conn *pgx.Conn, listen, mayLead bool) (b beaten, err error) {
 	if !mayLead {
 		if _, err = conn.Exec(ctx, "SELECT pg_advisory_unlock($1)", int64(sweepLock)); err != nil {

@@ -108,8 +108,8 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	}
 }
 
-// A list walks past the stages of runs and what it leaves out: this many rows at a time, for as long before it
-// gives out a page with nothing on it.
+// A list walks past the stages of runs and the executions of other keys: maxWalked rows at
+// a time, and no longer than this before it returns an empty page.
 const (
 	maxWalked = 10_000
 	maxWalk   = 500 * time.Millisecond

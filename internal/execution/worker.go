@@ -166,9 +166,8 @@ func (r *Runner) rescueOf(ctx context.Context, workers []int32, grace time.Durat
 	}
 }
 
-// together does something with all items at once, so that their writes share
-// commits. It returns the ids of those that went well, and the error of one that
-// did not.
+// together calls do for all items at the same time, so that their writes share commits.
+// It returns the IDs of those that succeeded, and the error of one that failed.
 func together[T any](items []T, do func(T) (uuid.UUID, error)) (done []uuid.UUID, err error) {
 	var all sync.WaitGroup
 	var mu sync.Mutex

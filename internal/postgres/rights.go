@@ -35,15 +35,15 @@ const riverGranted = "INSERT river_job args,INSERT river_job created_at,INSERT r
 const riverPolicies = `of_system {weft_system} true,` +
 	`of_workspace {weft_api} ((args ->> 'workspaceId'::text) = ANY (( SELECT string_to_array(current_setting('weft.workspaces'::text, true), ','::text) AS string_to_array)::text[]))`
 
-// databaseRights takes from processes, and from everybody, what PostgreSQL grants to
-// everybody: temporary tables, and in databases from before version 15 new tables too. A
-// table of the caller's could hide one of ours.
+// databaseRights revokes rights that PostgreSQL grants to PUBLIC: to create temporary
+// tables, and in databases from before version 15 any tables. A table that a caller
+// creates could hide one of ours.
 const databaseRights = `DO $$ BEGIN
 	EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC, weft_api, weft_system', current_database());
 	EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM PUBLIC, weft_api, weft_system', current_schema());
 END $$`
 
-// A condition for each of the two: the rights are as they are to be.
+// Conditions that hold once the rights are set.
 const (
 	riverRightsSet = `(SELECT relrowsecurity FROM pg_class WHERE oid = 'river.river_job'::regclass)
 	AND (SELECT string_agg(concat_ws(' ', polname, polroles::regrole[], pg_get_expr(polqual, polrelid)), ',' ORDER BY polname)

@@ -7,10 +7,10 @@ import (
 	"github.com/weft-automation/weft/internal/fault"
 )
 
-// errAdrift is what callers are told.
+// errAdrift refuses requests while the clocks differ.
 var errAdrift = &fault.Error{
 	Code: fault.Unavailable, Reason: "clock_differs", RetryAfter: 5 * time.Second,
-	Message: "The clock of this process differs too much from the database's. It accepts nothing until they agree; other processes may.",
+	Message: "The clock of this process differs too much from the database's. It accepts no requests until they agree. Try again: another process may accept them.",
 }
 
 // CheckClock returns an UNAVAILABLE error with the reason `clock_differs` while the clock
@@ -22,11 +22,12 @@ func (w *Watch) CheckClock() error {
 	return nil
 }
 
-// Adrift reports whether CheckClock returns an error: this process begins no work, others
-// may.
+// Adrift reports whether CheckClock returns an error: this process starts no work, but
+// others may.
 func (w *Watch) Adrift() bool { return w.adrift.Load() }
 
-// compare judges the clock by an answer of PostgreSQL that was asked for then.
+// compare corrects the clock by an answer of PostgreSQL, and logs when the clocks begin
+// or cease to differ by more than the tolerance. asked is when the query was sent.
 func (w *Watch) compare(ctx context.Context, asked, shown time.Time) {
 	if w.Clock == nil {
 		return
@@ -41,6 +42,6 @@ func (w *Watch) compare(ctx context.Context, asked, shown time.Time) {
 		w.log.InfoContext(ctx, "the clock agrees with the database's again", "database_ahead", offset.String())
 		return
 	}
-	w.log.ErrorContext(ctx, "THE CLOCK OF THIS PROCESS DIFFERS FROM THE DATABASE'S: it begins no work until they agree. Synchronise both machines by NTP",
+	w.log.ErrorContext(ctx, "THE CLOCK OF THIS PROCESS DIFFERS FROM THE DATABASE'S: it starts no work until they agree. Synchronise both machines by NTP",
 		"database_ahead", offset.String(), "tolerance", w.Tolerance.String())
 }

@@ -32,8 +32,8 @@ type position struct {
 }
 
 // page is a page of the log. Only PostgreSQL's background writer stores to the end of a page
-// that is not the end of a record. A crash may lose the rest of that record, which nobody
-// was acknowledged, so such a position proves nothing.
+// that is not the end of a record. A crash may lose the rest of that record, which was
+// acknowledged to nobody, so such a position proves nothing.
 const page = 8192
 
 // follow notes a position of a server that is known to have everything before.
@@ -78,7 +78,7 @@ func (p *position) lost(now server) string {
 	case now.recovered == 0 && now.timeline == p.server.timeline:
 		return "" // it was stopped and started in order
 	case now.recovered == 0:
-		return fmt.Sprintf("another server took over, on timeline %d, and it can't be told whether it has what this process had acknowledged", now.timeline)
+		return fmt.Sprintf("another server took over, on timeline %d, and it is unknown whether it has everything that this process saw acknowledged", now.timeline)
 	case now.recovered < p.stored:
 		return fmt.Sprintf("acknowledged work is lost: this process had seen the log up to %s stored, and the server that took over has it up to %s", lsn(p.stored), lsn(now.recovered))
 	}
@@ -111,7 +111,7 @@ func (w *Watch) track(ctx context.Context) {
 	defer cancel()
 	now, err := db.New().InstallationPosition(ctx, w.pool)
 	if err != nil {
-		return // the next look tells
+		return // the next look reports it
 	}
 	if !w.position.advance(server{timeline: now.TimelineNow, recovered: now.Recovered}, now.Flushed) {
 		select {

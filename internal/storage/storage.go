@@ -2,7 +2,7 @@
 // (decisions 7 and 8).
 //
 // It knows no run and no database. The one invariant: sizes and prices are whole numbers, so
-// whoever computes a fee gets the same one.
+// every computation of a fee returns the same amount.
 package storage
 
 import "github.com/weft-automation/weft/internal/credit"
@@ -59,7 +59,7 @@ func (u Usage) Fee() credit.Amount {
 	return credit.Amount(stages)*PerStage + credit.Amount(kib)*PerKiB
 }
 
-// Fee returns what runs pay that stored before and now store after.
+// Fee returns the price of growing from before to after.
 func Fee(before, after Usage) credit.Amount { return max(0, after.Fee()-before.Fee()) }
 
 // Counted returns the bytes that this usage counts as for its workspace.

@@ -108,8 +108,8 @@ const databaseQuery = `SELECT
 	(SELECT numbackends::float8 FROM pg_stat_database WHERE datname = current_database())
 	FROM session_health() AS h`
 
-// auditQuery tells how old the last complete audit of the credits is, and the oldest
-// verification of one of its checkpoints.
+// auditQuery returns the age of the last complete audit of the credits, and of the oldest
+// verification of a checkpoint.
 const auditQuery = `SELECT
 	COALESCE(EXTRACT(epoch FROM now() - (SELECT audited_at FROM installation WHERE one)), 0)::float8,
 	COALESCE(EXTRACT(epoch FROM now() - (SELECT min(verified_at) FROM credit_checkpoints)), 0)::float8`
@@ -131,7 +131,7 @@ func (m *Metrics) WatchDatabase(pool *pgxpool.Pool) {
 	}})
 	m.registry.MustRegister(&databaseCollector{pool: pool, query: auditQuery, all: []*prometheus.Desc{
 		prometheus.NewDesc("weft_credit_audit_age_seconds", "Time since the last complete audit of all credits began, by whichever process. Alert above 7200.", nil, nil),
-		prometheus.NewDesc("weft_credit_audit_unverified_seconds", "Time since the postings were verified that were not for the longest. Alert above 2592000.", nil, nil),
+		prometheus.NewDesc("weft_credit_audit_unverified_seconds", "Age of the oldest verification of a checkpoint of postings. Alert above 2592000.", nil, nil),
 	}})
 }
 

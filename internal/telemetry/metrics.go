@@ -342,7 +342,7 @@ func (m *Metrics) WatchStuck(stuck func() int) {
 func (m *Metrics) WatchClock(ahead func() time.Duration) {
 	if m != nil {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "weft_clock_offset_seconds", Help: "How far PostgreSQL's clock is ahead of this process's. Beyond WEFT_CLOCK_TOLERANCE either way the process begins no work.",
+			Name: "weft_clock_offset_seconds", Help: "How far PostgreSQL's clock is ahead of this process's. Beyond WEFT_CLOCK_TOLERANCE either way the process starts no work.",
 		}, func() float64 { return ahead().Seconds() }))
 	}
 }
