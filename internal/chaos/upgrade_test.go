@@ -110,9 +110,6 @@ func TestOP04ADatabaseOfTheReleasedVersionIsUpgradedUnderLoad(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/app.TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration") {
 		return
 	}
-	if !soak {
-		return
-	}
 	t.Parallel()
 	old := buildReleased(t)
 	s := newReleasedScene(t, old)
