@@ -186,7 +186,11 @@ func (s *Service) Find(ctx context.Context, p Proof) (Member, error) {
 		return Member{}, unauthorized("missing_session", "Sign in first: send the token of a session, as Authorization: Bearer or as the cookie that signing in sets.")
 	}
 	hash := hashOf(p.Token)
-	if wait := max(s.readers.Take(client), s.sessions.Take(string(hash))); wait > 0 {
+	wait := s.sessions.Take(string(hash))
+	if wait == 0 { // what one session is refused does not count for the others of the address
+		wait = s.readers.Take(client)
+	}
+	if wait > 0 {
 		return Member{}, tooMany("session_requests", "Too many requests with this session or from this address.", wait)
 	}
 	var workspaceID uuid.UUID
