@@ -220,7 +220,9 @@ type beaten struct {
 // read after the rows: a worker without a lock is dead.
 func beat(ctx context.Context, conn *pgx.Conn, listen, mayLead bool) (b beaten, err error) {
 	if !mayLead {
-		if _, err = conn.Exec(ctx, "SELECT pg_advisory_unlock($1)", int64(sweepLock)); err != nil {
+		_, err = conn.Exec(ctx, `SELECT pg_advisory_unlock($1) FROM pg_locks
+			WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND objsubid = 1 AND (classid::bigint << 32 | objid::bigint) = $1`, int64(sweepLock))
+		if err != nil {
 			return b, err
 		}
 	}
