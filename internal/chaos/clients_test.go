@@ -109,9 +109,6 @@ func TestAU14AFloodOfBadSignatures(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/auth.TestAU14FailedAuthenticationsAreLimitedByAddress") {
 		return
 	}
-	if !soak {
-		t.Parallel()
-	}
 	s := newScene(t, shared)
 	node := s.start("serve")
 	s.start("work")

@@ -116,11 +116,8 @@ func (p *pgbouncer) dsn(database string) string {
 // OP-12: Weft works through PgBouncer in session mode as it does without. In the other
 // modes it does not start, and a process under way is not ready once the mode changes.
 func TestOP12ThroughPgBouncer(t *testing.T) {
-	if waittest.LeftToSoak(t, "internal/postgres.TestSessionsThroughASessionPoolerHaveRoleSettingsAndScope", "internal/postgres.TestATransactionPoolerIsRefused") {
+	if waittest.LeftToSoak(t, "internal/postgres.TestSessionsThroughASessionPoolerHaveRoleSettingsAndScope", "internal/postgres.TestATransactionPoolerIsRefused", "internal/app.TestAProcessWorksThroughASessionPooler") {
 		return
-	}
-	if !soak {
-		return // TestAProcessWorksThroughASessionPooler has the protocol of it
 	}
 	s := newScene(t, shared)
 	name := databaseOf(t, s.dsn)

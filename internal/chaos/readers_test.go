@@ -61,9 +61,6 @@ func TestCB19ABlackHoleDelaysNobodyElse(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/callback.TestCB19ADeadHostDoesNotDelayAnotherWorkspace") {
 		return
 	}
-	if !soak {
-		t.Parallel()
-	}
 	s := newScene(t, shared)
 	s.start("serve")
 	s.start("work")
