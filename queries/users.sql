@@ -22,5 +22,5 @@ UPDATE users SET password_hash = @password_hash, disabled_at = NULL,
 WHERE id = @id;
 
 -- name: UserVerify :exec
--- The password of an account whose address is proven now. An account that is disabled stays so.
-UPDATE users SET password_hash = @password_hash, verified_at = now() WHERE id = @id;
+-- The password and name of an account whose address is proven now. An account that is disabled stays so.
+UPDATE users SET password_hash = @password_hash, name = @name, verified_at = now() WHERE id = @id;

@@ -132,16 +132,17 @@ func (q *Queries) UserSetPassword(ctx context.Context, db DBTX, arg UserSetPassw
 }
 
 const userVerify = `-- name: UserVerify :exec
-UPDATE users SET password_hash = $1, verified_at = now() WHERE id = $2
+UPDATE users SET password_hash = $1, name = $2, verified_at = now() WHERE id = $3
 `
 
 type UserVerifyParams struct {
 	PasswordHash string
+	Name         string
 	ID           uuid.UUID
 }
 
-// The password of an account whose address is proven now. An account that is disabled stays so.
+// The password and name of an account whose address is proven now. An account that is disabled stays so.
 func (q *Queries) UserVerify(ctx context.Context, db DBTX, arg UserVerifyParams) error {
-	_, err := db.Exec(ctx, userVerify, arg.PasswordHash, arg.ID)
+	_, err := db.Exec(ctx, userVerify, arg.PasswordHash, arg.Name, arg.ID)
 	return err
 }

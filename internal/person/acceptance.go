@@ -62,7 +62,8 @@ func (s *Service) Offered(ctx context.Context, token string, from netip.Addr) (O
 
 // Accept makes the holder of an invitation's token a member, and signs them in. A new
 // account gets the name and the password. An existing one must have this password, unless
-// the token was mailed and the address is unverified: then the password replaces the old one.
+// the token was mailed and the address is unverified: then the name and the password replace
+// the old ones.
 //
 // It returns INVALID_INPUT for a bad name or password, NOT_FOUND for a token that is unknown
 // or no longer valid, CONFLICT for an unverified account that belongs to another workspace,
@@ -138,9 +139,8 @@ func (s *Service) identify(ctx context.Context, invited db.InvitationFindRow, a 
 
 // newcomer hashes the password of an account that is created or claimed.
 func (s *Service) newcomer(ctx context.Context, j joiner, user db.UserGetByEmailRow, email string, a Acceptance) (_ joiner, err error) {
-	j.Person = Person{ID: user.ID, Email: email, Name: user.Name}
+	j.Person = Person{ID: user.ID, Email: email, Name: strings.TrimSpace(a.Name)}
 	if j.isNew {
-		j.Name = strings.TrimSpace(a.Name)
 		if j.ID, err = newID(); err != nil {
 			return j, err
 		}

@@ -143,9 +143,10 @@ func (a *Account) adopt(ctx context.Context, tx pgx.Tx) (Person, error) {
 	return person, claim(ctx, tx, person, encode(a.Password))
 }
 
-// claim verifies the address of an account, replaces its password and ends its sessions.
+// claim verifies the address of an account, replaces its password and its name by that of
+// person, and ends its sessions.
 func claim(ctx context.Context, tx pgx.Tx, person Person, passwordHash string) error {
-	if err := queries.UserVerify(ctx, tx, db.UserVerifyParams{ID: person.ID, PasswordHash: passwordHash}); err != nil {
+	if err := queries.UserVerify(ctx, tx, db.UserVerifyParams{ID: person.ID, Name: person.Name, PasswordHash: passwordHash}); err != nil {
 		return fmt.Errorf("verify user: %w", err)
 	}
 	if err := queries.SessionDeleteOfUser(ctx, tx, person.ID); err != nil {

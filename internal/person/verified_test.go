@@ -226,6 +226,9 @@ func TestMailedLinkTakesOverAnUnverifiedAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if m, err := b.Find(t.Context(), person.Proof{Token: session.Token, Client: home}); err != nil || m.Name != "Victim" {
+		t.Errorf("the name is %q, %v", m.Name, err)
+	}
 	if role := b.roleOf(t, session.Token); role != person.Admin {
 		t.Errorf("the role is %q", role)
 	}
