@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/waittest"
 )
 
@@ -25,16 +26,26 @@ import (
 type hostile struct {
 	*scene
 	process *process
-	evil    tenant // whose keys the attackers have
+	evil    tenant // the attacker's own workspace
 }
 
-// attackers each work until ctx ends. An attacker counts on nothing: it goes on after every
-// failure. Each one has a network of its own in 127.0.0.0/8, so that the bounds of addresses
-// hold for it. A further attacker is a further line.
-var attackers = map[string]func(ctx context.Context, h *hostile){
-	"unknown callers announce large bodies": largeBodies,
-	"silent connections":                    silence,
-	"slow readers of large records":         slowReaders,
+// attacker works until ctx ends and goes on after every failure. Each one has its own
+// workspace, and its own network in 127.0.0.0/8, so that the bounds of addresses apply to it.
+type attacker struct {
+	credits int64 // that its workspace starts with
+	attack  func(ctx context.Context, h *hostile)
+	check   func(t *testing.T, h *hostile) // after all attacks: that the bound was met and held; may be nil
+}
+
+// A new attacker is one more entry.
+var attackers = map[string]attacker{
+	"unknown callers announce large bodies": {attack: largeBodies},
+	"silent connections":                    {attack: silence},
+	"slow readers of large records":         {attack: slowReaders, credits: 1_000},
+	"free storage by loops and runs":        {attack: storeForFree, check: storageIsBounded},
+	"inputs with 32,000 faults":             {attack: sendFaults, check: faultsAreCounted},
+	"slow receiver of callbacks":            {attack: receiveSlowly, check: callbacksOvertake, credits: 1_000},
+	"trees of runs that are canceled":       {attack: cancelTrees, check: treesAreFinal},
 }
 
 const (
@@ -48,7 +59,9 @@ const (
 // memory and its operations listener.
 func TestHostileTenantsTogether(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/server.TestBytesOfUnknownCallersAreBoundedByAddressAndInTotal",
-		"internal/app.TestSilentConnectionsStopNeitherTheAPINorOperations", "internal/server.TestSlowReadersOfRunsHoldAWindowEach") {
+		"internal/app.TestSilentConnectionsStopNeitherTheAPINorOperations", "internal/server.TestSlowReadersOfRunsHoldAWindowEach",
+		"internal/run.TestFreeStorageOfOneTriggerIsBounded", "internal/workflow.TestCheckOfAnInputStopsAfterAHundredFaults",
+		"internal/callback.TestASlowReceiverDoesNotDelayAnotherWorkspaceAtTheSameHost", "internal/run.TestCancelEndsTreeThatGrows") {
 		return
 	}
 	s := newScene(t, shared)
@@ -57,46 +70,101 @@ func TestHostileTenantsTogether(t *testing.T) {
 	if err := os.WriteFile(limited, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	h := &hostile{scene: s, evil: s.tenants[1]}
-	h.process = s.join(s.launchOf(limited, "serve", "WEFT_DRAIN_DELAY=0s"))
+	released := make(chan struct{})
+	s.receiver.answer = slowly(released)
+	h := &hostile{scene: s, process: s.join(s.launchOf(limited, "serve", "WEFT_DRAIN_DELAY=0s"))}
 	worker := s.start("work")
 
-	alone := h.wellBehaved(t, hostileTime/2)
-	ctx, cancel := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	for _, attack := range attackers {
-		all.Go(func() { attack(ctx, h) })
-	}
-	attacked := h.wellBehaved(t, hostileTime)
-	cancel()
-	all.Wait()
+	// The same service on the same machine at the same time, without attackers: what slows it
+	// down is the load of the machine.
+	untouched := &hostile{scene: newScene(t, shared)}
+	untouched.process = untouched.start("serve")
+	untouched.start("work")
 
+	alone, _ := wellBehaved(t, hostileTime/2, h, untouched)
+	worked := cpuTime(t, h.process) + cpuTime(t, worker)
+	hostiles := h.attackers()
+	attacked, meanwhile := h.attackedBy(t, hostiles, untouched)
+	worked = cpuTime(t, h.process) + cpuTime(t, worker) - worked
 	h.hasDefended(t)
-	peak := max(peakMemory(t, h.process), peakMemory(t, worker))
-	figures.note(t, "%d calls alone: p95 %v; %d under attack: p95 %v; peak memory %d MiB",
-		len(alone), p95(alone), len(attacked), p95(attacked), peak>>20)
-	for _, p := range []*process{h.process, worker} {
-		if p.ended() {
-			t.Errorf("%s ended: %v", p.name, p.err)
+	for name, of := range hostiles {
+		if check := attackers[name].check; check != nil {
+			t.Run(name, func(t *testing.T) { check(t, of) })
 		}
 	}
-	if peak >= hostileMemory {
-		t.Errorf("a process took %d MiB of memory", peak>>20)
-	}
-	if p95(attacked) > hostileSlowdown*p95(alone) {
-		t.Errorf("a well-behaved workspace's p95 was %v alone and %v under attack", p95(alone), p95(attacked))
+	close(released)
+	h.settles()
+	s.finish(time.Minute)
+	h.hasStayed(t, worker, worked)
+	figures.note(t, "p95 alone %v, under attack %v (%d calls), of an untouched service meanwhile %v",
+		p95(alone), p95(attacked), len(attacked), p95(meanwhile))
+	if p95(attacked) > hostileSlowdown*max(p95(alone), p95(meanwhile)) {
+		t.Errorf("a well-behaved workspace's p95 was %v alone and %v under attack, and %v meanwhile where no attack was", p95(alone), p95(attacked), p95(meanwhile))
 	}
 }
 
-// wellBehaved executes components for so long and returns how long each call took. Every call
-// succeeds, and so does every look at the operations listener.
+// hasStayed checks that no process ended, and what memory and CPU time the attacks took.
+func (h *hostile) hasStayed(t *testing.T, worker *process, worked time.Duration) {
+	t.Helper()
+	for _, p := range []*process{h.process, worker} {
+		if p.ended() {
+			t.Fatalf("%s ended: %v", p.name, p.err)
+		}
+		peak := peakMemory(t, p)
+		figures.note(t, "peak memory of %s: %d MiB", p.name, peak>>20)
+		if peak >= hostileMemory {
+			t.Errorf("%s took %d MiB of memory", p.name, peak>>20)
+		}
+	}
+	figures.note(t, "CPU time under attack: %v of %v", worked, hostileTime)
+	if worked > hostileTime {
+		t.Errorf("the attacks took %v of CPU time in %v, more than one core", worked, hostileTime)
+	}
+}
+
+// attackers makes a workspace for each attacker.
+func (h *hostile) attackers() map[string]*hostile {
+	h.t.Helper()
+	all := map[string]*hostile{}
+	for name, a := range attackers {
+		all[name] = &hostile{scene: h.scene, process: h.process, evil: h.newTenantWith(name, credit.Credits(a.credits))}
+	}
+	return all
+}
+
+// attackedBy runs all attackers and returns how long the well-behaved workspaces' calls took
+// meanwhile, here and in the untouched service.
+func (h *hostile) attackedBy(t *testing.T, hostiles map[string]*hostile, untouched *hostile) (attacked, meanwhile []time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for name, of := range hostiles {
+		all.Go(func() { attackers[name].attack(ctx, of) })
+	}
+	attacked, meanwhile = wellBehaved(t, hostileTime, h, untouched)
+	cancel()
+	all.Wait()
+	return attacked, meanwhile
+}
+
+// wellBehaved executes components in two services at once.
+func wellBehaved(t *testing.T, length time.Duration, first, second *hostile) (tookFirst, tookSecond []time.Duration) {
+	t.Helper()
+	var both sync.WaitGroup
+	both.Go(func() { tookFirst = first.wellBehaved(t, length) })
+	both.Go(func() { tookSecond = second.wellBehaved(t, length) })
+	both.Wait()
+	return tookFirst, tookSecond
+}
+
+// wellBehaved executes components with callbacks for so long and returns how long each call
+// took. Every call succeeds, and so does every request to the operations listener.
 func (h *hostile) wellBehaved(t *testing.T, length time.Duration) (took []time.Duration) {
 	t.Helper()
-	c := h.client(h.process, h.tenants[0])
 	_, ops := h.process.addresses()
 	during(t.Context(), length, 50*time.Millisecond, func() {
 		began := time.Now()
-		_, _, err := c.Execute(t.Context(), h.request(order{module: "RANDOM_UUID", wait: 10 * time.Second}), http.Header{})
+		_, err := h.submit(t.Context(), h.process, order{module: "RANDOM_UUID", wait: 10 * time.Second, callback: true})
 		if took = append(took, time.Since(began)); err != nil {
 			t.Errorf("a well-behaved workspace: %v", err)
 		}
@@ -152,6 +220,26 @@ func peakMemory(t *testing.T, p *process) int64 {
 	return kibibytes << 10
 }
 
+// cpuTime returns the CPU time that a process has used.
+func cpuTime(t *testing.T, p *process) time.Duration {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	var ticks int64 // of 10 ms, in user mode and in the kernel
+	for _, field := range fields[11:13] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
 // swarm runs n copies of act, again and again until ctx ends. Each has an address of the
 // network 127.0.<network>.0/24, of which there are addresses, and a connection of its own
 // that is closed for it. Between two turns it waits for pause.
@@ -186,7 +274,7 @@ func largeBodies(ctx context.Context, h *hostile) {
 
 // silence opens connections and sends nothing.
 func silence(ctx context.Context, h *hostile) {
-	h.swarm(ctx, 2, 20, 600, 500*time.Millisecond, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	h.swarm(ctx, 2, 20, 600, 2*time.Second, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 }
 
 // slowReaders asks for a record of a mebibyte and reads its first byte.

@@ -75,11 +75,16 @@ func newSceneOn(t testing.TB, dsn string) *scene {
 
 func (s *scene) newTenant(name string) tenant {
 	s.t.Helper()
+	return s.newTenantWith(name, credit.Credits(1_000_000))
+}
+
+func (s *scene) newTenantWith(name string, paid credit.Amount) tenant {
+	s.t.Helper()
 	id, err := uuid.NewV7()
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if _, err := workspace.Create(s.t.Context(), s.pool, workspace.CreateParams{ID: id, Name: name, Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)}); err != nil {
+	if _, err := workspace.Create(s.t.Context(), s.pool, workspace.CreateParams{ID: id, Name: name, Plan: plan.Enterprise, Paid: paid}); err != nil {
 		s.t.Fatal(err)
 	}
 	return tenant{id: id}.withKey(s)
