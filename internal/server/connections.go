@@ -2,6 +2,7 @@ package server
 
 import (
 	"container/list"
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -26,10 +27,10 @@ type Connections struct {
 
 // Listener returns the listener that s, made by HTTPServer, serves. It accepts connections
 // within the limits. When an address, or the listener, has reached its limit, a connection
-// that waits for a request is closed to make room: one of the same address, or one of the
-// address with the most connections, and of these the one that has waited longest. An address
-// never displaces a connection of an address that has fewer. If no connection waits, the new
-// one is closed.
+// that waits for a request or its body is closed to make room: one of the same address, or one
+// of the address with the most connections, and of these the one that has waited longest. An
+// address never displaces a connection of an address that has fewer. If no connection waits,
+// the new one is closed.
 //
 // A new connection may wait for its first request as long as a used one for the next. Clients
 // open connections ahead of use, but net/http starts the header timeout at the accept: it
@@ -38,9 +39,17 @@ type Connections struct {
 func Listener(inner net.Listener, s *http.Server, limits Connections) net.Listener {
 	l := &boundedListener{Listener: inner, limits: limits, idle: s.IdleTimeout, header: s.ReadHeaderTimeout, sources: make(map[netip.Addr]*source)}
 	s.ConnState = func(c net.Conn, state http.ConnState) {
-		if counted, ok := c.(*countedConn); ok {
-			l.changed(counted, state)
+		counted, ok := c.(*countedConn)
+		switch {
+		case !ok:
+		case state == http.StateIdle:
+			l.changed(counted, true)
+		case state == http.StateActive || state == http.StateHijacked:
+			l.changed(counted, false)
 		}
+	}
+	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, connectionKey{}, c)
 	}
 	limits.Metrics.WatchConnections(l.count)
 	return l
@@ -63,7 +72,7 @@ type source struct {
 	address netip.Addr
 	exempt  bool
 	open    int
-	waiting list.List // of *countedConn without a request, the longest wait first
+	waiting list.List // of *countedConn without a whole request, the longest wait first
 }
 
 // weight orders addresses: the heaviest makes room first, exempt addresses last.
@@ -172,17 +181,27 @@ func (l *boundedListener) stopWait(c *countedConn) {
 	}
 }
 
-// changed records whether a connection waits for a request. It waits until the header of the
-// request has arrived.
-func (l *boundedListener) changed(c *countedConn, state http.ConnState) {
+// changed records whether a connection waits for a request or its body.
+func (l *boundedListener) changed(c *countedConn, waits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case c.gone:
-	case state == http.StateIdle && c.wait == nil:
-		c.wait = c.source.waiting.PushBack(c)
-	case state == http.StateActive || state == http.StateHijacked:
+	case !waits:
 		l.stopWait(c)
+	case c.wait == nil:
+		c.wait = c.source.waiting.PushBack(c)
+	}
+}
+
+// connectionKey is the key of a request's connection in its context.
+type connectionKey struct{}
+
+// waitsForBody records whether the connection of a request waits for the body. The service
+// does nothing for a request before its body has arrived, so the connection can make room.
+func waitsForBody(ctx context.Context, waits bool) {
+	if c, ok := ctx.Value(connectionKey{}).(*countedConn); ok {
+		c.listener.changed(c, waits)
 	}
 }
 
@@ -219,7 +238,7 @@ type countedConn struct {
 	*net.TCPConn
 	listener *boundedListener
 	source   *source
-	wait     *list.Element // nil while it has a request
+	wait     *list.Element // nil while it has a whole request
 	gone     bool
 	used     bool // net/http reads with one goroutine at a time
 }

@@ -95,6 +95,23 @@ func TestConnectionsWithHalfAHeaderMakeRoom(t *testing.T) {
 	}
 }
 
+// Nothing is done for a request before its body has arrived.
+func TestConnectionsWithHalfABodyMakeRoom(t *testing.T) {
+	s := bounded(t, Connections{Max: 3, PerAddress: 3})
+	for range 3 {
+		conn := s.dialFrom(t, "127.0.0.2")
+		_, _ = io.WriteString(conn, "POST /v1/sdk/components HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"+withKey+"\r\n")
+		var sent [len("HTTP/1.1 100 Continue")]byte
+		if _, err := io.ReadFull(conn, sent[:]); err != nil || string(sent[:]) != "HTTP/1.1 100 Continue" {
+			t.Fatalf("the service doesn't wait for the body: %q, %v", sent[:], err)
+		}
+		_, _ = io.WriteString(conn, "{")
+	}
+	if cut(t, s.dialFrom(t, "127.0.0.3")) {
+		t.Error("a newcomer was not served")
+	}
+}
+
 func TestRequestsAreNotDisplaced(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	s := bounded(t, Connections{Max: 2, PerAddress: 2}, func(s *service) {

@@ -20,10 +20,11 @@ const maxBody = 1 << 20
 func ambiguous(r *http.Request) bool { return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) }
 
 // boundBody sets the time by which the body must have arrived, whether it is read here or
-// discarded by net/http after the answer.
+// discarded by net/http after the answer. Until then the connection can make room for others.
 func (f *front) boundBody(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(f.timeouts.body)) // unsupported only by test recorders
+		waitsForBody(r.Context(), true)
 	}
 }
 
@@ -42,6 +43,7 @@ func (f *front) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
+	waitsForBody(r.Context(), false)
 	// Left in place, the deadline would end the request while it is worked on.
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
