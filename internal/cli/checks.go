@@ -136,12 +136,12 @@ func compareClocks(asked, shown time.Time, tolerance time.Duration) []finding {
 // looking was told by the checks before.
 func (d *doctorCommand) lookAtSealed(ctx context.Context, s *session) []finding {
 	dsn, ring, err := d.DatabaseURL, (*seal.Keyring)(nil), error(nil)
-	cure := "restart serve and work with that key in WEFT_MASTER_KEY, or in WEFT_MASTER_KEYS_OLD"
+	cure := "restart serve and work with the missing key in WEFT_MASTER_KEY, or in WEFT_MASTER_KEYS_OLD"
 	if dsn != "" || s.getenv("WEFT_MASTER_KEY") != "" {
 		ring, err = app.KeyringFromEnv(s.environ)
 	} else {
 		ring, err = app.KeyFileOf(d.DataDir).Keyring()
-		cure = "put that key back into " + filepath.Join(d.DataDir, "master.key") + ", on a line of its own"
+		cure = "put the missing key back into " + filepath.Join(d.DataDir, "master.key") + ", on a line of its own"
 	}
 	if dsn == "" {
 		dsn, _ = devdb.Running(d.privateFolder(), privateDatabase)
@@ -155,7 +155,7 @@ func (d *doctorCommand) lookAtSealed(ctx context.Context, s *session) []finding 
 	}
 	defer pool.Close()
 	if right, err := rotation.RightKey(ctx, pool, ring); err == nil && !right {
-		text := fmt.Sprintf("the master key (%s) is not that of the installation: serve and work are not ready with it", strings.Join(ring.Fingerprints(), ", "))
+		text := fmt.Sprintf("the master key given (%s) is not that of the installation: serve and work are not ready with it", strings.Join(ring.Fingerprints(), ", "))
 		return []finding{{wrong, text, cure}}
 	}
 	keys, err := rotation.Unheld(ctx, pool, ring)
