@@ -17,8 +17,8 @@ import (
 type adminCommand struct {
 	Credits  adminCredits  `cmd:"" help:"Give a workspace paid credits, or take them back."`
 	Plan     adminPlan     `cmd:"" help:"Put a workspace on a plan."`
-	Owner    adminOwner    `cmd:"" help:"Make an owner of a workspace."`
-	Password adminPassword `cmd:"" help:"Give a person another password. They keep their roles."`
+	Owner    adminOwner    `cmd:"" help:"Make a person an owner of a workspace."`
+	Password adminPassword `cmd:"" help:"Set another password for a person. They keep their roles."`
 }
 
 // adminCredits grants once for each reference.

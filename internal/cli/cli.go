@@ -48,7 +48,7 @@ type commands struct {
 
 	Proxy proxyCommand `cmd:"" help:"Serve a local proxy that signs what goes through it."`
 	Keys  keysCommand  `cmd:"" help:"Make, list and revoke API keys (on the server's side)."`
-	Admin adminCommand `cmd:"" help:"Grant credits and set plans (on the server's side)."`
+	Admin adminCommand `cmd:"" help:"Make owners, set passwords, grant credits and set plans (on the server's side)."`
 	Audit auditCommand `cmd:"" help:"Prove that the credits are the sum of what was posted and used."`
 
 	Quarantine quarantineCommand `cmd:"" help:"Hold a restored database, or let it go on."`

@@ -27,8 +27,8 @@ type adminOwner struct {
 	Workspace    string `arg:"" help:"Name or id of the workspace."`
 	Email        string `arg:"" help:"E-mail address to sign in with."`
 	Name         string `placeholder:"TEXT" help:"What the person is called (the e-mail address)."`
-	NewWorkspace bool   `help:"Make the workspace if there is none of that name."`
-	Existing     bool   `help:"Use the existing account of the address. Without this flag an address that has an account is rejected."`
+	NewWorkspace bool   `help:"Create the workspace if it does not exist."`
+	Existing     bool   `help:"Use the existing account of the address. Without this flag an address that has an account is rejected. An account that was never verified gets a new password."`
 	OnPlan       string `name:"plan" default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
 }
 
@@ -121,7 +121,7 @@ func (c *adminPassword) Run(s *session) error {
 }
 
 // whencePassword says where a password is taken from.
-const whencePassword = "password is that of WEFT_ADMIN_PASSWORD; if that is not set, it is asked for, or read from the first line of standard input where that is no terminal."
+const whencePassword = "password is that of WEFT_ADMIN_PASSWORD; if that is not set, it is asked for, or read from the first line of standard input if that is not a terminal. It must have 12 to 256 characters."
 
 // readPassword takes the password from the environment, or else a line of the
 // input. A person who types it does not see it, and types it twice.
