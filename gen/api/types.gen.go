@@ -2573,7 +2573,7 @@ type Problem struct {
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `inline_waits`, `streams`,
 	//   `failed_authentications`, `sign_in_attempts`, `session_requests`, `signature_checks`.
 	// - `INVALID_INPUT` of a signature check: `secret_sent`: revoke the key.
-	// - `UNAVAILABLE`: `quarantined`: the database was restored, and its operator has not released it yet;
+	// - `UNAVAILABLE`: `quarantined`: the database is in quarantine until its operator releases it;
 	//   `master_key`: the process that answered has a wrong master key;
 	//   `clock_differs`: the clock of the process that answered differs too much from the database's;
 	//   `books_stopped`: an audit found the credits of this workspace wrong, and what costs something is not

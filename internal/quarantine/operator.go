@@ -52,6 +52,17 @@ func (s Status) Unsafe() (n int64) {
 	return n
 }
 
+// UnsafeHeld returns how many of Unsafe a worker had started and not given back. A release
+// ends them with WORKER_LOST if that worker is gone.
+func (s Status) UnsafeHeld() (n int64) {
+	for _, u := range s.Executions {
+		if u.Rule == unsafe {
+			n += u.Held
+		}
+	}
+	return n
+}
+
 // unsafe is the repeat rule of calls that must not be made twice.
 const unsafe = "unsafe"
 
@@ -111,16 +122,18 @@ func List(ctx context.Context, pool postgres.DB, each func(db.InstallationListUn
 	return nil
 }
 
-// Begin puts the database in quarantine, if it is in none: every process heeds
-// it within two seconds. What is under way goes on to its end.
-func Begin(ctx context.Context, pool postgres.DB, reason string) error {
+// Begin puts the database in quarantine. Within two seconds no process starts anything
+// new; calls in flight finish. It returns false, and changes nothing, if the database is
+// in quarantine already.
+func Begin(ctx context.Context, pool postgres.DB, reason string) (begun bool, err error) {
 	if _, err := read(ctx, pool); err != nil {
-		return err
+		return false, err
 	}
-	if _, err := db.New().InstallationQuarantine(ctx, pool, &reason); err != nil {
-		return fmt.Errorf("begin the quarantine: %w", err)
+	n, err := db.New().InstallationQuarantine(ctx, pool, &reason)
+	if err != nil {
+		return false, fmt.Errorf("begin the quarantine: %w", err)
 	}
-	return nil
+	return n > 0, nil
 }
 
 // CancelRuns requests the cancellation of all unfinished runs, in transactions of up to

@@ -75,11 +75,10 @@ func (w *Watch) Held() bool { return w != nil && (w.held.Load() || w.adrift.Load
 // Freed is closed once work may begin for the first time.
 func (w *Watch) Freed() <-chan struct{} { return w.freed }
 
-// errHeld is what callers are told. What would be accepted in a quarantine would
-// be lost by a second restore.
+// errHeld rejects new executions and runs. A second restore would lose them.
 var errHeld = &fault.Error{
 	Code: fault.Unavailable, Reason: "quarantined", RetryAfter: time.Minute,
-	Message: "The database was restored, and its operator has not released it yet: it can be read, and nothing is accepted.",
+	Message: "The database is in quarantine: it accepts no new executions or runs until its operator releases it. Reads and other changes work.",
 }
 
 // Check returns an UNAVAILABLE error while nothing may be accepted or begun: that of

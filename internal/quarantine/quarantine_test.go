@@ -156,7 +156,7 @@ func TestOP05AnOperatorBeginsAQuarantine(t *testing.T) {
 	w := NewWatch(pool, slog.New(slog.DiscardHandler))
 	look(t, w)
 	for _, reason := range []string{"a copy of the disk was put in place", "another"} {
-		if err := Begin(t.Context(), pool, reason); err != nil {
+		if _, err := Begin(t.Context(), pool, reason); err != nil {
 			t.Fatal(err)
 		}
 	}
