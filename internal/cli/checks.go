@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,8 +111,14 @@ func (d *doctorCommand) lookAtPostgres(ctx context.Context, s *session) []findin
 	if err := postgres.CheckSchema(ctx, pool); err != nil {
 		return append(all, finding{wrong, err.Error(), d.cure("weft migrate (weft dev does it by itself)", "weft migrate")})
 	}
-	return append(all, finding{fine, "the schema is this binary's", ""}, lookAtRoles(ctx, dsn))
+	all = append(all, finding{fine, "the schema is this binary's", ""}, lookAtRoles(ctx, dsn))
+	if now, err := db.New().InstallationGet(ctx, pool); err == nil && now.QuarantinedAt != nil {
+		all = append(all, finding{wrong, fmt.Sprintf("the database is in quarantine since %s: %s", now.QuarantinedAt.UTC().Format(time.DateTime), *now.Reason), cureOfQuarantine})
+	}
+	return all
 }
+
+const cureOfQuarantine = "weft quarantine status shows what is unfinished; weft quarantine release ends the quarantine"
 
 // compareClocks compares this machine's clock with PostgreSQL's. asked is when the query
 // was sent, shown the time in its answer.
@@ -202,6 +209,9 @@ func (d *doctorCommand) lookAtCredits(ctx context.Context, _ *session) []finding
 	if err != nil {
 		return nil // the checks before report why
 	}
+	if _, err := db.New().InstallationGet(ctx, pool); postgres.NotFound(err) { // no process has used the database
+		return []finding{{fine, "no audit has run yet; the workers audit every hour", ""}}
+	}
 	last := time.Duration(age.Audited * float64(time.Second)).Round(time.Minute)
 	if last > billing.AuditStale {
 		return []finding{{doubt, fmt.Sprintf("the last complete audit is %v old; the workers audit every hour", last), "see the log of the workers for why, or run weft audit"}}
@@ -262,8 +272,25 @@ func (d *doctorCommand) lookAtService(ctx context.Context, _ *session) []finding
 	}
 	var problem api.Problem
 	_ = json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&problem) // not a Weft: the status is all there is
-	text := fmt.Sprintf("%s answers /readyz with %d: %s", d.baseURL(), answer.StatusCode, problem.Detail)
-	return []finding{{wrong, text, "its log says more; the checks above name what it needs"}}
+	text := fmt.Sprintf("%s answers /readyz with %d", d.baseURL(), answer.StatusCode)
+	if len(problem.Errors) == 0 {
+		return []finding{{wrong, strings.TrimSuffix(text+": "+problem.Detail, ": "), "see its log"}}
+	}
+	var all []finding
+	for _, failing := range problem.Errors {
+		name := strings.TrimPrefix(failing.Pointer, "/checks/")
+		all = append(all, finding{wrong, fmt.Sprintf("%s: the check %q is failing", text, name), cmp.Or(cureOfReadiness[name], "see its log")})
+	}
+	return all
+}
+
+// cureOfReadiness is by the names of the readiness checks.
+var cureOfReadiness = map[string]string{
+	"database":   "start PostgreSQL, and let the service reach and write it",
+	"migrations": "weft migrate, and run the same version everywhere",
+	"quarantine": cureOfQuarantine,
+	"master_key": "restart it with the right key in WEFT_MASTER_KEY",
+	"clock":      "synchronise its clock and PostgreSQL's by NTP",
 }
 
 // lookAtClock compares with the service's clock in whole seconds, as it will do

@@ -51,7 +51,7 @@ type commands struct {
 	Admin adminCommand `cmd:"" help:"Make owners, set passwords, grant credits and set plans (on the server's side)."`
 	Audit auditCommand `cmd:"" help:"Prove that the credits are the sum of what was posted and used."`
 
-	Quarantine quarantineCommand `cmd:"" help:"Hold a restored database, or let it go on."`
+	Quarantine quarantineCommand `cmd:"" help:"Put a database in quarantine, for example after a restore, or release it."`
 
 	Conform conformCommand `cmd:"" help:"Hold a deployment against the contract, and tell by its parts what is proven."`
 

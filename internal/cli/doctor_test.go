@@ -46,7 +46,7 @@ func TestDoctorFindsAWellSetUpWell(t *testing.T) {
 	environ := append(s.environ(), "DATABASE_URL="+pgtest.DSN(t), "WEFT_MASTER_KEY=5tM3cJtqCxq1yKq2n0Hn1cP0D6bV4o8oUu0cVw7wQ2A=")
 	got := doctor(t, environ, "--data-dir="+dir, "--addr="+address, "--ops-addr=127.0.0.1:0")
 	for _, want := range []string{
-		"holds a good key", "answers, version", "the schema is this binary's", address + " is served by a Weft",
+		"holds a good key", "answers, version", "no audit has run yet", "the schema is this binary's", address + " is served by a Weft",
 		"127.0.0.1:0 is free", "ready at " + s.URL, "agrees with the service's", "accepted: workspace", "cannot be reached (blocked_address)",
 	} {
 		if !strings.Contains(got.stdout, want) {
@@ -68,6 +68,17 @@ func TestDoctorLooksAtTheAddressesOfServe(t *testing.T) {
 func TestDoctorSaysWhatIsWrongAndTheCure(t *testing.T) {
 	foreign := httptest.NewServer(http.NotFoundHandler())
 	defer foreign.Close()
+	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" {
+			fmt.Fprint(w, `{"status":"alive"}`)
+			return
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, `{"detail":"not ready","errors":[{"code":"UNAVAILABLE","message":"is failing","pointer":"/checks/quarantine"},{"code":"UNAVAILABLE","message":"is failing","pointer":"/checks/workers"}]}`)
+	}))
+	defer failing.Close()
+	held := pgtest.DSN(t)
+	run(t, []string{"DATABASE_URL=" + held}, "", "quarantine", "begin", "--reason=restored").check(t, 0, "", "is in quarantine")
 
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
@@ -114,6 +125,10 @@ func TestDoctorSaysWhatIsWrongAndTheCure(t *testing.T) {
 		{"port of serve taken", []string{"DATABASE_URL=postgres://127.0.0.1:1/x", "WEFT_ADDR=127.0.0.1:1"}, []string{"--addr=" + foreign.Listener.Addr().String()}, []string{"address already in use", "WEFT_ADDR and WEFT_OPS_ADDR"}},
 		{"nothing served", []string{"DATABASE_URL=postgres://127.0.0.1:1/x"}, nil, []string{"start it: weft serve", "weft keys create --workspace NAME"}},
 		{"not ready", nil, []string{"--addr=" + foreign.Listener.Addr().String()}, []string{"answers /readyz with 404"}},
+		{"checks failing", nil, []string{"--addr=" + failing.Listener.Addr().String()}, []string{
+			`503: the check "quarantine" is failing`, "weft quarantine release ends", `503: the check "workers" is failing`, "see its log",
+		}},
+		{"quarantine", []string{"DATABASE_URL=" + held}, nil, []string{"the database is in quarantine since 20", ": restored", "weft quarantine release ends"}},
 		{"clock", behind.environ(), nil, []string{"this machine is -60 s ahead", "NTP"}},
 		{"credentials", nil, []string{"--credentials=" + other}, []string{"can be read by other users", "invalid_credentials", "weft keys create"}},
 	}

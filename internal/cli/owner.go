@@ -117,6 +117,9 @@ func (c *adminPassword) Run(s *session) error {
 		return err
 	}
 	s.note("%s has another password; every session of theirs has ended.", of.Email)
+	if c.Verified {
+		s.note("The address is verified now.")
+	}
 	return nil
 }
 

@@ -77,7 +77,7 @@ func TestOwnerOfAnUnverifiedAccountNeedsANewPassword(t *testing.T) {
 		t.Error("the password was not replaced")
 	}
 	unverify()
-	run(t, environ, old+"\n", "admin", "password", "ada@example.org", "--verified").check(t, 0, "", "has another password")
+	run(t, environ, old+"\n", "admin", "password", "ada@example.org", "--verified").check(t, 0, "", "The address is verified now.")
 	if _, verified, err := person.HasAccount(t.Context(), pool, "ada@example.org"); err != nil || !verified {
 		t.Errorf("verified %v, %v", verified, err)
 	}

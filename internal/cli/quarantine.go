@@ -14,9 +14,9 @@ import (
 
 // quarantineCommand works on the database: it needs no running process.
 type quarantineCommand struct {
-	Status  quarantineStatus  `cmd:"" help:"Show whether the database is in quarantine, and what goes on after a release."`
-	Begin   quarantineBegin   `cmd:"" help:"Let no component run and no callback be sent until a release."`
-	Release quarantineRelease `cmd:"" help:"End the quarantine: work goes on from what the database shows."`
+	Status  quarantineStatus  `cmd:"" help:"Show whether the database is in quarantine, and what a release does with unfinished work."`
+	Begin   quarantineBegin   `cmd:"" help:"Put the database in quarantine: no component runs and no callback is sent until a release."`
+	Release quarantineRelease `cmd:"" help:"End the quarantine. Work continues from the state of the database."`
 }
 
 type quarantineStatus struct {
@@ -62,10 +62,9 @@ var afterRelease = map[string]string{
 	"unsafe":     "not safe to repeat; choose --fail-unsafe or --repeat-unsafe",
 }
 
-// showUndone prints what goes on after a release. All of it may have finished after the
-// backup.
+// showUndone prints what is unfinished, and what a release does with it.
 func showUndone(w io.Writer, status quarantine.Status) error {
-	_, _ = fmt.Fprintf(w, "%s unfinished. Each of them may have finished after the backup. They go on after a release.\n",
+	_, _ = fmt.Fprintf(w, "%s unfinished. If the database was restored, each of them may have finished after the backup.\n",
 		counted(int(status.Unfinished()), "1 execution is", "%d executions are"))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if len(status.Executions) > 0 {
@@ -74,14 +73,14 @@ func showUndone(w io.Writer, status quarantine.Status) error {
 	for _, u := range status.Executions {
 		what := afterRelease[u.Rule]
 		if u.Rule == "unsafe" && u.Held > 0 {
-			what += fmt.Sprintf(", with which %d of them end with WORKER_LOST", u.Held)
+			what += fmt.Sprintf(", which fails %d of them with WORKER_LOST if their workers are gone and runs the others", u.Held)
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", u.Rule, u.Created, u.Executing, what)
 	}
 	_ = table.Flush()
 	_, err := fmt.Fprintf(w, `%s unfinished: stages that ran after the backup run again, unless --cancel-runs cancels them.
 %s of unfinished executions get another webhook-id (ID.2 and so on), because the body may differ.
-%s due and sent, perhaps again, with the same body and webhook-id.
+%s due. A release sends due callbacks with the same body and webhook-id as before. Receivers may get them twice.
 `, counted(int(status.Runs), "1 run is", "%d runs are"), counted(int(status.Unfrozen), "1 callback", "%d callbacks"), counted(int(status.Queued), "1 callback is", "%d callbacks are"))
 	return err
 }
@@ -100,17 +99,25 @@ func (q *quarantineBegin) Run(s *session) error {
 		return err
 	}
 	defer done()
-	if err := quarantine.Begin(s.ctx, pool, q.Reason); err != nil {
+	begun, err := quarantine.Begin(s.ctx, pool, q.Reason)
+	if err != nil {
 		return err
 	}
-	s.note("The database is in quarantine: every process begins nothing new within two seconds.")
+	if !begun {
+		status, err := quarantine.StatusOf(s.ctx, pool)
+		if err == nil && status.Since != nil {
+			s.note("The database already is in quarantine, since %s: %s. Nothing changed.", status.Since.UTC().Format(time.DateTime), status.Reason)
+		}
+		return err
+	}
+	s.note("The database is in quarantine: within two seconds no process starts anything new.")
 	return nil
 }
 
 type quarantineRelease struct {
 	database
 	FailUnsafe   bool `name:"fail-unsafe" xor:"unsafe" help:"End unfinished executions that are not safe to repeat as FAILED with RESTORE_UNCERTAIN, in sets of up to 500."`
-	RepeatUnsafe bool `name:"repeat-unsafe" xor:"unsafe" help:"Let unfinished executions that are not safe to repeat go on, although they may have taken effect before."`
+	RepeatUnsafe bool `name:"repeat-unsafe" xor:"unsafe" help:"Run unfinished executions that are not safe to repeat, although they may have taken effect before. Those that a lost worker had started end as FAILED with WORKER_LOST instead."`
 	CancelRuns   bool `name:"cancel-runs" help:"Cancel the unfinished runs of workflows."`
 }
 
@@ -136,7 +143,7 @@ func (q *quarantineRelease) Run(s *session) error {
 			counted(int(n), "1 unfinished execution is", "%d unfinished executions are"))
 	}
 	if status.Elsewhere { // no process has begun it yet
-		if err := quarantine.Begin(s.ctx, pool, "an operator prepares the release"); err != nil {
+		if _, err := quarantine.Begin(s.ctx, pool, "an operator prepares the release"); err != nil {
 			return err
 		}
 	}
@@ -162,12 +169,15 @@ func (q *quarantineRelease) Run(s *session) error {
 		s.note("Somebody else released the database meanwhile.")
 		return errQuiet
 	}
-	s.note("Released: work goes on within two seconds.")
-	if n := status.Unsafe(); n > 0 && q.RepeatUnsafe {
-		s.note("%s not safe to repeat and go on.", counted(int(n), "1 execution is", "%d executions are"))
+	s.note("Released: work continues within two seconds.")
+	if n := status.Unsafe() - status.UnsafeHeld(); n > 0 && q.RepeatUnsafe {
+		s.note("%s not safe to repeat and will run.", counted(int(n), "1 execution is", "%d executions are"))
+	}
+	if n := status.UnsafeHeld(); n > 0 && q.RepeatUnsafe {
+		s.note("%s not safe to repeat and had started on a worker. If that worker is gone, the result is FAILED with WORKER_LOST.", counted(int(n), "1 execution is", "%d executions are"))
 	}
 	if status.Runs > 0 && !q.CancelRuns {
-		s.note("%s on: stages that ran after the backup run again.", counted(int(status.Runs), "1 run goes", "%d runs go"))
+		s.note("%s: stages that ran after the backup run again.", counted(int(status.Runs), "1 run continues", "%d runs continue"))
 	}
 	return nil
 }

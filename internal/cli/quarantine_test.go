@@ -58,11 +58,12 @@ func TestAReleaseAfterARestoreAsksWhatBecomesOfUnsafeCalls(t *testing.T) {
 
 	run(t, environ, "", "quarantine", "status").check(t, 0, "not in quarantine", "")
 	run(t, environ, "", "quarantine", "release", "--fail-unsafe").check(t, 1, "", "was not in quarantine")
-	run(t, environ, "", "quarantine", "begin", "--reason=restored").check(t, 0, "", "is in quarantine")
+	run(t, environ, "", "quarantine", "begin", "--reason=restored").check(t, 0, "", "within two seconds no process starts anything new")
+	run(t, environ, "", "quarantine", "begin", "--reason=again").check(t, 0, "", ": restored. Nothing changed.")
 	status := run(t, environ, "", "quarantine", "status", "--list")
 	for _, want := range []string{
 		"4 executions are unfinished", "1 run is unfinished", "4 callbacks of unfinished executions", "1 callback is due",
-		"unsafe       2        1          not safe to repeat", "1 of them end with WORKER_LOST",
+		"unsafe       2        1          not safe to repeat", "fails 1 of them with WORKER_LOST if their workers are gone",
 		pure, created, parked, executing, done,
 	} {
 		status.check(t, 0, want, "")
@@ -97,4 +98,28 @@ func TestAReleaseAfterARestoreAsksWhatBecomesOfUnsafeCalls(t *testing.T) {
 	if got := text("SELECT string_agg(restores::text, ' ') FROM callbacks WHERE execution_id <> $1 AND state = 'QUEUED' AND body <> 'as it was'", pure); strings.Contains(got, "2") {
 		t.Errorf("callbacks that were frozen count %s", got)
 	}
+}
+
+// A worker that is lost with an unsafe execution leaves its effect unknown, after a release
+// too. What no worker had started runs.
+func TestReleaseSaysWhatBecomesOfUnsafeExecutionsThatHadStarted(t *testing.T) {
+	dsn := pgtest.DSN(t)
+	environ := []string{"DATABASE_URL=" + dsn}
+	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop").check(t, 0, "", "shown this once")
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	for _, state := range []string{"'CREATED', 0, NULL", "'EXECUTING', 1, NULL", "'EXECUTING', 1, 4711"} {
+		_, err := conn.Exec(t.Context(), `INSERT INTO component_executions (workspace_id, id, module, call, attempts, repeat_rule, job_id, has_callback, created_at, updated_at, reserved, parked, status, attempt, worker_id)
+			SELECT id, gen_random_uuid(), 'API_CALL', 'call', 1, 'unsafe', 1000001, false, now(), now(), 1000000, false, `+state+" FROM workspaces")
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, environ, "", "quarantine", "begin").check(t, 0, "", "is in quarantine")
+	released := run(t, environ, "", "quarantine", "release", "--repeat-unsafe")
+	released.check(t, 0, "", "2 executions are not safe to repeat and will run.")
+	released.check(t, 0, "", "1 execution is not safe to repeat and had started on a worker. If that worker is gone, the result is FAILED with WORKER_LOST.")
 }
