@@ -123,6 +123,8 @@ func tameAny(value any) (shown slog.Value) {
 		return slog.StringValue(v.String())
 	case []string:
 		return slog.StringValue(clean(strings.Join(v, " "), maxValue))
+	case []int32:
+		return slog.StringValue(clean(strings.Trim(fmt.Sprint(v), "[]"), maxValue))
 	case time.Time:
 		return slog.StringValue(v.UTC().Format(time.RFC3339Nano))
 	case fmt.Stringer:

@@ -132,10 +132,10 @@ func TestValuesOfTypesThatMayHoldSecretsAreNotPrinted(t *testing.T) {
 func TestPlainValues(t *testing.T) {
 	record := logged(t, "message",
 		"at", time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.FixedZone("", 3600)),
-		"took", 1500*time.Millisecond, "count", 3, "ok", true, "names", []string{"a", "b"}, "id", uuid.Nil,
+		"took", 1500*time.Millisecond, "count", 3, "ok", true, "names", []string{"a", "b"}, "workers", []int32{7, 8}, "id", uuid.Nil,
 		"stack", Stack(strings.Repeat("s", 2000)))
 	want := map[string]any{
-		"at": "2026-01-02T02:04:05.006Z", "took": 1.5, "count": 3.0, "ok": true, "names": "a b",
+		"at": "2026-01-02T02:04:05.006Z", "took": 1.5, "count": 3.0, "ok": true, "names": "a b", "workers": "7 8",
 		"id": uuid.Nil.String(), "stack": strings.Repeat("s", 2000), "level": "INFO",
 	}
 	for key, value := range want {

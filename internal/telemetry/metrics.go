@@ -24,6 +24,9 @@ var (
 
 // Metrics counts. Its methods may be called from everywhere at once, and on nil,
 // where they do nothing.
+//
+// Counters to alert on start at 0 where their labels are known: an alert on an increase
+// misses the first event of a series that starts at 1.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -81,6 +84,14 @@ func (m *Metrics) registerServing(r *prometheus.Registry) {
 	m.limits = counterVec(r, "weft_limit_decisions_total", "Decisions on limits of workspaces, by where they were made: store, memory (what the store need not be asked for), or degraded, because the store was slow or down.", "by", "outcome")
 	m.streams = gaugeVec(r, "weft_streams_open", "Open event streams.", "kind")
 	m.waits = gauge(r, "weft_inline_waits_open", "Requests that wait for a result inline.")
+	for _, reason := range []string{"evicted", "address", "full"} {
+		m.connections.WithLabelValues(reason)
+	}
+	m.refusals.WithLabelValues("memory")
+	for _, by := range []string{"store", "memory", "degraded"} {
+		m.limits.WithLabelValues(by, "allowed")
+		m.limits.WithLabelValues(by, "refused")
+	}
 	m.ready = gaugeVec(r, "weft_ready", "1 when a readiness check passes.", "check")
 }
 
@@ -92,6 +103,8 @@ func (m *Metrics) registerExecutions(r *prometheus.Registry) {
 	m.attempts = counterVec(r, "weft_execution_attempts_total", "Ended attempts.", "module", "outcome")
 	m.attemptTime = histogramVec(r, "weft_execution_attempt_duration_seconds", "Length of attempts.", long, "module")
 	m.rescues = counterVec(r, "weft_execution_rescues_total", "Executions taken from a worker that was lost.", "outcome")
+	m.rescues.WithLabelValues("again")
+	m.rescues.WithLabelValues("failed")
 	m.postings = counter(r, "weft_usage_postings_total", "Usage postings written.")
 	m.callbacks = counterVec(r, "weft_callback_attempts_total", "Callback attempts; class is delivered or the kind of failure.", "class")
 	m.callbackTime = histogram(r, "weft_callback_attempt_duration_seconds", "Length of callback attempts.", quick)
@@ -270,16 +283,18 @@ func (m *Metrics) CallbackAttempted(class string, elapsed time.Duration) {
 	}
 }
 
-// Swept counts a run of upkeep and what it put right.
+// Swept counts a run of upkeep and what it put right. Both results of a kind exist from
+// its first run, so that the first error is seen as an increase.
 func (m *Metrics) Swept(kind string, repairs int, err error) {
 	if m == nil {
 		return
 	}
-	result := "ok"
+	result, other := "ok", "error"
 	if err != nil {
-		result = "error"
+		result, other = other, result
 	}
 	m.sweeps.WithLabelValues(kind, result).Inc()
+	m.sweeps.WithLabelValues(kind, other)
 	m.repaired.WithLabelValues(kind).Add(float64(repairs))
 	m.Progressed("sweep_" + kind)
 }

@@ -69,11 +69,35 @@ func TestMetricsAreServed(t *testing.T) {
 	}
 }
 
+// An alert on an increase would miss the first event of a series that starts at 1.
+func TestCountersToAlertOnStartAtZero(t *testing.T) {
+	m := NewMetrics("v0")
+	m.Swept("liveness", 0, nil)
+	answer := httptest.NewRecorder()
+	m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{
+		`weft_connections_closed_total{reason="address"} 0`,
+		`weft_connections_closed_total{reason="evicted"} 0`,
+		`weft_connections_closed_total{reason="full"} 0`,
+		`weft_limit_decisions_total{by="degraded",outcome="allowed"} 0`,
+		`weft_limit_decisions_total{by="degraded",outcome="refused"} 0`,
+		`weft_execution_rescues_total{outcome="failed"} 0`,
+		`weft_refusals_total{limit="memory"} 0`,
+		`weft_sweeps_total{kind="liveness",result="error"} 0`,
+		`weft_audit_denials_lost_total 0`,
+		`weft_listen_failures_total 0`,
+	} {
+		if !strings.Contains(answer.Body.String(), want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+}
+
 // A label with an id or an address in it would make one series for each caller.
 func TestLabelsAreClosedSets(t *testing.T) {
 	allowed := []string{
 		"method", "route", "status", "reason", "limit", "kind", "check", "module", "state", "outcome",
-		"class", "result", "rule", "loop", "pool", "version",
+		"class", "result", "rule", "loop", "pool", "version", "by",
 	}
 	m := NewMetrics("v0")
 	touch(m)
