@@ -105,7 +105,7 @@ func (s *Sweeper) heed(ctx context.Context, broken []billing.Drift) {
 		r.log.ErrorContext(ctx, "THE BILLING OF A WORKSPACE IS STOPPED: what costs something is refused until an audit finds its credits right", "workspace_id", id.String())
 	}
 	for _, id := range resumed {
-		r.log.InfoContext(ctx, "the billing of a workspace goes on", "workspace_id", id.String())
+		r.log.WarnContext(ctx, "the billing of a workspace goes on", "workspace_id", id.String())
 	}
 	if err := errors.Join(err, failed); err != nil && ctx.Err() == nil {
 		r.log.WarnContext(ctx, "the billing of workspaces was not stopped or resumed", "error", err)

@@ -39,7 +39,7 @@ func (w *Watch) compare(ctx context.Context, asked, shown time.Time) {
 		return
 	}
 	if !adrift {
-		w.log.InfoContext(ctx, "the clock agrees with the database's again", "database_ahead", offset.String())
+		w.log.WarnContext(ctx, "the clock agrees with the database's again", "database_ahead", offset.String())
 		return
 	}
 	w.log.ErrorContext(ctx, "THE CLOCK OF THIS PROCESS DIFFERS FROM THE DATABASE'S: it starts no work until they agree. Synchronise both machines by NTP",

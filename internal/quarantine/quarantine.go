@@ -197,7 +197,7 @@ func (w *Watch) free(ctx context.Context) {
 	w.held.Store(false)
 	if w.said != "" {
 		w.said = ""
-		w.log.InfoContext(ctx, "the quarantine has ended")
+		w.log.WarnContext(ctx, "the quarantine has ended") // as visible as its start
 	}
 }
 

@@ -153,7 +153,8 @@ func TestOP05AReleaseIsNotUndoneByAnOlderJudgement(t *testing.T) {
 
 func TestOP05AnOperatorBeginsAQuarantine(t *testing.T) {
 	pool := pgtest.DB(t)
-	w := NewWatch(pool, slog.New(slog.DiscardHandler))
+	var logged bytes.Buffer
+	w := NewWatch(pool, slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	look(t, w)
 	for _, reason := range []string{"a copy of the disk was put in place", "another"} {
 		if _, err := Begin(t.Context(), pool, reason); err != nil {
@@ -167,6 +168,9 @@ func TestOP05AnOperatorBeginsAQuarantine(t *testing.T) {
 	w.Beat() // counts nothing meanwhile
 	if _, err := Release(t.Context(), pool); err != nil || look(t, w) {
 		t.Errorf("after the release: %v, held: %v", err, w.Held())
+	}
+	if !strings.Contains(logged.String(), "the quarantine has ended") {
+		t.Errorf("at the log level of weft dev its end is not logged: %s", logged.String())
 	}
 	if (*Watch)(nil).Held() {
 		t.Error("no watch holds")
