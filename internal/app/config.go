@@ -197,7 +197,7 @@ func ConfigFromEnv(environ []string) (Config, error) {
 			}
 		}
 	}
-	if c.StopTimeout < c.ComponentTimeout {
+	if c.StopTimeout > 0 && c.StopTimeout < c.ComponentTimeout { // 0: its own fault is reported
 		faults = append(faults, fmt.Errorf("WEFT_STOP_TIMEOUT: %v is shorter than WEFT_COMPONENT_TIMEOUT (%v), so a stop would cut off calls that may still succeed: raise the first or lower the second", c.StopTimeout, c.ComponentTimeout))
 	}
 	var err error

@@ -54,6 +54,14 @@ func TestAllFaultsOfAConfigurationComeAtOnceWithoutSecrets(t *testing.T) {
 			t.Errorf("%s is not named in %v", name, err)
 		}
 	}
+	_, err = ConfigFromEnv([]string{"DATABASE_URL=postgres://x", "WEFT_MASTER_KEY=" + goodKey, "WEFT_STOP_TIMEOUT=10"})
+	if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), "WEFT_STOP_TIMEOUT: must be a duration") {
+		t.Errorf("a malformed duration has other faults than its own: %v", err)
+	}
+}
+
+func TestErrorOfAConfigurationShowsNoSecret(t *testing.T) {
+	_, err := ConfigFromEnv([]string{"WEFT_MASTER_KEY=not-a-key"})
 	if strings.Contains(err.Error(), "not-a-key") {
 		t.Errorf("the error shows the key: %v", err)
 	}

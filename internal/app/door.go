@@ -147,18 +147,35 @@ func connectionsFor(descriptors uint64, workers int) int {
 	return min(limit-reserve, mostConnections)
 }
 
+// CheckConnections returns an error if the descriptor limit of this process is too low for
+// the setting.
+func (c Config) CheckConnections() error {
+	_, err := c.descriptors()
+	return err
+}
+
+// descriptors returns the descriptor limit of this process, and an error if it is too low
+// for the setting.
+func (c Config) descriptors() (uint64, error) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, fmt.Errorf("read the limit of file descriptors: %w", err)
+	}
+	highest := int(min(limit.Cur, 1<<30)) - otherDescriptors
+	if c.Connections > highest {
+		return 0, fmt.Errorf("WEFT_CONNECTIONS: the limit of %d file descriptors allows at most %d; raise it (ulimit -n, LimitNOFILE)", limit.Cur, max(highest, 0))
+	}
+	return limit.Cur, nil
+}
+
 // connections returns the bounds of the API's listener. An error means that the descriptor
 // limit is too low for the setting.
 func (a *App) connections(proxies auth.Proxies) (server.Connections, error) {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return server.Connections{}, fmt.Errorf("read the limit of file descriptors: %w", err)
+	descriptors, err := a.cfg.descriptors()
+	if err != nil {
+		return server.Connections{}, err
 	}
-	highest := int(min(limit.Cur, 1<<30)) - otherDescriptors
-	if a.cfg.Connections > highest {
-		return server.Connections{}, fmt.Errorf("WEFT_CONNECTIONS: the limit of %d file descriptors allows at most %d; raise it (ulimit -n, LimitNOFILE)", limit.Cur, max(highest, 0))
-	}
-	most := cmp.Or(a.cfg.Connections, connectionsFor(limit.Cur, a.cfg.Workers))
+	most := cmp.Or(a.cfg.Connections, connectionsFor(descriptors, a.cfg.Workers))
 	return server.Connections{
 		Max: most, PerAddress: cmp.Or(a.cfg.ConnectionsPerAddress, max(most/8, 1)), ExemptFunc: proxies.Trusts,
 		Metrics: a.metrics, Log: a.log,

@@ -113,6 +113,7 @@ func TestDoctorSaysWhatIsWrongAndTheCure(t *testing.T) {
 		{"master key missing", []string{"DATABASE_URL=postgres://127.0.0.1:1/x"}, nil, []string{"WEFT_MASTER_KEY is not set", "openssl rand"}},
 		{"unknown setting", []string{"WEFT_ADRR=127.0.0.1:1"}, nil, []string{"WEFT_ADRR: there is no such setting", "unset"}},
 		{"setting out of range", []string{"WEFT_TIMESTAMP_LEEWAY=1h"}, nil, []string{"WEFT_TIMESTAMP_LEEWAY: must be"}},
+		{"connections beyond the descriptor limit", []string{"WEFT_CONNECTIONS=1000000"}, nil, []string{"WEFT_CONNECTIONS: the limit of "}},
 		{"database gone", []string{"DATABASE_URL=postgres://127.0.0.1:1/x"}, nil, []string{"cannot connect", "check host"}},
 		{"database address", []string{"DATABASE_URL=mysql://x"}, nil, []string{"DATABASE_URL has the form"}},
 		{"transaction pooler", []string{"DATABASE_URL=" + pgtest.NewPooler(t, pgtest.DSN(t), pgtest.PoolTransactions).DSN}, nil, []string{"pool_mode = session", "Connection poolers"}},

@@ -17,7 +17,11 @@ func (d *doctorCommand) lookAtSettings(_ context.Context, s *session) []finding 
 		standIn := []string{"DATABASE_URL=postgres://x/x", "WEFT_MASTER_KEY=" + standInKey()}
 		environ = append(standIn, environ...)
 	}
-	if _, err := app.ConfigFromEnv(environ); err != nil {
+	cfg, err := app.ConfigFromEnv(environ)
+	if err == nil {
+		err = cfg.CheckConnections()
+	}
+	if err != nil {
 		var all []finding
 		for line := range strings.Lines(err.Error()) {
 			all = append(all, finding{wrong, strings.TrimSpace(line), "correct or unset the variable"})
