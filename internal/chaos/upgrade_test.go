@@ -165,8 +165,7 @@ type upgrade struct {
 	due, deliveries           int
 }
 
-// loopItems keeps a loop within the free stages: the released version charges no fee beyond them.
-const loopItems = 300
+const loopItems = 500
 
 func newUpgrade(s *scene) *upgrade {
 	u := &upgrade{scene: s}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/audit"
+	"github.com/weft-automation/weft/internal/fault"
 )
 
 // commands is the grammar: a line for each command, whose type has its flags
@@ -170,11 +171,19 @@ func Run(ctx context.Context, p Process) (code int) {
 	}
 	if err := command.Run(s); err != nil {
 		if !errors.Is(err, errQuiet) {
-			s.note("weft: %v", err)
+			s.note("weft: %s", plain(err))
 		}
 		return 1
 	}
 	return 0
+}
+
+// plain returns the text of an error without the code that programs read.
+func plain(err error) string {
+	if refused, ok := errors.AsType[*fault.Error](err); ok {
+		return strings.Replace(err.Error(), string(refused.Code)+": ", "", 1)
+	}
+	return err.Error()
 }
 
 func newParser(s *session) (*kong.Kong, error) {

@@ -47,6 +47,9 @@ func (c *adminOwner) Run(s *session) error {
 	defer done()
 	id, err := findWorkspace(s.ctx, pool, c.Workspace)
 	missing := errors.Is(err, noWorkspace(c.Workspace)) && c.NewWorkspace
+	if errors.Is(err, noWorkspace(c.Workspace)) && !missing {
+		return fmt.Errorf("%w. Add --new-workspace to create it", err)
+	}
 	if err != nil && !missing {
 		return err
 	}
@@ -54,8 +57,10 @@ func (c *adminOwner) Run(s *session) error {
 	switch {
 	case err != nil:
 		return err
+	case exists && !c.Existing && !verified:
+		return fmt.Errorf("%s has an account already. Add --existing to make this account an owner of the workspace. Its address is not verified, so it needs a new password", c.Email)
 	case exists && !c.Existing:
-		return fmt.Errorf("%s has an account already. Add --existing to make its owner an owner of the workspace", c.Email)
+		return fmt.Errorf("%s has an account already. Add --existing to make this account an owner of the workspace", c.Email)
 	case !exists && c.Existing:
 		return fmt.Errorf("%s has no account. Leave out --existing to create one", c.Email)
 	}

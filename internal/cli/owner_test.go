@@ -12,8 +12,8 @@ import (
 func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {
 	const password = "correct horse battery staple"
 	environ := []string{"DATABASE_URL=" + pgtest.DSN(t)}
-	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 1, "", `there is no workspace "Acme"`)
-	run(t, environ, "short\n", "admin", "owner", "Acme", "Ada@example.org", "--new-workspace").check(t, 1, "", "12 to 256 characters")
+	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 1, "", `there is no workspace "Acme". Add --new-workspace`)
+	run(t, environ, "short\n", "admin", "owner", "Acme", "Ada@example.org", "--new-workspace").check(t, 1, "", "make an owner: the password must have 12 to 256 characters")
 	run(t, environ, password+"\n", "admin", "owner", "Acme", "nobody", "--new-workspace").check(t, 1, "", "not an e-mail address")
 	for _, name := range []string{"", " ", strings.Repeat("é", 201), "a\nb", "a\x1b[31m"} {
 		run(t, environ, password+"\n", "admin", "owner", name, "Ada@example.org", "--new-workspace").check(t, 1, "", "name of a workspace")
@@ -71,6 +71,7 @@ func TestOwnerOfAnUnverifiedAccountNeedsANewPassword(t *testing.T) {
 	}
 	unverify()
 	again := []string{"admin", "owner", "Other", "ada@example.org", "--new-workspace", "--existing"}
+	run(t, environ, "", again[:len(again)-1]...).check(t, 1, "", "so it needs a new password")
 	run(t, environ, "", again...).check(t, 1, "", "there is no password")
 	run(t, environ, fresh+"\n", again...).check(t, 0, "", "was not verified. It is now")
 	if person.Known(t.Context(), pool, "ada@example.org", old) || !person.Known(t.Context(), pool, "ada@example.org", fresh) {

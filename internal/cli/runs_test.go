@@ -149,7 +149,7 @@ func TestWorkflowsAreRunByNameAndFromAFile(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"no name of a workflow":  {"run", "fan-out"},
-		"--input: INVALID_INPUT": {"run", workflowID, "--input={a:1}"},
+		"--input: a member must begin": {"run", workflowID, "--input={a:1}"},
 		`"many" is no number`:    {"run", workflowID, "--max-credits=many"},
 		`"nonsense" is no id`:    {"watch", "nonsense"},
 		"at least 1":             {"list", "--limit=0"},
@@ -199,7 +199,7 @@ func TestASignalIsSent(t *testing.T) {
 	}
 	send("approved", `{"by":"eve"}`).check(t, 0, `"by": "ada"`, first)
 	send("not so", `{}`).check(t, 1, "", `"not so" is no name of a signal`)
-	send("approved", `true`).check(t, 1, "", "--payload: INVALID_INPUT: the value must be a JSON object")
+	send("approved", `true`).check(t, 1, "", "--payload: the value must be a JSON object")
 	path := "PUT /v1/sdk/workflows/executions/" + runID + "/signals/approved "
 	if want := []string{path + `{"by":"ada","n":1e400}`, path + `{"by":"eve"}`}; !slices.Equal(s.seen(), want) {
 		t.Errorf("sent %q, want %q", s.seen(), want)
