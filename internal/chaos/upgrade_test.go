@@ -165,7 +165,8 @@ type upgrade struct {
 	due, deliveries           int
 }
 
-const loopItems = 500
+// loopItems keeps a loop within the free stages: the released version charges no fee beyond them.
+const loopItems = 300
 
 func newUpgrade(s *scene) *upgrade {
 	u := &upgrade{scene: s}

@@ -49,7 +49,9 @@ func (e *Entry) AddressPaths() (input, config []string) {
 		var root any
 		_ = json.Unmarshal(schema, &root) // newEntry has read it
 		found := map[string]bool{}
-		walkSchema(root, "", func(schema map[string]any) bool { return schema["format"] == "uri" || schema["format"] == "age-recipient" }, found)
+		walkSchema(root, "", func(schema map[string]any) bool {
+			return schema["format"] == "uri" || schema["format"] == "age-recipient"
+		}, found)
 		return slices.Sorted(maps.Keys(found))
 	}
 	return find(e.Input), find(e.Config)
