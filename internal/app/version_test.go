@@ -55,7 +55,7 @@ func TestMakeNamesTheBuildInACloneAndInASourceTree(t *testing.T) {
 		t.Errorf("a source tree is named %q", sources)
 	}
 	if _, err := exec.LookPath("git"); err != nil {
-		return // then there is no clone either
+		return // without git the sources cannot be a clone
 	}
 	for _, arguments := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "one"}} {
 		if out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", tree}, arguments...)...).CombinedOutput(); err != nil {

@@ -107,7 +107,7 @@ func TestTheMonthsUsageIsAuditedAcrossCheckpoints(t *testing.T) {
 	}
 }
 
-// Whoever changes old postings and the account with them is found when it is the turn of
+// A change of old postings and of the account with them is found when it is the turn of
 // their checkpoint.
 func TestChangedPostingsBelowACheckpointAreFound(t *testing.T) {
 	t.Parallel()
@@ -160,7 +160,7 @@ func TestHourlyAuditsVerifyCheckpointsInTurns(t *testing.T) {
 	if found := d.recent(); found != "" {
 		t.Fatal(found)
 	}
-	// Three checkpoints in the place of the one.
+	// Replace the checkpoint by three.
 	d.exec("UPDATE credit_checkpoints SET workspace_id = gen_random_uuid()")
 	d.exec(`WITH ids AS (SELECT id, row_number() OVER (ORDER BY id) AS n FROM credit_postings WHERE workspace_id = $1),
 		bounds AS (SELECT COALESCE(lag(id) OVER (ORDER BY n), '00000000-0000-0000-0000-000000000000') AS after, id AS upto FROM ids WHERE n % 100 = 0),
