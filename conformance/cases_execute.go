@@ -195,6 +195,8 @@ func executeEnvelope(t *probe.Trial) {
 		{`{"module":"RANDOM_UUID","input":{},"config":{},"callbackUrl":7}`, "/callbackUrl"},
 		{`{"module":"RANDOM_UUID","input":{},"config":{},"callbackSecret":7}`, "/callbackSecret"},
 		{`{"module":"RANDOM_UUID","input":{},"config":{},"callbackHeaders":[]}`, "/callbackHeaders"},
+		{`{"module":"RANDOM_UUID","input":{},"config":{},"callbackSecret":"s"}`, "/callbackSecret"},
+		{`{"module":"RANDOM_UUID","input":{},"config":{},"callbackHeaders":{"X-A":"a"}}`, "/callbackHeaders"},
 		{`{"module":"RANDOM_UUID","input":{},"config":{},"callbackUrl":"https://hooks.example.org/","callbackHeaders":{"X-A":1}}`, "/callbackHeaders/X-A"},
 	} {
 		invalid(t, c.body, c.pointer)

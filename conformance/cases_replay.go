@@ -23,6 +23,10 @@ var replayCases = []Case{
 		Part: "D4.6.unchanged, D4.6.force", Name: "CB08 100 replays of what was delivered are none, force is one",
 		Run: replayDelivered, Needs: near,
 	},
+	{
+		Part: "D4.6.now, D4.6.unchanged", Name: "replay/200 a retry that waits for its time is sent now",
+		Run: replayWaiting, Needs: []probe.Need{probe.NeedNear, probe.NeedPause},
+	},
 	{Part: "4.4.callbackUrl, D4.6.conflicts", Name: "CB09 replay/409 NO_CALLBACK", Run: replayNoCallback},
 	{Part: "D4.6.conflicts", Name: "CB09 replay/409 EXECUTION_NOT_FINISHED", Run: replayUnfinished, Needs: near},
 	{
@@ -87,6 +91,33 @@ func replayMany(t *probe.Trial) {
 	receiver.Next()
 	attempted(t, id, 3)
 	t.Equal("deliveries", receiver.Received(), 3)
+}
+
+// replayWaiting replays before the first long delay of the schedule has passed.
+func replayWaiting(t *probe.Trial) {
+	failures, delay := t.Target().Pause()
+	replies := make([]probe.Reply, failures)
+	for i := range replies {
+		replies[i].Status = 500
+	}
+	hold := make(chan struct{})
+	receiver := t.Receiver(secret, append(replies, probe.Reply{Status: 204, Hold: hold})...)
+	id := t.Execute(called(probe.RandomUUID(), receiver, secret)).ID.String()
+	first := receiver.Next()
+	for range failures - 1 {
+		receiver.Next()
+	}
+	failed := attempted(t, id, int32(failures))
+	replay(t, id, "")
+	sent := receiver.Next()
+	t.Equal("webhook-id", sent.Header.Get("Webhook-Id"), first.Header.Get("Webhook-Id"))
+	t.Parallel(5, func(int) { t.Equal("the record while it is sent", replay(t, id, ""), failed) })
+	close(hold)
+	e := delivered(t, id)
+	t.Equal("attemptCount", e.Callback.AttemptCount, int32(failures+1))
+	t.Equal("deliveries", receiver.Received(), failures+1)
+	early := e.Callback.LastAttemptAt.Std().Sub(failed.Callback.LastAttemptAt.Std())
+	t.Soon(early, delay*8/10, "the retry came %v after the attempt before, planned %v", early, delay)
 }
 
 func replayDelivered(t *probe.Trial) {

@@ -86,8 +86,9 @@ func (l *lasting) end() {
 	}
 }
 
-// schedule is that of the booted deployment: short, so that a case sees its end.
-var schedule = []time.Duration{0, 300 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond}
+// schedule is that of the booted deployment: short, so that a case sees its end, with one
+// delay in which a case can replay.
+var schedule = []time.Duration{0, 300 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond, 5 * time.Second}
 
 // boot starts a whole service on a database of its own.
 func boot(t *testing.T) *probe.Target {

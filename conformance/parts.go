@@ -238,7 +238,8 @@ var Parts = []Part{
 	{"D4.5.connect", "on connect one event with the present state", ""},
 	{"D4.5.order", "one event a change, exactly one terminal, then the end", ""},
 	{"D4.5.names", "event: progress but for the terminal event", ""},
-	{"D4.6.unchanged", "replay changes nothing when delivered or pending", ""},
+	{"D4.6.unchanged", "replay changes nothing when delivered or being sent", ""},
+	{"D4.6.now", "a retry that waits for its time is sent now, under the same delivery id and attempt count", ""},
 	{"D4.6.conflicts", "NO_CALLBACK and EXECUTION_NOT_FINISHED", ""},
 	{"D4.6.force", "force=true sends again", ""},
 

@@ -188,6 +188,7 @@ var provided = map[probe.Need]string{
 	probe.NeedNewKey:    "--guests, or adminEmail and adminPassword in the credentials",
 	probe.NeedWorkspace: "--guests",
 	probe.NeedSchedule:  "--callback-schedule, there and here",
+	probe.NeedPause:     "--callback-schedule, there and here, such as 0s,1s,5s",
 	needSoak:            "--soak",
 }
 

@@ -120,11 +120,11 @@ UPDATE river.river_job SET state = 'available', scheduled_at = now() + @delay::i
 WHERE id = @job_id AND state IN ('scheduled', 'available');
 
 -- name: CallbackHasten :execrows
--- Makes the next attempt of a callback that waits between two of them due now.
--- A job that a worker holds is left alone.
+-- Makes the next attempt of a callback due now if it waits for its time. A job that
+-- is due, or that a worker holds, is left alone: repeated replays must not delay it.
 WITH hastened AS (
     UPDATE river.river_job j SET state = 'available', scheduled_at = now()
-    WHERE j.id = @job_id AND j.state IN ('scheduled', 'available')
+    WHERE j.id = @job_id AND j.state IN ('scheduled', 'available') AND j.scheduled_at > clock_timestamp()
     RETURNING j.id
 )
 UPDATE callbacks c SET due_at = now() FROM hastened

@@ -198,6 +198,7 @@ const (
 	NeedNewKey    Need = "a way to make and revoke keys"
 	NeedWorkspace Need = "a way to make workspaces and to give them credits"
 	NeedSchedule  Need = "a callback schedule of at most ten seconds"
+	NeedPause     Need = "a callback schedule with a delay of 4 to 60 seconds"
 )
 
 // Offers says whether the deployment has what a case needs.
@@ -225,6 +226,26 @@ func (t *Target) Offers(need Need) bool {
 			whole += delay
 		}
 		return whole <= 10*time.Second
+	case NeedPause:
+		failures, _ := t.Pause()
+		return failures > 0
 	}
 	return false
+}
+
+// Pause returns the number of attempts before the first delay of the callback schedule that
+// is long enough to do something in it, and that delay. It returns 0 if no such delay comes
+// within ten seconds.
+func (t *Target) Pause() (attempts int, delay time.Duration) {
+	var before time.Duration
+	for i, delay := range t.Schedule {
+		switch {
+		case before > 10*time.Second || delay > time.Minute:
+			return 0, 0
+		case i > 0 && delay >= 4*time.Second:
+			return i, delay
+		}
+		before += delay
+	}
+	return 0, 0
 }

@@ -1729,13 +1729,14 @@ type ExecuteComponentRequest struct {
 	// CallbackHeaders Headers that are sent with the callback, at most 8 KiB in all. Only their names are shown again. Refused are
 	// `Host`, `Content-*`, `Transfer-Encoding`, `Connection`, `Keep-Alive`, `Upgrade`, `Te`, `Trailer`, `Expect`,
 	// `Cookie`, `Accept-Encoding`, `User-Agent`, `Proxy-*`, `X-Svc-*`, `webhook-*` and `X-Forwarded-*`, whatever
-	// their case, and two names that differ in case only.
+	// their case, and two names that differ in case only. Headers need a `callbackUrl`: 400 without one.
 	//
 	//
 	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
 	CallbackHeaders map[string]string `json:"callbackHeaders,omitempty"`
 
-	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Encrypted at rest, never shown again.
+	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Encrypted at rest, never shown again. Needs a
+	// `callbackUrl`: 400 without one.
 	//
 	//
 	// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
@@ -4461,7 +4462,7 @@ type ListCallbackAttemptsParams struct {
 
 // ReplayComponentCallbackParams defines parameters for ReplayComponentCallback.
 type ReplayComponentCallbackParams struct {
-	// Force Send it again even though it was delivered.
+	// Force Send it again even if it was delivered.
 	Force *Force `form:"force,omitempty" json:"force,omitempty"`
 }
 

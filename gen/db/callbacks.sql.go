@@ -114,7 +114,7 @@ func (q *Queries) CallbackGet(ctx context.Context, db DBTX, arg CallbackGetParam
 const callbackHasten = `-- name: CallbackHasten :execrows
 WITH hastened AS (
     UPDATE river.river_job j SET state = 'available', scheduled_at = now()
-    WHERE j.id = $3 AND j.state IN ('scheduled', 'available')
+    WHERE j.id = $3 AND j.state IN ('scheduled', 'available') AND j.scheduled_at > clock_timestamp()
     RETURNING j.id
 )
 UPDATE callbacks c SET due_at = now() FROM hastened
@@ -127,8 +127,8 @@ type CallbackHastenParams struct {
 	JobID       int64
 }
 
-// Makes the next attempt of a callback that waits between two of them due now.
-// A job that a worker holds is left alone.
+// Makes the next attempt of a callback due now if it waits for its time. A job that
+// is due, or that a worker holds, is left alone: repeated replays must not delay it.
 func (q *Queries) CallbackHasten(ctx context.Context, db DBTX, arg CallbackHastenParams) (int64, error) {
 	result, err := db.Exec(ctx, callbackHasten, arg.WorkspaceID, arg.ExecutionID, arg.JobID)
 	if err != nil {

@@ -52,9 +52,9 @@ func CheckSecret(secret string) error {
 }
 
 // Replay queues another delivery of an execution's callback (contract 4.4),
-// with a whole schedule of attempts. It changes nothing when the callback was
-// delivered or a delivery is pending; with force a delivered one is sent again,
-// and one that waits between two attempts is attempted now.
+// with a whole schedule of attempts. A retry that waits for its time is sent now
+// instead, as the next attempt of the same delivery. Replay changes nothing while
+// an attempt is being sent, nor after a delivery unless force is true.
 //
 // Errors: NOT_FOUND, NO_CALLBACK, EXECUTION_NOT_FINISHED, and CONFLICT once the
 // secrets that a delivery needs are erased.
@@ -83,7 +83,7 @@ func replayable(c db.Callback, force bool) (bool, error) {
 	case c.State == statePending:
 		return false, fault.New(fault.ExecutionNotFinished, "The execution has not finished: its callback is delivered when it has.")
 	case c.State == stateQueued:
-		return force && c.DueAt != nil, nil
+		return c.DueAt != nil, nil
 	case c.DeliveredAt != nil && !force:
 		return false, nil
 	case erased:
@@ -108,7 +108,7 @@ func (s *Service) replayTx(ctx context.Context, tx pgx.Tx, workspaceID, executio
 			WorkspaceID: workspaceID, ExecutionID: executionID, JobID: *c.JobID,
 		})
 		if err != nil || hastened == 0 {
-			return err // an attempt is under way: nothing is to be hastened, and nothing was done
+			return err // an attempt is due or being sent, so nothing waits
 		}
 		return replayedTx(ctx, tx, workspaceID, executionID, force)
 	}

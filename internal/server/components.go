@@ -76,7 +76,7 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 		}
 	}
 	if body.CallbackURL == nil {
-		return params, nil
+		return params, checkNoCallback(body)
 	}
 	if err := s.guard.CheckCallbackURL(*body.CallbackURL); err != nil {
 		return params, err
@@ -85,6 +85,18 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 		URL: *body.CallbackURL, Secret: body.CallbackSecret, Headers: body.CallbackHeaders,
 	}
 	return params, nil
+}
+
+// checkNoCallback returns INVALID_INPUT if a body without a callbackUrl has something that is
+// for the callback only. Accepted, it would be dropped, and the caller would wait in vain.
+func checkNoCallback(body *api.ExecuteComponentRequest) error {
+	switch {
+	case body.CallbackSecret != nil:
+		return fault.Invalid("/callbackSecret", "callbackSecret: needs a callbackUrl. Add the URL, or leave the secret out")
+	case len(body.CallbackHeaders) > 0:
+		return fault.Invalid("/callbackHeaders", "callbackHeaders: need a callbackUrl. Add the URL, or leave the headers out")
+	}
+	return nil
 }
 
 // executed is a record, perhaps that of an earlier submit with the same

@@ -1073,13 +1073,14 @@ type ExecuteComponentRequest struct {
 	// CallbackHeaders Headers that are sent with the callback, at most 8 KiB in all. Only their names are shown again. Refused are
 	// `Host`, `Content-*`, `Transfer-Encoding`, `Connection`, `Keep-Alive`, `Upgrade`, `Te`, `Trailer`, `Expect`,
 	// `Cookie`, `Accept-Encoding`, `User-Agent`, `Proxy-*`, `X-Svc-*`, `webhook-*` and `X-Forwarded-*`, whatever
-	// their case, and two names that differ in case only.
+	// their case, and two names that differ in case only. Headers need a `callbackUrl`: 400 without one.
 	//
 	//
 	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
 	CallbackHeaders map[string]string `json:"callbackHeaders,omitempty"`
 
-	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Encrypted at rest, never shown again.
+	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Encrypted at rest, never shown again. Needs a
+	// `callbackUrl`: 400 without one.
 	//
 	//
 	// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
@@ -2727,7 +2728,7 @@ type ListCallbackAttemptsParams struct {
 
 // ReplayComponentCallbackParams defines parameters for ReplayComponentCallback.
 type ReplayComponentCallbackParams struct {
-	// Force Send it again even though it was delivered.
+	// Force Send it again even if it was delivered.
 	Force *Force `form:"force,omitempty" json:"force,omitempty"`
 }
 
@@ -3080,9 +3081,10 @@ type ClientInterface interface {
 
 	// ReplayComponentCallback Replay a callback
 	//
-	// Sends the completion callback again when its delivery failed. Safe to repeat: nothing is queued if it was
-	// delivered already or a delivery is still pending. The bytes and `X-Svc-Signature` are those of the first
-	// delivery.
+	// Sends the completion callback again when its delivery failed. A retry that waits for its time is sent now, as
+	// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+	// repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
+	// those of the first delivery.
 	//
 	// 409 `NO_CALLBACK` if the execution was submitted without `callbackUrl`, 409 `EXECUTION_NOT_FINISHED` if it is
 	// not final yet.
@@ -3552,9 +3554,10 @@ func (c *Client) ListCallbackAttempts(ctx context.Context, executionID Execution
 
 // ReplayComponentCallback Replay a callback
 //
-// Sends the completion callback again when its delivery failed. Safe to repeat: nothing is queued if it was
-// delivered already or a delivery is still pending. The bytes and `X-Svc-Signature` are those of the first
-// delivery.
+// Sends the completion callback again when its delivery failed. A retry that waits for its time is sent now, as
+// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+// repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
+// those of the first delivery.
 //
 // 409 `NO_CALLBACK` if the execution was submitted without `callbackUrl`, 409 `EXECUTION_NOT_FINISHED` if it is
 // not final yet.
@@ -5691,9 +5694,10 @@ type ClientWithResponsesInterface interface {
 
 	// ReplayComponentCallbackWithResponse Replay a callback
 	//
-	// Sends the completion callback again when its delivery failed. Safe to repeat: nothing is queued if it was
-	// delivered already or a delivery is still pending. The bytes and `X-Svc-Signature` are those of the first
-	// delivery.
+	// Sends the completion callback again when its delivery failed. A retry that waits for its time is sent now, as
+	// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+	// repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
+	// those of the first delivery.
 	//
 	// 409 `NO_CALLBACK` if the execution was submitted without `callbackUrl`, 409 `EXECUTION_NOT_FINISHED` if it is
 	// not final yet.
@@ -7477,9 +7481,10 @@ func (c *ClientWithResponses) ListCallbackAttemptsWithResponse(ctx context.Conte
 
 // ReplayComponentCallbackWithResponse Replay a callback
 //
-// Sends the completion callback again when its delivery failed. Safe to repeat: nothing is queued if it was
-// delivered already or a delivery is still pending. The bytes and `X-Svc-Signature` are those of the first
-// delivery.
+// Sends the completion callback again when its delivery failed. A retry that waits for its time is sent now, as
+// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+// repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
+// those of the first delivery.
 //
 // 409 `NO_CALLBACK` if the execution was submitted without `callbackUrl`, 409 `EXECUTION_NOT_FINISHED` if it is
 // not final yet.
