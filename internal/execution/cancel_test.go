@@ -68,9 +68,14 @@ func TestCancelAtOnceEndsAttemptsInOtherProcesses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	begun := make(chan uuid.UUID, 10)
+	checked := make(chan struct{}) // the other run's attempt finishes, else stopping waits for it
+	defer close(checked)
 	waits := module{name: "WAITS", price: 1, repeat: component.RepeatUnsafe, timeout: time.Minute, run: func(ctx context.Context, call component.Call) (component.Result, error) {
 		begun <- call.ExecutionID
-		<-ctx.Done()
+		select {
+		case <-checked:
+		case <-ctx.Done():
+		}
 		return component.Result{}, ctx.Err()
 	}}
 	looks := module{name: "LOOKS", price: 1, repeat: component.RepeatPure, timeout: time.Minute, run: func(context.Context, component.Call) (component.Result, error) {
