@@ -27,13 +27,15 @@ LINT_TESTS ?= false
 RACED ?= /internal/(attempt|groupcommit|sse)$$
 RACED_IN_SOAK := /internal/(attempt|auth|billing|callback|component|engine|execution|groupcommit|notify|ratelimit|run|server|sse)$$
 
-# These start browsers, chains, Java or other programs, or load the machine. Each runs
-# alone. ALONE reads files that Go does not know of, so it runs each time. Go runs
-# ALONE_CACHED again only if something that it depends on has changed.
-ALONE        := ./internal/portal ./internal/console ./internal/cli ./internal/app ./internal/devdb ./gen ./conformance ./internal/chaos
-ALONE_CACHED := ./internal/run ./internal/execution ./internal/callback ./internal/devchain ./internal/component/modules ./internal/component/modules/evm ./internal/bench ./conformance/signers
-JUDGES       := ./conformance/judges
-LIGHT        := go list ./... | grep -vE '$(RACED)' | grep -vxF "$$(go list $(ALONE) $(ALONE_CACHED) $(JUDGES))"
+# PROGRAMS start browsers, chains, Java or compilers of other languages. LOAD starts many
+# processes of Weft, or queues much work. Each runs one package at a time. Go runs a package
+# of LOAD_CACHED again only if something that it depends on has changed; the others read
+# files that Go does not know of.
+PROGRAMS    := ./conformance ./internal/portal ./internal/console
+LOAD        := ./internal/chaos ./internal/cli ./internal/app ./internal/devdb ./gen
+LOAD_CACHED := ./internal/run ./internal/execution ./internal/callback ./internal/devchain ./internal/component/modules ./internal/component/modules/evm ./internal/bench ./conformance/signers
+JUDGES      := ./conformance/judges
+LIGHT       := go list ./... | grep -vE '$(RACED)' | grep -vxF "$$(go list $(PROGRAMS) $(LOAD) $(LOAD_CACHED) $(JUDGES))"
 
 # A checkout that belongs to another user stops Go from asking git for a version.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
@@ -45,7 +47,7 @@ RACE := $(if $(shell command -v $${CC:-gcc}),-race)
 # The document that is promised: see its README.
 RELEASED := conformance/released
 
-.PHONY: help dev build version test light alone judged check lint vet static compiled race fuzz soak judges kills others chaos bench generate breaking changes released tools go clean
+.PHONY: help dev build version test light programs load judged check lint vet static compiled race fuzz soak judges kills others chaos bench generate breaking changes released tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
@@ -79,13 +81,12 @@ build: go
 dev: build
 	@exec bin/weft dev $(ARGS)
 
-# One phase after the other: compile, run the light tests, run each heavy package alone.
-# So a slow machine makes the tests slow, but does not fail them.
+# One phase after the other: compile, run the light tests, run the heavy packages. Those wait
+# more than they compute, so one of PROGRAMS and one of LOAD run at a time.
 test: go
 	@$(MAKE) --no-print-directory -j3 compiled race lint $(JUDGING)
 	@$(MAKE) --no-print-directory -j2 light vet
-	@$(MAKE) --no-print-directory alone
-	@$(MAKE) --no-print-directory judged
+	@$(MAKE) --no-print-directory -j2 programs load
 
 check: lint vet static
 
@@ -111,9 +112,13 @@ race: go
 light: go
 	go test $(TEST) -p 2 $$($(LIGHT))
 
-alone: go $(NODE_DONE)
-	go test $(TEST) -p 1 $(ALONE_CACHED)
-	go test $(TEST) -p 1 -count=1 $(ALONE)
+programs: go $(NODE_DONE)
+	go test $(TEST) -p 1 -count=1 $(PROGRAMS)
+	@$(MAKE) --no-print-directory judged
+
+load: go $(NODE_DONE)
+	go test $(TEST) -p 1 -count=1 $(LOAD)
+	go test $(TEST) -p 1 $(LOAD_CACHED)
 
 fuzz: go
 	@grep -rHoE '^func Fuzz\w+' --include='*_test.go' $(FUZZED) | while IFS=: read -r file name; do \

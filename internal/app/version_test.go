@@ -44,7 +44,9 @@ func TestMakeNamesTheBuildInACloneAndInASourceTree(t *testing.T) {
 	}
 	named := func() string {
 		t.Helper()
-		out, err := exec.CommandContext(t.Context(), "make", "-s", "--no-print-directory", "-C", tree, "version").CombinedOutput()
+		command := exec.CommandContext(t.Context(), "make", "-s", "--no-print-directory", "-C", tree, "version")
+		command.Env = append(command.Environ(), "MAKEFLAGS=") // not those of the make that runs the tests
+		out, err := command.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
