@@ -1,7 +1,7 @@
 -- name: AuditEventInsert :exec
 -- The name of who did it is kept as it is now. Age is how long ago it happened.
 INSERT INTO audit_events (workspace_id, id, action, actor_kind, actor_id, actor_name, subject_kind, subject_id, details, request_id, created_at)
-VALUES (@workspace_id, @id, @action, @actor_kind, @actor_id,
+VALUES (@workspace_id, new_id(), @action, @actor_kind, @actor_id,
     CASE @actor_kind
         WHEN 'user' THEN (SELECT u.email FROM users u WHERE u.id = @actor_id)
         WHEN 'api_key' THEN (SELECT k.label FROM api_keys k WHERE k.workspace_id = @workspace_id AND k.id = @actor_id)

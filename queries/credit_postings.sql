@@ -1,7 +1,7 @@
 -- name: PostingInsert :execrows
 -- One posting, once for its kind and reference: 0 rows when there is one already.
 INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, paid, granted, released, expired, note, created_at)
-VALUES (@workspace_id, @id, @kind, @reference, @plan, @paid, @granted, @released, @expired, sqlc.narg('note'), @created_at)
+VALUES (@workspace_id, new_id(), @kind, @reference, @plan, @paid, @granted, @released, @expired, sqlc.narg('note'), @created_at)
 ON CONFLICT (workspace_id, kind, reference) DO NOTHING;
 
 -- name: PostingGetPaid :one

@@ -9,7 +9,7 @@ WITH made AS (
     RETURNING workspace_id, paid
 )
 INSERT INTO credit_postings (workspace_id, id, kind, reference, paid, granted)
-SELECT opened.workspace_id, @posting_id, 'GRANT', 'opening', opened.paid, -opened.paid FROM opened WHERE opened.paid > 0;
+SELECT opened.workspace_id, new_id(), 'GRANT', 'opening', opened.paid, -opened.paid FROM opened WHERE opened.paid > 0;
 
 -- name: WorkspaceGetByName :one
 SELECT id, name, plan, created_at FROM workspaces WHERE name = @name;

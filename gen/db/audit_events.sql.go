@@ -14,17 +14,16 @@ import (
 
 const auditEventInsert = `-- name: AuditEventInsert :exec
 INSERT INTO audit_events (workspace_id, id, action, actor_kind, actor_id, actor_name, subject_kind, subject_id, details, request_id, created_at)
-VALUES ($1, $2, $3, $4, $5,
-    CASE $4
-        WHEN 'user' THEN (SELECT u.email FROM users u WHERE u.id = $5)
-        WHEN 'api_key' THEN (SELECT k.label FROM api_keys k WHERE k.workspace_id = $1 AND k.id = $5)
+VALUES ($1, new_id(), $2, $3, $4,
+    CASE $3
+        WHEN 'user' THEN (SELECT u.email FROM users u WHERE u.id = $4)
+        WHEN 'api_key' THEN (SELECT k.label FROM api_keys k WHERE k.workspace_id = $1 AND k.id = $4)
     END,
-    $6, $7, $8, $9, now() - $10::interval)
+    $5, $6, $7, $8, now() - $9::interval)
 `
 
 type AuditEventInsertParams struct {
 	WorkspaceID uuid.UUID
-	ID          uuid.UUID
 	Action      string
 	ActorKind   string
 	ActorID     *uuid.UUID
@@ -39,7 +38,6 @@ type AuditEventInsertParams struct {
 func (q *Queries) AuditEventInsert(ctx context.Context, db DBTX, arg AuditEventInsertParams) error {
 	_, err := db.Exec(ctx, auditEventInsert,
 		arg.WorkspaceID,
-		arg.ID,
 		arg.Action,
 		arg.ActorKind,
 		arg.ActorID,

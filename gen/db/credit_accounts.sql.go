@@ -511,31 +511,31 @@ func (q *Queries) AccountResume(ctx context.Context, db DBTX, workspaceID uuid.U
 
 const accountSettleMany = `-- name: AccountSettleMany :many
 WITH item AS (
-    SELECT u.workspace_id, u.id, u.kind, u.about, u.amount, u.reserved, u.bytes, u.place
-    FROM ROWS FROM (unnest($2::uuid[]), unnest($3::uuid[]), unnest($4::text[]), unnest($5::uuid[]),
-                    unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[]))
-         WITH ORDINALITY AS u (workspace_id, id, kind, about, amount, reserved, bytes, place)
+    SELECT u.workspace_id, u.kind, u.about, u.amount, u.reserved, u.bytes, u.place
+    FROM ROWS FROM (unnest($2::uuid[]), unnest($3::text[]), unnest($4::uuid[]),
+                    unnest($5::bigint[]), unnest($6::bigint[]), unnest($7::bigint[]))
+         WITH ORDINALITY AS u (workspace_id, kind, about, amount, reserved, bytes, place)
 ), held AS (
     SELECT h.workspace_id, h.plan, h.paid, h.month FROM credit_accounts h
-    WHERE h.workspace_id = ANY ($2::uuid[]) AND h.valid_until > COALESCE($9::timestamptz, now())
+    WHERE h.workspace_id = ANY ($2::uuid[]) AND h.valid_until > COALESCE($8::timestamptz, now())
     ORDER BY h.workspace_id FOR NO KEY UPDATE
 ), running AS (
-    SELECT item.workspace_id, item.id, item.kind, item.about, item.amount, item.reserved, item.bytes, held.plan, held.plan + held.paid AS pots, held.month,
+    SELECT item.workspace_id, item.kind, item.about, item.amount, item.reserved, item.bytes, held.plan, held.plan + held.paid AS pots, held.month,
            (sum(item.amount) OVER (PARTITION BY item.workspace_id ORDER BY item.place))::bigint AS upto
     FROM item JOIN held ON held.workspace_id = item.workspace_id
 ), split AS (
-    SELECT r.workspace_id, r.id, r.kind, r.about, r.amount, r.reserved, r.bytes, r.month,
+    SELECT r.workspace_id, r.kind, r.about, r.amount, r.reserved, r.bytes, r.month,
            LEAST(r.upto, r.plan) - LEAST(r.upto - r.amount, r.plan) AS of_plan,
            LEAST(r.upto, r.pots) - LEAST(r.upto - r.amount, r.pots) AS of_pots
     FROM running r
 ), posted AS (
     INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, paid, allowance, usage, created_at)
-    SELECT s.workspace_id, s.id, s.kind, s.about::text, -s.of_plan, s.of_plan - s.of_pots, s.of_pots - s.amount, s.amount,
+    SELECT s.workspace_id, new_id(), s.kind, s.about::text, -s.of_plan, s.of_plan - s.of_pots, s.of_pots - s.amount, s.amount,
            -- in the account's month, whenever this transaction began
-           GREATEST(COALESCE($9::timestamptz, now()), s.month::timestamp AT TIME ZONE 'UTC')
+           GREATEST(COALESCE($8::timestamptz, now()), s.month::timestamp AT TIME ZONE 'UTC')
     FROM split s WHERE s.kind <> 'STAGE'
 ), total AS (
-    SELECT s.workspace_id, count(s.id) FILTER (WHERE s.kind <> 'RUN') AS ends, sum(s.of_plan)::bigint AS of_plan, sum(s.of_pots - s.of_plan)::bigint AS of_paid,
+    SELECT s.workspace_id, count(*) FILTER (WHERE s.kind <> 'RUN') AS ends, sum(s.of_plan)::bigint AS of_plan, sum(s.of_pots - s.of_plan)::bigint AS of_paid,
            sum(s.amount - s.of_pots)::bigint AS of_allowance, sum(s.reserved)::bigint AS reserved, sum(s.bytes)::bigint AS bytes
     FROM split s GROUP BY s.workspace_id
 ), settled AS (
@@ -561,7 +561,6 @@ LEFT JOIN settled s ON made.whole
 type AccountSettleManyParams struct {
 	Workspaces   int64
 	WorkspaceIds []uuid.UUID
-	Ids          []uuid.UUID
 	Kinds        []string
 	Abouts       []uuid.UUID
 	Amounts      []int64
@@ -586,7 +585,6 @@ func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSet
 	rows, err := db.Query(ctx, accountSettleMany,
 		arg.Workspaces,
 		arg.WorkspaceIds,
-		arg.Ids,
 		arg.Kinds,
 		arg.Abouts,
 		arg.Amounts,

@@ -99,13 +99,12 @@ func (q *Queries) PostingGetPaid(ctx context.Context, db DBTX, arg PostingGetPai
 
 const postingInsert = `-- name: PostingInsert :execrows
 INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, paid, granted, released, expired, note, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+VALUES ($1, new_id(), $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT (workspace_id, kind, reference) DO NOTHING
 `
 
 type PostingInsertParams struct {
 	WorkspaceID uuid.UUID
-	ID          uuid.UUID
 	Kind        string
 	Reference   string
 	Plan        credit.Amount
@@ -121,7 +120,6 @@ type PostingInsertParams struct {
 func (q *Queries) PostingInsert(ctx context.Context, db DBTX, arg PostingInsertParams) (int64, error) {
 	result, err := db.Exec(ctx, postingInsert,
 		arg.WorkspaceID,
-		arg.ID,
 		arg.Kind,
 		arg.Reference,
 		arg.Plan,

@@ -97,18 +97,17 @@ func (q *Queries) WorkspaceGetOfKey(ctx context.Context, db DBTX, arg WorkspaceG
 
 const workspaceInsert = `-- name: WorkspaceInsert :exec
 WITH made AS (
-    INSERT INTO workspaces (id, name, plan) VALUES ($2, $3, $4) RETURNING id
+    INSERT INTO workspaces (id, name, plan) VALUES ($1, $2, $3) RETURNING id
 ), opened AS (
     INSERT INTO credit_accounts (workspace_id, monthly, usage_limit, paid, month, week, valid_until)
-    SELECT made.id, $5, $6, $7, '1970-01-01', '1970-01-01', 'epoch' FROM made
+    SELECT made.id, $4, $5, $6, '1970-01-01', '1970-01-01', 'epoch' FROM made
     RETURNING workspace_id, paid
 )
 INSERT INTO credit_postings (workspace_id, id, kind, reference, paid, granted)
-SELECT opened.workspace_id, $1, 'GRANT', 'opening', opened.paid, -opened.paid FROM opened WHERE opened.paid > 0
+SELECT opened.workspace_id, new_id(), 'GRANT', 'opening', opened.paid, -opened.paid FROM opened WHERE opened.paid > 0
 `
 
 type WorkspaceInsertParams struct {
-	PostingID  uuid.UUID
 	ID         uuid.UUID
 	Name       string
 	Plan       string
@@ -121,7 +120,6 @@ type WorkspaceInsertParams struct {
 // is due at once, and the posting of the paid credits that it begins with.
 func (q *Queries) WorkspaceInsert(ctx context.Context, db DBTX, arg WorkspaceInsertParams) error {
 	_, err := db.Exec(ctx, workspaceInsert,
-		arg.PostingID,
 		arg.ID,
 		arg.Name,
 		arg.Plan,

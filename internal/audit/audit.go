@@ -79,10 +79,6 @@ type Event struct {
 // RecordTx writes the event, in the transaction in which it happens. A conn of
 // role postgres.API writes for the workspace of its scope only.
 func RecordTx(ctx context.Context, conn postgres.DB, e Event) error {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return fmt.Errorf("make the id of an audit event: %w", err)
-	}
 	if e.Actor == (Actor{}) {
 		e.Actor = actorOf(ctx)
 	}
@@ -97,7 +93,7 @@ func RecordTx(ctx context.Context, conn postgres.DB, e Event) error {
 		return fmt.Errorf("write the details of an audit event: %w", err)
 	}
 	p := db.AuditEventInsertParams{
-		WorkspaceID: e.WorkspaceID, ID: id, Action: e.Action, ActorKind: string(e.Actor.Kind), Details: details,
+		WorkspaceID: e.WorkspaceID, Action: e.Action, ActorKind: string(e.Actor.Kind), Details: details,
 		SubjectKind: text(e.SubjectKind), SubjectID: text(e.SubjectID), RequestID: text(e.RequestID),
 	}
 	if at, ok := ctx.Value(happenedKey{}).(time.Time); ok {

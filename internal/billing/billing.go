@@ -72,12 +72,8 @@ type posting struct {
 // post writes a posting and says whether it is new: one of this kind and reference
 // may be there already, and then nothing may change.
 func post(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, p posting, at time.Time) (bool, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return false, fmt.Errorf("make posting id: %w", err)
-	}
 	params := db.PostingInsertParams{
-		WorkspaceID: workspaceID, ID: id, Kind: string(p.kind), Reference: p.reference,
+		WorkspaceID: workspaceID, Kind: string(p.kind), Reference: p.reference,
 		Plan: p.plan, Paid: p.paid, Granted: -p.paid, CreatedAt: at,
 	}
 	switch p.kind {

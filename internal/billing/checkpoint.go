@@ -20,9 +20,9 @@ const AuditStale = 2 * time.Hour
 const (
 	// checkpointMost bounds the postings of a checkpoint, and so how long a snapshot lasts.
 	checkpointMost = 200_000
-	// checkpointMargin is how old the postings of a checkpoint are at least. An id is made
-	// before its transaction commits: a lower one may still come for as long as
-	// transactions last and clocks differ.
+	// checkpointMargin is how old the postings of a checkpoint are at least. PostgreSQL makes
+	// an ID before its transaction commits: a lower one may still come for as long as
+	// transactions last, or as far as PostgreSQL's clock is set back.
 	checkpointMargin = 10 * time.Minute
 )
 

@@ -53,9 +53,7 @@ func (b Books) SettleTx(ctx context.Context, tx pgx.Tx, charges []Charge) (map[u
 			kind, c.Amount, c.Reserved = ofStage, 0, 0
 		}
 		c.Bytes += storage.ExecutionBytes
-		if err := appendCharge(&p, kind, c); err != nil {
-			return nil, err
-		}
+		appendCharge(&p, kind, c)
 	}
 	return b.settle(ctx, tx, p)
 }
@@ -64,11 +62,8 @@ func (b Books) SettleTx(ctx context.Context, tx pgx.Tx, charges []Charge) (map[u
 // back what it had reserved; ExecutionID of the charge is the run's. Otherwise it is as SettleTx.
 func (b Books) SettleRunTx(ctx context.Context, tx pgx.Tx, c Charge) error {
 	var p db.AccountSettleManyParams
-	err := appendCharge(&p, ofRun, c)
-	if err != nil {
-		return err
-	}
-	_, err = b.settle(ctx, tx, p)
+	appendCharge(&p, ofRun, c)
+	_, err := b.settle(ctx, tx, p)
 	return err
 }
 
@@ -90,19 +85,13 @@ func (b Books) StoreTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, by
 	return db.New().AccountStore(ctx, tx, db.AccountStoreParams{WorkspaceID: workspaceID, Bytes: bytes})
 }
 
-func appendCharge(p *db.AccountSettleManyParams, kind string, c Charge) error {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return fmt.Errorf("make posting id: %w", err)
-	}
-	p.Ids = append(p.Ids, id)
+func appendCharge(p *db.AccountSettleManyParams, kind string, c Charge) {
 	p.Kinds = append(p.Kinds, kind)
 	p.WorkspaceIds = append(p.WorkspaceIds, c.WorkspaceID)
 	p.Abouts = append(p.Abouts, c.ExecutionID)
 	p.Amounts = append(p.Amounts, int64(c.Amount))
 	p.Reserved = append(p.Reserved, int64(c.Reserved))
 	p.Bytes = append(p.Bytes, c.Bytes)
-	return nil
 }
 
 func (b Books) settle(ctx context.Context, tx pgx.Tx, p db.AccountSettleManyParams) (map[uuid.UUID]Load, error) {

@@ -45,20 +45,18 @@ func Create(ctx context.Context, conn postgres.DB, p CreateParams) (uuid.UUID, e
 	if err := p.check(); err != nil {
 		return uuid.Nil, err
 	}
-	posting, err := uuid.NewV7()
-	if err != nil {
-		return uuid.Nil, fmt.Errorf("make posting id: %w", err)
-	}
 	if p.ID == uuid.Nil {
-		if p.ID, err = uuid.NewV7(); err != nil {
+		id, err := uuid.NewV7()
+		if err != nil {
 			return uuid.Nil, fmt.Errorf("make workspace id: %w", err)
 		}
+		p.ID = id
 	}
 	terms := p.Plan.Terms()
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		err := db.New().WorkspaceInsert(ctx, tx, db.WorkspaceInsertParams{
 			ID: p.ID, Name: p.Name, Plan: string(p.Plan),
-			Monthly: terms.Monthly, UsageLimit: terms.UsageLimit, Paid: p.Paid, PostingID: posting,
+			Monthly: terms.Monthly, UsageLimit: terms.UsageLimit, Paid: p.Paid,
 		})
 		if err != nil || p.Paid == 0 {
 			return err
