@@ -192,11 +192,13 @@ WITH RECURSIVE above AS (
 SELECT max(depth)::integer AS depth, bool_or(ending)::boolean AS ending, bool_or(immediate)::boolean AS immediate FROM above;
 
 -- name: RunTreeAdd :exec
--- Adds to the totals of a tree of runs.
+-- Adds to the totals of a tree of runs. It raises WF003 if that makes more than most unfinished
+-- runs below the root: others were added since the caller read the count.
 INSERT INTO run_trees (workspace_id, root_run_id, live, stages, bytes)
 VALUES (@workspace_id, @root_run_id, GREATEST(@live::integer, 0), @stages, @bytes)
 ON CONFLICT (workspace_id, root_run_id) DO UPDATE SET
-    live = GREATEST(run_trees.live + @live::integer, 0), stages = run_trees.stages + @stages, bytes = run_trees.bytes + @bytes;
+    live = GREATEST(run_trees.live + @live::integer, 0), stages = run_trees.stages + @stages, bytes = run_trees.bytes + @bytes
+WHERE must(@live <= 0 OR run_trees.live + @live <= @most::integer, 'WF003');
 
 -- name: RunTreeDelete :exec
 -- Deletes the tree of a root run that has finished, and with it all runs below.

@@ -733,6 +733,7 @@ INSERT INTO run_trees (workspace_id, root_run_id, live, stages, bytes)
 VALUES ($1, $2, GREATEST($3::integer, 0), $4, $5)
 ON CONFLICT (workspace_id, root_run_id) DO UPDATE SET
     live = GREATEST(run_trees.live + $3::integer, 0), stages = run_trees.stages + $4, bytes = run_trees.bytes + $5
+WHERE must($3 <= 0 OR run_trees.live + $3 <= $6::integer, 'WF003')
 `
 
 type RunTreeAddParams struct {
@@ -741,9 +742,11 @@ type RunTreeAddParams struct {
 	Live        int32
 	Stages      int64
 	Bytes       int64
+	Most        int32
 }
 
-// Adds to the totals of a tree of runs.
+// Adds to the totals of a tree of runs. It raises WF003 if that makes more than most unfinished
+// runs below the root: others were added since the caller read the count.
 func (q *Queries) RunTreeAdd(ctx context.Context, db DBTX, arg RunTreeAddParams) error {
 	_, err := db.Exec(ctx, runTreeAdd,
 		arg.WorkspaceID,
@@ -751,6 +754,7 @@ func (q *Queries) RunTreeAdd(ctx context.Context, db DBTX, arg RunTreeAddParams)
 		arg.Live,
 		arg.Stages,
 		arg.Bytes,
+		arg.Most,
 	)
 	return err
 }

@@ -33,7 +33,7 @@ const (
 // otherwise fill the database.
 const (
 	maxDepth = 8      // levels of runs below a root
-	maxLive  = 1_000  // about how many unfinished runs a root has below it
+	maxLive  = 1_000  // unfinished runs below a root
 	maxBelow = 10_000 // about how many unfinished child runs a workspace has before a child run may start none
 )
 
@@ -106,6 +106,11 @@ func (f *fold) mayRun(workflowID uuid.UUID) (bool, error) {
 	}
 	return may, nil
 }
+
+// errTreeGrew is returned by a fold that starts child runs while other folds of the tree start
+// so many that all of them together exceed maxLive. Nothing of the fold is committed. The next
+// one reads the new count.
+var errTreeGrew = errors.New("other folds started child runs of the tree meanwhile")
 
 // crowded returns why the run may not start a child run, nil if it may. It cancels the run
 // if a run above it is ending.

@@ -135,6 +135,9 @@ type taken db.StageTakeOverRow
 // bringOn folds a run, and tells whether there is more to do at once.
 func (e *Engine) bringOn(ctx context.Context, key notify.Key, n news) (more bool, err error) {
 	f, err := e.fold(ctx, key, n)
+	for errors.Is(err, errTreeGrew) {
+		f, err = e.fold(ctx, key, n)
+	}
 	if err != nil && n.end != nil {
 		return false, err // it comes again without
 	}
@@ -168,6 +171,9 @@ func (e *Engine) fold(ctx context.Context, key notify.Key, n news) (f *fold, err
 				f, err = e.foldTx(ctx, tx, key, n, how)
 				return err
 			})
+			if postgres.Raised(err, "WF003") {
+				err = cmp.Or(n.apart(), errTreeGrew)
+			}
 			if err != nil && n.end != nil && ctx.Err() != nil {
 				err = fmt.Errorf("%w: %v", execution.ErrApart, err) // which the database is not to blame for
 			}

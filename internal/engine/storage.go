@@ -51,7 +51,7 @@ func (f *fold) countInTree() error {
 // treeChange is what this fold changes in the totals of the tree. The first change of a tree
 // contains all that its root has made.
 func (f *fold) treeChange() db.RunTreeAddParams {
-	p := db.RunTreeAddParams{WorkspaceID: f.run.WorkspaceID, RootRunID: f.run.RootRunID, Live: int32(len(f.children))}
+	p := db.RunTreeAddParams{WorkspaceID: f.run.WorkspaceID, RootRunID: f.run.RootRunID, Live: int32(len(f.children)), Most: maxLive}
 	now := made(f.run)
 	p.Stages, p.Bytes = now.Stages, now.Bytes
 	if f.run.InTree {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/notify"
@@ -232,5 +233,45 @@ func TestFinishingRunLocksRunAboveBeforeTree(t *testing.T) {
 	}
 	if got, _ := n.end(t, key); got.Status != status.RunCompleted {
 		t.Errorf("%s %s", got.Status, got.Error)
+	}
+}
+
+// Concurrent folds of a tree keep its bound of unfinished runs: the count is checked again
+// under the lock of its row.
+func TestConcurrentFoldsKeepBoundOfUnfinishedRuns(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	middle := n.draw(t, fmt.Sprintf(`[{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"first","timeoutMs":3600000}},
+		{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, n.waits(t)), `[{"id":"1","from":"w","to":"c","port":"next"}]`, "")
+	n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":[1,2,3]},"config":{"onItemFailure":"continue"}},
+		{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, middle), `[{"id":"1","from":"l","to":"c","port":"each"}]`, "")})
+	b.until(t, 3, nothing, "SELECT count(*) FROM run_stages WHERE signal = 'first' AND finished_at IS NULL")
+	b.exec(t, "UPDATE run_trees SET live = 999")
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(n.ctx) }()
+	if _, err := tx.Exec(t.Context(), "SELECT FROM run_trees FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	rows, _ := b.pool.Query(t.Context(), "SELECT id FROM workflow_runs WHERE parent_run_id IS NOT NULL")
+	children, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, child := range children {
+		if _, err := n.runs.Signal(n.ctx, notify.Key{WorkspaceID: b.workspace, ID: child}, anyone{}, "first", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.until(t, 3, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '-- name: RunTreeAdd%'")
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.until(t, 2, nothing, "SELECT count(*) FROM workflow_runs WHERE status = 'FAILED' AND error::text LIKE '%LIMIT_EXCEEDED%' AND parent_run_id IS NOT NULL")
+	if started := b.number(t, "SELECT count(*) FROM run_stages WHERE signal = 'go'"); started != 1 {
+		t.Errorf("%d runs were started where one was left", started)
 	}
 }
