@@ -238,6 +238,9 @@ func TestMT05SecretFieldsOfRequestsAreFoundNowhere(t *testing.T) {
 		doc.secretFields(o.schema, nil, func(at []string) {
 			for _, form := range []any{canary, []string{canary}, map[string]string{"x": canary}, strings.Repeat(canary, 1000), canary + "\x00", "\n" + canary, "é" + canary} {
 				body := put(o.body, at, form)
+				if o.id == "executeComponent" { // secrets of a callback are accepted with its address only
+					body = put(body, []string{"callbackUrl"}, "https://receiver.example/")
+				}
 				as := o
 				as.body = body
 				answer := n.send(t, as, nil, "")
