@@ -114,6 +114,27 @@ func generous(status int, reason string) func(*breaker, *call) *answer {
 	}
 }
 
+// impatient refuses a call whose wait was over before its execution.
+func impatient(b *breaker, c *call) *answer {
+	a := b.pass(c)
+	if a != nil && a.status == http.StatusOK && c.operation == "executeComponent" && bytes.Contains(c.body, []byte(`"waitForMs":15000`)) && bytes.Contains(a.body, []byte(`"completed":false`)) {
+		b.wrong()
+		refusedBy(a, "inline_waits", "1")
+	}
+	return a
+}
+
+// refusedBy makes an answer the refusal by a limit.
+func refusedBy(a *answer, reason, pause string) {
+	a.status = http.StatusTooManyRequests
+	a.header.Set("Content-Type", "application/problem+json")
+	a.header.Set("Retry-After", pause)
+	a.body, _ = json.Marshal(map[string]any{
+		"type": "urn:weft:problem:RATE_LIMITED", "title": "Too many requests", "status": a.status, "instance": "urn:weft:request:0", "detail": "Too many.",
+		"message": "Too many.", "code": "RATE_LIMITED", "error": "RATE_LIMITED", "reason": reason, "retryable": true, "requestId": a.header.Get("X-Request-Id"),
+	})
+}
+
 // sparing refuses what would use a limit up.
 func sparing(limit, reason, pause string) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
@@ -122,13 +143,7 @@ func sparing(limit, reason, pause string) func(*breaker, *call) *answer {
 			return a
 		}
 		b.wrong()
-		a.status = http.StatusTooManyRequests
-		a.header.Set("Content-Type", "application/problem+json")
-		a.header.Set("Retry-After", pause)
-		a.body, _ = json.Marshal(map[string]any{
-			"type": "urn:weft:problem:RATE_LIMITED", "title": "Too many requests", "status": a.status, "instance": "urn:weft:request:0", "detail": "Too many.",
-			"message": "Too many.", "code": "RATE_LIMITED", "error": "RATE_LIMITED", "reason": reason, "retryable": true, "requestId": a.header.Get("X-Request-Id"),
-		})
+		refusedBy(a, reason, pause)
 		return a
 	}
 }
@@ -268,7 +283,8 @@ var limitBreakages = []breakage{
 	{name: "professional may use 2,501 credits a month", part: "8.credits", do: counted("getWorkspaceOfKey", "2500", "2501", "credits", "usageLimit")},
 	{name: "one credit more than the usage limit is let pass", part: "8.4", do: generous(http.StatusPaymentRequired, "credits_exhausted")},
 	{name: "an execution beyond the storage of a month is let pass", part: "D7.6", do: generous(http.StatusPaymentRequired, "storage_exhausted")},
-	{name: "one call more than 20 waits", part: "D6.waits", slow: true, do: generous(http.StatusTooManyRequests, "inline_waits")},
+	{name: "39 calls of starter may wait", part: "D6.waits", do: counted("getLimits", "40", "39", "inlineWaits", "limit")},
+	{name: "a call beyond those that wait is refused", part: "D6.waits", do: impatient},
 	{name: "a wrong signature counts", part: "D6.refused", do: func() func(*breaker, *call) *answer {
 		var mu sync.Mutex
 		strange := 0

@@ -259,57 +259,52 @@ func limitStrangers(t *probe.Trial) {
 func patiently(t *probe.Trial, request probe.Request) probe.Answer {
 	for {
 		answer := t.Do(request)
-		if answer.Status != http.StatusTooManyRequests || strings.Contains(string(answer.Body), `"inline_waits"`) || strings.Contains(string(answer.Body), `"streams"`) {
+		if answer.Status != http.StatusTooManyRequests || strings.Contains(string(answer.Body), `"streams"`) {
 			return answer
 		}
 		wait(t, retryAfter(t, answer))
 	}
 }
 
+// limitWaits fills the limit of a workspace with calls that wait. Further ones are accepted,
+// and answered at once.
 func limitWaits(t *probe.Trial) {
-	as := customer(t, "professional")
+	as := on(t, probe.Terms{Plan: "enterprise", Paid: 1000, Waits: new(int32(3))})
 	flow := flowOf(t, as)
 	url, letGo, _ := held(t)
 	var waiters sync.WaitGroup
-	faults := make([]error, 20)
+	faults := make([]error, 3)
 	for i := range faults {
 		waiters.Go(func() {
 			faults[i] = probe.Caught(func() {
-				t.Equal("a call that waits", patiently(t, submit(t, probe.Fetch(url).Waiting(15000), as)).Status, http.StatusOK)
+				t.Equal("a call that waits", t.Do(submit(t, probe.Fetch(url).Waiting(15000), as)).Status, http.StatusOK)
 			})
 		})
 	}
-	defer func() {
+	finish := sync.OnceFunc(func() {
 		letGo()
 		waiters.Wait()
 		for _, err := range faults {
 			t.NoError("a call that waits", err)
 		}
-	}()
-	open := func() int32 {
-		return probe.Decode[api.Limits](t, patiently(t, probe.Request{Path: limitsPath, Sign: as})).InlineWaits.Open
-	}
-	t.Until("20 wait", 12*time.Second, func() bool { return open() == 20 })
-	quiet(t)
-	before := rates(t, t.Do(probe.Request{Path: limitsPath, Sign: as}), "RateLimit")["hour"]["r"]
-	answer := t.Do(submit(t, probe.Fetch(url).Waiting(15000), as))
-	p := t.Problem(answer, http.StatusTooManyRequests, "RATE_LIMITED")
-	t.Equal("reason", probe.Reason(p), "inline_waits")
-	room := time.Now().Add(retryAfter(t, answer))
-	t.Equal("left after the refusal", rates(t, answer, "RateLimit")["hour"]["r"], before)
-	trigger := probe.Request{Method: http.MethodPost, Path: workflowPath(flow), Body: []byte(`{"waitForMs":15000}`), Sign: as}
-	t.Equal("reason", probe.Reason(t.Problem(t.Do(trigger), http.StatusTooManyRequests, "RATE_LIMITED")), "inline_waits")
-	trigger.Body = []byte(`{"waitForMs":0}`)
-	t.Equal("a trigger that does not wait", patiently(t, trigger).Status, http.StatusOK)
-	quiet(t)
-	before = rates(t, t.Do(probe.Request{Path: limitsPath, Sign: as}), "RateLimit")["hour"]["r"]
-	t.Until("the refusal costs nothing", 5*time.Second, func() bool {
-		before--
-		return rates(t, t.Do(probe.Request{Path: limitsPath, Sign: as}), "RateLimit")["hour"]["r"] >= before
 	})
-	t.Equal("a call that does not wait", patiently(t, submit(t, probe.RandomUUID(), as)).Status, http.StatusOK)
-	wait(t, time.Until(room))
-	t.Equal("who waited that long", patiently(t, submit(t, probe.RandomUUID().Waiting(15000), as)).Status, http.StatusOK)
+	defer finish()
+	waiting := func() api.OpenLimit {
+		return probe.Decode[api.Limits](t, t.Do(probe.Request{Path: limitsPath, Sign: as})).InlineWaits
+	}
+	t.Until("3 wait", 12*time.Second, func() bool { return waiting().Open == 3 })
+	t.Equal("the limit", *waiting().Limit, int32(3))
+	answer := t.Do(submit(t, probe.Fetch(url).Waiting(15000), as))
+	e := probe.Decode[api.ComponentExecution](t, answer)
+	t.Check(!e.Completed && !e.Status.Terminal(), "the record of a call beyond the limit: %s", answer.Body)
+	t.Soon(answer.Took, 10*time.Second, "a call beyond the limit was answered after %v", answer.Took)
+	trigger := probe.Request{Method: http.MethodPost, Path: workflowPath(flow), Body: []byte(`{"waitForMs":15000}`), Sign: as}
+	triggered := probe.Decode[api.TriggerResult](t, t.Do(trigger))
+	t.Check(triggered.Run != nil && triggered.Run.ID == triggered.RunID, "a trigger beyond the limit has no record of the run")
+	t.Equal("calls that wait", waiting().Open, int32(3))
+	finish()
+	t.Until("there is room", 12*time.Second, func() bool { return waiting().Open == 0 })
+	completedUUID(t, probe.Decode[api.ComponentExecution](t, t.Do(submit(t, probe.RandomUUID().Waiting(15000), as))))
 }
 
 func limitStreams(t *probe.Trial) {

@@ -10,14 +10,14 @@ import (
 )
 
 var planLimitCases = []Case{
-	{Part: "8.plan, D6.second, D6.hour", Name: "limits/200 the limits of each plan", Run: limitPlans, Needs: workspaces},
+	{Part: "8.plan, D6.second, D6.hour, D6.waits", Name: "limits/200 the limits of each plan", Run: limitPlans, Needs: workspaces},
 	{Part: "8.plan, 8.custom, 8.2, 7.429, D6.second", Name: "limits/429 beyond the soft limit of each plan", Run: limitSoft, Needs: workspaces},
 	{Part: "8.2, 7.429, 8.1, 8.custom, D6.hour, D6.retry, D6.refused", Name: "limits/429 beyond the hard limit", Run: limitHard, Needs: workspaces},
 }
 
 func limitPlans(t *probe.Trial) {
 	for plan, want := range map[string]struct{ rps, rph, waits, streams int32 }{
-		"starter": {5, 9_000, 20, 10}, "growth": {10, 18_000, 20, 50}, "professional": {25, 45_000, 20, 500},
+		"starter": {5, 9_000, 40, 10}, "growth": {10, 18_000, 80, 50}, "professional": {25, 45_000, 200, 500},
 	} {
 		answer := t.Do(probe.Request{Path: limitsPath, Sign: customer(t, plan)})
 		got := probe.Decode[api.Limits](t, answer)

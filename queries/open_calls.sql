@@ -3,28 +3,18 @@
 SELECT pg_advisory_xact_lock(@lock_class::integer, key) FROM unnest(@keys::integer[]) AS key;
 
 -- name: OpenCallSumOthers :many
--- What the other nodes have open, of workspaces, and how long until the first of
--- the waits ends at the latest; 0 where there is none. Rows that were not renewed in
--- time count no more: their node is gone, and so may be one whose wait should have
--- ended. One that says nothing of its waits has them as long as possible.
-SELECT workspace_id, sum(waits)::bigint AS waits, sum(streams)::bigint AS streams,
-    COALESCE(min(CASE
-        WHEN waits = 0 THEN NULL
-        WHEN waits_end_at IS NULL THEN clock_timestamp() + @longest::interval
-        WHEN waits_end_at > clock_timestamp() THEN waits_end_at
-        ELSE expires_at
-    END) - clock_timestamp(), '0')::interval AS until_wait_ends
+-- What the other nodes have open, of workspaces. Rows that were not renewed in time count no
+-- more: their node is gone.
+SELECT workspace_id, sum(waits)::bigint AS waits, sum(streams)::bigint AS streams
 FROM open_calls
 WHERE workspace_id = ANY(@workspace_ids::uuid[]) AND node <> @node AND expires_at > clock_timestamp()
 GROUP BY workspace_id;
 
 -- name: OpenCallUpsertMany :exec
--- waits_end_in is in microseconds, and below 0 where no wait is open.
+-- waits_end_at is for binaries of before, which say in a refusal when the first wait ends.
 INSERT INTO open_calls (workspace_id, node, waits, streams, waits_end_at, expires_at)
-SELECT u.workspace_id, @node, u.waits, u.streams,
-    CASE WHEN u.waits_end_in >= 0 THEN clock_timestamp() + u.waits_end_in * interval '1 microsecond' END, clock_timestamp() + @life::interval
-FROM (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@waits::integer[]) AS waits, unnest(@streams::integer[]) AS streams,
-             unnest(@waits_end_in::bigint[]) AS waits_end_in) u
+SELECT u.workspace_id, @node, u.waits, u.streams, NULL, clock_timestamp() + @life::interval
+FROM (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@waits::integer[]) AS waits, unnest(@streams::integer[]) AS streams) u
 ORDER BY u.workspace_id
 ON CONFLICT (workspace_id, node)
 DO UPDATE SET waits = excluded.waits, streams = excluded.streams, waits_end_at = excluded.waits_end_at, expires_at = excluded.expires_at;

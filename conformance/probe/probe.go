@@ -110,7 +110,7 @@ type Terms struct {
 	Paid int // paid credits that it begins with
 
 	// What is agreed for it; nil is what the plan gives.
-	RPS, RPH            *int32
+	RPS, RPH, Waits     *int32
 	Credits, UsageLimit *int   // of a month
 	Storage             *int64 // bytes of a month
 

@@ -2571,7 +2571,7 @@ type Problem struct {
 	//   `workflow_paused`, `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`,
 	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
 	// - `PAYLOAD_TOO_LARGE`: `too_many_headers`.
-	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `inline_waits`, `streams`,
+	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `streams`,
 	//   `failed_authentications`, `sign_in_attempts`, `session_requests`, `signature_checks`.
 	// - `INVALID_INPUT` of a signature check: `secret_sent`: revoke the key.
 	// - `UNAVAILABLE`: `quarantined`: the database is in quarantine until its operator releases it;
@@ -4247,7 +4247,7 @@ type Workspace struct {
 type WorkspaceLimits struct {
 	// InlineWaits Calls that may wait for their result at the same time. Null: no limit.
 	//
-	// Examples: 20
+	// Examples: 80
 	InlineWaits *int32 `json:"inlineWaits"`
 
 	// MonthlyCredits Plan credits of a whole month.

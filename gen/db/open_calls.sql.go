@@ -53,37 +53,27 @@ func (q *Queries) OpenCallLock(ctx context.Context, db DBTX, arg OpenCallLockPar
 }
 
 const openCallSumOthers = `-- name: OpenCallSumOthers :many
-SELECT workspace_id, sum(waits)::bigint AS waits, sum(streams)::bigint AS streams,
-    COALESCE(min(CASE
-        WHEN waits = 0 THEN NULL
-        WHEN waits_end_at IS NULL THEN clock_timestamp() + $1::interval
-        WHEN waits_end_at > clock_timestamp() THEN waits_end_at
-        ELSE expires_at
-    END) - clock_timestamp(), '0')::interval AS until_wait_ends
+SELECT workspace_id, sum(waits)::bigint AS waits, sum(streams)::bigint AS streams
 FROM open_calls
-WHERE workspace_id = ANY($2::uuid[]) AND node <> $3 AND expires_at > clock_timestamp()
+WHERE workspace_id = ANY($1::uuid[]) AND node <> $2 AND expires_at > clock_timestamp()
 GROUP BY workspace_id
 `
 
 type OpenCallSumOthersParams struct {
-	Longest      time.Duration
 	WorkspaceIds []uuid.UUID
 	Node         uuid.UUID
 }
 
 type OpenCallSumOthersRow struct {
-	WorkspaceID   uuid.UUID
-	Waits         int64
-	Streams       int64
-	UntilWaitEnds time.Duration
+	WorkspaceID uuid.UUID
+	Waits       int64
+	Streams     int64
 }
 
-// What the other nodes have open, of workspaces, and how long until the first of
-// the waits ends at the latest; 0 where there is none. Rows that were not renewed in
-// time count no more: their node is gone, and so may be one whose wait should have
-// ended. One that says nothing of its waits has them as long as possible.
+// What the other nodes have open, of workspaces. Rows that were not renewed in time count no
+// more: their node is gone.
 func (q *Queries) OpenCallSumOthers(ctx context.Context, db DBTX, arg OpenCallSumOthersParams) ([]OpenCallSumOthersRow, error) {
-	rows, err := db.Query(ctx, openCallSumOthers, arg.Longest, arg.WorkspaceIds, arg.Node)
+	rows, err := db.Query(ctx, openCallSumOthers, arg.WorkspaceIds, arg.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -91,12 +81,7 @@ func (q *Queries) OpenCallSumOthers(ctx context.Context, db DBTX, arg OpenCallSu
 	items := []OpenCallSumOthersRow{}
 	for rows.Next() {
 		var i OpenCallSumOthersRow
-		if err := rows.Scan(
-			&i.WorkspaceID,
-			&i.Waits,
-			&i.Streams,
-			&i.UntilWaitEnds,
-		); err != nil {
+		if err := rows.Scan(&i.WorkspaceID, &i.Waits, &i.Streams); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -109,10 +94,8 @@ func (q *Queries) OpenCallSumOthers(ctx context.Context, db DBTX, arg OpenCallSu
 
 const openCallUpsertMany = `-- name: OpenCallUpsertMany :exec
 INSERT INTO open_calls (workspace_id, node, waits, streams, waits_end_at, expires_at)
-SELECT u.workspace_id, $1, u.waits, u.streams,
-    CASE WHEN u.waits_end_in >= 0 THEN clock_timestamp() + u.waits_end_in * interval '1 microsecond' END, clock_timestamp() + $2::interval
-FROM (SELECT unnest($3::uuid[]) AS workspace_id, unnest($4::integer[]) AS waits, unnest($5::integer[]) AS streams,
-             unnest($6::bigint[]) AS waits_end_in) u
+SELECT u.workspace_id, $1, u.waits, u.streams, NULL, clock_timestamp() + $2::interval
+FROM (SELECT unnest($3::uuid[]) AS workspace_id, unnest($4::integer[]) AS waits, unnest($5::integer[]) AS streams) u
 ORDER BY u.workspace_id
 ON CONFLICT (workspace_id, node)
 DO UPDATE SET waits = excluded.waits, streams = excluded.streams, waits_end_at = excluded.waits_end_at, expires_at = excluded.expires_at
@@ -124,10 +107,9 @@ type OpenCallUpsertManyParams struct {
 	WorkspaceIds []uuid.UUID
 	Waits        []int32
 	Streams      []int32
-	WaitsEndIn   []int64
 }
 
-// waits_end_in is in microseconds, and below 0 where no wait is open.
+// waits_end_at is for binaries of before, which say in a refusal when the first wait ends.
 func (q *Queries) OpenCallUpsertMany(ctx context.Context, db DBTX, arg OpenCallUpsertManyParams) error {
 	_, err := db.Exec(ctx, openCallUpsertMany,
 		arg.Node,
@@ -135,7 +117,6 @@ func (q *Queries) OpenCallUpsertMany(ctx context.Context, db DBTX, arg OpenCallU
 		arg.WorkspaceIds,
 		arg.Waits,
 		arg.Streams,
-		arg.WaitsEndIn,
 	)
 	return err
 }

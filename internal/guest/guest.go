@@ -154,9 +154,9 @@ func (h house) agree(ctx context.Context, id uuid.UUID, terms probe.Terms) error
 	if !terms.Then.IsZero() {
 		books.Now = func() time.Time { return terms.Then }
 	}
-	if terms.RPS != nil || terms.RPH != nil || terms.Credits != nil || terms.UsageLimit != nil || terms.Storage != nil {
+	if terms.RPS != nil || terms.RPH != nil || terms.Waits != nil || terms.Credits != nil || terms.UsageLimit != nil || terms.Storage != nil {
 		err := books.SetPlan(ctx, h.pool, billing.Plan{
-			WorkspaceID: id, Name: plan.Name(terms.Plan), RPS: terms.RPS, RPH: terms.RPH,
+			WorkspaceID: id, Name: plan.Name(terms.Plan), RPS: terms.RPS, RPH: terms.RPH, Waits: terms.Waits,
 			Credits: amount(terms.Credits), UsageLimit: amount(terms.UsageLimit), Storage: terms.Storage,
 		})
 		if err != nil {

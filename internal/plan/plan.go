@@ -44,11 +44,11 @@ type Terms struct {
 func (n Name) Terms() Terms {
 	switch n {
 	case Starter:
-		return Terms{RPS: 5, RPH: 9_000, Waits: 20, Streams: 10, Storage: 5 * gib}
+		return Terms{RPS: 5, RPH: 9_000, Waits: 40, Streams: 10, Storage: 5 * gib}
 	case Growth:
-		return Terms{RPS: 10, RPH: 18_000, Waits: 20, Streams: 50, Storage: 25 * gib, Monthly: credit.Credits(200), UsageLimit: credit.Credits(500)}
+		return Terms{RPS: 10, RPH: 18_000, Waits: 80, Streams: 50, Storage: 25 * gib, Monthly: credit.Credits(200), UsageLimit: credit.Credits(500)}
 	case Professional:
-		return Terms{RPS: 25, RPH: 45_000, Waits: 20, Streams: 500, Storage: 100 * gib, Monthly: credit.Credits(1_000), UsageLimit: credit.Credits(2_500)}
+		return Terms{RPS: 25, RPH: 45_000, Waits: 200, Streams: 500, Storage: 100 * gib, Monthly: credit.Credits(1_000), UsageLimit: credit.Credits(2_500)}
 	}
 	return Terms{}
 }

@@ -173,7 +173,7 @@ func widget(name string) string {
 }
 
 // terms are what a plan gives, in words.
-type terms struct{ Name, RPS, RPH, Waits, Streams, Monthly, UsageLimit, Storage string }
+type terms struct{ Name, RPS, RPH, Waits, Streams, Monthly, Quarter, UsageLimit, Storage string }
 
 // plans are all of them. Where a plan has no terms of its own they are agreed.
 func plans() []terms {
@@ -183,10 +183,10 @@ func plans() []terms {
 		given := name.Terms()
 		one := terms{Name: strings.ToUpper(string(name[:1])) + string(name[1:])}
 		if given.RPS == plan.None {
-			one.RPS, one.RPH, one.Waits, one.Streams, one.Monthly, one.UsageLimit, one.Storage = agreed, agreed, agreed, agreed, agreed, agreed, agreed
+			one.RPS, one.RPH, one.Waits, one.Streams, one.Monthly, one.Quarter, one.UsageLimit, one.Storage = agreed, agreed, agreed, agreed, agreed, agreed, agreed, agreed
 		} else {
 			one.RPS, one.RPH, one.Waits, one.Streams = grouped(given.RPS), grouped(given.RPH), grouped(given.Waits), grouped(given.Streams)
-			one.Monthly, one.UsageLimit = given.Monthly.String(), given.UsageLimit.String()
+			one.Monthly, one.Quarter, one.UsageLimit = given.Monthly.String(), (given.Monthly / 4).String(), given.UsageLimit.String()
 			one.Storage = strconv.FormatInt(given.Storage>>30, 10) + " GiB"
 		}
 		all = append(all, one)

@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/plan"
 )
 
@@ -35,6 +34,9 @@ const (
 	openLockClass = 0x6f70656e
 )
 
+// calls is how many calls of each kind are open.
+type calls [kinds]int
+
 // capOf is the cap on a kind.
 func capOf(kind Kind, terms plan.Terms) int {
 	if kind == Wait {
@@ -49,65 +51,55 @@ type opening struct {
 	workspaceID uuid.UUID
 	kind        Kind
 	cap         int
-	ends        tenth // of a wait
 
 	decided, allowed bool
-	room             time.Duration // of a refusal: how long until there is room
 }
 
-// Open counts a call as open until closed is called, over all nodes. A wait says how
-// long it lasts at most. Beyond the cap of the workspace it is RATE_LIMITED.
-func (l *Limiter) Open(ctx context.Context, workspaceID uuid.UUID, kind Kind, lasts time.Duration) (closed func(), err error) {
+// StreamPause is the Retry-After of a stream that is over the cap: nobody knows when one ends,
+// but what a node that is gone had open no longer counts by then.
+const StreamPause = openLife
+
+// Open counts a call as open until closed is called, over all nodes. It reports false, and
+// counts nothing, if the workspace has as many open as its plan allows.
+func (l *Limiter) Open(ctx context.Context, workspaceID uuid.UUID, kind Kind) (closed func(), allowed bool) {
 	if l == nil {
-		return func() {}, nil
+		return func() {}, true
 	}
 	began := time.Now()
 	_, terms, known := l.Terms(ctx, workspaceID)
-	o := &opening{workspaceID: workspaceID, kind: kind, cap: capOf(kind, terms), ends: endOf(lasts)}
+	o := &opening{workspaceID: workspaceID, kind: kind, cap: capOf(kind, terms)}
 	if o.cap == plan.None {
-		return l.openFreely(o), nil
+		return l.openFreely(o), true
 	}
-	room, allowed := l.open(ctx, o, l.patience-time.Since(began))
 	switch {
-	case allowed:
-		return l.closing(o), nil
+	case l.open(ctx, o, l.patience-time.Since(began)):
+		return l.closing(o), true
 	case known:
-		return nil, tooMany(kind, o.cap, room)
+		return nil, false
 	case l.awaitTerms(ctx, workspaceID):
-		return l.Open(ctx, workspaceID, kind, lasts)
+		return l.Open(ctx, workspaceID, kind)
 	}
-	return l.openFreely(&opening{workspaceID: workspaceID, kind: kind, cap: plan.None, ends: o.ends}), nil
+	return l.openFreely(&opening{workspaceID: workspaceID, kind: kind, cap: plan.None}), true
 }
 
 // openFreely counts a call that no cap holds for, or one whose cap is unknown.
 func (l *Limiter) openFreely(o *opening) (closed func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.view(o.workspaceID).begin(o)
+	l.view(o.workspaceID).open[o.kind]++
 	return l.closing(o)
 }
 
 func (l *Limiter) closing(o *opening) func() { return sync.OnceFunc(func() { l.closed(o) }) }
 
-func tooMany(kind Kind, limit int, room time.Duration) error {
-	refusal := fault.New(fault.RateLimited, "This workspace has %d calls open that wait for their result, as many as it may. Wait for one to end, or submit without waitForMs.", limit)
-	refusal.Reason, refusal.RetryAfter = "inline_waits", room
-	if kind == Stream {
-		refusal.Message = fmt.Sprintf("This workspace has %d streams open, as many as it may. Close one first.", limit)
-		refusal.Reason = "streams"
-	}
-	return refusal
-}
-
-// open judges a call that has a cap, within what its terms left of the patience. When
-// it is refused, room is how long until another has ended.
-func (l *Limiter) open(ctx context.Context, o *opening, patience time.Duration) (room time.Duration, allowed bool) {
+// open judges a call that has a cap, within what its terms left of the patience.
+func (l *Limiter) open(ctx context.Context, o *opening, patience time.Duration) (allowed bool) {
 	l.mu.Lock()
-	own := l.view(o.workspaceID).calls()
+	own := l.view(o.workspaceID).open
 	l.mu.Unlock()
-	if own.open[o.kind] >= o.cap {
+	if own[o.kind] >= o.cap {
 		l.metrics.LimitDecided("memory", false)
-		return own.untilRoom(o), false
+		return false
 	}
 	source := "degraded"
 	if l.opensHealth.ask() {
@@ -131,12 +123,10 @@ func (l *Limiter) open(ctx context.Context, o *opening, patience time.Duration) 
 	defer l.mu.Unlock()
 	if !o.decided {
 		source = "degraded"
-		own := l.view(o.workspaceID).calls()
-		o.room = own.untilRoom(o)
-		l.grant(o, own.open[o.kind] < o.cap)
+		l.grant(o, l.view(o.workspaceID).open[o.kind] < o.cap)
 	}
 	l.metrics.LimitDecided(source, o.allowed)
-	return o.room, o.allowed
+	return o.allowed
 }
 
 // grant decides once; l.mu is held.
@@ -146,14 +136,14 @@ func (l *Limiter) grant(o *opening, allowed bool) {
 	}
 	o.decided, o.allowed = true, allowed
 	if allowed {
-		l.view(o.workspaceID).begin(o)
+		l.view(o.workspaceID).open[o.kind]++
 	}
 }
 
 // closed ends a call. The store hears of it at once where others may wait for it.
 func (l *Limiter) closed(o *opening) {
 	l.mu.Lock()
-	l.view(o.workspaceID).end(o)
+	l.view(o.workspaceID).open[o.kind]--
 	l.mu.Unlock()
 	if o.cap != plan.None && l.opensHealth.ask() {
 		l.later.Go(func() { _, _ = l.opens.Do(context.Background(), &opening{workspaceID: o.workspaceID}) })
@@ -165,7 +155,7 @@ func (l *Limiter) closed(o *opening) {
 func (l *Limiter) OpenCalls(ctx context.Context, workspaceID uuid.UUID) (waits, streams int) {
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
-	others, err := queries.OpenCallSumOthers(ctx, l.db, db.OpenCallSumOthersParams{WorkspaceIds: []uuid.UUID{workspaceID}, Node: l.node, Longest: longestWait})
+	others, err := queries.OpenCallSumOthers(ctx, l.db, db.OpenCallSumOthersParams{WorkspaceIds: []uuid.UUID{workspaceID}, Node: l.node})
 	if err == nil && len(others) > 0 {
 		waits, streams = int(others[0].Waits), int(others[0].Streams)
 	}
@@ -196,13 +186,13 @@ func (l *Limiter) judge(ctx context.Context, openings []*opening) (out []bool, e
 	if err := queries.OpenCallLock(ctx, tx, db.OpenCallLockParams{LockClass: openLockClass, Keys: lockKeys(ids)}); err != nil {
 		return nil, fmt.Errorf("lock open calls: %w", err)
 	}
-	others, err := queries.OpenCallSumOthers(ctx, tx, db.OpenCallSumOthersParams{WorkspaceIds: ids, Node: l.node, Longest: longestWait})
+	others, err := queries.OpenCallSumOthers(ctx, tx, db.OpenCallSumOthersParams{WorkspaceIds: ids, Node: l.node})
 	if err != nil {
 		return nil, fmt.Errorf("sum open calls: %w", err)
 	}
 	foreign := make(map[uuid.UUID]calls, len(others))
 	for _, row := range others {
-		foreign[row.WorkspaceID] = callsOf(row)
+		foreign[row.WorkspaceID] = calls{Wait: int(row.Waits), Stream: int(row.Streams)}
 	}
 	out, own := l.judgeOwn(openings, foreign)
 	if err := l.writeOpen(ctx, tx, ids, own); err != nil {
@@ -217,7 +207,7 @@ func (l *Limiter) judge(ctx context.Context, openings []*opening) (out []bool, e
 		l.grant(o, out[i])
 	}
 	for _, id := range ids {
-		l.view(id).stored = own[id].open != [kinds]int{}
+		l.view(id).stored = own[id] != calls{}
 	}
 	return out, nil
 }
@@ -231,15 +221,11 @@ func (l *Limiter) judgeOwn(openings []*opening, foreign map[uuid.UUID]calls) (ou
 	for i, o := range openings {
 		here, ok := own[o.workspaceID]
 		if !ok {
-			here = l.view(o.workspaceID).calls()
+			here = l.view(o.workspaceID).open
 		}
-		if o.cap != plan.None && !o.decided {
-			if all := here.and(foreign[o.workspaceID]); all.open[o.kind] < o.cap {
-				out[i] = true
-				here = here.and(o.call())
-			} else {
-				o.room = all.untilRoom(o)
-			}
+		if o.cap != plan.None && !o.decided && here[o.kind]+foreign[o.workspaceID][o.kind] < o.cap {
+			out[i] = true
+			here[o.kind]++
 		}
 		own[o.workspaceID] = here
 	}

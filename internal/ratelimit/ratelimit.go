@@ -62,8 +62,7 @@ type workspaceView struct {
 	seen  stateView
 	owed  []charge // what the store was not told yet
 	lease lease
-	open  [kinds]int
-	ends  map[tenth]int // when waits that are open end at the latest, and how many
+	open  calls
 	// stored says that the store has a row of what this node has open.
 	stored bool
 }
@@ -248,7 +247,7 @@ func (l *Limiter) makeRoom() {
 			if len(l.workspaces) < maxWorkspaces*3/4 {
 				return
 			}
-			if time.Since(v.used) >= idle && v.open == [kinds]int{} && len(v.owed) == 0 && v.lease.left == 0 && !v.stored && v.terms.loading == nil {
+			if time.Since(v.used) >= idle && v.open == (calls{}) && len(v.owed) == 0 && v.lease.left == 0 && !v.stored && v.terms.loading == nil {
 				delete(l.workspaces, id)
 			}
 		}

@@ -42,7 +42,7 @@ func (l *Limiter) renew(ctx context.Context) {
 	l.mu.Lock()
 	var ids []uuid.UUID
 	for id, v := range l.workspaces {
-		if v.stored || v.open != [kinds]int{} {
+		if v.stored || v.open != (calls{}) {
 			ids = append(ids, id)
 		}
 	}
@@ -87,13 +87,12 @@ func (l *Limiter) writeOpen(ctx context.Context, tx pgx.Tx, ids []uuid.UUID, own
 	var none []uuid.UUID
 	for _, id := range ids {
 		c := own[id]
-		if c.open == [kinds]int{} {
+		if c == (calls{}) {
 			none = append(none, id)
 			continue
 		}
 		some.WorkspaceIds = append(some.WorkspaceIds, id)
-		some.Waits, some.Streams = append(some.Waits, int32(c.open[Wait])), append(some.Streams, int32(c.open[Stream]))
-		some.WaitsEndIn = append(some.WaitsEndIn, c.untilEnd().Microseconds())
+		some.Waits, some.Streams = append(some.Waits, int32(c[Wait])), append(some.Streams, int32(c[Stream]))
 	}
 	if len(some.WorkspaceIds) > 0 {
 		if err := queries.OpenCallUpsertMany(ctx, tx, some); err != nil {

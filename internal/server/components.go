@@ -13,7 +13,6 @@ import (
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
@@ -28,14 +27,9 @@ func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteCompon
 	if err != nil {
 		return nil, mismatchFirst(ctx, s.executions.CheckRepeat, callOf(ctx), err)
 	}
-	if params.WaitFor > 0 {
-		closed, err := s.limiter.Open(ctx, params.WorkspaceID, ratelimit.Wait, params.WaitFor)
-		if err != nil {
-			return nil, err
-		}
-		defer closed()
-		defer s.streams.metrics.WaitOpened()()
-	}
+	var stopWaiting func()
+	params.WaitFor, stopWaiting = s.mayWait(ctx, params.WorkspaceID, params.WaitFor)
+	defer stopWaiting()
 	submitted, err := s.executions.Submit(ctx, params)
 	if err != nil {
 		return nil, err

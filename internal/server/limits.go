@@ -3,6 +3,9 @@ package server
 import (
 	"context"
 	"net/http"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/contract"
@@ -51,6 +54,21 @@ func (f *front) giveBack(header http.Header, call *call, retryAfter int) {
 	}
 	call.taken = f.limiter.Refund(call.workspaceID(), call.taken)
 	header.Set(headerLimit, call.taken.Field(retryAfter))
+}
+
+// mayWait returns how long a call may wait for its result: wanted, or 0 if the workspace has as
+// many calls waiting as its plan allows. Such a call is accepted all the same, and answered at
+// once. The caller must call done when the wait is over.
+func (s *Server) mayWait(ctx context.Context, workspaceID uuid.UUID, wanted time.Duration) (granted time.Duration, done func()) {
+	if wanted <= 0 {
+		return 0, func() {}
+	}
+	closed, allowed := s.limiter.Open(ctx, workspaceID, ratelimit.Wait)
+	if !allowed {
+		return 0, func() {}
+	}
+	counted := s.streams.metrics.WaitOpened()
+	return wanted, func() { counted(); closed() }
 }
 
 // GetLimits is what the workspace of the key may ask, and what is left of it.

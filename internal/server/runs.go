@@ -11,7 +11,6 @@ import (
 	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
-	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
@@ -23,13 +22,10 @@ func (s *Server) TriggerWorkflow(ctx context.Context, request api.TriggerWorkflo
 	if err != nil {
 		return nil, mismatchFirst(ctx, s.executions.CheckRepeat, callOf(ctx), err)
 	}
-	if params.WaitFor != nil && *params.WaitFor > 0 {
-		closed, err := s.limiter.Open(ctx, params.WorkspaceID, ratelimit.Wait, *params.WaitFor)
-		if err != nil {
-			return nil, err
-		}
-		defer closed()
-		defer s.streams.metrics.WaitOpened()()
+	if params.WaitFor != nil {
+		waitFor, stopWaiting := s.mayWait(ctx, params.WorkspaceID, *params.WaitFor)
+		defer stopWaiting()
+		params.WaitFor = &waitFor
 	}
 	triggered, err := s.runs.Trigger(ctx, params)
 	if err != nil {

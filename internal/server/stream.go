@@ -9,6 +9,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/auth"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/sse"
@@ -37,9 +38,11 @@ type streams struct {
 // keeps nothing of the request but its id; it ends when the key is revoked, and
 // by stop. A workspace that has as many streams as it may is refused.
 func (s streams) open(ctx context.Context, principal auth.Principal) (_ context.Context, stop context.CancelFunc, err error) {
-	closed, err := s.limiter.Open(ctx, principal.WorkspaceID, ratelimit.Stream, 0)
-	if err != nil {
-		return nil, nil, err
+	closed, allowed := s.limiter.Open(ctx, principal.WorkspaceID, ratelimit.Stream)
+	if !allowed {
+		refusal := fault.New(fault.RateLimited, "This workspace has as many streams open as its plan allows. Close one first.")
+		refusal.Reason, refusal.RetryAfter = "streams", ratelimit.StreamPause
+		return nil, nil, refusal
 	}
 	own := postgres.Scope(telemetry.WithRequest(context.Background(), telemetry.RequestID(ctx)), principal.WorkspaceID)
 	telemetry.Identify(own, principal.WorkspaceID, principal.KeyID)

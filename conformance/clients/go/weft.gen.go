@@ -1498,7 +1498,7 @@ type Problem struct {
 	//   `workflow_paused`, `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`,
 	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
 	// - `PAYLOAD_TOO_LARGE`: `too_many_headers`.
-	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `inline_waits`, `streams`,
+	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `streams`,
 	//   `failed_authentications`, `sign_in_attempts`, `session_requests`, `signature_checks`.
 	// - `INVALID_INPUT` of a signature check: `secret_sent`: revoke the key.
 	// - `UNAVAILABLE`: `quarantined`: the database is in quarantine until its operator releases it;
@@ -3021,7 +3021,8 @@ type ClientInterface interface {
 	//
 	// Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
 	// milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-	// `error`), otherwise it is the record as it stands, which is no failure. Hanging up does not stop an execution.
+	// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
+	// allows, another one is answered at once with its record. Hanging up does not stop an execution.
 	//
 	// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 	//
@@ -3040,7 +3041,8 @@ type ClientInterface interface {
 	//
 	// Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
 	// milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-	// `error`), otherwise it is the record as it stands, which is no failure. Hanging up does not stop an execution.
+	// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
+	// allows, another one is answered at once with its record. Hanging up does not stop an execution.
 	//
 	// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 	//
@@ -3269,7 +3271,8 @@ type ClientInterface interface {
 	// keeps the version of the workflow with which it begins.
 	//
 	// The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-	// its RESPOND, and carries the record as `run`; a run that goes on is no failure. Hanging up does not stop a run.
+	// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
+	// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
 	//
 	// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 	// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
@@ -3288,7 +3291,8 @@ type ClientInterface interface {
 	// keeps the version of the workflow with which it begins.
 	//
 	// The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-	// its RESPOND, and carries the record as `run`; a run that goes on is no failure. Hanging up does not stop a run.
+	// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
+	// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
 	//
 	// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 	// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
@@ -3444,7 +3448,8 @@ func (c *Client) ListComponents(ctx context.Context, params *ListComponentsParam
 //
 // Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
 // milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-// `error`), otherwise it is the record as it stands, which is no failure. Hanging up does not stop an execution.
+// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
+// allows, another one is answered at once with its record. Hanging up does not stop an execution.
 //
 // A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 //
@@ -3473,7 +3478,8 @@ func (c *Client) ExecuteComponentWithBody(ctx context.Context, params *ExecuteCo
 //
 // Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
 // milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-// `error`), otherwise it is the record as it stands, which is no failure. Hanging up does not stop an execution.
+// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
+// allows, another one is answered at once with its record. Hanging up does not stop an execution.
 //
 // A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 //
@@ -3912,7 +3918,8 @@ func (c *Client) GetWorkflow(ctx context.Context, workflowID WorkflowID, params 
 // keeps the version of the workflow with which it begins.
 //
 // The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-// its RESPOND, and carries the record as `run`; a run that goes on is no failure. Hanging up does not stop a run.
+// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
+// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
 //
 // Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 // stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
@@ -3941,7 +3948,8 @@ func (c *Client) TriggerWorkflowWithBody(ctx context.Context, workflowID Workflo
 // keeps the version of the workflow with which it begins.
 //
 // The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-// its RESPOND, and carries the record as `run`; a run that goes on is no failure. Hanging up does not stop a run.
+// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
+// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
 //
 // Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 // stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
@@ -5628,7 +5636,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
 	// milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-	// `error`), otherwise it is the record as it stands, which is no failure. Hanging up does not stop an execution.
+	// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
+	// allows, another one is answered at once with its record. Hanging up does not stop an execution.
 	//
 	// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 	//
@@ -5647,7 +5656,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
 	// milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-	// `error`), otherwise it is the record as it stands, which is no failure. Hanging up does not stop an execution.
+	// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
+	// allows, another one is answered at once with its record. Hanging up does not stop an execution.
 	//
 	// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 	//
@@ -5904,7 +5914,8 @@ type ClientWithResponsesInterface interface {
 	// keeps the version of the workflow with which it begins.
 	//
 	// The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-	// its RESPOND, and carries the record as `run`; a run that goes on is no failure. Hanging up does not stop a run.
+	// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
+	// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
 	//
 	// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 	// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
@@ -5923,7 +5934,8 @@ type ClientWithResponsesInterface interface {
 	// keeps the version of the workflow with which it begins.
 	//
 	// The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-	// its RESPOND, and carries the record as `run`; a run that goes on is no failure. Hanging up does not stop a run.
+	// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
+	// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
 	//
 	// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 	// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
@@ -7385,7 +7397,8 @@ func (c *ClientWithResponses) ListComponentsWithResponse(ctx context.Context, pa
 //
 // Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
 // milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-// `error`), otherwise it is the record as it stands, which is no failure. Hanging up does not stop an execution.
+// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
+// allows, another one is answered at once with its record. Hanging up does not stop an execution.
 //
 // A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 //
@@ -7410,7 +7423,8 @@ func (c *ClientWithResponses) ExecuteComponentWithBodyWithResponse(ctx context.C
 //
 // Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
 // milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-// `error`), otherwise it is the record as it stands, which is no failure. Hanging up does not stop an execution.
+// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
+// allows, another one is answered at once with its record. Hanging up does not stop an execution.
 //
 // A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
 //
@@ -7793,7 +7807,8 @@ func (c *ClientWithResponses) GetWorkflowWithResponse(ctx context.Context, workf
 // keeps the version of the workflow with which it begins.
 //
 // The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-// its RESPOND, and carries the record as `run`; a run that goes on is no failure. Hanging up does not stop a run.
+// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
+// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
 //
 // Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 // stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
@@ -7818,7 +7833,8 @@ func (c *ClientWithResponses) TriggerWorkflowWithBodyWithResponse(ctx context.Co
 // keeps the version of the workflow with which it begins.
 //
 // The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-// its RESPOND, and carries the record as `run`; a run that goes on is no failure. Hanging up does not stop a run.
+// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
+// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
 //
 // Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
 // stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
