@@ -143,12 +143,26 @@ WHERE c.state = 'QUEUED'
 ORDER BY c.execution_id
 LIMIT @max_rows;
 
--- name: CallbackRequeue :execrows
--- Binds a stranded callback to a new job. Compare-and-set on the job: of two
--- reconcilers one wins, and a late worker's failure decides nothing any more.
-UPDATE callbacks SET job_id = @new_job_id
-WHERE workspace_id = @workspace_id AND execution_id = @execution_id
-  AND state = 'QUEUED' AND job_id = @old_job_id;
+-- name: CallbackRequeueMany :many
+-- Binds stranded callbacks to new jobs, and returns the jobs of those that it changed.
+-- Compare-and-set on the job: of two reconcilers one wins, and a late worker's failure
+-- decides nothing any more. Rows are locked in the order of IDs.
+WITH given AS (
+    SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@execution_ids::uuid[]) AS execution_id,
+           unnest(@new_job_ids::bigint[]) AS new_job_id, unnest(@old_job_ids::bigint[]) AS old_job_id
+), held AS (
+    SELECT l.workspace_id, l.execution_id, given.new_job_id
+    FROM callbacks l JOIN given ON l.workspace_id = given.workspace_id AND l.execution_id = given.execution_id
+    WHERE l.state = 'QUEUED' AND l.job_id = given.old_job_id
+      AND l.workspace_id = ANY (@workspace_ids::uuid[]) AND l.execution_id = ANY (@execution_ids::uuid[])
+    ORDER BY l.execution_id
+    FOR UPDATE OF l
+)
+UPDATE callbacks c SET job_id = held.new_job_id
+FROM held
+WHERE c.workspace_id = held.workspace_id AND c.execution_id = held.execution_id
+  AND c.workspace_id = ANY (@workspace_ids::uuid[]) AND c.execution_id = ANY (@execution_ids::uuid[])
+RETURNING held.new_job_id::bigint AS new_job_id;
 
 -- name: CallbackEraseSecrets :execrows
 -- Erases secrets that no delivery needs any more: some time after the delivery,

@@ -56,11 +56,18 @@ UPDATE credit_checkpoints SET verified_at = now() WHERE workspace_id = @workspac
 DELETE FROM credit_checkpoints WHERE workspace_id = @workspace_id;
 
 -- name: InstallationAudited :exec
--- Notes a complete audit of all credits by how long ago it began.
-UPDATE installation SET audited_at = GREATEST(audited_at, now() - @took::interval) WHERE one;
+-- Notes an audit of all credits: how many rows it found wrong and, if it is complete, how
+-- long ago it began. An incomplete one that found nothing changes nothing.
+UPDATE installation SET
+    audited_at   = CASE WHEN @complete::boolean THEN GREATEST(audited_at, now() - @took::interval) ELSE audited_at END,
+    audit_faults = @faults
+WHERE one AND (@complete::boolean OR @faults > 0);
 
 -- name: InstallationAuditAge :one
--- How long ago the last complete audit of all credits began, and when the
--- checkpoint was verified that waits longest for it.
+-- How long ago the last complete audit of all credits began, when the checkpoint was
+-- verified that waits longest for it, how many rows the last audit found wrong, and how many
+-- workspaces have their billing stopped.
 SELECT COALESCE(EXTRACT(epoch FROM now() - (SELECT i.audited_at FROM installation i WHERE i.one)), 0)::double precision AS audited,
-       COALESCE(EXTRACT(epoch FROM now() - (SELECT min(c.verified_at) FROM credit_checkpoints c)), 0)::double precision AS verified;
+       COALESCE(EXTRACT(epoch FROM now() - (SELECT min(c.verified_at) FROM credit_checkpoints c)), 0)::double precision AS verified,
+       COALESCE((SELECT i.audit_faults FROM installation i WHERE i.one), 0)::integer AS faults,
+       (SELECT count(*) FROM workspaces w WHERE w.billing_stopped_at IS NOT NULL) AS stopped;

@@ -200,6 +200,12 @@ ON CONFLICT (workspace_id, root_run_id) DO UPDATE SET
     live = GREATEST(run_trees.live + @live::integer, 0), stages = run_trees.stages + @stages, bytes = run_trees.bytes + @bytes
 WHERE must(@live <= 0 OR run_trees.live + @live <= @most::integer, 'WF003');
 
+-- name: RunTreeDeleteOrphaned :execrows
+-- Deletes trees whose root run has finished or is gone. A binary that knows no trees finishes a
+-- root without deleting its tree.
+DELETE FROM run_trees t
+WHERE COALESCE((SELECT r.finished_at IS NOT NULL FROM workflow_runs r WHERE r.workspace_id = t.workspace_id AND r.id = t.root_run_id LIMIT 1), true);
+
 -- name: RunTreeDelete :exec
 -- Deletes the tree of a root run that has finished, and with it all runs below.
 DELETE FROM run_trees WHERE workspace_id = @workspace_id AND root_run_id = @root_run_id;

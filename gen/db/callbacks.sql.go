@@ -590,32 +590,58 @@ func (q *Queries) CallbackReplay(ctx context.Context, db DBTX, arg CallbackRepla
 	return err
 }
 
-const callbackRequeue = `-- name: CallbackRequeue :execrows
-UPDATE callbacks SET job_id = $1
-WHERE workspace_id = $2 AND execution_id = $3
-  AND state = 'QUEUED' AND job_id = $4
+const callbackRequeueMany = `-- name: CallbackRequeueMany :many
+WITH given AS (
+    SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS execution_id,
+           unnest($3::bigint[]) AS new_job_id, unnest($4::bigint[]) AS old_job_id
+), held AS (
+    SELECT l.workspace_id, l.execution_id, given.new_job_id
+    FROM callbacks l JOIN given ON l.workspace_id = given.workspace_id AND l.execution_id = given.execution_id
+    WHERE l.state = 'QUEUED' AND l.job_id = given.old_job_id
+      AND l.workspace_id = ANY ($1::uuid[]) AND l.execution_id = ANY ($2::uuid[])
+    ORDER BY l.execution_id
+    FOR UPDATE OF l
+)
+UPDATE callbacks c SET job_id = held.new_job_id
+FROM held
+WHERE c.workspace_id = held.workspace_id AND c.execution_id = held.execution_id
+  AND c.workspace_id = ANY ($1::uuid[]) AND c.execution_id = ANY ($2::uuid[])
+RETURNING held.new_job_id::bigint AS new_job_id
 `
 
-type CallbackRequeueParams struct {
-	NewJobID    *int64
-	WorkspaceID uuid.UUID
-	ExecutionID uuid.UUID
-	OldJobID    *int64
+type CallbackRequeueManyParams struct {
+	WorkspaceIds []uuid.UUID
+	ExecutionIds []uuid.UUID
+	NewJobIds    []int64
+	OldJobIds    []int64
 }
 
-// Binds a stranded callback to a new job. Compare-and-set on the job: of two
-// reconcilers one wins, and a late worker's failure decides nothing any more.
-func (q *Queries) CallbackRequeue(ctx context.Context, db DBTX, arg CallbackRequeueParams) (int64, error) {
-	result, err := db.Exec(ctx, callbackRequeue,
-		arg.NewJobID,
-		arg.WorkspaceID,
-		arg.ExecutionID,
-		arg.OldJobID,
+// Binds stranded callbacks to new jobs, and returns the jobs of those that it changed.
+// Compare-and-set on the job: of two reconcilers one wins, and a late worker's failure
+// decides nothing any more. Rows are locked in the order of IDs.
+func (q *Queries) CallbackRequeueMany(ctx context.Context, db DBTX, arg CallbackRequeueManyParams) ([]int64, error) {
+	rows, err := db.Query(ctx, callbackRequeueMany,
+		arg.WorkspaceIds,
+		arg.ExecutionIds,
+		arg.NewJobIds,
+		arg.OldJobIds,
 	)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	items := []int64{}
+	for rows.Next() {
+		var new_job_id int64
+		if err := rows.Scan(&new_job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, new_job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const callbackReseal = `-- name: CallbackReseal :execrows

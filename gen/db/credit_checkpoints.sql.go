@@ -237,29 +237,49 @@ func (q *Queries) CheckpointVerified(ctx context.Context, db DBTX, arg Checkpoin
 
 const installationAuditAge = `-- name: InstallationAuditAge :one
 SELECT COALESCE(EXTRACT(epoch FROM now() - (SELECT i.audited_at FROM installation i WHERE i.one)), 0)::double precision AS audited,
-       COALESCE(EXTRACT(epoch FROM now() - (SELECT min(c.verified_at) FROM credit_checkpoints c)), 0)::double precision AS verified
+       COALESCE(EXTRACT(epoch FROM now() - (SELECT min(c.verified_at) FROM credit_checkpoints c)), 0)::double precision AS verified,
+       COALESCE((SELECT i.audit_faults FROM installation i WHERE i.one), 0)::integer AS faults,
+       (SELECT count(*) FROM workspaces w WHERE w.billing_stopped_at IS NOT NULL) AS stopped
 `
 
 type InstallationAuditAgeRow struct {
 	Audited  float64
 	Verified float64
+	Faults   int32
+	Stopped  int64
 }
 
-// How long ago the last complete audit of all credits began, and when the
-// checkpoint was verified that waits longest for it.
+// How long ago the last complete audit of all credits began, when the checkpoint was
+// verified that waits longest for it, how many rows the last audit found wrong, and how many
+// workspaces have their billing stopped.
 func (q *Queries) InstallationAuditAge(ctx context.Context, db DBTX) (InstallationAuditAgeRow, error) {
 	row := db.QueryRow(ctx, installationAuditAge)
 	var i InstallationAuditAgeRow
-	err := row.Scan(&i.Audited, &i.Verified)
+	err := row.Scan(
+		&i.Audited,
+		&i.Verified,
+		&i.Faults,
+		&i.Stopped,
+	)
 	return i, err
 }
 
 const installationAudited = `-- name: InstallationAudited :exec
-UPDATE installation SET audited_at = GREATEST(audited_at, now() - $1::interval) WHERE one
+UPDATE installation SET
+    audited_at   = CASE WHEN $1::boolean THEN GREATEST(audited_at, now() - $2::interval) ELSE audited_at END,
+    audit_faults = $3
+WHERE one AND ($1::boolean OR $3 > 0)
 `
 
-// Notes a complete audit of all credits by how long ago it began.
-func (q *Queries) InstallationAudited(ctx context.Context, db DBTX, took time.Duration) error {
-	_, err := db.Exec(ctx, installationAudited, took)
+type InstallationAuditedParams struct {
+	Complete bool
+	Took     time.Duration
+	Faults   int32
+}
+
+// Notes an audit of all credits: how many rows it found wrong and, if it is complete, how
+// long ago it began. An incomplete one that found nothing changes nothing.
+func (q *Queries) InstallationAudited(ctx context.Context, db DBTX, arg InstallationAuditedParams) error {
+	_, err := db.Exec(ctx, installationAudited, arg.Complete, arg.Took, arg.Faults)
 	return err
 }

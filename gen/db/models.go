@@ -278,6 +278,7 @@ type Installation struct {
 	ReleasedAt    *time.Time
 	AuditedAt     time.Time
 	KeyCheck      []byte
+	AuditFaults   int32
 }
 
 type Invitation struct {

@@ -774,6 +774,21 @@ func (q *Queries) RunTreeDelete(ctx context.Context, db DBTX, arg RunTreeDeleteP
 	return err
 }
 
+const runTreeDeleteOrphaned = `-- name: RunTreeDeleteOrphaned :execrows
+DELETE FROM run_trees t
+WHERE COALESCE((SELECT r.finished_at IS NOT NULL FROM workflow_runs r WHERE r.workspace_id = t.workspace_id AND r.id = t.root_run_id LIMIT 1), true)
+`
+
+// Deletes trees whose root run has finished or is gone. A binary that knows no trees finishes a
+// root without deleting its tree.
+func (q *Queries) RunTreeDeleteOrphaned(ctx context.Context, db DBTX) (int64, error) {
+	result, err := db.Exec(ctx, runTreeDeleteOrphaned)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const runWake = `-- name: RunWake :exec
 UPDATE workflow_runs SET wake_at = LEAST(wake_at, now()) WHERE workspace_id = $1 AND id = $2 AND finished_at IS NULL
 `

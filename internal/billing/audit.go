@@ -2,6 +2,7 @@ package billing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -94,13 +95,14 @@ func auditAll(ctx context.Context, conn postgres.DB, full bool) (broken []Drift,
 		}
 		p.After = ids[len(ids)-1]
 	}
+	err = db.New().InstallationAudited(ctx, conn, db.InstallationAuditedParams{Complete: failed == 0, Took: time.Since(began), Faults: int32(len(broken))})
+	if err != nil {
+		err = fmt.Errorf("note the audit: %w", err)
+	}
 	if failed > 0 {
-		return broken, workspaces, fmt.Errorf("%d of %d workspaces were not audited; the first: %w", failed, failed+workspaces, first)
+		err = errors.Join(fmt.Errorf("%d of %d workspaces were not audited; the first: %w", failed, failed+workspaces, first), err)
 	}
-	if err := db.New().InstallationAudited(ctx, conn, time.Since(began)); err != nil {
-		return broken, workspaces, fmt.Errorf("note the audit: %w", err)
-	}
-	return broken, workspaces, nil
+	return broken, workspaces, err
 }
 
 // auditOne audits one workspace in full, with more time.

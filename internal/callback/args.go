@@ -28,14 +28,23 @@ const Queue = "callbacks"
 // needs, since our own count of attempts decides when a delivery ends.
 const maxRuns = 10_000
 
-// enqueueManyTx inserts delivery jobs and returns their ids, in order.
+// job is the job of a delivery that is due at a time; zero: now.
+func job(args Args, due time.Time) river.InsertManyParams {
+	return river.InsertManyParams{Args: args, InsertOpts: &river.InsertOpts{Queue: Queue, ScheduledAt: due, MaxAttempts: maxRuns}}
+}
+
+// enqueueManyTx inserts delivery jobs that are due at the same time and returns their ids,
+// in order.
 func enqueueManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], deliveries []Args, due time.Time) ([]int64, error) {
 	params := make([]river.InsertManyParams, len(deliveries))
 	for i, args := range deliveries {
-		params[i] = river.InsertManyParams{Args: args, InsertOpts: &river.InsertOpts{
-			Queue: Queue, ScheduledAt: due, MaxAttempts: maxRuns,
-		}}
+		params[i] = job(args, due)
 	}
+	return insertTx(ctx, tx, jobs, params)
+}
+
+// insertTx inserts delivery jobs and returns their ids, in order.
+func insertTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], params []river.InsertManyParams) ([]int64, error) {
 	inserted, err := jobs.InsertManyTx(ctx, tx, params)
 	if err != nil {
 		return nil, fmt.Errorf("insert delivery jobs: %w", err)

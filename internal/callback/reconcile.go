@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/db"
 )
@@ -55,42 +57,48 @@ func (d *Deliverer) reconcile(ctx context.Context, grace time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("list stranded callbacks: %w", err)
 	}
-	for _, row := range rows {
-		if err := d.requeue(ctx, row); err != nil {
-			return err
-		}
+	if len(rows) == 0 {
+		return nil
 	}
-	if len(rows) > 0 {
-		d.Log.WarnContext(ctx, "stranded callbacks brought back", "count", len(rows))
+	if err := d.requeue(ctx, rows); err != nil {
+		return err
 	}
+	d.Log.WarnContext(ctx, "stranded callbacks brought back", "count", len(rows))
 	return nil
 }
 
-// requeue binds a callback to a new job, due when the next attempt is.
-func (d *Deliverer) requeue(ctx context.Context, row db.CallbackListStrandedRow) error {
-	var due time.Time
-	if row.DueAt != nil {
-		due = *row.DueAt
+// requeue binds callbacks to new jobs in one transaction. Each job is due when the next
+// attempt is.
+func (d *Deliverer) requeue(ctx context.Context, rows []db.CallbackListStrandedRow) error {
+	var p db.CallbackRequeueManyParams
+	jobs := make([]river.InsertManyParams, len(rows))
+	for i, row := range rows {
+		var due time.Time
+		if row.DueAt != nil {
+			due = *row.DueAt
+		}
+		jobs[i] = job(Args{WorkspaceID: row.WorkspaceID, ExecutionID: row.ExecutionID}, due)
+		p.WorkspaceIds, p.ExecutionIds = append(p.WorkspaceIds, row.WorkspaceID), append(p.ExecutionIds, row.ExecutionID)
+		p.OldJobIds = append(p.OldJobIds, *row.JobID)
 	}
-	err := pgx.BeginFunc(ctx, d.DB, func(tx pgx.Tx) error {
-		ids, err := enqueueManyTx(ctx, tx, d.Jobs, []Args{{WorkspaceID: row.WorkspaceID, ExecutionID: row.ExecutionID}}, due)
+	err := pgx.BeginFunc(ctx, d.DB, func(tx pgx.Tx) (err error) {
+		if p.NewJobIds, err = insertTx(ctx, tx, d.Jobs, jobs); err != nil {
+			return err
+		}
+		bound, err := db.New().CallbackRequeueMany(ctx, tx, p)
 		if err != nil {
 			return err
 		}
-		won, err := db.New().CallbackRequeue(ctx, tx, db.CallbackRequeueParams{
-			WorkspaceID: row.WorkspaceID, ExecutionID: row.ExecutionID, NewJobID: &ids[0], OldJobID: row.JobID,
-		})
-		if err != nil {
-			return err
+		unneeded := slices.Clone(p.NewJobIds) // the old job, or the new one of a callback that changed meanwhile
+		for i, fresh := range p.NewJobIds {
+			if slices.Contains(bound, fresh) {
+				unneeded[i] = p.OldJobIds[i]
+			}
 		}
-		gone := ids[0]
-		if won > 0 {
-			gone = *row.JobID
-		}
-		return db.New().RiverJobDeleteMany(ctx, tx, []int64{gone})
+		return db.New().RiverJobDeleteMany(ctx, tx, unneeded)
 	})
 	if err != nil {
-		return fmt.Errorf("requeue callback: %w", err)
+		return fmt.Errorf("requeue callbacks: %w", err)
 	}
 	return nil
 }

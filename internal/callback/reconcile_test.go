@@ -30,6 +30,10 @@ func TestStrandedCallbacksAreBroughtBackWhenTheyAreDue(t *testing.T) {
 	exec("DELETE FROM river.river_job WHERE id = $1", *b.row(t, waiting).JobID)
 	exec("UPDATE callbacks SET due_at = now() + interval '1 hour' WHERE execution_id = $1", waiting.ID)
 	b.deliverer.Sweep(t.Context())
+	var transactions int
+	if err := b.pool.QueryRow(t.Context(), "SELECT count(DISTINCT xmin::text) FROM callbacks").Scan(&transactions); err != nil || transactions != 1 {
+		t.Errorf("they were brought back in %d transactions, %v, want 1", transactions, err)
+	}
 	b.start(t)
 	b.await(t, 3)
 	for _, f := range finals[:3] {

@@ -191,7 +191,7 @@ func lookAtRoles(ctx context.Context, dsn string) finding {
 	return finding{fine, "its roles can be taken", ""}
 }
 
-// lookAtCredits says whether the hourly audit of the credits is complete.
+// lookAtCredits returns what the last audit found wrong, and whether the hourly audit is complete.
 func (d *doctorCommand) lookAtCredits(ctx context.Context, _ *session) []finding {
 	dsn := d.DatabaseURL
 	if dsn == "" {
@@ -213,8 +213,18 @@ func (d *doctorCommand) lookAtCredits(ctx context.Context, _ *session) []finding
 		return []finding{{fine, "no audit has run yet; the workers audit every hour", ""}}
 	}
 	last := time.Duration(age.Audited * float64(time.Second)).Round(time.Minute)
+	var all []finding
+	if age.Faults > 0 {
+		all = append(all, finding{wrong, fmt.Sprintf("the last audit found %s", counted(int(age.Faults), "1 wrong row", "%d wrong rows")), "run weft audit, which lists them"})
+	}
+	if age.Stopped > 0 {
+		all = append(all, finding{wrong, fmt.Sprintf("the billing of %s is stopped", counted(int(age.Stopped), "1 workspace", "%d workspaces")), "correct the rows that weft audit lists, then run weft audit WORKSPACE"})
+	}
 	if last > billing.AuditStale {
-		return []finding{{doubt, fmt.Sprintf("the last complete audit is %v old; the workers audit every hour", last), "see the log of the workers for why, or run weft audit"}}
+		return append(all, finding{doubt, fmt.Sprintf("the last complete audit is %v old; the workers audit every hour", last), "see the log of the workers for why, or run weft audit"})
+	}
+	if all != nil {
+		return all
 	}
 	return []finding{{fine, fmt.Sprintf("the last complete audit is %v old", last), ""}}
 }

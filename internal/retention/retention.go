@@ -2,7 +2,7 @@
 // workflows with all that hangs on them: it makes the partitions of the coming weeks and drops whole weeks that have been final for
 // long enough.
 //
-// It deletes no row, and it never touches the ledger. The one invariant: what is
+// It deletes no row of these, and it never touches the ledger. The one invariant: what is
 // not final, what is still to be delivered and what is younger than the retention
 // time is never dropped.
 package retention
@@ -81,8 +81,8 @@ func (k *Keeper) Sweep(ctx context.Context) {
 }
 
 // Keep does one round: the partitions of this week and the coming ones, those of
-// weeks that lie in the default partitions, and the end of old weeks. It says how
-// many weeks it dropped. An error may be that a table was in use: what was done
+// weeks that lie in the default partitions, the end of old weeks, and the trees of
+// runs that have finished. It says how many weeks it dropped. An error may be that a table was in use: what was done
 // by then stays done.
 func (k *Keeper) Keep(ctx context.Context) (dropped int, err error) {
 	q := db.New()
@@ -117,6 +117,9 @@ func (k *Keeper) Keep(ctx context.Context) (dropped int, err error) {
 			dropped++
 			k.log.InfoContext(ctx, "a week of executions was dropped", "week", week.Format(time.DateOnly))
 		}
+	}
+	if _, err := q.RunTreeDeleteOrphaned(ctx, k.db); err != nil {
+		return dropped, fmt.Errorf("delete trees of finished runs: %w", err)
 	}
 	return dropped, nil
 }

@@ -264,3 +264,20 @@ func TestRunsAboveAreFoundByTheirKeys(t *testing.T) {
 		}
 	}
 }
+
+// A binary from before there were trees finishes a root run and leaves the row of its tree.
+func TestTreesOfFinishedRunsAreDeleted(t *testing.T) {
+	b := open(t)
+	b.fillRuns(t, b.week, 2)
+	b.exec(t, `INSERT INTO workflow_runs (workspace_id, id, workflow_id, workflow_version, status, trigger, input, deadline, job_id, created_at, updated_at)
+		SELECT $1, overlay(least_id($2)::text PLACING 'ffff' FROM 20)::uuid, $1, 1, 'EXECUTING', 'API', '{}', $2, 1, $2, $2`, b.workspace, b.week)
+	b.exec(t, "INSERT INTO run_trees (workspace_id, root_run_id, live) SELECT workspace_id, id, 1 FROM workflow_runs")
+	b.exec(t, "INSERT INTO run_trees (workspace_id, root_run_id) SELECT $1, least_id('2020-01-01')", b.workspace)
+	b.keep(t, 10*day)
+	if n := b.count(t, "run_trees"); n != 1 {
+		t.Errorf("%d trees are left, want that of the unfinished run", n)
+	}
+	if n := b.count(t, "run_trees t JOIN workflow_runs r ON r.id = t.root_run_id WHERE r.finished_at IS NULL"); n != 1 {
+		t.Errorf("%d trees of unfinished runs are left, want 1", n)
+	}
+}
