@@ -86,6 +86,9 @@ func cancelImmediate(t *probe.Trial) {
 	t.Check(run.CancelReason == nil && run.TotalUsage == 0, "%s", t.JSON(run))
 	stopped := t.Record(stageOf(t, run, "call").ExecutionEventID.String())
 	t.Equal("the execution", string(stopped.Status)+" "+executionError(t, stopped.Error).Code, "FAILED CANCELED")
+	outcome := executionError(t, stopped.Error).Outcome
+	t.Check(outcome != nil && *outcome == "unknown", "what was cut off after it was sent says that its outcome is %s", t.JSON(outcome))
+	t.Check(stopped.TotalUsage == 0, "it was charged %s", stopped.TotalUsage)
 
 	url, _, asked = held(t) // at first graceful
 	id = begin(t, busy(t, url), nil)

@@ -800,7 +800,7 @@ type CallingAPIKey struct {
 	Label string `json:"label"`
 }
 
-// CancelMode `graceful`, the default: stages that run finish. `immediate`: they are stopped.
+// CancelMode `graceful`, the default: attempts under way finish, and no further ones start. `immediate`: they are stopped.
 //
 // Examples: graceful
 type CancelMode string
@@ -809,7 +809,7 @@ type CancelMode string
 //
 // Examples: {"mode":"graceful","reason":"The order was withdrawn."}
 type CancelWorkflowRunRequest struct {
-	// Mode `graceful`, the default: stages that run finish. `immediate`: they are stopped.
+	// Mode `graceful`, the default: attempts under way finish, and no further ones start. `immediate`: they are stopped.
 	//
 	// Examples: graceful
 	Mode *CancelMode `json:"mode,omitempty"`
@@ -1810,6 +1810,14 @@ type ExecutionError struct {
 	//
 	// Examples: rpc.example.org answered 503 Service Unavailable
 	Message string `json:"message"`
+
+	// Outcome `unknown`: the attempt was cut off, or nothing follows one that was, and the call may have taken effect all the
+	// same. Look there before you repeat it. Nothing is charged for it. Absent if the call cannot have changed
+	// anything outside, and if it was not cut off. More values may be added.
+	//
+	//
+	// Examples: unknown
+	Outcome *string `json:"outcome,omitempty"`
 
 	// Retryable Whether the same call may succeed at another time.
 	//
@@ -3050,7 +3058,8 @@ type RunStage struct {
 	// Examples: 3
 	CreditUsage credit.Amount `json:"creditUsage"`
 
-	// Error Why the stage failed. Null unless FAILED.
+	// Error Why the stage failed, or was stopped after it was given to the workers. `outcome: unknown` says that a stage
+	// which was cut off may have taken effect; `creditUsage` says what it was charged: 0. Null otherwise.
 	Error json.RawMessage `json:"error"`
 
 	// ExecutionAttempt The attempt that runs or was the last; 1 before the first.

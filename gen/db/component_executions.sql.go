@@ -719,7 +719,8 @@ func (q *Queries) ExecutionListHeaders(ctx context.Context, db DBTX, each int32)
 }
 
 const executionListOfRun = `-- name: ExecutionListOfRun :many
-SELECT e.id, e.epoch, e.attempt, (e.status = 'CREATED')::boolean AS created, (e.worker_id IS NOT NULL)::boolean AS held, e.canceling
+SELECT e.id, e.epoch, e.attempt, (e.status = 'CREATED')::boolean AS created, (e.worker_id IS NOT NULL)::boolean AS held, e.canceling,
+       (e.continuing AND e.attempt_started_at IS NOT NULL)::boolean AS waiting, e.repeat_rule
 FROM component_executions e
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id) AS i
   ON e.workspace_id = i.workspace_id AND e.id = i.id
@@ -733,16 +734,18 @@ type ExecutionListOfRunParams struct {
 }
 
 type ExecutionListOfRunRow struct {
-	ID        uuid.UUID
-	Epoch     int32
-	Attempt   int16
-	Created   bool
-	Held      bool
-	Canceling bool
+	ID         uuid.UUID
+	Epoch      int32
+	Attempt    int16
+	Created    bool
+	Held       bool
+	Canceling  bool
+	Waiting    bool
+	RepeatRule string
 }
 
 // Those of the executions of a run that are not final, with what a cancellation
-// has to know. By the key, as the start is.
+// has to know: waiting is an attempt that goes on where it was. By the key, as the start is.
 func (q *Queries) ExecutionListOfRun(ctx context.Context, db DBTX, arg ExecutionListOfRunParams) ([]ExecutionListOfRunRow, error) {
 	rows, err := db.Query(ctx, executionListOfRun, arg.WorkspaceIds, arg.Ids, arg.RunID)
 	if err != nil {
@@ -759,6 +762,8 @@ func (q *Queries) ExecutionListOfRun(ctx context.Context, db DBTX, arg Execution
 			&i.Created,
 			&i.Held,
 			&i.Canceling,
+			&i.Waiting,
+			&i.RepeatRule,
 		); err != nil {
 			return nil, err
 		}
@@ -1056,7 +1061,7 @@ WITH oldest AS (
     FROM oldest o
     WHERE e.workspace_id = o.workspace_id AND e.id = o.id AND e.status = 'CREATED'
     RETURNING e.id, e.module, CASE WHEN o.here THEN e.call END::bytea AS call, e.attempts, e.epoch, e.job_id, e.traceparent,
-              e.run_id, e.timeout_ms, e.created_at, o.here
+              e.run_id, e.timeout_ms, e.repeat_rule, e.created_at, o.here
 ), due AS (
     UPDATE river.river_job j SET
         state        = CASE WHEN r.here THEN 'scheduled' ELSE 'available' END::river.river_job_state,
@@ -1066,7 +1071,7 @@ WITH oldest AS (
     UPDATE credit_accounts a SET parked = GREATEST(a.parked - (SELECT count(*) FROM released), 0)
     WHERE a.workspace_id = $2
 )
-SELECT r.id, r.module, r.call, r.attempts, r.epoch, r.job_id, r.traceparent, r.run_id, r.timeout_ms, r.created_at, r.here::boolean AS here,
+SELECT r.id, r.module, r.call, r.attempts, r.epoch, r.job_id, r.traceparent, r.run_id, r.timeout_ms, r.repeat_rule, r.created_at, r.here::boolean AS here,
        (now() - r.created_at)::interval AS waited
 FROM released r
 `
@@ -1089,6 +1094,7 @@ type ExecutionReleaseRow struct {
 	Traceparent *string
 	RunID       *uuid.UUID
 	TimeoutMs   *int32
+	RepeatRule  string
 	CreatedAt   time.Time
 	Here        bool
 	Waited      time.Duration
@@ -1124,6 +1130,7 @@ func (q *Queries) ExecutionRelease(ctx context.Context, db DBTX, arg ExecutionRe
 			&i.Traceparent,
 			&i.RunID,
 			&i.TimeoutMs,
+			&i.RepeatRule,
 			&i.CreatedAt,
 			&i.Here,
 			&i.Waited,
@@ -1243,7 +1250,6 @@ UPDATE component_executions e SET
     status             = 'EXECUTING',
     attempt            = CASE WHEN e.continuing THEN e.attempt ELSE e.attempt + 1 END,
     attempt_started_at = CASE WHEN e.continuing THEN COALESCE(e.attempt_started_at, now()) ELSE now() END,
-    continuing         = false,
     not_before         = NULL,
     epoch              = e.epoch + 1,
     worker_id          = $1::integer,
@@ -1255,7 +1261,7 @@ FROM (SELECT
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
   AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
-          e.run_id, e.timeout_ms, e.canceling,
+          e.run_id, e.timeout_ms, e.canceling, e.repeat_rule, e.continuing,
           (now() - e.attempt_started_at)::interval AS elapsed,
           COALESCE(now() - e.unrunnable_since, interval '0')::interval AS unrunnable
 `
@@ -1281,6 +1287,8 @@ type ExecutionStartManyRow struct {
 	RunID       *uuid.UUID
 	TimeoutMs   *int32
 	Canceling   bool
+	RepeatRule  string
+	Continuing  bool
 	Elapsed     time.Duration
 	Unrunnable  time.Duration
 }
@@ -1288,7 +1296,8 @@ type ExecutionStartManyRow struct {
 // Starts or goes on with attempts: compare-and-set on "nobody works on it".
 // Survives two workers at once (one gets no row) and a job that the sweep has
 // replaced (its id no longer matches). Naming finished_at would make the planner
-// walk the live index instead of the key.
+// walk the live index instead of the key. continuing says of the returned row that the
+// attempt was started before; the next pause decides about it again.
 func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg ExecutionStartManyParams) ([]ExecutionStartManyRow, error) {
 	rows, err := db.Query(ctx, executionStartMany,
 		arg.WorkerID,
@@ -1317,6 +1326,8 @@ func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg Execution
 			&i.RunID,
 			&i.TimeoutMs,
 			&i.Canceling,
+			&i.RepeatRule,
+			&i.Continuing,
 			&i.Elapsed,
 			&i.Unrunnable,
 		); err != nil {

@@ -28,7 +28,8 @@ var exceptions = map[string]string{
 	"internal/bench":  "one file for each figure that is measured and for each floor beside it",
 	"internal/cli":    "one file a command",
 
-	"internal/engine": "one file for each step of a fold, and one for what a fold may store",
+	"internal/execution": "one file for each step of the life of an execution, its cancellation among them",
+	"internal/engine":    "one file for each step of a fold, and one for what a fold may store",
 
 	"internal/component/modules/evm":     "one file for each module",
 	"internal/component/modules/utility": "one file for each module",

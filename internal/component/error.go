@@ -23,6 +23,9 @@ const (
 	CodeInternal       = "INTERNAL_ERROR"
 )
 
+// OutcomeUnknown is the outcome of a call that was cut off and may have taken effect.
+const OutcomeUnknown = "unknown"
+
 // MaxMessage is how many bytes the message of an error has at most, and each text in its
 // details.
 const MaxMessage = 1 << 10
@@ -36,6 +39,7 @@ type Error struct {
 	Code      string
 	Message   string
 	Retryable bool            // another attempt may succeed
+	Outcome   string          // OutcomeUnknown, or empty
 	Details   json.RawMessage // a JSON object, or nil
 	Err       error
 }
@@ -57,6 +61,17 @@ func Permanent(code, format string, args ...any) *Error {
 // Temporary makes an error that another attempt may not meet.
 func Temporary(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Retryable: true}
+}
+
+// CutOff is the error for an attempt that was cut off: its outcome is unknown, unless calls
+// with this repeat rule change nothing outside.
+func (e *Error) CutOff(rule Repeat) *Error {
+	if rule == RepeatPure {
+		return e
+	}
+	cut := *e
+	cut.Outcome = OutcomeUnknown
+	return &cut
 }
 
 // With adds details, any value that marshals to a JSON object.

@@ -14,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -202,18 +203,21 @@ func (e *Engine) afterwards(ctx context.Context, f *fold) {
 	}
 }
 
-// stop asks for the end of what still runs for a run that is to end: what has begun may
-// finish, unless the end is to be immediate.
+// stop ends what is not over yet of a run that is ending: stages that run may finish, without
+// further attempts if the run is canceled, unless it ends immediately.
 func (e *Engine) stop(ctx context.Context, f *fold) {
-	mode := CancelGraceful
+	mode, stop := CancelGraceful, execution.StopNew
+	if f.run.CancelRequestedAt != nil {
+		stop = execution.StopAttempts
+	}
 	immediate := f.run.CancelMode != nil && *f.run.CancelMode == CancelImmediate || !f.run.Deadline.After(f.run.Now)
 	if immediate {
-		mode = CancelImmediate
+		mode, stop = CancelImmediate, execution.StopAll
 	}
 	if err := e.stopChildren(ctx, f, mode); err != nil && ctx.Err() == nil {
 		e.Log.WarnContext(ctx, "the child runs of a run could not be canceled; it is tried again", "run_id", f.run.ID.String(), "error", err)
 	}
-	if err := e.Executions.Cancel(ctx, f.run.WorkspaceID, f.run.ID, immediate); err != nil && ctx.Err() == nil {
+	if err := e.Executions.Cancel(ctx, f.run.WorkspaceID, f.run.ID, stop); err != nil && ctx.Err() == nil {
 		e.Log.WarnContext(ctx, "the executions of a run could not be canceled; it is tried again", "run_id", f.run.ID.String(), "error", err)
 	}
 }

@@ -134,7 +134,8 @@ func (f *fold) hide(t *stage) json.RawMessage {
 	}
 	var shown json.RawMessage
 	if err == nil {
-		shown, err = record.ExecutionError(why.Code, why.Message, why.Retryable, int(why.Attempt), hidden.JSON(why.Details))
+		why.Details = hidden.JSON(why.Details)
+		shown, err = record.ExecutionError(why)
 	}
 	if err != nil {
 		return failure(component.Permanent(component.CodeInternal, component.Redacted))
@@ -234,7 +235,7 @@ func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 	t.execution = &execution.Stage{
 		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ExecutionID: executionID,
 		Module: t.component.Module, Input: input, Config: config, Attempts: t.component.Attempts,
-		Timeout: time.Duration(t.component.TimeoutMs) * time.Millisecond, Reserve: more, Secrets: secrets, Secret: t.secret,
+		Timeout: time.Duration(t.component.TimeoutMs) * time.Millisecond, Reserve: more, Secrets: secrets, Secret: t.secret, Nested: f.run.ParentRunID != nil,
 	}
 	if f.run.Traceparent != nil {
 		t.execution.Traceparent = *f.run.Traceparent
@@ -351,9 +352,11 @@ func failure(why error) json.RawMessage {
 			e = e.With(details)
 		}
 	}
-	encoded, err := record.ExecutionError(e.Code, e.Message, e.Retryable, 1, e.Details)
+	shown := api.ExecutionError{Code: e.Code, Message: e.Message, Retryable: e.Retryable, Attempt: 1, Details: e.Details}
+	encoded, err := record.ExecutionError(shown)
 	if err != nil { // its details are no JSON
-		encoded, _ = record.ExecutionError(e.Code, e.Message, e.Retryable, 1, nil)
+		shown.Details = nil
+		encoded, _ = record.ExecutionError(shown)
 	}
 	return encoded
 }

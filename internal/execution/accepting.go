@@ -61,6 +61,7 @@ type accept struct {
 	timeout int32         // ms; 0: the module's
 	secrets []string      // that no error shows
 	secret  bool          // the output is sealed
+	nested  bool          // there is a run above its run
 }
 
 // want is what it asks of the credits. The run of a stage keeps back its price.

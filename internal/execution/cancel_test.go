@@ -3,6 +3,7 @@ package execution_test
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,7 +41,7 @@ func TestCancelEndsWhatWasNotStarted(t *testing.T) {
 		t.Fatalf("the account %s", got)
 	}
 	for range 2 { // the same again
-		if err := n.service.Cancel(t.Context(), b.workspace, runID, false); err != nil {
+		if err := n.service.Cancel(t.Context(), b.workspace, runID, execution.StopAttempts); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range ids {
@@ -92,16 +93,20 @@ func TestCancelAtOnceEndsAttemptsInOtherProcesses(t *testing.T) {
 	}
 	paused, _ := b.accept(t, working, 1, execution.Stage{RunID: runID, Module: "LOOKS"})
 	b.until(t, "SELECT count(*) = 1 FROM component_executions WHERE not_before IS NOT NULL")
-	if err := serving.service.Cancel(t.Context(), b.workspace, runID, false); err != nil {
+	if err := serving.service.Cancel(t.Context(), b.workspace, runID, execution.StopAttempts); err != nil {
 		t.Fatal(err)
 	}
 	b.until(t, "SELECT count(*) = 4 FROM component_executions WHERE status = 'EXECUTING' AND NOT canceling")
-	if err := serving.service.Cancel(t.Context(), b.workspace, runID, true); err != nil {
+	if err := serving.service.Cancel(t.Context(), b.workspace, runID, execution.StopAll); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range [...]uuid.UUID{ids[0], local[0], paused[0]} {
-		if got := b.await(t, serving, id); !canceled(got, 1) {
+		got := b.await(t, serving, id)
+		if !canceled(got, 1) {
 			t.Errorf("it is %s with %s", got.Status, got.Error)
+		}
+		if outcome := failure(got).Outcome; (outcome != nil) != (got.Module == "WAITS") {
+			t.Errorf("%s ended with %s", got.Module, got.Error)
 		}
 	}
 	if got, err := serving.service.Get(t.Context(), b.workspace, spared[0]); err != nil || got.Status != status.ExecutionExecuting {
@@ -123,8 +128,121 @@ func TestACanceledStageIsNotStartedAgain(t *testing.T) {
 		t.Error("it ran")
 		return component.Result{Output: json.RawMessage(`{}`)}, nil
 	}})
-	if got := b.await(t, n, ids[0]); !canceled(got, 1) {
+	if got := b.await(t, n, ids[0]); !canceled(got, 0) {
 		t.Errorf("it is %s with %s", got.Status, got.Error)
+	}
+}
+
+// A start that is committed after its run began to end runs nothing, whoever asks for the end:
+// the sweep of what was not started may come later.
+func TestAnEndingRunStartsNoAttempt(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]string{
+		"canceled":                "UPDATE workflow_runs SET cancel_requested_at = now(), cancel_mode = 'graceful' WHERE id = $1",
+		"canceled at once":        "UPDATE workflow_runs SET cancel_requested_at = now(), cancel_mode = 'immediate' WHERE id = $1",
+		"failing":                 "UPDATE workflow_runs SET error = '{}' WHERE id = $1",
+		"below a canceled run":    "UPDATE workflow_runs SET cancel_requested_at = now(), cancel_mode = 'graceful' WHERE id = (SELECT parent_run_id FROM workflow_runs WHERE id = $1)",
+		"below a run that failed": "UPDATE workflow_runs SET error = '{}' WHERE id = (SELECT parent_run_id FROM workflow_runs WHERE id = $1)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			unsafe := module{name: "SENDS", price: 1, repeat: component.RepeatUnsafe, run: func(context.Context, component.Call) (component.Result, error) {
+				t.Error("it ran")
+				return component.Result{Output: json.RawMessage(`{}`)}, nil
+			}}
+			accepting := b.start(t, options{idle: true}, unsafe)
+			above, runID := b.run(t, accepting, 1), b.run(t, accepting, 3)
+			b.exec(t, "UPDATE workflow_runs SET parent_run_id = '"+above.String()+"', parent_stage_id = id, trigger = 'RUN', root_run_id = '"+above.String()+"' WHERE id = '"+runID.String()+"'")
+			ids, _ := b.accept(t, accepting, 1, execution.Stage{RunID: runID, Module: "SENDS"})
+			if _, err := b.pool.Exec(t.Context(), end, runID); err != nil {
+				t.Fatal(err)
+			}
+			n := b.start(t, options{slots: 1, workers: 2}, unsafe)
+			local, _ := b.accept(t, n, 1, execution.Stage{RunID: runID, Module: "SENDS", Nested: true})
+			for _, id := range [...]uuid.UUID{ids[0], local[0]} {
+				if got := b.await(t, n, id); !canceled(got, 0) || failure(got).Outcome != nil {
+					t.Errorf("it is %s with %s", got.Status, got.Error)
+				}
+			}
+		})
+	}
+}
+
+// A canceled run makes no further attempt, and a run that fails does: its stages finish.
+func TestOnlyACanceledRunMakesNoFurtherAttempt(t *testing.T) {
+	t.Parallel()
+	for end, want := range map[string]int64{
+		"UPDATE workflow_runs SET cancel_requested_at = now(), cancel_mode = 'graceful'": 1,
+		"UPDATE workflow_runs SET error = '{}'":                                          2,
+	} {
+		b := newBench(t)
+		var calls atomic.Int64
+		flaky := module{name: "FLAKY", price: 1, repeat: component.RepeatUnsafe, run: func(_ context.Context, call component.Call) (component.Result, error) {
+			if calls.Add(1) == 1 {
+				return component.Result{}, component.Temporary(component.CodeUpstream, "it is busy")
+			}
+			return component.Result{Output: json.RawMessage(`{}`)}, nil
+		}}
+		n := b.start(t, options{slots: 1, workers: 1}, flaky)
+		ids, _ := b.accept(t, n, 1, execution.Stage{RunID: b.run(t, n, 1), Module: "FLAKY", Attempts: 3})
+		b.until(t, "SELECT count(*) = 1 FROM component_executions WHERE not_before IS NOT NULL")
+		b.exec(t, end)
+		got := b.await(t, n, ids[0])
+		if calls.Load() != want {
+			t.Errorf("%s: %d calls, want %d", end, calls.Load(), want)
+		}
+		if outcome := failure(got).Outcome; want == 1 && (!canceled(got, 1) || outcome == nil || *outcome != "unknown") {
+			t.Errorf("it is %s with %s", got.Status, got.Error)
+		}
+	}
+}
+
+// An attempt that waits goes on after a graceful cancel, and one that was cut off by the loss of
+// its worker does not start again.
+func TestAWaitGoesOnInACanceledRunUnlikeALostAttempt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	looks := module{name: "LOOKS", price: 1, repeat: component.RepeatIdempotent, timeout: time.Minute, run: func(_ context.Context, call component.Call) (component.Result, error) {
+		if call.State == nil {
+			return component.Result{Wait: &component.Wait{After: 100 * time.Millisecond, State: json.RawMessage(`1`)}}, nil
+		}
+		return component.Result{Output: json.RawMessage(`{}`)}, nil
+	}}
+	accepting := b.start(t, options{idle: true}, looks)
+	runID := b.run(t, accepting, 2)
+	ids, _ := b.accept(t, accepting, 2, execution.Stage{RunID: runID, Module: "LOOKS"})
+	b.exec(t, "UPDATE component_executions SET status = 'EXECUTING', attempt = 1, continuing = true")
+	b.exec(t, "UPDATE component_executions SET attempt_started_at = now() - interval '1 second', wait_state = '1' WHERE id = '"+ids[0].String()+"'")
+	b.exec(t, "UPDATE workflow_runs SET cancel_requested_at = now(), cancel_mode = 'graceful'")
+	if err := accepting.service.Cancel(t.Context(), b.workspace, runID, execution.StopNew); err != nil {
+		t.Fatal(err)
+	}
+	n := b.start(t, options{workers: 2}, looks)
+	if got := b.await(t, n, ids[0]); got.Status != status.ExecutionCompleted {
+		t.Errorf("the wait is %s with %s", got.Status, got.Error)
+	}
+	if got := b.await(t, n, ids[1]); !canceled(got, 1) || failure(got).Outcome == nil {
+		t.Errorf("the lost attempt is %s with %s", got.Status, got.Error)
+	}
+}
+
+// What cut an attempt off says that its outcome is unknown, unless the component changes nothing.
+func TestACutOffAttemptHasAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	hangs := func(name string, repeat component.Repeat) module {
+		return module{name: name, price: 1, repeat: repeat, timeout: 10 * time.Millisecond, run: func(ctx context.Context, _ component.Call) (component.Result, error) {
+			<-ctx.Done()
+			return component.Result{}, ctx.Err()
+		}}
+	}
+	n := b.start(t, options{slots: 2}, hangs("PURE", component.RepeatPure), hangs("UNSAFE", component.RepeatUnsafe))
+	for name, want := range map[string]bool{"PURE": false, "UNSAFE": true} {
+		got := b.await(t, n, b.submit(t, n, execution.SubmitParams{Module: name}).ID)
+		if outcome := failure(got).Outcome; failure(got).Code != component.CodeTimeout || (outcome != nil) != want {
+			t.Errorf("%s ended %s with %s", name, got.Status, got.Error)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/callback"
@@ -83,7 +84,7 @@ func (r *Runner) fail(ctx context.Context, row db.ExecutionStartManyRow, failure
 }
 
 func failed(workspaceID, executionID uuid.UUID, epoch int32, attempt int, failure *component.Error) (finish, error) {
-	encoded, err := record.ExecutionError(failure.Code, failure.Message, failure.Retryable, attempt, failure.Details)
+	encoded, err := errorOf(failure, attempt)
 	if err != nil {
 		return finish{}, err
 	}
@@ -91,6 +92,17 @@ func failed(workspaceID, executionID uuid.UUID, epoch int32, attempt int, failur
 		key: notify.Key{WorkspaceID: workspaceID, ID: executionID}, epoch: epoch,
 		status: status.ExecutionFailed, err: encoded,
 	}, nil
+}
+
+// errorOf is the `error` of an execution that failed at an attempt.
+func errorOf(failure *component.Error, attempt int) (json.RawMessage, error) {
+	shown := api.ExecutionError{
+		Code: failure.Code, Message: failure.Message, Retryable: failure.Retryable, Attempt: int32(attempt), Details: failure.Details,
+	}
+	if failure.Outcome != "" {
+		shown.Outcome = &failure.Outcome
+	}
+	return record.ExecutionError(shown)
 }
 
 func (r *Runner) settle(ctx context.Context, f finish) error {

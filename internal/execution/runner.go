@@ -105,13 +105,17 @@ func (r *Runner) WindUp() {
 	r.ending = true
 }
 
-// start runs a local execution in its reserved slot.
-func (r *Runner) start(ctx context.Context, row db.ExecutionStartManyRow) {
+// start runs a local execution in its reserved slot. unsure says that its run, or one above it,
+// may have been canceled before the start was committed.
+func (r *Runner) start(ctx context.Context, row db.ExecutionStartManyRow, unsure bool) {
 	go func() {
 		defer r.free()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(r.ctx, cancel)()
+		if unsure && !r.ask(ctx, &row) {
+			return
+		}
 		_, err := r.turn(ctx, row, true)
 		r.hand.put(row.ID, row.Epoch, err)
 		if err != nil {
@@ -176,7 +180,7 @@ const (
 func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, local bool) (again time.Duration, outcome string, err error) {
 	entry, known := r.Modules.Lookup(row.Module)
 	if row.Canceling {
-		return 0, outcomeFailed, r.fail(ctx, row, errCanceled, local)
+		return 0, outcomeFailed, r.refuse(ctx, row, local)
 	}
 	if !known {
 		// Another node may be of a newer version that knows it.
@@ -207,7 +211,7 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	}
 	switch {
 	case (err != nil || result.Wait != nil) && errors.Is(context.Cause(runCtx), errCanceled):
-		return 0, outcomeFailed, r.fail(ctx, row, errCanceled, local)
+		return 0, outcomeFailed, r.fail(ctx, row, canceled(row.RepeatRule, true), local)
 	case err == nil && result.Wait != nil:
 		again, err = r.wait(ctx, row, result.Wait, shows(result.Wait.State), local)
 		return again, outcomeWaiting, err
@@ -217,7 +221,7 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 		again, err = r.interrupted(ctx, row, entry.RepeatFor(c), local)
 		return again, outcomeInterrupted, err
 	}
-	failure := asError(err)
+	failure := cutOff(runCtx, row, asError(err))
 	if failure.Retryable && row.Attempt < row.Attempts {
 		again, err = r.pause(ctx, row, pause{delay: backoff(int(row.Attempt)), local: local})
 		return again, outcomeRetry, err

@@ -5,20 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/riverqueue/river"
 
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/crashpoint"
 	"github.com/weft-automation/weft/internal/credit"
-	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/record"
 )
 
 // Stage is an execution that a run wants. It has no callback, is in no list, and its
@@ -34,6 +30,7 @@ type Stage struct {
 	Reserve       credit.Amount   // what the run keeps back more for it
 	Secrets       []string        // values that no error shows, beside those that the module marks
 	Secret        bool            // the output is sealed, whatever the module says of it
+	Nested        bool            // there is a run above its run, which may be canceled while the stage is accepted
 }
 
 // CheckStage says whether a stage may be accepted. INVALID_INPUT for a module that is
@@ -171,7 +168,7 @@ func (t Stage) item(entry *component.Entry) accept {
 			WorkspaceID: t.WorkspaceID, Module: t.Module, Input: t.Input, Config: t.Config,
 			Attempts: cmp.Or(t.Attempts, 1), Traceparent: t.Traceparent,
 		},
-		id: t.ExecutionID, run: t.RunID, reserve: t.Reserve, secrets: t.Secrets, secret: t.Secret,
+		id: t.ExecutionID, run: t.RunID, reserve: t.Reserve, secrets: t.Secrets, secret: t.Secret, nested: t.Nested,
 	}
 	if t.Timeout > 0 && t.Timeout < entry.Timeout {
 		item.timeout = int32(max(1, t.Timeout.Milliseconds()))
@@ -213,185 +210,4 @@ func (a *Acceptance) drop(err error) {
 func undone(err error) bool {
 	_, over := errors.AsType[*billing.PeriodOver](err)
 	return over || errors.Is(err, billing.ErrUndecided) || errors.Is(err, errUncrowded)
-}
-
-// errCanceled ends a stage whose run is canceled.
-var errCanceled = &component.Error{Code: component.CodeCanceled, Message: "the run was canceled"}
-
-// cancelBatch is how many executions are canceled in one transaction.
-const cancelBatch = 500
-
-// Cancel ends the executions of a run that have not been started: they are FAILED with
-// code CANCELED at once. Immediate also ends those that pause, and the attempts under
-// way, in whatever process: within two seconds, or where the component does not heed it
-// shortly after. What somebody has just locked is left alone, so call it again until
-// nothing of the run lives.
-func (s *Service) Cancel(ctx context.Context, workspaceID, runID uuid.UUID, immediate bool) error {
-	if err := s.quarantined(); err != nil {
-		return err
-	}
-	r, run := s.local, notify.Key{WorkspaceID: workspaceID, ID: runID}
-	page := db.RunListExecutionsParams{WorkspaceID: workspaceID, RunID: runID, MaxRows: cancelBatch}
-	for {
-		stages, err := db.New().RunListExecutions(ctx, r.DB, page)
-		if err != nil {
-			return fmt.Errorf("list executions of a run: %w", err)
-		}
-		p := db.ExecutionListOfRunParams{RunID: runID}
-		for _, stage := range stages {
-			p.WorkspaceIds, p.Ids = append(p.WorkspaceIds, workspaceID), append(p.Ids, stage.ExecutionID)
-			page.After = stage.ID
-		}
-		if err := r.cancel(ctx, run, p, immediate); err != nil {
-			return err
-		}
-		if len(stages) < cancelBatch {
-			return nil
-		}
-	}
-}
-
-func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListOfRunParams, immediate bool) error {
-	rows, err := db.New().ExecutionListOfRun(ctx, r.DB, p)
-	if err != nil {
-		return fmt.Errorf("look at executions of a run: %w", err)
-	}
-	var free db.ExecutionCancelManyParams
-	var held db.ExecutionCancelHeldParams
-	for _, row := range rows {
-		switch {
-		case row.Held && immediate && !row.Canceling:
-			held.WorkspaceIds = append(held.WorkspaceIds, run.WorkspaceID)
-			held.Ids, held.Epochs = append(held.Ids, row.ID), append(held.Epochs, row.Epoch)
-		case !row.Held && (immediate || row.Created):
-			why, err := record.ExecutionError(errCanceled.Code, errCanceled.Message, errCanceled.Retryable, int(row.Attempt), nil)
-			if err != nil {
-				return err
-			}
-			free.WorkspaceIds = append(free.WorkspaceIds, run.WorkspaceID)
-			free.Ids, free.Epochs, free.Errors = append(free.Ids, row.ID), append(free.Epochs, row.Epoch), append(free.Errors, string(why))
-		}
-	}
-	if err := r.cancelFree(ctx, run.WorkspaceID, free); err != nil || len(held.Ids) == 0 {
-		return err
-	}
-	told, err := db.New().ExecutionCancelHeld(ctx, r.DB, held)
-	if err != nil {
-		return fmt.Errorf("cancel attempts under way: %w", err)
-	}
-	changes := make([]notify.Change, len(told))
-	for i, id := range told {
-		changes[i].Key = notify.Key{WorkspaceID: run.WorkspaceID, ID: id}
-	}
-	r.Hub.Publish(changes...)
-	return nil
-}
-
-// cancelFree ends executions that nobody works on.
-func (r *Runner) cancelFree(ctx context.Context, workspaceID uuid.UUID, p db.ExecutionCancelManyParams) error {
-	if len(p.Ids) == 0 {
-		return nil
-	}
-	made, err := r.commit(ctx, func(tx *postgres.Tx) (ends, error) { return r.cancelTx(ctx, tx, workspaceID, p) })
-	if err != nil {
-		return fmt.Errorf("cancel executions: %w", err)
-	}
-	keys := make([]notify.Key, len(made.done))
-	for i, f := range made.done {
-		keys[i] = f.key()
-	}
-	r.tell(ctx, keys, made)
-	return nil
-}
-
-// cancelTx is finishTx for what was not started, or pauses. The account is locked first,
-// as whoever releases parked executions does.
-func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid.UUID, p db.ExecutionCancelManyParams) (made ends, err error) {
-	made.next = &successors{}
-	if _, err := db.New().AccountLock(ctx, tx, workspaceID); err != nil {
-		return made, fmt.Errorf("lock account: %w", err)
-	}
-	rows, err := db.New().ExecutionCancelMany(ctx, tx, p)
-	if err != nil || len(rows) == 0 {
-		return made, err
-	}
-	charges := make([]billing.Charge, len(rows))
-	jobs := make([]int64, len(rows))
-	made.done = make([]finished, len(rows))
-	var parked int32
-	for i, row := range rows {
-		charges[i] = billing.Charge{WorkspaceID: row.WorkspaceID, ExecutionID: row.ID, Stage: true}
-		jobs[i] = row.JobID
-		made.done[i] = finished{run: row.RunID, row: db.ExecutionGetRow{
-			WorkspaceID: row.WorkspaceID, ID: row.ID, Module: row.Module, Status: row.Status,
-			Error: row.Error, Usage: row.Usage, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
-		}}
-		if row.WasParked {
-			parked++
-		}
-	}
-	if parked > 0 {
-		if err := db.New().AccountPark(ctx, tx, db.AccountParkParams{WorkspaceID: workspaceID, Count: -parked}); err != nil {
-			return made, fmt.Errorf("count parked executions: %w", err)
-		}
-	}
-	tx.Last(dequeue(ctx, jobs))
-	made.next, err = r.chargeTx(ctx, tx, charges, 0)
-	return made, err
-}
-
-// bounded is ctx for what is left of an attempt's time. Of a stage it also ends, with
-// errCanceled for its cause, when the run is canceled at once.
-func (r *Runner) bounded(ctx context.Context, row db.ExecutionStartManyRow, limit time.Duration) (context.Context, context.CancelFunc) {
-	if row.TimeoutMs != nil {
-		limit = min(limit, time.Duration(*row.TimeoutMs)*time.Millisecond)
-	}
-	limit -= row.Elapsed
-	if r.CallTimeout > 0 {
-		limit = min(limit, r.CallTimeout)
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	if row.RunID == nil {
-		return ctx, cancel
-	}
-	ctx, cancelFor := context.WithCancelCause(ctx)
-	go r.heed(ctx, r.Hub.Subscribe(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}), cancelFor)
-	return ctx, cancel
-}
-
-// heed cancels an attempt under way whose row says so, until ctx ends.
-func (r *Runner) heed(ctx context.Context, changed *notify.Subscription, cancelFor context.CancelCauseFunc) {
-	defer changed.Close()
-	key := changed.Key()
-	var retry <-chan time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed.C():
-		case <-retry:
-		}
-		retry = nil
-		if ctx.Err() != nil {
-			return
-		}
-		canceling, err := r.canceling(ctx, key)
-		if err != nil {
-			retry = time.After(rereadAfter)
-		}
-		if canceling {
-			cancelFor(errCanceled)
-			return
-		}
-	}
-}
-
-// canceling asks on although the attempt ends: a question that is cut off costs the
-// connection, and with it all plans that it had made.
-func (r *Runner) canceling(ctx context.Context, key notify.Key) (canceling bool, err error) {
-	err = within(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) (err error) {
-		canceling, err = db.New().ExecutionCanceling(ctx, r.DB, db.ExecutionCancelingParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
-		return err
-	})
-	return canceling, err
 }

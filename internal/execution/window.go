@@ -238,7 +238,7 @@ func (s *successors) takeTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUI
 		s.rows = append(s.rows, db.ExecutionStartManyRow{
 			WorkspaceID: workspaceID, ID: row.ID, Module: row.Module, Call: row.Call,
 			Attempts: row.Attempts, Attempt: 1, Epoch: row.Epoch, JobID: row.JobID, Traceparent: row.Traceparent,
-			RunID: row.RunID, TimeoutMs: row.TimeoutMs,
+			RunID: row.RunID, TimeoutMs: row.TimeoutMs, RepeatRule: row.RepeatRule,
 		})
 		s.waited = append(s.waited, row.Waited)
 	}
@@ -268,7 +268,7 @@ func (s *successors) start(ctx context.Context) {
 	for i, row := range s.rows {
 		changes[i].Key = notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
 		s.runner.Metrics.Started(row.Module, s.waited[i])
-		s.runner.start(context.WithoutCancel(ctx), row)
+		s.runner.start(context.WithoutCancel(ctx), row, true)
 	}
 	if len(changes) > 0 {
 		s.runner.Hub.Publish(changes...)

@@ -64,6 +64,10 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	if row == nil {
 		return r.notStarted(ctx, key, job.ID)
 	}
+	if row.Canceling, err = r.refused(ctx, *row); err != nil {
+		r.hand.put(key.ID, 0, err)
+		return err
+	}
 	r.Hub.Publish(notify.Change{Key: key})
 	again, err := r.turn(ctx, *row, false)
 	r.hand.put(key.ID, row.Epoch, err)
@@ -191,6 +195,7 @@ func together[T any](items []T, do func(T) (uuid.UUID, error)) (done []uuid.UUID
 // whose call may not be repeated.
 var errRestoreUncertain = &component.Error{
 	Code:    "RESTORE_UNCERTAIN",
+	Outcome: component.OutcomeUnknown,
 	Message: "the database was restored from a backup in which this execution had not finished, and this call is not safe to repeat: whether it took effect is unknown",
 }
 
@@ -243,7 +248,7 @@ func (r *Runner) rescue(ctx context.Context, row db.ExecutionListOfWorkersRow) e
 	case component.Repeat(row.RepeatRule) == component.RepeatUnsafe:
 		end = errWorkerLost
 	case row.Crashes+1 > maxCrashes && !row.Survived:
-		end = errQuarantined
+		end = errQuarantined.CutOff(component.Repeat(row.RepeatRule))
 	default:
 		r.Metrics.Rescued("again")
 		return r.requeue(ctx, requeue{
@@ -329,5 +334,6 @@ func (r *Runner) flushRequeues(ctx context.Context, items []requeue) ([]struct{}
 // repeated: nobody knows whether it took effect.
 var errWorkerLost = &component.Error{
 	Code:    "WORKER_LOST",
+	Outcome: component.OutcomeUnknown,
 	Message: "the worker was lost during the attempt, and this call is not safe to repeat: whether it took effect is unknown",
 }

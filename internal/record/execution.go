@@ -67,14 +67,12 @@ func ExecutionEvent(row db.ExecutionGetRow) api.ComponentExecutionEvent {
 // ExecutionError encodes the `error` of a failed execution (decisions 3). The character
 // U+0000 is taken out, and with it details that have one: PostgreSQL keeps such JSON, but
 // looks into none of it.
-func ExecutionError(code, message string, retryable bool, attempt int, details json.RawMessage) (json.RawMessage, error) {
-	if bytes.Contains(details, []byte(`\u0000`)) && strictjson.Check(details) != nil {
-		details = nil
+func ExecutionError(why api.ExecutionError) (json.RawMessage, error) {
+	if bytes.Contains(why.Details, []byte(`\u0000`)) && strictjson.Check(why.Details) != nil {
+		why.Details = nil
 	}
-	encoded, err := strictjson.Encode(api.ExecutionError{
-		Code: strings.ReplaceAll(code, "\x00", ""), Message: strings.ReplaceAll(message, "\x00", ""),
-		Retryable: retryable, Attempt: int32(attempt), Details: details,
-	})
+	why.Code, why.Message = strings.ReplaceAll(why.Code, "\x00", ""), strings.ReplaceAll(why.Message, "\x00", "")
+	encoded, err := strictjson.Encode(why)
 	if err != nil {
 		return nil, fmt.Errorf("encode execution error: %w", err)
 	}

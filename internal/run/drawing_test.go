@@ -15,6 +15,7 @@ type part struct {
 	Module    string         `json:"module"`
 	Input     map[string]any `json:"input"`
 	Config    map[string]any `json:"config"`
+	Attempts  int            `json:"attempts,omitempty"`
 	OnFailure string         `json:"onFailure,omitempty"`
 }
 

@@ -234,7 +234,7 @@ func (r *reference) run(p part, iteration []int) fate {
 	switch p.Module {
 	case "ON_API_CALLED":
 		return fate{status.StageCompleted, "next", nil}
-	case "WORK":
+	case "WORK", "SEND":
 		salt, _ := p.Config["salt"].(int)
 		fails, _ := p.Config["fails"].(int)
 		output, failed := worked(input, salt, fails)

@@ -533,7 +533,7 @@ type CallbackError struct {
 	Message string `json:"message"`
 }
 
-// CancelMode `graceful`, the default: stages that run finish. `immediate`: they are stopped.
+// CancelMode `graceful`, the default: attempts under way finish, and no further ones start. `immediate`: they are stopped.
 //
 // Examples: graceful
 type CancelMode string
@@ -542,7 +542,7 @@ type CancelMode string
 //
 // Examples: {"mode":"graceful","reason":"The order was withdrawn."}
 type CancelWorkflowRunRequest struct {
-	// Mode `graceful`, the default: stages that run finish. `immediate`: they are stopped.
+	// Mode `graceful`, the default: attempts under way finish, and no further ones start. `immediate`: they are stopped.
 	//
 	// Examples: graceful
 	Mode *CancelMode `json:"mode,omitempty"`
@@ -1154,6 +1154,14 @@ type ExecutionError struct {
 	//
 	// Examples: rpc.example.org answered 503 Service Unavailable
 	Message string `json:"message"`
+
+	// Outcome `unknown`: the attempt was cut off, or nothing follows one that was, and the call may have taken effect all the
+	// same. Look there before you repeat it. Nothing is charged for it. Absent if the call cannot have changed
+	// anything outside, and if it was not cut off. More values may be added.
+	//
+	//
+	// Examples: unknown
+	Outcome *string `json:"outcome,omitempty"`
 
 	// Retryable Whether the same call may succeed at another time.
 	//
@@ -1833,7 +1841,8 @@ type RunStage struct {
 	// Examples: 3
 	CreditUsage float64 `json:"creditUsage"`
 
-	// Error Why the stage failed. Null unless FAILED.
+	// Error Why the stage failed, or was stopped after it was given to the workers. `outcome: unknown` says that a stage
+	// which was cut off may have taken effect; `creditUsage` says what it was charged: 0. Null otherwise.
 	Error *ExecutionError `json:"error"`
 
 	// ExecutionAttempt The attempt that runs or was the last; 1 before the first.
@@ -3171,8 +3180,9 @@ type ClientInterface interface {
 
 	// CancelWorkflowRunWithBody Cancel a run
 	//
-	// Asks for the end of a run: from then on nothing new starts, and the run is CANCELED when its last stage has
-	// stopped. `graceful` lets stages that run finish; `immediate` stops them. What finished is charged. Child runs are
+	// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
+	// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
+	// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
 	// cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
 	// stays as it is.
 	//
@@ -3183,8 +3193,9 @@ type ClientInterface interface {
 
 	// CancelWorkflowRun Cancel a run
 	//
-	// Asks for the end of a run: from then on nothing new starts, and the run is CANCELED when its last stage has
-	// stopped. `graceful` lets stages that run finish; `immediate` stops them. What finished is charged. Child runs are
+	// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
+	// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
+	// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
 	// cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
 	// stays as it is.
 	//
@@ -3728,8 +3739,9 @@ func (c *Client) GetWorkflowRun(ctx context.Context, runID RunID, params *GetWor
 
 // CancelWorkflowRunWithBody Cancel a run
 //
-// Asks for the end of a run: from then on nothing new starts, and the run is CANCELED when its last stage has
-// stopped. `graceful` lets stages that run finish; `immediate` stops them. What finished is charged. Child runs are
+// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
+// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
+// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
 // cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
 // stays as it is.
 //
@@ -3750,8 +3762,9 @@ func (c *Client) CancelWorkflowRunWithBody(ctx context.Context, runID RunID, con
 
 // CancelWorkflowRun Cancel a run
 //
-// Asks for the end of a run: from then on nothing new starts, and the run is CANCELED when its last stage has
-// stopped. `graceful` lets stages that run finish; `immediate` stops them. What finished is charged. Child runs are
+// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
+// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
+// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
 // cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
 // stays as it is.
 //
@@ -5804,8 +5817,9 @@ type ClientWithResponsesInterface interface {
 
 	// CancelWorkflowRunWithBodyWithResponse Cancel a run
 	//
-	// Asks for the end of a run: from then on nothing new starts, and the run is CANCELED when its last stage has
-	// stopped. `graceful` lets stages that run finish; `immediate` stops them. What finished is charged. Child runs are
+	// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
+	// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
+	// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
 	// cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
 	// stays as it is.
 	//
@@ -5816,8 +5830,9 @@ type ClientWithResponsesInterface interface {
 
 	// CancelWorkflowRunWithResponse Cancel a run
 	//
-	// Asks for the end of a run: from then on nothing new starts, and the run is CANCELED when its last stage has
-	// stopped. `graceful` lets stages that run finish; `immediate` stops them. What finished is charged. Child runs are
+	// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
+	// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
+	// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
 	// cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
 	// stays as it is.
 	//
@@ -7643,8 +7658,9 @@ func (c *ClientWithResponses) GetWorkflowRunWithResponse(ctx context.Context, ru
 
 // CancelWorkflowRunWithBodyWithResponse Cancel a run
 //
-// Asks for the end of a run: from then on nothing new starts, and the run is CANCELED when its last stage has
-// stopped. `graceful` lets stages that run finish; `immediate` stops them. What finished is charged. Child runs are
+// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
+// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
+// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
 // cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
 // stays as it is.
 //
@@ -7661,8 +7677,9 @@ func (c *ClientWithResponses) CancelWorkflowRunWithBodyWithResponse(ctx context.
 
 // CancelWorkflowRunWithResponse Cancel a run
 //
-// Asks for the end of a run: from then on nothing new starts, and the run is CANCELED when its last stage has
-// stopped. `graceful` lets stages that run finish; `immediate` stops them. What finished is charged. Child runs are
+// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
+// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
+// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
 // cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
 // stays as it is.
 //

@@ -1,0 +1,274 @@
+package execution
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/postgres"
+)
+
+// errCanceled ends a stage whose run is canceled before any attempt of it ran, and errStopped
+// one of which an attempt may have taken effect.
+var (
+	errCanceled = &component.Error{Code: component.CodeCanceled, Message: "the run was canceled"}
+	errStopped  = &component.Error{Code: component.CodeCanceled, Message: "the run was canceled after this call was sent: whether it took effect is unknown, and nothing was charged for it"}
+)
+
+// canceled returns why a stage of a canceled run ends. ran says that an attempt of it ran.
+func canceled(rule string, ran bool) *component.Error {
+	if !ran || component.Repeat(rule) == component.RepeatPure {
+		return errCanceled
+	}
+	return errStopped.CutOff(component.Repeat(rule))
+}
+
+// refused reports whether an attempt that was just started must not run, because its run is
+// ending. It reads the run after the start was committed, so it sees each cancellation that was
+// committed before the start.
+//
+// A canceled run starts no attempt, but an attempt that waits goes on, unless the run is canceled
+// at once. In a run that fails, stages that were running finish, with further attempts if needed.
+func (r *Runner) refused(ctx context.Context, row db.ExecutionStartManyRow) (refused bool, err error) {
+	if row.RunID == nil || row.Canceling {
+		return row.Canceling, nil
+	}
+	var run db.RunStoppingRow
+	err = r.persist(ctx, func(ctx context.Context) (err error) {
+		run, err = db.New().RunStopping(ctx, r.DB, db.RunStoppingParams{WorkspaceID: row.WorkspaceID, ID: *row.RunID})
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("read whether the run is ending: %w", err)
+	}
+	fresh := row.Elapsed == 0
+	switch {
+	case run.Immediate:
+		return true, nil
+	case run.Canceled:
+		return fresh, nil
+	}
+	return run.Failed && fresh && row.Attempt == 1 && !row.Continuing, nil
+}
+
+// ask sets row.Canceling if the attempt must not run. It returns false, and gives the execution
+// back, if the database does not say.
+func (r *Runner) ask(ctx context.Context, row *db.ExecutionStartManyRow) bool {
+	refused, err := r.refused(ctx, *row)
+	if err != nil {
+		r.hand.put(row.ID, 0, err)
+		r.log.ErrorContext(ctx, "execution could not be begun", "execution_id", row.ID, "error", err)
+		return false
+	}
+	row.Canceling = refused
+	return true
+}
+
+// refuse ends an execution whose attempt was started and must not run.
+func (r *Runner) refuse(ctx context.Context, row db.ExecutionStartManyRow, local bool) error {
+	if !row.Continuing {
+		row.Attempt-- // the start counted it
+	}
+	return r.fail(ctx, row, canceled(row.RepeatRule, row.Attempt > 0), local)
+}
+
+// cutOff returns the failure of an attempt, whose outcome is unknown if its time was over.
+func cutOff(run context.Context, row db.ExecutionStartManyRow, failure *component.Error) *component.Error {
+	if run.Err() == nil {
+		return failure
+	}
+	return failure.CutOff(component.Repeat(row.RepeatRule))
+}
+
+// Stop is how the executions of a run that is ending are ended.
+type Stop int
+
+// Each of these includes those before it.
+const (
+	StopNew      Stop = iota // executions that were not started
+	StopAttempts             // executions that pause before another attempt
+	StopAll                  // attempts that wait or are under way
+)
+
+// cancelBatch is how many executions are canceled in one transaction.
+const cancelBatch = 500
+
+// Cancel ends executions of a run, as far as stop says: they are FAILED with code CANCELED at
+// once. Attempts under way, in whatever process, end within two seconds, or where the component
+// does not heed it shortly after. What somebody has just locked is left alone, so call it again
+// until nothing of the run lives.
+func (s *Service) Cancel(ctx context.Context, workspaceID, runID uuid.UUID, stop Stop) error {
+	if err := s.quarantined(); err != nil {
+		return err
+	}
+	r, run := s.local, notify.Key{WorkspaceID: workspaceID, ID: runID}
+	page := db.RunListExecutionsParams{WorkspaceID: workspaceID, RunID: runID, MaxRows: cancelBatch}
+	for {
+		stages, err := db.New().RunListExecutions(ctx, r.DB, page)
+		if err != nil {
+			return fmt.Errorf("list executions of a run: %w", err)
+		}
+		p := db.ExecutionListOfRunParams{RunID: runID}
+		for _, stage := range stages {
+			p.WorkspaceIds, p.Ids = append(p.WorkspaceIds, workspaceID), append(p.Ids, stage.ExecutionID)
+			page.After = stage.ID
+		}
+		if err := r.cancel(ctx, run, p, stop); err != nil {
+			return err
+		}
+		if len(stages) < cancelBatch {
+			return nil
+		}
+	}
+}
+
+func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListOfRunParams, stop Stop) error {
+	rows, err := db.New().ExecutionListOfRun(ctx, r.DB, p)
+	if err != nil {
+		return fmt.Errorf("look at executions of a run: %w", err)
+	}
+	var free db.ExecutionCancelManyParams
+	var held db.ExecutionCancelHeldParams
+	for _, row := range rows {
+		switch {
+		case row.Held && stop == StopAll && !row.Canceling:
+			held.WorkspaceIds = append(held.WorkspaceIds, run.WorkspaceID)
+			held.Ids, held.Epochs = append(held.Ids, row.ID), append(held.Epochs, row.Epoch)
+		case !row.Held && (row.Created || stop == StopAll || stop == StopAttempts && !row.Waiting):
+			why, err := errorOf(canceled(row.RepeatRule, row.Attempt > 0), int(row.Attempt))
+			if err != nil {
+				return err
+			}
+			free.WorkspaceIds = append(free.WorkspaceIds, run.WorkspaceID)
+			free.Ids, free.Epochs, free.Errors = append(free.Ids, row.ID), append(free.Epochs, row.Epoch), append(free.Errors, string(why))
+		}
+	}
+	if err := r.cancelFree(ctx, run.WorkspaceID, free); err != nil || len(held.Ids) == 0 {
+		return err
+	}
+	told, err := db.New().ExecutionCancelHeld(ctx, r.DB, held)
+	if err != nil {
+		return fmt.Errorf("cancel attempts under way: %w", err)
+	}
+	changes := make([]notify.Change, len(told))
+	for i, id := range told {
+		changes[i].Key = notify.Key{WorkspaceID: run.WorkspaceID, ID: id}
+	}
+	r.Hub.Publish(changes...)
+	return nil
+}
+
+// cancelFree ends executions that nobody works on.
+func (r *Runner) cancelFree(ctx context.Context, workspaceID uuid.UUID, p db.ExecutionCancelManyParams) error {
+	if len(p.Ids) == 0 {
+		return nil
+	}
+	made, err := r.commit(ctx, func(tx *postgres.Tx) (ends, error) { return r.cancelTx(ctx, tx, workspaceID, p) })
+	if err != nil {
+		return fmt.Errorf("cancel executions: %w", err)
+	}
+	keys := make([]notify.Key, len(made.done))
+	for i, f := range made.done {
+		keys[i] = f.key()
+	}
+	r.tell(ctx, keys, made)
+	return nil
+}
+
+// cancelTx is finishTx for what was not started, or pauses. The account is locked first,
+// as whoever releases parked executions does.
+func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid.UUID, p db.ExecutionCancelManyParams) (made ends, err error) {
+	made.next = &successors{}
+	if _, err := db.New().AccountLock(ctx, tx, workspaceID); err != nil {
+		return made, fmt.Errorf("lock account: %w", err)
+	}
+	rows, err := db.New().ExecutionCancelMany(ctx, tx, p)
+	if err != nil || len(rows) == 0 {
+		return made, err
+	}
+	charges := make([]billing.Charge, len(rows))
+	jobs := make([]int64, len(rows))
+	made.done = make([]finished, len(rows))
+	var parked int32
+	for i, row := range rows {
+		charges[i] = billing.Charge{WorkspaceID: row.WorkspaceID, ExecutionID: row.ID, Stage: true}
+		jobs[i] = row.JobID
+		made.done[i] = finished{run: row.RunID, row: db.ExecutionGetRow{
+			WorkspaceID: row.WorkspaceID, ID: row.ID, Module: row.Module, Status: row.Status,
+			Error: row.Error, Usage: row.Usage, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		}}
+		if row.WasParked {
+			parked++
+		}
+	}
+	if parked > 0 {
+		if err := db.New().AccountPark(ctx, tx, db.AccountParkParams{WorkspaceID: workspaceID, Count: -parked}); err != nil {
+			return made, fmt.Errorf("count parked executions: %w", err)
+		}
+	}
+	tx.Last(dequeue(ctx, jobs))
+	made.next, err = r.chargeTx(ctx, tx, charges, 0)
+	return made, err
+}
+
+// bounded is ctx for what is left of an attempt's time. Of a stage it also ends, with
+// errCanceled for its cause, when the run is canceled at once.
+func (r *Runner) bounded(ctx context.Context, row db.ExecutionStartManyRow, limit time.Duration) (context.Context, context.CancelFunc) {
+	if row.TimeoutMs != nil {
+		limit = min(limit, time.Duration(*row.TimeoutMs)*time.Millisecond)
+	}
+	limit -= row.Elapsed
+	if r.CallTimeout > 0 {
+		limit = min(limit, r.CallTimeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	if row.RunID == nil {
+		return ctx, cancel
+	}
+	ctx, cancelFor := context.WithCancelCause(ctx)
+	go r.heed(ctx, r.Hub.Subscribe(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}), cancelFor)
+	return ctx, cancel
+}
+
+// heed cancels an attempt under way whose row says so, until ctx ends.
+func (r *Runner) heed(ctx context.Context, changed *notify.Subscription, cancelFor context.CancelCauseFunc) {
+	defer changed.Close()
+	key := changed.Key()
+	var retry <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed.C():
+		case <-retry:
+		}
+		retry = nil
+		if ctx.Err() != nil {
+			return
+		}
+		canceling, err := r.canceling(ctx, key)
+		if err != nil {
+			retry = time.After(rereadAfter)
+		}
+		if canceling {
+			cancelFor(errCanceled)
+			return
+		}
+	}
+}
+
+// canceling asks on although the attempt ends: a question that is cut off costs the
+// connection, and with it all plans that it had made.
+func (r *Runner) canceling(ctx context.Context, key notify.Key) (canceling bool, err error) {
+	err = within(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) (err error) {
+		canceling, err = db.New().ExecutionCanceling(ctx, r.DB, db.ExecutionCancelingParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+		return err
+	})
+	return canceling, err
+}
