@@ -178,6 +178,7 @@ func runRecorded(t *probe.Trial) {
 		t.Check(i == 0 || stage.ID.String() > run.RunStages[max(i-1, 0)].ID.String(), "stage %s is not in its place", stage.ID)
 	}
 	t.Equal("totalUsage", run.TotalUsage, usage)
+	t.Equal("totalUsageWithChildren", run.TotalUsageWithChildren, usage)
 	t.Equal("totalUsage of the first", first.TotalUsage.String(), priceOf(t, "RANDOM_UUID")) // what failed costs nothing
 	id, broken := stageOf(t, first, "id"), stageOf(t, run, "broken")
 	t.Check(id.Module == "RANDOM_UUID" && id.Name == "An id" && len(id.Iteration) == 0 && id.ExecutionAttempt == 1, "%s", t.JSON(id))
@@ -206,6 +207,7 @@ func stageSound(t *probe.Trial, s api.RunStage) {
 	t.Check(s.FinishedAt != nil && notBefore(s.UpdatedAt, *s.FinishedAt), "finished %s, updated %s", s.FinishedAt, s.UpdatedAt)
 	t.Check((s.Status == "COMPLETED") != isNull(s.Output) && s.OutputProblem == nil, "%s with output %s, %s", s.Status, s.Output, t.JSON(s.OutputProblem))
 	t.Check((s.Status == "FAILED") != isNull(s.Error), "%s with error %s", s.Status, s.Error)
+	t.Check(s.ChildRunID == nil, "%s started the run %s", s.Module, s.ChildRunID)
 	if s.ExecutionEventID != nil {
 		t.Check(s.ExecutionDispatchedAt != nil && s.StartedAt != nil && notBefore(*s.StartedAt, *s.ExecutionDispatchedAt) && s.ExecutionAttempt >= 1, "%s", t.JSON(s))
 		t.Check(notBefore(*s.FinishedAt, *s.StartedAt), "finished %s before it started %s", s.FinishedAt, s.StartedAt)

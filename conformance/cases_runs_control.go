@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weft-automation/weft/conformance/probe"
@@ -19,6 +21,7 @@ var runControlCases = []Case{
 	{Part: "D8.13, D8.13.early, D8.13.twice", Name: "runs/200 signals early, late and twice", Run: signals},
 	{Part: "D8.13.over", Name: "runs/400, 404, 409 signals that are refused", Run: signalsRefused},
 	{Part: "D8.10, D8.10.charged", Name: "runs/200 a rerun takes over what is complete", Run: rerun, Needs: []probe.Need{probe.NeedNear, probe.NeedOwner}},
+	{Part: "D8.10.items, D8.10.effects", Name: "runs/200 a rerun takes over finished items, and repeats effects under their keys", Run: rerunItems, Needs: near},
 	{Part: "D8.10.refused", Name: "runs/400, 404, 409 reruns that are refused", Run: rerunRefused},
 	{Part: "2.3.id, D8.7.child, C.RUN_WORKFLOW", Name: "runs/200 a run in a run, canceled with it", Run: runInRun},
 }
@@ -220,6 +223,42 @@ func rerun(t *probe.Trial) {
 	alike(t, "rerunOf", third.RerunOf, object{"fromStageId": from, "runId": again.ID})
 }
 
+// rerunItems has the last of three items fail, and repeats the run: from there on, and then
+// the first item once more.
+func rerunItems(t *probe.Trial) {
+	var mu sync.Mutex
+	var sent []string
+	keys := func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(sent)
+	}
+	next := answering(200, 200, 500, 200, 200)
+	call := doing("call", t.Upstream(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		sent = append(sent, r.Header.Get("Idempotency-Key"))
+		mu.Unlock()
+		next(w, r)
+	}))
+	call["config"].(object)["method"] = "POST"
+	loop := set("loop", "FOR_EACH", object{"concurrency": 1})
+	id := draw(t, []object{loop, use("each", "HASH"), call}, []string{"start next loop", "loop each each", "each next call"}, "start.items loop.items", "loop.item each.data", "loop.item call.body")
+	failed := ran(t, id, "FAILED", object{"items": []string{"a", "b", "c"}})
+	rerun := func(origin object) api.WorkflowRun {
+		return finished(t, trigger(t, id, object{"rerunOf": origin}).RunID.String(), "COMPLETED")
+	}
+	again := rerun(object{"runId": failed.ID})
+	of := keys()
+	t.Check(len(of) == 4 && of[3] == of[2] && of[0] != of[1], "the keys were %v", of)
+	t.Equal("totalUsage", again.TotalUsage.String(), priceOf(t, "API_CALL"))
+	first := stagesOf(again, "call")[0]
+	third := rerun(object{"runId": again.ID, "fromStageId": first.ID})
+	of = keys()
+	t.Check(len(of) == 5 && of[4] == of[first.Iteration[0]], "item %d was called, the keys were %v", first.Iteration[0], of)
+	t.Equal("totalUsage", third.TotalUsage.String(), priceOf(t, "API_CALL"))
+	t.Equal("stages", len(third.RunStages), len(again.RunStages))
+}
+
 func rerunRefused(t *probe.Trial) {
 	id := draw(t, []object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000})}, []string{"start next wait"})
 	other := draw(t, nil, nil)
@@ -265,7 +304,12 @@ func runInRun(t *probe.Trial) {
 	signal(t, inner.ID.String(), "go", nil)
 	run := finished(t, id, "COMPLETED")
 	t.Equal("output", string(run.Output), `{"got":7}`)
-	t.Check(run.ParentRunID == nil && run.TotalUsage == 0 && finished(t, inner.ID.String(), "COMPLETED").TotalUsage > 0, "a child is charged by itself: %s", run.TotalUsage)
+	below := finished(t, inner.ID.String(), "COMPLETED")
+	t.Check(run.ParentRunID == nil && run.TotalUsage == 0 && below.TotalUsage > 0, "a child is charged by itself: %s", run.TotalUsage)
+	t.Equal("totalUsageWithChildren", run.TotalUsageWithChildren, below.TotalUsage)
+	t.Equal("totalUsageWithChildren of the child", below.TotalUsageWithChildren, below.TotalUsage)
+	childRun := stageOf(t, run, "child").ChildRunID
+	t.Check(childRun != nil && *childRun == below.ID && stageOf(t, run, "answer").ChildRunID == nil, "childRunId is %v, want %s", childRun, below.ID)
 	id, inner = start()
 	cancel(t, id, object{"reason": "both"})
 	finished(t, inner.ID.String(), "CANCELED")

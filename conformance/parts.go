@@ -329,6 +329,8 @@ var Parts = []Part{
 	{"D8.9.nothing", "nothing starts after a cancel", ""},
 	{"D8.10", "a rerun takes over finished stages, and names the old run", ""},
 	{"D8.10.charged", "what is taken over is neither run nor charged again", ""},
+	{"D8.10.items", "a rerun takes over finished items of a loop; fromStageId in a loop means that item", ""},
+	{"D8.10.effects", "an effect that is repeated with the same input keeps its key", ""},
 	{"D8.10.refused", "what cannot be repeated", ""},
 	{"D8.11.id", "each event has an id: from the run's ordered log", ""},
 	{"D8.11.error", "a FAILED event carries error", ""},

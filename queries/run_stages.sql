@@ -87,7 +87,8 @@ UPDATE run_stages s SET
 FROM workflow_runs c
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
   AND c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NOT NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes,
+          (c.usage + c.usage_below)::bigint AS used_below;
 
 -- name: StageListStates :many
 -- The stages of some components in some iterations, each looked up by its key: as a join it
@@ -234,9 +235,13 @@ SELECT wake_at FROM run_stages
 WHERE workspace_id = @workspace_id AND run_id = @run_id AND finished_at IS NULL AND wake_at IS NOT NULL
 ORDER BY wake_at LIMIT 1;
 
+-- name: StageListEarlier :many
+-- All stages of a finished run without their outputs.
+SELECT id, component_id, iteration, status, port, item_count FROM run_stages
+WHERE workspace_id = @workspace_id AND run_id = @run_id;
+
 -- name: StageCopyMany :one
--- Takes the stages of some components over from an earlier run that is final, under their
--- ids. They were charged there. It tells how many they are, how many of them failed in their
+-- Takes stages over from an earlier run that is final, under their ids. They were charged there. It tells how many they are, how many of them failed in their
 -- loops, what they carry, and what the last RESPOND among them gave.
 WITH copied AS (
     INSERT INTO run_stages
@@ -245,7 +250,7 @@ WITH copied AS (
     SELECT s.workspace_id, @run_id, s.id, s.component_id, s.module, s.name, s.iteration, s.status, s.port, s.output, s.error, s.attempt, s.execution_id, s.child_run_id,
            s.items, s.item_count, s.next_item, s.live_items, s.failed_items, s.dispatched_at, s.created_at, s.started_at, s.updated_at, s.finished_at
     FROM run_stages s
-    WHERE s.workspace_id = @workspace_id AND s.run_id = @earlier_run_id AND s.component_id = ANY (@component_ids::text[])
+    WHERE s.workspace_id = @workspace_id AND s.run_id = @earlier_run_id AND s.id = ANY (@ids::uuid[])
     RETURNING id, module, status, COALESCE(octet_length(output::text), 0) + COALESCE(octet_length(items::text), 0) AS bytes
 )
 SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE c.status = 'FAILED'))::integer AS failed, COALESCE(sum(c.bytes), 0)::bigint AS bytes,
@@ -282,7 +287,10 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS
                   WHERE c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NULL);
 
 -- name: StageCount :one
--- What has become of the stages of a run.
-SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE status = 'FAILED'))::integer AS failed,
-       (count(*) FILTER (WHERE finished_at IS NULL))::integer AS pending, COALESCE(sum(usage), 0)::bigint AS usage
-FROM run_stages WHERE workspace_id = @workspace_id AND run_id = @run_id;
+-- What has become of the stages of a run, and what its finished child runs used.
+SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE s.status = 'FAILED'))::integer AS failed,
+       (count(*) FILTER (WHERE s.finished_at IS NULL))::integer AS pending, COALESCE(sum(s.usage), 0)::bigint AS usage,
+       COALESCE(sum(c.usage + c.usage_below) FILTER (WHERE c.finished_at IS NOT NULL), 0)::bigint AS usage_below
+FROM run_stages s
+LEFT JOIN workflow_runs c ON c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.parent_run_id = s.run_id
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id;

@@ -546,6 +546,8 @@ type WorkflowRun struct {
 	KeyRootID         *uuid.UUID
 	StorageFee        credit.Amount
 	UncountedBytes    int64
+	UsageBelow        credit.Amount
+	EffectRootID      *uuid.UUID
 }
 
 type WorkflowRunsDefault struct {

@@ -49,6 +49,23 @@ func (q *Queries) RunAbove(ctx context.Context, db DBTX, arg RunAboveParams) (Ru
 	return i, err
 }
 
+const runBegan = `-- name: RunBegan :one
+SELECT created_at FROM workflow_runs WHERE workspace_id = $1 AND id = $2
+`
+
+type RunBeganParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+// When a run was accepted.
+func (q *Queries) RunBegan(ctx context.Context, db DBTX, arg RunBeganParams) (time.Time, error) {
+	row := db.QueryRow(ctx, runBegan, arg.WorkspaceID, arg.ID)
+	var created_at time.Time
+	err := row.Scan(&created_at)
+	return created_at, err
+}
+
 const runCancel = `-- name: RunCancel :exec
 UPDATE workflow_runs SET
     cancel_requested_at = COALESCE(cancel_requested_at, now()),
@@ -258,17 +275,18 @@ UPDATE workflow_runs SET
     committed     = $5,
     reserved      = $6,
     usage         = $7,
-    stage_count   = $8,
-    failed_count  = $9,
-    pending_count = $10,
-    output_bytes  = $11,
-    storage_fee     = $12,
-    uncounted_bytes = $13,
-    event_seq     = $14,
-    wake_at       = $15,
+    usage_below   = $8,
+    stage_count   = $9,
+    failed_count  = $10,
+    pending_count = $11,
+    output_bytes  = $12,
+    storage_fee     = $13,
+    uncounted_bytes = $14,
+    event_seq     = $15,
+    wake_at       = $16,
     updated_at    = GREATEST(updated_at, now()),
     finished_at   = CASE WHEN $4::boolean THEN now() END
-WHERE workspace_id = $16 AND id = $17
+WHERE workspace_id = $17 AND id = $18
 `
 
 type RunFoldParams struct {
@@ -279,6 +297,7 @@ type RunFoldParams struct {
 	Committed      credit.Amount
 	Reserved       credit.Amount
 	Usage          credit.Amount
+	UsageBelow     credit.Amount
 	StageCount     int32
 	FailedCount    int32
 	PendingCount   int32
@@ -301,6 +320,7 @@ func (q *Queries) RunFold(ctx context.Context, db DBTX, arg RunFoldParams) error
 		arg.Committed,
 		arg.Reserved,
 		arg.Usage,
+		arg.UsageBelow,
 		arg.StageCount,
 		arg.FailedCount,
 		arg.PendingCount,
@@ -441,8 +461,8 @@ func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams)
 
 const runLock = `-- name: RunLock :one
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
-       r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count,
-       r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
+       r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.usage_below, r.stage_count, r.failed_count, r.pending_count,
+       r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
        r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
        r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
@@ -477,6 +497,7 @@ type RunLockRow struct {
 	Reserved          credit.Amount
 	MaxCredits        *credit.Amount
 	Usage             credit.Amount
+	UsageBelow        credit.Amount
 	StageCount        int32
 	FailedCount       int32
 	PendingCount      int32
@@ -488,6 +509,7 @@ type RunLockRow struct {
 	KeyRootID         *uuid.UUID
 	Traceparent       *string
 	RerunOf           []byte
+	EffectRootID      *uuid.UUID
 	JobID             int64
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
@@ -527,6 +549,7 @@ func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunL
 		&i.Reserved,
 		&i.MaxCredits,
 		&i.Usage,
+		&i.UsageBelow,
 		&i.StageCount,
 		&i.FailedCount,
 		&i.PendingCount,
@@ -538,6 +561,7 @@ func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunL
 		&i.KeyRootID,
 		&i.Traceparent,
 		&i.RerunOf,
+		&i.EffectRootID,
 		&i.JobID,
 		&i.CreatedAt,
 		&i.UpdatedAt,
@@ -614,8 +638,8 @@ func (q *Queries) RunLockAbove(ctx context.Context, db DBTX, arg RunLockAbovePar
 
 const runLockFree = `-- name: RunLockFree :one
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
-       r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.stage_count, r.failed_count, r.pending_count,
-       r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.job_id, r.created_at, r.updated_at,
+       r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.usage_below, r.stage_count, r.failed_count, r.pending_count,
+       r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
        r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
        r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
@@ -650,6 +674,7 @@ type RunLockFreeRow struct {
 	Reserved          credit.Amount
 	MaxCredits        *credit.Amount
 	Usage             credit.Amount
+	UsageBelow        credit.Amount
 	StageCount        int32
 	FailedCount       int32
 	PendingCount      int32
@@ -661,6 +686,7 @@ type RunLockFreeRow struct {
 	KeyRootID         *uuid.UUID
 	Traceparent       *string
 	RerunOf           []byte
+	EffectRootID      *uuid.UUID
 	JobID             int64
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
@@ -699,6 +725,7 @@ func (q *Queries) RunLockFree(ctx context.Context, db DBTX, arg RunLockFreeParam
 		&i.Reserved,
 		&i.MaxCredits,
 		&i.Usage,
+		&i.UsageBelow,
 		&i.StageCount,
 		&i.FailedCount,
 		&i.PendingCount,
@@ -710,6 +737,7 @@ func (q *Queries) RunLockFree(ctx context.Context, db DBTX, arg RunLockFreeParam
 		&i.KeyRootID,
 		&i.Traceparent,
 		&i.RerunOf,
+		&i.EffectRootID,
 		&i.JobID,
 		&i.CreatedAt,
 		&i.UpdatedAt,

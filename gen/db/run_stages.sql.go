@@ -74,7 +74,7 @@ WITH copied AS (
     SELECT s.workspace_id, $3, s.id, s.component_id, s.module, s.name, s.iteration, s.status, s.port, s.output, s.error, s.attempt, s.execution_id, s.child_run_id,
            s.items, s.item_count, s.next_item, s.live_items, s.failed_items, s.dispatched_at, s.created_at, s.started_at, s.updated_at, s.finished_at
     FROM run_stages s
-    WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = ANY ($4::text[])
+    WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.id = ANY ($4::uuid[])
     RETURNING id, module, status, COALESCE(octet_length(output::text), 0) + COALESCE(octet_length(items::text), 0) AS bytes
 )
 SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE c.status = 'FAILED'))::integer AS failed, COALESCE(sum(c.bytes), 0)::bigint AS bytes,
@@ -89,7 +89,7 @@ type StageCopyManyParams struct {
 	WorkspaceID  uuid.UUID
 	EarlierRunID uuid.UUID
 	RunID        uuid.UUID
-	ComponentIds []string
+	Ids          []uuid.UUID
 }
 
 type StageCopyManyRow struct {
@@ -100,15 +100,14 @@ type StageCopyManyRow struct {
 	ResponseID uuid.UUID
 }
 
-// Takes the stages of some components over from an earlier run that is final, under their
-// ids. They were charged there. It tells how many they are, how many of them failed in their
+// Takes stages over from an earlier run that is final, under their ids. They were charged there. It tells how many they are, how many of them failed in their
 // loops, what they carry, and what the last RESPOND among them gave.
 func (q *Queries) StageCopyMany(ctx context.Context, db DBTX, arg StageCopyManyParams) (StageCopyManyRow, error) {
 	row := db.QueryRow(ctx, stageCopyMany,
 		arg.WorkspaceID,
 		arg.EarlierRunID,
 		arg.RunID,
-		arg.ComponentIds,
+		arg.Ids,
 	)
 	var i StageCopyManyRow
 	err := row.Scan(
@@ -122,9 +121,12 @@ func (q *Queries) StageCopyMany(ctx context.Context, db DBTX, arg StageCopyManyP
 }
 
 const stageCount = `-- name: StageCount :one
-SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE status = 'FAILED'))::integer AS failed,
-       (count(*) FILTER (WHERE finished_at IS NULL))::integer AS pending, COALESCE(sum(usage), 0)::bigint AS usage
-FROM run_stages WHERE workspace_id = $1 AND run_id = $2
+SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE s.status = 'FAILED'))::integer AS failed,
+       (count(*) FILTER (WHERE s.finished_at IS NULL))::integer AS pending, COALESCE(sum(s.usage), 0)::bigint AS usage,
+       COALESCE(sum(c.usage + c.usage_below) FILTER (WHERE c.finished_at IS NOT NULL), 0)::bigint AS usage_below
+FROM run_stages s
+LEFT JOIN workflow_runs c ON c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.parent_run_id = s.run_id
+WHERE s.workspace_id = $1 AND s.run_id = $2
 `
 
 type StageCountParams struct {
@@ -133,13 +135,14 @@ type StageCountParams struct {
 }
 
 type StageCountRow struct {
-	Stages  int32
-	Failed  int32
-	Pending int32
-	Usage   int64
+	Stages     int32
+	Failed     int32
+	Pending    int32
+	Usage      int64
+	UsageBelow int64
 }
 
-// What has become of the stages of a run.
+// What has become of the stages of a run, and what its finished child runs used.
 func (q *Queries) StageCount(ctx context.Context, db DBTX, arg StageCountParams) (StageCountRow, error) {
 	row := db.QueryRow(ctx, stageCount, arg.WorkspaceID, arg.RunID)
 	var i StageCountRow
@@ -148,6 +151,7 @@ func (q *Queries) StageCount(ctx context.Context, db DBTX, arg StageCountParams)
 		&i.Failed,
 		&i.Pending,
 		&i.Usage,
+		&i.UsageBelow,
 	)
 	return i, err
 }
@@ -439,6 +443,53 @@ func (q *Queries) StageListCollected(ctx context.Context, db DBTX, arg StageList
 	for rows.Next() {
 		var i StageListCollectedRow
 		if err := rows.Scan(&i.Iteration, &i.Output, &i.Source); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stageListEarlier = `-- name: StageListEarlier :many
+SELECT id, component_id, iteration, status, port, item_count FROM run_stages
+WHERE workspace_id = $1 AND run_id = $2
+`
+
+type StageListEarlierParams struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+}
+
+type StageListEarlierRow struct {
+	ID          uuid.UUID
+	ComponentID string
+	Iteration   []int32
+	Status      status.Stage
+	Port        *string
+	ItemCount   *int32
+}
+
+// All stages of a finished run without their outputs.
+func (q *Queries) StageListEarlier(ctx context.Context, db DBTX, arg StageListEarlierParams) ([]StageListEarlierRow, error) {
+	rows, err := db.Query(ctx, stageListEarlier, arg.WorkspaceID, arg.RunID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []StageListEarlierRow{}
+	for rows.Next() {
+		var i StageListEarlierRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ComponentID,
+			&i.Iteration,
+			&i.Status,
+			&i.Port,
+			&i.ItemCount,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -800,7 +851,8 @@ UPDATE run_stages s SET
 FROM workflow_runs c
 WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL
   AND c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NOT NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes,
+          (c.usage + c.usage_below)::bigint AS used_below
 `
 
 type StageTakeChildrenParams struct {
@@ -818,6 +870,7 @@ type StageTakeChildrenRow struct {
 	Error       []byte
 	Usage       credit.Amount
 	Bytes       int64
+	UsedBelow   int64
 }
 
 // Makes those stages final whose child run is. What a child used is charged to itself. One
@@ -840,6 +893,7 @@ func (q *Queries) StageTakeChildren(ctx context.Context, db DBTX, arg StageTakeC
 			&i.Error,
 			&i.Usage,
 			&i.Bytes,
+			&i.UsedBelow,
 		); err != nil {
 			return nil, err
 		}

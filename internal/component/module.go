@@ -92,10 +92,14 @@ type Module interface {
 // attempted again or when the module waits.
 type Call struct {
 	ExecutionID uuid.UUID
-	Attempt     int // from 1
-	Input       json.RawMessage
-	Config      json.RawMessage
-	State       json.RawMessage // that of the last Wait of this attempt; nil at first
+	// EffectKey identifies what the call does outside, for an upstream that recognises
+	// repeats by a key. All attempts have the same one, and so do the stages of a rerun that
+	// take the same input and config.
+	EffectKey uuid.UUID
+	Attempt   int // from 1
+	Input     json.RawMessage
+	Config    json.RawMessage
+	State     json.RawMessage // that of the last Wait of this attempt; nil at first
 	// Secrets are values that no error shows, beside those that the schemas mark. The module
 	// does not get them.
 	Secrets []string

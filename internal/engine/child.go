@@ -196,6 +196,11 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 		Lasts: f.run.Deadline.Sub(f.run.Now), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, KeyRootID: f.run.KeyRootID, Traceparent: f.run.Traceparent,
 		UncountedBytes: storage.RunBytes + int64(len(input)),
 	}
+	effectRoot, err := f.effectID(t)
+	if err != nil {
+		return id, err
+	}
+	row.EffectRootID = &effectRoot
 	hidden := loaded.Input.SecretPaths()
 	if t.secret {
 		hidden = []string{component.AllMembers}

@@ -67,6 +67,7 @@ type fold struct {
 	gone     map[uuid.UUID]bool     // stages that have become final
 	made     []*stage               // new stages
 	bytes    int64                  // that they carry
+	items    int                    // of loops that came to their end
 	until    time.Time              // when it has made them for long enough
 	binding  binding                // of the component that was bound last
 	accepts  []*stage               // of them those with an execution

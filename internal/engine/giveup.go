@@ -149,6 +149,7 @@ func (e *Engine) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify.Key, 
 	}
 	f := &fold{engine: e, ctx: ctx, tx: tx, run: run, own: made(run), live: []api.NonTerminalStage{}, looked: true, changed: true}
 	f.run.StageCount, f.run.FailedCount, f.run.PendingCount = count.Stages, count.Failed, count.Pending
+	f.run.UsageBelow = credit.Amount(count.UsageBelow)
 	f.run.Usage, f.run.Status = credit.Amount(count.Usage)+f.run.StorageFee, status.RunFailed
 	if count.Pending > 0 {
 		f.run.Status = status.RunExecuting

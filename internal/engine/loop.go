@@ -121,7 +121,10 @@ func (f *fold) fill(l *loop) error {
 			break
 		}
 		sc := f.scope(l.componentID, append(slices.Clone(l.iteration), l.next))
-		sc.states, sc.queued = map[string]graph.State{}, true
+		sc.queued = true
+		if len(f.run.RerunOf) == 0 { // else stages of it may have been taken over
+			sc.states = map[string]graph.State{}
+		}
 		l.next, l.live, l.dirty, f.changed = l.next+1, l.live+1, true, true
 		f.fresh = append(f.fresh, sc)
 	}
@@ -265,6 +268,7 @@ func (f *fold) iterationOver(sc *scope, failed string) error {
 		return nil
 	}
 	l.live, l.dirty, f.changed = l.live-1, true, true
+	f.items++
 	if failed != "" {
 		l.failed++
 		f.more = f.more || l.failing() && l.live > 0 // what waits in the other items is cut off

@@ -101,9 +101,14 @@ func (f *fold) round() (round []*scope) {
 	return round
 }
 
-// full reports whether the next fold is to begin what else there is.
+// full reports whether the next fold is to begin what else there is. A rerun may go through
+// many items that it has taken over, and make no stage.
 func (f *fold) full() bool {
-	return len(f.made) >= stagesAtOnce || f.bytes >= bytesAtOnce || len(f.made) > 0 && time.Now().After(f.until)
+	done := len(f.made)
+	if len(f.run.RerunOf) > 0 {
+		done += f.items
+	}
+	return done >= stagesAtOnce || f.bytes >= bytesAtOnce || done > 0 && time.Now().After(f.until)
 }
 
 // resumable reports whether the next fold finds a scope by itself.

@@ -227,13 +227,17 @@ func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("make execution id: %w", err)
 	}
+	effectKey, err := f.effectKey(t, input, config)
+	if err != nil {
+		return err
+	}
 	t.price = entry.Price
 	f.run.Committed += t.price
 	f.spent += t.price
 	more := max(0, f.run.Committed-f.run.Reserved)
 	f.run.Reserved += more
 	t.execution = &execution.Stage{
-		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ExecutionID: executionID,
+		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ExecutionID: executionID, EffectKey: effectKey,
 		Module: t.component.Module, Input: input, Config: config, Attempts: t.component.Attempts,
 		Timeout: time.Duration(t.component.TimeoutMs) * time.Millisecond, Reserve: more, Secrets: secrets, Secret: t.secret, Nested: f.run.ParentRunID != nil,
 	}

@@ -193,7 +193,7 @@ func (f *fold) nextWake() *time.Time {
 func (f *fold) writeRun(tx pgx.Tx, wake *time.Time) error {
 	err := db.New().RunFold(f.ctx, tx, db.RunFoldParams{
 		WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Status: f.run.Status, Output: f.run.Output, Error: f.run.Error,
-		Committed: f.run.Committed, Reserved: f.run.Reserved, Usage: f.run.Usage,
+		Committed: f.run.Committed, Reserved: f.run.Reserved, Usage: f.run.Usage, UsageBelow: f.run.UsageBelow,
 		StageCount: f.run.StageCount, FailedCount: f.run.FailedCount, PendingCount: f.run.PendingCount,
 		OutputBytes: f.run.OutputBytes, StorageFee: f.run.StorageFee, UncountedBytes: f.run.UncountedBytes, EventSeq: f.run.EventSeq, WakeAt: wake, Final: f.run.Status.Terminal(),
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -78,4 +79,21 @@ func (s *Service) Open(workspaceID, runID uuid.UUID, sealed []byte) (snapshot Sn
 		return snapshot, errors.New("read the environment variables of a run")
 	}
 	return snapshot, nil
+}
+
+// settled is how long a change of a variable may take to commit: its time is that of the
+// beginning of its transaction.
+const settled = 5 * time.Second
+
+// Unchanged reports whether all of these variables exist and were not set since a time, so
+// that what took them at that time or later has their present values.
+func Unchanged(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, names []string, since time.Time) (bool, error) {
+	if len(names) == 0 {
+		return true, nil
+	}
+	count, err := db.New().VariableCountUnchanged(ctx, conn, db.VariableCountUnchangedParams{WorkspaceID: workspaceID, Names: names, Since: since.Add(-settled)})
+	if err != nil {
+		return false, fmt.Errorf("read environment variables: %w", err)
+	}
+	return count == int64(len(names)), nil
 }

@@ -56,12 +56,13 @@ type accept struct {
 	parked          bool // beyond its workspace's window
 
 	// Of a stage of a run, which has no callback and no key.
-	run     uuid.UUID
-	reserve credit.Amount // what the run keeps back more for it
-	timeout int32         // ms; 0: the module's
-	secrets []string      // that no error shows
-	secret  bool          // the output is sealed
-	nested  bool          // there is a run above its run
+	run       uuid.UUID
+	effectKey uuid.UUID     // zero: its id
+	reserve   credit.Amount // what the run keeps back more for it
+	timeout   int32         // ms; 0: the module's
+	secrets   []string      // that no error shows
+	secret    bool          // the output is sealed
+	nested    bool          // there is a run above its run
 }
 
 // want is what it asks of the credits. The run of a stage keeps back its price.

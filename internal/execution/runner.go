@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -277,7 +278,7 @@ func (r *Runner) open(ctx context.Context, row db.ExecutionStartManyRow) (opened
 		return opened, false, fmt.Errorf("decode call: %w", err)
 	}
 	opened = component.Call{
-		ExecutionID: row.ID, Attempt: int(row.Attempt), Input: c.Input, Config: c.Config, State: row.WaitState, Secrets: c.Secrets,
+		ExecutionID: row.ID, EffectKey: cmp.Or(c.EffectKey, row.ID), Attempt: int(row.Attempt), Input: c.Input, Config: c.Config, State: row.WaitState, Secrets: c.Secrets,
 	}
 	if !vault.Sealed(row.WaitState) {
 		return opened, c.Secret, nil

@@ -141,6 +141,8 @@ type call struct {
 	Secrets []string `json:"secrets,omitempty"`
 	// Secret says that the output is sealed, whatever the module says of it.
 	Secret bool `json:"secret,omitempty"`
+	// EffectKey is that of component.Call. Zero is the id of the execution.
+	EffectKey uuid.UUID `json:"effectKey,omitzero"`
 }
 
 // SealedAt names where the sealed call of an execution belongs.

@@ -21,6 +21,7 @@ import (
 // run pays for it.
 type Stage struct {
 	WorkspaceID, RunID, ExecutionID uuid.UUID
+	EffectKey                       uuid.UUID // of its calls (component.Call); zero: ExecutionID
 
 	Module        string
 	Input, Config json.RawMessage // that CheckStage has let pass
@@ -168,7 +169,7 @@ func (t Stage) item(entry *component.Entry) accept {
 			WorkspaceID: t.WorkspaceID, Module: t.Module, Input: t.Input, Config: t.Config,
 			Attempts: cmp.Or(t.Attempts, 1), Traceparent: t.Traceparent,
 		},
-		id: t.ExecutionID, run: t.RunID, reserve: t.Reserve, secrets: t.Secrets, secret: t.Secret, nested: t.Nested,
+		id: t.ExecutionID, effectKey: t.EffectKey, run: t.RunID, reserve: t.Reserve, secrets: t.Secrets, secret: t.Secret, nested: t.Nested,
 	}
 	if t.Timeout > 0 && t.Timeout < entry.Timeout {
 		item.timeout = int32(max(1, t.Timeout.Milliseconds()))

@@ -227,12 +227,12 @@ func (s *Service) check(mode component.Mode, module string, input, config json.R
 }
 
 func (s *Service) prepareCall(a *accept, entry *component.Entry) error {
-	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config, Secrets: a.secrets, Secret: a.secret})
+	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config, Secrets: a.secrets, Secret: a.secret, EffectKey: a.effectKey})
 	if err != nil {
 		return fmt.Errorf("encode call: %w", err)
 	}
 	a.price = entry.Price
-	a.repeat = entry.RepeatFor(component.Call{ExecutionID: a.id, Input: a.Input, Config: a.Config})
+	a.repeat = entry.RepeatFor(component.Call{Input: a.Input, Config: a.Config})
 	if a.call, err = s.keyring.Seal(plain, SealedAt(a.WorkspaceID, a.id)); err != nil {
 		return fmt.Errorf("seal call: %w", err)
 	}

@@ -29,18 +29,18 @@ func (n *node) always(port string) bool {
 	return len(n.ports) == 1 && n.ports[0] == port
 }
 
-// After are the components of the root that come after one of these, by edges or by data,
-// in the order of the definition. What is in a FOR_EACH comes after what its outermost one
-// does.
-func (p *Plan) After(ids ...string) []string {
+// After returns the components of a scope that come after one of these of the same scope, by
+// edges or by data, in the order of the definition. The scope is that of a FOR_EACH; "": the
+// root.
+func (p *Plan) After(loop string, ids ...string) []string {
 	var after []int
 	comes := make([]bool, len(p.nodes))
 	for _, id := range ids {
-		if at, known := p.index[p.Outermost(id)]; known {
+		if at, known := p.index[id]; known {
 			comes[at] = true
 		}
 	}
-	for _, at := range p.scopes[""] {
+	for _, at := range p.scopes[loop] {
 		n := &p.nodes[at]
 		if slices.ContainsFunc(n.in, func(a arrow) bool { return comes[a.from] }) ||
 			slices.ContainsFunc(n.needs, func(from int) bool { return comes[from] }) {
@@ -51,21 +51,10 @@ func (p *Plan) After(ids ...string) []string {
 	return p.ids(after)
 }
 
-// Below are all components in a FOR_EACH and in those inside of it.
-func (p *Plan) Below(loop string) (ids []string) {
-	for _, id := range p.Members(loop) {
-		ids = append(ids, id)
-		if p.node(id).module.Loop {
-			ids = append(ids, p.Below(id)...)
-		}
+// Around returns the FOR_EACH around a component, the outermost first.
+func (p *Plan) Around(id string) (loops []string) {
+	for _, at := range p.node(id).around {
+		loops = append(loops, p.nodes[at].component.ID)
 	}
-	return ids
-}
-
-// Outermost is the component itself, or the outermost FOR_EACH around it.
-func (p *Plan) Outermost(id string) string {
-	if around := p.node(id).around; len(around) > 0 {
-		return p.nodes[around[0]].component.ID
-	}
-	return id
+	return loops
 }

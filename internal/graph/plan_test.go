@@ -261,9 +261,9 @@ func TestAPlanAnswersForItsComponents(t *testing.T) {
 	}
 	component, module := plan.Component("leaf")
 	absent, _ := plan.Component("nobody")
-	got := fmt.Sprint(component.Name, module.Loop, absent.ID, plan.Loop("leaf"), plan.Loop("inner"), plan.Loop("each"), plan.Loop("nobody"),
+	got := fmt.Sprint(component.Name, module.Loop, absent.ID, plan.Loop("leaf"), plan.Loop("inner"), plan.Loop("each"), plan.Loop("nobody"), plan.Around("leaf"),
 		plan.Members(""), plan.Members("each"), plan.Members("inner"), plan.Triggers())
-	if want := "Leaffalseinnereach[go each end] [inner] [leaf] [go]"; got != want {
+	if want := "Leaffalseinnereach[each inner] [go each end] [inner] [leaf] [go]"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -290,18 +290,19 @@ func TestAPlanKnowsWhatComesAfter(t *testing.T) {
 	t.Parallel()
 	plan, problems := graph.Compile(definition(t, `{"components":[
 		{"id":"go","module":"START"},{"id":"loop","module":"FOR_EACH","input":{"items":[1]}},{"id":"leaf","module":"WORK"},
-		{"id":"handled","module":"WORK"},{"id":"handler","module":"WORK"},{"id":"well","module":"WORK"},{"id":"joined","module":"WORK"},
+		{"id":"beside","module":"WORK"},{"id":"next","module":"WORK"},{"id":"handled","module":"WORK"},{"id":"handler","module":"WORK"},{"id":"well","module":"WORK"},{"id":"joined","module":"WORK"},
 		{"id":"reads","module":"WORK"},{"id":"apart","module":"WORK"}],
 		"sequenceEdges":[{"id":"1","from":"go","to":"loop"},{"id":"2","from":"loop","to":"leaf","port":"each"},{"id":"3","from":"go","to":"handled"},
 		{"id":"4","from":"handled","to":"handler","port":"error"},{"id":"5","from":"handled","to":"well"},{"id":"6","from":"handler","to":"joined"},
-		{"id":"7","from":"well","to":"joined"},{"id":"8","from":"go","to":"reads"},{"id":"9","from":"go","to":"apart"}],
+		{"id":"7","from":"well","to":"joined"},{"id":"8","from":"go","to":"reads"},{"id":"9","from":"go","to":"apart"},
+		{"id":"10","from":"loop","to":"beside","port":"each"},{"id":"11","from":"leaf","to":"next"}],
 		"dataConnections":[{"id":"1","from":{"componentId":"leaf","output":"x"},"to":{"componentId":"reads","input":"x"}}]}`), modules)
 	if plan == nil {
 		t.Fatal(problems)
 	}
-	got := fmt.Sprint(plan.After("handled"), plan.After("leaf"), plan.After("loop"), plan.After("well", "leaf"), plan.After("handled", "well"),
-		plan.After("joined"), plan.After(), plan.After("nobody"), plan.After("go"))
-	if want := "[handler well joined] [reads] [reads] [joined reads] [handler well joined] [] [] [] [loop handled handler well joined reads apart]"; got != want {
+	got := fmt.Sprint(plan.After("", "handled"), plan.After("", "loop"), plan.After("", "well", "loop"), plan.After("", "handled", "well"),
+		plan.After("", "joined"), plan.After(""), plan.After("", "nobody"), plan.After("", "go"), plan.After("loop", "leaf"))
+	if want := "[handler well joined] [reads] [joined reads] [handler well joined] [] [] [] [loop handled handler well joined reads apart] [next]"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

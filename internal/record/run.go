@@ -15,7 +15,7 @@ import (
 func Run(row db.RunGetRow) api.WorkflowRun {
 	return api.WorkflowRun{
 		ID: row.ID, WorkflowID: row.WorkflowID, WorkflowVersion: row.WorkflowVersion, Status: row.Status,
-		PendingStageCount: row.PendingCount, FailedStageCount: row.FailedCount, TotalUsage: row.Usage,
+		PendingStageCount: row.PendingCount, FailedStageCount: row.FailedCount, TotalUsage: row.Usage, TotalUsageWithChildren: row.Usage + row.UsageBelow,
 		Trigger: row.Trigger, Input: row.Input, Metadata: row.Metadata, Output: row.Output, Error: runError(row.Status, row.Error),
 		CancelRequestedAt: timestamp.OfPointer(row.CancelRequestedAt), CancelReason: row.CancelReason,
 		ParentRunID: row.ParentRunID, TriggerID: row.TriggerID, RerunOf: row.RerunOf,
@@ -37,7 +37,7 @@ func RunStage(row db.RunStageListRow) api.RunStage {
 	return api.RunStage{
 		ID: row.ID, ComponentID: row.ComponentID, Module: row.Module, Name: row.Name, Iteration: row.Iteration,
 		Status: status.Stage(row.Status), Output: row.Output, Error: row.Error, CreditUsage: row.Usage, ExecutionAttempt: row.Attempt,
-		ExecutionEventID: row.ExecutionID, ExecutionDispatchedAt: timestamp.OfPointer(row.DispatchedAt),
+		ExecutionEventID: row.ExecutionID, ChildRunID: row.ChildRunID, ExecutionDispatchedAt: timestamp.OfPointer(row.DispatchedAt),
 		StartedAt: timestamp.OfPointer(row.StartedAt), UpdatedAt: timestamp.Of(row.UpdatedAt), FinishedAt: timestamp.OfPointer(row.FinishedAt),
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"os"
 	"sync"
@@ -25,6 +24,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/modules/logic"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/engine"
+	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/plan"
@@ -71,43 +71,6 @@ func made(name string, price credit.Amount, output string, run func(ctx context.
 		Timeout: 20 * time.Second, Effect: component.EffectNone, Repeat: component.RepeatPure,
 		Modes: []component.Mode{component.ModeComponent, component.ModeWorkflow},
 	}, run}
-}
-
-// work gives a number and a list that follow from its input, and fails for a part of all
-// inputs that its config names.
-func work() module {
-	return made("WORK", credit.Credits(1), `{"type":"object","properties":{"value":{"type":"integer"},"list":{"type":"array","items":{"type":"integer"}}}}`,
-		func(ctx context.Context, call component.Call) (component.Result, error) {
-			var config struct{ Salt, Fails, Ms int }
-			if err := json.Unmarshal(call.Config, &config); err != nil {
-				return component.Result{}, err
-			}
-			if config.Ms > 0 {
-				select {
-				case <-time.After(time.Duration(config.Ms) * time.Millisecond):
-				case <-ctx.Done():
-					return component.Result{}, ctx.Err()
-				}
-			}
-			output, fails := worked(call.Input, config.Salt, config.Fails)
-			if fails {
-				return component.Result{}, component.Permanent("BROKEN", "it broke")
-			}
-			return component.Result{Output: output}, nil
-		})
-}
-
-// worked is what WORK makes of an input.
-func worked(input json.RawMessage, salt, fails int) (output json.RawMessage, failed bool) {
-	hash := fnv.New32a()
-	fmt.Fprint(hash, salt, canonical(input))
-	n := hash.Sum32() >> 4
-	list := []int{}
-	for i := range n % 5 {
-		list = append(list, int(n%97+i))
-	}
-	text, _ := json.Marshal(map[string]any{"value": n % 1000, "list": list})
-	return text, int(n/1000%100) < fails
 }
 
 // canonical is JSON in one form only.
@@ -171,12 +134,13 @@ func (b *bench) open(t testing.TB, role postgres.Role, conns int32) *pgxpool.Poo
 // node is one process.
 type node struct {
 	*bench
-	workflows *workflow.Service
-	engine    *engine.Engine
-	runs      *run.Service
-	ctx       context.Context // of requests
-	windUp    func()          // begins the stop
-	stop      func()
+	workflows   *workflow.Service
+	environment *environment.Service
+	engine      *engine.Engine
+	runs        *run.Service
+	ctx         context.Context // of requests
+	windUp      func()          // begins the stop
+	stop        func()
 }
 
 // options of a node.
@@ -226,13 +190,14 @@ func (b *bench) start(t testing.TB, o options) *node {
 	runner := execution.NewRunner(ends, identity, o.slots, log)
 	executions := execution.NewService(deps, runner)
 	n.workflows = workflow.NewService(requests, b.modules, b.keyring)
+	n.environment = environment.NewService(requests, b.keyring)
 	n.engine = engine.New(engine.Deps{
 		System: system, Jobs: inserter, Hub: hub, Executions: executions, Modules: b.modules,
-		Workflows: n.workflows, Vault: kept, Ledger: billing.Books{}, Log: log,
+		Workflows: n.workflows, Environment: n.environment, Vault: kept, Ledger: billing.Books{}, Log: log,
 	})
 	n.runs = run.NewService(run.Deps{
 		API: requests, System: system, Hub: hub, Engine: n.engine, Executions: executions, Modules: b.modules,
-		Workflows: n.workflows, Vault: kept, Ledger: billing.Books{},
+		Workflows: n.workflows, Environment: n.environment, Vault: kept, Ledger: billing.Books{},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -164,7 +164,7 @@ func (r *reference) compare(t *testing.T, seed uint64, p played, canceled bool) 
 func (r *reference) judge(at string, stage api.RunStage, loose bool, blame func(string, ...any)) {
 	want, known := r.fates[at]
 	price := credit.Amount(0)
-	if (stage.Module == "WORK" || stage.Module == "SEND") && stage.Status == status.StageCompleted {
+	if _, taken := r.taken[at]; !taken && (stage.Module == "WORK" || stage.Module == "SEND") && stage.Status == status.StageCompleted {
 		price = credit.Credits(1)
 	}
 	if stage.CreditUsage != price {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/status"
 )
 
@@ -30,10 +31,19 @@ type reference struct {
 	broken   []string // components of the root whose failure nothing handles
 	output   json.RawMessage
 	input    json.RawMessage
+
+	generation int                     // of WORK
+	taken      map[string]api.RunStage // stages that a rerun has taken over
 }
 
 func interpret(w *drawing, input json.RawMessage) *reference {
+	return interpretAgain(w, input, 0, nil)
+}
+
+// interpretAgain is interpret for a rerun that has taken stages over.
+func interpretAgain(w *drawing, input json.RawMessage, generation int, taken map[string]api.RunStage) *reference {
 	r := &reference{
+		generation: generation, taken: taken,
 		drawing: w, loops: map[string][]string{}, fates: map[string]fate{}, dead: map[string]bool{},
 		items: map[string][]json.RawMessage{}, failed: map[string]bool{}, optional: map[string]bool{}, input: input,
 	}
@@ -235,9 +245,12 @@ func (r *reference) run(p part, iteration []int) fate {
 	case "ON_API_CALLED":
 		return fate{status.StageCompleted, "next", nil}
 	case "WORK", "SEND":
+		if stage, taken := r.taken[place(p.ID, iteration)]; taken && stage.Status != status.StageCanceled {
+			return fate{stage.Status, "next", stage.Output}
+		}
 		salt, _ := p.Config["salt"].(int)
 		fails, _ := p.Config["fails"].(int)
-		output, failed := worked(input, salt, fails)
+		output, failed := worked(input, salt, fails, r.generation)
 		if failed {
 			return fate{status: status.StageFailed}
 		}

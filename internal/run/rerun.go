@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/weft-automation/weft/gen/db"
@@ -42,17 +43,25 @@ func (s *Service) again(ctx context.Context, p *TriggerParams) error {
 	if p.Input, p.hidden, err = engine.OpenInput(ctx, s.Vault, key.WorkspaceID, key.ID, earlier.Input); err != nil {
 		return err
 	}
-	p.Version = &earlier.WorkflowVersion
+	p.Version, p.effectRoot = &earlier.WorkflowVersion, &earlier.ID
+	if earlier.EffectRootID != nil {
+		p.effectRoot = earlier.EffectRootID
+	}
 	if earlier.Trigger == "SCHEDULE" || earlier.Trigger == "WEBHOOK" {
 		p.By.Trigger = earlier.Trigger // it begins where that one did
 	}
 	return nil
 }
 
-// done are the components that a run does not do, because it takes them over.
+// done returns the components whose price a run need not reserve, because it takes their
+// stages over.
 func (s *Service) done(ctx context.Context, p TriggerParams, plan *graph.Plan) ([]string, error) {
 	if p.RerunOf == nil {
 		return nil, nil
 	}
-	return engine.Kept(ctx, s.API, plan, p.WorkspaceID, *p.RerunOf)
+	reuse, err := engine.Reused(ctx, s.API, plan, p.WorkspaceID, *p.RerunOf)
+	if errors.Is(err, engine.ErrEarlierGone) {
+		err = errNoRun
+	}
+	return reuse.Done, err
 }

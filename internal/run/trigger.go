@@ -41,7 +41,9 @@ type TriggerParams struct {
 	Traceparent string          // W3C; may be empty
 	WaitFor     *time.Duration  // how long to wait for the end before answering with the record; nil: it is not wanted
 
-	hidden []string // the places that are secret in the input of the run that is repeated
+	// Of the run that is repeated:
+	hidden     []string   // the places that are secret in its input
+	effectRoot *uuid.UUID // under which its effects are known
 }
 
 // Cause is what triggers a run. Zero is a request.
@@ -284,6 +286,7 @@ func (s *Service) row(p TriggerParams, n *begin) db.RunInsertParams {
 	}
 	if p.RerunOf != nil {
 		row.RerunOf, _ = json.Marshal(p.RerunOf) // two ids
+		row.EffectRootID = p.effectRoot
 	}
 	if p.Traceparent != "" {
 		row.Traceparent = &p.Traceparent

@@ -1765,9 +1765,10 @@ type RunEventPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// RunOrigin The run that another one repeats. Stages that finished there before `fromStageId`, or all that completed if it is
-// absent, are taken over: they are neither run nor charged again. What came after a stage that did not complete is
-// run again with it, and a loop that completed is taken over as it ended.
+// RunOrigin The run that another one repeats. Stages that completed there before `fromStageId`, or all that completed if it is
+// absent, are taken over: they are neither run nor charged again. A stage that did not complete is run again, and so
+// is everything that comes after it. A loop that completed is taken over as it ended. Of a loop that did not
+// complete, the finished items are taken over, and the other items are run again from where they stopped.
 type RunOrigin struct {
 	// FromStageID A UUIDv7 in lower case.
 	//
@@ -1831,6 +1832,9 @@ type RunSignal struct {
 
 // RunStage A component at work in a run, once for each iteration of the loops around it.
 type RunStage struct {
+	// ChildRunID The run that a RUN_WORKFLOW started. Null for other components, and if no run was started.
+	ChildRunID *ID `json:"childRunId"`
+
 	// ComponentID What a component is called inside its workflow.
 	//
 	// Examples: balance
@@ -2131,9 +2135,10 @@ type TriggerWorkflowRequest struct {
 	// Examples: {"order":"4711"}
 	Metadata map[string]interface{} `json:"metadata,omitempty"`
 
-	// RerunOf The run that another one repeats. Stages that finished there before `fromStageId`, or all that completed if it is
-	// absent, are taken over: they are neither run nor charged again. What came after a stage that did not complete is
-	// run again with it, and a loop that completed is taken over as it ended.
+	// RerunOf The run that another one repeats. Stages that completed there before `fromStageId`, or all that completed if it is
+	// absent, are taken over: they are neither run nor charged again. A stage that did not complete is run again, and so
+	// is everything that comes after it. A loop that completed is taken over as it ended. Of a loop that did not
+	// complete, the finished items are taken over, and the other items are run again from where they stopped.
 	RerunOf *RunOrigin `json:"rerunOf,omitempty"`
 
 	// Version The version, from 1. Every save makes the next one, and none ever changes.
@@ -2528,10 +2533,19 @@ type WorkflowRun struct {
 	// Examples: EXECUTING
 	Status RunStatus `json:"status"`
 
-	// TotalUsage Credits that the run has used so far: the sum of its stages.
+	// TotalUsage Credits that the run has used so far: the sum of its stages and its storage fee. Child runs are charged
+	// separately.
+	//
 	//
 	// Examples: 3
 	TotalUsage float64 `json:"totalUsage"`
+
+	// TotalUsageWithChildren `totalUsage` plus what all runs below this one used, at any level. A child run counts from its end on. Child
+	// runs of stages that a rerun took over count in the earlier run only.
+	//
+	//
+	// Examples: 3
+	TotalUsageWithChildren float64 `json:"totalUsageWithChildren"`
 
 	// Trigger What began a run. `API`: a request. `SCHEDULE`: a schedule. `WEBHOOK`: an inbound webhook. `RUN`: another run. More
 	// may be added.

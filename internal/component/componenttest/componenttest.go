@@ -69,7 +69,7 @@ func Compile(t testing.TB, schema json.RawMessage) *jsonschema.Schema {
 // Check refuses comes back as INVALID_INPUT.
 func (b *Bench) Run(t testing.TB, module, input, config string) (json.RawMessage, *component.Error) {
 	t.Helper()
-	call := component.Call{ExecutionID: uuid.Must(uuid.NewV7()), Attempt: 1, Input: json.RawMessage(input), Config: json.RawMessage(config)}
+	call := component.Call{ExecutionID: uuid.Must(uuid.NewV7()), EffectKey: uuid.Must(uuid.NewV7()), Attempt: 1, Input: json.RawMessage(input), Config: json.RawMessage(config)}
 	if err := b.Registry.Check(module, call.Input, call.Config); err != nil {
 		f, _ := errors.AsType[*fault.Error](err)
 		if f == nil {

@@ -40,7 +40,7 @@ func (*apiCall) Describe() component.Descriptor {
 		Description: "Sends an HTTP request and returns the answer's status, headers and body. " +
 			"Statuses 408, 425, 429 and 5xx fail and may be attempted again; every other status is a value, unless expectStatus says otherwise. " +
 			"Up to three redirects are followed, with the method and the body as they were but for 303, and 301 and 302 after POST, which lead to a GET; to another origin without your headers, and never with a body: such a call fails. " +
-			"POST and PATCH carry an Idempotency-Key, the id of the execution, unless headers have one, so an upstream that heeds it knows another attempt for what it is. " +
+			"POST and PATCH carry an Idempotency-Key unless headers have one. It is the same for each attempt, and for a rerun with the same input and config, so an upstream that honours it does the work once. " +
 			"After a crash GET, PUT and DELETE are sent again; POST and PATCH only when headers carry an Idempotency-Key of yours.",
 		Category: "HTTP",
 		Input:    json.RawMessage(inputSchema),
@@ -124,7 +124,7 @@ func (a *apiCall) Run(ctx context.Context, call component.Call) (component.Resul
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	request, err := newRequest(ctx, config, input, call.ExecutionID)
+	request, err := newRequest(ctx, config, input, call.EffectKey)
 	if err != nil {
 		return component.Result{}, err
 	}
@@ -155,7 +155,7 @@ func judge(host string, answer upstream.Answer, expected statuses) error {
 
 const idempotencyKey = "Idempotency-Key"
 
-func newRequest(ctx context.Context, config config, input input, executionID uuid.UUID) (*http.Request, error) {
+func newRequest(ctx context.Context, config config, input input, effectKey uuid.UUID) (*http.Request, error) {
 	target, err := targetOf(config.APIURL, input.Query)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func newRequest(ctx context.Context, config config, input input, executionID uui
 	// tell a second attempt from a second wish. It does not make the call
 	// repeatable after a crash: whether the upstream honours it is not known.
 	if (config.Method == http.MethodPost || config.Method == http.MethodPatch) && header.Get(idempotencyKey) == "" {
-		header.Set(idempotencyKey, executionID.String())
+		header.Set(idempotencyKey, effectKey.String())
 	}
 	return request, nil
 }

@@ -105,11 +105,11 @@ func TestTheRequestIsWhatWasAsked(t *testing.T) {
 	}
 }
 
-func TestPostsCarryTheExecutionAsIdempotencyKey(t *testing.T) {
+func TestPostsCarryTheEffectKeyAsIdempotencyKey(t *testing.T) {
 	var key string
 	bench, address := serve(t, func(_ http.ResponseWriter, r *http.Request) { key = r.Header.Get("Idempotency-Key") })
 	id := uuid.Must(uuid.NewV7())
-	call := component.Call{ExecutionID: id, Input: json.RawMessage(`{"headers":{}}`), Config: json.RawMessage(text(t, object{"apiUrl": address, "method": "POST"}))}
+	call := component.Call{EffectKey: id, Input: json.RawMessage(`{"headers":{}}`), Config: json.RawMessage(text(t, object{"apiUrl": address, "method": "POST"}))}
 	if _, failed := bench.Look(t, "API_CALL", call); failed != nil || key != id.String() {
 		t.Errorf("key %q, %v; want %s", key, failed, id)
 	}

@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/environment"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/storage"
+	"github.com/weft-automation/weft/internal/variable"
+)
+
+// Origin is the run that another one repeats (decisions 8.10).
+type Origin struct {
+	RunID       uuid.UUID  `json:"runId"`
+	FromStageID *uuid.UUID `json:"fromStageId,omitempty"` // nil: all that is complete is taken over
+}
+
+// Reuse is what a run takes over from the finished run that it repeats.
+type Reuse struct {
+	Stages []uuid.UUID
+	Done   []string // components of the root whose stages are taken over, and loops that are resumed
+}
+
+// ErrEarlierGone means that retention has deleted the run that is to be repeated.
+var ErrEarlierGone = errors.New("the run that is repeated is no longer stored")
+
+// Reused finds what a run takes over from a finished run of the same version and input. It
+// returns ErrEarlierGone if that run, or the stage from which on it is repeated, is missing.
+//
+// In each scope the stages are taken over that completed and come neither after the given
+// stage nor after one that did not complete: the outcome of that may be another one this
+// time. A loop that completed is taken over with all its stages. A loop that did not, or that
+// contains the given stage, is resumed if it has the same items as before: its finished items
+// are taken over with all their stages, and of its other items what these rules say.
+func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID uuid.UUID, of Origin) (reuse Reuse, err error) {
+	began, err := db.New().RunBegan(ctx, conn, db.RunBeganParams{WorkspaceID: workspaceID, ID: of.RunID})
+	if postgres.NotFound(err) {
+		return reuse, ErrEarlierGone
+	}
+	if err != nil {
+		return reuse, fmt.Errorf("read the earlier run: %w", err)
+	}
+	rows, err := db.New().StageListEarlier(ctx, conn, db.StageListEarlierParams{WorkspaceID: workspaceID, RunID: of.RunID})
+	if err != nil {
+		return reuse, fmt.Errorf("read the stages of the earlier run: %w", err)
+	}
+	e := &earlier{plan: plan, stages: make(map[place]db.StageListEarlierRow, len(rows)), changes: map[string]bool{}}
+	for _, row := range rows {
+		e.stages[at(row.ComponentID, row.Iteration)] = row
+		if of.FromStageID != nil && row.ID == *of.FromStageID {
+			e.from = &row
+		}
+	}
+	if of.FromStageID != nil && e.from == nil {
+		return reuse, ErrEarlierGone
+	}
+	for _, c := range plan.Components() {
+		if _, m := plan.Component(c.ID); m.Loop {
+			same, err := environment.Unchanged(ctx, conn, workspaceID, variable.Names(c.Input), began)
+			if err != nil {
+				return reuse, err
+			}
+			e.changes[c.ID] = !same
+		}
+	}
+	e.scope("", nil)
+	return e.reuse, nil
+}
+
+// earlier is a finished run that another one repeats.
+type earlier struct {
+	plan    *graph.Plan
+	stages  map[place]db.StageListEarlierRow
+	from    *db.StageListEarlierRow // from which on it is repeated; nil: from what did not complete
+	changes map[string]bool         // loops that may have other items now
+	reuse   Reuse
+}
+
+// scope finds what is taken over of the root, or of an item of a loop that is resumed.
+func (e *earlier) scope(loop string, iteration []int32) {
+	var again []string
+	for _, id := range e.plan.Members(loop) {
+		if row, ran := e.stages[at(id, iteration)]; ran && (row.Status != status.StageCompleted || e.startsIn(row)) {
+			again = append(again, id)
+		}
+	}
+	after := e.plan.After(loop, again...)
+	for _, id := range e.plan.Members(loop) {
+		row, ran := e.stages[at(id, iteration)]
+		if !ran || slices.Contains(after, id) {
+			continue
+		}
+		switch resumed := e.resumes(row); {
+		case !slices.Contains(again, id):
+			e.whole(row)
+		case resumed:
+			e.resume(row)
+		default:
+			continue
+		}
+		if loop == "" {
+			e.reuse.Done = append(e.reuse.Done, id)
+		}
+	}
+}
+
+// startsIn reports whether the run is repeated from a stage, or from one in that loop.
+func (e *earlier) startsIn(row db.StageListEarlierRow) bool {
+	if e.from == nil || e.from.ID == row.ID {
+		return e.from != nil
+	}
+	level, around := len(row.Iteration), e.plan.Around(e.from.ComponentID)
+	return level < len(around) && around[level] == row.ComponentID && slices.Equal(e.from.Iteration[:level], row.Iteration)
+}
+
+// resumes reports whether a loop that is not taken over as a whole has items that are.
+func (e *earlier) resumes(row db.StageListEarlierRow) bool {
+	return row.ItemCount != nil && !e.changes[row.ComponentID] && (e.from == nil || e.from.ID != row.ID)
+}
+
+func (e *earlier) resume(row db.StageListEarlierRow) {
+	for i := range *row.ItemCount {
+		item := append(slices.Clone(row.Iteration), i)
+		if e.finished(row.ComponentID, item) {
+			e.item(row.ComponentID, item)
+		} else {
+			e.scope(row.ComponentID, item)
+		}
+	}
+}
+
+// finished reports whether an item came to its end and nothing in it is to be repeated. A
+// failure in it that something handled is no reason to do it again.
+func (e *earlier) finished(loop string, iteration []int32) bool {
+	states := map[string]graph.State{}
+	for _, id := range e.plan.Members(loop) {
+		row, ran := e.stages[at(id, iteration)]
+		if !ran {
+			continue
+		}
+		if row.Status == status.StageCanceled || e.startsIn(row) {
+			return false
+		}
+		states[id] = graph.State{Status: row.Status}
+		if row.Port != nil {
+			states[id] = graph.State{Status: row.Status, Port: *row.Port}
+		}
+	}
+	next := e.plan.Next(loop, states)
+	return next.Done && next.Failed == ""
+}
+
+// whole takes over a stage, and of a loop all that is in it.
+func (e *earlier) whole(row db.StageListEarlierRow) {
+	e.reuse.Stages = append(e.reuse.Stages, row.ID)
+	if row.ItemCount == nil {
+		return
+	}
+	for i := range *row.ItemCount {
+		e.item(row.ComponentID, append(slices.Clone(row.Iteration), i))
+	}
+}
+
+// item takes over all stages of an item.
+func (e *earlier) item(loop string, iteration []int32) {
+	for _, id := range e.plan.Members(loop) {
+		if row, ran := e.stages[at(id, iteration)]; ran {
+			e.whole(row)
+		}
+	}
+}
+
+// takeOverEarlier copies the stages that this run takes over from the run that it repeats.
+func (f *fold) takeOverEarlier() error {
+	if f.run.Status != status.RunCreated || len(f.run.RerunOf) == 0 {
+		return nil
+	}
+	var origin Origin
+	if err := json.Unmarshal(f.run.RerunOf, &origin); err != nil {
+		return fmt.Errorf("read what is repeated: %w", err)
+	}
+	reuse, err := Reused(f.ctx, f.tx, f.plan, f.run.WorkspaceID, origin)
+	if errors.Is(err, ErrEarlierGone) {
+		f.failWith(string(fault.NotFound), "The run that rerunOf names was deleted before this run started. Trigger the workflow without rerunOf.")
+		return nil
+	}
+	if err != nil || len(reuse.Stages) == 0 {
+		return err
+	}
+	row, err := db.New().StageCopyMany(f.ctx, f.tx, db.StageCopyManyParams{
+		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, EarlierRunID: origin.RunID, Ids: reuse.Stages,
+	})
+	if err != nil {
+		return fmt.Errorf("take stages over: %w", err)
+	}
+	f.copied, f.changed = true, true
+	f.run.StageCount += row.Stages
+	f.run.FailedCount += row.Failed
+	f.run.Output = row.Response
+	f.gave(row.Bytes)
+	f.taken = storage.Usage{Stages: int64(row.Stages), Bytes: row.Bytes}
+	from, err := f.opened(row.ResponseID, row.Response)
+	if err != nil || !from.secret {
+		return err
+	}
+	return f.answer(from.output)
+}
