@@ -16,7 +16,9 @@ type Budget[Source comparable] struct {
 	by   map[Source]int64
 }
 
-// New makes a Budget of which all sources together may hold total, and one source each.
+// New makes a Budget of which all sources together may hold total, and a single source each.
+// A source may hold the same part of what others leave free. So its share shrinks as others
+// hold more, and a few sources cannot use up the total.
 func New[Source comparable](total, each int64) *Budget[Source] {
 	return &Budget[Source]{total: total, each: each, by: make(map[Source]int64)}
 }
@@ -27,7 +29,7 @@ func New[Source comparable](total, each int64) *Budget[Source] {
 func (b *Budget[Source]) Reserve(source Source, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if held := b.by[source]; b.held+n > b.total || held > 0 && held+n > b.each {
+	if held := b.by[source]; b.held+n > b.total || held > 0 && held+n > b.share(held) {
 		return false
 	}
 	b.add(source, n)
@@ -59,9 +61,17 @@ func (b *Budget[Source]) Held() int64 {
 	return b.held
 }
 
-// Full reports whether the source holds its whole share.
+// Full reports whether the source holds its whole share. A source that holds nothing is not
+// full.
 func (b *Budget[Source]) Full(source Source) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.by[source] >= b.each
+	held := b.by[source]
+	return held > 0 && held >= b.share(held)
+}
+
+// share returns how much a source may hold that holds so much now.
+func (b *Budget[Source]) share(held int64) int64 {
+	free := max(0, b.total-(b.held-held)) // of what others do not hold
+	return int64(float64(free) * float64(b.each) / float64(b.total))
 }

@@ -46,6 +46,41 @@ func TestOneReservationMayExceedTheShare(t *testing.T) {
 	}
 }
 
+func TestShareShrinksWithWhatOthersHold(t *testing.T) {
+	b := New[string](1000, 250)
+	if !b.Reserve("a", 250) {
+		t.Fatal("the share of the only source was refused")
+	}
+	if !b.Reserve("b", 100) || b.Reserve("b", 88) || !b.Reserve("b", 87) || !b.Full("b") {
+		t.Error("the second source may not hold a quarter of the other 750")
+	}
+	b.Release("a", 250)
+	if b.Full("b") || !b.Reserve("b", 63) {
+		t.Error("the share did not grow when the other source released what it held")
+	}
+}
+
+func TestSourcesThatHoldAllTheyMayLeaveRoomForOthers(t *testing.T) {
+	b := New[int](1<<20, 1<<18)
+	for source := range 8 {
+		for b.Reserve(source, 1<<10) {
+		}
+	}
+	for range 16 {
+		if !b.Reserve(8, 1<<10) {
+			t.Fatalf("after 8 sources, which hold %d, the next one is refused", b.Held())
+		}
+	}
+}
+
+func TestASourceThatHoldsNothingIsNotFull(t *testing.T) {
+	b := New[string](10, 6)
+	b.Add("a", 20)
+	if b.Full("b") {
+		t.Error("another source is full")
+	}
+}
+
 func TestAddCountsBeyondTheShare(t *testing.T) {
 	b := New[string](10, 6)
 	b.Add("a", 20)

@@ -25,7 +25,8 @@ type Memory struct {
 }
 
 // NewMemory divides total: a quarter is for callers that are not authenticated, of which one
-// address may hold a quarter. The rest is for workspaces, of which one may hold a third.
+// address may hold a quarter of what other addresses leave free. The rest is for workspaces,
+// of which one may hold a third of what other workspaces leave free.
 func NewMemory(total int64) *Memory {
 	unknown, known := total/4, total-total/4
 	return &Memory{unknown: budget.New[netip.Addr](unknown, unknown/4), known: budget.New[uuid.UUID](known, known/3)}

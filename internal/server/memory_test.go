@@ -115,8 +115,8 @@ func TestConnectionsThatOnlyAnnounceBodiesHoldNothing(t *testing.T) {
 	}
 }
 
-// Each connection sends 100,000 bytes, for which a buffer of 128 KiB is reserved. The share
-// of an address is 256 KiB here, and that of all 1 MiB.
+// Each connection sends 100,000 bytes, for which a buffer of 128 KiB is reserved. All
+// addresses may hold 1 MiB here, and one of them a quarter of what others leave free.
 func TestBytesOfUnknownCallersAreBoundedByAddressAndInTotal(t *testing.T) {
 	const sent, reserved = 100_000, 128 << 10
 	s := start(t, func(s *service, _ *http.Server) {
@@ -124,8 +124,8 @@ func TestBytesOfUnknownCallersAreBoundedByAddressAndInTotal(t *testing.T) {
 		s.front.timeouts.body = time.Hour
 	})
 	var open []net.Conn
-	fill := func(source string) {
-		for range 2 {
+	fill := func(source string, connections int) {
+		for range connections {
 			conn := s.dialFrom(t, source)
 			open = append(open, conn)
 			announce(conn, sent, withKey)
@@ -142,12 +142,13 @@ func TestBytesOfUnknownCallersAreBoundedByAddressAndInTotal(t *testing.T) {
 			t.Errorf("%s: %+v", what, problem)
 		}
 	}
-	fill("127.0.0.2")
+	fill("127.0.0.2", 2)
 	refused("an address with its share", "127.0.0.2")
-	fill("127.0.0.3")
-	fill("127.0.0.4")
-	fill("127.0.0.5")
-	refused("another address while all is held", "127.0.0.6")
+	fill("127.0.0.3", 1)
+	refused("the next address with its smaller share", "127.0.0.3")
+	fill("127.0.0.4", 1)
+	fill("127.0.0.5", 1)
+	refused("another address while much is held", "127.0.0.6")
 	if got := s.do(t, "POST", executePath, sized(uncounted-1)); got.status != 200 {
 		t.Errorf("a small request while all is held: %d %s", got.status, got.body)
 	}
@@ -159,7 +160,7 @@ func TestBytesOfUnknownCallersAreBoundedByAddressAndInTotal(t *testing.T) {
 
 func TestBytesOfProxiesCountForTheClientsThatTheyName(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) {
-		s.front.memory = NewMemory(4 << 20)
+		s.front.memory = NewMemory(16 << 20)
 		s.front.proxies = auth.Proxies{netip.MustParsePrefix("127.0.0.1/32")}
 	})
 	for i := range 3 {
