@@ -57,7 +57,7 @@ func works(t *probe.Trial, as probe.Credentials) bool {
 
 func keyLife(t *probe.Trial) {
 	boss := t.SignIn()
-	const workflow = "0193f1c0-0000-7000-8000-00000000000a"
+	workflow := create(t, drawn("listed")).ID
 	made, credentials := newKeyOf(t, boss, "Checkout", workflow)
 	t.Equal("label", made.Label, "Checkout")
 	t.Check(len(made.AllowedWorkflowIds) == 1 && made.AllowedWorkflowIds[0].String() == workflow, "workflows %v", made.AllowedWorkflowIds)
@@ -107,6 +107,7 @@ func keyRefused(t *probe.Trial) {
 		"/label  ":              {"label": 7, "allowedWorkflowIds": []string{}},
 		"/allowedWorkflowIds ":  {"label": "Checkout", "allowedWorkflowIds": nil},
 		"/allowedWorkflowIds/0": {"label": "Checkout", "allowedWorkflowIds": []string{"x"}},
+		"/allowedWorkflowIds/1": {"label": "Checkout", "allowedWorkflowIds": []string{create(t, drawn("known")).ID, "0193f1c0-0000-7000-8000-00000000000a"}},
 	} {
 		p := t.Problem(within(t, boss, http.MethodPost, "/api-keys", body), http.StatusBadRequest, "INVALID_INPUT")
 		t.Equal("pointers", slices.Compact(probe.Pointers(p)), []string{strings.TrimSpace(want)})

@@ -38,3 +38,9 @@ UPDATE workflows SET status = 'ARCHIVED', updated_at = GREATEST(updated_at, now(
 
 -- name: WorkflowHead :one
 SELECT status, version FROM workflows WHERE workspace_id = @workspace_id AND id = @id;
+
+-- name: WorkflowListMissing :many
+-- The positions, from 0, of ids that are not workflows of the workspace.
+SELECT (wanted.position - 1)::integer AS position FROM unnest(@ids::uuid[]) WITH ORDINALITY AS wanted (id, position)
+WHERE NOT EXISTS (SELECT FROM workflows w WHERE w.workspace_id = @workspace_id AND w.id = wanted.id)
+ORDER BY wanted.position;

@@ -179,6 +179,38 @@ func (q *Queries) WorkflowList(ctx context.Context, db DBTX, arg WorkflowListPar
 	return items, nil
 }
 
+const workflowListMissing = `-- name: WorkflowListMissing :many
+SELECT (wanted.position - 1)::integer AS position FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, position)
+WHERE NOT EXISTS (SELECT FROM workflows w WHERE w.workspace_id = $2 AND w.id = wanted.id)
+ORDER BY wanted.position
+`
+
+type WorkflowListMissingParams struct {
+	Ids         []uuid.UUID
+	WorkspaceID uuid.UUID
+}
+
+// The positions, from 0, of ids that are not workflows of the workspace.
+func (q *Queries) WorkflowListMissing(ctx context.Context, db DBTX, arg WorkflowListMissingParams) ([]int32, error) {
+	rows, err := db.Query(ctx, workflowListMissing, arg.Ids, arg.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []int32{}
+	for rows.Next() {
+		var position int32
+		if err := rows.Scan(&position); err != nil {
+			return nil, err
+		}
+		items = append(items, position)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const workflowLock = `-- name: WorkflowLock :one
 SELECT version FROM workflows WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `

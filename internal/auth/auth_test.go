@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
+	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/fault"
@@ -74,6 +75,17 @@ func (b *bundle) newWorkspace(t *testing.T) uuid.UUID {
 	return id
 }
 
+// newWorkflow stores the head of a workflow.
+func (b *bundle) newWorkflow(t *testing.T, workspace uuid.UUID) uuid.UUID {
+	t.Helper()
+	id := uuid.Must(uuid.NewV7())
+	err := db.New().WorkflowInsert(t.Context(), b.pool, db.WorkflowInsertParams{WorkspaceID: workspace, ID: id, Name: "w", Status: "ACTIVE"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
 func (b *bundle) newKey(t *testing.T, workspace uuid.UUID) signer {
 	t.Helper()
 	created, err := b.keys.Create(t.Context(), auth.CreateParams{WorkspaceID: workspace, Label: "test"})
@@ -126,7 +138,7 @@ func verify(t *testing.T, v *auth.Verifier, r auth.Request) string {
 
 func TestVerifyTellsThePrincipal(t *testing.T) {
 	b := setup(t, auth.Options{})
-	workflow := uuid.Must(uuid.NewV7())
+	workflow := b.newWorkflow(t, b.workspace)
 	created, err := b.keys.Create(t.Context(), auth.CreateParams{
 		WorkspaceID: b.workspace, Label: "restricted", AllowedWorkflowIDs: []uuid.UUID{workflow},
 	})

@@ -88,8 +88,8 @@ func (c Created) LogValue() slog.Value { return slog.StringValue(c.KeyID.String(
 func (c Created) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "API key %s", c.KeyID) }
 
 // Create makes a key: its text and an Ed25519 pair, of which only the SHA-256
-// and the public half are stored. A bad label or list is INVALID_INPUT, an
-// ID that a key has already is CONFLICT; other refusals are those of p.May.
+// and the public half are stored. A bad label or list, or a
+// workflow that the workspace does not have, is INVALID_INPUT, an ID that a key has already is CONFLICT; other refusals are those of p.May.
 func (k *Keys) Create(ctx context.Context, p CreateParams) (Created, error) {
 	if err := p.check(); err != nil {
 		return Created{}, err
@@ -97,6 +97,9 @@ func (k *Keys) Create(ctx context.Context, p CreateParams) (Created, error) {
 	var made Created
 	err := pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) (err error) {
 		if err = p.May.judge(ctx, tx); err != nil {
+			return err
+		}
+		if err = p.checkWorkflows(ctx, tx); err != nil {
 			return err
 		}
 		if made, err = insert(ctx, tx, p); err != nil {
@@ -160,6 +163,28 @@ func (p CreateParams) check() error {
 		return fault.Invalid("/label", "the label must not have control characters")
 	case len(p.AllowedWorkflowIDs) > maxWorkflows:
 		return fault.Invalid("/allowedWorkflowIds", "at most %d workflows can be listed", maxWorkflows)
+	}
+	return nil
+}
+
+// checkWorkflows returns INVALID_INPUT if the workspace does not have all workflows of the list.
+func (p CreateParams) checkWorkflows(ctx context.Context, conn postgres.DB) error {
+	if len(p.AllowedWorkflowIDs) == 0 {
+		return nil
+	}
+	missing, err := queries.WorkflowListMissing(ctx, conn, db.WorkflowListMissingParams{WorkspaceID: p.WorkspaceID, Ids: p.AllowedWorkflowIDs})
+	if err != nil {
+		return fmt.Errorf("find workflows: %w", err)
+	}
+	var details []fault.Detail
+	for _, at := range missing {
+		details = append(details, fault.Detail{
+			Code: string(fault.InvalidInput), Pointer: fmt.Sprintf("/allowedWorkflowIds/%d", at),
+			Message: fmt.Sprintf("the workspace has no workflow %s", p.AllowedWorkflowIDs[at]),
+		})
+	}
+	if refused := fault.Malformed(details); refused != nil {
+		return refused
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,7 +116,7 @@ func TestCreateChecksItsInput(t *testing.T) {
 		{"long label", strings.Repeat("é", 201), "/label", 0},
 		{"control character", "a\nb", "/label", 0},
 		{"too many workflows", "x", "/allowedWorkflowIds", 10_000},
-		{"longest label", strings.Repeat("é", 200), "", 1},
+		{"longest label", strings.Repeat("é", 200), "", 0},
 	}
 	for _, c := range cases {
 		params := auth.CreateParams{WorkspaceID: b.workspace, Label: c.label, AllowedWorkflowIDs: make([]uuid.UUID, c.workflows)}
@@ -129,6 +130,29 @@ func TestCreateChecksItsInput(t *testing.T) {
 		if f, ok := errors.AsType[*fault.Error](err); !ok || f.Code != fault.InvalidInput || f.Details[0].Pointer != c.pointer {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+}
+
+func TestCreateRejectsWorkflowsThatTheWorkspaceDoesNotHave(t *testing.T) {
+	b := setup(t, auth.Options{})
+	own, foreign := b.newWorkflow(t, b.workspace), b.newWorkflow(t, b.newWorkspace(t))
+	_, err := b.keys.Create(t.Context(), auth.CreateParams{
+		WorkspaceID: b.workspace, Label: "x", AllowedWorkflowIDs: []uuid.UUID{uuid.Max, own, foreign},
+	})
+	refused, ok := errors.AsType[*fault.Error](err)
+	if !ok || refused.Code != fault.InvalidInput {
+		t.Fatalf("got %v", err)
+	}
+	var pointers []string
+	for _, detail := range refused.Details {
+		pointers = append(pointers, detail.Pointer)
+	}
+	if want := []string{"/allowedWorkflowIds/0", "/allowedWorkflowIds/2"}; !slices.Equal(pointers, want) {
+		t.Errorf("the faults are at %q, want %q", pointers, want)
+	}
+	keys, err := b.keys.List(t.Context(), b.workspace)
+	if err != nil || len(keys) != 1 {
+		t.Errorf("the workspace has %d keys, want that of the set-up alone; %v", len(keys), err)
 	}
 }
 

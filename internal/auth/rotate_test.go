@@ -20,7 +20,7 @@ func (b *bundle) rotate(t *testing.T, keyID uuid.UUID, overlap time.Duration) (a
 
 func TestARotatedKeyWorksUntilItsEndAndItsSuccessorFromTheBeginning(t *testing.T) {
 	b := setup(t, auth.Options{})
-	workflows := []uuid.UUID{uuid.Must(uuid.NewV7())}
+	workflows := []uuid.UUID{b.newWorkflow(t, b.workspace)}
 	old, err := b.keys.Create(t.Context(), auth.CreateParams{WorkspaceID: b.workspace, Label: "old", AllowedWorkflowIDs: workflows})
 	if err != nil {
 		t.Fatal(err)

@@ -15,12 +15,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/app"
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/client"
 	"github.com/weft-automation/weft/internal/plan"
-	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/timestamp"
 	"github.com/weft-automation/weft/internal/workspace"
 )
@@ -86,15 +84,6 @@ func (k *keysCreate) create(s *session, pool *pgxpool.Pool, out io.Writer) error
 	}
 	if err != nil {
 		return k.explain(err)
-	}
-	for _, id := range k.Workflows {
-		_, err := db.New().WorkflowHead(s.ctx, pool, db.WorkflowHeadParams{WorkspaceID: workspaceID, ID: id})
-		if postgres.NotFound(err) {
-			return fmt.Errorf("--workflow: the workspace %s has no workflow %s", k.Workspace, id)
-		}
-		if err != nil {
-			return fmt.Errorf("find workflow %s: %w", id, err)
-		}
 	}
 	keys := auth.NewKeys(pool)
 	created, err := keys.Create(s.ctx, auth.CreateParams{

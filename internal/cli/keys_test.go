@@ -42,7 +42,7 @@ func TestKeysCreateListRevoke(t *testing.T) {
 	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "is revoked")
 	run(t, environ, "", "keys", "list").check(t, 0, "revoked 20", "")
 	run(t, environ, "", "keys", "revoke", "019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 1, "", "weft: There is no")
-	run(t, environ, "", "keys", "create", "--workflow=019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 1, "", "the workspace dev has no workflow 019aa5f2")
+	run(t, environ, "", "keys", "create", "--workflow=019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 1, "", "the workspace has no workflow 019aa5f2")
 	run(t, environ, "", "keys", "create", "--workspace=new", "--new-workspace", "--workflow=019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 1, "", "a new workspace has no workflows")
 	run(t, environ, "", "keys", "list", "--workspace=new").check(t, 1, "", `there is no workspace "new"`)
 	if again := run(t, environ, "", "keys", "list"); strings.Count(again.stdout, "\n") != 2 {
