@@ -20,6 +20,7 @@ import (
 
 var deliveryCases = []Case{
 	{Part: "D8.15.hooks, D8.15.once, D8.7.run", Name: "hooks/200 deliveries begin runs, each once", Run: deliveriesBegin},
+	{Part: "D8.15.once", Name: "hooks/200 a hook that accepts repeated bodies", Run: bodiesRepeated},
 	{Part: "D8.15.verified", Name: "hooks/200 in every encoding, and by Standard Webhooks", Run: deliveriesEncoded},
 	{Part: "D8.15.hooks, C.ON_WEBHOOK", Name: "hooks/200 what a run is given of a delivery", Run: deliveriesGiven},
 	{Part: "D8.15.verified, D1.2.404", Name: "hooks/401, 404 what is not signed, and what is nowhere", Run: deliveriesRefused},
@@ -95,6 +96,17 @@ func deliveriesBegin(t *probe.Trial) {
 	t.Until("the hook tells", 10*time.Second, func() bool { return getHook(t, hook.ID.String()).LastRunID != nil })
 	now := getHook(t, hook.ID.String())
 	t.Check(now.LastAt != nil && (*now.LastRunID == result.RunID || *now.LastRunID == results[0].RunID) && now.LastRefusal == nil && now.UpdatedAt == hook.UpdatedAt, "%s", t.JSON(now))
+}
+
+func bodiesRepeated(t *probe.Trial) {
+	verification := signing()
+	verification["acceptRepeatedBodies"] = true
+	hook := hooked(t, verification)
+	body := []byte(`{"action":"nightly"}`)
+	first := delivering(hook.Path, unique(), body)
+	one, other := taken(t, first), taken(t, delivering(hook.Path, unique(), body))
+	t.Check(one.RunID != other.RunID, "the same body under another id starts no run")
+	t.Equal("the run of the same id", taken(t, first).RunID, one.RunID)
 }
 
 func deliveriesEncoded(t *probe.Trial) {

@@ -76,6 +76,10 @@ func hookLife(t *probe.Trial) {
 		"secret": "another-secret", "header": "X-Mac", "algorithm": "sha512", "encoding": "base64",
 	}}))
 	t.Equal("verification", verifies(plain.Verification), "hmac X-Mac  sha512 base64 none")
+	repeating := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"verification": object{"header": "X-Mac", "deliveryHeader": "X-Id", "acceptRepeatedBodies": true}}))
+	t.Check(repeating.Verification.AcceptRepeatedBodies != nil && *repeating.Verification.AcceptRepeatedBodies, "%s", t.JSON(repeating))
+	plain = probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"verification": object{"header": "X-Mac"}}))
+	t.Check(plain.Verification.AcceptRepeatedBodies == nil, "%s", t.JSON(plain))
 	same(t, "the deleted", probe.Decode[api.Hook](t, t.Do(deleted(hookPath(id)))), plain)
 	t.Problem(t.Do(deleted(hookPath(id))), http.StatusNotFound, "NOT_FOUND")
 	t.Problem(t.Get(hookPath(id)), http.StatusNotFound, "NOT_FOUND")
@@ -132,7 +136,7 @@ func hookFaults(t *probe.Trial) {
 	workflow := create(t, drawn("faults")).ID
 	for pointer, verification := range map[string]object{
 		"/verification/header": {"secret": hookSecret}, "/verification/secret": {"header": "X-Mac"}, "/verification/scheme": {"scheme": "md5"},
-		"/verification/algorithm": {"algorithm": "md5", "secret": hookSecret, "header": "X"}, "/verification/deliveryHeader": {"deliveryHeader": "a b", "secret": hookSecret, "header": "X"},
+		"/verification/algorithm": {"algorithm": "md5", "secret": hookSecret, "header": "X"}, "/verification/acceptRepeatedBodies": {"acceptRepeatedBodies": true, "secret": hookSecret, "header": "X"}, "/verification/deliveryHeader": {"deliveryHeader": "a b", "secret": hookSecret, "header": "X"},
 	} {
 		p := t.Problem(t.Post(hooks, object{"workflowId": workflow, "verification": verification}), http.StatusBadRequest, "INVALID_INPUT")
 		t.Equal("pointers", probe.Pointers(p), []string{pointer})

@@ -33,6 +33,7 @@ var restrictedCases = []Case{
 	},
 	{Part: "D8.14.trigger", Name: "runs/200 the trigger's stage hides the secrets of the input", Run: triggerHides},
 	{Part: "D2.8.origin", Name: "workflows/422 a stored secret does not follow a changed origin", Run: secretsStay},
+	{Part: "D2.8.origin", Name: "workflows/422 a stored secret does not follow a changed variable of its address", Run: secretsStayAtValues},
 }
 
 // restrictedKey returns the signing of a new key that is restricted to these workflows, and its id.
@@ -257,6 +258,32 @@ func secretsStay(t *probe.Trial) {
 	t.Equal("version", decodeWorkflow(t, replace("https://api.example.org/b", "[redacted]")).Version, 2)
 	t.Equal("version", decodeWorkflow(t, replace("https://other.example.org/a", secret)).Version, 3)
 	t.Equal("version", decodeWorkflow(t, replace("https://other.example.org/b", "[redacted]")).Version, 4)
+}
+
+// secretsStayAtValues changes the origin of an address by the value of a variable.
+func secretsStayAtValues(t *probe.Trial) {
+	const secret = "Bearer canary-0c52"
+	name := variableName()
+	drawing := func(authorization string) object {
+		return sketch([]object{{
+			"id": "call", "module": "API_CALL", "attempts": 1, "input": object{"headers": object{"Authorization": authorization}},
+			"config": object{"apiUrl": "https://{{env." + name + "}}/a", "method": "GET", "timeoutMs": 1000},
+		}}, nil)
+	}
+	setVariable(t, name, object{"value": "one.invalid"})
+	id := create(t, drawing(secret)).ID
+	code := func() string {
+		run := probe.Decode[api.TriggerResult](t, t.Post(workflowPath(id), object{})).RunID.String()
+		return executionError(t, stageOf(t, finished(t, run, "FAILED"), "call").Error).Code
+	}
+	t.Check(code() != "INVALID_INPUT", "the secret does not go to the origin that it was stored for")
+	setVariable(t, name, object{"value": "two.invalid"})
+	t.Equal("code of the stage after the change", code(), "INVALID_INPUT")
+	p := t.Problem(put(t, id, drawing("[redacted]"), ""), http.StatusUnprocessableEntity, "INVALID_INPUT")
+	t.Equal("pointers", probe.Pointers(p), []string{"/components/0/input/headers/Authorization"})
+	t.Equal("version", decodeWorkflow(t, put(t, id, drawing(secret), "")).Version, 2)
+	t.Check(code() != "INVALID_INPUT", "the secret that was sent again does not go to the new origin")
+	deleteVariable(t, name)
 }
 
 // triggerHides looks at the stage of the trigger wherever it is shown.

@@ -1176,7 +1176,9 @@ type ComponentTimeout = int32
 
 // CreateAPIKeyRequest What a new key is for.
 type CreateAPIKeyRequest struct {
-	// AllowedWorkflowIds The workflows that the key may use. An empty array: all of the workspace.
+	// AllowedWorkflowIds The workflows that the key may use, each of them a workflow of the workspace; any other id is 400. An empty array:
+	// all of the workspace.
+	//
 	//
 	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
 	AllowedWorkflowIds []ID `json:"allowedWorkflowIds"`
@@ -2244,6 +2246,14 @@ type NewSequenceEdges = []NewSequenceEdge
 //
 // Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
 type NewVerification struct {
+	// AcceptRepeatedBodies Whether a delivery with a new id starts a run although its body came before; `false` if it is absent. Needs
+	// `deliveryHeader`. Anyone who captured a delivery can then send it again under another id. Without effect for
+	// `standardWebhooks`, whose signature covers the id.
+	//
+	//
+	// Examples: true
+	AcceptRepeatedBodies *bool `json:"acceptRepeatedBodies,omitempty"`
+
 	// Algorithm The hash function of the HMAC.
 	//
 	// Examples: sha256
@@ -2251,8 +2261,8 @@ type NewVerification struct {
 
 	// DeliveryHeader The header with the id of a delivery; a delivery that lacks it is refused with 400. Deliveries with the same id
 	// start one run. With the scheme `hmac` so do deliveries with the same body, because the signature does not cover the
-	// id: a captured delivery could be sent again under another one. If no header is named, each delivery starts a run;
-	// choose that if the sender repeats bodies on purpose.
+	// id: a captured delivery could be sent again under another one. If the sender repeats bodies on purpose, set
+	// `acceptRepeatedBodies`. If no header is named, each delivery starts a run.
 	//
 	//
 	// Examples: X-GitHub-Delivery
@@ -3794,6 +3804,12 @@ type User struct {
 
 // Verification How a delivery proves whose it is. The secret is not shown.
 type Verification struct {
+	// AcceptRepeatedBodies Whether a delivery with a new id starts a run although its body came before. Absent if it does not.
+	//
+	//
+	// Examples: true
+	AcceptRepeatedBodies *bool `json:"acceptRepeatedBodies,omitempty"`
+
 	// Algorithm The hash function of the HMAC.
 	//
 	// Examples: sha256

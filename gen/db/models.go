@@ -487,6 +487,12 @@ type User struct {
 	VerifiedAt   *time.Time
 }
 
+type VariableChange struct {
+	WorkspaceID uuid.UUID
+	Name        string
+	ChangedAt   time.Time
+}
+
 type Worker struct {
 	ID        int32
 	Host      string

@@ -141,7 +141,7 @@ var places = map[string]place{
 
 	"internal/workflow": {
 		level:   4,
-		inside:  []string{"gen/", "internal/audit", "internal/billing", "internal/component", "internal/cursor", "internal/fault", "internal/graph", "internal/idempotency", "internal/postgres", "internal/record", "internal/seal", "internal/storage", "internal/strictjson", "internal/timestamp", "internal/variable"},
+		inside:  []string{"gen/", "internal/audit", "internal/billing", "internal/component", "internal/cursor", "internal/environment", "internal/fault", "internal/graph", "internal/idempotency", "internal/postgres", "internal/record", "internal/seal", "internal/storage", "internal/strictjson", "internal/timestamp", "internal/variable"},
 		outside: []string{ids, pgx}, why: "definitions: saved, checked, kept; it runs nothing",
 	},
 

@@ -59,6 +59,7 @@ type hooksCreate struct {
 	Algorithm        string `placeholder:"NAME" help:"Its hash function, sha256 or sha512; without it sha256."`
 	Encoding         string `placeholder:"NAME" help:"How its bytes are written, hex or base64; without it hex."`
 	DeliveryHeader   string `name:"delivery-header" placeholder:"HEADER" help:"Header with the ID of a delivery. Deliveries with the same ID or body start one run; without this header each delivery starts a run."`
+	AcceptRepeated   bool   `name:"accept-repeated-bodies" help:"Start a run for a delivery with a new ID although its body came before. Anyone who captured a delivery can then send it again. Needs --delivery-header."`
 	StandardWebhooks bool   `name:"standard-webhooks" xor:"scheme" help:"Deliveries keep to Standard Webhooks."`
 	Name             string `placeholder:"TEXT" help:"What it is called, for people."`
 	Paused           bool   `help:"Refuse deliveries until it is resumed."`
@@ -74,6 +75,9 @@ func (c *hooksCreate) Run(s *session) error {
 	request := api.CreateHookRequest{Name: given(c.Name), Status: paused(c.Paused)}
 	if c.Header == "" && (c.Prefix != "" || c.Algorithm != "" || c.Encoding != "" || c.DeliveryHeader != "") {
 		return errors.New("--prefix, --algorithm, --encoding and --delivery-header go with --header")
+	}
+	if c.AcceptRepeated && c.DeliveryHeader == "" {
+		return errors.New("--accept-repeated-bodies needs --delivery-header")
 	}
 	weft, err := c.caller()
 	if err != nil {
@@ -110,10 +114,14 @@ func (c *hooksCreate) verification(s *session) (*api.NewVerification, error) {
 	if c.StandardWebhooks {
 		return &api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: &secret}, nil
 	}
-	return &api.NewVerification{
+	made := &api.NewVerification{
 		Secret: &secret, Header: &c.Header, Prefix: given(c.Prefix), DeliveryHeader: given(c.DeliveryHeader),
 		Algorithm: given(api.VerificationAlgorithm(c.Algorithm)), Encoding: given(api.VerificationEncoding(c.Encoding)),
-	}, nil
+	}
+	if c.AcceptRepeated {
+		made.AcceptRepeatedBodies = &c.AcceptRepeated
+	}
+	return made, nil
 }
 
 // oneHook is a hook by its id.

@@ -29,7 +29,7 @@ func TestHooksAreCreatedTurnedAndDeleted(t *testing.T) {
 		return run(t, s.environ(), stdin, append([]string{"hooks"}, args...)...)
 	}
 	hooks("hush-hush\n", "create", "pulls", "--header=X-Hub-Signature-256", "--prefix=sha256=", "--algorithm=sha256", "--encoding=hex",
-		"--delivery-header=X-GitHub-Delivery", "--name=Pulls", "--paused", "--idempotency-key=once").
+		"--delivery-header=X-GitHub-Delivery", "--accept-repeated-bodies", "--name=Pulls", "--paused", "--idempotency-key=once").
 		check(t, 0, `"path": "/v1/hooks/`+hookID, "deliveries go to "+s.URL+"/v1/hooks/"+hookID+"\n")
 	hooks("hush-hush", "create", workflowID, "--standard-webhooks").check(t, 0, "", "")
 	hooks("not read", "create", workflowID).check(t, 0, "", "")
@@ -38,7 +38,7 @@ func TestHooksAreCreatedTurnedAndDeleted(t *testing.T) {
 	hooks("", "delete", hookID).check(t, 0, "", "is gone")
 	path := "/v1/sdk/hooks"
 	want := []string{
-		"POST " + path + ` {"name":"Pulls","status":"PAUSED","verification":{"algorithm":"sha256","deliveryHeader":"X-GitHub-Delivery","encoding":"hex",` +
+		"POST " + path + ` {"name":"Pulls","status":"PAUSED","verification":{"acceptRepeatedBodies":true,"algorithm":"sha256","deliveryHeader":"X-GitHub-Delivery","encoding":"hex",` +
 			`"header":"X-Hub-Signature-256","prefix":"sha256=","secret":"hush-hush"},"workflowId":"` + workflowID + `"}`,
 		"POST " + path + ` {"verification":{"scheme":"standardWebhooks","secret":"hush-hush"},"workflowId":"` + workflowID + `"}`,
 		"POST " + path + ` {"workflowId":"` + workflowID + `"}`,

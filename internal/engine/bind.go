@@ -334,6 +334,11 @@ func (f *fold) resolved(c graph.Component) (graph.Component, error) {
 	if err != nil {
 		return c, err
 	}
+	for _, name := range f.fixed[c.ID] {
+		if slices.Contains(env.Changed, name) {
+			return c, fault.New(fault.InvalidInput, "The environment variable %s, which is part of an address, was changed or deleted after the secrets next to that address were stored. Stored secrets do not follow an address to another origin: save the workflow with these secrets again.", name)
+		}
+	}
 	entry, known := f.engine.Modules.Lookup(c.Module)
 	if !known {
 		return c, nil // who runs it says so

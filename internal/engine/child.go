@@ -215,7 +215,7 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	if err != nil {
 		return id, err
 	}
-	if row.Variables, err = f.engine.Environment.Take(f.ctx, f.tx, f.run.WorkspaceID, id, loaded.Variables, slices.Concat(env.Secrets, t.secrets)); err != nil {
+	if row.Variables, err = f.engine.Environment.Take(f.ctx, f.tx, f.run.WorkspaceID, id, loaded.Wanted(slices.Concat(env.Secrets, t.secrets))); err != nil {
 		return id, err
 	}
 	if err := db.New().RunInsert(f.ctx, f.tx, row); err != nil {

@@ -28,7 +28,6 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/execution"
-	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/storage"
@@ -114,13 +113,13 @@ var errNotBegun = errors.New("the run could not be begun where it was accepted")
 // first stages, and has row say how it then stands. Nil, with row as it was: the run is over
 // at once, and only the engine itself may charge for it, so that fold is left to Follow.
 // Errors: what the acceptance refuses, and what Unbegun knows.
-func (e *Engine) BeginTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsertParams, plan *graph.Plan, begins *execution.Beginning, how *execution.Acceptance) (*Begun, error) {
+func (e *Engine) BeginTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsertParams, version workflow.Loaded, begins *execution.Beginning, how *execution.Acceptance) (*Begun, error) {
 	now := e.Clock.Now()
 	f := e.newFold(ctx, tx, db.RunLockRow{
 		WorkspaceID: row.WorkspaceID, ID: row.ID, WorkflowID: row.WorkflowID, WorkflowVersion: row.WorkflowVersion,
 		Status: row.Status, Trigger: row.Trigger, Input: row.Input, Variables: row.Variables, Reserved: row.Reserved, MaxCredits: row.MaxCredits,
 		KeyRootID: row.KeyRootID, Traceparent: row.Traceparent, Deadline: now.Add(row.Lasts), CreatedAt: now, UpdatedAt: now, Now: now, RootRunID: row.ID,
-	}, plan)
+	}, version)
 	f.first = true
 	if err := f.follow(news{}, nil); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotBegun, err)

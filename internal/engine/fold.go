@@ -22,6 +22,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/storage"
+	"github.com/weft-automation/weft/internal/workflow"
 )
 
 // stagesAtOnce and bytesAtOnce are about how many stages one fold makes, and how much these
@@ -51,6 +52,7 @@ type fold struct {
 	tx        *postgres.Tx
 	run       db.RunLockRow
 	plan      *graph.Plan
+	fixed     map[string][]string // as workflow.Loaded has it
 	variables variables
 	stood     stand // how the run stood at its last event
 
@@ -219,7 +221,7 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n 
 	if err != nil {
 		return nil, err
 	}
-	f := e.newFold(ctx, tx, run, version.Plan)
+	f := e.newFold(ctx, tx, run, version)
 	if err := f.follow(n, ended); err != nil {
 		return f, err
 	}
@@ -250,9 +252,9 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n 
 	return f, n.settleTx(ctx, tx, how) // after what locks other runs
 }
 
-func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow, plan *graph.Plan) *fold {
+func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow, version workflow.Loaded) *fold {
 	return &fold{
-		engine: e, ctx: ctx, tx: tx, run: run, plan: plan, stood: e.memory.get(run.ID, run.EventSeq),
+		engine: e, ctx: ctx, tx: tx, run: run, plan: version.Plan, fixed: version.Fixed, stood: e.memory.get(run.ID, run.EventSeq),
 		scopes: map[place]*scope{}, states: map[place]graph.State{}, loops: map[place]*loop{},
 		values: map[place]given{}, failures: map[place]failed{}, gone: map[uuid.UUID]bool{},
 		own: made(run), others: madeByOthers(run),

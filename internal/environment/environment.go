@@ -100,8 +100,8 @@ func (s *Service) Set(ctx context.Context, p SetParams) (set api.EnvironmentVari
 
 func (s *Service) setTx(ctx context.Context, tx pgx.Tx, p SetParams) (row db.VariableGetRow, what string, err error) {
 	q := db.New()
-	if err := q.LockName(ctx, tx, "environment "+p.WorkspaceID.String()); err != nil {
-		return row, "", fmt.Errorf("lock environment variables: %w", err)
+	if err := lockTx(ctx, tx, p.WorkspaceID); err != nil {
+		return row, "", err
 	}
 	row, err = q.VariableGet(ctx, tx, db.VariableGetParams{WorkspaceID: p.WorkspaceID, Name: p.Name})
 	isNew := postgres.NotFound(err)
@@ -111,6 +111,14 @@ func (s *Service) setTx(ctx context.Context, tx pgx.Tx, p SetParams) (row db.Var
 	if isNew {
 		if row, err = s.newTx(ctx, tx, p); err != nil {
 			return row, "", err
+		}
+	}
+	if !isNew {
+		// A value that cannot be read counts as another one.
+		if value, err := s.open(p.WorkspaceID, row.ID, row.Sealed); err != nil || value != p.Value {
+			if err := recordTx(ctx, tx, p.WorkspaceID, p.Name); err != nil {
+				return row, "", err
+			}
 		}
 	}
 	if p.Secret != nil {
@@ -165,8 +173,8 @@ func (s *Service) newTx(ctx context.Context, tx pgx.Tx, p SetParams) (row db.Var
 func (s *Service) Delete(ctx context.Context, workspaceID uuid.UUID, name string) (gone api.EnvironmentVariable, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		q := db.New()
-		if err := q.LockName(ctx, tx, "environment "+workspaceID.String()); err != nil {
-			return fmt.Errorf("lock environment variables: %w", err)
+		if err := lockTx(ctx, tx, workspaceID); err != nil {
+			return err
 		}
 		row, err := q.VariableGet(ctx, tx, db.VariableGetParams{WorkspaceID: workspaceID, Name: name})
 		if postgres.NotFound(err) {
@@ -180,6 +188,9 @@ func (s *Service) Delete(ctx context.Context, workspaceID uuid.UUID, name string
 		}
 		if err := q.VariableDelete(ctx, tx, db.VariableDeleteParams{WorkspaceID: workspaceID, ID: row.ID}); err != nil {
 			return fmt.Errorf("delete environment variable: %w", err)
+		}
+		if err := recordTx(ctx, tx, workspaceID, name); err != nil {
+			return err
 		}
 		return tell(ctx, tx, workspaceID, row, "deleted")
 	})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -102,7 +103,7 @@ func TestARunTakesWhatItNames(t *testing.T) {
 	b.set(t, "TOKEN", "a secret token", true)
 	b.set(t, "ADDRESS", "https://a.example", false)
 	b.set(t, "OTHER", "not named", true)
-	sealed, err := b.Take(b.ctx, b.pool, b.workspace, run, []string{"ADDRESS", "NONE", "TOKEN"}, []string{"outer"})
+	sealed, err := b.Take(b.ctx, b.pool, b.workspace, run, environment.Wanted{Names: []string{"ADDRESS", "NONE", "TOKEN"}, Outer: []string{"outer"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +119,42 @@ func TestARunTakesWhatItNames(t *testing.T) {
 	if _, err := b.Open(b.workspace, uuid.Must(uuid.NewV7()), sealed); err == nil {
 		t.Error("it was opened for another run")
 	}
-	if nothing, err := b.Take(b.ctx, b.pool, b.workspace, run, nil, nil); nothing != nil || err != nil {
+	if nothing, err := b.Take(b.ctx, b.pool, b.workspace, run, environment.Wanted{}); nothing != nil || err != nil {
 		t.Errorf("of no names %v, %v", nothing, err)
+	}
+}
+
+func TestASnapshotNamesVariablesThatChangedAfterTheVersionWasSaved(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	run := uuid.Must(uuid.NewV7())
+	b.set(t, "EARLIER", "one", false)
+	b.set(t, "EARLIER", "two", false)
+	var saved time.Time
+	if err := b.pool.QueryRow(t.Context(), "SELECT now()").Scan(&saved); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"AGAIN", "DELETED", "EARLIER", "NEW", "OTHER"}
+	for _, name := range names {
+		if name != "NEW" && name != "EARLIER" {
+			b.set(t, name, "one", false)
+		}
+	}
+	b.set(t, "NEW", "one", false)
+	b.set(t, "AGAIN", "one", true)
+	b.set(t, "OTHER", "two", false)
+	if _, err := b.Delete(b.ctx, b.workspace, "DELETED"); err != nil {
+		t.Fatal(err)
+	}
+	b.set(t, "DELETED", "one", false)
+	sealed, err := b.Take(b.ctx, b.pool, b.workspace, run, environment.Wanted{Names: names, Fixed: names, SavedAt: saved})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.Open(b.workspace, run, sealed)
+	slices.Sort(got.Changed)
+	if want := []string{"DELETED", "OTHER"}; err != nil || !slices.Equal(got.Changed, want) {
+		t.Errorf("changed are %q, %v; want %q", got.Changed, err, want)
 	}
 }
 

@@ -185,11 +185,11 @@ func storable(text string) bool { return utf8.ValidString(text) && !strings.Cont
 
 // marks are the digests by which a delivery is recognised: of its ID, and of its
 // body where the signature does not cover the ID. Otherwise a captured delivery
-// could be sent again under another ID.
+// could be sent again under another ID, which a hook may accept.
 func marks(v api.Verification, id string, body []byte) [][]byte {
 	named := sha256.Sum256([]byte(id))
 	all := [][]byte{named[:]}
-	if v.Scheme != api.VerificationSchemeStandardWebhooks {
+	if v.Scheme != api.VerificationSchemeStandardWebhooks && v.AcceptRepeatedBodies == nil {
 		signed := sha256.Sum256(append([]byte("\x00body "), body...)) // no header holds a NUL
 		all = append(all, signed[:])
 	}

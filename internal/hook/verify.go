@@ -47,6 +47,12 @@ func check(given *api.NewVerification, kept string) (v api.Verification, secret 
 		Scheme: api.VerificationSchemeHmac, Algorithm: api.VerificationAlgorithmSha256, Encoding: api.VerificationEncodingHex,
 		DeliveryHeader: given.DeliveryHeader,
 	}
+	if given.AcceptRepeatedBodies != nil && *given.AcceptRepeatedBodies {
+		if given.DeliveryHeader == nil {
+			return v, "", fault.InvalidAt("/verification/acceptRepeatedBodies", "needs deliveryHeader, by which deliveries are told apart")
+		}
+		v.AcceptRepeatedBodies = given.AcceptRepeatedBodies
+	}
 	if given.Header == nil {
 		return v, "", fault.InvalidAt("/verification/header", "is required: the header that holds the signature")
 	}

@@ -144,7 +144,7 @@ func TestMT02TheRightsOfRequestsAreExactlyThese(t *testing.T) {
 				"api_keys ISU", "audit_events IS", "callback_attempts IS", "callbacks ISU", "component_executions IS", "credit_accounts ISU",
 				"credit_postings IS", "environment_variables DISU", "hook_deliveries IS", "hooks DISU", "idempotency_keys ISU", "invitations ISU",
 				"members DISU", "open_calls DISU", "rate_limits ISU", "river.river_job S", "run_events IS", "run_signals IS", "run_stages IS", "run_trees ISU",
-				"schedules DISU", "schema_migrations S", "workers S", "workflow_runs IS", "workflow_secrets IS", "workflow_versions IS",
+				"schedules DISU", "schema_migrations S", "variable_changes ISU", "workers S", "workflow_runs IS", "workflow_secrets IS", "workflow_versions IS",
 				"workflows ISU", "workspaces S",
 			},
 		},

@@ -246,7 +246,7 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 			return earlier, err
 		}
 	}
-	if n.taken, err = s.Environment.Take(ctx, tx, p.WorkspaceID, n.id, n.version.Variables, nil); err != nil {
+	if n.taken, err = s.Environment.Take(ctx, tx, p.WorkspaceID, n.id, n.version.Wanted(nil)); err != nil {
 		return uuid.Nil, err
 	}
 	row := s.row(p, n)
@@ -266,7 +266,7 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 	if n.apart {
 		_, err = how.BeginTx(ctx, tx, begins, nil)
 	} else {
-		n.begun, err = s.Engine.BeginTx(ctx, tx, &row, n.version.Plan, begins, how)
+		n.begun, err = s.Engine.BeginTx(ctx, tx, &row, n.version, begins, how)
 	}
 	row.JobID, n.jobID = begins.JobID, begins.JobID
 	return uuid.Nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/postgres/pgtest"
@@ -108,13 +109,32 @@ func (b *bench) service(t *testing.T) *workflow.Service {
 
 func (b *bench) serviceOf(t *testing.T, modules *component.Registry) *workflow.Service {
 	t.Helper()
+	return workflow.NewService(b.scoped, modules, keyring(t))
+}
+
+func (b *bench) setVariable(t *testing.T, name, value string) {
+	t.Helper()
+	if _, err := environment.NewService(b.scoped, keyring(t)).Set(b.ctx, environment.SetParams{WorkspaceID: b.workspace, Name: name, Value: value}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) deleteVariable(t *testing.T, name string) {
+	t.Helper()
+	if _, err := environment.NewService(b.scoped, keyring(t)).Delete(b.ctx, b.workspace, name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func keyring(t *testing.T) *seal.Keyring {
+	t.Helper()
 	key := seal.Key{ID: "test"}
 	key.Secret[0] = 7
 	ring, err := seal.NewKeyring(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return workflow.NewService(b.scoped, modules, ring)
+	return ring
 }
 
 // draft is a workflow of these components and edges.

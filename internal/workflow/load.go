@@ -5,12 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/graph"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -24,6 +28,17 @@ type Loaded struct {
 	Input   Input
 	// Variables are those of the environment that its components name.
 	Variables []string
+	// Fixed are, by component, the variables in the origins of addresses next to stored
+	// secrets: a stage fails if one changed after SavedAt.
+	Fixed   map[string][]string
+	SavedAt time.Time
+}
+
+// Wanted returns what a run of the version takes from the environment. outer are the secrets
+// of the run around it.
+func (l Loaded) Wanted(outer []string) environment.Wanted {
+	fixed := slices.Concat(slices.Collect(maps.Values(l.Fixed))...)
+	return environment.Wanted{Names: l.Variables, Fixed: fixed, SavedAt: l.SavedAt, Outer: outer}
 }
 
 // Load is a version of a workflow for those who run it, the present one for nil, by a
@@ -57,7 +72,7 @@ func (s *Service) LoadVersion(ctx context.Context, conn postgres.DB, workspaceID
 		}
 		s.plans.put(key, made)
 	}
-	return Loaded{Version: number, Plan: made.plan, Input: made.input, Variables: made.variables}, nil
+	return Loaded{Version: number, Plan: made.plan, Input: made.input, Variables: made.variables, Fixed: made.fixed, SavedAt: made.savedAt}, nil
 }
 
 // plan compiles a stored version. It compiled when it was saved; if it does not now,
@@ -71,13 +86,16 @@ func (s *Service) plan(ctx context.Context, conn postgres.DB, key planKey) (plan
 	if err := json.Unmarshal(row.Definition, &d); err != nil {
 		return planned{}, fmt.Errorf("read the stored definition: %w", err)
 	}
-	_, _, err = s.restore(&d, func() (secrets, error) {
+	stored, _, err := s.restore(&d, func() (secrets, error) {
 		return s.unsealed(ctx, conn, key.workspaceID, key.workflowID, key.number)
 	})
 	if err != nil {
 		return planned{}, err
 	}
-	made := planned{size: len(row.Definition), variables: d.variables()}
+	made := planned{size: len(row.Definition), variables: d.variables(), savedAt: row.SavedAt}
+	if made.fixed, err = s.fixed(d, stored); err != nil {
+		return planned{}, err
+	}
 	if made.plan, made.input, err = compile(d, s.modules); err != nil {
 		if failure, ok := err.(*fault.Error); ok {
 			failure.Message = "This version of the workflow does not fit the components of this deployment any more: " + failure.Message
@@ -98,6 +116,8 @@ type planned struct {
 	plan      *graph.Plan
 	input     Input
 	variables []string
+	fixed     map[string][]string
+	savedAt   time.Time
 	size      int
 }
 

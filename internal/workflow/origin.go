@@ -3,6 +3,7 @@ package workflow
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/variable"
 )
 
@@ -28,15 +30,24 @@ func (s *Service) moved(before *earlier, d definition, kept []place) (details []
 	if _, _, err := s.restore(&was, before.secrets()); err != nil {
 		return nil, err
 	}
+	fixed, err := s.fixed(d, kept)
+	if err != nil {
+		return nil, err
+	}
 	for _, secret := range kept {
 		c := d.Components[secret.component]
-		if entry, known := s.modules.Lookup(c.Module); known && entry.Open(secret.member) {
+		if s.open(c, secret) {
 			continue
 		}
 		if at := was.find(c.ID); at >= 0 && was.Components[at].Module == c.Module {
 			changed, err := s.changedOrigin(was, was.Components[at], d, c)
 			if err != nil {
 				return nil, err
+			}
+			if changed == "" {
+				if changed, err = before.changedVariables(fixed[c.ID]); err != nil {
+					return nil, err
+				}
 			}
 			if changed == "" {
 				continue
@@ -53,6 +64,49 @@ func (s *Service) moved(before *earlier, d definition, kept []place) (details []
 		})
 	}
 	return details, nil
+}
+
+// open reports whether a value at the place of a secret is none, such as an Accept header.
+func (s *Service) open(c api.WorkflowComponent, at place) bool {
+	entry, known := s.modules.Lookup(c.Module)
+	return known && entry.Open(at.member)
+}
+
+// fixed returns the variables in the origins of addresses next to stored secrets, by
+// component. The places are those of stored values, which are in their places in d.
+func (s *Service) fixed(d definition, places []place) (map[string][]string, error) {
+	found := map[string][]string{}
+	for _, at := range places {
+		c := d.Components[at.component]
+		if _, known := found[c.ID]; known || s.open(c, at) {
+			continue
+		}
+		origins, err := s.origins(d, c)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := strictjson.Encode(origins)
+		if err != nil {
+			return nil, errors.New("write the origins of a component") // what is wrong may show a secret
+		}
+		if names := variable.Names(raw); len(names) > 0 {
+			found[c.ID] = names
+		}
+	}
+	return found, nil
+}
+
+// changedVariables names those of the variables that changed after the version was saved. It
+// returns "" if there are none.
+func (e *earlier) changedVariables(names []string) (string, error) {
+	if len(names) == 0 {
+		return "", nil
+	}
+	changed, err := e.changedFunc(names)
+	if len(changed) == 0 {
+		return "", err
+	}
+	return "the changed environment variable " + strings.Join(changed, ", "), err
 }
 
 // changedOrigin returns the place of an address whose origin differs between the component

@@ -105,6 +105,61 @@ func TestAStoredSecretDoesNotFollowAChangedOrigin(t *testing.T) {
 	}
 }
 
+// The address is the same text before and after, but stands for another origin.
+func TestAStoredSecretDoesNotFollowAChangedVariable(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Service = b.serviceOf(t, addressed(t))
+	b.setVariable(t, "HOST", "a.test")
+	b.setVariable(t, "PATH", "x")
+	d := components(`[{"id":"c","module":"FETCH","input":{"headers":{"Accept":"text/plain","Authorization":"` + canary + `"}},
+		"config":{"url":"https://{{env.HOST}}/","options":{"path":"{{env.PATH}}"}}}]`)
+	made := b.create(t, d)
+	fresh := d
+	d.Components = made.Components
+	save := func(d workflow.Draft) error {
+		_, err := b.Replace(b.ctx, workflow.ReplaceParams{WorkspaceID: b.workspace, WorkflowID: made.ID, Draft: d})
+		return err
+	}
+	b.setVariable(t, "HOST", "a.test")
+	b.setVariable(t, "PATH", "y")
+	if err := save(d); err != nil {
+		t.Errorf("after the same value was set again, and a variable of no origin: %v", err)
+	}
+	b.setVariable(t, "HOST", "b.test")
+	if got := faults(t, save(d)); !slices.Equal(got, []string{"/components/0/input/headers/Authorization"}) {
+		t.Errorf("after another value: %v", got)
+	}
+	_, err := b.tryUpdate(made.ID, false, `{"timeoutMs":7}`)
+	if got := faults(t, err); !slices.Equal(got, []string{"/input/headers/Authorization"}) || !strings.Contains(err.Error(), "HOST") {
+		t.Errorf("after another value, by an update: %v, %v", got, err)
+	}
+	if err := save(fresh); err != nil {
+		t.Errorf("with the secret sent again: %v", err)
+	}
+	if err := save(d); err != nil {
+		t.Errorf("after the secret was sent again: %v", err)
+	}
+	b.deleteVariable(t, "HOST")
+	b.setVariable(t, "HOST", "c.test")
+	if got := faults(t, save(d)); len(got) != 1 {
+		t.Errorf("after it was deleted and set: %v", got)
+	}
+}
+
+func TestAStoredSecretAcceptsTheFirstValueOfAVariable(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Service = b.serviceOf(t, addressed(t))
+	d := components(`[{"id":"c","module":"FETCH","input":{"headers":{"Authorization":"` + canary + `"}},"config":{"url":"https://{{env.HOST}}/"}}]`)
+	made := b.create(t, d)
+	b.setVariable(t, "HOST", "a.test")
+	d.Components = made.Components
+	if _, err := b.Replace(b.ctx, workflow.ReplaceParams{WorkspaceID: b.workspace, WorkflowID: made.ID, Draft: d}); err != nil {
+		t.Error(err)
+	}
+}
+
 // A connection into an address is where it gets its origin from.
 func TestAStoredSecretDoesNotFollowAnAddressThatIsConnectedElsewhere(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/environment"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/storage"
@@ -82,12 +83,20 @@ func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Wo
 type earlier struct {
 	raw        json.RawMessage // the stored definition
 	secretFunc func() (secrets, error)
+	// changedFunc returns those of the variables that changed after the version was saved.
+	changedFunc func(names []string) ([]string, error)
 }
 
 func (s *Service) earlier(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, present db.WorkflowGetRow) *earlier {
-	return &earlier{present.Definition, once(func() (secrets, error) {
-		return s.unsealed(ctx, tx, workspaceID, present.ID, present.Version)
-	})}
+	return &earlier{
+		raw: present.Definition,
+		secretFunc: once(func() (secrets, error) {
+			return s.unsealed(ctx, tx, workspaceID, present.ID, present.Version)
+		}),
+		changedFunc: func(names []string) ([]string, error) {
+			return environment.ChangedTx(ctx, tx, workspaceID, names, present.SavedAt)
+		},
+	}
 }
 
 // secrets returns a function that reads the secrets of the version; nil: there is none.

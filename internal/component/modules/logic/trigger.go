@@ -83,7 +83,8 @@ var onWebhook = &module{
 				"prefix": {"type": "string", "maxLength": 32, "description": "What stands before it in the header."},
 				"algorithm": {"type": "string", "enum": ["sha256", "sha512"], "default": "sha256", "description": "The hash function."},
 				"encoding": {"type": "string", "enum": ["hex", "base64"], "default": "hex", "description": "How its bytes are written."},
-				"deliveryHeader": {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$", "description": "The header with the id of a delivery. Deliveries with the same id start one run; with hmac, so do deliveries with the same body."}
+				"deliveryHeader": {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$", "description": "The header with the id of a delivery. Deliveries with the same id start one run; with hmac, so do deliveries with the same body."},
+				"acceptRepeatedBodies": {"type": "boolean", "default": false, "description": "Whether a delivery with a new id starts a run although its body came before. Needs deliveryHeader. Anyone who captured a delivery can then send it again."}
 			}, "examples": [{"secret": "correct-horse-battery", "header": "X-Hub-Signature-256", "prefix": "sha256=", "deliveryHeader": "X-GitHub-Delivery"}]}
 		}, "examples": [{"verification": {"secret": "correct-horse-battery", "header": "X-Hub-Signature-256", "prefix": "sha256=", "deliveryHeader": "X-GitHub-Delivery"}}]`,
 		`"description": "The request.", "required": ["headers", "body"], "properties": {
