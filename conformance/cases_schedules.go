@@ -13,6 +13,7 @@ import (
 var scheduleCases = []Case{
 	{Part: "D8.15.schedules, D1.1.strict, D1.3", Name: "schedules/200 made, read, listed, replaced, deleted", Run: scheduleLife},
 	{Part: "D8.15.schedules", Name: "schedules/200 the times of the workflow's ON_SCHEDULE", Run: scheduleOfWorkflow},
+	{Part: "D8.15.schedules", Name: "schedules/200 clock changes that skip or repeat times", Run: scheduleClockChanges},
 	{Part: "D1.7.replay, D1.7.mismatch, D1.7.refused", Name: "EX15 schedules/200 a repeat creates nothing", Run: scheduleRepeat},
 	{Part: "D8.15.schedules, D3.table", Name: "schedules/400, 404, 409 what is no schedule", Run: scheduleFaults},
 	{Part: "D8.15.runs, D8.7.run, C.ON_SCHEDULE", Name: "schedules/200 runs begin when it is time", Run: scheduleRuns},
@@ -95,6 +96,29 @@ func scheduleOfWorkflow(t *probe.Trial) {
 		p := t.Problem(t.Post(schedules, object{"workflowId": id}), http.StatusBadRequest, "INVALID_INPUT")
 		t.Equal("pointers", probe.Pointers(p), []string{"/cron"})
 	}
+}
+
+// scheduleClockChanges reads the next clock change of times that clocks in Lord Howe skip or
+// repeat, by 30 minutes, and of times that no clock change affects.
+func scheduleClockChanges(t *probe.Trial) {
+	workflow := create(t, drawn("clock changes")).ID
+	const zone = "Australia/Lord_Howe"
+	made := probe.Decode[api.Schedule](t, t.Post(schedules, object{"workflowId": workflow, "cron": "*/10 1-2 * * *", "timeZone": zone}))
+	t.Check(made.LastClockChange == nil, "a new schedule: %s", t.JSON(made))
+	change := made.NextClockChange
+	t.Check(change != nil, "no clock change: %s", t.JSON(made))
+	at := change.At.Std().UTC()
+	want := api.ScheduleClockChange{At: change.At, Kind: "skipped", Count: 3, LocalTime: at.AddDate(0, 0, 1).Format("2006-01-02") + "T02:00"}
+	if at.Month() == time.April {
+		want.Kind, want.LocalTime = "repeated", at.AddDate(0, 0, 1).Format("2006-01-02")+"T01:30"
+	}
+	t.Equal("clock change", *change, want)
+	t.Check(at.After(time.Now()) && time.Until(at) < 220*24*time.Hour, "the next clock change is at %s", at)
+	sundays := probe.Decode[api.Schedule](t, t.Post(schedules, object{"workflowId": workflow, "cron": "0 12 * * 7", "timeZone": zone}))
+	t.Check(sundays.NextClockChange == nil && sundays.LastClockChange == nil, "noon: %s", t.JSON(sundays))
+	local, err := time.LoadLocation(zone)
+	t.NoError("time zone", err)
+	t.Equal("day 7", sundays.NextAt.Std().In(local).Format("Mon 15:04"), "Sun 12:00")
 }
 
 func scheduleRepeat(t *probe.Trial) {

@@ -9,7 +9,7 @@ VALUES (@workspace_id, @id, @workflow_id, @name, @cron, @time_zone, @overlap, @s
 
 -- name: ScheduleGet :one
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, last_at, last_run_id, last_skipped_at,
-       last_skip_reason, created_at, updated_at
+       last_skip_reason, created_at, updated_at, now()::timestamptz AS now
 FROM schedules WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: ScheduleLock :one
@@ -27,7 +27,7 @@ FROM schedules s WHERE s.workspace_id = @workspace_id AND s.id = @id;
 -- A page of the schedules, newest first; of one workflow where that is named, and of those
 -- that a key is restricted to.
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, last_at, last_run_id, last_skipped_at,
-       last_skip_reason, created_at, updated_at
+       last_skip_reason, created_at, updated_at, now()::timestamptz AS now
 FROM schedules
 WHERE workspace_id = @workspace_id AND id < @before
   AND (sqlc.narg('workflow_id')::uuid IS NULL OR workflow_id = sqlc.narg('workflow_id')::uuid)

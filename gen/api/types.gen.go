@@ -339,6 +339,24 @@ func (e SavedWorkflowStatus) Valid() bool {
 	}
 }
 
+// Defines values for ScheduleClockChangeKind.
+const (
+	ScheduleClockChangeKindRepeated ScheduleClockChangeKind = "repeated"
+	ScheduleClockChangeKindSkipped  ScheduleClockChangeKind = "skipped"
+)
+
+// Valid indicates whether the value is a known member of the ScheduleClockChangeKind enum.
+func (e ScheduleClockChangeKind) Valid() bool {
+	switch e {
+	case ScheduleClockChangeKindRepeated:
+		return true
+	case ScheduleClockChangeKindSkipped:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SignatureAlgorithm.
 const (
 	SignatureAlgorithmHmacSha256V1 SignatureAlgorithm = "hmac-sha256-v1"
@@ -1233,7 +1251,8 @@ type CreateInvitationRequest struct {
 // Examples: {"cron":"0 9 * * MON-FRI","timeZone":"Europe/Berlin","workflowId":"019aa5f2-6071-7283-9e95-0f1a2b3c4d5e"}
 type CreateScheduleRequest struct {
 	// Cron Minute, hour, day of the month, month and day of the week, each with `*`, lists, ranges and steps, or one of
-	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Where both days are given, either of them will do.
+	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Sunday is 0 or 7. If neither day field is `*`, a day matches
+	// when one of the two does.
 	//
 	//
 	// Examples: 0 9 * * MON-FRI
@@ -1257,8 +1276,9 @@ type CreateScheduleRequest struct {
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
-	// TimeZone The time zone of the cron expression, by its IANA name; UTC if it is absent. Where a clock is put forward, times
-	// that it leaves out do not come; where it is put back, times that come twice count twice.
+	// TimeZone The time zone of the cron expression, by its IANA name. The default is UTC. A time that a clock change skips starts
+	// no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange` and
+	// `nextClockChange`.
 	//
 	//
 	// Examples: Europe/Berlin
@@ -1510,7 +1530,8 @@ type Credits struct {
 }
 
 // Cron Minute, hour, day of the month, month and day of the week, each with `*`, lists, ranges and steps, or one of
-// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Where both days are given, either of them will do.
+// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Sunday is 0 or 7. If neither day field is `*`, a day matches
+// when one of the two does.
 //
 // Examples: 0 9 * * MON-FRI
 type Cron = string
@@ -2738,7 +2759,8 @@ type ReplaceHookRequest struct {
 // Examples: {"cron":"0 9 * * MON-FRI","overlap":"queue","status":"PAUSED","timeZone":"Europe/Berlin"}
 type ReplaceScheduleRequest struct {
 	// Cron Minute, hour, day of the month, month and day of the week, each with `*`, lists, ranges and steps, or one of
-	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Where both days are given, either of them will do.
+	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Sunday is 0 or 7. If neither day field is `*`, a day matches
+	// when one of the two does.
 	//
 	//
 	// Examples: 0 9 * * MON-FRI
@@ -2762,8 +2784,9 @@ type ReplaceScheduleRequest struct {
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
-	// TimeZone The time zone of the cron expression, by its IANA name; UTC if it is absent. Where a clock is put forward, times
-	// that it leaves out do not come; where it is put back, times that come twice count twice.
+	// TimeZone The time zone of the cron expression, by its IANA name. The default is UTC. A time that a clock change skips starts
+	// no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange` and
+	// `nextClockChange`.
 	//
 	//
 	// Examples: Europe/Berlin
@@ -3185,7 +3208,8 @@ type Schedule struct {
 	CreatedAt timestamp.Time `json:"createdAt"`
 
 	// Cron Minute, hour, day of the month, month and day of the week, each with `*`, lists, ranges and steps, or one of
-	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Where both days are given, either of them will do.
+	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Sunday is 0 or 7. If neither day field is `*`, a day matches
+	// when one of the two does.
 	//
 	//
 	// Examples: 0 9 * * MON-FRI
@@ -3200,6 +3224,10 @@ type Schedule struct {
 	//
 	// Examples: 2026-11-20T08:00:00.000Z
 	LastAt *timestamp.Time `json:"lastAt"`
+
+	// LastClockChange The last clock change since the schedule was created or replaced that skipped or repeated some of its times.
+	// Null if there was none, and while the schedule is paused.
+	LastClockChange *ScheduleClockChange `json:"lastClockChange"`
 
 	// LastRunID The last run that it began. Null if there is none.
 	LastRunID *ID `json:"lastRunId"`
@@ -3228,6 +3256,10 @@ type Schedule struct {
 	// Examples: 2026-11-23T08:00:00.000Z
 	NextAt *timestamp.Time `json:"nextAt"`
 
+	// NextClockChange The next clock change within 12 years that skips or repeats times of the schedule. Null if there is none, and
+	// while the schedule is paused. Governments change these dates at short notice.
+	NextClockChange *ScheduleClockChange `json:"nextClockChange"`
+
 	// Overlap What becomes of a time at which a run of this schedule is still under way. `skip`, which it is if it is absent:
 	// it is passed over. `queue`: its run begins when those before have ended; at most 10 wait, and what comes beyond is
 	// passed over. `allow`: its run begins beside the other.
@@ -3241,8 +3273,9 @@ type Schedule struct {
 	// Examples: ACTIVE
 	Status TriggerStatus `json:"status"`
 
-	// TimeZone The time zone of the cron expression, by its IANA name; UTC if it is absent. Where a clock is put forward, times
-	// that it leaves out do not come; where it is put back, times that come twice count twice.
+	// TimeZone The time zone of the cron expression, by its IANA name. The default is UTC. A time that a clock change skips starts
+	// no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange` and
+	// `nextClockChange`.
 	//
 	//
 	// Examples: Europe/Berlin
@@ -3261,6 +3294,37 @@ type Schedule struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	WorkflowID ID `json:"workflowId"`
 }
+
+// ScheduleClockChange A clock change that skips or repeats times of a schedule.
+type ScheduleClockChange struct {
+	// At When the clocks change.
+	//
+	// Examples: 2027-03-28T01:00:00.000Z
+	At timestamp.Time `json:"at"`
+
+	// Count How many times of the schedule are skipped or repeated.
+	//
+	// Examples: 1
+	Count int32 `json:"count"`
+
+	// Kind `skipped`: clocks are put forward, and these times start no run. `repeated`: clocks are put back, and each of
+	// these times starts a run twice.
+	//
+	//
+	// Examples: skipped
+	Kind ScheduleClockChangeKind `json:"kind"`
+
+	// LocalTime The first of these times, as clocks in the time zone of the schedule show it.
+	//
+	// Examples: 2027-03-28T02:30
+	LocalTime string `json:"localTime"`
+}
+
+// ScheduleClockChangeKind `skipped`: clocks are put forward, and these times start no run. `repeated`: clocks are put back, and each of
+// these times starts a run twice.
+//
+// Examples: skipped
+type ScheduleClockChangeKind string
 
 // SchedulePage One page of schedules, newest first.
 type SchedulePage struct {
@@ -3602,8 +3666,9 @@ type SystemComponentResponse struct {
 	Schema DialectSchema `json:"schema"`
 }
 
-// TimeZone The time zone of the cron expression, by its IANA name; UTC if it is absent. Where a clock is put forward, times
-// that it leaves out do not come; where it is put back, times that come twice count twice.
+// TimeZone The time zone of the cron expression, by its IANA name. The default is UTC. A time that a clock change skips starts
+// no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange` and
+// `nextClockChange`.
 //
 // Examples: Europe/Berlin
 type TimeZone = string

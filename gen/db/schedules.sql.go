@@ -94,7 +94,7 @@ func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, arg ScheduleDelet
 
 const scheduleGet = `-- name: ScheduleGet :one
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, last_at, last_run_id, last_skipped_at,
-       last_skip_reason, created_at, updated_at
+       last_skip_reason, created_at, updated_at, now()::timestamptz AS now
 FROM schedules WHERE workspace_id = $1 AND id = $2
 `
 
@@ -120,6 +120,7 @@ type ScheduleGetRow struct {
 	LastSkipReason *string
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	Now            time.Time
 }
 
 func (q *Queries) ScheduleGet(ctx context.Context, db DBTX, arg ScheduleGetParams) (ScheduleGetRow, error) {
@@ -142,6 +143,7 @@ func (q *Queries) ScheduleGet(ctx context.Context, db DBTX, arg ScheduleGetParam
 		&i.LastSkipReason,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Now,
 	)
 	return i, err
 }
@@ -180,7 +182,7 @@ func (q *Queries) ScheduleInsert(ctx context.Context, db DBTX, arg ScheduleInser
 
 const scheduleList = `-- name: ScheduleList :many
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, last_at, last_run_id, last_skipped_at,
-       last_skip_reason, created_at, updated_at
+       last_skip_reason, created_at, updated_at, now()::timestamptz AS now
 FROM schedules
 WHERE workspace_id = $1 AND id < $2
   AND ($3::uuid IS NULL OR workflow_id = $3::uuid)
@@ -214,6 +216,7 @@ type ScheduleListRow struct {
 	LastSkipReason *string
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	Now            time.Time
 }
 
 // A page of the schedules, newest first; of one workflow where that is named, and of those
@@ -250,6 +253,7 @@ func (q *Queries) ScheduleList(ctx context.Context, db DBTX, arg ScheduleListPar
 			&i.LastSkipReason,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Now,
 		); err != nil {
 			return nil, err
 		}

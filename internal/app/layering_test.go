@@ -58,6 +58,7 @@ var places = map[string]place{
 	"internal/mail":              {level: 1, outside: []string{"github.com/wneessen/go-mail"}, why: "e-mail through the operator's SMTP server"},
 	"internal/mail/mailtest":     {level: 1, outside: []string{"github.com/emersion/go-smtp"}, why: "an SMTP server for tests", tests: true},
 	"internal/expression":        {level: 1, inside: []string{"internal/fault"}, outside: []string{"github.com/expr-lang/expr"}, why: "what conditions and transforms compute"},
+	"internal/cron":              {level: 1, why: "cron expressions and their times; no clock"},
 	"internal/footprint":         {level: 1, why: "what the process holds of the machine's memory"},
 	"internal/sidecar":           {level: 1, why: "programs beside this one: fetched, started, ended"},
 	"internal/waittest":          {level: 0, why: "waits of tests, limited by go test alone", tests: true},
@@ -132,7 +133,7 @@ var places = map[string]place{
 	"internal/component/modules/upstream":    {level: 4, inside: []string{"internal/component", "internal/egress", "internal/credit"}, why: "HTTP calls of modules"},
 	"internal/component/modules/utility":     {level: 5, inside: []string{"internal/component", "internal/credit", "internal/fault", "internal/strictjson", "internal/timestamp"}, outside: []string{ids, "filippo.io/age", "golang.org/x/crypto"}, why: "modules that touch nothing"},
 	"internal/component/modules/apicall":     {level: 5, inside: []string{"internal/component", "internal/credit", "internal/egress", "internal/strictjson"}, outside: []string{ids, "github.com/tidwall/gjson"}, why: "API_CALL"},
-	"internal/component/modules/logic":       {level: 5, inside: []string{"internal/component", "internal/expression", "internal/fault", "internal/graph", "internal/strictjson", "internal/timestamp", "internal/variable"}, outside: []string{"github.com/robfig/cron/v3"}, why: "control flow: what a run's engine does by name, described and computed"},
+	"internal/component/modules/logic":       {level: 5, inside: []string{"internal/component", "internal/cron", "internal/expression", "internal/fault", "internal/graph", "internal/strictjson", "internal/timestamp", "internal/variable"}, why: "control flow: what a run's engine does by name, described and computed"},
 	"internal/component/modules/evm":         {level: 5, inside: []string{"internal/component", "internal/credit", "internal/egress", "internal/fault", "internal/strictjson"}, outside: []string{ids, "github.com/adraffy/go-ens-normalize", "github.com/ethereum/go-ethereum"}, why: "modules of EVM chains"},
 	"internal/component/modules/evm/evmtest": {level: 5, inside: []string{"internal/waittest"}, outside: []string{"github.com/ethereum/go-ethereum"}, why: "a real node for tests", tests: true},
 	"internal/component/modules":             {level: 6, inside: []string{"internal/component", "internal/egress"}, why: "the one list of modules"},
@@ -184,7 +185,7 @@ var places = map[string]place{
 	},
 	"internal/schedule": {
 		level:   8,
-		inside:  []string{"gen/", "internal/audit", "internal/component", "internal/crashpoint", "internal/cursor", "internal/fault", "internal/idempotency", "internal/notify", "internal/postgres", "internal/run", "internal/timestamp", "internal/variable"},
+		inside:  []string{"gen/", "internal/audit", "internal/component", "internal/crashpoint", "internal/cron", "internal/cursor", "internal/fault", "internal/idempotency", "internal/notify", "internal/postgres", "internal/run", "internal/timestamp", "internal/variable"},
 		outside: []string{ids, pgx}, why: "runs by a clock",
 	},
 	"internal/server": {

@@ -91,6 +91,9 @@ func (c *schedulesCreate) Run(s *session) error {
 
 func tellSchedule(s *session, one api.Schedule) {
 	s.note("%s  %s  next %s", one.ID, one.Status, dateOf(one.NextAt))
+	if change := one.NextClockChange; change != nil {
+		s.note("clock change %s: %s %d, from %s", date(change.At), printable(string(change.Kind)), change.Count, printable(change.LocalTime))
+	}
 }
 
 // oneSchedule is a schedule by its id.

@@ -14,7 +14,7 @@ const scheduleID = "019aa5f3-1c2d-7e3f-8a4b-5c6d7e8f9a0b"
 func scheduleText(status, next string) string {
 	return `{"id":"` + scheduleID + `","workflowId":"` + workflowID + `","name":"of\u001b[2J X","cron":"0 9 * * MON-FRI","timeZone":"Europe/Berlin","overlap":"queue","status":"` + status +
 		`","nextAt":` + next + `,"waiting":[],"lastAt":null,"lastRunId":null,"lastSkippedAt":"2026-11-20T08:00:00.000Z","lastSkipReason":"workflow_paused",` +
-		`"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`
+		`"lastClockChange":null,"nextClockChange":{"at":"2027-03-28T01:00:00.000Z","kind":"skipped","localTime":"2027-03-28T02:30","count":1},"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`
 }
 
 // nameWorkflow gives the workflow of the tests a name in the credentials file.
@@ -42,7 +42,7 @@ func TestSchedulesAreCreatedTurnedAndDeleted(t *testing.T) {
 	schedules := func(args ...string) result { return run(t, s.environ(), "", append([]string{"schedules"}, args...)...) }
 	schedules("create", "daily", "0 9 * * MON-FRI", "--time-zone=Europe/Berlin", "--overlap=queue", "--name=<Work>", "--paused", "--idempotency-key=once").
 		check(t, 0, `"cron": "0 9 * * MON-FRI"`, scheduleID+"  ACTIVE  next 2026-11-23 08:00:00\n")
-	schedules("create", workflowID).check(t, 0, `"timeZone": "Europe/Berlin"`, "")
+	schedules("create", workflowID).check(t, 0, `"timeZone": "Europe/Berlin"`, "clock change 2027-03-28 01:00:00: skipped 1, from 2027-03-28T02:30\n")
 	schedules("pause", scheduleID).check(t, 0, "", scheduleID+"  PAUSED  next -\n")
 	schedules("resume", scheduleID).check(t, 0, "", scheduleID)
 	schedules("delete", scheduleID).check(t, 0, "", "is gone")

@@ -3,7 +3,7 @@ package schedule
 import (
 	"time"
 
-	"github.com/weft-automation/weft/internal/component/modules/logic"
+	"github.com/weft-automation/weft/internal/cron"
 )
 
 const (
@@ -40,7 +40,7 @@ type step struct {
 
 // decide says what is to be done now. Of times that were missed the last one counts, if it
 // is within the grace: never do several begin at once.
-func decide(times logic.Schedule, s state) step {
+func decide(times *cron.Schedule, s state) step {
 	do := step{next: s.next, waiting: s.waiting}
 	if s.next != nil && !s.next.After(s.now) {
 		at := do.catchUp(times, *s.next, s.now)
@@ -57,7 +57,7 @@ func decide(times logic.Schedule, s state) step {
 
 // catchUp is the time whose run is due, the last one of all that have passed; nil: all are
 // too long ago.
-func (do *step) catchUp(times logic.Schedule, due, now time.Time) *time.Time {
+func (do *step) catchUp(times *cron.Schedule, due, now time.Time) *time.Time {
 	last := &due
 	if earliest := now.Add(-grace); due.Before(earliest) {
 		do.skip(due, skipMissed)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weft-automation/weft/internal/component/modules/logic"
+	"github.com/weft-automation/weft/internal/cron"
 	"github.com/weft-automation/weft/internal/waittest"
 )
 
@@ -77,7 +77,7 @@ func TestWhatIsDueFollowsTheOverlap(t *testing.T) {
 		"more than an hour ago":          {"0 9 * * *", "skip", "09:00:00", "", "10:00:01", false, "skip 09:00 missed next 09:00"},
 		"missed, and a run is under way": {"*/10 * * * *", "skip", "00:00:00", "", "10:25:00", true, "skip 10:20 overlap next 10:30"},
 	} {
-		times, err := logic.NewSchedule(c.cron, "")
+		times, err := cron.Parse(c.cron, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestWhatIsDueFollowsTheOverlap(t *testing.T) {
 
 // However long the service was down, little is reckoned.
 func TestAYearOfMinutesIsCaughtUpWithAtOnce(t *testing.T) {
-	times, err := logic.NewSchedule("* * * * *", "America/New_York")
+	times, err := cron.Parse("* * * * *", "America/New_York")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestAYearOfMinutesIsCaughtUpWithAtOnce(t *testing.T) {
 
 // Where clocks are put forward a time is left out, where they are put back it comes twice.
 func TestDaysOnWhichClocksChange(t *testing.T) {
-	times, err := logic.NewSchedule("30 2 * * *", "Europe/Berlin")
+	times, err := cron.Parse("30 2 * * *", "Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/component/modules/logic"
 	"github.com/weft-automation/weft/internal/crashpoint"
+	"github.com/weft-automation/weft/internal/cron"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/postgres"
@@ -94,7 +94,7 @@ func (s *Service) Begin(ctx context.Context, key notify.Key) error {
 	if err != nil {
 		return fmt.Errorf("read schedule: %w", err)
 	}
-	times, err := logic.NewSchedule(row.Cron, row.TimeZone)
+	times, err := cron.Parse(row.Cron, row.TimeZone)
 	if err != nil {
 		return fmt.Errorf("read the times of a schedule: %w", err)
 	}

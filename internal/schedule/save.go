@@ -13,6 +13,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component/modules/logic"
+	"github.com/weft-automation/weft/internal/cron"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/idempotency"
 	"github.com/weft-automation/weft/internal/notify"
@@ -124,7 +125,7 @@ func (d *Draft) like(config json.RawMessage) error {
 }
 
 // check writes the defaults out and reads the times.
-func (d *Draft) check() (logic.Schedule, error) {
+func (d *Draft) check() (*cron.Schedule, error) {
 	d.TimeZone, d.Overlap = cmp.Or(d.TimeZone, "UTC"), cmp.Or(d.Overlap, string(api.OverlapSkip))
 	raw, err := json.Marshal(map[string]string{"cron": d.Cron, "timeZone": d.TimeZone})
 	if err != nil {
@@ -136,11 +137,11 @@ func (d *Draft) check() (logic.Schedule, error) {
 	if variable.In(d.Cron) || variable.In(d.TimeZone) {
 		return nil, fault.InvalidAt("/cron", "names an environment variable, which only runs have")
 	}
-	return logic.NewSchedule(d.Cron, d.TimeZone)
+	return cron.Parse(d.Cron, d.TimeZone)
 }
 
 // first is the first time after another; nil: there is none any more.
-func first(times logic.Schedule, after time.Time) *time.Time {
+func first(times *cron.Schedule, after time.Time) *time.Time {
 	if at := times.Next(after); !at.IsZero() {
 		return &at
 	}
@@ -168,7 +169,7 @@ func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replace
 	return replaced, err
 }
 
-func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Draft, times logic.Schedule) error {
+func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Draft, times *cron.Schedule) error {
 	present, err := lockTx(ctx, tx, key)
 	if err != nil {
 		return err

@@ -122,6 +122,7 @@ func record(row db.ScheduleGetRow) api.Schedule {
 	for i, at := range row.Waiting {
 		shown.Waiting[i] = timestamp.Of(at)
 	}
+	shown.LastClockChange, shown.NextClockChange = clockChanges(row)
 	return shown
 }
 

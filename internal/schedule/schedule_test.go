@@ -329,3 +329,44 @@ func TestADeletedScheduleIsGone(t *testing.T) {
 		t.Errorf("repeated: %v", err)
 	}
 }
+
+// The clocks in Berlin skip 02:30 in spring and repeat it in autumn.
+func TestARecordNamesTheClockChangesThatAffectItsTimes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 0)
+	n := b.start(t)
+	workflowID := n.save(t, waits, edge)
+	key := n.schedule(t, workflowID, schedule.Draft{Cron: "30 2 * * *", TimeZone: "Europe/Berlin"})
+	if made := n.show(t, key); made.LastClockChange != nil {
+		t.Errorf("a new schedule: %+v", made.LastClockChange)
+	}
+	b.exec(t, "UPDATE schedules SET updated_at = now() - interval '1 year' WHERE id = $1", key.ID)
+	shown := n.show(t, key)
+	last, next := shown.LastClockChange, shown.NextClockChange
+	if last == nil || next == nil {
+		t.Fatalf("%+v", shown)
+	}
+	if now := time.Now(); !last.At.Std().Before(now) || !next.At.Std().After(now) || next.At.Std().Sub(last.At.Std()) > 240*24*time.Hour {
+		t.Errorf("last %s, next %s", last.At.Std(), next.At.Std())
+	}
+	if last.Kind == next.Kind {
+		t.Errorf("both are %s", last.Kind)
+	}
+	for _, change := range []*api.ScheduleClockChange{last, next} {
+		at := change.At.Std().UTC()
+		want := api.ScheduleClockChange{At: change.At, Kind: "skipped", LocalTime: at.Format("2006-01-02") + "T02:30", Count: 1}
+		if at.Month() == time.October {
+			want.Kind = "repeated"
+		}
+		if *change != want || at.Weekday() != time.Sunday || at.Hour() != 1 {
+			t.Errorf("%+v, want %+v", *change, want)
+		}
+	}
+	if other := n.show(t, n.schedule(t, workflowID, schedule.Draft{Cron: "30 4 * * *", TimeZone: "Europe/Berlin"})); other.NextClockChange != nil {
+		t.Errorf("a schedule that no clock change affects: %+v", other.NextClockChange)
+	}
+	paused, err := n.Replace(n.ctx, key, schedule.Draft{Cron: "30 2 * * *", TimeZone: "Europe/Berlin", Status: "PAUSED"})
+	if err != nil || paused.LastClockChange != nil || paused.NextClockChange != nil {
+		t.Errorf("paused: %+v, %v", paused, err)
+	}
+}

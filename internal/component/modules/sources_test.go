@@ -67,7 +67,7 @@ func computed(test, list string) golden {
 
 var sources = []source{
 	{module: "ON_API_CALLED", golden: []golden{others("ajv 8.20.0"), interpreted}, bad: "logic/logic_test.go:TestConfigsAreJudgedWhenTheyAreSaved", fuzz: []string{configs, schemas}},
-	{module: "ON_SCHEDULE", golden: []golden{others("croner 11.0.0")}, bad: "logic/logic_test.go:TestConfigsAreJudgedWhenTheyAreSaved", fuzz: []string{"logic/fuzz_test.go:FuzzSchedule", configs}},
+	{module: "ON_SCHEDULE", golden: []golden{others("croner 11.0.0")}, bad: "logic/logic_test.go:TestConfigsAreJudgedWhenTheyAreSaved", fuzz: []string{"../../cron/cron_test.go:FuzzParse", configs}},
 	{module: "ON_WEBHOOK", bad: "logic/logic_test.go:TestConfigsAreJudgedWhenTheyAreSaved", fuzz: []string{"../../hook/verify_test.go:FuzzVerified", "../../hook/verify_test.go:FuzzWhatARunIsGiven", configs}, golden: []golden{
 		{"../../hook/verify_test.go:TestTheDeliveryOfGitHubsDocumentationIsVerified", "GitHub's documentation", "", ""},
 		{"../../hook/verify_test.go:TestTheMessageOfStandardWebhooksIsVerified", "github.com/standard-webhooks/standard-webhooks", "", ""},

@@ -116,20 +116,3 @@ func FuzzDue(f *testing.F) {
 		}
 	})
 }
-
-// FuzzSchedule throws texts at the parser of cron expressions: none panics.
-func FuzzSchedule(f *testing.F) {
-	for _, text := range []string{"0 9 * * MON-FRI", "@daily", "TZ=0", "CRON_TZ=", "@every 1h", "*/5 1-3,7 ? JAN-mar 0/2", "61 * * * *", "* * * * * *", "*/0 * * * *"} {
-		f.Add(text, "Europe/Berlin")
-	}
-	f.Fuzz(func(t *testing.T, text, zone string) {
-		schedule, err := NewSchedule(text, zone)
-		if err != nil {
-			return
-		}
-		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		if next := schedule.Next(now); !next.IsZero() && !next.After(now) {
-			t.Errorf("%q after %s comes at %s", text, now, next)
-		}
-	})
-}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/componenttest"
+	"github.com/weft-automation/weft/internal/cron"
 	"github.com/weft-automation/weft/internal/graph"
 )
 
@@ -88,7 +89,7 @@ func (c golden) holds(t *testing.T) {
 		if err := json.Unmarshal(c.Config, &config); err != nil {
 			t.Fatal(err)
 		}
-		schedule, err := NewSchedule(config.Cron, config.TimeZone)
+		schedule, err := cron.Parse(config.Cron, config.TimeZone)
 		if err != nil {
 			t.Errorf("%s: %v", c.Config, err)
 			return

@@ -61,8 +61,8 @@ var onSchedule = &module{
 		"Where a run begins that its schedule triggered.",
 		nothing,
 		`"description": "When runs begin, by schedules of the workflow that name no other times when they are created.", "required": ["cron"], "properties": {
-			"cron": {"type": "string", "minLength": 1, "maxLength": 200, "title": "Cron", "description": "Minute, hour, day of the month, month and day of the week, or @hourly, @daily, @weekly, @monthly, @yearly.", "examples": ["0 9 * * MON-FRI", "@daily"]},
-			"timeZone": {"type": "string", "minLength": 1, "maxLength": 64, "default": "UTC", "title": "Time zone", "description": "The time zone of the schedule, by its IANA name. Where a clock is put forward, times that it leaves out are passed over.", "examples": ["Europe/Berlin"]}
+			"cron": {"type": "string", "minLength": 1, "maxLength": 200, "title": "Cron", "description": "Minute, hour, day of the month, month and day of the week (0 or 7 is Sunday), or @hourly, @daily, @weekly, @monthly, @yearly. If neither day field is *, a day matches when one of the two does.", "examples": ["0 9 * * MON-FRI", "@daily"]},
+			"timeZone": {"type": "string", "minLength": 1, "maxLength": 64, "default": "UTC", "title": "Time zone", "description": "The time zone of the schedule, by its IANA name. A time that a clock change skips starts no run, and a time that it repeats starts two.", "examples": ["Europe/Berlin"]}
 		}, "examples": [{"cron": "0 9 * * MON-FRI", "timeZone": "Europe/Berlin"}]`,
 		`"description": "When.", "required": ["scheduledAt"], "properties": {
 			"scheduledAt": {"type": "string", "format": "date-time", "title": "Scheduled at", "description": "The time of the schedule, which the run may have begun somewhat after.", "examples": ["2026-01-31T08:00:00.000Z"]}
