@@ -237,7 +237,7 @@ ORDER BY wake_at LIMIT 1;
 
 -- name: StageListEarlier :many
 -- All stages of a finished run without their outputs.
-SELECT id, component_id, iteration, status, port, item_count FROM run_stages
+SELECT id, component_id, iteration, status, port, item_count, child_run_id FROM run_stages
 WHERE workspace_id = @workspace_id AND run_id = @run_id;
 
 -- name: StageCopyMany :one

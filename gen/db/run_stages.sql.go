@@ -454,7 +454,7 @@ func (q *Queries) StageListCollected(ctx context.Context, db DBTX, arg StageList
 }
 
 const stageListEarlier = `-- name: StageListEarlier :many
-SELECT id, component_id, iteration, status, port, item_count FROM run_stages
+SELECT id, component_id, iteration, status, port, item_count, child_run_id FROM run_stages
 WHERE workspace_id = $1 AND run_id = $2
 `
 
@@ -470,6 +470,7 @@ type StageListEarlierRow struct {
 	Status      status.Stage
 	Port        *string
 	ItemCount   *int32
+	ChildRunID  *uuid.UUID
 }
 
 // All stages of a finished run without their outputs.
@@ -489,6 +490,7 @@ func (q *Queries) StageListEarlier(ctx context.Context, db DBTX, arg StageListEa
 			&i.Status,
 			&i.Port,
 			&i.ItemCount,
+			&i.ChildRunID,
 		); err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ var measures = map[string]string{
 	"conformance/breakages_streams_test.go:late":          "a fault that lasts for a time",
 	"conformance/breakages_streams_test.go:hasty":         "a fault that lasts for a time",
 
-	"internal/run/work_test.go:work":                                                   "a component that takes its time",
+	"internal/run/work_test.go:work":                                                      "a component that takes its time",
 	"internal/execution/window_test.go:newBusy":                                           "a component that takes its time",
 	"internal/run/cancel_test.go:awaitEvents":                                             "returns at the limit without failing anything",
 	"internal/server/server_test.go:TestSS13StreamsAreExemptFromTheWriteTimeout":          "the server's own timeout has to pass",

@@ -201,6 +201,13 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 		return id, err
 	}
 	row.EffectRootID = &effectRoot
+	earlier, err := f.resumes(t, workflowID, loaded.Version, input)
+	if err != nil {
+		return id, err
+	}
+	if earlier != nil {
+		row.RerunOf, _ = json.Marshal(earlier) // an id
+	}
 	hidden := loaded.Input.SecretPaths()
 	if t.secret {
 		hidden = []string{component.AllMembers}

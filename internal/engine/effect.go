@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/google/uuid"
 
@@ -18,13 +20,32 @@ import (
 func (f *fold) effectKey(t *stage, input, config json.RawMessage) (uuid.UUID, error) {
 	var parts [2]any
 	for i, text := range []json.RawMessage{input, config} {
-		decoder := json.NewDecoder(bytes.NewReader(text)) // the order of fields and white space are no difference
-		decoder.UseNumber()
-		if err := decoder.Decode(&parts[i]); err != nil {
-			return uuid.Nil, fmt.Errorf("read the input of a stage: %w", err)
+		var err error
+		if parts[i], err = valueOf(text); err != nil {
+			return uuid.Nil, err
 		}
 	}
 	return f.effectID(t, parts[:]...)
+}
+
+// valueOf returns what a text means, whatever the order of its fields and its white space.
+func valueOf(text json.RawMessage) (value any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
+		return nil, errors.New("read the input of a stage: not JSON") // what is wrong may show some of it
+	}
+	return value, nil
+}
+
+// sameValue reports whether two texts mean the same.
+func sameValue(a, b json.RawMessage) (bool, error) {
+	first, err := valueOf(a)
+	if err != nil {
+		return false, err
+	}
+	second, err := valueOf(b)
+	return reflect.DeepEqual(first, second), err
 }
 
 // effectID derives an id for the place of a stage in the first run.

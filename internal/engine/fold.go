@@ -82,6 +82,7 @@ type fold struct {
 	payers   []db.RunLockAboveRow   // runs above with a maxCredits; nil: not read yet
 	own      storage.Usage          // what this run had made when it was locked
 	others   storage.Usage          // and the other runs of its tree
+	reuse    *Reuse                 // what is taken over from an earlier run; nil: not read yet
 	taken    storage.Usage          // stages taken over from an earlier run, which are free
 	events   int64                  // bytes of events that this fold wrote
 	charged  bool                   // a fee was reserved, so the account is locked

@@ -28,7 +28,10 @@ type Origin struct {
 // Reuse is what a run takes over from the finished run that it repeats.
 type Reuse struct {
 	Stages []uuid.UUID
-	Done   []string // components of the root whose stages are taken over, and loops that are resumed
+	Done   []string // components of the root whose stages are taken over or resumed
+
+	from     uuid.UUID           // the run that is repeated
+	children map[place]uuid.UUID // the child runs that are resumed, by where a RUN_WORKFLOW started them
 }
 
 // ErrEarlierGone means that retention has deleted the run that is to be repeated.
@@ -41,7 +44,8 @@ var ErrEarlierGone = errors.New("the run that is repeated is no longer stored")
 // stage nor after one that did not complete: the outcome of that may be another one this
 // time. A loop that completed is taken over with all its stages. A loop that did not, or that
 // contains the given stage, is resumed if it has the same items as before: its finished items
-// are taken over with all their stages, and of its other items what these rules say.
+// are taken over with all their stages, and of its other items what these rules say. A
+// RUN_WORKFLOW that did not complete is resumed too: its child run repeats the earlier one.
 func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID uuid.UUID, of Origin) (reuse Reuse, err error) {
 	began, err := db.New().RunBegan(ctx, conn, db.RunBeganParams{WorkspaceID: workspaceID, ID: of.RunID})
 	if postgres.NotFound(err) {
@@ -55,6 +59,7 @@ func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID
 		return reuse, fmt.Errorf("read the stages of the earlier run: %w", err)
 	}
 	e := &earlier{plan: plan, stages: make(map[place]db.StageListEarlierRow, len(rows)), changes: map[string]bool{}}
+	e.reuse.from, e.reuse.children = of.RunID, map[place]uuid.UUID{}
 	for _, row := range rows {
 		e.stages[at(row.ComponentID, row.Iteration)] = row
 		if of.FromStageID != nil && row.ID == *of.FromStageID {
@@ -100,10 +105,14 @@ func (e *earlier) scope(loop string, iteration []int32) {
 		if !ran || slices.Contains(after, id) {
 			continue
 		}
-		switch resumed := e.resumes(row); {
+		switch {
 		case !slices.Contains(again, id):
 			e.whole(row)
-		case resumed:
+		case e.from != nil && e.from.ID == row.ID:
+			continue
+		case row.ChildRunID != nil:
+			e.reuse.children[at(id, iteration)] = *row.ChildRunID
+		case row.ItemCount != nil && !e.changes[id]:
 			e.resume(row)
 		default:
 			continue
@@ -123,11 +132,7 @@ func (e *earlier) startsIn(row db.StageListEarlierRow) bool {
 	return level < len(around) && around[level] == row.ComponentID && slices.Equal(e.from.Iteration[:level], row.Iteration)
 }
 
-// resumes reports whether a loop that is not taken over as a whole has items that are.
-func (e *earlier) resumes(row db.StageListEarlierRow) bool {
-	return row.ItemCount != nil && !e.changes[row.ComponentID] && (e.from == nil || e.from.ID != row.ID)
-}
-
+// resume finds what is taken over of a loop that is not taken over as a whole.
 func (e *earlier) resume(row db.StageListEarlierRow) {
 	for i := range *row.ItemCount {
 		item := append(slices.Clone(row.Iteration), i)
@@ -180,16 +185,64 @@ func (e *earlier) item(loop string, iteration []int32) {
 	}
 }
 
+// reused is Reused for this run. It reads the earlier run once in a fold.
+func (f *fold) reused() (*Reuse, error) {
+	if f.reuse != nil {
+		return f.reuse, nil
+	}
+	var origin Origin
+	if err := json.Unmarshal(f.run.RerunOf, &origin); err != nil {
+		return nil, fmt.Errorf("read what is repeated: %w", err)
+	}
+	reuse, err := Reused(f.ctx, f.tx, f.plan, f.run.WorkspaceID, origin)
+	if err != nil {
+		return nil, err
+	}
+	f.reuse = &reuse
+	return f.reuse, nil
+}
+
+// resumes returns the child run that the one of a RUN_WORKFLOW repeats. Nil: none, because the
+// earlier run had no such child run, or that completed, is deleted, or ran another version or
+// with another input.
+func (f *fold) resumes(t *stage, workflowID uuid.UUID, version int32, input json.RawMessage) (*Origin, error) {
+	if len(f.run.RerunOf) == 0 {
+		return nil, nil
+	}
+	reuse, err := f.reused()
+	if errors.Is(err, ErrEarlierGone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	id, found := reuse.children[at(t.component.ID, t.iteration)]
+	if !found {
+		return nil, nil
+	}
+	row, err := db.New().RunGet(f.ctx, f.tx, db.RunGetParams{WorkspaceID: f.run.WorkspaceID, ID: id})
+	if postgres.NotFound(err) || err == nil && (row.WorkflowID != workflowID || row.WorkflowVersion != version) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the earlier child run: %w", err)
+	}
+	earlier, _, err := OpenInput(f.ctx, f.engine.Vault, f.run.WorkspaceID, id, row.Input)
+	if err != nil {
+		return nil, err
+	}
+	if same, err := sameValue(earlier, input); err != nil || !same {
+		return nil, err
+	}
+	return &Origin{RunID: id}, nil
+}
+
 // takeOverEarlier copies the stages that this run takes over from the run that it repeats.
 func (f *fold) takeOverEarlier() error {
 	if f.run.Status != status.RunCreated || len(f.run.RerunOf) == 0 {
 		return nil
 	}
-	var origin Origin
-	if err := json.Unmarshal(f.run.RerunOf, &origin); err != nil {
-		return fmt.Errorf("read what is repeated: %w", err)
-	}
-	reuse, err := Reused(f.ctx, f.tx, f.plan, f.run.WorkspaceID, origin)
+	reuse, err := f.reused()
 	if errors.Is(err, ErrEarlierGone) {
 		f.failWith(string(fault.NotFound), "The run that rerunOf names was deleted before this run started. Trigger the workflow without rerunOf.")
 		return nil
@@ -198,7 +251,7 @@ func (f *fold) takeOverEarlier() error {
 		return err
 	}
 	row, err := db.New().StageCopyMany(f.ctx, f.tx, db.StageCopyManyParams{
-		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, EarlierRunID: origin.RunID, Ids: reuse.Stages,
+		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, EarlierRunID: reuse.from, Ids: reuse.Stages,
 	})
 	if err != nil {
 		return fmt.Errorf("take stages over: %w", err)

@@ -12,8 +12,10 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/workflow"
 )
 
 // keys are the effect keys of payments by their input, each of which was paid once.
@@ -128,6 +130,69 @@ func TestARerunTakesOverChildRunsOfFinishedItems(t *testing.T) {
 	n.rerun(t, got, &from)
 	if is := keys(t, bank.take()); len(is) != 2 || is[`{"given":{"n":0}}`] != was[`{"given":{"n":0}}`] {
 		t.Errorf("the child run that was repeated used %v, before %v", is, was)
+	}
+	b.balanced(t)
+}
+
+// A child run that did not complete goes on where it stopped, unless the rerun starts with it.
+func TestARerunResumesChildRuns(t *testing.T) {
+	t.Parallel()
+	bank := &bank{refuses: []string{`{"book":true,"n":3}`}}
+	b := newBench(t, bank.module())
+	n := b.start(t, options{slots: 8, sweep: time.Second})
+	inner := n.draw(t, payroll, payrollEdges, payrollWires)
+	id := n.draw(t, fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":[7]}},{"id":"child","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, inner),
+		`[{"id":"1","from":"l","to":"child","port":"each"}]`, `[{"id":"1","from":{"componentId":"l","output":"item"},"to":{"componentId":"child","input":"n"}}]`)
+	first, before := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
+	was := keys(t, bank.take())
+	if first.Status != status.RunFailed || first.TotalUsageWithChildren != credit.Credits(7) {
+		t.Errorf("%s %s, used %s", first.Status, first.Error, first.TotalUsageWithChildren)
+	}
+	got, after := n.rerun(t, first, nil)
+	paid := bank.take()
+	if texts := inputs(paid); got.Status != status.RunCompleted || texts != `{"book":true,"n":3} {"book":true,"n":4} {"book":true,"n":5} {"n":"after"} {"n":4} {"n":5}` {
+		t.Errorf("%s %s, paid are %s", got.Status, got.Error, texts)
+	}
+	if got.TotalUsageWithChildren != credit.Credits(6) {
+		t.Errorf("the rerun used %s", got.TotalUsageWithChildren)
+	}
+	if is := keys(t, paid); is[`{"book":true,"n":3}`] != was[`{"book":true,"n":3}`] {
+		t.Errorf("the rerun used %v, the first run %v", is, was)
+	}
+	child, err := n.runs.Get(n.ctx, notify.Key{WorkspaceID: n.workspace, ID: *after["child@[0]"].ChildRunID}, anyone{})
+	if want := fmt.Sprintf(`{"runId":%q}`, before["child@[0]"].ChildRunID); err != nil || canonical(child.RerunOf) != want {
+		t.Errorf("the child run repeats %s, want %s; %v", child.RerunOf, want, err)
+	}
+	from := before["child@[0]"]
+	n.rerun(t, first, &from)
+	if is := keys(t, bank.take()); len(is) != 13 || is[`{"n":0}`] != was[`{"n":0}`] {
+		t.Errorf("from the child run on, the rerun used %v", is)
+	}
+	b.balanced(t)
+}
+
+func TestARerunStartsChildRunsOfAnotherVersionAnew(t *testing.T) {
+	t.Parallel()
+	bank := &bank{refuses: []string{`{"n":2}`}}
+	b := newBench(t, bank.module())
+	n := b.start(t, options{slots: 8, sweep: time.Second})
+	pays := func(second int) workflow.Draft {
+		return workflow.Draft{
+			Name:          "test",
+			Components:    json.RawMessage(fmt.Sprintf(`[{"id":"a","module":"PAY","input":{"n":1}},{"id":"b","module":"PAY","input":{"n":%d}}]`, second)),
+			SequenceEdges: json.RawMessage(`[{"id":"1","from":"a","to":"b","port":"next"}]`),
+		}
+	}
+	inner := n.save(t, pays(2))
+	id := n.draw(t, fmt.Sprintf(`[{"id":"child","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, inner), "", "")
+	first, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
+	was := keys(t, bank.take(`{"n":2}`))
+	if _, err := n.workflows.Replace(n.ctx, workflow.ReplaceParams{WorkspaceID: n.workspace, WorkflowID: inner, Draft: pays(3)}); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := n.rerun(t, first, nil)
+	if is := keys(t, bank.take()); got.Status != status.RunCompleted || len(is) != 2 || is[`{"n":1}`] != was[`{"n":1}`] || is[`{"n":3}`] == was[`{"n":2}`] {
+		t.Errorf("%s %s used %v, the first run %v", got.Status, got.Error, is, was)
 	}
 	b.balanced(t)
 }

@@ -1768,7 +1768,8 @@ type RunEventPage struct {
 // RunOrigin The run that another one repeats. Stages that completed there before `fromStageId`, or all that completed if it is
 // absent, are taken over: they are neither run nor charged again. A stage that did not complete is run again, and so
 // is everything that comes after it. A loop that completed is taken over as it ended. Of a loop that did not
-// complete, the finished items are taken over, and the other items are run again from where they stopped.
+// complete, the finished items are taken over, and the other items are run again from where they stopped. A child run
+// that did not complete is repeated in the same way, unless its workflow or its input changed.
 type RunOrigin struct {
 	// FromStageID A UUIDv7 in lower case.
 	//
@@ -2138,7 +2139,8 @@ type TriggerWorkflowRequest struct {
 	// RerunOf The run that another one repeats. Stages that completed there before `fromStageId`, or all that completed if it is
 	// absent, are taken over: they are neither run nor charged again. A stage that did not complete is run again, and so
 	// is everything that comes after it. A loop that completed is taken over as it ended. Of a loop that did not
-	// complete, the finished items are taken over, and the other items are run again from where they stopped.
+	// complete, the finished items are taken over, and the other items are run again from where they stopped. A child run
+	// that did not complete is repeated in the same way, unless its workflow or its input changed.
 	RerunOf *RunOrigin `json:"rerunOf,omitempty"`
 
 	// Version The version, from 1. Every save makes the next one, and none ever changes.
