@@ -125,6 +125,10 @@ func moduleRunWorkflow(t *probe.Trial) {
 	asked := quote(t, above(object{"workflowId": child}), object{})
 	t.Check(asked.MaximumCredits == nil && asked.MinimumCredits == 0, "%+v", asked)
 	same(t, "unknownBounds", asked.UnknownBounds, json.RawMessage(`[{"componentId":"child","reason":"workflow"}]`))
+	priced := draw(t, []object{use("paid", "RANDOM_UUID")}, []string{"start next paid"})
+	fixed := quote(t, above(object{"workflowId": priced, "version": 1}), object{})
+	t.Check(len(fixed.UnknownBounds) == 0 && fixed.MaximumCredits != nil, "%+v", fixed)
+	t.Equal("minimum and maximum with a child run of a fixed version", fmt.Sprint(fixed.MinimumCredits, *fixed.MaximumCredits), "1 1")
 }
 
 // stageAttempts has one component fail and come again, one fail for good, and one take

@@ -149,7 +149,7 @@ func runQuotes(t *probe.Trial) {
 	}, []string{"start next certain", "certain next if", "if then perhaps", "if else loop", "loop each each"})
 	got := quote(t, id, object{})
 	t.Check(got.WorkflowID.String() == id && got.WorkflowVersion == 1 && len(got.UnknownBounds) == 0 && got.UnknownBounds != nil, "%+v", got)
-	t.Equal("minimum and maximum", fmt.Sprint(got.MinimumCredits, *got.MaximumCredits), "1 5")
+	t.Equal("minimum and maximum", fmt.Sprint(got.MinimumCredits, *got.MaximumCredits), "2 4")
 	again := t.Do(probe.Request{Method: http.MethodPost, Path: workflowPath(id) + "/quote"})
 	same(t, "without a body", probe.Decode[api.RunQuote](t, again), got)
 	unknown := sketch([]object{use("start", "ON_API_CALLED"), use("loop", "FOR_EACH"), use("each", "RANDOM_UUID"), use("after", "HASH")},

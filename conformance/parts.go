@@ -275,7 +275,7 @@ var Parts = []Part{
 	{"D7.3.limit", "usage beyond both pots ends at the usage limit", ""},
 	{"D7.4", "the price is reserved at submit and charged at the end; a failed execution costs nothing", ""},
 	{"D7.5.execute", "maxCredits on execute stops cleanly", ""},
-	{"D7.4.run", "a run keeps its quote's minimum back, each stage its price; a stage that cannot be paid ends it; what finished is charged once", ""},
+	{"D7.4.run", "a run reserves its quote's minimum without loops and child runs, each stage its price; a stage that cannot be paid ends it; what finished is charged once", ""},
 	{"D7.5.quote", "a quote: minimum, maximum, which bounds are unknown", ""},
 	{"D7.5.trigger", "maxCredits on trigger stops cleanly", ""},
 	{"D7.6", "each plan limits the bytes stored in a month; beyond that, executions, runs and signals are refused", ""},

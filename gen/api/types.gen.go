@@ -3032,14 +3032,20 @@ type RunOrigin struct {
 	RunID ID `json:"runId"`
 }
 
-// RunQuote What a run of a workflow would cost.
+// RunQuote What a first run of a workflow and all runs below it cost. Of exclusive branches, the cheapest counts in the
+// minimum and the dearest in the maximum. Where branches cross, the minimum may be lower and the maximum higher than
+// any real run. A child run counts if the RUN_WORKFLOW names its version.
 type RunQuote struct {
-	// MaximumCredits The most that a run can cost. Null when it has no bound that is known beforehand.
+	// MaximumCredits No run has a `totalUsageWithChildren` above this, completed or not. Null if a component of `unknownBounds` has no bound that is
+	// known beforehand.
+	//
 	//
 	// Examples: null
 	MaximumCredits *credit.Amount `json:"maximumCredits"`
 
-	// MinimumCredits The least that a run that completes costs. A trigger keeps it back.
+	// MinimumCredits A first run that completes has a `totalUsageWithChildren` of at least this. A trigger with a lower `maxCredits` is refused. A trigger reserves
+	// the part of it that is for components outside loops; iterations and child runs reserve their own.
+	//
 	//
 	// Examples: 1
 	MinimumCredits credit.Amount `json:"minimumCredits"`
@@ -3750,8 +3756,8 @@ type UnknownBound struct {
 	// Examples: balance
 	ComponentID ComponentID `json:"componentId"`
 
-	// Reason Why: `items`, how many items a FOR_EACH has comes with the run; `workflow`, a RUN_WORKFLOW, whose run has no
-	// bound itself. More may be added.
+	// Reason Why: `items`, the items of a FOR_EACH come with the run; `workflow`, a RUN_WORKFLOW names no version, or the
+	// run of that version has no bound, or this key may not use its workflow. More may be added.
 	//
 	//
 	// Examples: items

@@ -106,6 +106,7 @@ type Module struct {
 	CasePorts func(config json.RawMessage) []string // further ports, that the config names
 	Loop      bool                                  // a FOR_EACH: `each`, `done` and `next`
 	Trigger   bool                                  // where a run begins
+	Fails     bool                                  // never completes
 
 	Input, Config, Output json.RawMessage // JSON Schemas
 

@@ -84,7 +84,7 @@ func (w *drawing) component(depth int) string {
 // ports are what edges of the modules may begin at, apart from `each`.
 var ports = map[string][]string{
 	"WORK": {"next", "next", "error"}, "IF": {"then", "else", "error"}, "SWITCH": {"red", "green", "default", "error"},
-	"WAIT": {"next", "timeout", "error"}, "FOR_EACH": {"done", "next", "error"},
+	"WAIT": {"next", "timeout", "error"}, "FAIL": {"next", "error"}, "FOR_EACH": {"done", "next", "error"},
 }
 
 // enter draws the edges into a component.
@@ -159,6 +159,8 @@ type run struct {
 	plan      *graph.Plan
 	reference *reference
 	stop      bool // an unhandled failure stops its scope, as it should
+	ends      func(d graph.Component, at stage) graph.State
+	items     func(at stage) int
 
 	states  map[string]map[string]graph.State // by scope
 	stages  map[stage]graph.State
@@ -179,7 +181,7 @@ func (r *run) play() {
 		pick := r.IntN(len(r.live))
 		at := r.live[pick]
 		r.live = slices.Delete(r.live, pick, pick+1)
-		r.end(at, fate(r.seed, r.reference.component(at.component), at))
+		r.end(at, r.ends(r.reference.component(at.component), at))
 	}
 	if !r.done {
 		r.Errorf("seed %d: nothing is alive, and the run has not ended", r.seed)
@@ -240,7 +242,7 @@ func (r *run) advance(loop, iteration string) {
 
 // repeat begins the iterations of a FOR_EACH.
 func (r *run) repeat(at stage) {
-	count := items(r.seed, at)
+	count := r.items(at)
 	r.waiting[scopeName(at.component, at.iteration)] = count
 	if count == 0 || len(r.plan.Members(at.component)) == 0 {
 		r.live = append(r.live, at)
@@ -318,6 +320,8 @@ func TestModel(t *testing.T) {
 		reference := newReference(d)
 		begin := func(order uint64, stop bool) *run {
 			r := &run{T: t, Rand: rand.New(rand.NewPCG(seed, order)), seed: seed, d: d, plan: plan, reference: reference, stop: stop}
+			r.ends = func(d graph.Component, at stage) graph.State { return fate(seed, d, at) }
+			r.items = func(at stage) int { return items(seed, at) }
 			r.play()
 			r.ordered()
 			stages += len(r.stages)

@@ -24,7 +24,7 @@ func TestWorkflowsBelowDoWhatTheReferenceSays(t *testing.T) {
 		found++
 		id := n.save(t, inner.draft()).String()
 		outer := &drawing{below: map[string]*drawing{id: inner}, parts: []part{
-			{ID: "c", Module: "RUN_WORKFLOW", Input: map[string]any{"n": seed % 7}, Config: map[string]any{"workflowId": id}},
+			{ID: "c", Module: "RUN_WORKFLOW", Input: map[string]any{"n": seed % 7}, Config: map[string]any{"workflowId": id, "version": 1}},
 			{ID: "good", Module: "NUMBER_CONSTANT", Config: map[string]any{"value": 1}}, {ID: "bad", Module: "NUMBER_CONSTANT", Config: map[string]any{"value": 2}},
 			{ID: "r", Module: "RESPOND", Input: map[string]any{}},
 		}, arrows: []arrow{{"1", "c", "good", "next"}, {"2", "c", "bad", "error"}, {"3", "good", "r", "next"}, {"4", "bad", "r", "next"}}}
@@ -34,7 +34,9 @@ func TestWorkflowsBelowDoWhatTheReferenceSays(t *testing.T) {
 			outer.wires = append(outer.wires, c)
 		}
 		want := interpret(outer, nil)
-		key := n.trigger(t, run.TriggerParams{WorkflowID: n.save(t, outer.draft())})
+		saved := n.save(t, outer.draft())
+		quote := n.quote(t, saved)
+		key := n.trigger(t, run.TriggerParams{WorkflowID: saved})
 		got, stages := n.end(t, key)
 		if got.Status != status.RunCompleted || canonical(got.Output) != canonical(want.output) {
 			t.Errorf("seed %d: %s %s gave %s, want %s", seed, got.Status, got.Error, got.Output, want.output)
@@ -50,6 +52,7 @@ func TestWorkflowsBelowDoWhatTheReferenceSays(t *testing.T) {
 		p := played{}
 		p.run, p.stages = n.end(t, n.child(t, key))
 		below.compare(t, seed, p, false)
+		within(t, seed, quote, got)
 	}
 	if ended[status.StageCompleted] < 3 || ended[status.StageFailed] < 3 || answered == 0 {
 		t.Errorf("the runs below ended %v, and %d answered: the drawing is off", ended, answered)

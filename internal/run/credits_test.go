@@ -80,7 +80,7 @@ func TestAStageThatCannotBePaidEndsTheRun(t *testing.T) {
 	b := newBench(t)
 	rich := b.workspace
 	items, _ := json.Marshal(make([]int, 200))
-	components := `[{"id":"l","module":"FOR_EACH","input":{"items":` + string(items) + `}},{"id":"w","module":"WORK"}]`
+	literal := `[{"id":"l","module":"FOR_EACH","input":{"items":` + string(items) + `}},{"id":"w","module":"WORK"}]`
 	budget := credit.Credits(7)
 	for what, most := range map[string]*credit.Amount{"the most that it may cost": &budget, "what there is": nil} {
 		b.workspace = rich
@@ -88,8 +88,11 @@ func TestAStageThatCannotBePaidEndsTheRun(t *testing.T) {
 			b.workspace = b.account(t, budget, plan.Starter)
 		}
 		n := b.start(t, options{slots: 8, sweep: time.Second})
-		id := n.draw(t, components, `[{"id":"1","from":"l","to":"w","port":"each"}]`, "")
-		got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id, MaxCredits: most}))
+		p := run.TriggerParams{MaxCredits: most}
+		if p.WorkflowID = n.draw(t, literal, `[{"id":"1","from":"l","to":"w","port":"each"}]`, ""); most != nil { // a quote knows literal items
+			p.WorkflowID, p.Input = n.openLoop(t, "WORK"), json.RawMessage(`{"items":`+string(items)+`}`)
+		}
+		got, stages := n.end(t, n.trigger(t, p))
 		var failure api.RunError
 		if err := json.Unmarshal(got.Error, &failure); err != nil || got.Status != status.RunFailed || failure.Code != string(fault.InsufficientCredits) || got.TotalUsage != budget {
 			t.Errorf("%s: %s %s, used %s of %s, %d stages", what, got.Status, got.Error, got.TotalUsage, budget, len(stages))

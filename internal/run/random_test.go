@@ -95,6 +95,7 @@ func (n *node) play(t *testing.T, seed uint64, cancels bool) (*drawing, played) 
 	input := fmt.Appendf(nil, `{"n":%d}`, seed%7)
 	want := interpret(w, input)
 	id := n.save(t, w.draft())
+	quote := n.quote(t, id)
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id, Input: input})
 	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "given", json.RawMessage(payload)); err != nil && fault.CodeOf(err) != fault.Conflict { // it may be over
 		t.Errorf("seed %d: signal: %v", seed, err)
@@ -114,6 +115,7 @@ func (n *node) play(t *testing.T, seed uint64, cancels bool) (*drawing, played) 
 		t.Errorf("seed %d, run %s: stages or executions came after the cancel", seed, key.ID)
 	}
 	want.compare(t, seed, p, cancels)
+	within(t, seed, quote, p.run)
 	if t.Failed() {
 		if text, err := json.Marshal(map[string]any{"components": w.parts, "sequenceEdges": w.arrows, "dataConnections": w.wires}); err == nil {
 			_ = os.WriteFile(fmt.Sprintf("%s/weft-seed-%d.json", os.TempDir(), seed), text, 0o600)

@@ -27,6 +27,14 @@ func (n *node) loop(t testing.TB, items int) uuid.UUID {
 		`[{"id":"1","from":"l","to":"w","port":"each"}]`, "")
 }
 
+// openLoop draws a loop over the items of the run's input with one component.
+func (n *node) openLoop(t testing.TB, body string) uuid.UUID {
+	t.Helper()
+	return n.draw(t, fmt.Sprintf(`[{"id":"start","module":"ON_API_CALLED"},{"id":"l","module":"FOR_EACH","config":{"concurrency":100}},{"id":"w","module":%q,"config":{"expression":"1"}}]`, body),
+		`[{"id":"1","from":"start","to":"l","port":"next"},{"id":"2","from":"l","to":"w","port":"each"}]`,
+		`[{"id":"1","from":{"componentId":"start","output":"items"},"to":{"componentId":"l","input":"items"}}]`)
+}
+
 // on gives the bench's workspace a plan of its own.
 func (b *bench) on(t testing.TB, p billing.Plan) {
 	t.Helper()
@@ -54,12 +62,8 @@ func TestRunPaysForStagesBeyondTheFreeOnes(t *testing.T) {
 	if want := credit.Amount(201_000); got.Status != status.RunCompleted || got.TotalUsage != want {
 		t.Errorf("%s %s with %d stages used %s, want %s", got.Status, got.Error, len(stages), got.TotalUsage, want)
 	}
-	quote, err := n.runs.Quote(n.ctx, b.workspace, id, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if quote.MaximumCredits == nil || *quote.MaximumCredits < got.TotalUsage || quote.MinimumCredits > got.TotalUsage {
-		t.Errorf("it used %s, beyond the quote of %s to %v", got.TotalUsage, quote.MinimumCredits, quote.MaximumCredits)
+	if quote := n.quote(t, id); quote.MaximumCredits == nil || *quote.MaximumCredits < got.TotalUsage || quote.MinimumCredits != got.TotalUsage {
+		t.Errorf("it used %s, and the quote is %s to %v", got.TotalUsage, quote.MinimumCredits, quote.MaximumCredits)
 	}
 	b.balanced(t)
 }
@@ -97,7 +101,8 @@ func TestRunThatCannotPayForItsStagesFails(t *testing.T) {
 			b := newBench(t)
 			b.workspace = b.account(t, c.paid, plan.Starter)
 			n := b.start(t, options{slots: 4, sweep: time.Second})
-			got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.loop(t, 3_000), MaxCredits: c.most}))
+			items, _ := json.Marshal(map[string]any{"items": make([]int, 3_000)})
+			got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.openLoop(t, "TRANSFORM"), Input: items, MaxCredits: c.most}))
 			if got.Status != status.RunFailed || code(t, got) != "INSUFFICIENT_CREDITS" || got.TotalUsage != 0 {
 				t.Errorf("%s %s, used %s", got.Status, got.Error, got.TotalUsage)
 			}

@@ -36,6 +36,7 @@ type TriggerParams struct {
 	Input       json.RawMessage // an object; empty: `{}`
 	Metadata    json.RawMessage // an object; may be empty
 	MaxCredits  *credit.Amount  // the most that the run may cost; nil: any
+	Access      Access          // of the key that triggers it, for the quote that MaxCredits is compared with; nil: no child runs count
 	RerunOf     *engine.Origin  // the run that is repeated; nil: none
 	Once        Claim           // under which there is one run only; nil: a repeat begins another
 	Traceparent string          // W3C; may be empty
@@ -153,7 +154,7 @@ const acceptTimeout = 30 * time.Second
 type begin struct {
 	id      uuid.UUID
 	version workflow.Loaded
-	least   credit.Amount
+	reserve credit.Amount
 	jobID   int64
 	taken   []byte // the variables that it takes along, sealed
 	apart   bool   // it is accepted first and begun then
@@ -183,8 +184,8 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 		return nil, err
 	}
 	// What a run takes over from an earlier one may be much.
-	n := &begin{version: loaded, least: s.least(loaded.Plan, done), apart: p.RerunOf != nil}
-	if err := billing.Within("A run of this workflow costs at least", n.least, p.MaxCredits); err != nil {
+	n := &begin{version: loaded, reserve: s.reservation(loaded.Plan, done), apart: p.RerunOf != nil}
+	if err := s.within(ctx, p, n); err != nil {
 		return nil, err
 	}
 	n.id, err = uuid.NewV7()
@@ -198,6 +199,21 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 	}
 	n.input, err = engine.SealInput(ctx, s.Vault, p.WorkspaceID, n.id, input, hidden)
 	return n, err
+}
+
+// within refuses a run that costs more than its MaxCredits: a first run by its quote, a rerun by
+// what it reserves, since it may take over parts of loops.
+func (s *Service) within(ctx context.Context, p TriggerParams, n *begin) error {
+	least := n.reserve
+	if p.MaxCredits != nil && p.RerunOf == nil {
+		e := s.estimator(ctx, p.WorkspaceID, p.Access)
+		q, err := e.quote(versionKey{p.WorkflowID, n.version.Version}, n.version.Plan)
+		if err != nil {
+			return err
+		}
+		least = q.least
+	}
+	return billing.Within("A run of this workflow costs at least", least, p.MaxCredits)
 }
 
 // Entry is where runs of a workflow begin that something else than a request triggers; see
@@ -260,7 +276,7 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 		tx.Last(func(tx pgx.Tx) error { return p.Once.KeepTx(ctx, tx, n.id) })
 	}
 	begins := &execution.Beginning{
-		WorkspaceID: p.WorkspaceID, Reserve: n.least, Job: s.Engine.Job(p.WorkspaceID, n.id),
+		WorkspaceID: p.WorkspaceID, Reserve: n.reserve, Job: s.Engine.Job(p.WorkspaceID, n.id),
 		Bytes: storage.RunBytes + int64(len(n.input)+len(p.Metadata)),
 	}
 	if n.apart {
@@ -276,7 +292,7 @@ func (s *Service) row(p TriggerParams, n *begin) db.RunInsertParams {
 	row := db.RunInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version.Version,
 		Status: status.RunCreated, Trigger: cmp.Or(p.By.Trigger, "API"), Input: n.input, Metadata: p.Metadata,
-		Variables: n.taken, Reserved: n.least, MaxCredits: p.MaxCredits, Lasts: engine.Lasts, Grace: engine.BegunWithin,
+		Variables: n.taken, Reserved: n.reserve, MaxCredits: p.MaxCredits, Lasts: engine.Lasts, Grace: engine.BegunWithin,
 	}
 	if p.By.ID != uuid.Nil {
 		row.TriggerID = &p.By.ID

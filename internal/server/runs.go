@@ -43,7 +43,7 @@ func (s *Server) TriggerWorkflow(ctx context.Context, request api.TriggerWorkflo
 func triggerParams(ctx context.Context, request api.TriggerWorkflowRequestObject) (run.TriggerParams, error) {
 	call := callOf(ctx)
 	params := run.TriggerParams{
-		WorkspaceID: call.principal.WorkspaceID, WorkflowID: request.WorkflowID, KeyRootID: call.principal.RootID,
+		WorkspaceID: call.principal.WorkspaceID, WorkflowID: request.WorkflowID, KeyRootID: call.principal.RootID, Access: call.principal,
 		Traceparent: telemetry.Traceparent(ctx),
 	}
 	if key := call.idempotency(); key != nil {
@@ -76,7 +76,8 @@ func (s *Server) QuoteWorkflow(ctx context.Context, request api.QuoteWorkflowReq
 	if request.Body != nil {
 		version = request.Body.Version
 	}
-	quote, err := s.runs.Quote(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, version)
+	principal := callOf(ctx).principal
+	quote, err := s.runs.Quote(ctx, principal.WorkspaceID, request.WorkflowID, version, principal)
 	return written{value: quote}, err
 }
 

@@ -1782,14 +1782,20 @@ type RunOrigin struct {
 	RunID ID `json:"runId"`
 }
 
-// RunQuote What a run of a workflow would cost.
+// RunQuote What a first run of a workflow and all runs below it cost. Of exclusive branches, the cheapest counts in the
+// minimum and the dearest in the maximum. Where branches cross, the minimum may be lower and the maximum higher than
+// any real run. A child run counts if the RUN_WORKFLOW names its version.
 type RunQuote struct {
-	// MaximumCredits The most that a run can cost. Null when it has no bound that is known beforehand.
+	// MaximumCredits No run has a `totalUsageWithChildren` above this, completed or not. Null if a component of `unknownBounds` has no bound that is
+	// known beforehand.
+	//
 	//
 	// Examples: null
 	MaximumCredits *float64 `json:"maximumCredits"`
 
-	// MinimumCredits The least that a run that completes costs. A trigger keeps it back.
+	// MinimumCredits A first run that completes has a `totalUsageWithChildren` of at least this. A trigger with a lower `maxCredits` is refused. A trigger reserves
+	// the part of it that is for components outside loops; iterations and child runs reserve their own.
+	//
 	//
 	// Examples: 1
 	MinimumCredits float64 `json:"minimumCredits"`
@@ -2163,8 +2169,8 @@ type UnknownBound struct {
 	// Examples: balance
 	ComponentID ComponentID `json:"componentId"`
 
-	// Reason Why: `items`, how many items a FOR_EACH has comes with the run; `workflow`, a RUN_WORKFLOW, whose run has no
-	// bound itself. More may be added.
+	// Reason Why: `items`, the items of a FOR_EACH come with the run; `workflow`, a RUN_WORKFLOW names no version, or the
+	// run of that version has no bound, or this key may not use its workflow. More may be added.
 	//
 	//
 	// Examples: items
@@ -3422,9 +3428,9 @@ type ClientInterface interface {
 
 	// QuoteWorkflowWithBody Quote a run
 	//
-	// What a run of the workflow would cost, without beginning one: the least, the most, and which components have no
-	// bound that can be known beforehand, as a FOR_EACH over items that come only with the run. The least is what a
-	// trigger keeps back.
+	// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
+	// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
+	// known beforehand, such as a FOR_EACH over items that come with the run.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3433,9 +3439,9 @@ type ClientInterface interface {
 
 	// QuoteWorkflow Quote a run
 	//
-	// What a run of the workflow would cost, without beginning one: the least, the most, and which components have no
-	// bound that can be known beforehand, as a FOR_EACH over items that come only with the run. The least is what a
-	// trigger keeps back.
+	// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
+	// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
+	// known beforehand, such as a FOR_EACH over items that come with the run.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4131,9 +4137,9 @@ func (c *Client) UpdateWorkflowComponent(ctx context.Context, workflowID Workflo
 
 // QuoteWorkflowWithBody Quote a run
 //
-// What a run of the workflow would cost, without beginning one: the least, the most, and which components have no
-// bound that can be known beforehand, as a FOR_EACH over items that come only with the run. The least is what a
-// trigger keeps back.
+// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
+// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
+// known beforehand, such as a FOR_EACH over items that come with the run.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4152,9 +4158,9 @@ func (c *Client) QuoteWorkflowWithBody(ctx context.Context, workflowID WorkflowI
 
 // QuoteWorkflow Quote a run
 //
-// What a run of the workflow would cost, without beginning one: the least, the most, and which components have no
-// bound that can be known beforehand, as a FOR_EACH over items that come only with the run. The least is what a
-// trigger keeps back.
+// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
+// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
+// known beforehand, such as a FOR_EACH over items that come with the run.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6069,9 +6075,9 @@ type ClientWithResponsesInterface interface {
 
 	// QuoteWorkflowWithBodyWithResponse Quote a run
 	//
-	// What a run of the workflow would cost, without beginning one: the least, the most, and which components have no
-	// bound that can be known beforehand, as a FOR_EACH over items that come only with the run. The least is what a
-	// trigger keeps back.
+	// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
+	// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
+	// known beforehand, such as a FOR_EACH over items that come with the run.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6080,9 +6086,9 @@ type ClientWithResponsesInterface interface {
 
 	// QuoteWorkflowWithResponse Quote a run
 	//
-	// What a run of the workflow would cost, without beginning one: the least, the most, and which components have no
-	// bound that can be known beforehand, as a FOR_EACH over items that come only with the run. The least is what a
-	// trigger keeps back.
+	// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
+	// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
+	// known beforehand, such as a FOR_EACH over items that come with the run.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8000,9 +8006,9 @@ func (c *ClientWithResponses) UpdateWorkflowComponentWithResponse(ctx context.Co
 
 // QuoteWorkflowWithBodyWithResponse Quote a run
 //
-// What a run of the workflow would cost, without beginning one: the least, the most, and which components have no
-// bound that can be known beforehand, as a FOR_EACH over items that come only with the run. The least is what a
-// trigger keeps back.
+// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
+// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
+// known beforehand, such as a FOR_EACH over items that come with the run.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8017,9 +8023,9 @@ func (c *ClientWithResponses) QuoteWorkflowWithBodyWithResponse(ctx context.Cont
 
 // QuoteWorkflowWithResponse Quote a run
 //
-// What a run of the workflow would cost, without beginning one: the least, the most, and which components have no
-// bound that can be known beforehand, as a FOR_EACH over items that come only with the run. The least is what a
-// trigger keeps back.
+// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
+// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
+// known beforehand, such as a FOR_EACH over items that come with the run.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
