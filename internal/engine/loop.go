@@ -94,23 +94,12 @@ func (f *fold) readLoops(missing []place) error {
 	return nil
 }
 
-// loopConfig is the config of a FOR_EACH (components.md).
-type loopConfig struct {
-	Concurrency   int32  `json:"concurrency"`
-	OnItemFailure string `json:"onItemFailure"`
-}
-
-// MayKeepOn reports whether a FOR_EACH may complete although items of it fail. An environment
-// variable may say so.
-func MayKeepOn(c graph.Component) bool {
-	var config loopConfig
-	err := json.Unmarshal(Object(c.Config), &config)
-	return err != nil || config.OnItemFailure != "" && config.OnItemFailure != graph.OnFailureFail
-}
-
-// configure reads what the definition says of a loop.
+// configure reads what the definition says of a loop (components.md).
 func (l *loop) configure(config json.RawMessage) {
-	var c loopConfig
+	var c struct {
+		Concurrency   int32  `json:"concurrency"`
+		OnItemFailure string `json:"onItemFailure"`
+	}
 	_ = json.Unmarshal(config, &c) // what was saved was checked
 	l.concurrency, l.keepsOn = c.Concurrency, c.OnItemFailure == graph.OnFailureContinue
 	if l.concurrency < 1 || l.concurrency > 100 {

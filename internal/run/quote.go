@@ -128,10 +128,20 @@ func (e *estimator) iterations(q *quote, plan *graph.Plan, c graph.Component) (a
 	}
 	one := plan.Costs(c.ID, func(c graph.Component) graph.Price { return e.price(q, plan, c) })
 	all.Most = one.Most.Times(items)
-	if known && !engine.MayKeepOn(c) {
+	if known && !mayKeepOn(c) {
 		all.Least = one.Least.Times(items)
 	}
 	return all
+}
+
+// mayKeepOn reports whether a loop may complete although items of it fail. An environment variable
+// may say so.
+func mayKeepOn(c graph.Component) bool {
+	var config struct {
+		OnItemFailure string `json:"onItemFailure"`
+	}
+	err := json.Unmarshal(engine.Object(c.Config), &config)
+	return err != nil || config.OnItemFailure != "" && config.OnItemFailure != graph.OnFailureFail
 }
 
 // literalItems is how many items a loop has whose items are written in its input.
