@@ -286,7 +286,7 @@ func (s *scene) insist(ctx context.Context, o order) (record api.ComponentExecut
 		p, done := s.lease()
 		record, err = s.submit(ctx, p, o)
 		done()
-		if err == nil || time.Now().After(deadline) {
+		if err == nil || s.t.Failed() || time.Now().After(deadline) {
 			return record, refused, err
 		}
 		refused++
