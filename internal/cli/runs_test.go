@@ -85,6 +85,12 @@ func TestARunIsWatchedThroughABreak(t *testing.T) {
 	}
 }
 
+func TestTheUsageOfChildRunsIsNoted(t *testing.T) {
+	record := strings.Replace(runRecord("COMPLETED", "null", "null"), `"totalUsage":4.5`, `"totalUsage":4.5,"totalUsageWithChildren":7`, 1)
+	s := serve(t, running(record, runEvent(1, "COMPLETED", `{"totalUsage":4.5}`)))
+	run(t, s.environ(), "", "workflows", "watch", runID).check(t, 0, "", "COMPLETED in 1.25s, usage 4.5 (7 with child runs)")
+}
+
 func TestOnlyACompletedRunIsASuccess(t *testing.T) {
 	for state, want := range map[string]string{
 		"COMPLETED": "COMPLETED in 1.25s", "CANCELED": "CANCELED after 1.25s, usage 4.5: no\uFFFD[31m more",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -113,7 +114,7 @@ func concludeRun(s *session, run api.WorkflowRun) error {
 	}
 	switch run.Status {
 	case status.RunCompleted:
-		s.note("COMPLETED in %v, usage %v", took, run.TotalUsage)
+		s.note("COMPLETED in %v, usage %s", took, usageOf(run))
 		return nil
 	case status.RunFailed:
 		var failure struct {
@@ -125,13 +126,21 @@ func concludeRun(s *session, run api.WorkflowRun) error {
 		if failure.ComponentID != nil {
 			at = " at " + printable(*failure.ComponentID)
 		}
-		s.note("FAILED%s after %v, usage %v: %s: %s", at, took, run.TotalUsage, printable(failure.Code), printable(failure.Message))
+		s.note("FAILED%s after %v, usage %s: %s: %s", at, took, usageOf(run), printable(failure.Code), printable(failure.Message))
 	default:
 		reason := ""
 		if run.CancelReason != nil {
 			reason = ": " + printable(*run.CancelReason)
 		}
-		s.note("%s after %v, usage %v%s", run.Status, took, run.TotalUsage, reason)
+		s.note("%s after %v, usage %s%s", run.Status, took, usageOf(run), reason)
 	}
 	return errQuiet
+}
+
+// usageOf returns what a run used, and what it used with its child runs if that is more.
+func usageOf(run api.WorkflowRun) string {
+	if run.TotalUsageWithChildren <= run.TotalUsage { // an older server does not say it
+		return run.TotalUsage.String()
+	}
+	return fmt.Sprintf("%v (%v with child runs)", run.TotalUsage, run.TotalUsageWithChildren)
 }
