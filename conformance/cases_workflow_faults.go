@@ -159,7 +159,7 @@ func workflowSecrets(t *probe.Trial) {
 	made := create(t, sketch([]object{call}, nil))
 	same(t, "input", made.Components[0]["input"], shown)
 	path := workflowPath(made.ID)
-	file := t.Get(path + "?format=export")
+	file := t.Get(exportPath(made.ID))
 	for _, answer := range []probe.Answer{
 		t.Get(path), file, t.Get(path + "?version=1"), t.Post(path+"/components/call", object{"config": object{"method": "POST"}}),
 		t.Do(probe.Request{Method: http.MethodPut, Path: path, Body: file.Body}), t.Do(probe.Request{Method: http.MethodDelete, Path: path}),

@@ -38,6 +38,8 @@ const workflows = "/v1/sdk/workflows"
 
 func workflowPath(id string) string { return workflows + "/" + id }
 
+func exportPath(id string) string { return "/v1/sdk/workflow-exports/" + id }
+
 // object is JSON as the cases write it.
 type object = map[string]any
 
@@ -188,7 +190,7 @@ func workflowVersions(t *probe.Trial) {
 
 func workflowFile(t *probe.Trial) {
 	made := create(t, drawn("exported"))
-	answer := t.Get(workflowPath(made.ID) + "?format=export")
+	answer := t.Get(exportPath(made.ID))
 	t.Equal("ETag", answer.Header.Get("ETag"), `"1"`)
 	t.Check(!strings.Contains(string(answer.Body), made.ID), "the file names the workflow: %s", answer.Body)
 	file := decodeWorkflow(t, answer)
@@ -198,11 +200,10 @@ func workflowFile(t *probe.Trial) {
 	again := decodeWorkflow(t, in)
 	t.Check(again.ID != made.ID && again.Status == "ACTIVE", "%s, %s", again.ID, again.Status)
 	likeDrawn(t, again, "exported")
-	out := t.Get(workflowPath(again.ID) + "?format=export&version=1")
+	out := t.Get(exportPath(again.ID) + "?version=1")
 	t.Equal("the file of what came out of the file", string(out.Body), string(answer.Body))
 	over := t.Do(probe.Request{Method: http.MethodPut, Path: workflowPath(made.ID), Body: answer.Body, Header: http.Header{"Prefer": {"handling=strict"}}})
 	likeDrawn(t, decodeWorkflow(t, over), "exported")
-	same(t, "format=record", decodeWorkflow(t, t.Get(workflowPath(again.ID)+"?format=record")), again)
 	var other object
 	t.NoError("the file", json.Unmarshal(answer.Body, &other))
 	other["format"] = "weft.workflow.v9"

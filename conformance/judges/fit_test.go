@@ -105,9 +105,10 @@ func (f *fitting) operation(operation, components object) error {
 	responses := operation["responses"].(object)
 	for _, e := range f.spared["answers"] {
 		if e.Name == operation["operationId"] {
-			content := responses["200"].(object)["content"].(object)
-			if err := f.replace(e, "answers", content["application/json"], "schema"); err != nil {
-				return err
+			for _, media := range responses["200"].(object)["content"].(object) {
+				if err := f.replace(e, "answers", media, "schema"); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/contract"
 )
 
@@ -32,6 +33,7 @@ type verdict struct {
 func respect(t *testing.T, d deployment, file, at string) verdict {
 	t.Helper()
 	report := filepath.Join(t.TempDir(), "report.json")
+	file = withoutEvents(t, file)
 	program := exec.CommandContext(t.Context(), tool(t, ".bin/redocly"), "respect", file, "--json-output="+report, "--execution-timeout=60000")
 	inputs, err := json.Marshal(map[string]string{"callbackUrl": d.receiver + "/orders", "email": d.own.AdminEmail, "password": d.own.AdminPassword})
 	if err != nil {
@@ -42,6 +44,42 @@ func respect(t *testing.T, d deployment, file, at string) verdict {
 	v := verdict{passed: err == nil, said: string(said)}
 	v.read(t, report)
 	return v
+}
+
+// withoutEvents copies a file of flows with a document that has no schema of the events of
+// streams: the tool would hold the text of a stream against it.
+func withoutEvents(t *testing.T, file string) string {
+	t.Helper()
+	var document object
+	if err := json.Unmarshal(api.SpecJSON(), &document); err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range document["paths"].(object) {
+		if get, ok := item.(object)["get"].(object); ok {
+			content, _ := get["responses"].(object)["200"].(object)["content"].(object)
+			if stream, ok := content["text/event-stream"].(object); ok {
+				delete(stream, "schema")
+			}
+		}
+	}
+	text, err := json.Marshal(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flow, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	copied := filepath.Join(folder, filepath.Base(file))
+	for path, data := range map[string][]byte{
+		filepath.Join(folder, "openapi.json"): text, copied: bytes.Replace(flow, []byte("url: ../../../openapi.yaml"), []byte("url: openapi.json"), 1),
+	} {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return copied
 }
 
 // read counts what the report says was done, so that a tool that does nothing is no judge.

@@ -27,7 +27,7 @@ func (s *Spec) Answers() map[string][]Field {
 func (s *Spec) Events() map[string][]Field {
 	all := map[string][]Field{}
 	for _, operation := range s.operations {
-		at := append(operation.place(), "responses", "200", "content", "text/event-stream", "schema", "x-event-schema")
+		at := append(operation.place(), "responses", "200", "content", "text/event-stream", "schema")
 		if fields := s.fields(at); len(fields) > 0 {
 			all[operation.ID] = fields
 		}

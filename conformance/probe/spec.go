@@ -258,7 +258,7 @@ func (s *Spec) checkContent(at []string, answer Answer) error {
 
 // checkEvent judges the data of one event of a stream.
 func (s *Spec) checkEvent(operation *Operation, data []byte) error {
-	return s.visitJSON(append(operation.place(), "responses", "200", "content", "text/event-stream", "schema", "x-event-schema"), data)
+	return s.visitJSON(append(operation.place(), "responses", "200", "content", "text/event-stream", "schema"), data)
 }
 
 // callback is where the document describes the completion callback.

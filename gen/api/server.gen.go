@@ -109,6 +109,9 @@ type ServerInterface interface {
 	// CheckSignature Explain a signature
 	// (POST /v1/sdk/signature-check)
 	CheckSignature(w http.ResponseWriter, r *http.Request)
+	// ExportWorkflow Export a workflow
+	// (GET /v1/sdk/workflow-exports/{workflowId})
+	ExportWorkflow(w http.ResponseWriter, r *http.Request, workflowID WorkflowID, params ExportWorkflowParams)
 	// ListWorkflows List the workflows
 	// (GET /v1/sdk/workflows)
 	ListWorkflows(w http.ResponseWriter, r *http.Request, params ListWorkflowsParams)
@@ -1134,6 +1137,48 @@ func (siw *ServerInterfaceWrapper) CheckSignature(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ExportWorkflow operation middleware
+func (siw *ServerInterfaceWrapper) ExportWorkflow(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "workflowId" -------------
+	var workflowID WorkflowID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "workflowId", r.PathValue("workflowId"), &workflowID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workflowId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportWorkflowParams
+
+	// ------------- Optional query parameter "version" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "version", r.URL.Query(), &params.Version, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "version"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "version", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportWorkflow(w, r, workflowID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListWorkflows operation middleware
 func (siw *ServerInterfaceWrapper) ListWorkflows(w http.ResponseWriter, r *http.Request) {
 
@@ -1648,19 +1693,6 @@ func (siw *ServerInterfaceWrapper) GetWorkflow(w http.ResponseWriter, r *http.Re
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "version"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "version", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "format" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
 		}
 		return
 	}
@@ -2832,6 +2864,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/schedules/{scheduleId}", wrapper.GetSchedule)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/sdk/schedules/{scheduleId}", wrapper.ReplaceSchedule)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sdk/signature-check", wrapper.CheckSignature)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/workflow-exports/{workflowId}", wrapper.ExportWorkflow)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/workflows", wrapper.ListWorkflows)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sdk/workflows", wrapper.CreateWorkflow)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sdk/workflows/{workflowId}", wrapper.ArchiveWorkflow)
@@ -3573,6 +3606,29 @@ func (response CheckSignature200JSONResponse) VisitCheckSignatureResponse(w http
 	return err
 }
 
+type ExportWorkflowRequestObject struct {
+	WorkflowID WorkflowID `json:"workflowId"`
+	Params     ExportWorkflowParams
+}
+
+type ExportWorkflowResponseObject interface {
+	VisitExportWorkflowResponse(w http.ResponseWriter) error
+}
+
+type ExportWorkflow200JSONResponse WorkflowExport
+
+func (response ExportWorkflow200JSONResponse) VisitExportWorkflowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListWorkflowsRequestObject struct {
 	Params ListWorkflowsParams
 }
@@ -3839,12 +3895,12 @@ type GetWorkflowResponseObject interface {
 	VisitGetWorkflowResponse(w http.ResponseWriter) error
 }
 
-type GetWorkflow200JSONResponse = GetWorkflow200JSONResponseBody
+type GetWorkflow200JSONResponse Workflow
 
 func (response GetWorkflow200JSONResponse) VisitGetWorkflowResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.union); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -4581,6 +4637,9 @@ type StrictServerInterface interface {
 	// CheckSignature Explain a signature
 	// (POST /v1/sdk/signature-check)
 	CheckSignature(ctx context.Context, request CheckSignatureRequestObject) (CheckSignatureResponseObject, error)
+	// ExportWorkflow Export a workflow
+	// (GET /v1/sdk/workflow-exports/{workflowId})
+	ExportWorkflow(ctx context.Context, request ExportWorkflowRequestObject) (ExportWorkflowResponseObject, error)
 	// ListWorkflows List the workflows
 	// (GET /v1/sdk/workflows)
 	ListWorkflows(ctx context.Context, request ListWorkflowsRequestObject) (ListWorkflowsResponseObject, error)
@@ -5554,6 +5613,33 @@ func (sh *strictHandler) CheckSignature(w http.ResponseWriter, r *http.Request) 
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(CheckSignatureResponseObject); ok {
 		if err := validResponse.VisitCheckSignatureResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportWorkflow operation middleware
+func (sh *strictHandler) ExportWorkflow(w http.ResponseWriter, r *http.Request, workflowID WorkflowID, params ExportWorkflowParams) {
+	var request ExportWorkflowRequestObject
+
+	request.WorkflowID = workflowID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportWorkflow(ctx, request.(ExportWorkflowRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportWorkflow")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportWorkflowResponseObject); ok {
+		if err := validResponse.VisitExportWorkflowResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 
 	"github.com/google/uuid"
-	"github.com/oapi-codegen/runtime"
 	openapi_types "github.com/oapi-codegen/runtime/types"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/fault"
@@ -72,21 +71,6 @@ func (e ComponentEffect) Valid() bool {
 	case ComponentEffectRead:
 		return true
 	case ComponentEffectWrite:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ComponentExecutionMessageEvent.
-const (
-	ComponentExecutionMessageEventProgress ComponentExecutionMessageEvent = "progress"
-)
-
-// Valid indicates whether the value is a known member of the ComponentExecutionMessageEvent enum.
-func (e ComponentExecutionMessageEvent) Valid() bool {
-	switch e {
-	case ComponentExecutionMessageEventProgress:
 		return true
 	default:
 		return false
@@ -513,24 +497,6 @@ func (e StagesOfRun) Valid() bool {
 	}
 }
 
-// Defines values for WorkflowFormat.
-const (
-	WorkflowFormatExport WorkflowFormat = "export"
-	WorkflowFormatRecord WorkflowFormat = "record"
-)
-
-// Valid indicates whether the value is a known member of the WorkflowFormat enum.
-func (e WorkflowFormat) Valid() bool {
-	switch e {
-	case WorkflowFormatExport:
-		return true
-	case WorkflowFormatRecord:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for GetWorkflowRunParamsStages.
 const (
 	GetWorkflowRunParamsStagesAll  GetWorkflowRunParamsStages = "all"
@@ -549,24 +515,6 @@ func (e GetWorkflowRunParamsStages) Valid() bool {
 	}
 }
 
-// Defines values for GetWorkflowParamsFormat.
-const (
-	GetWorkflowParamsFormatExport GetWorkflowParamsFormat = "export"
-	GetWorkflowParamsFormatRecord GetWorkflowParamsFormat = "record"
-)
-
-// Valid indicates whether the value is a known member of the GetWorkflowParamsFormat enum.
-func (e GetWorkflowParamsFormat) Valid() bool {
-	switch e {
-	case GetWorkflowParamsFormatExport:
-		return true
-	case GetWorkflowParamsFormatRecord:
-		return true
-	default:
-		return false
-	}
-}
-
 // AcceptInvitationRequest The token of an invitation and who accepts it.
 type AcceptInvitationRequest struct {
 	// Name What the person is called.
@@ -578,12 +526,12 @@ type AcceptInvitationRequest struct {
 	//
 	//
 	// Examples: correct horse battery staple
-	Password *string `json:"password,omitempty"`
+	Password string `json:"password"`
 
 	// Token The token of the invitation, as in its link.
 	//
 	// Examples: Zt3n0qV5b1x8aJ2kR7mP4sW9yC6dF0hL
-	Token *string `json:"token,omitempty"`
+	Token string `json:"token"`
 }
 
 // APIKey A key, without what it signs with.
@@ -1087,27 +1035,6 @@ type ComponentExecutionEvent struct {
 	TotalUsage credit.Amount `json:"totalUsage"`
 }
 
-// ComponentExecutionMessage One message of an execution's stream, as readers of server-sent events give it.
-type ComponentExecutionMessage struct {
-	// Data The event, as one line of JSON.
-	//
-	// Examples: {"id":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","module":"RANDOM_UUID","status":"EXECUTING","output":null,"error":null,"totalUsage":0,"timestamp":"2026-11-21T10:15:30.123Z"}
-	Data string `json:"data"`
-
-	// Event `progress` until the execution is final. Absent on the last message, which readers give as `message`: whoever
-	// waits for the result alone hears of nothing else.
-	//
-	//
-	// Examples: progress
-	Event *ComponentExecutionMessageEvent `json:"event,omitempty"`
-}
-
-// ComponentExecutionMessageEvent `progress` until the execution is final. Absent on the last message, which readers give as `message`: whoever
-// waits for the result alone hears of nothing else.
-//
-// Examples: progress
-type ComponentExecutionMessageEvent string
-
 // ComponentExecutionPage One page of executions, newest first.
 type ComponentExecutionPage struct {
 	// Data The executions of this page.
@@ -1300,7 +1227,7 @@ type CreateSessionRequest struct {
 	// Password The password.
 	//
 	// Examples: correct horse battery staple
-	Password *string `json:"password,omitempty"`
+	Password string `json:"password"`
 }
 
 // CreateWorkflowRequest A workflow to store.
@@ -1617,7 +1544,7 @@ type DeliveryResult struct {
 	RunID ID `json:"runId"`
 }
 
-// DialectSchema A schema in the small dialect. Without `type` any JSON value is meant.
+// DialectSchema A schema in the small dialect. Without `type` any JSON value is allowed.
 //
 // Examples: {"enum":["GET","POST"],"type":"string"}
 type DialectSchema struct {
@@ -1626,22 +1553,22 @@ type DialectSchema struct {
 	// Examples: ["GET","POST"]
 	Enum []interface{} `json:"enum,omitempty"`
 
-	// Items A schema in the small dialect. Without `type` any JSON value is meant.
+	// Items The schema of every item of an array, in the same dialect.
 	//
-	// Examples: {"enum":["GET","POST"],"type":"string"}
+	// Examples: {"type":"string"}
 	Items *DialectSchema `json:"items,omitempty"`
 
-	// Nullable Whether `null` may stand in its place. Left out where it may not, and where nothing says what a value may be.
+	// Nullable Whether `null` is allowed. Absent where it is not, and where `type` and `enum` are absent.
 	//
 	// Examples: true
 	Nullable *bool `json:"nullable,omitempty"`
 
-	// Properties The schemas of the members of an object.
+	// Properties The schemas of the fields of an object by name, in the same dialect.
 	//
 	// Examples: {"symbol":{"type":"string"}}
 	Properties map[string]DialectSchema `json:"properties,omitempty"`
 
-	// Required The members that must be there.
+	// Required The required fields of an object.
 	//
 	// Examples: ["symbol"]
 	Required []string `json:"required,omitempty"`
@@ -1717,7 +1644,7 @@ type EnvironmentVariablePage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// ErrorCode What went wrong, for programs. Stable.
+// ErrorCode What went wrong, for programs. A code never changes its meaning. More may be added.
 //
 // | Code | Status |
 // |---|---|
@@ -1742,8 +1669,8 @@ type ErrorCode = fault.Code
 
 // ExecuteComponentRequest One call of a component.
 type ExecuteComponentRequest struct {
-	// Attempts How often the component is tried before the execution is FAILED. Between attempts it waits 1 s, then 2 s
-	// (each +/- 20 %). An error that is not `retryable` ends the execution at once.
+	// Attempts How often the component is tried before the execution is FAILED: once if this is left out. Between attempts it
+	// waits 1 s, then 2 s (each +/- 20 %). An error that is not `retryable` ends the execution at once.
 	//
 	//
 	// Examples: 3
@@ -2446,7 +2373,7 @@ type OpenapiDocument = json.RawMessage
 // of a list only; asked for by itself, such an execution is answered with this as the error. Runs and their stages
 // have it wherever they are shown.
 type OutputProblem struct {
-	// Code What went wrong, for programs. Stable.
+	// Code What went wrong, for programs. A code never changes its meaning. More may be added.
 	//
 	// | Code | Status |
 	// |---|---|
@@ -2501,7 +2428,7 @@ type Problem struct {
 	// Examples: 0
 	AvailableCredits *credit.Amount `json:"availableCredits,omitempty"`
 
-	// Code What went wrong, for programs. Stable.
+	// Code What went wrong, for programs. A code never changes its meaning. More may be added.
 	//
 	// | Code | Status |
 	// |---|---|
@@ -2536,7 +2463,7 @@ type Problem struct {
 	// Examples: There is no execution with this id.
 	Detail string `json:"detail"`
 
-	// Error What went wrong, for programs. Stable.
+	// Error What went wrong, for programs. A code never changes its meaning. More may be added.
 	//
 	// | Code | Status |
 	// |---|---|
@@ -2884,7 +2811,7 @@ type Role string
 
 // RotateAPIKeyRequest How a key is rotated.
 type RotateAPIKeyRequest struct {
-	// OverlapSeconds How many seconds the old key goes on working, up to seven days.
+	// OverlapSeconds How many seconds the old key goes on working, up to seven days. 0 if left out.
 	//
 	// Examples: 86400
 	OverlapSeconds *int32 `json:"overlapSeconds,omitempty"`
@@ -3000,19 +2927,6 @@ type RunEventPage struct {
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
-}
-
-// RunMessage One message of a run's stream, as readers of server-sent events give it.
-type RunMessage struct {
-	// Data The event, as one line of JSON.
-	//
-	// Examples: {"id":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","seq":17,"status":"COMPLETED","output":{"totalUsage":3,"pendingStageCount":0,"failedStageCount":0,"cancelRequestedAt":null,"cancelReason":null,"nonTerminalStages":[]},"error":null,"timestamp":"2026-11-21T10:16:00.240Z"}
-	Data string `json:"data"`
-
-	// ID The `seq` of the event. `Last-Event-ID` takes the stream up again behind it.
-	//
-	// Examples: 17
-	ID string `json:"id"`
 }
 
 // RunOrigin The run that another one repeats. Stages that completed there before `fromStageId`, or all that completed if it is
@@ -3414,7 +3328,7 @@ type SetEnvironmentVariableRequest struct {
 	// Value The value, any text of at most 8 KiB in UTF-8.
 	//
 	// Examples: tok-4f9a27c1d0
-	Value *string `json:"value,omitempty"`
+	Value string `json:"value"`
 }
 
 // SignalPayload What a signal carries.
@@ -3649,7 +3563,7 @@ type SystemComponentParameter struct {
 	// Examples: true
 	Required bool `json:"required"`
 
-	// Schema A schema in the small dialect. Without `type` any JSON value is meant.
+	// Schema A schema in the small dialect. Without `type` any JSON value is allowed.
 	//
 	// Examples: {"enum":["GET","POST"],"type":"string"}
 	Schema DialectSchema `json:"schema"`
@@ -3667,7 +3581,7 @@ type SystemComponentResponse struct {
 	// Examples: true
 	Required bool `json:"required"`
 
-	// Schema A schema in the small dialect. Without `type` any JSON value is meant.
+	// Schema A schema in the small dialect. Without `type` any JSON value is allowed.
 	//
 	// Examples: {"enum":["GET","POST"],"type":"string"}
 	Schema DialectSchema `json:"schema"`
@@ -4454,12 +4368,6 @@ type LastEventID = int64
 // Limit defines model for Limit.
 type Limit = int32
 
-// Prefer defines model for Prefer.
-type Prefer = string
-
-// RequestID defines model for RequestId.
-type RequestID = string
-
 // RunID A UUIDv7 in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
@@ -4487,9 +4395,6 @@ type SvcExecutionID = openapi_types.UUID
 // SvcSignature defines model for SvcSignature.
 type SvcSignature = string
 
-// Traceparent defines model for Traceparent.
-type Traceparent = string
-
 // UserID A UUIDv7 in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
@@ -4516,9 +4421,6 @@ type WebhookTimestamp = string
 //
 // Examples: balance
 type WorkflowComponentID = ComponentID
-
-// WorkflowFormat defines model for WorkflowFormat.
-type WorkflowFormat string
 
 // WorkflowID A UUIDv7 in lower case.
 //
@@ -4629,6 +4531,12 @@ type CreateScheduleParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ExportWorkflowParams defines parameters for ExportWorkflow.
+type ExportWorkflowParams struct {
+	// Version Which version of the workflow; without it the present one.
+	Version *Version `form:"version,omitempty" json:"version,omitempty"`
+}
+
 // ListWorkflowsParams defines parameters for ListWorkflows.
 type ListWorkflowsParams struct {
 	// Status Only workflows with this status. Without it all that are not archived.
@@ -4708,17 +4616,6 @@ type StreamWorkflowRunParams struct {
 type GetWorkflowParams struct {
 	// Version Which version of the workflow; without it the present one.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
-
-	// Format `export` gives the workflow as a file.
-	Format *GetWorkflowParamsFormat `form:"format,omitempty" json:"format,omitempty"`
-}
-
-// GetWorkflowParamsFormat defines parameters for GetWorkflow.
-type GetWorkflowParamsFormat string
-
-// GetWorkflow200JSONResponseBody defines parameters for GetWorkflow.
-type GetWorkflow200JSONResponseBody struct {
-	union json.RawMessage
 }
 
 // TriggerWorkflowParams defines parameters for TriggerWorkflow.
@@ -4875,65 +4772,3 @@ type CreateInvitationJSONRequestBody = CreateInvitationRequest
 
 // UpdateMemberJSONRequestBody defines body for UpdateMember for application/json ContentType.
 type UpdateMemberJSONRequestBody = UpdateMemberRequest
-
-// AsWorkflow returns the union data inside the GetWorkflow200JSONResponseBody as a Workflow
-func (t GetWorkflow200JSONResponseBody) AsWorkflow() (Workflow, error) {
-	var body Workflow
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// FromWorkflow overwrites any union data inside the GetWorkflow200JSONResponseBody as the provided Workflow
-func (t *GetWorkflow200JSONResponseBody) FromWorkflow(v Workflow) error {
-	b, err := json.Marshal(v)
-	t.union = b
-	return err
-}
-
-// MergeWorkflow performs a merge with any union data inside the GetWorkflow200JSONResponseBody, using the provided Workflow
-func (t *GetWorkflow200JSONResponseBody) MergeWorkflow(v Workflow) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
-// AsWorkflowExport returns the union data inside the GetWorkflow200JSONResponseBody as a WorkflowExport
-func (t GetWorkflow200JSONResponseBody) AsWorkflowExport() (WorkflowExport, error) {
-	var body WorkflowExport
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// FromWorkflowExport overwrites any union data inside the GetWorkflow200JSONResponseBody as the provided WorkflowExport
-func (t *GetWorkflow200JSONResponseBody) FromWorkflowExport(v WorkflowExport) error {
-	b, err := json.Marshal(v)
-	t.union = b
-	return err
-}
-
-// MergeWorkflowExport performs a merge with any union data inside the GetWorkflow200JSONResponseBody, using the provided WorkflowExport
-func (t *GetWorkflow200JSONResponseBody) MergeWorkflowExport(v WorkflowExport) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
-func (t GetWorkflow200JSONResponseBody) MarshalJSON() ([]byte, error) {
-	b, err := t.union.MarshalJSON()
-	return b, err
-}
-
-func (t *GetWorkflow200JSONResponseBody) UnmarshalJSON(b []byte) error {
-	err := t.union.UnmarshalJSON(b)
-	return err
-}

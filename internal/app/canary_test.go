@@ -184,7 +184,7 @@ func (n *tenant) drawSecret(t *testing.T, c map[string]any) {
 	path := "/v1/sdk/workflows/" + w.ID.String()
 	expectNone(t, "a workflow", made.body, []string{canary})
 	expectNone(t, "a workflow", n.sign(t, http.MethodGet, path, nil).body, []string{canary})
-	expectNone(t, "its file", n.sign(t, http.MethodGet, path+"?format=export", nil).body, []string{canary})
+	expectNone(t, "its file", n.sign(t, http.MethodGet, "/v1/sdk/workflow-exports/"+w.ID.String(), nil).body, []string{canary})
 	expectNone(t, "its component", n.sign(t, http.MethodPost, path+"/components/c", map[string]any{"name": "x"}).body, []string{canary})
 	var run api.TriggerResult
 	n.sign(t, http.MethodPost, path, map[string]any{"waitForMs": 15000}).into(t, &run)

@@ -93,7 +93,7 @@ func (c *envSet) Run(s *session) error {
 	case c.Value != nil && c.Secret != nil && *c.Secret:
 		return errors.New("a secret value is no argument, which others can see: leave it out and give it on standard input")
 	case c.Value != nil:
-		request.Value = c.Value
+		request.Value = *c.Value
 	default:
 		value, there, err := readHidden(s, "Value of "+c.Name)
 		if err != nil {
@@ -102,9 +102,9 @@ func (c *envSet) Run(s *session) error {
 		if !there { // else a forgotten value would empty the variable
 			return errors.New(`there is no value: give it on standard input, or as an argument ("" for an empty one)`)
 		}
-		request.Value = &value
+		request.Value = value
 	}
-	if !utf8.ValidString(*request.Value) {
+	if !utf8.ValidString(request.Value) {
 		return errors.New("the value is no text in UTF-8")
 	}
 	body, err := strictjson.Encode(request)

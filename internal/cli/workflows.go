@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"strconv"
 
@@ -16,6 +15,9 @@ import (
 
 // workflowsPath is where workflows are.
 const workflowsPath = "/v1/sdk/workflows"
+
+// exportsPath is where workflows are as files.
+const exportsPath = "/v1/sdk/workflow-exports"
 
 // workflowsCommand keeps workflows in files, and runs them.
 type workflowsCommand struct {
@@ -92,11 +94,11 @@ func (c *workflowsPull) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	query := url.Values{"format": {"export"}}
+	path := exportsPath + "/" + id.String()
 	if c.At != 0 {
-		query.Set("version", strconv.Itoa(int(c.At)))
+		path += "?version=" + strconv.Itoa(int(c.At))
 	}
-	raw, err := c.ask(s, http.MethodGet, workflowsPath+"/"+id.String()+"?"+query.Encode(), nil, nil)
+	raw, err := c.ask(s, http.MethodGet, path, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func TestWorkflowsGoOutAsAFileAndInAgain(t *testing.T) {
 	run(t, s.environ(), "", "workflows", "push", file, "--idempotency-key=once").check(t, 0, `"version": 3`, workflowID+"  Pause  version 3  ACTIVE")
 	run(t, s.environ(), printed.stdout, "workflows", "push", "-", "pause", "--at=2").check(t, 0, `"version": 3`, "version 3")
 	want := []string{
-		"GET /v1/sdk/workflows/" + workflowID + "?format=export&version=2", "GET /v1/sdk/workflows/" + workflowID + "?format=export",
+		"GET /v1/sdk/workflow-exports/" + workflowID + "?version=2", "GET /v1/sdk/workflow-exports/" + workflowID,
 		"POST /v1/sdk/workflows " + workflowFile, "PUT /v1/sdk/workflows/" + workflowID + " " + workflowFile,
 	}
 	for i, got := range s.seen() {

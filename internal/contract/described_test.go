@@ -90,7 +90,7 @@ func (d document) untoldErrors() []string {
 		}
 	}
 	var found []string
-	codes, _ := d.at("/components/schemas/ErrorCode/enum").([]any)
+	codes, _ := d.at("/components/schemas/ErrorCode/x-extensible-enum").([]any)
 	for _, code := range codes {
 		if !shown[code] {
 			found = append(found, fmt.Sprintf("error %v has no example", code))

@@ -66,11 +66,6 @@ func explain(err error, base ...string) []fault.Detail {
 			details = append(details, detail(slices.Concat(at, []string{name}), "is required"))
 		}
 		return details
-	case *kind.PropertyNames:
-		// The validator's own location is overwritten by the time it returns;
-		// where the rule stands in the document tells the same.
-		_, property, _ := strings.Cut(strings.TrimSuffix(found.SchemaURL, "/propertyNames"), "/properties/")
-		return []fault.Detail{detail(slices.Concat(base, []string{property, k.Property}), "is not an allowed name")}
 	}
 	var details []fault.Detail
 	for _, cause := range found.Causes {

@@ -107,7 +107,7 @@ func inside(schema object, at string) error {
 			if _, ok := child.(bool); !ok {
 				schema[key], err = rewrite(child, place)
 			}
-		case "items", "not", "contentSchema", "propertyNames", "x-event-schema", "x-item-schema":
+		case "items", "not", "contentSchema", "propertyNames":
 			schema[key], err = rewrite(child, place)
 		}
 		if err != nil {

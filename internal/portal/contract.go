@@ -73,9 +73,6 @@ func newOperation(root, item, node *yaml.Node) operation {
 		}
 		for _, one := range list.Content {
 			one = resolved(root, one)
-			if slices.Contains(everywhere, textOf(one, "name")) {
-				continue
-			}
 			need := "no"
 			if textOf(one, "required") == "true" {
 				need = "yes"
@@ -91,9 +88,6 @@ func newOperation(root, item, node *yaml.Node) operation {
 	}
 	return o
 }
-
-// everywhere are the headers that the reference tells once for all operations.
-var everywhere = []string{"X-Request-Id", "traceparent", "Prefer"}
 
 func readYAML() (*yaml.Node, error) {
 	var document yaml.Node

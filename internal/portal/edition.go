@@ -34,11 +34,23 @@ var plainOrigin = regexp.MustCompile(`^https?://(?:[A-Za-z0-9][A-Za-z0-9.-]{0,25
 // reachedAt is the text as a deployment at that origin shows it. Its tag is another for each
 // origin, so that what was kept under one is not taken for what another shows.
 func (t tagged) reachedAt(origin string) tagged {
-	if origin == local || !plainOrigin.MatchString(origin) {
+	if !canName(origin) {
 		return t
 	}
-	return tagged{text: bytes.ReplaceAll(t.text, []byte(local), []byte(origin)), tag: tagOf([]byte(t.tag + origin))}
+	return tagged{text: AtOrigin(t.text, origin), tag: tagOf([]byte(t.tag + origin))}
 }
+
+// AtOrigin returns text with origin, such as https://weft.example, in place of the local
+// address that the sources of pages and of the OpenAPI document have. If origin is not a plain
+// origin, it returns text unchanged.
+func AtOrigin(text []byte, origin string) []byte {
+	if !canName(origin) {
+		return text
+	}
+	return bytes.ReplaceAll(text, []byte(local), []byte(origin))
+}
+
+func canName(origin string) bool { return origin != local && plainOrigin.MatchString(origin) }
 
 // linkToPage is a link to a page, or to a place of one: the names of files have a dot.
 var linkToPage = regexp.MustCompile(`\]\((/docs(?:/\w[\w-]*)*)(#[^)\s]*)?\)`)

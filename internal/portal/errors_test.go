@@ -150,6 +150,16 @@ func TestPlacesOfPagesAreThere(t *testing.T) {
 // contractText is what openapi.yaml says of a field.
 func contractText(t *testing.T, schema, field string) string {
 	t.Helper()
+	return contractField(t, schema, field).Description
+}
+
+type describedField struct {
+	Description string
+	Known       []string `json:"x-extensible-enum"`
+}
+
+func contractField(t *testing.T, schema, field string) describedField {
+	t.Helper()
 	text, err := os.ReadFile("../../gen/api/openapi.json")
 	if err != nil {
 		t.Fatal(err)
@@ -157,14 +167,14 @@ func contractText(t *testing.T, schema, field string) string {
 	var document struct {
 		Components struct {
 			Schemas map[string]struct {
-				Properties map[string]struct{ Description string }
+				Properties map[string]describedField
 			}
 		}
 	}
 	if err := json.Unmarshal(text, &document); err != nil {
 		t.Fatal(err)
 	}
-	return document.Components.Schemas[schema].Properties[field].Description
+	return document.Components.Schemas[schema].Properties[field]
 }
 
 // besides are names in those descriptions that are no codes.
@@ -177,10 +187,14 @@ func contractCodes(t *testing.T) func(schema, field string) []string {
 		t.Helper()
 		for _, found := range quoted.FindAllStringSubmatch(contractText(t, schema, field), -1) {
 			lower := schema != "ProblemDetail" && schema != "ExecutionError" && schema != "RunError"
-			if slices.Contains(besides, found[1]) && (lower || found[1] == "maxCredits") {
+			if slices.Contains(besides, found[1]) && (lower || found[1] == "maxCredits") || slices.Contains(names, found[1]) {
 				continue
 			}
 			names = append(names, found[1])
+		}
+		slices.Sort(names)
+		if names, known := slices.Compact(names), slices.Sorted(slices.Values(contractField(t, schema, field).Known)); !slices.Equal(names, known) {
+			t.Errorf("%s.%s explains %q, and x-extensible-enum lists %q", schema, field, names, known)
 		}
 		if len(names) < 5 {
 			t.Errorf("%s.%s names %q", schema, field, names)

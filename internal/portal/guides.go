@@ -33,6 +33,7 @@ type article struct {
 var chapters = []chapter{
 	{"Start", []article{
 		{"first-call", "First call in five minutes", "Start Weft, make a signed call, and read its result."},
+		{"conventions", "Conventions", "What all operations share: IDs, times, lists, headers, and what may change."},
 		{"signing", "Signing, step by step", "What is signed, worked out byte by byte, with signers to copy and vectors to test by."},
 		{"signers", "Signers to copy", "One file for each of five languages, and how to take it."},
 		{"clients", "Clients to copy", "For four languages a client, a reader of streams, a verifier of callbacks, and an example."},
@@ -44,6 +45,7 @@ var chapters = []chapter{
 	}},
 	{"Run", []article{
 		{"limits", "Limits and credits", "What a workspace may ask at a time, what things cost, and what happens beyond."},
+		{"people", "People and roles", "Sign in, and what each role of a workspace may do."},
 		{"errors", "Errors", "Every code, reason and cause: what it means, what to do about it, and whether to try again."},
 		{"decisions", "Decisions beyond the contract", "What the contract leaves open, and what Weft does."},
 	}},

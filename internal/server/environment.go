@@ -11,7 +11,7 @@ import (
 
 // setting is what a body says of a variable.
 func setting(workspaceID uuid.UUID, name string, body *api.SetEnvironmentVariableRequest) environment.SetParams {
-	return environment.SetParams{WorkspaceID: workspaceID, Name: name, Value: value(body.Value), Secret: body.Secret, Description: body.Description}
+	return environment.SetParams{WorkspaceID: workspaceID, Name: name, Value: body.Value, Secret: body.Secret, Description: body.Description}
 }
 
 // ListEnvironmentVariables is one page of the variables of the key's workspace.

@@ -253,6 +253,9 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 		return fault.New(fault.NotAcceptable, "This operation answers with %s only.", strings.Join(operation.Media, " or "))
 	}
 	call.gzip = gate.TakesGzip(r.Header.Values("Accept-Encoding"))
+	if !operation.Limited() {
+		call.origin = f.proxies.Origin(r)
+	}
 	object, err := formed(r.Header, operation, body)
 	if err != nil {
 		return err

@@ -57,7 +57,7 @@ func (s *Server) RevokeInvitation(ctx context.Context, request api.RevokeInvitat
 func (s *Server) AcceptInvitation(ctx context.Context, request api.AcceptInvitationRequestObject) (api.AcceptInvitationResponseObject, error) {
 	visit := callOf(ctx).visit
 	session, err := s.people.Accept(ctx, person.Acceptance{
-		Token: value(request.Body.Token), Name: request.Body.Name, Password: value(request.Body.Password), Client: visit.client,
+		Token: request.Body.Token, Name: request.Body.Name, Password: request.Body.Password, Client: visit.client,
 	})
 	if err != nil {
 		return nil, err

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getkin/kin-openapi/openapi3"
+
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/portal"
@@ -269,8 +271,28 @@ func TestTheContractIsSentCompressed(t *testing.T) {
 					t.Errorf("%s: %d bytes of %d, %v", path, len(got.body), len(text), err)
 				}
 			}
-			if !bytes.Equal(text, want) || (got.header.Get("Content-Encoding") == "gzip") != packed || got.header.Get("Vary") != "Accept-Encoding" {
+			if want := portal.AtOrigin(want, s.URL); !bytes.Equal(text, want) || (got.header.Get("Content-Encoding") == "gzip") != packed || got.header.Get("Vary") != "Accept-Encoding, Host, X-Forwarded-Proto" {
 				t.Errorf("%s as %q: %d bytes, %v", path, encodings, len(got.body), got.header)
+			}
+		}
+	}
+}
+
+// Generated clients call the first server of the document.
+func TestTheContractNamesTheAddressByWhichItWasReached(t *testing.T) {
+	s := start(t, func(s *service, _ *http.Server) { s.front.mount(&Server{}, nil) })
+	for _, path := range []string{"/openapi.json", "/openapi.yaml", "/openapi-3.0.json"} {
+		for host, want := range map[string]string{"weft.example:8443": "http://weft.example:8443", "a;id": "http://127.0.0.1:8080"} {
+			got := s.raw(t, "GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
+			if len(got) != 1 || got[0].status != 200 {
+				t.Fatalf("%s at %s: %+v", path, host, got)
+			}
+			doc, err := openapi3.NewLoader().LoadFromData([]byte(got[0].body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(doc.Servers) != 1 || doc.Servers[0].URL != want {
+				t.Errorf("%s at %s: the server is %q, want %s", path, host, doc.Servers[0].URL, want)
 			}
 		}
 	}

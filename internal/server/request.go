@@ -26,6 +26,7 @@ type call struct {
 	principal auth.Principal      // whose key signed; zero where none did
 	member    person.Member       // who signed in; zero where nobody did
 	visit     visit               // how a person comes, or a delivery
+	origin    string              // by which the caller reached the deployment; "" where no answer shows it
 	header    http.Header         // of a delivery, which is signed as its hook says
 	sent      []byte              // by whom nobody knows: the body as it came
 	failed    fault.Code

@@ -24,7 +24,7 @@ func (a signedIn) VisitCreateSessionResponse(w http.ResponseWriter) error {
 func (s *Server) CreateSession(ctx context.Context, request api.CreateSessionRequestObject) (api.CreateSessionResponseObject, error) {
 	visit := callOf(ctx).visit
 	session, err := s.people.SignIn(ctx, person.Credentials{
-		Email: request.Body.Email, Password: value(request.Body.Password), Client: visit.client, Device: visit.device,
+		Email: request.Body.Email, Password: request.Body.Password, Client: visit.client, Device: visit.device,
 	})
 	if err != nil {
 		return nil, err

@@ -4,9 +4,11 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/gate"
+	"github.com/weft-automation/weft/internal/portal"
 )
 
 // The contract in its forms.
@@ -31,25 +33,44 @@ func (s *Server) GetOpenapi30JSON(ctx context.Context, _ api.GetOpenapi30JSONReq
 	return as30JSON.to(ctx), nil
 }
 
-// document is a text that is answered as it is, or compressed to who takes that: once, when
-// it is first asked for.
+// document is a form of the contract. It is served with the address by which the caller reached
+// the deployment as its server, so that generated clients call that address.
 type document struct {
-	media      string
-	text       []byte
-	packedOnce func() []byte
+	media string
+	text  []byte
+	last  atomic.Pointer[edition] // most callers reach a deployment by the same address
 }
 
-func newDocument(media string, text []byte) document {
-	return document{media, text, sync.OnceValue(func() []byte { return gate.Gzip(text) })}
+// edition is a document as one address has it, also compressed.
+type edition struct {
+	media, origin string
+	text          []byte
+	packedOnce    func() []byte
 }
 
-// sent is a document for one caller.
+func newDocument(media string, text []byte) *document { return &document{media: media, text: text} }
+
+// at returns the document for callers at an origin.
+func (d *document) at(origin string) *edition {
+	if last := d.last.Load(); last != nil && last.origin == origin {
+		return last
+	}
+	text := portal.AtOrigin(d.text, origin)
+	made := &edition{d.media, origin, text, sync.OnceValue(func() []byte { return gate.Gzip(text) })}
+	d.last.Store(made)
+	return made
+}
+
+// sent is an edition for one caller.
 type sent struct {
-	document
+	*edition
 	packed bool
 }
 
-func (d document) to(ctx context.Context) sent { return sent{d, callOf(ctx).gzip} }
+func (d *document) to(ctx context.Context) sent {
+	call := callOf(ctx)
+	return sent{d.at(call.origin), call.gzip}
+}
 
 // VisitGetOpenapiJSONResponse writes the document.
 func (s sent) VisitGetOpenapiJSONResponse(w http.ResponseWriter) error { return s.write(w) }
@@ -62,8 +83,8 @@ func (s sent) VisitGetOpenapi30JSONResponse(w http.ResponseWriter) error { retur
 
 func (s sent) write(w http.ResponseWriter) error {
 	w.Header().Set("Content-Type", s.media)
-	w.Header().Set("Cache-Control", "no-cache")
-	w.Header().Set("Vary", "Accept-Encoding")
+	w.Header().Set("Cache-Control", "private, no-cache")
+	w.Header().Set("Vary", "Accept-Encoding, Host, X-Forwarded-Proto")
 	text := s.text
 	if s.packed {
 		w.Header().Set("Content-Encoding", "gzip")

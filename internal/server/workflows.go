@@ -35,13 +35,16 @@ func (s *Server) ListWorkflows(ctx context.Context, request api.ListWorkflowsReq
 	return api.ListWorkflows200JSONResponse(page), err
 }
 
-// GetWorkflow is a workflow, as a record or as a file.
+// GetWorkflow returns a workflow, or one of its versions.
 func (s *Server) GetWorkflow(ctx context.Context, request api.GetWorkflowRequestObject) (api.GetWorkflowResponseObject, error) {
 	w, err := s.workflows.Get(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, request.Params.Version)
-	if err == nil && value(request.Params.Format) == api.GetWorkflowParamsFormatExport {
-		return exportAnswer{w}, nil
-	}
 	return workflowAnswer{record: w}, err
+}
+
+// ExportWorkflow returns a workflow, or one of its versions, as a file.
+func (s *Server) ExportWorkflow(ctx context.Context, request api.ExportWorkflowRequestObject) (api.ExportWorkflowResponseObject, error) {
+	w, err := s.workflows.Get(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, request.Params.Version)
+	return exportAnswer{w}, err
 }
 
 // ReplaceWorkflow saves a workflow anew.
@@ -131,8 +134,8 @@ func (a workflowAnswer) VisitArchiveWorkflowResponse(w http.ResponseWriter) erro
 // exportAnswer is a workflow as a file.
 type exportAnswer struct{ record api.Workflow }
 
-// VisitGetWorkflowResponse writes the file.
-func (a exportAnswer) VisitGetWorkflowResponse(w http.ResponseWriter) error {
+// VisitExportWorkflowResponse writes the file.
+func (a exportAnswer) VisitExportWorkflowResponse(w http.ResponseWriter) error {
 	return writeVersion(w, a.record.Version, record.WorkflowExport(a.record))
 }
 

@@ -108,75 +108,6 @@ func (e DialectType) Valid() bool {
 	}
 }
 
-// Defines values for ErrorCode.
-const (
-	ErrorCodeCONFLICT             ErrorCode = "CONFLICT"
-	ErrorCodeEXECUTIONNOTFINISHED ErrorCode = "EXECUTION_NOT_FINISHED"
-	ErrorCodeFORBIDDEN            ErrorCode = "FORBIDDEN"
-	ErrorCodeIDEMPOTENCYINFLIGHT  ErrorCode = "IDEMPOTENCY_IN_FLIGHT"
-	ErrorCodeIDEMPOTENCYMISMATCH  ErrorCode = "IDEMPOTENCY_MISMATCH"
-	ErrorCodeINSUFFICIENTCREDITS  ErrorCode = "INSUFFICIENT_CREDITS"
-	ErrorCodeINTERNALERROR        ErrorCode = "INTERNAL_ERROR"
-	ErrorCodeINVALIDINPUT         ErrorCode = "INVALID_INPUT"
-	ErrorCodeMETHODNOTALLOWED     ErrorCode = "METHOD_NOT_ALLOWED"
-	ErrorCodeNOCALLBACK           ErrorCode = "NO_CALLBACK"
-	ErrorCodeNOTACCEPTABLE        ErrorCode = "NOT_ACCEPTABLE"
-	ErrorCodeNOTFOUND             ErrorCode = "NOT_FOUND"
-	ErrorCodePAYLOADTOOLARGE      ErrorCode = "PAYLOAD_TOO_LARGE"
-	ErrorCodePRECONDITIONFAILED   ErrorCode = "PRECONDITION_FAILED"
-	ErrorCodeRATELIMITED          ErrorCode = "RATE_LIMITED"
-	ErrorCodeUNAUTHORIZED         ErrorCode = "UNAUTHORIZED"
-	ErrorCodeUNAVAILABLE          ErrorCode = "UNAVAILABLE"
-	ErrorCodeUNSUPPORTEDMEDIATYPE ErrorCode = "UNSUPPORTED_MEDIA_TYPE"
-	ErrorCodeURITOOLONG           ErrorCode = "URI_TOO_LONG"
-)
-
-// Valid indicates whether the value is a known member of the ErrorCode enum.
-func (e ErrorCode) Valid() bool {
-	switch e {
-	case ErrorCodeCONFLICT:
-		return true
-	case ErrorCodeEXECUTIONNOTFINISHED:
-		return true
-	case ErrorCodeFORBIDDEN:
-		return true
-	case ErrorCodeIDEMPOTENCYINFLIGHT:
-		return true
-	case ErrorCodeIDEMPOTENCYMISMATCH:
-		return true
-	case ErrorCodeINSUFFICIENTCREDITS:
-		return true
-	case ErrorCodeINTERNALERROR:
-		return true
-	case ErrorCodeINVALIDINPUT:
-		return true
-	case ErrorCodeMETHODNOTALLOWED:
-		return true
-	case ErrorCodeNOCALLBACK:
-		return true
-	case ErrorCodeNOTACCEPTABLE:
-		return true
-	case ErrorCodeNOTFOUND:
-		return true
-	case ErrorCodePAYLOADTOOLARGE:
-		return true
-	case ErrorCodePRECONDITIONFAILED:
-		return true
-	case ErrorCodeRATELIMITED:
-		return true
-	case ErrorCodeUNAUTHORIZED:
-		return true
-	case ErrorCodeUNAVAILABLE:
-		return true
-	case ErrorCodeUNSUPPORTEDMEDIATYPE:
-		return true
-	case ErrorCodeURITOOLONG:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for ExecutionMode.
 const (
 	ExecutionModeCOMPONENT ExecutionMode = "COMPONENT"
@@ -411,24 +342,6 @@ func (e StagesOfRun) Valid() bool {
 	}
 }
 
-// Defines values for WorkflowFormat.
-const (
-	WorkflowFormatExport WorkflowFormat = "export"
-	WorkflowFormatRecord WorkflowFormat = "record"
-)
-
-// Valid indicates whether the value is a known member of the WorkflowFormat enum.
-func (e WorkflowFormat) Valid() bool {
-	switch e {
-	case WorkflowFormatExport:
-		return true
-	case WorkflowFormatRecord:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for GetWorkflowRunParamsStages.
 const (
 	GetWorkflowRunParamsStagesAll  GetWorkflowRunParamsStages = "all"
@@ -441,24 +354,6 @@ func (e GetWorkflowRunParamsStages) Valid() bool {
 	case GetWorkflowRunParamsStagesAll:
 		return true
 	case GetWorkflowRunParamsStagesNone:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetWorkflowParamsFormat.
-const (
-	GetWorkflowParamsFormatExport GetWorkflowParamsFormat = "export"
-	GetWorkflowParamsFormatRecord GetWorkflowParamsFormat = "record"
-)
-
-// Valid indicates whether the value is a known member of the GetWorkflowParamsFormat enum.
-func (e GetWorkflowParamsFormat) Valid() bool {
-	switch e {
-	case GetWorkflowParamsFormatExport:
-		return true
-	case GetWorkflowParamsFormatRecord:
 		return true
 	default:
 		return false
@@ -993,7 +888,7 @@ type DataTarget struct {
 	Input string `json:"input"`
 }
 
-// DialectSchema A schema in the small dialect. Without `type` any JSON value is meant.
+// DialectSchema A schema in the small dialect. Without `type` any JSON value is allowed.
 //
 // Examples: {"enum":["GET","POST"],"type":"string"}
 type DialectSchema struct {
@@ -1002,22 +897,22 @@ type DialectSchema struct {
 	// Examples: ["GET","POST"]
 	Enum []interface{} `json:"enum,omitempty"`
 
-	// Items A schema in the small dialect. Without `type` any JSON value is meant.
+	// Items The schema of every item of an array, in the same dialect.
 	//
-	// Examples: {"enum":["GET","POST"],"type":"string"}
-	Items *DialectSchema `json:"items,omitempty"`
+	// Examples: {"type":"string"}
+	Items map[string]interface{} `json:"items,omitempty"`
 
-	// Nullable Whether `null` may stand in its place. Left out where it may not, and where nothing says what a value may be.
+	// Nullable Whether `null` is allowed. Absent where it is not, and where `type` and `enum` are absent.
 	//
 	// Examples: true
 	Nullable *bool `json:"nullable,omitempty"`
 
-	// Properties The schemas of the members of an object.
+	// Properties The schemas of the fields of an object by name, in the same dialect.
 	//
 	// Examples: {"symbol":{"type":"string"}}
-	Properties map[string]DialectSchema `json:"properties,omitempty"`
+	Properties map[string]interface{} `json:"properties,omitempty"`
 
-	// Required The members that must be there.
+	// Required The required fields of an object.
 	//
 	// Examples: ["symbol"]
 	Required []string `json:"required,omitempty"`
@@ -1038,7 +933,7 @@ type DialectType string
 // Examples: e1
 type EdgeID = string
 
-// ErrorCode What went wrong, for programs. Stable.
+// ErrorCode What went wrong, for programs. A code never changes its meaning. More may be added.
 //
 // | Code | Status |
 // |---|---|
@@ -1059,12 +954,12 @@ type EdgeID = string
 // | `UNAVAILABLE` | 503 |
 //
 // Examples: NOT_FOUND
-type ErrorCode string
+type ErrorCode = string
 
 // ExecuteComponentRequest One call of a component.
 type ExecuteComponentRequest struct {
-	// Attempts How often the component is tried before the execution is FAILED. Between attempts it waits 1 s, then 2 s
-	// (each +/- 20 %). An error that is not `retryable` ends the execution at once.
+	// Attempts How often the component is tried before the execution is FAILED: once if this is left out. Between attempts it
+	// waits 1 s, then 2 s (each +/- 20 %). An error that is not `retryable` ends the execution at once.
 	//
 	//
 	// Examples: 3
@@ -1354,7 +1249,7 @@ type OnFailure string
 // of a list only; asked for by itself, such an execution is answered with this as the error. Runs and their stages
 // have it wherever they are shown.
 type OutputProblem struct {
-	// Code What went wrong, for programs. Stable.
+	// Code What went wrong, for programs. A code never changes its meaning. More may be added.
 	//
 	// | Code | Status |
 	// |---|---|
@@ -1397,7 +1292,7 @@ type Problem struct {
 	// Examples: 0
 	AvailableCredits *float64 `json:"availableCredits,omitempty"`
 
-	// Code What went wrong, for programs. Stable.
+	// Code What went wrong, for programs. A code never changes its meaning. More may be added.
 	//
 	// | Code | Status |
 	// |---|---|
@@ -1432,7 +1327,7 @@ type Problem struct {
 	// Examples: There is no execution with this id.
 	Detail string `json:"detail"`
 
-	// Error What went wrong, for programs. Stable.
+	// Error What went wrong, for programs. A code never changes its meaning. More may be added.
 	//
 	// | Code | Status |
 	// |---|---|
@@ -2079,7 +1974,7 @@ type SystemComponentParameter struct {
 	// Examples: true
 	Required bool `json:"required"`
 
-	// Schema A schema in the small dialect. Without `type` any JSON value is meant.
+	// Schema A schema in the small dialect. Without `type` any JSON value is allowed.
 	//
 	// Examples: {"enum":["GET","POST"],"type":"string"}
 	Schema DialectSchema `json:"schema"`
@@ -2097,7 +1992,7 @@ type SystemComponentResponse struct {
 	// Examples: true
 	Required bool `json:"required"`
 
-	// Schema A schema in the small dialect. Without `type` any JSON value is meant.
+	// Schema A schema in the small dialect. Without `type` any JSON value is allowed.
 	//
 	// Examples: {"enum":["GET","POST"],"type":"string"}
 	Schema DialectSchema `json:"schema"`
@@ -2704,9 +2599,6 @@ type Version = int32
 // Examples: balance
 type WorkflowComponentID = ComponentID
 
-// WorkflowFormat defines model for WorkflowFormat.
-type WorkflowFormat string
-
 // WorkflowID A UUIDv7 in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
@@ -2761,6 +2653,12 @@ type ListCallbackAttemptsParams struct {
 type ReplayComponentCallbackParams struct {
 	// Force Send it again even if it was delivered.
 	Force *Force `form:"force,omitempty" json:"force,omitempty"`
+}
+
+// ExportWorkflowParams defines parameters for ExportWorkflow.
+type ExportWorkflowParams struct {
+	// Version Which version of the workflow; without it the present one.
+	Version *Version `form:"version,omitempty" json:"version,omitempty"`
 }
 
 // ListWorkflowsParams defines parameters for ListWorkflows.
@@ -2842,17 +2740,6 @@ type StreamWorkflowRunParams struct {
 type GetWorkflowParams struct {
 	// Version Which version of the workflow; without it the present one.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
-
-	// Format `export` gives the workflow as a file.
-	Format *GetWorkflowParamsFormat `form:"format,omitempty" json:"format,omitempty"`
-}
-
-// GetWorkflowParamsFormat defines parameters for GetWorkflow.
-type GetWorkflowParamsFormat string
-
-// GetWorkflow200JSONResponseBody defines parameters for GetWorkflow.
-type GetWorkflow200JSONResponseBody struct {
-	union json.RawMessage
 }
 
 // TriggerWorkflowParams defines parameters for TriggerWorkflow.
@@ -2901,68 +2788,6 @@ type UpdateWorkflowComponentJSONRequestBody = UpdateWorkflowComponentRequest
 
 // QuoteWorkflowJSONRequestBody defines body for QuoteWorkflow for application/json ContentType.
 type QuoteWorkflowJSONRequestBody = QuoteWorkflowRequest
-
-// AsWorkflow returns the union data inside the GetWorkflow200JSONResponseBody as a Workflow
-func (t GetWorkflow200JSONResponseBody) AsWorkflow() (Workflow, error) {
-	var body Workflow
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// FromWorkflow overwrites any union data inside the GetWorkflow200JSONResponseBody as the provided Workflow
-func (t *GetWorkflow200JSONResponseBody) FromWorkflow(v Workflow) error {
-	b, err := json.Marshal(v)
-	t.union = b
-	return err
-}
-
-// MergeWorkflow performs a merge with any union data inside the GetWorkflow200JSONResponseBody, using the provided Workflow
-func (t *GetWorkflow200JSONResponseBody) MergeWorkflow(v Workflow) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
-// AsWorkflowExport returns the union data inside the GetWorkflow200JSONResponseBody as a WorkflowExport
-func (t GetWorkflow200JSONResponseBody) AsWorkflowExport() (WorkflowExport, error) {
-	var body WorkflowExport
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// FromWorkflowExport overwrites any union data inside the GetWorkflow200JSONResponseBody as the provided WorkflowExport
-func (t *GetWorkflow200JSONResponseBody) FromWorkflowExport(v WorkflowExport) error {
-	b, err := json.Marshal(v)
-	t.union = b
-	return err
-}
-
-// MergeWorkflowExport performs a merge with any union data inside the GetWorkflow200JSONResponseBody, using the provided WorkflowExport
-func (t *GetWorkflow200JSONResponseBody) MergeWorkflowExport(v WorkflowExport) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
-func (t GetWorkflow200JSONResponseBody) MarshalJSON() ([]byte, error) {
-	b, err := t.union.MarshalJSON()
-	return b, err
-}
-
-func (t *GetWorkflow200JSONResponseBody) UnmarshalJSON(b []byte) error {
-	err := t.union.UnmarshalJSON(b)
-	return err
-}
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
@@ -3149,6 +2974,16 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/sdk/components/{module} (the `GetComponent` operationId).
 	GetComponent(ctx context.Context, module GivenModule, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ExportWorkflow Export a workflow
+	//
+	// The workflow as one file, or one of its earlier versions. The file has nothing of this workspace. It is a valid
+	// body of `POST /v1/sdk/workflows`, here or in another deployment.
+	//
+	// Secret values of inputs and configs are not exported: `[redacted]` replaces them.
+	//
+	// Corresponds with GET /v1/sdk/workflow-exports/{workflowId} (the `ExportWorkflow` operationId).
+	ExportWorkflow(ctx context.Context, workflowID WorkflowID, params *ExportWorkflowParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListWorkflows List the workflows
 	//
 	// The workflows of the workspace, newest first, without their components. Archived ones are left out unless
@@ -3160,7 +2995,7 @@ type ClientInterface interface {
 	// CreateWorkflowWithBody Create a workflow
 	//
 	// Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-	// fault. The file that `GET /v1/sdk/workflows/{workflowId}?format=export` gives is a body of this operation.
+	// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
 	//
 	// Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
 	// workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
@@ -3173,7 +3008,7 @@ type ClientInterface interface {
 	// CreateWorkflow Create a workflow
 	//
 	// Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-	// fault. The file that `GET /v1/sdk/workflows/{workflowId}?format=export` gives is a body of this operation.
+	// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
 	//
 	// Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
 	// workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
@@ -3290,8 +3125,7 @@ type ClientInterface interface {
 
 	// GetWorkflow Get a workflow
 	//
-	// The workflow as it stands, or as an earlier version had it. `format=export` gives it as one file that says
-	// nothing of this workspace and is a body of `POST /v1/sdk/workflows`, here or elsewhere.
+	// The workflow as it stands, or as an earlier version had it.
 	//
 	// A secret value that was written into an input or a config is not shown again: `[redacted]` stands in its place.
 	//
@@ -3658,6 +3492,26 @@ func (c *Client) GetComponent(ctx context.Context, module GivenModule, reqEditor
 	return c.Client.Do(req)
 }
 
+// ExportWorkflow Export a workflow
+//
+// The workflow as one file, or one of its earlier versions. The file has nothing of this workspace. It is a valid
+// body of `POST /v1/sdk/workflows`, here or in another deployment.
+//
+// Secret values of inputs and configs are not exported: `[redacted]` replaces them.
+//
+// Corresponds with GET /v1/sdk/workflow-exports/{workflowId} (the `ExportWorkflow` operationId).
+func (c *Client) ExportWorkflow(ctx context.Context, workflowID WorkflowID, params *ExportWorkflowParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportWorkflowRequest(c.Server, workflowID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListWorkflows List the workflows
 //
 // The workflows of the workspace, newest first, without their components. Archived ones are left out unless
@@ -3679,7 +3533,7 @@ func (c *Client) ListWorkflows(ctx context.Context, params *ListWorkflowsParams,
 // CreateWorkflowWithBody Create a workflow
 //
 // Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-// fault. The file that `GET /v1/sdk/workflows/{workflowId}?format=export` gives is a body of this operation.
+// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
 //
 // Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
 // workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
@@ -3702,7 +3556,7 @@ func (c *Client) CreateWorkflowWithBody(ctx context.Context, params *CreateWorkf
 // CreateWorkflow Create a workflow
 //
 // Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-// fault. The file that `GET /v1/sdk/workflows/{workflowId}?format=export` gives is a body of this operation.
+// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
 //
 // Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
 // workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
@@ -3929,8 +3783,7 @@ func (c *Client) ArchiveWorkflow(ctx context.Context, workflowID WorkflowID, req
 
 // GetWorkflow Get a workflow
 //
-// The workflow as it stands, or as an earlier version had it. `format=export` gives it as one file that says
-// nothing of this workspace and is a body of `POST /v1/sdk/workflows`, here or elsewhere.
+// The workflow as it stands, or as an earlier version had it.
 //
 // A secret value that was written into an input or a config is not shown again: `[redacted]` stands in its place.
 //
@@ -4608,6 +4461,67 @@ func NewGetComponentRequest(server string, module GivenModule) (*http.Request, e
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportWorkflowRequest constructs an http.Request for the ExportWorkflow method
+func NewExportWorkflowRequest(server string, workflowID WorkflowID, params *ExportWorkflowParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "workflowId", workflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sdk/workflow-exports/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Version != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "version", *params.Version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -5318,18 +5232,6 @@ func NewGetWorkflowRequest(server string, workflowID WorkflowID, params *GetWork
 
 		}
 
-		if params.Format != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "format", *params.Format, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -5780,6 +5682,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/sdk/components/{module} (the `GetComponent` operationId).
 	GetComponentWithResponse(ctx context.Context, module GivenModule, reqEditors ...RequestEditorFn) (*GetComponentResponse, error)
 
+	// ExportWorkflowWithResponse Export a workflow
+	//
+	// The workflow as one file, or one of its earlier versions. The file has nothing of this workspace. It is a valid
+	// body of `POST /v1/sdk/workflows`, here or in another deployment.
+	//
+	// Secret values of inputs and configs are not exported: `[redacted]` replaces them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/sdk/workflow-exports/{workflowId} (the `ExportWorkflow` operationId).
+	ExportWorkflowWithResponse(ctx context.Context, workflowID WorkflowID, params *ExportWorkflowParams, reqEditors ...RequestEditorFn) (*ExportWorkflowResponse, error)
+
 	// ListWorkflowsWithResponse List the workflows
 	//
 	// The workflows of the workspace, newest first, without their components. Archived ones are left out unless
@@ -5793,7 +5707,7 @@ type ClientWithResponsesInterface interface {
 	// CreateWorkflowWithBodyWithResponse Create a workflow
 	//
 	// Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-	// fault. The file that `GET /v1/sdk/workflows/{workflowId}?format=export` gives is a body of this operation.
+	// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
 	//
 	// Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
 	// workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
@@ -5806,7 +5720,7 @@ type ClientWithResponsesInterface interface {
 	// CreateWorkflowWithResponse Create a workflow
 	//
 	// Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-	// fault. The file that `GET /v1/sdk/workflows/{workflowId}?format=export` gives is a body of this operation.
+	// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
 	//
 	// Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
 	// workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
@@ -5935,8 +5849,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetWorkflowWithResponse Get a workflow
 	//
-	// The workflow as it stands, or as an earlier version had it. `format=export` gives it as one file that says
-	// nothing of this workspace and is a body of `POST /v1/sdk/workflows`, here or elsewhere.
+	// The workflow as it stands, or as an earlier version had it.
 	//
 	// A secret value that was written into an input or a config is not shown again: `[redacted]` stands in its place.
 	//
@@ -6539,6 +6452,61 @@ func (r GetComponentResponse) ContentType() string {
 	return ""
 }
 
+// ExportWorkflowResponseDefaultHeaders the declared response headers of an HTTP default response for ExportWorkflow
+type ExportWorkflowResponseDefaultHeaders struct {
+	XRequestID string
+}
+
+type ExportWorkflowResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkflowExport
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ExportWorkflowResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExportWorkflowResponse) GetJSON200() *WorkflowExport {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ExportWorkflowResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportWorkflowResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportWorkflowResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportWorkflowResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportWorkflowResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListWorkflowsResponseDefaultHeaders the declared response headers of an HTTP default response for ListWorkflows
 type ListWorkflowsResponseDefaultHeaders struct {
 	XRequestID string
@@ -7091,7 +7059,7 @@ type GetWorkflowResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *GetWorkflow200JSONResponseBody
+	JSON200 *Workflow
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Failure
 	// HeadersDefault the parsed response headers for an HTTP default response
@@ -7099,7 +7067,7 @@ type GetWorkflowResponse struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetWorkflowResponse) GetJSON200() *GetWorkflow200JSONResponseBody {
+func (r GetWorkflowResponse) GetJSON200() *Workflow {
 	return r.JSON200
 }
 
@@ -7591,6 +7559,24 @@ func (c *ClientWithResponses) GetComponentWithResponse(ctx context.Context, modu
 	return ParseGetComponentResponse(rsp)
 }
 
+// ExportWorkflowWithResponse Export a workflow
+//
+// The workflow as one file, or one of its earlier versions. The file has nothing of this workspace. It is a valid
+// body of `POST /v1/sdk/workflows`, here or in another deployment.
+//
+// Secret values of inputs and configs are not exported: `[redacted]` replaces them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/sdk/workflow-exports/{workflowId} (the `ExportWorkflow` operationId).
+func (c *ClientWithResponses) ExportWorkflowWithResponse(ctx context.Context, workflowID WorkflowID, params *ExportWorkflowParams, reqEditors ...RequestEditorFn) (*ExportWorkflowResponse, error) {
+	rsp, err := c.ExportWorkflow(ctx, workflowID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportWorkflowResponse(rsp)
+}
+
 // ListWorkflowsWithResponse List the workflows
 //
 // The workflows of the workspace, newest first, without their components. Archived ones are left out unless
@@ -7610,7 +7596,7 @@ func (c *ClientWithResponses) ListWorkflowsWithResponse(ctx context.Context, par
 // CreateWorkflowWithBodyWithResponse Create a workflow
 //
 // Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-// fault. The file that `GET /v1/sdk/workflows/{workflowId}?format=export` gives is a body of this operation.
+// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
 //
 // Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
 // workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
@@ -7629,7 +7615,7 @@ func (c *ClientWithResponses) CreateWorkflowWithBodyWithResponse(ctx context.Con
 // CreateWorkflowWithResponse Create a workflow
 //
 // Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-// fault. The file that `GET /v1/sdk/workflows/{workflowId}?format=export` gives is a body of this operation.
+// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
 //
 // Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
 // workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
@@ -7824,8 +7810,7 @@ func (c *ClientWithResponses) ArchiveWorkflowWithResponse(ctx context.Context, w
 
 // GetWorkflowWithResponse Get a workflow
 //
-// The workflow as it stands, or as an earlier version had it. `format=export` gives it as one file that says
-// nothing of this workspace and is a body of `POST /v1/sdk/workflows`, here or elsewhere.
+// The workflow as it stands, or as an earlier version had it.
 //
 // A secret value that was written into an input or a config is not shown again: `[redacted]` stands in its place.
 //
@@ -8415,6 +8400,52 @@ func ParseGetComponentResponse(rsp *http.Response) (*GetComponentResponse, error
 	return response, nil
 }
 
+// ParseExportWorkflowResponse parses an HTTP response from a ExportWorkflowWithResponse call
+func ParseExportWorkflowResponse(rsp *http.Response) (*ExportWorkflowResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportWorkflowResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkflowExport
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ExportWorkflowResponseDefaultHeaders
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListWorkflowsResponse parses an HTTP response from a ListWorkflowsWithResponse call
 func ParseListWorkflowsResponse(rsp *http.Response) (*ListWorkflowsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -8883,7 +8914,7 @@ func ParseGetWorkflowResponse(rsp *http.Response) (*GetWorkflowResponse, error) 
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest GetWorkflow200JSONResponseBody
+		var dest Workflow
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -164,11 +164,11 @@ func components(ctx context.Context, api *client.ClientWithResponses) error {
 	if done.JSON200 == nil {
 		return fmt.Errorf("the execution is not there")
 	}
-	again, err := api.GetComponentExecutionWithResponse(ctx, done.JSON200.ID, &client.GetComponentExecutionParams{})
+	again, err := api.GetComponentExecutionWithResponse(ctx, done.JSON200.ID)
 	if _, err := show("getComponentExecution", again, err); err != nil {
 		return err
 	}
-	stream, err := api.StreamComponentExecutionWithResponse(ctx, done.JSON200.ID, &client.StreamComponentExecutionParams{})
+	stream, err := api.StreamComponentExecutionWithResponse(ctx, done.JSON200.ID)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func workflows(ctx context.Context, api *client.ClientWithResponses) error {
 	if _, err := show("updateWorkflowComponent", updated, err); err != nil {
 		return err
 	}
-	quote, err := api.QuoteWorkflowWithResponse(ctx, id, &client.QuoteWorkflowParams{}, body[client.QuoteWorkflowJSONRequestBody](`{"version":1}`))
+	quote, err := api.QuoteWorkflowWithResponse(ctx, id, body[client.QuoteWorkflowJSONRequestBody](`{"version":1}`))
 	if _, err := show("quoteWorkflow", quote, err); err != nil {
 		return err
 	}
@@ -217,22 +217,22 @@ func workflows(ctx context.Context, api *client.ClientWithResponses) error {
 	if _, err := show("createSchedule", schedule, err); err != nil {
 		return err
 	}
-	archived, err := api.ArchiveWorkflowWithResponse(ctx, id, &client.ArchiveWorkflowParams{})
+	archived, err := api.ArchiveWorkflowWithResponse(ctx, id)
 	_, err = show("archiveWorkflow", archived, err)
 	return err
 }
 
 func workspace(ctx context.Context, api *client.ClientWithResponses) error {
-	variable, err := api.SetEnvironmentVariableWithResponse(ctx, "EDITION", &client.SetEnvironmentVariableParams{},
+	variable, err := api.SetEnvironmentVariableWithResponse(ctx, "EDITION",
 		body[client.SetEnvironmentVariableJSONRequestBody](`{"value":"tok-4f9a27c1d0","secret":true}`))
 	if _, err := show("setEnvironmentVariable", variable, err); err != nil {
 		return err
 	}
-	limits, err := api.GetLimitsWithResponse(ctx, &client.GetLimitsParams{})
+	limits, err := api.GetLimitsWithResponse(ctx)
 	if _, err := show("getLimits", limits, err); err != nil {
 		return err
 	}
-	own, err := api.GetWorkspaceOfKeyWithResponse(ctx, &client.GetWorkspaceOfKeyParams{})
+	own, err := api.GetWorkspaceOfKeyWithResponse(ctx)
 	_, err = show("getWorkspaceOfKey", own, err)
 	return err
 }
