@@ -166,7 +166,7 @@ generate: go
 	go generate ./conformance/clients/... ./gen/...
 
 breaking: go
-	@$(GO_TOOL) oasdiff breaking $(RELEASED)/openapi.yaml openapi.yaml --fail-on WARN --severity-levels $(RELEASED)/severity.txt
+	@go test -vet=off -count=1 -run TestTheContractBreaksNothingThatIsPromised ./gen
 
 changes: go
 	@$(GO_TOOL) oasdiff changelog $(RELEASED)/openapi.yaml openapi.yaml --format markdown
