@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -283,22 +284,32 @@ func answersOf(conn io.Reader) []reply {
 // schemaOf compiles a schema of the contract.
 func schemaOf(t testing.TB, pointer string) *jsonschema.Schema {
 	t.Helper()
-	document, err := loadOnce()
+	compiler, err := schemasOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
-	value, err := jsonschema.UnmarshalJSON(strings.NewReader(string(document.JSON)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	compiler.AssertFormat()
-	if err := compiler.AddResource("mem:///openapi.json", value); err != nil {
-		t.Fatal(err)
-	}
+	compiling.Lock()
+	defer compiling.Unlock()
 	schema, err := compiler.Compile("mem:///openapi.json#" + pointer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return schema
 }
+
+var compiling sync.Mutex
+
+// schemasOnce reads the document, which takes longer than to compile a schema of it.
+var schemasOnce = sync.OnceValues(func() (*jsonschema.Compiler, error) {
+	document, err := loadOnce()
+	if err != nil {
+		return nil, err
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(document.JSON))
+	if err != nil {
+		return nil, err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	return compiler, compiler.AddResource("mem:///openapi.json", value)
+})
