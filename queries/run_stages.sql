@@ -61,6 +61,16 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS
   AND g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal AND json_typeof(g.payload) <> 'string'
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
 
+-- name: StageTakeLate :many
+-- Fails the stages that wait for a time or a signal longer than their component may take.
+UPDATE run_stages s SET
+    status = 'FAILED', error = late.error::json, updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@timeouts_ms::bigint[]) AS ms, unnest(@errors::text[]) AS error) AS late
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.component_id = late.component_id
+  AND s.item_count IS NULL AND s.child_run_id IS NULL
+  AND s.started_at + late.ms * interval '1 millisecond' < LEAST(s.wake_at, now())
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
+
 -- name: StageTakeDue :many
 -- Completes the stages whose time has come; what waited for a signal has waited in vain, and
 -- gives no payload.
@@ -74,14 +84,19 @@ RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage,
 
 -- name: StageTakeChildren :many
 -- Makes those stages final whose child run is. What a child used is charged to itself. One
--- that somebody canceled has failed for its parent, unless that is canceled too.
+-- that somebody canceled has failed for its parent, unless that is canceled too; so has one
+-- that was canceled because it took longer than its component may.
 UPDATE run_stages s SET
     status      = CASE WHEN c.status = 'COMPLETED' THEN 'COMPLETED' WHEN c.status = 'CANCELED' AND @ending::boolean THEN 'CANCELED' ELSE 'FAILED' END,
     port        = CASE WHEN c.status = 'COMPLETED' THEN 'next' END,
     output      = CASE WHEN c.status = 'COMPLETED' THEN COALESCE(c.output, '{}'::json) END,
-    error       = CASE WHEN c.status = 'FAILED' OR c.status = 'CANCELED' AND NOT @ending::boolean THEN json_build_object(
+    error       = CASE WHEN c.status = 'FAILED' OR c.status = 'CANCELED' AND NOT @ending::boolean THEN COALESCE((
+                      SELECT late.error::json
+                      FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@timeouts_ms::bigint[]) AS ms, unnest(@errors::text[]) AS error) AS late
+                      WHERE c.status = 'CANCELED' AND late.component_id = s.component_id AND s.started_at + late.ms * interval '1 millisecond' < c.finished_at
+                  ), json_build_object(
                       'code', COALESCE(c.error->>'code', 'CANCELED'), 'message', COALESCE(c.error->>'message', 'The child run was canceled.'),
-                      'retryable', COALESCE((c.error->>'retryable')::boolean, false), 'attempt', 1, 'details', json_build_object('runId', c.id)) END,
+                      'retryable', COALESCE((c.error->>'retryable')::boolean, false), 'attempt', 1, 'details', json_build_object('runId', c.id))) END,
     updated_at  = GREATEST(s.updated_at, c.updated_at),
     finished_at = c.finished_at
 FROM workflow_runs c
@@ -141,10 +156,10 @@ LIMIT 1;
 -- name: StageListLoops :many
 -- Loops under way by their key, without their items.
 SELECT s.id, s.component_id, s.iteration, s.item_count::integer AS item_count, s.next_item::integer AS next_item,
-       s.live_items::integer AS live_items, s.failed_items
+       s.live_items::integer AS live_items, s.failed_items, s.started_at::timestamptz AS started_at
 FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@iterations::text[])::integer[] AS iteration) AS k
 JOIN LATERAL (
-    SELECT x.id, x.component_id, x.iteration, x.item_count, x.next_item, x.live_items, x.failed_items, x.finished_at FROM run_stages x
+    SELECT x.id, x.component_id, x.iteration, x.item_count, x.next_item, x.live_items, x.failed_items, x.started_at, x.finished_at FROM run_stages x
     WHERE x.workspace_id = @workspace_id AND x.run_id = @run_id AND x.component_id = k.component_id AND x.iteration = k.iteration
     LIMIT 1
 ) AS s ON true
@@ -154,7 +169,7 @@ WHERE s.finished_at IS NULL AND s.item_count IS NOT NULL;
 -- What of a run is not final, as far as its execution is.
 SELECT s.id, s.component_id, s.module, s.iteration, s.execution_id, s.child_run_id, s.item_count,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
-       GREATEST(s.attempt, e.attempt)::integer AS attempt
+       GREATEST(s.attempt, e.attempt)::integer AS attempt, s.started_at
 FROM run_stages s
 LEFT JOIN LATERAL (
     SELECT x.status, x.attempt FROM component_executions x

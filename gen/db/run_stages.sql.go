@@ -505,7 +505,7 @@ func (q *Queries) StageListEarlier(ctx context.Context, db DBTX, arg StageListEa
 const stageListLive = `-- name: StageListLive :many
 SELECT s.id, s.component_id, s.module, s.iteration, s.execution_id, s.child_run_id, s.item_count,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
-       GREATEST(s.attempt, e.attempt)::integer AS attempt
+       GREATEST(s.attempt, e.attempt)::integer AS attempt, s.started_at
 FROM run_stages s
 LEFT JOIN LATERAL (
     SELECT x.status, x.attempt FROM component_executions x
@@ -532,6 +532,7 @@ type StageListLiveRow struct {
 	ItemCount   *int32
 	Status      string
 	Attempt     int32
+	StartedAt   *time.Time
 }
 
 // What of a run is not final, as far as its execution is.
@@ -554,6 +555,7 @@ func (q *Queries) StageListLive(ctx context.Context, db DBTX, arg StageListLiveP
 			&i.ItemCount,
 			&i.Status,
 			&i.Attempt,
+			&i.StartedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -567,10 +569,10 @@ func (q *Queries) StageListLive(ctx context.Context, db DBTX, arg StageListLiveP
 
 const stageListLoops = `-- name: StageListLoops :many
 SELECT s.id, s.component_id, s.iteration, s.item_count::integer AS item_count, s.next_item::integer AS next_item,
-       s.live_items::integer AS live_items, s.failed_items
+       s.live_items::integer AS live_items, s.failed_items, s.started_at::timestamptz AS started_at
 FROM (SELECT unnest($1::text[]) AS component_id, unnest($2::text[])::integer[] AS iteration) AS k
 JOIN LATERAL (
-    SELECT x.id, x.component_id, x.iteration, x.item_count, x.next_item, x.live_items, x.failed_items, x.finished_at FROM run_stages x
+    SELECT x.id, x.component_id, x.iteration, x.item_count, x.next_item, x.live_items, x.failed_items, x.started_at, x.finished_at FROM run_stages x
     WHERE x.workspace_id = $3 AND x.run_id = $4 AND x.component_id = k.component_id AND x.iteration = k.iteration
     LIMIT 1
 ) AS s ON true
@@ -592,6 +594,7 @@ type StageListLoopsRow struct {
 	NextItem    int32
 	LiveItems   int32
 	FailedItems int32
+	StartedAt   time.Time
 }
 
 // Loops under way by their key, without their items.
@@ -617,6 +620,7 @@ func (q *Queries) StageListLoops(ctx context.Context, db DBTX, arg StageListLoop
 			&i.NextItem,
 			&i.LiveItems,
 			&i.FailedItems,
+			&i.StartedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -845,22 +849,29 @@ UPDATE run_stages s SET
     status      = CASE WHEN c.status = 'COMPLETED' THEN 'COMPLETED' WHEN c.status = 'CANCELED' AND $1::boolean THEN 'CANCELED' ELSE 'FAILED' END,
     port        = CASE WHEN c.status = 'COMPLETED' THEN 'next' END,
     output      = CASE WHEN c.status = 'COMPLETED' THEN COALESCE(c.output, '{}'::json) END,
-    error       = CASE WHEN c.status = 'FAILED' OR c.status = 'CANCELED' AND NOT $1::boolean THEN json_build_object(
+    error       = CASE WHEN c.status = 'FAILED' OR c.status = 'CANCELED' AND NOT $1::boolean THEN COALESCE((
+                      SELECT late.error::json
+                      FROM (SELECT unnest($2::text[]) AS component_id, unnest($3::bigint[]) AS ms, unnest($4::text[]) AS error) AS late
+                      WHERE c.status = 'CANCELED' AND late.component_id = s.component_id AND s.started_at + late.ms * interval '1 millisecond' < c.finished_at
+                  ), json_build_object(
                       'code', COALESCE(c.error->>'code', 'CANCELED'), 'message', COALESCE(c.error->>'message', 'The child run was canceled.'),
-                      'retryable', COALESCE((c.error->>'retryable')::boolean, false), 'attempt', 1, 'details', json_build_object('runId', c.id)) END,
+                      'retryable', COALESCE((c.error->>'retryable')::boolean, false), 'attempt', 1, 'details', json_build_object('runId', c.id))) END,
     updated_at  = GREATEST(s.updated_at, c.updated_at),
     finished_at = c.finished_at
 FROM workflow_runs c
-WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL
+WHERE s.workspace_id = $5 AND s.run_id = $6 AND s.finished_at IS NULL
   AND c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NOT NULL
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes,
           (c.usage + c.usage_below)::bigint AS used_below
 `
 
 type StageTakeChildrenParams struct {
-	Ending      bool
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
+	Ending       bool
+	ComponentIds []string
+	TimeoutsMs   []int64
+	Errors       []string
+	WorkspaceID  uuid.UUID
+	RunID        uuid.UUID
 }
 
 type StageTakeChildrenRow struct {
@@ -876,9 +887,17 @@ type StageTakeChildrenRow struct {
 }
 
 // Makes those stages final whose child run is. What a child used is charged to itself. One
-// that somebody canceled has failed for its parent, unless that is canceled too.
+// that somebody canceled has failed for its parent, unless that is canceled too; so has one
+// that was canceled because it took longer than its component may.
 func (q *Queries) StageTakeChildren(ctx context.Context, db DBTX, arg StageTakeChildrenParams) ([]StageTakeChildrenRow, error) {
-	rows, err := db.Query(ctx, stageTakeChildren, arg.Ending, arg.WorkspaceID, arg.RunID)
+	rows, err := db.Query(ctx, stageTakeChildren,
+		arg.Ending,
+		arg.ComponentIds,
+		arg.TimeoutsMs,
+		arg.Errors,
+		arg.WorkspaceID,
+		arg.RunID,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -944,6 +963,71 @@ func (q *Queries) StageTakeDue(ctx context.Context, db DBTX, arg StageTakeDuePar
 	items := []StageTakeDueRow{}
 	for rows.Next() {
 		var i StageTakeDueRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ComponentID,
+			&i.Iteration,
+			&i.Status,
+			&i.Port,
+			&i.Error,
+			&i.Usage,
+			&i.Bytes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stageTakeLate = `-- name: StageTakeLate :many
+UPDATE run_stages s SET
+    status = 'FAILED', error = late.error::json, updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+FROM (SELECT unnest($3::text[]) AS component_id, unnest($4::bigint[]) AS ms, unnest($5::text[]) AS error) AS late
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND s.component_id = late.component_id
+  AND s.item_count IS NULL AND s.child_run_id IS NULL
+  AND s.started_at + late.ms * interval '1 millisecond' < LEAST(s.wake_at, now())
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes
+`
+
+type StageTakeLateParams struct {
+	WorkspaceID  uuid.UUID
+	RunID        uuid.UUID
+	ComponentIds []string
+	TimeoutsMs   []int64
+	Errors       []string
+}
+
+type StageTakeLateRow struct {
+	ID          uuid.UUID
+	ComponentID string
+	Iteration   []int32
+	Status      status.Stage
+	Port        *string
+	Error       []byte
+	Usage       credit.Amount
+	Bytes       int64
+}
+
+// Fails the stages that wait for a time or a signal longer than their component may take.
+func (q *Queries) StageTakeLate(ctx context.Context, db DBTX, arg StageTakeLateParams) ([]StageTakeLateRow, error) {
+	rows, err := db.Query(ctx, stageTakeLate,
+		arg.WorkspaceID,
+		arg.RunID,
+		arg.ComponentIds,
+		arg.TimeoutsMs,
+		arg.Errors,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []StageTakeLateRow{}
+	for rows.Next() {
+		var i StageTakeLateRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.ComponentID,

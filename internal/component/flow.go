@@ -11,6 +11,8 @@ type Flow struct {
 	Loop      bool                                  // what follows by `each` runs once for every item
 	Trigger   bool                                  // begins a run
 	Fails     bool                                  // never completes: it goes on only where its failure is passed over
+	Inline    bool                                  // a run does it itself: it has one attempt
+	Lasts     bool                                  // of one that is Inline: it may take time, which timeoutMs limits
 
 	// RunInput is the schema that a config holds of what a run begins with; nil: of anything.
 	RunInput func(config json.RawMessage) json.RawMessage

@@ -40,6 +40,9 @@ const (
 // reasonAbove is the cancelReason of a run that is canceled because of a run above it.
 const reasonAbove = "the run that began it ended"
 
+// reasonLate is the cancelReason of a run that is canceled because its stage took too long.
+const reasonLate = "the stage that began it took longer than its timeoutMs"
+
 // runWorkflow begins a run of another workflow and waits for its end. Nothing is kept
 // back for it beforehand: its stages are paid for as they come.
 func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
@@ -272,12 +275,16 @@ func (f *fold) writeAbove(tx pgx.Tx) error {
 	return nil
 }
 
-// stopChildren cancels the child runs of a run that is ending, and all runs below them.
+// stopChildren cancels the child runs that a fold found to be ended, and all runs below them.
 func (e *Engine) stopChildren(ctx context.Context, f *fold, mode string) error {
 	if len(f.orphans) == 0 {
 		return nil
 	}
-	return e.CancelTree(ctx, e.System, f.run.WorkspaceID, f.orphans, mode, new(reasonAbove))
+	reason := reasonAbove
+	if !f.ending() {
+		reason = reasonLate
+	}
+	return e.CancelTree(ctx, e.System, f.run.WorkspaceID, f.orphans, mode, &reason)
 }
 
 // CancelTree requests the cancellation of runs and of all unfinished runs below them, and

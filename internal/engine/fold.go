@@ -76,7 +76,7 @@ type fold struct {
 	ended    []*loop                // loops of earlier folds that are over
 	cut      []uuid.UUID            // stages of earlier folds that are canceled
 	children []uuid.UUID            // runs that this fold begins
-	orphans  []uuid.UUID            // child runs that are to end with this one
+	orphans  []uuid.UUID            // child runs that are to end with this one, or with a stage that is late
 	above    *db.RunAboveRow        // the runs above; nil: not read yet
 	below    int64                  // unfinished child runs of the workspace, read with above
 	payers   []db.RunLockAboveRow   // runs above with a maxCredits; nil: not read yet
@@ -98,6 +98,7 @@ type fold struct {
 	dropped  bool       // a stage was not made after all
 	more     bool       // there is more to do at once
 	timer    *time.Time // the earliest, where all was looked at
+	deadline *time.Time // the earliest of a stage that has one, where all was looked at
 	wake     time.Time
 }
 
@@ -319,8 +320,9 @@ func (f *fold) lookAtLive() error {
 	left := f.leftOver()
 	for _, row := range rows {
 		sc := f.scopeOf(row.ComponentID, row.Iteration)
+		late := f.late(row.ComponentID, row.StartedAt)
 		switch {
-		case row.ChildRunID != nil && f.ending():
+		case row.ChildRunID != nil && (f.ending() || late || f.lateAround(sc)):
 			f.orphans = append(f.orphans, *row.ChildRunID)
 		case row.ItemCount == nil && row.ExecutionID == nil && row.ChildRunID == nil && f.stopped(sc):
 			f.cutOff(row.ID, row.ComponentID, row.Iteration)

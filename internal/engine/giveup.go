@@ -198,6 +198,8 @@ func (e *Engine) afterwards(ctx context.Context, f *fold) {
 	}
 	if f.ending() && f.run.PendingCount > 0 && (f.halted || f.looked) {
 		e.stop(ctx, f)
+	} else if err := e.stopChildren(ctx, f, CancelImmediate); err != nil && ctx.Err() == nil {
+		e.Log.WarnContext(ctx, "the child runs of a late stage could not be canceled; it is tried again", "run_id", f.run.ID.String(), "error", err)
 	}
 	if !f.wake.IsZero() && !f.more {
 		e.folder.wakeAt(key, f.wake.Sub(f.run.Now))

@@ -33,12 +33,13 @@ type loop struct {
 	live        int32
 	failed      int32
 	stage       *stage // when this fold makes it
+	late        bool   // it has taken longer than it may
 	dirty       bool
 	ended       *stage // how it ended
 }
 
-// failing reports whether nothing more of it begins because an item failed.
-func (l *loop) failing() bool { return l.failed > 0 && !l.keepsOn }
+// failing reports whether nothing more of it begins because an item failed, or it is late.
+func (l *loop) failing() bool { return l.late || l.failed > 0 && !l.keepsOn }
 
 // loopOf is the loop of which a scope is an iteration; it is known by then.
 func (f *fold) loopOf(sc *scope) *loop {
@@ -82,6 +83,7 @@ func (f *fold) readLoops(missing []place) error {
 		l := &loop{
 			id: row.ID, componentID: row.ComponentID, iteration: row.Iteration,
 			count: row.ItemCount, next: row.NextItem, live: row.LiveItems, failed: row.FailedItems,
+			late: f.late(row.ComponentID, &row.StartedAt),
 		}
 		written, _ := f.plan.Component(row.ComponentID)
 		c, err := f.resolved(written)
@@ -133,6 +135,9 @@ func (f *fold) fill(l *loop) error {
 	}
 	end := &stage{status: status.StageCompleted, port: graph.PortDone}
 	switch {
+	case l.late:
+		c, _ := f.plan.Component(l.componentID)
+		end = (&stage{}).failed(errLate(c))
 	case l.failing():
 		first, err := f.firstFailed(l)
 		if err != nil {

@@ -148,6 +148,10 @@ func (f *fold) takeOverAll() error {
 	for _, row := range signals {
 		f.take(taken(row))
 	}
+	late := f.timed()
+	if err := f.takeLate(late); err != nil {
+		return err
+	}
 	due, err := q.StageTakeDue(f.ctx, f.tx, db.StageTakeDueParams(p))
 	if err != nil {
 		return fmt.Errorf("take over timers: %w", err)
@@ -155,7 +159,10 @@ func (f *fold) takeOverAll() error {
 	for _, row := range due {
 		f.take(taken(row))
 	}
-	children, err := q.StageTakeChildren(f.ctx, f.tx, db.StageTakeChildrenParams{WorkspaceID: p.WorkspaceID, RunID: p.RunID, Ending: f.ending()})
+	children, err := q.StageTakeChildren(f.ctx, f.tx, db.StageTakeChildrenParams{
+		WorkspaceID: p.WorkspaceID, RunID: p.RunID, Ending: f.ending(),
+		ComponentIds: late.componentIDs, TimeoutsMs: late.timeoutsMs, Errors: late.errors,
+	})
 	if err != nil {
 		return fmt.Errorf("take over child runs: %w", err)
 	}

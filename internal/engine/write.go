@@ -178,12 +178,21 @@ func (f *fold) nextWake() *time.Time {
 	if f.looked && f.timer != nil {
 		earlier(*f.timer)
 	}
+	if f.looked && f.deadline != nil {
+		earlier(*f.deadline)
+	}
+	if len(f.orphans) > 0 { // until they are over
+		earlier(f.run.Now.Add(cancelAgain))
+	}
 	if !f.looked && f.run.WakeAt != nil {
 		earlier(*f.run.WakeAt)
 	}
 	for _, t := range f.made {
 		if t.wake > 0 && !t.dropped {
 			earlier(f.run.Now.Add(t.wake))
+		}
+		if limit := timeout(f.plan.Component(t.component.ID)); limit > 0 && !t.status.Terminal() {
+			earlier(f.run.Now.Add(limit))
 		}
 	}
 	f.wake = next

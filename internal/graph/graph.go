@@ -107,6 +107,8 @@ type Module struct {
 	Loop      bool                                  // a FOR_EACH: `each`, `done` and `next`
 	Trigger   bool                                  // where a run begins
 	Fails     bool                                  // never completes
+	Inline    bool                                  // a run does it itself: it has one attempt
+	Lasts     bool                                  // of one that is Inline: it may take time, which timeoutMs limits
 
 	Input, Config, Output json.RawMessage // JSON Schemas
 

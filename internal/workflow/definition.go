@@ -264,6 +264,7 @@ func (l library) Module(name string) (graph.Module, bool) {
 	flow := entry.Flow()
 	return graph.Module{
 		Ports: flow.Ports, CasePorts: flow.CasePorts, Loop: flow.Loop, Trigger: flow.Trigger, Fails: flow.Fails,
+		Inline: flow.Inline, Lasts: flow.Lasts,
 		Input: entry.Input, Config: entry.Config, Output: entry.Output,
 		Check: func(input, config json.RawMessage, bound []string) []graph.Problem {
 			var problems []graph.Problem

@@ -541,7 +541,7 @@ type Component struct {
 }
 
 // ComponentAttempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-// 2 s (each +/- 20 %).
+// 2 s (each +/- 20 %). What a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
 //
 // Examples: 3
 type ComponentAttempts = int32
@@ -776,7 +776,9 @@ type ComponentPort struct {
 // Examples: pure
 type ComponentRepeat string
 
-// ComponentTimeout How many milliseconds one attempt may take; the module's own timeout if this is absent.
+// ComponentTimeout How many milliseconds one attempt may take; the module's own timeout if this is absent. A DELAY, WAIT_FOR_SIGNAL,
+// FOR_EACH or RUN_WORKFLOW that is not over by then fails with `TIMEOUT`: a loop begins nothing more, and child
+// runs are cancelled. Other modules of the category LOGIC take no time, so it is refused.
 //
 // Examples: 5000
 type ComponentTimeout = int32
@@ -1143,7 +1145,7 @@ type NewSequenceEdges = []NewSequenceEdge
 // Examples: {"id":"balance","input":{"jsonRpcUrl":"{{env.RPC_URL}}","tokenAddress":"0x0000000000000000000000000000000000000000"},"module":"GET_EVM_ACCOUNT_BALANCE"}
 type NewWorkflowComponent struct {
 	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-	// 2 s (each +/- 20 %).
+	// 2 s (each +/- 20 %). What a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
 	//
 	//
 	// Examples: 3
@@ -1195,7 +1197,10 @@ type NewWorkflowComponent struct {
 	// Examples: [480,120.5]
 	Position *CanvasPosition `json:"position,omitempty"`
 
-	// TimeoutMs How many milliseconds one attempt may take; the module's own timeout if this is absent.
+	// TimeoutMs How many milliseconds one attempt may take; the module's own timeout if this is absent. A DELAY, WAIT_FOR_SIGNAL,
+	// FOR_EACH or RUN_WORKFLOW that is not over by then fails with `TIMEOUT`: a loop begins nothing more, and child
+	// runs are cancelled. Other modules of the category LOGIC take no time, so it is refused.
+	//
 	//
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
@@ -2096,7 +2101,7 @@ type UpdateWorkflowComponentRequest struct {
 // UpdatedWorkflowComponent A component of a workflow, and the version of the workflow that has it so.
 type UpdatedWorkflowComponent struct {
 	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-	// 2 s (each +/- 20 %).
+	// 2 s (each +/- 20 %). What a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
 	//
 	//
 	// Examples: 3
@@ -2146,10 +2151,20 @@ type UpdatedWorkflowComponent struct {
 	// Examples: [480,120.5]
 	Position *CanvasPosition `json:"position"`
 
-	// TimeoutMs How many milliseconds one attempt may take; the module's own timeout if this is absent.
+	// TimeoutMs How many milliseconds one attempt may take; the module's own timeout if this is absent. A DELAY, WAIT_FOR_SIGNAL,
+	// FOR_EACH or RUN_WORKFLOW that is not over by then fails with `TIMEOUT`: a loop begins nothing more, and child
+	// runs are cancelled. Other modules of the category LOGIC take no time, so it is refused.
+	//
 	//
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
+
+	// Warnings What is suspicious about the workflow although it can be run, in the answer of a save only. Empty if nothing is. What
+	// can never work is refused with 422.
+	//
+	//
+	// Examples: []
+	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 
 	// WorkflowVersion The version, from 1. Every save makes the next one, and none ever changes.
 	//
@@ -2222,12 +2237,19 @@ type Workflow struct {
 	//
 	// Examples: 3
 	Version WorkflowVersion `json:"version"`
+
+	// Warnings What is suspicious about the workflow although it can be run, in the answer of a save only. Empty if nothing is. What
+	// can never work is refused with 422.
+	//
+	//
+	// Examples: []
+	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 }
 
 // WorkflowComponent A component of a workflow.
 type WorkflowComponent struct {
 	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-	// 2 s (each +/- 20 %).
+	// 2 s (each +/- 20 %). What a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
 	//
 	//
 	// Examples: 3
@@ -2277,7 +2299,10 @@ type WorkflowComponent struct {
 	// Examples: [480,120.5]
 	Position *CanvasPosition `json:"position"`
 
-	// TimeoutMs How many milliseconds one attempt may take; the module's own timeout if this is absent.
+	// TimeoutMs How many milliseconds one attempt may take; the module's own timeout if this is absent. A DELAY, WAIT_FOR_SIGNAL,
+	// FOR_EACH or RUN_WORKFLOW that is not over by then fails with `TIMEOUT`: a loop begins nothing more, and child
+	// runs are cancelled. Other modules of the category LOGIC take no time, so it is refused.
+	//
 	//
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
@@ -2548,6 +2573,33 @@ type WorkflowTriggers = []map[string]interface{}
 //
 // Examples: 3
 type WorkflowVersion = int32
+
+// WorkflowWarning Something suspicious about a workflow.
+type WorkflowWarning struct {
+	// Code What it is: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
+	// `NAME_NOT_BROUGHT`, `PLACEHOLDER_NOT_FILLED` or `OUTPUT_NOT_DECLARED`. [Errors](/docs/errors) has each of them.
+	// More may be added.
+	//
+	//
+	// Examples: TIMEOUT_UNHANDLED
+	Code string `json:"code"`
+
+	// Message What is suspicious, and what to do about it, for people.
+	//
+	// Examples: component "ask": nothing follows by its port timeout, so a run goes on as if the signal were never awaited
+	Message string `json:"message"`
+
+	// Pointer Where it is in the workflow (RFC 6901).
+	//
+	// Examples: /components/1
+	Pointer string `json:"pointer"`
+}
+
+// WorkflowWarnings What is suspicious about the workflow although it can be run, in the answer of a save only. Empty if nothing is. What
+// can never work is refused with 422.
+//
+// Examples: []
+type WorkflowWarnings = []WorkflowWarning
 
 // After defines model for After.
 type After = int64

@@ -9,6 +9,7 @@ const (
 )
 
 var runWorkflow = &module{
+	flow: component.Flow{Lasts: true},
 	Descriptor: lasting(inWorkflows("RUN_WORKFLOW", "Run workflow",
 		"Runs another workflow of the workspace and gives its output. Canceling the run cancels that one too.",
 		`"description": "The input of the other workflow.", "properties": {}, "additionalProperties": true, "examples": [{"amount": "1000"}]`,

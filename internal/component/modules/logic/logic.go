@@ -58,7 +58,11 @@ type Outcome struct {
 func (m *module) Describe() component.Descriptor { return m.Descriptor }
 
 // Flow is the module's place in a graph.
-func (m *module) Flow() component.Flow { return m.flow }
+func (m *module) Flow() component.Flow {
+	flow := m.flow
+	flow.Inline = true
+	return flow
+}
 
 // CheckConfig tells what is wrong with a config that the schema lets pass, each
 // fault with its pointer into the config.

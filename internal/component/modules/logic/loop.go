@@ -3,7 +3,7 @@ package logic
 import "github.com/weft-automation/weft/internal/component"
 
 var forEach = &module{
-	flow: component.Flow{Loop: true},
+	flow: component.Flow{Loop: true, Lasts: true},
 	Descriptor: lasting(inWorkflows("FOR_EACH", "For each",
 		"Runs what follows by each once for every item of an array, several of them at a time, and goes on by done when all are over. An output of its body that is connected to what comes after it is the array of the values of all items, in their order.",
 		`"description": "What to go through.", "required": ["items"], "properties": {

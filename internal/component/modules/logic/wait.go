@@ -26,6 +26,7 @@ const (
 )
 
 var delay = &module{
+	flow: component.Flow{Lasts: true},
 	Descriptor: lasting(inWorkflows("DELAY", "Delay",
 		"Waits for some time. Nothing is held up meanwhile. The duration stands in the config, or comes as an input, which counts before it.",
 		`"description": "How long, where that is known only in the run.", "properties": {`+durationField+`}, "examples": [{}, {"durationMs": 60000}]`,
@@ -45,7 +46,7 @@ var waitUntil = &module{
 }
 
 var waitForSignal = &module{
-	flow: component.Flow{Ports: []string{graph.PortNext, graph.PortTimeout}},
+	flow: component.Flow{Ports: []string{graph.PortNext, graph.PortTimeout}, Lasts: true},
 	Descriptor: lasting(inWorkflows("WAIT_FOR_SIGNAL", "Wait for signal",
 		"Waits until the run is given a signal, and gives its payload. Goes on by timeout where none came in time.",
 		nothing,
