@@ -15,7 +15,8 @@ import (
 
 var runControlCases = []Case{
 	{Part: "D8.9, D8.9.graceful, 2.5.cancel", Name: "runs/200 a graceful cancel lets finish what runs", Run: cancelGraceful, Needs: near},
-	{Part: "D8.9.immediate", Name: "runs/200 an immediate cancel stops what runs", Run: cancelImmediate, Needs: near},
+	{Part: "D8.9.immediate, D8.9.outcome", Name: "runs/200 an immediate cancel stops what runs", Run: cancelImmediate, Needs: near},
+	{Part: "D8.1.late", Name: "runs/200 what a run waits for ends by its timeoutMs", Run: lateStages},
 	{Part: "D8.9.idempotent", Name: "runs/200, 400 a cancel again, of what is over, and in other forms", Run: cancelAgain},
 	{Part: "D8.9.nothing", Name: "runs/200 nothing starts after a cancel", Run: cancelLoop},
 	{Part: "D8.13, D8.13.early, D8.13.twice", Name: "runs/200 signals early, late and twice", Run: signals},
@@ -100,6 +101,25 @@ func cancelImmediate(t *probe.Trial) {
 	second := cancel(t, id, object{"reason": "second", "mode": "immediate"})
 	t.Check(*second.CancelReason == "first" && *second.CancelRequestedAt == *first.CancelRequestedAt, "%s", t.JSON(second))
 	t.Equal("became", became(finished(t, id, "CANCELED")), "call CANCELED, delay CANCELED, start COMPLETED, wait CANCELED")
+}
+
+// lateStages has what a run waits for end by its timeoutMs, each with something after its port error.
+func lateStages(t *probe.Trial) {
+	waits := set("wait", "WAIT_FOR_SIGNAL", object{"name": "never", "timeoutMs": 60_000})
+	child := create(t, sketch([]object{waits}, nil)).ID
+	loop := having(set("loop", "FOR_EACH", object{"onItemFailure": "continue"}), "input", object{"items": []int{1, 2}})
+	components, edges := []object{set("body", "DELAY", object{"durationMs": 60_000})}, []string{"loop each body"}
+	for _, one := range []object{set("delay", "DELAY", object{"durationMs": 60_000}), waits, loop, set("run", "RUN_WORKFLOW", object{"workflowId": child})} {
+		id := one["id"].(string)
+		components = append(components, having(one, "timeoutMs", 100), use("after-"+id, "RANDOM_UUID"))
+		edges = append(edges, "start next "+id, id+" error after-"+id)
+	}
+	run := ran(t, draw(t, components, edges), "COMPLETED", nil)
+	for _, id := range []string{"delay", "wait", "loop", "run"} {
+		stage := stageOf(t, run, id)
+		t.Equal(id, string(stage.Status)+" "+executionError(t, stage.Error).Code, "FAILED TIMEOUT")
+		t.Equal("after "+id, string(stageOf(t, run, "after-"+id).Status), "COMPLETED")
+	}
 }
 
 func cancelAgain(t *probe.Trial) {

@@ -27,11 +27,12 @@ func workflowControl(t *probe.Trial) {
 		"start next each", "each each check", "check then which", "check else stop", "which large wait", "which odd double", "which default pause",
 		"wait timeout stop", "wait next until", "check error stop", "each done late",
 	}
-	create(t, sketch(parts, ways, "start.amounts each.items", "each.item check.amount", "each.item which.amount", "each.index double.amount", "double.result late.doubled"))
+	amounts := []string{"each.item check.amount", "each.item which.amount", "each.index double.amount"}
+	create(t, sketch(parts, ways, slices.Concat([]string{"start.amounts each.items", "double.result late.doubled"}, amounts)...))
 
-	wrongWorkflow(t, "ports", sketch(parts, slices.Concat(ways, []string{"check next stop", "which none stop", "pause timeout stop", "double each stop"})),
+	wrongWorkflow(t, "ports", sketch(parts, slices.Concat(ways, []string{"check next stop", "which none stop", "pause timeout stop", "double each stop"}), amounts...),
 		"/sequenceEdges/11/port", "/sequenceEdges/12/port", "/sequenceEdges/13/port", "/sequenceEdges/14/port", "/components/1/input/items")
-	wrongWorkflow(t, "out of a body", sketch(parts, slices.Concat(ways, []string{"double next late"}), "start.amounts each.items"), "/sequenceEdges/11")
+	wrongWorkflow(t, "out of a body", sketch(parts, slices.Concat(ways, []string{"double next late"}), append(amounts, "start.amounts each.items")...), "/sequenceEdges/11")
 	for config, pointer := range map[*object]string{
 		{"expression": "amount >"}:   "/expression",
 		{"expression": "now() > 1"}:  "/expression",

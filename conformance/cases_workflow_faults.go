@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/gen/api"
 )
 
 // wrongWorkflow is refused with 422; the faults are at these places and at no others.
@@ -88,6 +89,51 @@ func workflowFaults(t *probe.Trial) {
 	t.Equal("pointers", probe.Pointers(p), []string{"/sequenceEdges/0/port"})
 	t.Equal("version", decodeWorkflow(t, t.Get(workflowPath(right.ID))).Version, 1)
 	create(t, sketch([]object{makes, use("b", "HASH")}, nil, "makes.uuid b.data"))
+}
+
+// workflowReviewed saves what can never work, which is refused, and what is suspicious, which is
+// answered among the warnings.
+func workflowReviewed(t *probe.Trial) {
+	start := use("start", "ON_API_CALLED")
+	for _, module := range []string{"IF", "TRANSFORM", "RESPOND", "JSON_CONSTANT", "WAIT_UNTIL", "DELAY"} {
+		config := object{"IF": object{"expression": "1 > 0"}, "TRANSFORM": object{"expression": "1"}, "JSON_CONSTANT": object{"value": 1}, "WAIT_UNTIL": object{"timestamp": "2026-12-24T18:00:00Z"}, "DELAY": object{"durationMs": 1}}[module]
+		c := having(having(use("a", module), "attempts", 2), "timeoutMs", 1000)
+		if config != nil {
+			c["config"] = config
+		}
+		pointers := []string{"/components/0/attempts", "/components/0/timeoutMs"}
+		if module == "DELAY" {
+			pointers = pointers[:1]
+		}
+		wrongWorkflow(t, "settings of "+module, sketch([]object{c}, nil), pointers...)
+	}
+	wrongWorkflow(t, "a name that no input brings", sketch([]object{set("a", "TRANSFORM", object{"expression": "amount * 2"})}, nil), "/components/0/config/expression")
+	wrongWorkflow(t, "nearly a variable", sketch([]object{having(use("a", "RESPOND"), "input", object{"text": "{{ env.NAME }}"})}, nil), "/components/0/input/text")
+	wrongWorkflow(t, "a path that leads nowhere", sketch([]object{set("a", "JSON_CONSTANT", object{"value": object{"x": 1}}), use("b", "RESPOND")}, nil, "a.value.y b.z"), "/dataConnections/0/from/output")
+
+	suspicious := sketch([]object{
+		start, set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 1000}), having(use("loop", "FOR_EACH"), "input", object{"items": []int{1}}),
+		set("branch", "IF", object{"expression": "1 > 0"}), having(use("end", "RESPOND"), "input", object{"text": "{{name}}"}),
+	}, []string{"start next wait", "wait next loop", "loop next branch", "start next end"})
+	made := create(t, suspicious)
+	const want = "TIMEOUT_UNHANDLED /components/1, LOOP_WITHOUT_BODY /components/2, BRANCH_WITHOUT_EDGES /components/3, PLACEHOLDER_NOT_FILLED /components/4/input/text"
+	t.Equal("of a create", warnings(t, made.Warnings), want)
+	t.Check(decodeWorkflow(t, t.Get(workflowPath(made.ID))).Warnings == nil, "a read has warnings")
+	t.Equal("of a replacement", warnings(t, decodeWorkflow(t, put(t, made.ID, suspicious, "")).Warnings), want)
+	answer := t.Do(probe.Request{Method: http.MethodPost, Path: workflowPath(made.ID) + "/components/loop", Body: t.JSON(object{"config": object{"concurrency": 2}})})
+	t.Equal("of an update", warnings(t, probe.Decode[api.UpdatedWorkflowComponent](t, answer).Warnings), want)
+	t.Check(create(t, sketch([]object{start, use("end", "RESPOND")}, []string{"start next end"})).Warnings == nil, "nothing is suspicious")
+}
+
+func warnings(t *probe.Trial, list *[]api.WorkflowWarning) string {
+	var all []string
+	if list != nil {
+		for _, w := range *list {
+			t.Check(w.Message != "", "a warning without a message: %s", t.JSON(w))
+			all = append(all, w.Code+" "+w.Pointer)
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 func workflowBounds(t *probe.Trial) {

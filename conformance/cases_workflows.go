@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/gen/api"
 )
 
 var workflowCases = []Case{
@@ -19,6 +20,7 @@ var workflowCases = []Case{
 	{Part: "D1.5.order, D1.5.stable, D1.5.cursor", Name: "workflows/200 pages are stable under inserts", Run: workflowPages},
 	{Part: "D1.7.replay, D1.7.mismatch, D1.7.refused", Name: "EX15 workflows/200 a repeat creates nothing", Run: workflowRepeat},
 	{Part: "D3.422, D8.1.checked, D8.2.checked, D8.4.checked", Name: "workflows/422 all that is wrong at once, each with its place", Run: workflowFaults},
+	{Part: "D8.1.reviewed, D8.1.late", Name: "workflows/200, 422 what can never work, and what is suspicious", Run: workflowReviewed},
 	{Part: "D8.2.checked, D8.5.checked, D8.16.checked", Name: "workflows/200, 422 ports, loops and expressions", Run: workflowControl},
 	{Part: "D8.5.checked", Name: "workflows/400, 422 the bounds of a workflow", Run: workflowBounds},
 	{Part: "D1.1.unknown, D1.1.strict", Name: "workflows/400 unknown fields at every depth under handling=strict", Run: workflowStrict},
@@ -50,6 +52,7 @@ type workflowRecord struct {
 	Version                                              int
 	InputSchema                                          any
 	Components, SequenceEdges, DataConnections, Triggers []object
+	Warnings                                             *[]api.WorkflowWarning
 }
 
 // decodeWorkflow reads an answer with a workflow, and holds its ETag against it.

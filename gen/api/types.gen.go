@@ -3773,11 +3773,8 @@ type UpdatedWorkflowComponent struct {
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 
-	// Warnings What is suspicious about the workflow although it can be run, in the answer of a save only. Empty if nothing is. What
-	// can never work is refused with 422.
-	//
-	//
-	// Examples: []
+	// Warnings What is suspicious about the workflow although it can be run, in the answer of a save only. Absent if nothing is.
+	// What can never work is refused with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 
 	// WorkflowVersion The version, from 1. Every save makes the next one, and none ever changes.
@@ -3927,11 +3924,8 @@ type Workflow struct {
 	// Examples: 3
 	Version WorkflowVersion `json:"version"`
 
-	// Warnings What is suspicious about the workflow although it can be run, in the answer of a save only. Empty if nothing is. What
-	// can never work is refused with 422.
-	//
-	//
-	// Examples: []
+	// Warnings What is suspicious about the workflow although it can be run, in the answer of a save only. Absent if nothing is.
+	// What can never work is refused with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 }
 
@@ -4284,10 +4278,8 @@ type WorkflowWarning struct {
 	Pointer string `json:"pointer"`
 }
 
-// WorkflowWarnings What is suspicious about the workflow although it can be run, in the answer of a save only. Empty if nothing is. What
-// can never work is refused with 422.
-//
-// Examples: []
+// WorkflowWarnings What is suspicious about the workflow although it can be run, in the answer of a save only. Absent if nothing is.
+// What can never work is refused with 422.
 type WorkflowWarnings = []WorkflowWarning
 
 // Workspace A workspace as one of its members sees it.

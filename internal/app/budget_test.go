@@ -29,6 +29,7 @@ var exceptions = map[string]string{
 	"internal/cli":    "one file a command",
 
 	"internal/execution": "one file for each step of the life of an execution, its cancellation among them",
+	"internal/graph":     "one file for each step of compiling, and one for each question about a plan",
 	"internal/engine":    "one file for each step of a fold, and one for what a fold may store",
 
 	"internal/component/modules/evm":     "one file for each module",

@@ -118,7 +118,7 @@ var places = map[string]place{
 		outside: []string{spec, schema}, why: "the spec's rules, compiled once",
 	},
 	"internal/component": {
-		level: 3, inside: []string{"internal/credit", "internal/echo", "internal/fault", "internal/strictjson", "internal/variable"},
+		level: 3, inside: []string{"internal/credit", "internal/echo", "internal/fault", "internal/graph", "internal/strictjson", "internal/variable"},
 		outside: []string{ids, schema}, why: "what a module is; no database, no queue, no HTTP server",
 	},
 	"internal/workspace": {
@@ -132,7 +132,7 @@ var places = map[string]place{
 	"internal/component/componenttest":       {level: 4, inside: []string{"internal/component", "internal/fault", "internal/egress"}, outside: []string{ids, schema}, why: "what every module must pass", tests: true},
 	"internal/component/modules/upstream":    {level: 4, inside: []string{"internal/component", "internal/egress", "internal/credit"}, why: "HTTP calls of modules"},
 	"internal/component/modules/utility":     {level: 5, inside: []string{"internal/component", "internal/credit", "internal/fault", "internal/strictjson", "internal/timestamp"}, outside: []string{ids, "filippo.io/age", "golang.org/x/crypto"}, why: "modules that touch nothing"},
-	"internal/component/modules/apicall":     {level: 5, inside: []string{"internal/component", "internal/credit", "internal/egress", "internal/strictjson"}, outside: []string{ids, "github.com/tidwall/gjson"}, why: "API_CALL"},
+	"internal/component/modules/apicall":     {level: 5, inside: []string{"internal/component", "internal/credit", "internal/egress", "internal/graph", "internal/strictjson"}, outside: []string{ids, "github.com/tidwall/gjson"}, why: "API_CALL"},
 	"internal/component/modules/logic":       {level: 5, inside: []string{"internal/component", "internal/cron", "internal/expression", "internal/fault", "internal/graph", "internal/strictjson", "internal/timestamp", "internal/variable"}, why: "control flow: what a run's engine does by name, described and computed"},
 	"internal/component/modules/evm":         {level: 5, inside: []string{"internal/component", "internal/credit", "internal/egress", "internal/fault", "internal/strictjson"}, outside: []string{ids, "github.com/adraffy/go-ens-normalize", "github.com/ethereum/go-ethereum"}, why: "modules of EVM chains"},
 	"internal/component/modules/evm/evmtest": {level: 5, inside: []string{"internal/waittest"}, outside: []string{"github.com/ethereum/go-ethereum"}, why: "a real node for tests", tests: true},

@@ -97,6 +97,7 @@ func (c caller) workflow(s *session, text string) (uuid.UUID, error) {
 		return uuid.Nil, err
 	}
 	s.note("%s  %s  version %d  %s", saved.ID, printable(saved.Name), saved.Version, saved.Status)
+	s.warn(saved.Warnings)
 	return saved.ID, nil
 }
 

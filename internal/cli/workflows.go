@@ -75,10 +75,21 @@ func (c *workflowsPush) Run(s *session) error {
 		return fmt.Errorf("read the workflow: %w", err)
 	}
 	s.note("%s  %s  version %d  %s", saved.ID, printable(saved.Name), saved.Version, saved.Status)
+	s.warn(saved.Warnings)
 	if terminal(s.stdout) {
 		return nil // hundreds of lines would push that one away, and the file has them
 	}
 	return printJSON(s.stdout, raw)
+}
+
+// warn prints what is suspicious about a workflow that was saved.
+func (s *session) warn(warnings *[]api.WorkflowWarning) {
+	if warnings == nil {
+		return
+	}
+	for _, w := range *warnings {
+		s.note("warning: %s  %s  %s", printable(w.Pointer), printable(w.Code), printable(w.Message))
+	}
 }
 
 // workflowsPull prints a workflow.

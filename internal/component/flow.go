@@ -1,6 +1,12 @@
 package component
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/variable"
+)
 
 // Flow is the place of a module in a graph: by which ports it goes on. The zero Flow
 // is that of a module that goes on by `next`.
@@ -13,6 +19,13 @@ type Flow struct {
 	Fails     bool                                  // never completes: it goes on only where its failure is passed over
 	Inline    bool                                  // a run does it itself: it has one attempt
 	Lasts     bool                                  // of one that is Inline: it may take time, which timeoutMs limits
+
+	// Gives returns what is known of the output of a component from its literals; nil: nothing.
+	// runInput is the schema of the workflow's input, or null.
+	Gives func(input, config, runInput json.RawMessage, bound []string) []graph.Given
+	// Review tells what of a component can never work, and what is suspicious, with pointers below
+	// /input or /config; nil: nothing.
+	Review func(input, config json.RawMessage, bound []string) (faults, warnings []fault.Detail)
 
 	// RunInput is the schema that a config holds of what a run begins with; nil: of anything.
 	RunInput func(config json.RawMessage) json.RawMessage
@@ -27,4 +40,24 @@ func (e *Entry) Flow() Flow {
 		return module.Flow()
 	}
 	return Flow{}
+}
+
+// Review tells what of a component of a workflow can never work, and what is suspicious, with
+// pointers below /input or /config. bound are the inputs that connections fill.
+func (e *Entry) Review(input, config json.RawMessage, bound []string) (faults, warnings []fault.Detail) {
+	if review := e.Flow().Review; review != nil {
+		faults, warnings = review(input, config, bound)
+	}
+	for _, part := range []struct {
+		pointer string
+		data    json.RawMessage
+	}{{"/input", input}, {"/config", config}} {
+		meant, unfilled := variable.Unfilled(part.pointer, part.data)
+		faults = append(faults, meant...)
+		for _, detail := range unfilled {
+			detail.Code = graph.WarnPlaceholder
+			warnings = append(warnings, detail)
+		}
+	}
+	return faults, warnings
 }

@@ -2,6 +2,7 @@ package expression
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -222,4 +223,81 @@ func short(name string) string {
 		return string(runes[:40]) + "..."
 	}
 	return name
+}
+
+// Names returns the values that the expression takes: needed are those without which every
+// evaluation fails, others those that it may go without.
+func (p *Program) Names() (needed, others []string) {
+	n := naming{program: p, needed: map[string]bool{}, others: map[string]bool{}}
+	n.walk(p.root, nil, true)
+	for name := range n.needed {
+		delete(n.others, name)
+	}
+	return slices.Sorted(maps.Keys(n.needed)), slices.Sorted(maps.Keys(n.others))
+}
+
+// naming collects the names in a tree. check has bounded how many parts that visits.
+type naming struct {
+	program        *Program
+	needed, others map[string]bool
+}
+
+// walk visits a part and those below it. always says that every evaluation comes to it.
+func (n *naming) walk(node ast.Node, variables *binding, always bool) {
+	switch node := node.(type) {
+	case *ast.IdentifierNode:
+		switch {
+		case variables.has(node.Value):
+		case always && !n.program.lenient[node]:
+			n.needed[node.Value] = true
+		default:
+			n.others[node.Value] = true
+		}
+	case *ast.UnaryNode:
+		n.walk(node.Node, variables, always)
+	case *ast.BinaryNode:
+		n.walk(node.Left, variables, always)
+		short := slices.Contains([]string{"and", "&&", "or", "||", "??"}, node.Operator)
+		n.walk(node.Right, variables, always && !short)
+	case *ast.ChainNode:
+		n.walk(node.Node, variables, always)
+	case *ast.MemberNode:
+		n.walk(node.Node, variables, always)
+		n.walk(node.Property, variables, false) // a chain may end before it
+	case *ast.SliceNode:
+		n.all(variables, always, node.Node, node.From, node.To)
+	case *ast.ConditionalNode:
+		n.walk(node.Cond, variables, always)
+		n.all(variables, false, node.Exp1, node.Exp2)
+	case *ast.VariableDeclaratorNode:
+		n.walk(node.Value, variables, always)
+		n.walk(node.Expr, &binding{variables, node.Name}, always)
+	case *ast.SequenceNode:
+		n.all(variables, always, node.Nodes...)
+	case *ast.ArrayNode:
+		n.all(variables, always, node.Nodes...)
+	case *ast.MapNode:
+		n.all(variables, always, node.Pairs...)
+	case *ast.PairNode:
+		n.all(variables, always, node.Key, node.Value)
+	case *ast.PredicateNode:
+		n.walk(node.Node, variables, false) // there may be no items
+	case *ast.BuiltinNode:
+		n.call(node.Name, node.Arguments, variables, always)
+	case *ast.CallNode:
+		n.call(node.Callee.(*ast.IdentifierNode).Value, node.Arguments, variables, always)
+	}
+}
+
+func (n *naming) all(variables *binding, always bool, nodes ...ast.Node) {
+	for _, node := range nodes {
+		n.walk(node, variables, always)
+	}
+}
+
+func (n *naming) call(name string, arguments []ast.Node, variables *binding, always bool) {
+	for i, argument := range arguments {
+		perItem := i == 1 && slices.Contains(predicates, name)
+		n.walk(argument, variables, always && !perItem)
+	}
 }

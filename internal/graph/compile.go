@@ -73,11 +73,17 @@ type compiler struct {
 	items      map[int]Connection // into the items of a FOR_EACH
 	schemas    map[string]shape   // parsed once
 	problems   []Problem
+	warnings   []Problem
 	told       map[Problem]bool // without its message
 }
 
 // Compile makes the plan of a definition, or tells all that is wrong with it.
 func Compile(d Definition, library Library) (*Plan, []Problem) {
+	plan, problems, _ := compile(d, library, func(*compiler) {})
+	return plan, problems
+}
+
+func compile(d Definition, library Library, more func(c *compiler)) (plan *Plan, problems, warnings []Problem) {
 	c := &compiler{definition: d, library: library, index: map[string]int{}, schemas: map[string]shape{}, told: map[Problem]bool{}}
 	if c.limits() {
 		c.components()
@@ -88,12 +94,18 @@ func Compile(d Definition, library Library) (*Plan, []Problem) {
 		c.connections()
 		order := c.cutDeadlocks()
 		c.inputs()
+		more(c)
 		if len(c.problems) == 0 {
-			return c.plan(order), nil
+			return c.plan(order), nil, inOrder(c.warnings)
 		}
 	}
-	slices.SortStableFunc(c.problems, func(a, b Problem) int { return slices.Compare(placed(a), placed(b)) })
-	return nil, c.problems[:min(len(c.problems), maxProblems)]
+	return nil, inOrder(c.problems), nil
+}
+
+// inOrder is as many problems as are told at once, as the definition is read from top to bottom.
+func inOrder(problems []Problem) []Problem {
+	slices.SortStableFunc(problems, func(a, b Problem) int { return slices.Compare(placed(a), placed(b)) })
+	return problems[:min(len(problems), maxProblems)]
 }
 
 // placed is where a problem is, as the definition is read from top to bottom.

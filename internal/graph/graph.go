@@ -112,10 +112,22 @@ type Module struct {
 
 	Input, Config, Output json.RawMessage // JSON Schemas
 
+	// Gives returns what is known of the output from the literals; nil: nothing more than Output
+	// says. runInput is the schema of the workflow's input. It may be nil.
+	Gives func(input, config, runInput json.RawMessage, bound []string) []Given
+	// Review is Check for what is wrong only since it can never work, and for what is
+	// suspicious. It may be nil.
+	Review func(input, config json.RawMessage, bound []string) (problems, warnings []Problem)
 	// Check finds the faults of the literals, with pointers that begin with
 	// /input or /config. Inputs in bound get their values by connections and are
 	// no fault when they are absent. It may be nil.
 	Check func(input, config json.RawMessage, bound []string) []Problem
+}
+
+// Given is what is known of the output of a component: two JSON Schemas.
+type Given struct {
+	Possible json.RawMessage // what can be there
+	Declared json.RawMessage // what the author said is there; nil: Possible
 }
 
 // Library knows the modules.
@@ -157,4 +169,15 @@ const (
 	CodeTypeMismatch       = "TYPE_MISMATCH"
 	CodeMissingInput       = "MISSING_INPUT"
 	CodeInvalidInput       = "INVALID_INPUT" // literals, and what Check gives no code for
+)
+
+// The codes of warnings. They are stable.
+const (
+	WarnTimeout     = "TIMEOUT_UNHANDLED"
+	WarnBody        = "LOOP_WITHOUT_BODY"
+	WarnBranch      = "BRANCH_WITHOUT_EDGES"
+	WarnCase        = "CASE_WITHOUT_EDGE"
+	WarnName        = "NAME_NOT_BROUGHT"
+	WarnPlaceholder = "PLACEHOLDER_NOT_FILLED"
+	WarnOutput      = "OUTPUT_NOT_DECLARED"
 )

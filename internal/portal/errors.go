@@ -14,7 +14,7 @@ import (
 // an anchor of theirs begins so, because some names are of several kinds.
 var codeKinds = map[string]string{
 	"requests": "", "reasons": "reason.", "workflows": "workflow.", "executions": "execution.", "expressions": "expression.",
-	"connections": "connection.", "skips": "skip.", "causes": "cause.",
+	"warnings": "warning.", "connections": "connection.", "skips": "skip.", "causes": "cause.",
 }
 
 // codeGroup is what stands below a heading of its own; without a name, below that of the kind.

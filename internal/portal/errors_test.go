@@ -34,6 +34,7 @@ func TestEveryCodeHasAnEntry(t *testing.T) {
 		"requests":    requests,
 		"reasons":     told("Problem", "reason"),
 		"workflows":   slices.Concat(named.constants("graph", "Code"), told("ProblemDetail", "code")),
+		"warnings":    slices.Concat(named.constants("graph", "Warn"), told("WorkflowWarning", "code")),
 		"executions":  slices.Concat(named.failures(t), told("ExecutionError", "code"), told("RunError", "code"), passedOn),
 		"expressions": named.typed("expression", "Code"),
 		"connections": slices.Concat(named.constants("egress", "Class"), named.constants("callback", "classSecrets"), told("CallbackError", "class")),

@@ -111,8 +111,25 @@ func value[T any](p *T) (v T) {
 }
 
 // compile makes the plan of a definition and says what its runs take. INVALID_INPUT,
-// unprocessable, with all that is wrong, what is known already among it.
-func compile(d definition, modules *component.Registry, known ...fault.Detail) (*graph.Plan, Input, error) {
+// unprocessable, with all that is wrong.
+func compile(d definition, modules *component.Registry) (*graph.Plan, Input, error) {
+	return compileBy(graph.Compile, d, modules)
+}
+
+// review is compile for a definition that is to be saved: what can never work is wrong, too, and
+// what is known already. It returns what is suspicious.
+func review(d definition, modules *component.Registry, known ...fault.Detail) (warnings []api.WorkflowWarning, err error) {
+	_, _, err = compileBy(func(d graph.Definition, library graph.Library) (*graph.Plan, []graph.Problem) {
+		plan, problems, suspicious := graph.Review(d, library)
+		for _, p := range suspicious {
+			warnings = append(warnings, api.WorkflowWarning{Code: p.Code, Message: p.Message, Pointer: p.Pointer})
+		}
+		return plan, problems
+	}, d, modules, known...)
+	return warnings, err
+}
+
+func compileBy(compiler func(graph.Definition, graph.Library) (*graph.Plan, []graph.Problem), d definition, modules *component.Registry, known ...fault.Detail) (*graph.Plan, Input, error) {
 	var (
 		details []fault.Detail
 		schema  *component.Schema
@@ -129,7 +146,7 @@ func compile(d definition, modules *component.Registry, known ...fault.Detail) (
 	if err != nil {
 		return nil, nil, fmt.Errorf("read a definition: %w", err)
 	}
-	plan, problems := graph.Compile(input, library{modules})
+	plan, problems := compiler(input, library{modules})
 	for _, p := range problems {
 		details = append(details, fault.Detail{Code: p.Code, Message: p.Message, Pointer: p.Pointer})
 	}
@@ -209,8 +226,9 @@ func (in Input) Marks(data json.RawMessage) bool {
 // stored is a definition that compiled, fit to be kept: as it is shown, and its secret
 // values apart, nil if it has none.
 type stored struct {
-	shown   json.RawMessage
-	secrets secrets
+	shown    json.RawMessage
+	secrets  secrets
+	warnings []api.WorkflowWarning
 }
 
 // check compiles a definition and takes its secrets out. The secrets of the version before
@@ -224,7 +242,8 @@ func (s *Service) check(d definition, before *earlier) (stored, error) {
 	if err != nil {
 		return stored{}, err
 	}
-	if _, _, err := compile(d, s.modules, append(faults, moved...)...); err != nil {
+	warnings, err := review(d, s.modules, append(faults, moved...)...)
+	if err != nil {
 		return stored{}, err
 	}
 	taken, err := s.takeOut(&d)
@@ -241,7 +260,7 @@ func (s *Service) check(d definition, before *earlier) (stored, error) {
 	if err := strictjson.CheckObject(shown); err != nil {
 		return stored{}, err
 	}
-	return stored{shown: shown, secrets: taken}, nil
+	return stored{shown: shown, secrets: taken, warnings: warnings}, nil
 }
 
 // library is the modules that can be a stage of a run.
@@ -266,12 +285,20 @@ func (l library) Module(name string) (graph.Module, bool) {
 		Ports: flow.Ports, CasePorts: flow.CasePorts, Loop: flow.Loop, Trigger: flow.Trigger, Fails: flow.Fails,
 		Inline: flow.Inline, Lasts: flow.Lasts,
 		Input: entry.Input, Config: entry.Config, Output: entry.Output,
+		Gives: flow.Gives,
+		Review: func(input, config json.RawMessage, bound []string) (problems, warnings []graph.Problem) {
+			faults, suspicious := entry.Review(input, config, bound)
+			return problemsOf(faults), problemsOf(suspicious)
+		},
 		Check: func(input, config json.RawMessage, bound []string) []graph.Problem {
-			var problems []graph.Problem
-			for _, d := range entry.CheckLiterals(input, config, bound) {
-				problems = append(problems, graph.Problem{Pointer: d.Pointer, Code: d.Code, Message: d.Message})
-			}
-			return problems
+			return problemsOf(entry.CheckLiterals(input, config, bound))
 		},
 	}, true
+}
+
+func problemsOf(details []fault.Detail) (problems []graph.Problem) {
+	for _, d := range details {
+		problems = append(problems, graph.Problem{Pointer: d.Pointer, Code: d.Code, Message: d.Message})
+	}
+	return problems
 }

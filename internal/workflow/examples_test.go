@@ -47,12 +47,15 @@ func TestTheWorkflowsOfTheContractCanBeSaved(t *testing.T) {
 		if err := json.Unmarshal(raw, &w); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := service.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: workflow.Draft{
+		made, _, err := service.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: workflow.Draft{
 			Name: w.Name, InputSchema: w.InputSchema, Components: w.Components, SequenceEdges: w.SequenceEdges, DataConnections: w.DataConnections, Triggers: w.Triggers,
 		}})
 		if err != nil {
 			failure, _ := err.(*fault.Error)
 			t.Errorf("%s: %v %+v", w.Name, err, failure.Details)
+		}
+		if made.Warnings != nil {
+			t.Errorf("%s: %+v", w.Name, *made.Warnings)
 		}
 	}
 	if len(shown) < 5 || !strings.Contains(string(text), "FOR_EACH") {

@@ -74,6 +74,7 @@ func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Wo
 			return err
 		}
 		replaced, err = s.get(ctx, tx, p.WorkspaceID, p.WorkflowID, nil)
+		replaced.Warnings = shown(saved.warnings)
 		return err
 	})
 	return replaced, err
@@ -231,5 +232,7 @@ func (s *Service) updateTx(ctx context.Context, tx pgx.Tx, p UpdateParams, prese
 	if err := json.Unmarshal(saved.shown, &d); err != nil {
 		return api.UpdatedWorkflowComponent{}, fmt.Errorf("read the stored definition: %w", err)
 	}
-	return updatedComponent(d.Components[at], v.number), tell(ctx, tx, v, "component_updated", map[string]any{"componentId": p.ComponentID})
+	updated := updatedComponent(d.Components[at], v.number)
+	updated.Warnings = shown(saved.warnings)
+	return updated, tell(ctx, tx, v, "component_updated", map[string]any{"componentId": p.ComponentID})
 }

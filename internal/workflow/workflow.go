@@ -69,20 +69,53 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Workflow
 		return made, false, fmt.Errorf("make workflow id: %w", err)
 	}
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		id, replayed, err = p.Idempotency.OnceTx(ctx, tx, id, func() error { return s.createTx(ctx, tx, p.WorkspaceID, id, p.Draft) })
+		var warnings []api.WorkflowWarning
+		id, replayed, err = p.Idempotency.OnceTx(ctx, tx, id, func() (err error) {
+			warnings, err = s.createTx(ctx, tx, p.WorkspaceID, id, p.Draft)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if replayed {
+			warnings, err = s.warnings(ctx, tx, p.WorkspaceID, id)
+		}
 		if err != nil {
 			return err
 		}
 		made, err = s.get(ctx, tx, p.WorkspaceID, id, nil)
+		made.Warnings = shown(warnings)
 		return err
 	})
 	return made, replayed, err
 }
 
-func (s *Service) createTx(ctx context.Context, tx pgx.Tx, workspaceID, id uuid.UUID, draft Draft) error {
+// shown are the warnings in the answer of a save; nil: there are none.
+func shown(warnings []api.WorkflowWarning) *[]api.WorkflowWarning {
+	if len(warnings) == 0 {
+		return nil
+	}
+	return &warnings
+}
+
+// warnings returns what is suspicious about the present version of a workflow.
+func (s *Service) warnings(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID) ([]api.WorkflowWarning, error) {
+	row, err := read(ctx, conn, workspaceID, workflowID, nil)
+	if err != nil {
+		return nil, err
+	}
+	var d definition
+	if err := json.Unmarshal(row.Definition, &d); err != nil {
+		return nil, fmt.Errorf("read the stored definition: %w", err)
+	}
+	warnings, _ := review(d, s.modules) // it may have been saved when less was refused
+	return warnings, nil
+}
+
+func (s *Service) createTx(ctx context.Context, tx pgx.Tx, workspaceID, id uuid.UUID, draft Draft) ([]api.WorkflowWarning, error) {
 	saved, err := s.checkDraft(draft, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if draft.Status == "" {
 		draft.Status = api.WorkflowStatusACTIVE
@@ -91,13 +124,13 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, workspaceID, id uuid.
 		WorkspaceID: workspaceID, ID: id, Name: draft.Name, Description: draft.Description, Status: string(draft.Status),
 	})
 	if err != nil {
-		return fmt.Errorf("insert workflow: %w", err)
+		return nil, fmt.Errorf("insert workflow: %w", err)
 	}
 	v := version{workspaceID: workspaceID, workflowID: id, number: 1, name: draft.Name, description: draft.Description}
 	if err := s.keepTx(ctx, tx, v, saved); err != nil {
-		return err
+		return nil, err
 	}
-	return tell(ctx, tx, v, "created", map[string]any{"name": draft.Name})
+	return saved.warnings, tell(ctx, tx, v, "created", map[string]any{"name": draft.Name})
 }
 
 // Get is a workflow as one of its versions has it, the present one for nil. NOT_FOUND

@@ -2159,11 +2159,8 @@ type UpdatedWorkflowComponent struct {
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 
-	// Warnings What is suspicious about the workflow although it can be run, in the answer of a save only. Empty if nothing is. What
-	// can never work is refused with 422.
-	//
-	//
-	// Examples: []
+	// Warnings What is suspicious about the workflow although it can be run, in the answer of a save only. Absent if nothing is.
+	// What can never work is refused with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 
 	// WorkflowVersion The version, from 1. Every save makes the next one, and none ever changes.
@@ -2238,11 +2235,8 @@ type Workflow struct {
 	// Examples: 3
 	Version WorkflowVersion `json:"version"`
 
-	// Warnings What is suspicious about the workflow although it can be run, in the answer of a save only. Empty if nothing is. What
-	// can never work is refused with 422.
-	//
-	//
-	// Examples: []
+	// Warnings What is suspicious about the workflow although it can be run, in the answer of a save only. Absent if nothing is.
+	// What can never work is refused with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 }
 
@@ -2595,10 +2589,8 @@ type WorkflowWarning struct {
 	Pointer string `json:"pointer"`
 }
 
-// WorkflowWarnings What is suspicious about the workflow although it can be run, in the answer of a save only. Empty if nothing is. What
-// can never work is refused with 422.
-//
-// Examples: []
+// WorkflowWarnings What is suspicious about the workflow although it can be run, in the answer of a save only. Absent if nothing is.
+// What can never work is refused with 422.
 type WorkflowWarnings = []WorkflowWarning
 
 // After defines model for After.

@@ -19,6 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/graph"
 )
 
 const (
@@ -59,6 +60,25 @@ func (*apiCall) Formats() map[string]func(string) error {
 		_, err := parsePath(text)
 		return err
 	}}
+}
+
+// Flow says that the outputs beyond those of each answer are the names of outputMapping.
+func (*apiCall) Flow() component.Flow { return component.Flow{Gives: gives} }
+
+func gives(_, raw, _ json.RawMessage, _ []string) []graph.Given {
+	config, err := component.Decode[config](raw)
+	if err != nil {
+		return nil
+	}
+	properties := map[string]bool{"status": true, "headers": true, "body": true, "bodyEncoding": true}
+	for name := range config.OutputMapping {
+		properties[name] = true
+	}
+	possible, err := json.Marshal(map[string]any{"type": "object", "properties": properties, "additionalProperties": false})
+	if err != nil {
+		return nil
+	}
+	return []graph.Given{{Possible: possible}}
 }
 
 // RepeatFor is the rule of this very call: what HTTP calls idempotent, and

@@ -15,7 +15,7 @@ const maxCases = 50
 const expressionField = `{"type": "string", "minLength": 1, "maxLength": 4096, "title": "Expression", "description": "An expression of the language expr over the values of the input, each by its name.", "examples": ["%s"]}`
 
 var condition = &module{
-	flow: component.Flow{Ports: []string{graph.PortThen, graph.PortElse}},
+	flow: component.Flow{Ports: []string{graph.PortThen, graph.PortElse}, Review: reviewExpression},
 	Descriptor: inWorkflows("IF", "If",
 		"Goes on by then where a condition holds, else by else.",
 		anything+`"examples": [{"amount": 1200, "country": "DE"}]`,
@@ -42,7 +42,7 @@ var condition = &module{
 }
 
 var selection = &module{
-	flow: component.Flow{CasePorts: caseNames, CasesAt: "/config/cases/*/name"},
+	flow: component.Flow{CasePorts: caseNames, CasesAt: "/config/cases/*/name", Review: reviewCases},
 	Descriptor: inWorkflows("SWITCH", "Switch",
 		"Goes on by the first of its cases that holds, each of which is a port, else by default.",
 		anything+`"examples": [{"amount": 1200}]`,

@@ -29,6 +29,7 @@ func constant(name, title, kind, example string) *module {
 		typed, what = "", "any value"
 	}
 	return &module{
+		flow: component.Flow{Gives: givesValue},
 		Descriptor: inWorkflows(name, title+" constant",
 			"Gives "+what+" that stands in the workflow.",
 			nothing,

@@ -21,6 +21,7 @@ var runWorkflow = &module{
 }
 
 var respond = &module{
+	flow: component.Flow{Gives: givesInput},
 	Descriptor: inWorkflows("RESPOND", "Respond",
 		"Gives the run its output, which is this component's input, and ends a wait for the run early. The run goes on; of several the last one counts.",
 		`"description": "The output of the run.", "properties": {}, "additionalProperties": true, "examples": [{"total": "1000"}]`,

@@ -13,6 +13,7 @@ import (
 )
 
 var transform = &module{
+	flow: component.Flow{Review: reviewExpression},
 	Descriptor: alone(inWorkflows("TRANSFORM", "Transform",
 		"Computes a value from the values of its input by an expression.",
 		anything+`"examples": [{"prices": [3, 4.5], "rate": 2}]`,

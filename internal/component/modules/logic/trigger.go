@@ -10,7 +10,7 @@ import (
 var begins = component.Flow{Trigger: true}
 
 var onAPICalled = &module{
-	flow: component.Flow{Trigger: true, RunInput: inputSchemaOf},
+	flow: component.Flow{Trigger: true, RunInput: inputSchemaOf, Gives: givesTrigger},
 	Descriptor: inWorkflows("ON_API_CALLED", "On API call",
 		"Where a run begins that was triggered by the API or by another workflow. Gives each member of the trigger's input by its name, and the input whole.",
 		nothing,

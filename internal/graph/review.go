@@ -1,0 +1,120 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Review is Compile for a definition that is to be saved. Its problems include what can never
+// work, although a plan can be made of it: definitions that are stored already keep running. Its
+// warnings are what is only suspicious.
+func Review(d Definition, library Library) (plan *Plan, problems, warnings []Problem) {
+	return compile(d, library, (*compiler).review)
+}
+
+func (c *compiler) warn(pointer, code, format string, args ...any) {
+	c.warnings = append(c.warnings, Problem{Pointer: pointer, Code: code, Message: fmt.Sprintf(format, args...)})
+}
+
+func (c *compiler) review() {
+	read := make([]bool, len(c.nodes)) // by data connections
+	for _, connection := range c.definition.DataConnections {
+		if from, known := c.index[connection.From.ComponentID]; known {
+			read[from] = true
+		}
+	}
+	for i := range c.nodes {
+		n, pointer := &c.nodes[i], "/components/"+strconv.Itoa(i)
+		c.settings(pointer, n)
+		c.exits(pointer, n, read[i])
+		if n.module.Review == nil || !isObject(n.component.Input) || !isObject(n.component.Config) {
+			continue
+		}
+		problems, warnings := n.module.Review(object(n.component.Input), object(n.component.Config), n.paths())
+		for _, p := range problems {
+			c.fault(pointer+p.Pointer, p.Code, "component %s: %s", quote(n.component.ID), p.Message)
+		}
+		for _, w := range warnings {
+			c.warn(pointer+w.Pointer, w.Code, "component %s: %s", quote(n.component.ID), w.Message)
+		}
+	}
+	for i, connection := range c.definition.DataConnections {
+		c.resolves("/dataConnections/"+strconv.Itoa(i)+"/from/output", connection)
+	}
+}
+
+// paths are the inputs that connections fill.
+func (n *node) paths() (paths []string) {
+	for _, b := range n.bound {
+		paths = append(paths, b.path)
+	}
+	return paths
+}
+
+// settings tells the settings that have no effect on what a run does itself.
+func (c *compiler) settings(pointer string, n *node) {
+	if !n.module.Inline {
+		return
+	}
+	if n.component.Attempts > 1 {
+		c.fault(pointer+"/attempts", CodeInvalidSetting, "component %s: a run does %s itself, in one attempt: leave attempts out",
+			quote(n.component.ID), n.component.Module)
+	}
+	if n.component.TimeoutMs > 0 && !n.module.Lasts {
+		c.fault(pointer+"/timeoutMs", CodeInvalidSetting, "component %s: %s takes no time, so timeoutMs has no effect: leave it out",
+			quote(n.component.ID), n.component.Module)
+	}
+}
+
+// exits tells the ports by which nothing follows although something was probably meant to.
+func (c *compiler) exits(pointer string, n *node, read bool) {
+	follows := func(port string) bool { return n.wired[port] }
+	id := quote(n.component.ID)
+	switch {
+	case n.module.Loop:
+		if !follows(PortEach) {
+			c.warn(pointer, WarnBody, "component %s: no edge begins at its port each, so the loop does nothing for its items", id)
+		}
+	case slices.Contains(n.ports, PortTimeout):
+		if !follows(PortTimeout) {
+			c.warn(pointer, WarnTimeout, "component %s: no edge begins at its port timeout, so where nothing came in time nothing follows, and the run may complete", id)
+		}
+	case len(n.ports) < 2:
+	case !slices.ContainsFunc(n.ports, follows):
+		if !read {
+			c.warn(pointer, WarnBranch, "component %s: no edge begins at any of its ports %s, and nothing takes its output, so it decides nothing", id, listing(n.ports))
+		}
+	case n.module.CasePorts != nil:
+		for _, port := range n.ports {
+			if port != PortDefault && !follows(port) {
+				c.warn(pointer, WarnCase, "component %s: no edge begins at the port of its case %s, so nothing follows where that holds", id, quote(port))
+			}
+		}
+	}
+}
+
+// resolves tells a path of an output that can never lead to anything.
+func (c *compiler) resolves(pointer string, connection Connection) {
+	from, known := c.index[connection.From.ComponentID]
+	if !known || c.nodes[from].module.Gives == nil || c.told[Problem{Pointer: pointer, Code: CodeUnknownOutput}] {
+		return
+	}
+	n := &c.nodes[from]
+	if !isObject(n.component.Input) || !isObject(n.component.Config) {
+		return
+	}
+	path := connection.From.Output
+	for _, given := range n.module.Gives(object(n.component.Input), object(n.component.Config), c.definition.InputSchema, n.paths()) {
+		if end, segments, missing := parse(given.Possible).follow(path); missing >= 0 {
+			c.fault(pointer, CodeUnknownOutput, "component %s (%s) never has the output %s: %s",
+				quote(n.component.ID), n.component.Module, quote(path), end.lacks(segments[:missing], "outputs"))
+			return
+		}
+		if end, segments, missing := parse(given.Declared).follow(path); missing >= 0 {
+			c.warn(pointer, WarnOutput, "component %s (%s): its input schema does not name %s, so there is a value only where a caller sends one: %s",
+				quote(n.component.ID), n.component.Module, quote(path), end.lacks(segments[:missing], "outputs"))
+			return
+		}
+	}
+}

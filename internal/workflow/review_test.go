@@ -1,0 +1,233 @@
+package workflow_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules"
+	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/idempotency"
+	"github.com/weft-automation/weft/internal/workflow"
+)
+
+// library is a Service with all modules that there are.
+func (b *bench) library(t *testing.T) *workflow.Service {
+	t.Helper()
+	registry, err := component.NewRegistry(modules.All(egress.New(egress.Policy{}))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.serviceOf(t, registry)
+}
+
+// edges are written as "from port to", and connections as "from.path to.input".
+func drawn(components string, edges, connections []string) workflow.Draft {
+	d := draft("drawn", "["+components+"]")
+	var sequence, data []string
+	for i, edge := range edges {
+		words := strings.Fields(edge)
+		sequence = append(sequence, fmt.Sprintf(`{"id":"e%d","from":%q,"port":%q,"to":%q}`, i, words[0], words[1], words[2]))
+	}
+	for i, connection := range connections {
+		words := strings.Fields(connection)
+		from, output, _ := strings.Cut(words[0], ".")
+		to, input, _ := strings.Cut(words[1], ".")
+		data = append(data, fmt.Sprintf(`{"id":"d%d","from":{"componentId":%q,"output":%q},"to":{"componentId":%q,"input":%q}}`, i, from, output, to, input))
+	}
+	d.SequenceEdges = json.RawMessage("[" + strings.Join(sequence, ",") + "]")
+	d.DataConnections = json.RawMessage("[" + strings.Join(data, ",") + "]")
+	return d
+}
+
+// found is what a save found: faults and warnings, as "CODE pointer".
+func found(t *testing.T, made api.Workflow, err error) (faults, warnings []string) {
+	t.Helper()
+	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Unprocessable {
+		for _, d := range failure.Details {
+			faults = append(faults, d.Code+" "+d.Pointer)
+		}
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if made.Warnings != nil {
+		for _, w := range *made.Warnings {
+			warnings = append(warnings, w.Code+" "+w.Pointer)
+		}
+	}
+	return faults, warnings
+}
+
+// What can never work is refused when it is saved, and what is only suspicious is answered among
+// the warnings.
+func TestASaveIsReviewed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	service := b.library(t)
+	const (
+		start  = `{"id":"start","module":"ON_API_CALLED"}`
+		typed  = `{"id":"start","module":"ON_API_CALLED","config":{"inputSchema":{"type":"object","properties":{"amount":{"type":"string"},"order":{"type":"object","properties":{"id":{}},"additionalProperties":false}}}}}`
+		closed = `{"id":"start","module":"ON_API_CALLED","config":{"inputSchema":{"type":"object","properties":{"amount":{}},"additionalProperties":false}}}`
+		end    = `,{"id":"end","module":"RESPOND"}`
+		call   = `{"id":"call","module":"API_CALL","input":{"headers":{}},"config":{"apiUrl":"https://a.test/","method":"GET","outputMapping":{"price":"data.price"}}}`
+	)
+	logic := func(module, config string) string {
+		return `{"id":"a","module":"` + module + `","config":` + config + `}`
+	}
+	for name, c := range map[string]struct {
+		components         string
+		edges, connections []string
+		faults, warnings   []string
+	}{
+		"nothing": {components: start + end, edges: []string{"start next end"}},
+
+		"attempts of what a run does":          {components: `{"id":"a","module":"DELAY","attempts":2,"config":{"durationMs":1}}`, faults: []string{"INVALID_SETTING /components/0/attempts"}},
+		"one attempt of what a run does":       {components: `{"id":"a","module":"DELAY","attempts":1,"config":{"durationMs":1}}`},
+		"a timeout of what takes no time":      {components: `{"id":"a","module":"JSON_CONSTANT","timeoutMs":5,"config":{"value":1}}`, faults: []string{"INVALID_SETTING /components/0/timeoutMs"}},
+		"a timeout of a wait until a time":     {components: `{"id":"a","module":"WAIT_UNTIL","timeoutMs":5,"config":{"timestamp":"2026-12-24T18:00:00Z"}}`, faults: []string{"INVALID_SETTING /components/0/timeoutMs"}},
+		"a timeout of a delay":                 {components: `{"id":"a","module":"DELAY","timeoutMs":5,"config":{"durationMs":1}}`},
+		"a timeout and attempts of a call":     {components: strings.Replace(call, `"module"`, `"attempts":3,"timeoutMs":5,"module"`, 1)},
+		"a timeout of a loop":                  {components: `{"id":"a","module":"FOR_EACH","timeoutMs":5,"input":{"items":[]}}` + end, edges: []string{"a each end"}},
+		"a timeout of a run of a workflow":     {components: `{"id":"a","module":"RUN_WORKFLOW","timeoutMs":5,"config":{"workflowId":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f"}}`},
+		"a timeout of a wait":                  {components: `{"id":"a","module":"WAIT_FOR_SIGNAL","timeoutMs":5,"config":{"name":"n","timeoutMs":9}}` + end, edges: []string{"a timeout end"}},
+		"a wait without an edge for its end":   {components: logic("WAIT_FOR_SIGNAL", `{"name":"n","timeoutMs":9}`) + end, edges: []string{"a next end"}, warnings: []string{"TIMEOUT_UNHANDLED /components/0"}},
+		"a loop without a body":                {components: `{"id":"a","module":"FOR_EACH","input":{"items":[1]}}` + end, edges: []string{"a done end"}, warnings: []string{"LOOP_WITHOUT_BODY /components/0"}},
+		"a condition without edges":            {components: logic("IF", `{"expression":"1 > 0"}`), warnings: []string{"BRANCH_WITHOUT_EDGES /components/0"}},
+		"a condition whose output is taken":    {components: logic("IF", `{"expression":"1 > 0"}`) + end, connections: []string{"a.result end.x"}},
+		"a condition with one edge":            {components: logic("IF", `{"expression":"1 > 0"}`) + end, edges: []string{"a then end"}},
+		"a switch with a case without an edge": {components: logic("SWITCH", `{"cases":[{"name":"x","expression":"1 > 0"},{"name":"y","expression":"1 > 0"}]}`) + end, edges: []string{"a x end"}, warnings: []string{"CASE_WITHOUT_EDGE /components/0"}},
+
+		"a name that no input brings":         {components: logic("TRANSFORM", `{"expression":"amount * 2"}`), faults: []string{"INVALID_INPUT /components/0/config/expression"}},
+		"a name that is written":              {components: `{"id":"a","module":"TRANSFORM","input":{"amount":1},"config":{"expression":"amount * 2"}}`},
+		"a name that a connection brings":     {components: start + `,` + logic("TRANSFORM", `{"expression":"amount.total * 2"}`), edges: []string{"start next a"}, connections: []string{"start.amount a.amount.total"}},
+		"a name with a default":               {components: logic("TRANSFORM", `{"expression":"amount ?? 2"}`), warnings: []string{"NAME_NOT_BROUGHT /components/0/config/expression"}},
+		"a name in a part that may not count": {components: logic("TRANSFORM", `{"expression":"1 > 2 ? amount : 3"}`), warnings: []string{"NAME_NOT_BROUGHT /components/0/config/expression"}},
+		"a name in a case":                    {components: logic("SWITCH", `{"cases":[{"name":"x","expression":"1 > 2"},{"name":"y","expression":"y > 0"}]}`) + end, edges: []string{"a x end", "a y end"}, faults: []string{"INVALID_INPUT /components/0/config/cases/1/expression"}},
+		"a name that a variable completes":    {components: logic("TRANSFORM", `{"expression":"{{env.NAME}} + amount"}`)},
+
+		"a placeholder":                   {components: `{"id":"a","module":"RESPOND","input":{"text":["Dear {{ customer.name }}"]}}`, warnings: []string{"PLACEHOLDER_NOT_FILLED /components/0/input/text/0"}},
+		"a placeholder beside a variable": {components: `{"id":"a","module":"RESPOND","input":{"text":"{{env.GREETING}} {{name}}"}}`, warnings: []string{"PLACEHOLDER_NOT_FILLED /components/0/input/text"}},
+		"nearly a variable":               {components: `{"id":"a","module":"RESPOND","input":{"text":"{{ env.GREETING }}"}}`, faults: []string{"INVALID_INPUT /components/0/input/text"}},
+		"a variable":                      {components: `{"id":"a","module":"RESPOND","input":{"text":"{{env.GREETING}}"}}`},
+
+		"a path into a constant":               {components: logic("JSON_CONSTANT", `{"value":{"a":[{"b":1}]}}`) + end, connections: []string{"a.value.a.0.b end.x"}},
+		"a path that a constant has not":       {components: logic("JSON_CONSTANT", `{"value":{"a":[{"b":1}]}}`) + end, connections: []string{"a.value.a.0.c end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
+		"a mapped output of a call":            {components: call + end, edges: []string{"call next end"}, connections: []string{"call.price.usd end.x"}},
+		"an output that no call has":           {components: call + end, edges: []string{"call next end"}, connections: []string{"call.prize end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
+		"an output of a response":              {components: `{"id":"a","module":"RESPOND","input":{"x":{"y":1}}}` + end, edges: []string{"a next end"}, connections: []string{"a.x.y end.x"}},
+		"an output that a response has not":    {components: `{"id":"a","module":"RESPOND","input":{"x":{"y":1}}}` + end, edges: []string{"a next end"}, connections: []string{"a.z end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
+		"a member of any input":                {components: start + end, edges: []string{"start next end"}, connections: []string{"start.amount end.x", "start.input.order.id end.y"}},
+		"members that the schema names":        {components: typed + end, edges: []string{"start next end"}, connections: []string{"start.amount end.x", "start.input.order.id end.y", "start.triggeredAt end.z"}},
+		"a member that the schema rules out":   {components: closed + end, edges: []string{"start next end"}, connections: []string{"start.input.amout end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
+		"a member of what the schema closes":   {components: typed + end, edges: []string{"start next end"}, connections: []string{"start.order.name end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
+		"a member that the schema names not":   {components: typed + end, edges: []string{"start next end"}, connections: []string{"start.amout end.x"}, warnings: []string{"OUTPUT_NOT_DECLARED /dataConnections/0/from/output"}},
+		"a path below a member that is a text": {components: typed + end, edges: []string{"start next end"}, connections: []string{"start.amount.value end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
+	} {
+		made, _, err := service.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: drawn(c.components, c.edges, c.connections)})
+		faults, warnings := found(t, made, err)
+		if !slices.Equal(faults, c.faults) || !slices.Equal(warnings, c.warnings) {
+			t.Errorf("%s: faults %v, want %v; warnings %v, want %v; %v", name, faults, c.faults, warnings, c.warnings, err)
+		}
+	}
+}
+
+// Whatever saves a workflow answers what is suspicious, also where an Idempotency-Key has it
+// answered again; and a read does not.
+func TestEachSaveAnswersItsWarnings(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	service := b.library(t)
+	d := drawn(`{"id":"a","module":"FOR_EACH","input":{"items":[1]}}`, nil, nil)
+	want := []string{"LOOP_WITHOUT_BODY /components/0"}
+	key := idempotency.Key{WorkspaceID: b.workspace, Operation: "createWorkflow", Path: "/v1/sdk/workflows", Key: "1"}
+	var id uuid.UUID
+	for range 2 {
+		made, _, err := service.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: d, Idempotency: &key})
+		if _, warnings := found(t, made, err); !slices.Equal(warnings, want) {
+			t.Errorf("create: %v", warnings)
+		}
+		id = made.ID
+	}
+	replaced, err := service.Replace(b.ctx, workflow.ReplaceParams{WorkspaceID: b.workspace, WorkflowID: id, Draft: d})
+	if _, warnings := found(t, replaced, err); !slices.Equal(warnings, want) {
+		t.Errorf("replace: %v", warnings)
+	}
+	updated, err := service.UpdateComponent(b.ctx, workflow.UpdateParams{WorkspaceID: b.workspace, WorkflowID: id, ComponentID: "a", Config: json.RawMessage(`{"concurrency":2}`)})
+	if _, warnings := found(t, api.Workflow{Warnings: updated.Warnings}, err); !slices.Equal(warnings, want) {
+		t.Errorf("update: %v", warnings)
+	}
+	if read, err := service.Get(b.ctx, b.workspace, id, nil); err != nil || read.Warnings != nil {
+		t.Errorf("get: %v, %v", read.Warnings, err)
+	}
+}
+
+// A version that would be refused now, and is stored, is run as before.
+func TestAStoredVersionThatWouldBeRefusedNowIsRun(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	service := b.library(t)
+	d := drawn(`{"id":"a","module":"TRANSFORM","input":{"n":1},"config":{"expression":"n"}}`, nil, nil)
+	made, _, err := service.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{
+		`INSERT INTO workflow_versions (workspace_id, workflow_id, version, name, description, definition, created_at)
+			SELECT workspace_id, workflow_id, 2, name, description,
+			       replace(replace(definition::text, '"expression":"n"', '"expression":"m"'), '"module":', '"attempts":2,"module":')::json, created_at
+			FROM workflow_versions WHERE workflow_id = $1`,
+		`UPDATE workflows SET version = 2 WHERE id = $1`,
+	} {
+		if _, err := b.pool.Exec(t.Context(), statement, made.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loaded, err := b.library(t).Load(b.ctx, b.scoped, b.workspace, made.ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, _ := loaded.Plan.Component("a"); c.Attempts != 2 {
+		t.Errorf("%+v", c)
+	}
+	if _, err := service.UpdateComponent(b.ctx, workflow.UpdateParams{WorkspaceID: b.workspace, WorkflowID: made.ID, ComponentID: "a", Name: new("again")}); err == nil {
+		t.Error("it was saved again")
+	}
+}
+
+// The workflows that the README and the guide show have no warnings.
+func TestTheWorkflowsOfTheDocsHaveNoWarnings(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	service := b.library(t)
+	for _, path := range []string{"../../README.md", "../portal/guides/workflows.md", "../demo/approval.json", "../demo/fan-out.json"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := string(text)
+		if strings.HasSuffix(path, ".md") {
+			_, rest, _ := strings.Cut(shown, "{\n  \"name\": \"Large or small\"")
+			body, _, _ := strings.Cut(rest, "\n```")
+			shown = "{\n  \"name\": \"Large or small\"" + body
+		}
+		var w api.CreateWorkflowRequest
+		if err := json.Unmarshal([]byte(shown), &w); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		made, _, err := service.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: workflow.Draft{
+			Name: w.Name, Components: w.Components, SequenceEdges: w.SequenceEdges, DataConnections: w.DataConnections,
+		}})
+		if faults, warnings := found(t, made, err); len(faults)+len(warnings) > 0 {
+			t.Errorf("%s: %v %v", path, faults, warnings)
+		}
+	}
+}
