@@ -207,6 +207,30 @@ func TestARerunOfACanceledRunTakesOverFinishedItems(t *testing.T) {
 	b.balanced(t)
 }
 
+// The folds of a rerun go through finished items in parts, also where nothing is left to run in
+// them.
+func TestARerunGoesThroughManyFinishedItems(t *testing.T) {
+	t.Parallel()
+	bank := &bank{refuses: []string{`{"n":1199}`}}
+	b := newBench(t, bank.module())
+	n := b.start(t, options{slots: 8, sweep: time.Second})
+	id := n.draw(t, `[{"id":"numbers","module":"TRANSFORM","config":{"expression":"0..1199"}},{"id":"l","module":"FOR_EACH"},
+		{"id":"last","module":"IF","config":{"expression":"n == 1199"}},{"id":"pay","module":"PAY"}]`,
+		`[{"id":"1","from":"numbers","to":"l","port":"next"},{"id":"2","from":"l","to":"last","port":"each"},{"id":"3","from":"last","to":"pay","port":"then"}]`,
+		`[{"id":"1","from":{"componentId":"numbers","output":"result"},"to":{"componentId":"l","input":"items"}},
+		{"id":"2","from":{"componentId":"l","output":"item"},"to":{"componentId":"last","input":"n"}},{"id":"3","from":{"componentId":"l","output":"item"},"to":{"componentId":"pay","input":"n"}}]`)
+	first, before := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
+	bank.take()
+	got, after := n.rerun(t, first, nil)
+	if taken := len(strings.Fields(kept(before, after))); first.Status != status.RunFailed || got.Status != status.RunCompleted || taken != 1+1200 || len(after) != 1+1+1200+1 {
+		t.Errorf("%s, then %s %s with %d stages, %d of them taken over", first.Status, got.Status, got.Error, len(after), taken)
+	}
+	if paid := inputs(bank.take()); paid != `{"n":1199}` {
+		t.Errorf("paid are %s", paid)
+	}
+	b.balanced(t)
+}
+
 // Where a loop may have other items because an environment variable changed, none of them is
 // taken over.
 func TestARerunWithOtherItemsRunsAllOfThem(t *testing.T) {
