@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/weft-automation/weft/conformance/probe"
@@ -22,6 +23,10 @@ var executeCases = []Case{
 	{
 		Part: "3.1.failed, 7.failed, 2.1.error, D3.execution, D4.3.failed, D4.1.completed",
 		Name: "execute/200 a failure comes inline", Run: executeFailed, Needs: []probe.Need{probe.NeedNear},
+	},
+	{
+		Part: "2.1.error", Name: "execute/200 a call that was cut off has an unknown outcome", Run: executeCutOff,
+		Needs: []probe.Need{probe.NeedNear},
 	},
 	{
 		Part: "2.1.createdAt, 2.1.updatedAt, D1.3",
@@ -119,6 +124,30 @@ func executeFailed(t *probe.Trial) {
 }
 
 // upstreamFailure is the record of an API_CALL whose upstream answered 503.
+// executeCutOff sends a call whose answer does not come in time, and reads its record wherever
+// it is shown.
+func executeCutOff(t *probe.Trial) {
+	url, _, _ := held(t)
+	receiver := t.Receiver("")
+	call := called(probe.Fetch(url), receiver, "").Waiting(15000)
+	call.Config["method"], call.Config["timeoutMs"] = http.MethodPost, 100
+	e := t.Execute(call)
+	id := e.ID.String()
+	events := t.Stream(id).Rest()
+	shown := map[string]json.RawMessage{"execute": e.Error, "get": t.Record(id).Error, "stream": events[len(events)-1].Error, "callback": receiver.Next().Record.Error}
+	delivered(t, id)
+	shown["replay"] = replay(t, id, "").Error
+	page := probe.Decode[api.ComponentExecutionPage](t, t.Get(probe.Executions+"?limit=100"))
+	at := slices.IndexFunc(page.Data, func(listed api.ComponentExecution) bool { return listed.ID == e.ID })
+	t.Check(at >= 0, "it is not listed")
+	shown["list"] = page.Data[at].Error
+	for where, raw := range shown {
+		fault := executionError(t, raw)
+		t.Check(fault.Code == "TIMEOUT" && fault.Outcome != nil && *fault.Outcome == "unknown", "%s: %s", where, raw)
+	}
+	t.Equal("usage", string(t.JSON(e.TotalUsage)), "0")
+}
+
 func upstreamFailure(t *probe.Trial, e api.ComponentExecution, attempt int32) {
 	t.Equal("status", string(e.Status), "FAILED")
 	fault := executionError(t, e.Error)

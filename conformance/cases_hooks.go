@@ -51,12 +51,15 @@ func verifies(v api.Verification) string {
 
 func hookLife(t *probe.Trial) {
 	workflow := create(t, drawn("hooked")).ID
-	answer := strictly(t, http.MethodPost, hooks, object{"workflowId": workflow, "name": "Pull requests", "verification": signing()})
+	verification := signing()
+	verification["acceptRepeatedBodies"] = true
+	answer := strictly(t, http.MethodPost, hooks, object{"workflowId": workflow, "name": "Pull requests", "verification": verification})
 	t.Check(!strings.Contains(string(answer.Body), hookSecret), "the secret is shown: %s", answer.Body)
 	made := probe.Decode[api.Hook](t, answer)
 	id := made.ID.String()
 	t.Check(uuid7.MatchString(id) && made.WorkflowID.String() == workflow && made.Name == "Pull requests" && made.Status == "ACTIVE" && made.Path == "/v1/hooks/"+id, "%s", answer.Body)
 	t.Equal("verification", verifies(made.Verification), "hmac X-Hub-Signature-256 sha256= sha256 hex X-GitHub-Delivery")
+	t.Check(made.Verification.AcceptRepeatedBodies != nil && *made.Verification.AcceptRepeatedBodies, "%s", answer.Body)
 	t.Check(made.LastAt == nil && made.LastRunID == nil && made.LastRefusedAt == nil && made.LastRefusal == nil, "%s", answer.Body)
 	same(t, "the hook", getHook(t, id), made)
 	for _, query := range []string{"?limit=100&workflowId=" + workflow, "?limit=100"} {
@@ -76,11 +79,10 @@ func hookLife(t *probe.Trial) {
 		"secret": "another-secret", "header": "X-Mac", "algorithm": "sha512", "encoding": "base64",
 	}}))
 	t.Equal("verification", verifies(plain.Verification), "hmac X-Mac  sha512 base64 none")
+	t.Check(plain.Verification.AcceptRepeatedBodies == nil, "%s", t.JSON(plain))
 	repeating := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"verification": object{"header": "X-Mac", "deliveryHeader": "X-Id", "acceptRepeatedBodies": true}}))
 	t.Check(repeating.Verification.AcceptRepeatedBodies != nil && *repeating.Verification.AcceptRepeatedBodies, "%s", t.JSON(repeating))
-	plain = probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"verification": object{"header": "X-Mac"}}))
-	t.Check(plain.Verification.AcceptRepeatedBodies == nil, "%s", t.JSON(plain))
-	same(t, "the deleted", probe.Decode[api.Hook](t, t.Do(deleted(hookPath(id)))), plain)
+	same(t, "the deleted", probe.Decode[api.Hook](t, t.Do(deleted(hookPath(id)))), repeating)
 	t.Problem(t.Do(deleted(hookPath(id))), http.StatusNotFound, "NOT_FOUND")
 	t.Problem(t.Get(hookPath(id)), http.StatusNotFound, "NOT_FOUND")
 	t.Equal("left", len(probe.Decode[api.HookPage](t, t.Get(hooks+"?workflowId="+workflow)).Data), 0)

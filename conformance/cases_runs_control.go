@@ -17,6 +17,7 @@ var runControlCases = []Case{
 	{Part: "D8.9, D8.9.graceful, 2.5.cancel", Name: "runs/200 a graceful cancel lets finish what runs", Run: cancelGraceful, Needs: near},
 	{Part: "D8.9.immediate, D8.9.outcome", Name: "runs/200 an immediate cancel stops what runs", Run: cancelImmediate, Needs: near},
 	{Part: "D8.1.late", Name: "runs/200 what a run waits for ends by its timeoutMs", Run: lateStages},
+	{Part: "D8.7.stages", Name: "runs/200 a stage that was cut off has an unknown outcome", Run: runCutOff, Needs: near},
 	{Part: "D8.9.idempotent", Name: "runs/200, 400 a cancel again, of what is over, and in other forms", Run: cancelAgain},
 	{Part: "D8.9.nothing", Name: "runs/200 nothing starts after a cancel", Run: cancelLoop},
 	{Part: "D8.13, D8.13.early, D8.13.twice", Name: "runs/200 signals early, late and twice", Run: signals},
@@ -119,6 +120,25 @@ func lateStages(t *probe.Trial) {
 		stage := stageOf(t, run, id)
 		t.Equal(id, string(stage.Status)+" "+executionError(t, stage.Error).Code, "FAILED TIMEOUT")
 		t.Equal("after "+id, string(stageOf(t, run, "after-"+id).Status), "COMPLETED")
+	}
+}
+
+// runCutOff runs a stage whose answer does not come in time, and reads it wherever it is shown.
+func runCutOff(t *probe.Trial) {
+	url, _, _ := held(t)
+	call := doing("call", url)
+	call["config"] = object{"apiUrl": url, "method": "POST", "timeoutMs": 100}
+	done := trigger(t, draw(t, []object{call}, []string{"start next call"}), object{"waitForMs": 15_000})
+	t.Check(done.Run != nil && done.Run.Status == "FAILED", "%s", t.JSON(done))
+	id := done.RunID.String()
+	shown := map[string]api.RunStage{"trigger": stageOf(t, *done.Run, "call"), "get": stageOf(t, record(t, id), "call"), "cancel": stageOf(t, cancel(t, id, nil), "call")}
+	page := probe.Decode[api.RunStagePage](t, t.Get(runPath(id)+"/stages"))
+	at := slices.IndexFunc(page.Data, func(stage api.RunStage) bool { return stage.ComponentID == "call" })
+	t.Check(at >= 0, "the stage is not listed: %s", t.JSON(page))
+	shown["list"] = page.Data[at]
+	for where, stage := range shown {
+		fault := executionError(t, stage.Error)
+		t.Check(fault.Code == "TIMEOUT" && fault.Outcome != nil && *fault.Outcome == "unknown", "%s: %s", where, t.JSON(stage))
 	}
 }
 

@@ -40,18 +40,19 @@ func deleted(path string) probe.Request { return probe.Request{Method: http.Meth
 
 func scheduleLife(t *probe.Trial) {
 	workflow := create(t, drawn("scheduled")).ID
-	answer := strictly(t, http.MethodPost, schedules, object{"workflowId": workflow, "cron": "0 9 * * MON-FRI", "timeZone": "Europe/Berlin", "overlap": "queue", "name": "Work"})
+	answer := strictly(t, http.MethodPost, schedules, object{"workflowId": workflow, "cron": "30 2 * * SUN", "timeZone": "Europe/Berlin", "overlap": "queue", "name": "Work"})
 	made := probe.Decode[api.Schedule](t, answer)
 	id := made.ID.String()
 	t.Check(uuid7.MatchString(id) && made.WorkflowID.String() == workflow, "%s", answer.Body)
-	t.Equal("schedule", []string{made.Name, made.Cron, made.TimeZone, string(made.Overlap), string(made.Status)}, []string{"Work", "0 9 * * MON-FRI", "Europe/Berlin", "queue", "ACTIVE"})
+	t.Equal("schedule", []string{made.Name, made.Cron, made.TimeZone, string(made.Overlap), string(made.Status)}, []string{"Work", "30 2 * * SUN", "Europe/Berlin", "queue", "ACTIVE"})
 	t.Check(made.LastAt == nil && made.LastRunID == nil && made.LastSkippedAt == nil && made.LastSkipReason == nil && made.Waiting != nil && len(made.Waiting) == 0, "%s", answer.Body)
 	t.Check(made.NextAt != nil, "there is no next time: %s", answer.Body)
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	t.NoError("time zone", err)
 	next := made.NextAt.Std().In(berlin)
-	t.Check(next.Hour() == 9 && next.Minute() == 0 && next.Second() == 0 && next.Weekday() != time.Saturday && next.Weekday() != time.Sunday, "the next time is %s", next)
-	t.Check(next.After(time.Now()) && time.Until(next) < 4*24*time.Hour, "the next time is %s", next)
+	t.Check(next.Hour() == 2 && next.Minute() == 30 && next.Second() == 0 && next.Weekday() == time.Sunday, "the next time is %s", next)
+	t.Check(next.After(time.Now()) && time.Until(next) < 15*24*time.Hour, "the next time is %s", next) // a clock change skips one
+	t.Check(made.NextClockChange != nil && made.NextClockChange.Count == 1, "the next clock change is %s", t.JSON(made.NextClockChange))
 	same(t, "the schedule", getSchedule(t, id), made)
 	for _, query := range []string{"?limit=100&workflowId=" + workflow, "?limit=100"} {
 		page := probe.Decode[api.SchedulePage](t, t.Get(schedules+query))
@@ -65,7 +66,7 @@ func scheduleLife(t *probe.Trial) {
 	t.Check(paused.NextAt == nil && paused.ID == made.ID && paused.CreatedAt == made.CreatedAt && paused.WorkflowID == made.WorkflowID, "%s", t.JSON(paused))
 	again := probe.Decode[api.Schedule](t, strictly(t, http.MethodPut, schedulePath(id), object{"cron": "@hourly"}))
 	t.Check(again.Status == "PAUSED" && again.NextAt == nil, "%s", t.JSON(again)) // without a status it stays as it is
-	again = probe.Decode[api.Schedule](t, strictly(t, http.MethodPut, schedulePath(id), object{"cron": "@hourly", "status": "ACTIVE"}))
+	again = probe.Decode[api.Schedule](t, strictly(t, http.MethodPut, schedulePath(id), object{"cron": "@hourly", "timeZone": "Europe/Berlin", "status": "ACTIVE"}))
 	t.Check(again.NextAt != nil && again.NextAt.Std().Minute() == 0 && time.Until(again.NextAt.Std()) <= time.Hour, "%s", t.JSON(again))
 	same(t, "the deleted", probe.Decode[api.Schedule](t, t.Do(deleted(schedulePath(id)))), again)
 	t.Problem(t.Do(deleted(schedulePath(id))), http.StatusNotFound, "NOT_FOUND")

@@ -18,7 +18,7 @@ import (
 // watchful are the cases that between them see every field; they are quick.
 var watchful = []string{
 	"execute/200 without waitForMs the record is CREATED", "execute/200 with waitForMs the record is COMPLETED",
-	"execute/200 a failure comes inline", "execute/422 all faults against the module's schema at once",
+	"execute/200 a failure comes inline", "execute/200 a call that was cut off has an unknown outcome", "execute/422 all faults against the module's schema at once",
 	"execute/400 unknown fields under handling=strict",
 	"get/200 a completed execution", "get/200 a failed execution",
 	"SS01 a stream from EXECUTING to COMPLETED", "SS01 a stream of what is COMPLETED already", "SS01 a stream of what is FAILED",
@@ -43,6 +43,7 @@ var watchful = []string{
 	"environment/200 set, listed, deleted by a key", "environment/200 set, listed, deleted by a member",
 	"schedules/200 made, read, listed, replaced, deleted", "EX15 schedules/200 a repeat creates nothing",
 	"hooks/200 made, read, listed, replaced, deleted", "EX15 hooks/200 a repeat creates nothing", "hooks/200 deliveries begin runs, each once",
+	"runs/200 a stage that was cut off has an unknown outcome",
 	"runs/200 signals early, late and twice", "runs/200, 400 a cancel again, of what is over, and in other forms",
 }
 
@@ -62,6 +63,12 @@ var barren = map[place]nothing{
 	{"listWorkflowRuns", "/data/*/runStages"}: { // lists leave the stages out
 		beside: "/data/*/runStages", put: `[` + stageOfNobody + `]`,
 	},
+	// No case waits for a clock change.
+	{"createSchedule", "/lastClockChange"}:       {beside: "/lastClockChange", put: clockChange},
+	{"getSchedule", "/lastClockChange"}:          {beside: "/lastClockChange", put: clockChange},
+	{"replaceSchedule", "/lastClockChange"}:      {beside: "/lastClockChange", put: clockChange},
+	{"deleteSchedule", "/lastClockChange"}:       {beside: "/lastClockChange", put: clockChange},
+	{"listSchedules", "/data/*/lastClockChange"}: {beside: "/data/*/lastClockChange", put: clockChange},
 	// A key of the service has to be lost for it, which nobody outside can do.
 	{"listComponentExecutions", "/data/*/outputProblem"}:  {beside: "/data/*/id", put: unopened},
 	{"executeComponent", "/outputProblem"}:                {beside: "/id", put: unopened},
@@ -77,6 +84,8 @@ var barren = map[place]nothing{
 	{"listWorkflowRuns", "/data/*/outputProblem"}:         {beside: "/data/*/id", put: unopened},
 	{"listRunStages", "/data/*/outputProblem"}:            {beside: "/data/*/id", put: unopened},
 }
+
+const clockChange = `{"at":"2027-03-28T01:00:00.000Z","kind":"skipped","localTime":"2027-03-28T02:30","count":1}`
 
 const unopened = `{"code":"INTERNAL_ERROR","message":"An output cannot be read here."}`
 

@@ -78,9 +78,10 @@ func (r *Runner) refuse(ctx context.Context, row db.ExecutionStartManyRow, local
 	return r.fail(ctx, row, canceled(row.RepeatRule, row.Attempt > 0), local)
 }
 
-// cutOff returns the failure of an attempt, whose outcome is unknown if its time was over.
+// cutOff returns the failure of an attempt. Its outcome is unknown if the attempt's time was
+// over, or the component's own.
 func cutOff(run context.Context, row db.ExecutionStartManyRow, failure *component.Error) *component.Error {
-	if run.Err() == nil {
+	if run.Err() == nil && failure.Code != component.CodeTimeout {
 		return failure
 	}
 	return failure.CutOff(component.Repeat(row.RepeatRule))
