@@ -153,7 +153,7 @@ func TestTheDialectListsMembersInOrder(t *testing.T) {
 	})
 	got, err := json.Marshal(system(t, c))
 	const want = `[{"configs":{"properties":{"method":{"type":"string"}},"required":["method"],"type":"object"},"executionModes":["COMPONENT"],` +
-		`"inputs":{"parameters":[{"name":"a","required":false,"schema":{"type":"string"}},{"name":"b","required":false,"schema":{"type":"string"}}]},` +
+		`"inputs":{"parameters":[{"jsonSchema":{"type":"string"},"name":"a","required":false,"schema":{}},{"jsonSchema":{"type":"string"},"name":"b","required":false,"schema":{}}]},` +
 		`"module":"A","name":"Title","outputs":{"response":[{"name":"balance","required":true,"schema":{"type":"bigint"}},{"name":"block","required":false,"schema":{"nullable":true,"type":"number"}}]},"type":"UTILITY"}]`
 	if err != nil || string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)

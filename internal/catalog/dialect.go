@@ -47,9 +47,11 @@ func systemComponent(d component.Descriptor) (api.SystemComponent, error) {
 		},
 	}
 	for _, p := range input.Properties.byName() {
-		c.Inputs.Parameters = append(c.Inputs.Parameters, api.SystemComponentParameter{
-			Name: p.name, Schema: p.schema.dialect(), Required: slices.Contains(input.Required, p.name),
-		})
+		parameter := api.SystemComponentParameter{Name: p.name, Required: slices.Contains(input.Required, p.name), JSONSchema: p.object()}
+		if parameter.Required { // generators make a field optional if its schema has no type
+			parameter.Schema = p.schema.dialect()
+		}
+		c.Inputs.Parameters = append(c.Inputs.Parameters, parameter)
 	}
 	for _, p := range output.Properties.byName() {
 		c.Outputs.Response = append(c.Outputs.Response, api.SystemComponentResponse{
@@ -57,6 +59,14 @@ func systemComponent(d component.Descriptor) (api.SystemComponent, error) {
 		})
 	}
 	return c, nil
+}
+
+// object is the schema as an object: {} instead of true.
+func (p property) object() json.RawMessage {
+	if string(p.raw) == "true" {
+		return json.RawMessage("{}")
+	}
+	return p.raw
 }
 
 func (p properties) byName() properties {

@@ -3,6 +3,8 @@ package catalog_test
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -206,6 +208,9 @@ func TestTheDialectFitsTheExamplesOfEveryModule(t *testing.T) {
 		types := map[string]api.DialectSchema{}
 		for _, p := range system.Inputs.Parameters {
 			types["input "+p.Name] = p.Schema
+			if empty := reflect.DeepEqual(p.Schema, api.DialectSchema{}); !p.Required && !empty {
+				t.Errorf("%s: the optional input %s has a type, so generators require it", system.Module, p.Name)
+			}
 		}
 		for name, schema := range system.Configs.Properties {
 			types["config "+name] = schema
@@ -230,6 +235,101 @@ func TestTheDialectFitsTheExamplesOfEveryModule(t *testing.T) {
 		}
 		if seen != len(types) {
 			t.Errorf("%s has %d fields, and %d in the dialect", system.Module, seen, len(types))
+		}
+	}
+}
+
+// Generators exist that require an input unless its schema has no type. What they make calls
+// every component with its required inputs alone.
+func TestEveryComponentIsCalledWithItsRequiredInputsAlone(t *testing.T) {
+	t.Parallel()
+	guard := egress.New(egress.Policy{})
+	t.Cleanup(guard.Close)
+	registry, err := component.NewRegistry(modules.All(guard)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := library(t)
+	for _, system := range system(t, c) {
+		one, _ := c.Get(system.Module)
+		sampleInput, sampleConfig := catalog.Sample(one)
+		input, config := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+		for _, p := range system.Inputs.Parameters {
+			if p.Required || p.Schema.Type != nil {
+				input[p.Name] = sampleOf(t, sampleInput, p.Name)
+			}
+		}
+		for _, name := range system.Configs.Required {
+			config[name] = sampleOf(t, sampleConfig, name)
+		}
+		if err := registry.Check(system.Module, encoded(t, input), encoded(t, config)); err != nil {
+			t.Errorf("%s is refused with %s %s: %v", system.Module, encoded(t, input), encoded(t, config), err)
+		}
+	}
+}
+
+func sampleOf(t *testing.T, sample json.RawMessage, name string) json.RawMessage {
+	t.Helper()
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(sample, &fields); err != nil || fields[name] == nil {
+		t.Fatalf("%s has no %s (%v)", sample, name, err)
+	}
+	return fields[name]
+}
+
+func encoded(t *testing.T, value any) json.RawMessage {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// Validators of other languages compile the patterns of the catalogue: JavaScript has no inline
+// flags, no named groups of Python and no anchors of Go.
+func TestPatternsOfTheCatalogueAreThoseOfJavaScript(t *testing.T) {
+	t.Parallel()
+	foreign := regexp.MustCompile(`\(\?[a-zA-Z^-]|\\[AzZQEaCpP]|\[\[:`)
+	seen := 0
+	for _, c := range library(t).All() {
+		for _, schema := range []json.RawMessage{c.Input, c.Config, c.Output} {
+			var value any
+			if err := json.Unmarshal(schema, &value); err != nil {
+				t.Fatal(err)
+			}
+			eachPattern(value, func(pattern string) {
+				seen++
+				if found := foreign.FindString(pattern); found != "" {
+					t.Errorf("%s: the pattern %s has %q, which only Go can read", c.Module, pattern, found)
+				}
+			})
+		}
+	}
+	if seen < 20 {
+		t.Errorf("only %d patterns were found", seen)
+	}
+}
+
+func eachPattern(node any, visit func(string)) {
+	switch node := node.(type) {
+	case map[string]any:
+		for name, child := range node {
+			if pattern, ok := child.(string); ok && name == "pattern" {
+				visit(pattern)
+			}
+			if rules, ok := child.(map[string]any); ok && name == "patternProperties" {
+				for pattern := range rules {
+					visit(pattern)
+				}
+			}
+			if name != "examples" && name != "default" {
+				eachPattern(child, visit)
+			}
+		}
+	case []any:
+		for _, child := range node {
+			eachPattern(child, visit)
 		}
 	}
 }

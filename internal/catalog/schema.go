@@ -90,6 +90,7 @@ type properties []property
 type property struct {
 	name   string
 	schema schema
+	raw    json.RawMessage // the schema as it is written
 }
 
 // UnmarshalJSON reads an object without losing its order.
@@ -104,7 +105,10 @@ func (p *properties) UnmarshalJSON(data []byte) error {
 			return err
 		}
 		one := property{name: fmt.Sprint(name)}
-		if err := decoder.Decode(&one.schema); err != nil {
+		if err := decoder.Decode(&one.raw); err != nil {
+			return err
+		}
+		if err := json.Unmarshal(one.raw, &one.schema); err != nil {
 			return err
 		}
 		*p = append(*p, one)

@@ -1967,9 +1967,14 @@ type SystemComponentOutputs struct {
 	Response []SystemComponentResponse `json:"response"`
 }
 
-// SystemComponentParameter One member of `input`.
+// SystemComponentParameter One field of `input`.
 type SystemComponentParameter struct {
-	// Name The name of the member.
+	// JSONSchema The whole JSON Schema (2020-12) of the field, as the catalogue has it.
+	//
+	// Examples: {"pattern":"^0x[0-9a-fA-F]{40}$","type":"string"}
+	JSONSchema map[string]interface{} `json:"jsonSchema"`
+
+	// Name The name of the field.
 	//
 	// Examples: account
 	Name string `json:"name"`

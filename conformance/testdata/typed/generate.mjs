@@ -27,7 +27,14 @@ const members = (properties, required) => '{ ' + Object.entries(properties)
   .concat('').join('; ') + '}'
 
 const required = (list) => list.filter((one) => one.required).map((one) => one.name)
-const byName = (list) => Object.fromEntries(list.map(({ name, schema }) => [name, schema]))
+const byName = (list) => Object.fromEntries(list.map(({ name, schema, required, jsonSchema }) => [name, required || !jsonSchema ? schema : optional(jsonSchema)]))
+
+// The schema of an optional input is {} for generators that know no `required`; jsonSchema has its type.
+function optional(schema) {
+  if (schema.enum) return { enum: schema.enum }
+  const type = schema.type === 'integer' ? 'number' : schema.type
+  return ['string', 'number', 'boolean'].includes(type) ? { type } : {}
+}
 const lines = [`
 export type Execute = (module: string, input: unknown, config: unknown) => Promise<unknown>
 

@@ -1,5 +1,10 @@
 package apicall
 
+import (
+	"regexp"
+	"strings"
+)
+
 const configSchema = `{
 	"$schema": "https://json-schema.org/draft/2020-12/schema",
 	"type": "object",
@@ -15,15 +20,20 @@ const configSchema = `{
 	"examples": [{"apiUrl": "https://api.example.com/v1/prices/ETH", "method": "GET", "expectStatus": 200, "outputMapping": {"price": "data.price"}}]
 }`
 
+// reservedNames spells out both cases, because validators in JavaScript know no (?i).
+var reservedNames = "^(" + regexp.MustCompile("[a-z]").ReplaceAllStringFunc(
+	"host|content-length|transfer-encoding|accept-encoding|connection|keep-alive|upgrade|te|trailer|expect|proxy-.*",
+	func(letter string) string { return "[" + strings.ToUpper(letter) + letter + "]" }) + ")$"
+
 // The names refused in propertyNames are those that belong to the connection
 // or that would change how the body's length and coding are read.
-const inputSchema = `{
+var inputSchema = `{
 	"$schema": "https://json-schema.org/draft/2020-12/schema",
 	"type": "object",
 	"description": "What to send.",
 	"required": ["headers"],
 	"properties": {
-		"headers": {"type": "object", "maxProperties": 50, "propertyNames": {"pattern": "^[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$", "not": {"pattern": "^(?i:host|content-length|transfer-encoding|accept-encoding|connection|keep-alive|upgrade|te|trailer|expect|proxy-.*)$"}}, "additionalProperties": {"type": "string", "maxLength": 8192, "pattern": "^[\\t -~]*$", "x-secret": true}, "title": "Headers", "description": "Request headers; their values are kept secret. An empty object sends none but the usual ones, and of a POST or PATCH an Idempotency-Key.", "examples": [{"Accept": "application/json", "Authorization": "Bearer <token>"}]},
+		"headers": {"type": "object", "maxProperties": 50, "propertyNames": {"pattern": "^[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$", "not": {"pattern": "` + reservedNames + `"}}, "additionalProperties": {"type": "string", "maxLength": 8192, "pattern": "^[\\t -~]*$", "x-secret": true}, "title": "Headers", "description": "Request headers; their values are kept secret. An empty object sends none but the usual ones, and of a POST or PATCH an Idempotency-Key.", "examples": [{"Accept": "application/json", "Authorization": "Bearer <token>"}]},
 		"query": {"type": "object", "maxProperties": 100, "additionalProperties": {"type": ["string", "number", "boolean", "null", "array"], "items": {"type": ["string", "number", "boolean"]}}, "title": "Query", "description": "Query parameters, added to those of the URL. An array repeats its parameter; null leaves it out.", "examples": [{"currency": "usd", "limit": 10}]},
 		"body": {"title": "Body", "description": "Request body. Without a Content-Type header a string is sent as text/plain and anything else as JSON; with application/x-www-form-urlencoded an object is sent as a form. Absent or null sends none.", "examples": [{"amount": "1"}]}
 	},
