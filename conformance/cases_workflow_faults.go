@@ -108,12 +108,11 @@ func workflowReviewed(t *probe.Trial) {
 		wrongWorkflow(t, "settings of "+module, sketch([]object{c}, nil), pointers...)
 	}
 	wrongWorkflow(t, "a name that no input brings", sketch([]object{set("a", "TRANSFORM", object{"expression": "amount * 2"})}, nil), "/components/0/config/expression")
-	wrongWorkflow(t, "nearly a variable", sketch([]object{having(use("a", "RESPOND"), "input", object{"text": "{{ env.NAME }}"})}, nil), "/components/0/input/text")
 	wrongWorkflow(t, "a path that leads nowhere", sketch([]object{set("a", "JSON_CONSTANT", object{"value": object{"x": 1}}), use("b", "RESPOND")}, nil, "a.value.y b.z"), "/dataConnections/0/from/output")
 
 	suspicious := sketch([]object{
 		start, set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 1000}), having(use("loop", "FOR_EACH"), "input", object{"items": []int{1}}),
-		set("branch", "IF", object{"expression": "1 > 0"}), having(use("end", "RESPOND"), "input", object{"text": "{{name}}"}),
+		set("branch", "IF", object{"expression": "1 > 0"}), having(use("end", "RESPOND"), "input", object{"text": "{{ env.NAME }}"}),
 	}, []string{"start next wait", "wait next loop", "loop next branch", "start next end"})
 	made := create(t, suspicious)
 	const want = "TIMEOUT_UNHANDLED /components/1, LOOP_WITHOUT_BODY /components/2, BRANCH_WITHOUT_EDGES /components/3, PLACEHOLDER_NOT_FILLED /components/4/input/text"

@@ -52,9 +52,7 @@ func (e *Entry) Review(input, config json.RawMessage, bound []string) (faults, w
 		pointer string
 		data    json.RawMessage
 	}{{"/input", input}, {"/config", config}} {
-		meant, unfilled := variable.Unfilled(part.pointer, part.data)
-		faults = append(faults, meant...)
-		for _, detail := range unfilled {
+		for _, detail := range variable.Unfilled(part.pointer, part.data) {
 			detail.Code = graph.WarnPlaceholder
 			warnings = append(warnings, detail)
 		}

@@ -123,32 +123,29 @@ func Nearly(data ...json.RawMessage) (places []string) {
 // placeholder is what looks as if something were to be put in its place.
 var placeholder = regexp.MustCompile(`\{\{[^{}]{1,80}\}\}`)
 
-// Unfilled returns the strings of some JSON with placeholders that are never filled: meant are
-// those that look like a variable, others all the rest. pointer is where the data is. The details
-// do not quote the strings, which may be secret.
-func Unfilled(pointer string, data json.RawMessage) (meant, others []fault.Detail) {
+// Unfilled returns the strings of some JSON with placeholders that are never filled. pointer is
+// where the data is. The details do not quote the strings, which may be secret.
+func Unfilled(pointer string, data json.RawMessage) (details []fault.Detail) {
 	value, err := decode(data)
 	if err != nil {
-		return nil, nil // whoever checks its form says so
+		return nil // whoever checks its form says so
 	}
 	each(value, pointer, func(at, text string) {
 		for _, place := range placeholder.FindAllString(text, -1) {
-			detail := fault.Detail{Code: string(fault.InvalidInput), Pointer: at}
+			message := "has double braces that stay as they are: only {{env.NAME}} is replaced, and values of other components come by data connections"
 			switch {
-			case len(meant)+len(others) > fault.MaxDetails:
 			case strings.HasPrefix(place, begins):
 				continue // it is filled, or Faults tells what is wrong with it
+			case len(details) > fault.MaxDetails:
+				return
 			case nearly.MatchString(place):
-				detail.Message = "names no variable of the environment: write " + naming
-				meant = append(meant, detail)
-			default:
-				detail.Message = "has double braces that stay as they are: only {{env.NAME}} is replaced, and values of other components come by data connections"
-				others = append(others, detail)
+				message = "names no variable of the environment, and stays as it is: write " + naming
 			}
+			details = append(details, fault.Detail{Pointer: at, Message: message})
 			return
 		}
 	})
-	return meant, others
+	return details
 }
 
 // Values are what variables are.
