@@ -218,7 +218,7 @@ func workflowArchived(t *probe.Trial) {
 	made := create(t, drawn("archived"))
 	archive := probe.Request{Method: http.MethodDelete, Path: workflowPath(made.ID)}
 	gone := decodeWorkflow(t, t.Do(archive))
-	t.Check(gone.Status == "ARCHIVED" && gone.Version == 1 && gone.UpdatedAt >= made.UpdatedAt, "%+v", gone)
+	t.Check(gone.Status == "ARCHIVED" && gone.Version == 1 && gone.UpdatedAt >= made.UpdatedAt && gone.Warnings == nil, "%+v", gone)
 	likeDrawn(t, gone, "archived")
 	same(t, "again", decodeWorkflow(t, t.Do(archive)), gone)
 	same(t, "read", decodeWorkflow(t, t.Get(workflowPath(made.ID))), gone)

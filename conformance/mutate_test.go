@@ -36,7 +36,7 @@ var watchful = []string{
 	"people/200 signing in, being known, signing out", "people/200 the workspaces of a person",
 	"members/200 inviting, joining, changing, removing", "keys/200 making, listing, rotating, revoking",
 	"workflows/200 what is stored, read and listed", "workflows/200 every save makes a version that stays", "workflows/200 out as a file and in again",
-	"workflows/200 archived and brought back", "EX15 workflows/200 a repeat creates nothing", "workflows/200 a component is merged into the next version",
+	"workflows/200 archived and brought back", "workflows/200, 422 what can never work, and what is suspicious", "EX15 workflows/200 a repeat creates nothing", "workflows/200 a component is merged into the next version",
 	"runs/200 a record with every kind of stage", "runs/200 triggers of every kind", "EX15 runs/200 a repeated trigger begins nothing", "runs/200 quotes",
 	"runs/200 the list of runs", "runs/200 stages left out, and by pages", "runs/200 the log of a run, by pages and after an event",
 	"SS01 runs/a stream from the start to COMPLETED", "SS01 runs/a stream of what is FAILED already",
@@ -63,6 +63,13 @@ var barren = map[place]nothing{
 	{"listWorkflowRuns", "/data/*/runStages"}: { // lists leave the stages out
 		beside: "/data/*/runStages", put: `[` + stageOfNobody + `]`,
 	},
+	// No component has a required input with fields, or one that may be null.
+	{"listSystemComponents", "/*/inputs/parameters/*/schema/nullable"}:   {beside: "/*/inputs/parameters/*/schema", put: `true`},
+	{"listSystemComponents", "/*/inputs/parameters/*/schema/properties"}: {beside: "/*/inputs/parameters/*/schema", put: `{"x":{"type":"string"}}`},
+	{"listSystemComponents", "/*/inputs/parameters/*/schema/required"}:   {beside: "/*/inputs/parameters/*/schema", put: `["x"]`},
+	// Warnings come with saves only.
+	{"getWorkflow", "/warnings"}:     {beside: "/id", put: warned},
+	{"archiveWorkflow", "/warnings"}: {beside: "/id", put: warned},
 	// No case waits for a clock change.
 	{"createSchedule", "/lastClockChange"}:       {beside: "/lastClockChange", put: clockChange},
 	{"getSchedule", "/lastClockChange"}:          {beside: "/lastClockChange", put: clockChange},
@@ -84,6 +91,8 @@ var barren = map[place]nothing{
 	{"listWorkflowRuns", "/data/*/outputProblem"}:         {beside: "/data/*/id", put: unopened},
 	{"listRunStages", "/data/*/outputProblem"}:            {beside: "/data/*/id", put: unopened},
 }
+
+const warned = `[{"code":"LOOP_WITHOUT_BODY","message":"The loop has no body.","pointer":"/components/1"}]`
 
 const clockChange = `{"at":"2027-03-28T01:00:00.000Z","kind":"skipped","localTime":"2027-03-28T02:30","count":1}`
 
