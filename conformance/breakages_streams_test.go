@@ -134,6 +134,19 @@ var streamBreakages = []breakage{
 	{name: "a progress event has no name", part: "D4.5.names", stream: of("components", each(underway, func(frame string) []string {
 		return []string{strings.Replace(frame, "event: progress\n", "", 1)}
 	}))},
+	{name: "an event has no id", part: "D4.5.id", stream: of("components", each(event, func(frame string) []string {
+		return []string{strings.Replace(frame, "\nid: ", "\nretry: 3", 1)}
+	}))},
+	{name: "the last event has the id of the one before", part: "D4.5.id", stream: of("components", each(final, func(frame string) []string {
+		return []string{strings.Replace(frame, "id: 3\n", "id: 2\n", 1)}
+	}))},
+	{name: "a client that has the last event hears it again", part: "D4.5.over", do: altered(func(c *call) bool {
+		ended := c.header.Get("Last-Event-Id") == "3" && strings.HasSuffix(c.target, "/stream")
+		if ended {
+			c.header.Del("Last-Event-Id")
+		}
+		return ended
+	})},
 	{name: "the last event has a name", part: "4.3.single", stream: of("components", each(final, func(frame string) []string {
 		return []string{"event: progress\n" + frame}
 	}))},

@@ -154,7 +154,7 @@ func signedForm(t *probe.Trial) {
 			t.Problem(answer, http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE")
 			t.Problem(send(make([]byte, 1<<20+1), "", nil), http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE")
 		} else if operation.Named(http.StatusBadRequest) {
-			answer := send(nil, "?limit=0&force=x&version=0&after=-1&stages=x", nil)
+			answer := send(nil, "?limit=0&force=x&version=0&after=-1&stages=x", http.Header{"Last-Event-Id": {"x"}})
 			t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
 		}
 	}

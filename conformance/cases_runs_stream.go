@@ -22,6 +22,7 @@ var runStreamCases = []Case{
 	{Part: "6.1.failed, D8.11.error", Name: "SS01 runs/a stream of what is FAILED already", Run: runStreamFailed, Needs: near},
 	{Part: "6.1.disconnect, D8.11.again", Name: "SS03 runs/a client that comes again hears the present state", Run: runStreamAgain, Needs: near},
 	{Part: "D8.11.resume, D8.11.log", Name: "SS03 runs/a client cut off 100 times misses and repeats nothing", Run: runStreamCut},
+	{Part: "D4.5.over, D8.11.over, D1.8.head", Name: "SS03 runs/a client that has the final event is answered 204", Run: runStreamOver},
 	{Part: "D8.11.log, D1.5.cursor", Name: "runs/200 the log of a run, by pages and after an event", Run: runEvents},
 	{Part: "D8.11.frame", Name: "SS11 runs/frames of an id and one line of data", Run: runStreamFrames},
 	{Part: "D1.2.404, 4.7", Name: "runs/404, 400 a stream that is refused is JSON", Run: runStreamRefused},
@@ -181,6 +182,25 @@ func runStreamFailed(t *probe.Trial) {
 	}
 	log := logOf(t, run.ID.String())
 	same(t, "error in the log", log[len(log)-1].Error, run.Error)
+}
+
+func runStreamOver(t *probe.Trial) {
+	run := ran(t, draw(t, []object{use("id", "RANDOM_UUID")}, []string{"start next id"}), "COMPLETED", nil).ID.String()
+	log := logOf(t, run)
+	last := log[len(log)-1].Seq
+	stream := probe.Request{Path: runPath(run) + "/stream", Header: after(last)}
+	ended := t.Do(stream)
+	t.Equal("status", ended.Status, http.StatusNoContent)
+	t.Equal("body", string(ended.Body), "")
+	stream.Path += "?after=0" // the header counts
+	t.Equal("status", t.Do(stream).Status, http.StatusNoContent)
+	t.Equal("events after the one before", len(openRun(t, run, after(last-1)).rest()), 1)
+	head := probe.Request{Method: http.MethodHead, Path: runPath(run) + "/stream"}
+	t.Equal("status of HEAD", t.Do(head).Status, http.StatusOK)
+	head.Header = after(last)
+	t.Equal("status of HEAD", t.Do(head).Status, http.StatusNoContent)
+	head.Path = runPath(run)
+	t.Equal("status of HEAD", t.Do(head).Status, http.StatusOK)
 }
 
 // runStreamAgain comes again while nothing happens.

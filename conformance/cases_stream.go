@@ -20,6 +20,9 @@ var streamCases = []Case{
 	{Part: "3.1.completed, 4.3.close", Name: "SS01 a stream of what is COMPLETED already", Run: streamCompleted},
 	{Part: "3.1.failed, 6.2.close", Name: "SS01 a stream of what is FAILED", Run: streamFailed, Needs: near},
 	{Part: "D4.5.order", Name: "SS01 a stream opened at once", Run: streamAtOnce},
+	{Part: "D4.5.id, D4.5.over", Name: "SS03 a client that has the final event is answered 204", Run: streamOver, Needs: near},
+	{Part: "4.3, D1.2.404", Name: "SS03 400 a Last-Event-ID that is none", Run: streamBadID},
+	{Part: "D1.8.head", Name: "HEAD answers as GET, without a body", Run: headRequests},
 	{Part: "4.3, D1.2.404", Name: "SS01 404 is JSON, not a stream", Run: streamUnknown},
 	{Part: "D4.5.connect", Name: "SS01 the present state within 200 ms", Run: streamPrompt, Needs: near},
 	{Part: "D4.5.order", Name: "SS04 readers of one execution see the same end", Run: streamMany, Needs: near},
@@ -72,6 +75,7 @@ func tardiness(t *probe.Trial) func() time.Duration {
 func progress(t *probe.Trial, id string, e probe.Event) {
 	t.Decided("D4.5.names", e.Name == "progress", "event: got %q, want progress", e.Name)
 	t.Equal("id", e.ID.String(), id)
+	t.Decided("D4.5.id", e.LastID != "", "an event without id: %s", e.Data)
 	t.Check(!e.Status.Terminal() && isNull(e.Output) && isNull(e.Error), "a progress event: %s", e.Data)
 	t.Equal("totalUsage", string(t.JSON(e.TotalUsage)), "0")
 }
@@ -80,15 +84,18 @@ func progress(t *probe.Trial, id string, e probe.Event) {
 func ordered(t *probe.Trial, id string, events []probe.Event) probe.Event {
 	t.Check(len(events) > 0, "a stream without events")
 	last := events[len(events)-1]
-	seen := map[string]bool{}
+	seen, ids := map[string]bool{}, map[string]bool{}
 	for _, e := range events[:len(events)-1] {
 		progress(t, id, e)
+		t.Decided("D4.5.id", !ids[e.LastID], "the id %q twice", e.LastID)
+		ids[e.LastID] = true
 		t.Decided("D4.5.order", !seen[string(e.Status)], "%s twice", e.Status)
 		t.Decided("D4.5.order", e.Status != "CREATED" || !seen["EXECUTING"], "CREATED after EXECUTING")
 		seen[string(e.Status)] = true
 	}
 	t.Check(last.Status.Terminal(), "the last event is %s", last.Status)
 	t.Equal("event of the terminal one", last.Name, "")
+	t.Decided("D4.5.id", last.LastID != "" && !ids[last.LastID], "the id of the terminal event: %q", last.LastID)
 	t.Equal("id", last.ID.String(), id)
 	return last
 }
@@ -120,6 +127,61 @@ func streamCompleted(t *probe.Trial) {
 	last := ordered(t, e.ID.String(), events)
 	randomUUID(t, last.Output)
 	agrees(t, last, t.Record(e.ID.String()))
+}
+
+// streamOver connects again with each id that it has seen, before and after the end.
+func streamOver(t *probe.Trial) {
+	url, letGo, asked := held(t)
+	id := t.Execute(probe.Fetch(url)).ID.String()
+	t.Until("the upstream is asked", 20*time.Second, asked)
+	again := func(last string) probe.Request {
+		return probe.Request{Path: probe.Execution(id) + "/stream", Header: http.Header{"Last-Event-Id": {last}}}
+	}
+	stream := t.Stream(id)
+	first, ok := stream.Next()
+	t.Check(ok, "the stream ended before the execution")
+	resumed := t.StreamOf(again(first.LastID))
+	same, ok := resumed.Next()
+	t.Check(ok && same.Status == first.Status, "a client that comes again with %q hears %s", first.LastID, same.Data)
+	resumed.Close()
+	letGo()
+	last := ordered(t, id, append([]probe.Event{first}, stream.Rest()...))
+	ended := t.Do(again(last.LastID))
+	t.Equal("status", ended.Status, http.StatusNoContent)
+	t.Equal("body", string(ended.Body), "")
+	events := t.StreamOf(again(first.LastID)).Rest()
+	t.Check(len(events) == 1 && events[0].LastID == last.LastID && events[0].Status == last.Status, "after %q come %d events", first.LastID, len(events))
+}
+
+func streamBadID(t *probe.Trial) {
+	id := t.Execute(probe.RandomUUID().Waiting(15000)).ID.String()
+	p := t.Problem(t.Do(probe.Request{Path: probe.Execution(id) + "/stream", Header: http.Header{"Last-Event-Id": {"x"}}}), http.StatusBadRequest, "INVALID_INPUT")
+	t.Equal("pointers", probe.Pointers(p), []string{"/header/Last-Event-ID"})
+}
+
+// headRequests asks for the header alone of records, lists, streams and what is missing.
+func headRequests(t *probe.Trial) {
+	id := t.Execute(probe.RandomUUID().Waiting(15000)).ID.String()
+	for _, c := range []struct {
+		path, kind string
+		status     int
+	}{
+		{"/healthz", "application/json", 200},
+		{probe.Execution(id), "application/json", 200},
+		{probe.Executions, "application/json", 200},
+		{probe.Execution(id) + "/stream", "text/event-stream", 200},
+		{probe.Execution("0193f1c0-0000-7000-8000-000000000000"), "application/problem+json", 404},
+		{probe.Execution("0193f1c0-0000-7000-8000-000000000000") + "/stream", "application/problem+json", 404},
+	} {
+		answer := t.Do(probe.Request{Method: http.MethodHead, Path: c.path})
+		t.Equal("status of HEAD "+c.path, answer.Status, c.status)
+		t.Equal("Content-Type of HEAD "+c.path, strings.Split(answer.Header.Get("Content-Type"), ";")[0], c.kind)
+		t.Equal("body of HEAD "+c.path, string(answer.Body), "")
+	}
+	unsigned := t.Do(probe.Request{Method: http.MethodHead, Path: probe.Execution(id), Unsigned: true})
+	t.Equal("status without a signature", unsigned.Status, http.StatusUnauthorized)
+	refused := t.Do(probe.Request{Method: http.MethodPut, Path: probe.Execution(id)})
+	t.Equal("Allow", refused.Header.Get("Allow"), "GET, HEAD")
 }
 
 func streamFailed(t *probe.Trial) {

@@ -1,5 +1,7 @@
 package conformance
 
+import "slices"
+
 // Part is one thing that the contract or the decisions beyond it promise. Its
 // id is the number of the heading or sentence, those of the decisions behind a
 // D, with a word where one number promises several things; behind a C stand
@@ -16,8 +18,10 @@ type Part struct {
 // does: PACKAGE.TEST.
 func insideBy(test string) string { return "not to be seen from outside; proven by " + test }
 
-// Parts lists what is promised, in the order of the texts.
-var Parts = []Part{
+// Parts lists what is promised: by the texts, in their order, and by the component library.
+var Parts = slices.Concat(textParts, componentParts)
+
+var textParts = []Part{
 	{"2.1.id", "id: the execution's identifier, a UUID", ""},
 	{"2.1.module", "module: the component's module name", ""},
 	{"2.1.status", "status: CREATED, EXECUTING, COMPLETED or FAILED", ""},
@@ -185,6 +189,7 @@ var Parts = []Part{
 	{"D1.8.target", "a target not in canonical form is 404, never a redirect", ""},
 	{"D1.8.order", "the order of checks", ""},
 	{"D1.8.limiter", "a limiter per address counts failed authentications only", ""},
+	{"D1.8.head", "HEAD answers as GET does, without a body", ""},
 	{"D1.8.open", "catalogue for generators, health and spec are open", ""},
 	{"D1.8.check", "the signature check is open, shows the message that the server builds, and tells of a key what a 401 tells", ""},
 	{"D1.9", "what PostgreSQL cannot hold is 400 with a pointer", ""},
@@ -238,6 +243,8 @@ var Parts = []Part{
 	{"D4.5.connect", "on connect one event with the present state", ""},
 	{"D4.5.order", "one event a change, exactly one terminal, then the end", ""},
 	{"D4.5.names", "event: progress but for the terminal event", ""},
+	{"D4.5.id", "every event of a component stream has an SSE id", ""},
+	{"D4.5.over", "a reconnect whose Last-Event-ID is the final event's id is answered 204, for executions and runs", ""},
 	{"D4.6.unchanged", "replay changes nothing when delivered or being sent", ""},
 	{"D4.6.now", "a retry that waits for its time is sent now, under the same delivery id and attempt count", ""},
 	{"D4.6.conflicts", "NO_CALLBACK and EXECUTION_NOT_FINISHED", ""},
@@ -339,6 +346,7 @@ var Parts = []Part{
 	{"D8.11.error", "a FAILED event carries error", ""},
 	{"D8.11.resume", "Last-Event-ID or after gives the events after it, none missed, none twice", ""},
 	{"D8.11.again", "where there is none, the present state once more under the same id", ""},
+	{"D8.11.over", "after the final event 204", ""},
 	{"D8.11.frame", "data: with the blank, one line of JSON", ""},
 	{"D8.11.log", "the events list the same log", ""},
 	{"D8.12", "updating a component: config is merged, null deletes, absent fields stay", ""},
@@ -375,26 +383,4 @@ var Parts = []Part{
 	{"D9.4", "openapi.json and openapi.yaml from one document, and its edition in OpenAPI 3.0", ""},
 	{"D9.5", "retention", insideBy("internal/retention.TestNothingAliveQueuedOrYoungIsDropped")},
 	{"D9.6", "additive changes only", insideBy("gen.TestTheContractBreaksNothingThatIsPromised")},
-
-	{"C.API_CALL", "methods, headers, query, body; gives status, headers, body; POST and PATCH carry an Idempotency-Key", ""},
-	{"C.API_CALL.mapping", "an output for each name of outputMapping", ""},
-	{"C.API_CALL.statuses", "408, 425, 429 and 5xx fail and may be tried again, others are values, unless expectStatus says otherwise", ""},
-	{"C.API_CALL.bounds", "timeoutMs; 5 MiB of an answer; 3 redirects", ""},
-
-	{"C.LOGIC", "the modules of control flow cost nothing, and but for TRANSFORM are executed in workflows only", ""},
-	{"C.ON_API_CALLED", "inputSchema judges the input; gives its members, the input whole, triggeredAt", ""},
-	{"C.ON_SCHEDULE", "begins by cron and timeZone; gives scheduledAt", ""},
-	{"C.ON_WEBHOOK", "begins by a verified request; gives headers and body", ""},
-	{"C.FOR_EACH", "concurrency, onItemFailure; item and index in the body; ports each and done", ""},
-	{"C.IF", "an expression; ports then and else; gives result", ""},
-	{"C.SWITCH", "cases; a port for each, and default", ""},
-	{"C.TRANSFORM", "an expression, in both modes; gives result", ""},
-	{"C.ARRAY_BUILDER", "items by index, of an itemType; gives array", ""},
-	{"C.constants", "STRING_, NUMBER_, BOOLEAN_ and JSON_CONSTANT give their value", ""},
-	{"C.DELAY", "durationMs; gives resumedAt; holds no worker", ""},
-	{"C.WAIT_UNTIL", "timestamp; gives resumedAt; holds no worker", ""},
-	{"C.WAIT_FOR_SIGNAL", "name and timeoutMs; gives payload; port timeout", ""},
-	{"C.RUN_WORKFLOW", "workflowId and version; takes the child's input, gives its output; cancel passes down", ""},
-	{"C.RESPOND", "gives the run its output; ends an inline wait early", ""},
-	{"C.FAIL", "fails the run with its code and message", ""},
 }

@@ -60,7 +60,7 @@ type ServerInterface interface {
 	ReplayComponentCallback(w http.ResponseWriter, r *http.Request, executionID ExecutionID, params ReplayComponentCallbackParams)
 	// StreamComponentExecution Stream an execution
 	// (GET /v1/sdk/components/executions/{executionId}/stream)
-	StreamComponentExecution(w http.ResponseWriter, r *http.Request, executionID ExecutionID)
+	StreamComponentExecution(w http.ResponseWriter, r *http.Request, executionID ExecutionID, params StreamComponentExecutionParams)
 	// GetComponent Get one component
 	// (GET /v1/sdk/components/{module})
 	GetComponent(w http.ResponseWriter, r *http.Request, module GivenModule)
@@ -618,8 +618,32 @@ func (siw *ServerInterfaceWrapper) StreamComponentExecution(w http.ResponseWrite
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params StreamComponentExecutionParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Last-Event-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
+		var LastEventID LastEventID
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Last-Event-ID", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Last-Event-ID", Err: err})
+			return
+		}
+
+		params.LastEventID = &LastEventID
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.StreamComponentExecution(w, r, executionID)
+		siw.Handler.StreamComponentExecution(w, r, executionID, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3201,6 +3225,7 @@ func (response ReplayComponentCallback200JSONResponse) VisitReplayComponentCallb
 
 type StreamComponentExecutionRequestObject struct {
 	ExecutionID ExecutionID `json:"executionId"`
+	Params      StreamComponentExecutionParams
 }
 
 type StreamComponentExecutionResponseObject interface {
@@ -3248,6 +3273,14 @@ func (response StreamComponentExecution200TextEventStreamResponse) VisitStreamCo
 			return err
 		}
 	}
+}
+
+type StreamComponentExecution204Response struct {
+}
+
+func (response StreamComponentExecution204Response) VisitStreamComponentExecutionResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
 }
 
 type GetComponentRequestObject struct {
@@ -3862,6 +3895,14 @@ func (response StreamWorkflowRun200TextEventStreamResponse) VisitStreamWorkflowR
 			return err
 		}
 	}
+}
+
+type StreamWorkflowRun204Response struct {
+}
+
+func (response StreamWorkflowRun204Response) VisitStreamWorkflowRunResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
 }
 
 type ArchiveWorkflowRequestObject struct {
@@ -5141,10 +5182,11 @@ func (sh *strictHandler) ReplayComponentCallback(w http.ResponseWriter, r *http.
 }
 
 // StreamComponentExecution operation middleware
-func (sh *strictHandler) StreamComponentExecution(w http.ResponseWriter, r *http.Request, executionID ExecutionID) {
+func (sh *strictHandler) StreamComponentExecution(w http.ResponseWriter, r *http.Request, executionID ExecutionID, params StreamComponentExecutionParams) {
 	var request StreamComponentExecutionRequestObject
 
 	request.ExecutionID = executionID
+	request.Params = params
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
 		return sh.ssi.StreamComponentExecution(ctx, request.(StreamComponentExecutionRequestObject))

@@ -4529,6 +4529,12 @@ type ReplayComponentCallbackParams struct {
 	Force *Force `form:"force,omitempty" json:"force,omitempty"`
 }
 
+// StreamComponentExecutionParams defines parameters for StreamComponentExecution.
+type StreamComponentExecutionParams struct {
+	// LastEventID The id of the last event that was received, as every client of event streams sends it after a disconnect.
+	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
+}
+
 // ListEnvironmentVariablesParams defines parameters for ListEnvironmentVariables.
 type ListEnvironmentVariablesParams struct {
 	// Limit How many items at most.

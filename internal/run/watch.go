@@ -44,6 +44,13 @@ func (s *Service) Watch(ctx context.Context, key notify.Key, who Access, after *
 	return events, nil
 }
 
+// EndedWith reports whether the run is over and seq is its final event. It returns the errors
+// of Watch.
+func (s *Service) EndedWith(ctx context.Context, key notify.Key, who Access, seq int64) (bool, error) {
+	row, err := s.allowed(ctx, key, who)
+	return err == nil && row.Status.Terminal() && row.EventSeq == seq, err
+}
+
 // begun is the state of a run that nothing has happened in yet.
 func begun(row db.RunGetRow) api.RunEvent {
 	return api.RunEvent{ID: row.ID, Status: row.Status, Output: []byte(`{"totalUsage":0,"pendingStageCount":0,"failedStageCount":0}`), Timestamp: record.Run(row).CreatedAt}

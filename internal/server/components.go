@@ -178,7 +178,19 @@ func (s *Server) StreamComponentExecution(ctx context.Context, request api.Strea
 	if err := s.checkSees(ctx, request.ExecutionID); err != nil {
 		return nil, err
 	}
-	principal := callOf(ctx).principal
+	call := callOf(ctx)
+	principal, head := call.principal, call.head
+	if last := request.Params.LastEventID; head || last != nil && *last == finalEventID {
+		record, err := s.executions.Get(ctx, principal.WorkspaceID, request.ExecutionID)
+		switch {
+		case err != nil:
+			return nil, err
+		case last != nil && *last == eventID(record.Status) && record.Status.Terminal():
+			return streamOver{}, nil
+		case head:
+			return streamHead{}, nil
+		}
+	}
 	ctx, stop, err := s.streams.open(ctx, principal)
 	if err != nil {
 		return nil, err

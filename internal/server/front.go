@@ -136,7 +136,7 @@ func (m operationMux) HandleFunc(pattern string, handler func(http.ResponseWrite
 // operations, and answers for whatever panics there.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	call := &call{id: gate.RequestID(r.Header), hold: f.memory.hold(f.proxies.Client(r.RemoteAddr, r.Header))}
+	call := &call{id: gate.RequestID(r.Header), head: r.Method == http.MethodHead, hold: f.memory.hold(f.proxies.Client(r.RemoteAddr, r.Header))}
 	answer := &answer{
 		ResponseWriter: w, hold: call.hold, final: r.Method != http.MethodGet && r.Method != http.MethodHead,
 		progress: f.timeouts.progress, deadline: began.Add(writeTimeout),
@@ -216,10 +216,6 @@ func (f *front) operation(operation *contract.Operation, next http.HandlerFunc) 
 	return func(w http.ResponseWriter, r *http.Request) {
 		call := callOf(r.Context())
 		call.operation = operation
-		if r.Method == http.MethodHead && closed(operation) {
-			f.unmatched(w, r)
-			return
-		}
 		if !operation.Stream() {
 			ctx, cancel := context.WithTimeout(r.Context(), f.timeouts.handler)
 			defer cancel()
@@ -370,8 +366,7 @@ func (f *front) none(w http.ResponseWriter, r *http.Request, mux *http.ServeMux)
 	f.fail(w, r, fault.New(fault.NotFound, "There is nothing at this path."))
 }
 
-// allowed lists the methods that the path of r has on mux. HEAD goes with GET where nobody
-// is asked who they are.
+// allowed lists the methods that the path of r has on mux. HEAD goes with GET.
 func (f *front) allowed(r *http.Request, mux *http.ServeMux) []string {
 	var methods []string
 	probe := &http.Request{URL: r.URL, Host: r.Host}
@@ -382,13 +377,9 @@ func (f *front) allowed(r *http.Request, mux *http.ServeMux) []string {
 			continue
 		}
 		methods = append(methods, method)
-		if method == http.MethodGet && !f.closed(pattern) {
+		if method == http.MethodGet {
 			methods = append(methods, http.MethodHead)
 		}
 	}
 	return methods
-}
-
-func (f *front) closed(pattern string) bool {
-	return slices.ContainsFunc(f.contract.Operations, func(o *contract.Operation) bool { return closed(o) && o.Pattern() == pattern })
 }

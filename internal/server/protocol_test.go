@@ -26,13 +26,13 @@ func TestAB07MethodsTypesAndAcceptAreAsDeclared(t *testing.T) {
 		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/openapi.json": "GET, HEAD", "/openapi.yaml": "GET, HEAD",
 		"/openapi-3.0.json":            "GET, HEAD",
 		"/v1/system/components":        "GET, HEAD",
-		executePath:                    "GET, POST",
-		executePath + "/RANDOM_UUID":   "GET",
-		executePath + "/executions":    "GET",
-		getPath:                        "GET",
-		getPath + "/stream":            "GET",
+		executePath:                    "GET, HEAD, POST",
+		executePath + "/RANDOM_UUID":   "GET, HEAD",
+		executePath + "/executions":    "GET, HEAD",
+		getPath:                        "GET, HEAD",
+		getPath + "/stream":            "GET, HEAD",
 		getPath + "/replay-callback":   "POST",
-		getPath + "/callback-attempts": "GET",
+		getPath + "/callback-attempts": "GET, HEAD",
 	}
 	for target, want := range allow {
 		for _, method := range []string{"TRACE", "CONNECT", "PUT", "OPTIONS", "DELETE", "PATCH", "BREW"} {
@@ -60,7 +60,7 @@ func TestAB07MethodsTypesAndAcceptAreAsDeclared(t *testing.T) {
 		{"accept all but JSON", "GET", getPath, "", []string{"Accept: */*, application/json;q=0"}, 406},
 		{"accept application/*", "GET", getPath, "", []string{"Accept: application/*"}, 200},
 		{"a stream is no JSON", "GET", getPath + "/stream", "", []string{"Accept: application/json"}, 406},
-		{"HEAD of what is signed", "HEAD", getPath, "", nil, 405},
+		{"HEAD of what is signed", "HEAD", getPath, "", nil, 200},
 		{"HEAD of what is open", "HEAD", "/healthz", "", nil, 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -32,6 +32,7 @@ type call struct {
 	failed    fault.Code
 	media     string             // of the answer 200, as the caller likes it best
 	gzip      bool               // the caller takes it
+	head      bool               // HEAD: the answer has no body
 	strict    bool               // unknown members are faults
 	unknown   []fault.Detail     // such members, of an operation that tells them with all else
 	taken     ratelimit.Decision // of the workspace's limits; zero where nothing was taken

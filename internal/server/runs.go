@@ -109,7 +109,19 @@ func (s *Server) GetWorkflowRun(ctx context.Context, request api.GetWorkflowRunR
 
 // StreamWorkflowRun streams the log of a run.
 func (s *Server) StreamWorkflowRun(ctx context.Context, request api.StreamWorkflowRunRequestObject) (api.StreamWorkflowRunResponseObject, error) {
-	principal := callOf(ctx).principal
+	call := callOf(ctx)
+	principal, head := call.principal, call.head
+	if last := request.Params.LastEventID; head || last != nil {
+		over, err := s.runs.EndedWith(ctx, runKey(ctx, request.RunID), principal, value(last))
+		switch {
+		case err != nil:
+			return nil, err
+		case over:
+			return streamOver{}, nil
+		case head:
+			return streamHead{}, nil
+		}
+	}
 	ctx, stop, err := s.streams.open(ctx, principal)
 	if err != nil {
 		return nil, err

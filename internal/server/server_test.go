@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -128,6 +129,7 @@ func TestSS13StreamsAreExemptFromTheWriteTimeout(t *testing.T) {
 		if i == 0 {
 			expect(t, lines, "event: progress")
 		}
+		expect(t, lines, fmt.Sprintf("id: %d", i+2))
 		expect(t, lines, `data: {`)
 		expect(t, lines, "")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/ratelimit"
 	"github.com/weft-automation/weft/internal/sse"
+	"github.com/weft-automation/weft/internal/status"
 	"github.com/weft-automation/weft/internal/strictjson"
 	"github.com/weft-automation/weft/internal/telemetry"
 )
@@ -71,6 +73,50 @@ func (s executionStream) VisitStreamComponentExecutionResponse(w http.ResponseWr
 	return nil
 }
 
+// eventID is the SSE id of the event of a state. The final one alone is finalEventID.
+func eventID(state status.Execution) int64 {
+	switch {
+	case state.Terminal():
+		return finalEventID
+	case state == status.ExecutionCreated:
+		return 1
+	}
+	return 2
+}
+
+const finalEventID = 3
+
+// streamOver answers 204 to a client that has the final event of a stream, so that a standard
+// EventSource does not connect again (decisions 4.5).
+type streamOver struct{}
+
+// VisitStreamComponentExecutionResponse answers 204.
+func (streamOver) VisitStreamComponentExecutionResponse(w http.ResponseWriter) error {
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// VisitStreamWorkflowRunResponse answers 204.
+func (streamOver) VisitStreamWorkflowRunResponse(w http.ResponseWriter) error {
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// streamHead answers HEAD as GET would be answered, and opens no stream.
+type streamHead struct{}
+
+// VisitStreamComponentExecutionResponse writes the header of a stream.
+func (streamHead) VisitStreamComponentExecutionResponse(w http.ResponseWriter) error {
+	sse.SetHeader(w.Header())
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// VisitStreamWorkflowRunResponse writes the header of a stream.
+func (h streamHead) VisitStreamWorkflowRunResponse(w http.ResponseWriter) error {
+	return h.VisitStreamComponentExecutionResponse(w)
+}
+
 // detach hands a connection to a stream of the kind, and returns.
 func detach[T any](ctx context.Context, stop context.CancelFunc, w http.ResponseWriter, kind string, s streams, source sse.Source[T]) {
 	closed := s.metrics.StreamOpened(kind)
@@ -113,8 +159,9 @@ func (s streams) count(bytes int) (release func(), err error) {
 // plain onmessage listener hears it alone (decisions 4.5).
 func encodeEvent(event api.ComponentExecutionEvent) (sse.Event, error) {
 	data, err := strictjson.Encode(event)
-	if err != nil || event.Status.Terminal() {
-		return sse.Event{Data: data}, err
+	frame := sse.Event{ID: strconv.FormatInt(eventID(event.Status), 10), Data: data}
+	if !event.Status.Terminal() {
+		frame.Name = "progress"
 	}
-	return sse.Event{Name: "progress", Data: data}, nil
+	return frame, err
 }

@@ -25,7 +25,7 @@ import (
 // The body ends with the connection. Where a connection cannot be taken, as of
 // HTTP/2, Detach blocks like Serve.
 func Detach[T any](ctx context.Context, w http.ResponseWriter, source Source[T], opts Options, ended func(error)) {
-	setHeader(w.Header())
+	SetHeader(w.Header())
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if errors.Is(err, errors.ErrUnsupported) {
 		ended(serve(ctx, w, source, opts))

@@ -64,7 +64,7 @@ var heartbeat = []byte(":ping\n\n")
 // w is reached through http.ResponseController: a wrapping writer needs Unwrap.
 func Serve(ctx context.Context, w http.ResponseWriter, events <-chan Event, opts Options) error {
 	asItIs := func(event Event) (Event, error) { return event, nil }
-	setHeader(w.Header())
+	SetHeader(w.Header())
 	return serve(ctx, w, Source[Event]{Events: events, EncodeFunc: asItIs}, opts)
 }
 
@@ -138,10 +138,10 @@ func forward[T any](out sink, source Source[T], item T, open bool) error {
 	return send(out, event)
 }
 
-// setHeader sets the fields of an event stream. Connection: close makes the
+// SetHeader sets the fields of an event stream. Connection: close makes the
 // contract's "the connection then closes" true also where a client would keep
 // the connection.
-func setHeader(header http.Header) {
+func SetHeader(header http.Header) {
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store, no-transform")
 	header.Set("X-Accel-Buffering", "no")

@@ -2704,6 +2704,12 @@ type ReplayComponentCallbackParams struct {
 	Force *Force `form:"force,omitempty" json:"force,omitempty"`
 }
 
+// StreamComponentExecutionParams defines parameters for StreamComponentExecution.
+type StreamComponentExecutionParams struct {
+	// LastEventID The id of the last event that was received, as every client of event streams sends it after a disconnect.
+	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
+}
+
 // ExportWorkflowParams defines parameters for ExportWorkflow.
 type ExportWorkflowParams struct {
 	// Version Which version of the workflow; without it the present one.
@@ -3005,16 +3011,17 @@ type ClientInterface interface {
 	// one for each change, then exactly one with the final state, after which the stream closes. For a finished
 	// execution that final event is the first one.
 	//
-	// Each message is a `data:` line with a JSON `ComponentExecutionEvent`. Events before the end carry the field
-	// `event: progress`, the final one has none: a plain `onmessage` listener hears exactly one event. The comment
-	// `:ping` is sent every 15 s.
+	// Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the end carry the
+	// field `event: progress`, the final one has none: a plain `onmessage` listener hears exactly one event. The
+	// comment `:ping` is sent every 15 s.
 	//
 	// Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
 	// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect connect
-	// again: the present state comes first, so nothing that matters is missed.
+	// again: the present state comes first, so nothing that matters is missed. If the last event was the final one, a
+	// connection with its id as `Last-Event-ID` is answered 204, so that a standard `EventSource` stops.
 	//
 	// Corresponds with GET /v1/sdk/components/executions/{executionId}/stream (the `StreamComponentExecution` operationId).
-	StreamComponentExecution(ctx context.Context, executionID ExecutionID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	StreamComponentExecution(ctx context.Context, executionID ExecutionID, params *StreamComponentExecutionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetComponent Get one component
 	//
@@ -3155,7 +3162,8 @@ type ClientInterface interface {
 	//
 	// On connecting the present state comes at once. `Last-Event-ID`, or `after`, instead gives the events after that
 	// one, so that nothing is missed and nothing comes twice; when there is none, the present state comes once more
-	// under the same id. The header counts where both are there.
+	// under the same id. The header counts where both are there. If it is the id of the final event, the answer is 204,
+	// so that a standard `EventSource` stops.
 	//
 	// Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
 	// `EventSource` cannot send headers: use `fetch`, or stream through your backend.
@@ -3503,17 +3511,18 @@ func (c *Client) ReplayComponentCallback(ctx context.Context, executionID Execut
 // one for each change, then exactly one with the final state, after which the stream closes. For a finished
 // execution that final event is the first one.
 //
-// Each message is a `data:` line with a JSON `ComponentExecutionEvent`. Events before the end carry the field
-// `event: progress`, the final one has none: a plain `onmessage` listener hears exactly one event. The comment
-// `:ping` is sent every 15 s.
+// Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the end carry the
+// field `event: progress`, the final one has none: a plain `onmessage` listener hears exactly one event. The
+// comment `:ping` is sent every 15 s.
 //
 // Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
 // `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect connect
-// again: the present state comes first, so nothing that matters is missed.
+// again: the present state comes first, so nothing that matters is missed. If the last event was the final one, a
+// connection with its id as `Last-Event-ID` is answered 204, so that a standard `EventSource` stops.
 //
 // Corresponds with GET /v1/sdk/components/executions/{executionId}/stream (the `StreamComponentExecution` operationId).
-func (c *Client) StreamComponentExecution(ctx context.Context, executionID ExecutionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewStreamComponentExecutionRequest(c.Server, executionID)
+func (c *Client) StreamComponentExecution(ctx context.Context, executionID ExecutionID, params *StreamComponentExecutionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStreamComponentExecutionRequest(c.Server, executionID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3793,7 +3802,8 @@ func (c *Client) ListRunStages(ctx context.Context, runID RunID, params *ListRun
 //
 // On connecting the present state comes at once. `Last-Event-ID`, or `after`, instead gives the events after that
 // one, so that nothing is missed and nothing comes twice; when there is none, the present state comes once more
-// under the same id. The header counts where both are there.
+// under the same id. The header counts where both are there. If it is the id of the final event, the answer is 204,
+// so that a standard `EventSource` stops.
 //
 // Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
 // `EventSource` cannot send headers: use `fetch`, or stream through your backend.
@@ -4453,7 +4463,7 @@ func NewReplayComponentCallbackRequest(server string, executionID ExecutionID, p
 }
 
 // NewStreamComponentExecutionRequest constructs an http.Request for the StreamComponentExecution method
-func NewStreamComponentExecutionRequest(server string, executionID ExecutionID) (*http.Request, error) {
+func NewStreamComponentExecutionRequest(server string, executionID ExecutionID, params *StreamComponentExecutionParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -4481,6 +4491,21 @@ func NewStreamComponentExecutionRequest(server string, executionID ExecutionID) 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.LastEventID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Last-Event-ID", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -5709,18 +5734,19 @@ type ClientWithResponsesInterface interface {
 	// one for each change, then exactly one with the final state, after which the stream closes. For a finished
 	// execution that final event is the first one.
 	//
-	// Each message is a `data:` line with a JSON `ComponentExecutionEvent`. Events before the end carry the field
-	// `event: progress`, the final one has none: a plain `onmessage` listener hears exactly one event. The comment
-	// `:ping` is sent every 15 s.
+	// Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the end carry the
+	// field `event: progress`, the final one has none: a plain `onmessage` listener hears exactly one event. The
+	// comment `:ping` is sent every 15 s.
 	//
 	// Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
 	// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect connect
-	// again: the present state comes first, so nothing that matters is missed.
+	// again: the present state comes first, so nothing that matters is missed. If the last event was the final one, a
+	// connection with its id as `Last-Event-ID` is answered 204, so that a standard `EventSource` stops.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/sdk/components/executions/{executionId}/stream (the `StreamComponentExecution` operationId).
-	StreamComponentExecutionWithResponse(ctx context.Context, executionID ExecutionID, reqEditors ...RequestEditorFn) (*StreamComponentExecutionResponse, error)
+	StreamComponentExecutionWithResponse(ctx context.Context, executionID ExecutionID, params *StreamComponentExecutionParams, reqEditors ...RequestEditorFn) (*StreamComponentExecutionResponse, error)
 
 	// GetComponentWithResponse Get one component
 	//
@@ -5875,7 +5901,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// On connecting the present state comes at once. `Last-Event-ID`, or `after`, instead gives the events after that
 	// one, so that nothing is missed and nothing comes twice; when there is none, the present state comes once more
-	// under the same id. The header counts where both are there.
+	// under the same id. The header counts where both are there. If it is the id of the final event, the answer is 204,
+	// so that a standard `EventSource` stops.
 	//
 	// Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
 	// `EventSource` cannot send headers: use `fetch`, or stream through your backend.
@@ -7574,19 +7601,20 @@ func (c *ClientWithResponses) ReplayComponentCallbackWithResponse(ctx context.Co
 // one for each change, then exactly one with the final state, after which the stream closes. For a finished
 // execution that final event is the first one.
 //
-// Each message is a `data:` line with a JSON `ComponentExecutionEvent`. Events before the end carry the field
-// `event: progress`, the final one has none: a plain `onmessage` listener hears exactly one event. The comment
-// `:ping` is sent every 15 s.
+// Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the end carry the
+// field `event: progress`, the final one has none: a plain `onmessage` listener hears exactly one event. The
+// comment `:ping` is sent every 15 s.
 //
 // Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
 // `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect connect
-// again: the present state comes first, so nothing that matters is missed.
+// again: the present state comes first, so nothing that matters is missed. If the last event was the final one, a
+// connection with its id as `Last-Event-ID` is answered 204, so that a standard `EventSource` stops.
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/sdk/components/executions/{executionId}/stream (the `StreamComponentExecution` operationId).
-func (c *ClientWithResponses) StreamComponentExecutionWithResponse(ctx context.Context, executionID ExecutionID, reqEditors ...RequestEditorFn) (*StreamComponentExecutionResponse, error) {
-	rsp, err := c.StreamComponentExecution(ctx, executionID, reqEditors...)
+func (c *ClientWithResponses) StreamComponentExecutionWithResponse(ctx context.Context, executionID ExecutionID, params *StreamComponentExecutionParams, reqEditors ...RequestEditorFn) (*StreamComponentExecutionResponse, error) {
+	rsp, err := c.StreamComponentExecution(ctx, executionID, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7824,7 +7852,8 @@ func (c *ClientWithResponses) ListRunStagesWithResponse(ctx context.Context, run
 //
 // On connecting the present state comes at once. `Last-Event-ID`, or `after`, instead gives the events after that
 // one, so that nothing is missed and nothing comes twice; when there is none, the present state comes once more
-// under the same id. The header counts where both are there.
+// under the same id. The header counts where both are there. If it is the id of the final event, the answer is 204,
+// so that a standard `EventSource` stops.
 //
 // Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
 // `EventSource` cannot send headers: use `fetch`, or stream through your backend.
@@ -8378,6 +8407,9 @@ func ParseStreamComponentExecutionResponse(rsp *http.Response) (*StreamComponent
 	}
 
 	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -8877,6 +8909,9 @@ func ParseStreamWorkflowRunResponse(rsp *http.Response) (*StreamWorkflowRunRespo
 	}
 
 	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {

@@ -27,7 +27,10 @@ type StreamRefused struct{ Status int }
 
 func (r *StreamRefused) Error() string { return fmt.Sprintf("the stream is refused with %d", r.Status) }
 
-var errEnded = errors.New("the stream ended before the last event")
+var (
+	errEnded    = errors.New("the stream ended before the last event")
+	errHasFinal = errors.New("lastEventID is the final event")
+)
 
 // Events are those of an execution or a run, to the one with a final status. A connection that
 // breaks or is silent is made again with Last-Event-ID, so that nothing is missed and nothing
@@ -65,7 +68,7 @@ func Events[Event any](ctx context.Context, stream Stream, url, lastEventID stri
 				}
 				return nil
 			})
-			if over {
+			if over || errors.Is(err, errHasFinal) {
 				return
 			}
 			lost++
@@ -105,6 +108,8 @@ func (s Stream) connect(ctx context.Context, url, lastEventID string, take func(
 	defer answer.Body.Close()
 	switch answer.StatusCode {
 	case http.StatusOK:
+	case http.StatusNoContent:
+		return errHasFinal
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return fmt.Errorf("the service answered %d", answer.StatusCode)
 	default:

@@ -70,6 +70,8 @@ public record WeftStream<E>(HttpClient http, WeftSigner signer, Function<String,
                     if (Set.of(429, 502, 503, 504).contains(answer.statusCode())) {
                         pause = 1000 * answer.headers().firstValue("Retry-After").filter(text -> text.matches("\\d{1,9}")).map(Long::parseLong).orElse(0L);
                         fault = new IOException("the stream is refused with " + answer.statusCode());
+                    } else if (answer.statusCode() == 204) { // lastEventId is the final event
+                        progress.over = true;
                     } else if (answer.statusCode() != 200) {
                         throw new Refused(answer.statusCode());
                     } else {

@@ -32,6 +32,8 @@ def events(signer, base_url, path, last_event_id=None, idle=45.0, attempts=8):
         pause = min(0.25 * 2**lost, 10)
         try:
             with _opened(signer, base_url, path, last_event_id, idle) as answer:
+                if answer.status == 204:  # last_event_id is the final event
+                    return
                 for message in messages(answer):
                     event = json.loads(message.data)
                     final = event["status"] in FINAL

@@ -58,6 +58,7 @@ export async function* events<Event extends { readonly status: string }>(
         pause = Math.max(pause, seconds(response.headers.get('Retry-After')) * 1000);
         throw new Error(`the stream is refused with ${response.status}`);
       }
+      if (response.status === 204) return; // lastEventId is the final event
       if (response.status !== 200 || response.body === null) throw new StreamRefused(response);
       open = true;
       for await (const message of messages(response.body, waiting)) {

@@ -168,7 +168,7 @@ func components(ctx context.Context, api *client.ClientWithResponses) error {
 	if _, err := show("getComponentExecution", again, err); err != nil {
 		return err
 	}
-	stream, err := api.StreamComponentExecutionWithResponse(ctx, done.JSON200.ID)
+	stream, err := api.StreamComponentExecutionWithResponse(ctx, done.JSON200.ID, &client.StreamComponentExecutionParams{})
 	if err != nil {
 		return err
 	}
