@@ -133,7 +133,8 @@ func (w *witness) pass(operation *probe.Operation, request *http.Request, body [
 func (w *witness) settle(law document, spared exclusions) (disputes int, faults []string) {
 	right, forgiven := map[string]int{}, map[string]int{}
 	for _, e := range w.seen {
-		taken, disputed := e.status < http.StatusMultipleChoices, e.wanted/100 != e.status/100
+		taken := e.status < http.StatusMultipleChoices
+		disputed := e.wanted/100 != e.status/100 || taken && e.wanted != e.status
 		if disputed {
 			disputes++
 		}
