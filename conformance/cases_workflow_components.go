@@ -141,7 +141,7 @@ func componentRefused(t *probe.Trial) {
 		return t.Do(probe.Request{Method: http.MethodPost, Path: path, Body: []byte(`{"name":"x"}`), Header: http.Header{"If-Match": {tag}}})
 	}
 	t.Problem(changed(`"2"`), http.StatusPreconditionFailed, "PRECONDITION_FAILED")
-	t.Problem(changed(`1`), http.StatusBadRequest, "INVALID_INPUT")
+	t.Problem(changed(`1`), http.StatusPreconditionFailed, "PRECONDITION_FAILED")
 	t.Equal("version", probe.Decode[updatedComponent](t, changed(`"1"`)).WorkflowVersion, 2)
 	t.Problem(changed(`"1"`), http.StatusPreconditionFailed, "PRECONDITION_FAILED")
 }

@@ -1688,7 +1688,8 @@ type ExecuteComponentRequest struct {
 	CallbackHeaders map[string]string `json:"callbackHeaders,omitempty"`
 
 	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Encrypted at rest, never shown again. Needs a
-	// `callbackUrl`: 400 without one.
+	// `callbackUrl`: 400 without one. A secret that starts with `whsec_` must be followed by standard base64 with
+	// padding: 400 otherwise. `webhook-signature` uses the bytes that it encodes, `X-Svc-Signature` the text.
 	//
 	//
 	// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
@@ -2240,8 +2241,8 @@ type NewVerification struct {
 	// Examples: hmac
 	Scheme *VerificationScheme `json:"scheme,omitempty"`
 
-	// Secret The secret that both sides know. Written `whsec_` and base64, as Standard Webhooks hands secrets out, it stands for
-	// these bytes there.
+	// Secret The secret that both sides know. With the scheme `standardWebhooks`, a secret that starts with `whsec_` stands
+	// for the bytes that follow in standard base64 with padding: 400 if they are not base64.
 	//
 	//
 	// Examples: correct-horse-battery
@@ -2294,7 +2295,7 @@ type NewWorkflowComponent struct {
 
 	// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
 	// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
-	// completed without an output.
+	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 	//
 	//
 	// Examples: continue
@@ -2353,7 +2354,7 @@ type NonTerminalStageStatus = status.Stage
 
 // OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
 // finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
-// completed without an output.
+// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 //
 // Examples: continue
 type OnFailure string
@@ -3759,7 +3760,7 @@ type UpdatedWorkflowComponent struct {
 
 	// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
 	// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
-	// completed without an output.
+	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 	//
 	//
 	// Examples: continue
@@ -3976,7 +3977,7 @@ type WorkflowComponent struct {
 
 	// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
 	// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
-	// completed without an output.
+	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 	//
 	//
 	// Examples: continue
@@ -4684,15 +4685,15 @@ type TriggerWorkflowParams struct {
 
 // ReplaceWorkflowParams defines parameters for ReplaceWorkflow.
 type ReplaceWorkflowParams struct {
-	// IfMatch The `ETag` of the workflow that the change is made to. If it has been saved since, nothing changes: 412. `*` is
-	// any version.
+	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
+	// changes: 412. So it is for a value of another form, because it names no version. `*` is any version.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // UpdateWorkflowComponentParams defines parameters for UpdateWorkflowComponent.
 type UpdateWorkflowComponentParams struct {
-	// IfMatch The `ETag` of the workflow that the change is made to. If it has been saved since, nothing changes: 412. `*` is
-	// any version.
+	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
+	// changes: 412. So it is for a value of another form, because it names no version. `*` is any version.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 

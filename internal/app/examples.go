@@ -111,7 +111,7 @@ func keepExample(ctx context.Context, workflows *workflow.Service, workspaceID u
 		return known, present.Status != api.WorkflowStatusARCHIVED, nil
 	case strings.Contains(file, demoAddr) && !strings.Contains(string(present.Components), demoAddr): // the upstream has moved
 		present, err = workflows.Replace(ctx, workflow.ReplaceParams{
-			WorkspaceID: workspaceID, WorkflowID: known.ID, Expected: &known.Version, Draft: draft,
+			WorkspaceID: workspaceID, WorkflowID: known.ID, Expected: []int32{known.Version}, Draft: draft,
 		})
 	}
 	if err != nil {

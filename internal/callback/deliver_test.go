@@ -235,7 +235,7 @@ func TestCB23SecretsOfEveryKindSignAsNodeDoes(t *testing.T) {
 			t.Errorf("%s: %+v, %v, signature %q", v.Name, out, err, r.all()[i].header.Get("X-Svc-Signature"))
 		}
 	}
-	for _, secret := range []string{"", strings.Repeat("s", 4097)} {
+	for _, secret := range []string{"", strings.Repeat("s", 4097), "whsec_", "whsec_correct-horse", "whsec_YQ", "whsec_YQ==\n", "whsec_YWI-"} {
 		refusal, ok := errors.AsType[*fault.Error](CheckSecret(secret))
 		if !ok || refusal.Code != fault.InvalidInput || refusal.Details[0].Pointer != "/callbackSecret" {
 			t.Errorf("secret of %d bytes: %v", len(secret), refusal)

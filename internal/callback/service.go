@@ -19,6 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/postgres"
 	"github.com/weft-automation/weft/internal/record"
+	"github.com/weft-automation/weft/internal/signature"
 )
 
 // States of a callback.
@@ -47,6 +48,9 @@ func NewService(pool *pgxpool.Pool, jobs *river.Client[pgx.Tx]) *Service {
 func CheckSecret(secret string) error {
 	if secret == "" || len(secret) > maxSecret {
 		return fault.Invalid("/callbackSecret", "callbackSecret: must have 1 to %d bytes", maxSecret)
+	}
+	if err := signature.CheckSecret(secret); err != nil {
+		return fault.Invalid("/callbackSecret", "callbackSecret: %s", err)
 	}
 	return nil
 }

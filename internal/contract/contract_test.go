@@ -214,7 +214,7 @@ func TestCheckParameters(t *testing.T) {
 		{name: "event id", operation: "streamWorkflowRun", path: id, query: "after=7", header: http.Header{"Last-Event-Id": {"9"}}},
 		{name: "no event id", operation: "streamWorkflowRun", path: id, header: http.Header{"Last-Event-Id": {"x"}}, want: "/header/Last-Event-ID must be of type integer"},
 		{name: "etag", operation: "replaceWorkflow", path: id, header: http.Header{"If-Match": {`W/"12"`}}},
-		{name: "no etag", operation: "replaceWorkflow", path: id, header: http.Header{"If-Match": {`12`}}, want: `/header/If-Match must match ^(\*|(W/)?"[1-9][0-9]{0,9}")$`},
+		{name: "no etag", operation: "replaceWorkflow", path: id, header: http.Header{"If-Match": {`12`}}},
 		{name: "key", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"order 4711, first"}}},
 		{name: "long key", operation: "executeComponent", header: http.Header{"Idempotency-Key": {strings.Repeat("k", 256)}}, want: `/header/Idempotency-Key must have at most 255 characters; /header/Idempotency-Key must match ^[\x20-\x7E]{1,255}$`},
 		{name: "two keys", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"a", "b"}}, want: "/header/Idempotency-Key must be given only once"},

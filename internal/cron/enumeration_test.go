@@ -164,7 +164,8 @@ func allows(field string, n, highest int) bool {
 	return false
 }
 
-// everyZone returns the names of Go's copy of the time zone database.
+// everyZone returns one name for each zone of Go's copy of the time zone database. Names with
+// the same data are the same zone.
 func everyZone(t *testing.T) (names []string) {
 	t.Helper()
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
@@ -176,12 +177,14 @@ func everyZone(t *testing.T) (names []string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = archive.Close() }()
+	seen := map[uint32]bool{}
 	for _, file := range archive.File {
-		if !strings.HasSuffix(file.Name, "/") {
+		if !strings.HasSuffix(file.Name, "/") && !seen[file.CRC32] {
+			seen[file.CRC32] = true
 			names = append(names, file.Name)
 		}
 	}
-	if len(names) < 500 {
+	if len(names) < 300 || len(archive.File) < 500 {
 		t.Fatal(fmt.Sprint("only these zones: ", names))
 	}
 	return names

@@ -86,11 +86,15 @@ func (r *run) ordered(node *ast.BinaryNode, left, right any) bool {
 	return by >= 0
 }
 
-// compare orders two numbers or two texts.
+// compare orders two numbers or two texts. Two decimal strings are an error: their order as
+// texts is not that of the numbers.
 func (r *run) compare(node ast.Node, left, right any) int {
 	if a, ok := left.(string); ok {
 		if b, ok := right.(string); ok {
 			r.read(node, min(len(a), len(b)))
+			if isDecimal(a) && isDecimal(b) {
+				r.fail(node, WrongType, "two decimal strings cannot be ordered as texts: convert both with int() or float(), or compare larger integers with BIGINT_CALCULATE")
+			}
 			return strings.Compare(a, b)
 		}
 	}
@@ -101,6 +105,14 @@ func (r *run) compare(node ast.Node, left, right any) int {
 	}
 	return order(a, b)
 }
+
+// isDecimal reports whether a text is a number in decimal digits, with or without a fraction.
+func isDecimal(text string) bool {
+	whole, fraction, pointed := strings.Cut(strings.TrimLeft(text, "+-"), ".")
+	return isDigits(whole) && (!pointed || isDigits(fraction)) && len(text)-len(strings.TrimLeft(text, "+-")) <= 1
+}
+
+func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 // equal compares values of any kind: numbers by what they are, arrays and
 // objects by what is in them.

@@ -1,7 +1,6 @@
 package expression
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"math"
@@ -11,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr/ast"
+
+	"github.com/weft-automation/weft/internal/strictjson"
 )
 
 // What values take, about.
@@ -106,13 +107,11 @@ func (r *run) encode(node ast.Node, value any) string {
 	}
 	r.spend(node, 20)
 	r.hold(node, r.measure(node, value), 1)
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
+	out, err := strictjson.Encode(value)
+	if err != nil {
 		r.fail(node, NotJSON, "the value has no form in JSON")
 	}
-	return strings.TrimSuffix(out.String(), "\n")
+	return string(out)
 }
 
 // names are those of an object's members, in their order.

@@ -38,6 +38,9 @@ func check(given *api.NewVerification, kept string) (v api.Verification, secret 
 		return v, "", fault.InvalidAt("/verification/secret", "names an environment variable, which only runs have")
 	}
 	if given.Scheme != nil && *given.Scheme == api.VerificationSchemeStandardWebhooks {
+		if err := signature.CheckSecret(secret); err != nil && given.Secret != nil {
+			return v, "", fault.InvalidAt("/verification/secret", "%s", err)
+		}
 		return api.Verification{
 			Scheme: *given.Scheme, Header: standardSignature, Prefix: "v1,", Algorithm: api.VerificationAlgorithmSha256,
 			Encoding: api.VerificationEncodingBase64, DeliveryHeader: new(standardID),

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/signature"
 	"github.com/weft-automation/weft/internal/strictjson"
 )
@@ -57,6 +59,21 @@ func TestADeliveryIsVerifiedOverItsBytes(t *testing.T) {
 	} {
 		if got := verified(made(t, c.verification), secret, c.header, []byte(c.body), time.Now()); got != c.want {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestASecretOfStandardWebhooksMustBeReadable(t *testing.T) {
+	for _, wrong := range []string{"whsec_correct-horse", "whsec_", "whsec_YQ", "whsec_YWI-"} {
+		given := api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: &wrong}
+		_, _, err := check(&given, "")
+		refused, ok := errors.AsType[*fault.Error](err)
+		if !ok || refused.Code != fault.InvalidInput || refused.Details[0].Pointer != "/verification/secret" || !strings.Contains(refused.Details[0].Message, "base64") {
+			t.Errorf("%s: %v", wrong, err)
+		}
+		given = api.NewVerification{Secret: &wrong, Header: new("X-Mac")}
+		if _, _, err := check(&given, ""); err != nil {
+			t.Errorf("%s as the text of an HMAC: %v", wrong, err)
 		}
 	}
 }

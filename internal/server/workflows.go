@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
@@ -81,23 +80,29 @@ func (s *Server) UpdateWorkflowComponent(ctx context.Context, request api.Update
 	return componentAnswer(updated), err
 }
 
-// expected is the version that an If-Match names, nil for any. The contract has
-// checked its form.
-func expected(ifMatch *api.IfMatch) *int32 {
-	text, quoted := strings.CutPrefix(strings.TrimPrefix(value(ifMatch), "W/"), `"`)
-	if !quoted {
+// expected returns the versions that an If-Match names, nil for any. What is not an ETag of a
+// workflow names no version.
+func expected(ifMatch *api.IfMatch) []int32 {
+	if ifMatch == nil || strings.TrimSpace(*ifMatch) == "*" {
 		return nil
 	}
-	number, err := strconv.ParseInt(strings.TrimSuffix(text, `"`), 10, 32)
-	if err != nil {
-		number = 0 // larger than any version
+	versions := []int32{}
+	for tag := range strings.SplitSeq(*ifMatch, ",") {
+		var number int32
+		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
+		if _, err := fmt.Sscanf(tag, `"%d"`, &number); err == nil && tag == etag(number) {
+			versions = append(versions, number)
+		}
 	}
-	return new(int32(number))
+	return versions
 }
+
+// etag returns the ETag of a version.
+func etag(version int32) string { return fmt.Sprintf(`"%d"`, version) }
 
 // writeVersion is writeJSON of what a version has.
 func writeVersion(w http.ResponseWriter, version api.WorkflowVersion, value any) error {
-	w.Header().Set("ETag", fmt.Sprintf(`"%d"`, version))
+	w.Header().Set("ETag", etag(version))
 	return writeJSON(w, value)
 }
 

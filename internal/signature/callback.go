@@ -112,11 +112,33 @@ func (h Webhook) Check(secret string, body []byte, now time.Time) error {
 	return nil
 }
 
+// webhookKey returns the HMAC key of a secret. A secret that CheckSecret rejects, stored before
+// it was checked, counts as its UTF-8 bytes.
 func webhookKey(secret string) []byte {
-	if encoded, ok := strings.CutPrefix(secret, "whsec_"); ok {
-		if key, err := base64.StdEncoding.DecodeString(encoded); err == nil && len(key) > 0 {
-			return key
-		}
+	if key, err := decodeSecret(secret); err == nil && key != nil {
+		return key
 	}
 	return []byte(secret)
+}
+
+// CheckSecret checks the form of a secret. It returns an error if the secret starts with whsec_
+// but no base64 follows: implementations of Standard Webhooks disagree on the key of such a
+// secret, or cannot read it. The error does not show the secret.
+func CheckSecret(secret string) error {
+	_, err := decodeSecret(secret)
+	return err
+}
+
+// decodeSecret returns the bytes that a secret written whsec_BASE64 encodes, nil for any other
+// secret.
+func decodeSecret(secret string) ([]byte, error) {
+	encoded, ok := strings.CutPrefix(secret, "whsec_")
+	if !ok {
+		return nil, nil
+	}
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil || len(key) == 0 || strings.ContainsAny(encoded, "\r\n") {
+		return nil, errors.New("starts with whsec_, so standard base64 with padding must follow, as Standard Webhooks defines it")
+	}
+	return key, nil
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // Encode writes a value as JSON without a line end. Strings stay as they are:
-// `<`, `>` and `&` mean nothing in JSON, and a value that passes through Weft is
-// never altered (decisions 8.14).
+// `<`, `>`, `&`, U+2028 and U+2029 mean nothing in JSON, and a value that passes
+// through Weft is never altered (decisions 8.14).
 func Encode(value any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -15,5 +15,33 @@ func Encode(value any) ([]byte, error) {
 	if err := encoder.Encode(value); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+	return RawSeparators(bytes.TrimSuffix(out.Bytes(), []byte("\n"))), nil
+}
+
+// RawSeparators replaces the escapes \u2028 and \u2029 in JSON by the characters themselves.
+// Package encoding/json always escapes them; ECMAScript, RFC 8785 and most libraries do not.
+// The result may share memory with data.
+func RawSeparators(data []byte) []byte {
+	if !bytes.Contains(data, []byte(`\u202`)) {
+		return data
+	}
+	out := make([]byte, 0, len(data))
+	for i := 0; i < len(data); {
+		rest := data[i:]
+		switch {
+		case rest[0] != '\\':
+			out = append(out, rest[0])
+			i++
+		case bytes.HasPrefix(rest, []byte(`\u2028`)):
+			out = append(out, "\u2028"...)
+			i += 6
+		case bytes.HasPrefix(rest, []byte(`\u2029`)):
+			out = append(out, "\u2029"...)
+			i += 6
+		default: // another escape, perhaps that of a backslash
+			out = append(out, rest[:2]...)
+			i += 2
+		}
+	}
+	return out
 }

@@ -26,7 +26,7 @@ func TestAComponentIsMergedIntoTheNextVersion(t *testing.T) {
 		t.Errorf("what is absent did not stay: %+v", got)
 	}
 	named, err := b.UpdateComponent(b.ctx, workflow.UpdateParams{
-		WorkspaceID: b.workspace, WorkflowID: made.ID, ComponentID: "call", Name: new(""), Position: json.RawMessage(`[-1,0.5]`), Expected: new(int32(2)),
+		WorkspaceID: b.workspace, WorkflowID: made.ID, ComponentID: "call", Name: new(""), Position: json.RawMessage(`[-1,0.5]`), Expected: []int32{2},
 	})
 	if err != nil || named.WorkflowVersion != 3 || named.Name != "" || string(named.Position) != "[-1,0.5]" || string(named.Config) != string(got.Config) {
 		t.Errorf("%+v, %v", named, err)
@@ -73,7 +73,7 @@ func TestAnUpdateThatDoesNotFitIsRefused(t *testing.T) {
 	if _, err := b.update(made.ID, "nowhere", `{}`); fault.CodeOf(err) != fault.NotFound || !strings.Contains(err.Error(), "no component") {
 		t.Errorf("%v", err)
 	}
-	_, err = b.UpdateComponent(b.ctx, workflow.UpdateParams{WorkspaceID: b.workspace, WorkflowID: made.ID, ComponentID: "call", Name: new("x"), Expected: new(int32(7))})
+	_, err = b.UpdateComponent(b.ctx, workflow.UpdateParams{WorkspaceID: b.workspace, WorkflowID: made.ID, ComponentID: "call", Name: new("x"), Expected: []int32{7}})
 	if fault.CodeOf(err) != fault.PreconditionFailed {
 		t.Errorf("%v", err)
 	}

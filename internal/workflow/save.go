@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -43,7 +44,7 @@ func (s *Service) keepTx(ctx context.Context, tx pgx.Tx, v version, what stored)
 // ReplaceParams says what takes the place of the present version.
 type ReplaceParams struct {
 	WorkspaceID, WorkflowID uuid.UUID
-	Expected                *int32 // the version that it takes the place of; nil: whichever
+	Expected                []int32 // the versions that it may replace; nil: any
 	Draft                   Draft
 }
 
@@ -109,15 +110,15 @@ func (e *earlier) secrets() func() (secrets, error) {
 }
 
 // lockTx is the present version, which stays it until tx ends.
-func lockTx(ctx context.Context, tx pgx.Tx, workspaceID, workflowID uuid.UUID, expected *int32) (db.WorkflowGetRow, error) {
+func lockTx(ctx context.Context, tx pgx.Tx, workspaceID, workflowID uuid.UUID, expected []int32) (db.WorkflowGetRow, error) {
 	at, err := db.New().WorkflowLock(ctx, tx, db.WorkflowLockParams{WorkspaceID: workspaceID, ID: workflowID})
 	switch {
 	case postgres.NotFound(err):
 		return db.WorkflowGetRow{}, notFound(nil)
 	case err != nil:
 		return db.WorkflowGetRow{}, fmt.Errorf("lock workflow: %w", err)
-	case expected != nil && *expected != at:
-		return db.WorkflowGetRow{}, fault.New(fault.PreconditionFailed, "The workflow has been saved since; it is at version %d.", at)
+	case expected != nil && !slices.Contains(expected, at):
+		return db.WorkflowGetRow{}, fault.New(fault.PreconditionFailed, "The workflow is at version %d, and If-Match names another one.", at)
 	}
 	return read(ctx, tx, workspaceID, workflowID, nil)
 }
@@ -173,7 +174,7 @@ func (s *Service) archiveTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUI
 type UpdateParams struct {
 	WorkspaceID, WorkflowID uuid.UUID
 	ComponentID             string
-	Expected                *int32          // the version that is changed; nil: whichever
+	Expected                []int32         // the versions that it may change; nil: any
 	Restricted              bool            // by a key that is restricted to some workflows
 	Config                  json.RawMessage // an object that is merged into the present one (RFC 7396)
 	Name                    *string

@@ -83,16 +83,16 @@ func TestEverySaveMakesAVersionThatStays(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	made := b.create(t, draft("first", one))
-	replace := func(expected *int32, d workflow.Draft) (api.Workflow, error) {
+	replace := func(expected []int32, d workflow.Draft) (api.Workflow, error) {
 		return b.Replace(b.ctx, workflow.ReplaceParams{WorkspaceID: b.workspace, WorkflowID: made.ID, Expected: expected, Draft: d})
 	}
 	second := draft("second", `[{"id":"other","module":"CALL","config":{"url":"https://b.test"}}]`)
 	second.Status = api.WorkflowStatusPAUSED
-	got, err := replace(new(int32(1)), second)
+	got, err := replace([]int32{1}, second)
 	if err != nil || got.Version != 2 || got.Name != "second" || got.Status != api.WorkflowStatusPAUSED || !strings.Contains(string(got.Components), "b.test") {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if _, err := replace(new(int32(1)), second); fault.CodeOf(err) != fault.PreconditionFailed {
+	if _, err := replace([]int32{1}, second); fault.CodeOf(err) != fault.PreconditionFailed {
 		t.Errorf("another version than expected: %v", err)
 	}
 	// Without a status a paused one stays paused.
@@ -261,7 +261,7 @@ func TestConcurrentChangesAreNeverLost(t *testing.T) {
 	saved := make(chan error, 8)
 	for range cap(saved) {
 		all.Go(func() {
-			_, err := b.Replace(b.ctx, workflow.ReplaceParams{WorkspaceID: b.workspace, WorkflowID: made.ID, Expected: new(int32(13)), Draft: draft("w", one)})
+			_, err := b.Replace(b.ctx, workflow.ReplaceParams{WorkspaceID: b.workspace, WorkflowID: made.ID, Expected: []int32{13}, Draft: draft("w", one)})
 			saved <- err
 		})
 	}

@@ -977,7 +977,8 @@ type ExecuteComponentRequest struct {
 	CallbackHeaders map[string]string `json:"callbackHeaders,omitempty"`
 
 	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Encrypted at rest, never shown again. Needs a
-	// `callbackUrl`: 400 without one.
+	// `callbackUrl`: 400 without one. A secret that starts with `whsec_` must be followed by standard base64 with
+	// padding: 400 otherwise. `webhook-signature` uses the bytes that it encodes, `X-Svc-Signature` the text.
 	//
 	//
 	// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
@@ -1186,7 +1187,7 @@ type NewWorkflowComponent struct {
 
 	// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
 	// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
-	// completed without an output.
+	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 	//
 	//
 	// Examples: continue
@@ -1245,7 +1246,7 @@ type NonTerminalStageStatus string
 
 // OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
 // finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
-// completed without an output.
+// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 //
 // Examples: continue
 type OnFailure string
@@ -2145,7 +2146,7 @@ type UpdatedWorkflowComponent struct {
 
 	// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
 	// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
-	// completed without an output.
+	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 	//
 	//
 	// Examples: continue
@@ -2287,7 +2288,7 @@ type WorkflowComponent struct {
 
 	// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
 	// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
-	// completed without an output.
+	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 	//
 	//
 	// Examples: continue
@@ -2808,15 +2809,15 @@ type TriggerWorkflowParams struct {
 
 // ReplaceWorkflowParams defines parameters for ReplaceWorkflow.
 type ReplaceWorkflowParams struct {
-	// IfMatch The `ETag` of the workflow that the change is made to. If it has been saved since, nothing changes: 412. `*` is
-	// any version.
+	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
+	// changes: 412. So it is for a value of another form, because it names no version. `*` is any version.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // UpdateWorkflowComponentParams defines parameters for UpdateWorkflowComponent.
 type UpdateWorkflowComponentParams struct {
-	// IfMatch The `ETag` of the workflow that the change is made to. If it has been saved since, nothing changes: 412. `*` is
-	// any version.
+	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
+	// changes: 412. So it is for a value of another form, because it names no version. `*` is any version.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 

@@ -17,7 +17,7 @@ const expressionField = `{"type": "string", "minLength": 1, "maxLength": 4096, "
 var condition = &module{
 	flow: component.Flow{Ports: []string{graph.PortThen, graph.PortElse}, Review: reviewExpression},
 	Descriptor: inWorkflows("IF", "If",
-		"Goes on by then where a condition holds, else by else.",
+		"Continues at then if the condition is true, otherwise at else. If the condition fails, onFailure: continue continues at else; to tell the two apart, connect the port error.",
 		anything+`"examples": [{"amount": 1200, "country": "DE"}]`,
 		`"description": "The condition.", "required": ["expression"], "properties": {"expression": `+fmt.Sprintf(expressionField, `amount > 1000 and country in [\"DE\", \"AT\"]`)+`}, "examples": [{"expression": "amount > 1000"}]`,
 		`"description": "What was found.", "required": ["result"], "properties": {
@@ -44,7 +44,7 @@ var condition = &module{
 var selection = &module{
 	flow: component.Flow{CasePorts: caseNames, CasesAt: "/config/cases/*/name", Review: reviewCases},
 	Descriptor: inWorkflows("SWITCH", "Switch",
-		"Goes on by the first of its cases that holds, each of which is a port, else by default.",
+		"Continues at the port of the first case that is true, otherwise at default. If a case fails, onFailure: continue continues at default; to tell the two apart, connect the port error.",
 		anything+`"examples": [{"amount": 1200}]`,
 		`"description": "The cases, in the order in which they are tried.", "required": ["cases"], "properties": {
 			"cases": {"type": "array", "minItems": 1, "maxItems": 50, "title": "Cases", "description": "Each has a name, which is its port, and an expression, which says whether it holds.", "items": {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/signature"
+	"github.com/weft-automation/weft/internal/variable"
 )
 
 var begins = component.Flow{Trigger: true}
@@ -94,18 +96,25 @@ var onWebhook = &module{
 	check: checkVerification,
 }
 
-// checkVerification asks for what the schema cannot: the header of an HMAC.
+// checkVerification checks what the schema cannot: the header of an HMAC, and the form of a
+// secret of Standard Webhooks.
 func checkVerification(config json.RawMessage) []fault.Detail {
 	var c struct {
 		Verification *struct {
 			Scheme string  `json:"scheme"`
+			Secret string  `json:"secret"`
 			Header *string `json:"header"`
 		} `json:"verification"`
 	}
 	if err := json.Unmarshal(config, &c); err != nil || c.Verification == nil {
 		return nil
 	}
-	if v := c.Verification; v.Header == nil && (v.Scheme == "" || v.Scheme == "hmac") {
+	switch v := c.Verification; {
+	case v.Scheme == "standardWebhooks":
+		if err := signature.CheckSecret(v.Secret); err != nil && !variable.In(v.Secret) {
+			return problem("/verification/secret", err.Error())
+		}
+	case v.Header == nil:
 		return problem("/verification/header", "is required: expected a string")
 	}
 	return nil

@@ -1,7 +1,6 @@
 package utility
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,8 +66,9 @@ func (formatDate) Formats() map[string]func(string) error {
 
 func (formatDate) Run(_ context.Context, call component.Call) (component.Result, error) {
 	input, err := component.Decode[struct {
-		Timestamp              json.RawMessage
-		Unit, TimeZone, Format string
+		Timestamp        json.RawMessage
+		Unit             string
+		TimeZone, Format *string
 	}](call.Input)
 	if err != nil {
 		return component.Result{}, err
@@ -81,20 +81,33 @@ func (formatDate) Run(_ context.Context, call component.Call) (component.Result,
 	if err != nil {
 		return component.Result{}, component.Permanent(component.CodeInvalidInput, "timestamp: %s", err)
 	}
-	zone, err := zoneOf(input.TimeZone)
-	if err != nil {
-		return component.Result{}, component.Permanent(component.CodeInvalidInput, "timeZone: %s", err)
+	zone := time.UTC
+	if input.TimeZone != nil {
+		if zone, err = zoneOf(*input.TimeZone); err != nil {
+			return component.Result{}, component.Permanent(component.CodeInvalidInput, "timeZone: %s", err)
+		}
 	}
 	at = at.In(zone)
-	if at.Year() < 0 || at.Year() > 9999 {
+	switch {
+	case fourDigits(at):
+	case !fourDigits(at.UTC()):
 		return component.Result{}, component.Permanent(component.CodeInvalidInput, "timestamp: %s", errYear)
+	default:
+		return component.Result{}, component.Permanent(component.CodeInvalidInput, "timeZone: in this time zone the time is in the year %d; a time in the years 0 to 9999 is needed", at.Year())
 	}
-	formatted, err := formatTime(cmp.Or(input.Format, defaultDateFormat), at)
+	format := defaultDateFormat
+	if input.Format != nil {
+		format = *input.Format
+	}
+	formatted, err := formatTime(format, at)
 	if err != nil {
 		return component.Result{}, component.Permanent(component.CodeInvalidInput, "format: %s", err)
 	}
 	return component.Encode(map[string]any{"formatted": formatted, "unixSeconds": at.Unix(), "unixMilliseconds": at.UnixMilli()})
 }
+
+// fourDigits reports whether the year has four digits.
+func fourDigits(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
 var (
 	errTimestamp = errors.New("a time in RFC 3339 form, such as 2026-12-24T18:00:00Z, or a Unix time in decimal digits is needed")
@@ -146,9 +159,9 @@ func unixTime(count int64, unit time.Duration) (time.Time, error) {
 	return time.Unix(count, 0), nil
 }
 
-// zoneOf finds a time zone by its IANA name; "" is UTC.
+// zoneOf finds a time zone by its IANA name.
 func zoneOf(name string) (*time.Location, error) {
-	if name == "Local" { // that of the machine: another one for each process
+	if name == "" || name == "Local" { // UTC and the machine's own zone for package time, and no IANA names
 		return nil, errZone
 	}
 	zone, err := time.LoadLocation(name)

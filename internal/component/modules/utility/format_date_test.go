@@ -83,6 +83,9 @@ func TestFormatDateWritesTheConversionsOfStrftime(t *testing.T) {
 		{"2026-07-01T00:00:00Z", "UTC", "%I %p", "12 AM"},
 		{"2026-07-01T00:00:00Z", "UTC", "no conversion, 2006 Jan _2 PM MST \u00e9", "no conversion, 2006 Jan _2 PM MST \u00e9"},
 		{"0001-01-01T00:00:00Z", "UTC", "%Y %G", "0001 0001"},
+		{"9999-12-31T23:59:59Z", "America/New_York", "%Y %G", "9999 9999"},
+		{"9999-12-31T23:59:59-10:00", "Pacific/Honolulu", "%Y", "9999"},
+		{"2026-07-01T00:00:00Z", "UTC", "", ""},
 	} {
 		output, failed := bench.Run(t, "FORMAT_DATE", object(t, "timestamp", c.timestamp, "timeZone", c.zone, "format", c.format), `{}`)
 		var got struct{ Formatted string }
@@ -129,9 +132,11 @@ func TestFormatDateSaysWhichFieldIsWrong(t *testing.T) {
 	refuses(t, bench, "FORMAT_DATE", `{"timestamp":"99999999999999999999"}`, "/input/timestamp", "years 0 to 9999")
 	// Milliseconds that are taken for seconds.
 	refuses(t, bench, "FORMAT_DATE", `{"timestamp":1798135200000}`, "timestamp", "years 0 to 9999", "unit")
-	refuses(t, bench, "FORMAT_DATE", `{"timestamp":"9999-12-31T23:59:59Z","timeZone":"Asia/Tokyo"}`, "timestamp", "years 0 to 9999")
+	refuses(t, bench, "FORMAT_DATE", `{"timestamp":"9999-12-31T23:59:59Z","timeZone":"Asia/Tokyo"}`, "timeZone", "year 10000", "years 0 to 9999")
+	refuses(t, bench, "FORMAT_DATE", `{"timestamp":"0000-01-01T00:00:00Z","timeZone":"America/New_York"}`, "timeZone", "year -1", "years 0 to 9999")
+	refuses(t, bench, "FORMAT_DATE", `{"timestamp":"9999-12-31T23:59:60Z"}`, "timestamp", "years 0 to 9999")
 	refuses(t, bench, "FORMAT_DATE", `{"timestamp":0,"unit":"minutes"}`, "/input/unit", "must be one of", `"minutes"`)
-	for _, zone := range []string{"Local", "Mars/Olympus", "../etc/passwd", "/etc/localtime", "+01:00", "europe berlin"} {
+	for _, zone := range []string{"", "Local", "Mars/Olympus", "../etc/passwd", "/etc/localtime", "+01:00", "europe berlin"} {
 		refuses(t, bench, "FORMAT_DATE", object(t, "timestamp", "0", "timeZone", zone), "/input/timeZone", "IANA", "Europe/Berlin")
 	}
 	for format, place := range map[string]string{"%Q": "place 1", "at %H:%": "place 7", "\u00e9%Ey": "place 2", "%:H": "place 1", "%é": "place 1", "%Y %x": "place 4"} {

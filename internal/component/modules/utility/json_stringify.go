@@ -68,7 +68,7 @@ func (jsonStringify) Run(_ context.Context, call component.Call) (component.Resu
 			return component.Result{}, err
 		}
 	}
-	text = strictjson.Compact(text)
+	text = strictjson.RawSeparators(strictjson.Compact(text))
 	if input.Indent > 0 {
 		if text, err = indented(text, int(input.Indent)); err != nil {
 			return component.Result{}, err

@@ -58,6 +58,22 @@ func TestJSONStringifySortsByBytes(t *testing.T) {
 		textOf(t, `{"B":6,"a":{"x":2,"y":1},"aa":5,"z":4,"é":3,"`+"\ufffd"+`":2,"`+"\U0001f600"+`":1}`))
 }
 
+// ECMAScript writes the separators of lines and paragraphs as they are (ECMA-262, QuoteJSONString).
+func TestJSONStringifyWritesSeparatorsAsTheyAre(t *testing.T) {
+	t.Parallel()
+	bench := componenttest.New(t, jsonStringify{})
+	for _, options := range []string{``, `,"sortKeys":true`} {
+		for _, written := range []string{"{\"\u2028\":\"a\u2029\"}", `{"\u2028":"a\u2029"}`} {
+			output, failed := bench.Run(t, "JSON_STRINGIFY", `{"value":`+written+options+`}`, `{}`)
+			var got struct{ Text string }
+			if failed != nil || json.Unmarshal(output, &got) != nil || got.Text != "{\"\u2028\":\"a\u2029\"}" {
+				t.Errorf("%s%s: %q, %v", written, options, got.Text, failed)
+			}
+		}
+	}
+	gives(t, bench, "JSON_STRINGIFY", `{"value":"\\u2028\\\\u2029","sortKeys":true}`, textOf(t, `"\\u2028\\\\u2029"`))
+}
+
 func TestJSONStringifySaysWhichFieldIsWrong(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, jsonStringify{})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -41,7 +42,7 @@ func (regexMatch) Describe() component.Descriptor {
 			"description": "What to look for, and where.",
 			"required": ["pattern", "text"],
 			"properties": {
-				"pattern": {"type": "string", "format": "re2", "minLength": 1, "maxLength": 1000, "title": "Pattern", "description": "The regular expression, in the syntax of RE2, with at most 40 groups. Groups have names as (?<name>...) or (?P<name>...).", "examples": ["(?<user>[^@\\s]+)@(?<host>[^@\\s]+)"]},
+				"pattern": {"type": "string", "format": "re2", "minLength": 1, "maxLength": 1000, "title": "Pattern", "description": "The regular expression, in the syntax of RE2, with at most 40 groups. Groups have names as (?<name>...) or (?P<name>...); no two groups have the same name.", "examples": ["(?<user>[^@\\s]+)@(?<host>[^@\\s]+)"]},
 				"text": {"type": "string", "title": "Text", "description": "The text to look in. The larger the pattern, the shorter it has to be.", "examples": ["write to ada@example.com"]},
 				"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "title": "Limit", "description": "How many matches to give at most.", "default": 100, "examples": [1]}
 			},
@@ -134,6 +135,9 @@ func newFinder(pattern string) (*finder, error) {
 	if groups := parsed.MaxCap(); groups > maxGroups {
 		return nil, fmt.Errorf("at most %d groups are allowed, got %d", maxGroups, groups)
 	}
+	if names := parsed.CapNames()[1:]; hasDuplicate(names) {
+		return nil, errors.New("two groups have the same name; each needs a name of its own")
+	}
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil || len(program.Inst) > maxSteps {
 		return nil, errors.New("it is too large once its repetitions are written out")
@@ -147,6 +151,16 @@ func newFinder(pattern string) (*finder, error) {
 		return nil, errors.New("a regular expression of RE2 is needed")
 	}
 	return f, nil
+}
+
+// hasDuplicate reports whether two groups have the same name. Groups without a name have "".
+func hasDuplicate(names []string) bool {
+	for i, name := range names {
+		if name != "" && slices.Contains(names[:i], name) {
+			return true
+		}
+	}
+	return false
 }
 
 // find is the first match at or after a place between two characters: where it

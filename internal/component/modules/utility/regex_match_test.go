@@ -89,6 +89,7 @@ func TestRegexMatchSaysWhichFieldIsWrong(t *testing.T) {
 		"(?=a)":                     "invalid or unsupported Perl syntax",
 		`(a)\1`:                     "invalid escape sequence",
 		"a{1001}":                   "invalid repeat count",
+		"(?<y>a)|(?P<y>b)":          "the same name",
 		strings.Repeat("(a)", 41):   "at most 40 groups are allowed, got 41",
 		"(((a{9}){9}){9}){9}":       "RE2 is needed",
 		strings.Repeat("a{900}", 9): "too large",
