@@ -1128,7 +1128,7 @@ type CreateAPIKeyRequest struct {
 	//
 	//
 	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
-	AllowedWorkflowIds []ID `json:"allowedWorkflowIds"`
+	AllowedWorkflowIds []GivenID `json:"allowedWorkflowIds"`
 
 	// Label What it is for, in your words.
 	//
@@ -1156,10 +1156,10 @@ type CreateHookRequest struct {
 	// Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
 	Verification *NewVerification `json:"verification,omitempty"`
 
-	// WorkflowID A UUIDv7 in lower case.
+	// WorkflowID A UUID, in upper or lower case. Answers have it in lower case.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-	WorkflowID ID `json:"workflowId"`
+	WorkflowID GivenID `json:"workflowId"`
 }
 
 // CreateInvitationRequest Whom to invite, and as what.
@@ -1213,10 +1213,10 @@ type CreateScheduleRequest struct {
 	// Examples: Europe/Berlin
 	TimeZone *TimeZone `json:"timeZone,omitempty"`
 
-	// WorkflowID A UUIDv7 in lower case.
+	// WorkflowID A UUID, in upper or lower case. Answers have it in lower case.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-	WorkflowID ID `json:"workflowId"`
+	WorkflowID GivenID `json:"workflowId"`
 }
 
 // CreateSessionRequest Who signs in.
@@ -1669,7 +1669,7 @@ type EnvironmentVariablePage struct {
 // Examples: NOT_FOUND
 type ErrorCode = fault.Code
 
-// ExecuteComponentRequest One call of a component.
+// ExecuteComponentRequest One call of a component. Null for an optional field means the same as leaving it out.
 type ExecuteComponentRequest struct {
 	// Attempts How often the component is tried before the execution is FAILED: once if this is left out. Between attempts it
 	// waits 1 s, then 2 s (each +/- 20 %). An error that is not `retryable` ends the execution at once.
@@ -1789,11 +1789,33 @@ type ExecutionMode string
 // Examples: COMPLETED
 type ExecutionStatus = status.Execution
 
+// GivenID A UUID, in upper or lower case. Answers have it in lower case.
+//
+// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+type GivenID = uuid.UUID
+
 // GivenModule The name of a component, exactly: capital letters, digits and underscores. To a name that is none, the answer
 // says which one was probably meant.
 //
 // Examples: RANDOM_UUID, API_CALL
 type GivenModule = string
+
+// GivenRunOrigin The run that another one repeats. Stages that completed there before `fromStageId`, or all that completed if it is
+// absent, are taken over: they are neither run nor charged again. A stage that did not complete is run again, and so
+// is everything that comes after it. A loop that completed is taken over as it ended. Of a loop that did not
+// complete, the finished items are taken over, and the other items are run again from where they stopped. A child run
+// that did not complete is repeated in the same way, unless its workflow or its input changed.
+type GivenRunOrigin struct {
+	// FromStageID A UUID, in upper or lower case. Answers have it in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	FromStageID *GivenID `json:"fromStageId,omitempty"`
+
+	// RunID A UUID, in upper or lower case. Answers have it in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	RunID GivenID `json:"runId"`
+}
 
 // Hook A hook of a workflow.
 type Hook struct {
@@ -2935,11 +2957,7 @@ type RunEventPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// RunOrigin The run that another one repeats. Stages that completed there before `fromStageId`, or all that completed if it is
-// absent, are taken over: they are neither run nor charged again. A stage that did not complete is run again, and so
-// is everything that comes after it. A loop that completed is taken over as it ended. Of a loop that did not
-// complete, the finished items are taken over, and the other items are run again from where they stopped. A child run
-// that did not complete is repeated in the same way, unless its workflow or its input changed.
+// RunOrigin The run that another one repeats, and from which stage on.
 type RunOrigin struct {
 	// FromStageID A UUIDv7 in lower case.
 	//
@@ -3631,7 +3649,7 @@ type TriggerResult struct {
 // Examples: ACTIVE
 type TriggerStatus string
 
-// TriggerWorkflowRequest What a run begins with.
+// TriggerWorkflowRequest What a run begins with. Null for a field means the same as leaving it out.
 //
 // Examples: {"input":{"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}}
 type TriggerWorkflowRequest struct {
@@ -3654,16 +3672,10 @@ type TriggerWorkflowRequest struct {
 	// Examples: {"order":"4711"}
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 
-	// RerunOf The run that another one repeats. Stages that completed there before `fromStageId`, or all that completed if it is
-	// absent, are taken over: they are neither run nor charged again. A stage that did not complete is run again, and so
-	// is everything that comes after it. A loop that completed is taken over as it ended. Of a loop that did not
-	// complete, the finished items are taken over, and the other items are run again from where they stopped. A child run
-	// that did not complete is repeated in the same way, unless its workflow or its input changed.
-	RerunOf *RunOrigin `json:"rerunOf,omitempty"`
+	// RerunOf The earlier run that this one repeats.
+	RerunOf *GivenRunOrigin `json:"rerunOf,omitempty"`
 
-	// Version The version, from 1. Every save makes the next one, and none ever changes.
-	//
-	// Examples: 3
+	// Version Which version of the workflow is run; without it the present one.
 	Version *WorkflowVersion `json:"version,omitempty"`
 
 	// WaitForMs How many milliseconds the answer, which then carries the record, may wait for the end of the run. 0 is the record
@@ -4383,18 +4395,18 @@ type CallbackTraceparent = string
 // Cursor defines model for Cursor.
 type Cursor = string
 
-// ExecutionID A UUIDv7 in lower case.
+// ExecutionID A UUID, in upper or lower case. Answers have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-type ExecutionID = ID
+type ExecutionID = GivenID
 
 // Force defines model for Force.
 type Force = bool
 
-// HookID A UUIDv7 in lower case.
+// HookID A UUID, in upper or lower case. Answers have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-type HookID = ID
+type HookID = GivenID
 
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
@@ -4402,15 +4414,15 @@ type IdempotencyKey = string
 // IfMatch defines model for IfMatch.
 type IfMatch = string
 
-// InvitationID A UUIDv7 in lower case.
+// InvitationID A UUID, in upper or lower case. Answers have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-type InvitationID = ID
+type InvitationID = GivenID
 
-// KeyID A UUIDv7 in lower case.
+// KeyID A UUID, in upper or lower case. Answers have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-type KeyID = ID
+type KeyID = GivenID
 
 // LastEventID defines model for LastEventId.
 type LastEventID = int64
@@ -4418,20 +4430,20 @@ type LastEventID = int64
 // Limit defines model for Limit.
 type Limit = int32
 
-// RunID A UUIDv7 in lower case.
+// RunID A UUID, in upper or lower case. Answers have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-type RunID = ID
+type RunID = GivenID
 
 // RunStatusFilter CREATED until its first stage starts, EXECUTING from then on; COMPLETED, FAILED and CANCELED are final.
 //
 // Examples: EXECUTING
 type RunStatusFilter = RunStatus
 
-// ScheduleID A UUIDv7 in lower case.
+// ScheduleID A UUID, in upper or lower case. Answers have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-type ScheduleID = ID
+type ScheduleID = GivenID
 
 // Signal defines model for Signal.
 type Signal = string
@@ -4445,10 +4457,10 @@ type SvcExecutionID = openapi_types.UUID
 // SvcSignature defines model for SvcSignature.
 type SvcSignature = string
 
-// UserID A UUIDv7 in lower case.
+// UserID A UUID, in upper or lower case. Answers have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-type UserID = ID
+type UserID = GivenID
 
 // VariableName What a variable is called; `{{env.NAME}}` stands for its value.
 //
@@ -4472,10 +4484,10 @@ type WebhookTimestamp = string
 // Examples: balance
 type WorkflowComponentID = ComponentID
 
-// WorkflowID A UUIDv7 in lower case.
+// WorkflowID A UUID, in upper or lower case. Answers have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-type WorkflowID = ID
+type WorkflowID = GivenID
 
 // WorkflowStatusFilter ACTIVE: it can be triggered. PAUSED: it cannot, until it is made active again. ARCHIVED: it is out of use and not
 // listed.
@@ -4483,10 +4495,10 @@ type WorkflowID = ID
 // Examples: ACTIVE
 type WorkflowStatusFilter = WorkflowStatus
 
-// WorkspaceID A UUIDv7 in lower case.
+// WorkspaceID A UUID, in upper or lower case. Answers have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-type WorkspaceID = ID
+type WorkspaceID = GivenID
 
 // ListComponentsParams defines parameters for ListComponents.
 type ListComponentsParams struct {
@@ -4548,7 +4560,7 @@ type ListEnvironmentVariablesParams struct {
 // ListHooksParams defines parameters for ListHooks.
 type ListHooksParams struct {
 	// WorkflowID Only the hooks of this workflow.
-	WorkflowID *ID `form:"workflowId,omitempty" json:"workflowId,omitempty"`
+	WorkflowID *GivenID `form:"workflowId,omitempty" json:"workflowId,omitempty"`
 
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -4569,7 +4581,7 @@ type CreateHookParams struct {
 // ListSchedulesParams defines parameters for ListSchedules.
 type ListSchedulesParams struct {
 	// WorkflowID Only the schedules of this workflow.
-	WorkflowID *ID `form:"workflowId,omitempty" json:"workflowId,omitempty"`
+	WorkflowID *GivenID `form:"workflowId,omitempty" json:"workflowId,omitempty"`
 
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -4617,7 +4629,7 @@ type CreateWorkflowParams struct {
 // ListWorkflowRunsParams defines parameters for ListWorkflowRuns.
 type ListWorkflowRunsParams struct {
 	// WorkflowID Only the runs of this workflow.
-	WorkflowID *ID `form:"workflowId,omitempty" json:"workflowId,omitempty"`
+	WorkflowID *GivenID `form:"workflowId,omitempty" json:"workflowId,omitempty"`
 
 	// Status Only runs with this status.
 	Status *RunStatusFilter `form:"status,omitempty" json:"status,omitempty"`

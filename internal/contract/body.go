@@ -28,6 +28,7 @@ type body struct {
 type member struct {
 	opaque  bool // an object that passes through: only that it is one matters here
 	number  bool
+	null    bool               // it may be null
 	members map[string]*member // of an object that the contract looks into; nil for any other value
 	items   *member            // of an array; nil for any other value
 	most    int                // items of an array
@@ -43,7 +44,14 @@ func newBody(compiler *jsonschema.Compiler, pointer string, media *openapi3.Medi
 
 // newMember reads a schema of requests, none of which is inside itself.
 func newMember(schema *openapi3.Schema) *member {
-	m := &member{number: schema.Type.Is("integer") || schema.Type.Is("number")}
+	if one := present(schema); one != nil {
+		m := newMember(one)
+		m.null = true
+		return m
+	}
+	m := &member{
+		number: schema.Type.Includes("integer") || schema.Type.Includes("number"), null: schema.Type.Includes("null"),
+	}
 	switch {
 	case len(schema.Properties) > 0:
 		m.members = make(map[string]*member, len(schema.Properties))
@@ -61,13 +69,21 @@ func newMember(schema *openapi3.Schema) *member {
 	return m
 }
 
+// present returns the schema that stands beside null, or nil if the schema is not of that form.
+func present(schema *openapi3.Schema) *openapi3.Schema {
+	if len(schema.OneOf) != 2 || !schema.OneOf[1].Value.Type.Is("null") {
+		return nil
+	}
+	return schema.OneOf[0].Value
+}
+
 // CheckBody checks a body, which must be a JSON object that passed the JSON
 // gate, and returns it fit for binding: only members that the contract knows,
-// numbers written out. Unknown members are ignored, or faults with strict.
+// numbers written out. Unknown members are added to ignored, or are faults if that is nil.
 // All faults come in one INVALID_INPUT. Where there are no others than unknown members, the
 // body is returned beside it, for who has more to tell of what is wrong with the rest. A body
 // of any form is returned as it is.
-func (o *Operation) CheckBody(data []byte, strict bool) ([]byte, error) {
+func (o *Operation) CheckBody(data []byte, ignored *Ignored) ([]byte, error) {
 	if o.Raw {
 		return data, nil
 	}
@@ -78,7 +94,7 @@ func (o *Operation) CheckBody(data []byte, strict bool) ([]byte, error) {
 	if o.body != nil {
 		root = o.body.root
 	}
-	r := reading{strict: strict}
+	r := reading{ignored: ignored}
 	instance, err := r.value(root, data, nil)
 	if err != nil {
 		return nil, err
@@ -97,9 +113,9 @@ func (o *Operation) NeedsBody() bool { return o.body != nil && o.body.required }
 
 // reading goes through a body once, for the validator and for the binder.
 type reading struct {
-	strict   bool
+	ignored  *Ignored // unknown members; nil: they are faults
 	faults   []fault.Detail
-	unknown  []fault.Detail // members, if strict
+	unknown  []fault.Detail // members that are faults
 	bindable bytes.Buffer
 }
 
@@ -153,9 +169,14 @@ func (r *reading) object(m *member, raw json.RawMessage, at []string) (any, erro
 		inside := append(slices.Clip(at), name)
 		known, ok := m.members[name]
 		if !ok {
-			if r.strict {
+			if r.ignored == nil {
 				refuse(&r.unknown, inside, "is not a known field")
+			} else {
+				r.ignored.field(inside)
 			}
+			continue
+		}
+		if len(at) == 0 && known.null && string(members[name]) == "null" { // as if it were left out
 			continue
 		}
 		if len(instance) > 0 {

@@ -78,14 +78,14 @@ func TestCheckBodyTellsAllFaultsOfTheEnvelope(t *testing.T) {
 		{"out of range", `{"module":"A","input":{},"config":{},"attempts":4,"waitForMs":15001}`, "/attempts must be at most 3; /waitForMs must be at most 15000"},
 		{"below range", `{"module":"A","input":{},"config":{},"attempts":0,"waitForMs":-1}`, "/attempts must be at least 1; /waitForMs must be at least 0"},
 		{"fraction", `{"module":"A","input":{},"config":{},"attempts":1.5}`, "/attempts must be of type integer"},
-		{"null where none is allowed", `{"module":"A","input":{},"config":{},"attempts":null}`, "/attempts must be of type integer"},
+		{"null where none is allowed", `{"module":"A","input":{},"config":null}`, "/config must be of type object"},
 		{"long module", `{"module":"` + long + `","input":{},"config":{}}`, "/module must have at most 64 characters"},
 		{"not a url", `{"module":"A","input":{},"config":{},"callbackUrl":"no url"}`, "/callbackUrl must be a valid uri"},
 		{"empty secret", `{"module":"A","input":{},"config":{},"callbackSecret":""}`, "/callbackSecret must have at least 1 character"},
 		{"header value", `{"module":"A","input":{},"config":{},"callbackHeaders":{"a":"x\ny","b":7}}`, `/callbackHeaders/a must match ^[\x20-\x7E]*$; /callbackHeaders/b must be of type string`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := execute.CheckBody([]byte(c.body), false)
+			_, err := execute.CheckBody([]byte(c.body), new(contract.Ignored))
 			if got := faults(t, err); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
@@ -98,7 +98,7 @@ func TestCheckBodyTellsAllFaultsOfTheEnvelope(t *testing.T) {
 
 func TestCheckBodyReturnsWhatTheContractKnows(t *testing.T) {
 	execute := load(t)["executeComponent"]
-	got, err := execute.CheckBody([]byte(`{"MODULE":"B", "module":"A","input":{"x": 1.0,"<":"&"},"config":{},"attempts":3.0,"waitForMs":1e3,"maxCredits":25e-6,"more":[1]}`), false)
+	got, err := execute.CheckBody([]byte(`{"MODULE":"B", "module":"A","input":{"x": 1.0,"<":"&"},"config":{},"attempts":3.0,"waitForMs":1e3,"maxCredits":25e-6,"more":[1]}`), new(contract.Ignored))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,19 +114,19 @@ func TestCheckBodyLooksIntoWhatTheContractLooksInto(t *testing.T) {
 	create := load(t)["createWorkflow"]
 	body := `{"name":"n","inputSchema":null,"components":[{"ID":"b","id":"a","module":"A","input":{"Id":1.0},"position":[1.0,2e2],"workspaceId":1}],` +
 		`"dataConnections":[{"id":"d","from":{"componentId":"a","ComponentId":"b","output":"o"},"to":{"componentId":"a","input":"i"}}]}`
-	got, err := create.CheckBody([]byte(body), false)
+	got, err := create.CheckBody([]byte(body), new(contract.Ignored))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := `{"components":[{"id":"a","input":{"Id":1.0},"module":"A","position":[1,200]}],` +
-		`"dataConnections":[{"from":{"componentId":"a","output":"o"},"id":"d","to":{"componentId":"a","input":"i"}}],"inputSchema":null,"name":"n"}`; string(got) != want {
+		`"dataConnections":[{"from":{"componentId":"a","output":"o"},"id":"d","to":{"componentId":"a","input":"i"}}],"name":"n"}`; string(got) != want {
 		t.Fatalf("got  %s\nwant %s", got, want)
 	}
-	_, err = create.CheckBody([]byte(body), true)
+	_, err = create.CheckBody([]byte(body), nil)
 	if got, want := faults(t, err), "/components/0/ID is not a known field; /components/0/workspaceId is not a known field; /dataConnections/0/from/ComponentId is not a known field"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	_, err = create.CheckBody([]byte(`{"name":"","components":[{"module":"a","position":[1],"attempts":9},7],"sequenceEdges":{}}`), false)
+	_, err = create.CheckBody([]byte(`{"name":"","components":[{"module":"a","position":[1],"attempts":9},7],"sequenceEdges":{}}`), new(contract.Ignored))
 	if got, want := faults(t, err), "/components/0/attempts must be at most 3; /components/0/id is required; "+
 		"/components/0/position must have at least 2 items; /components/1 must be of type object; /name must have at least 1 character; /sequenceEdges must be of type array"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -137,7 +137,7 @@ func TestCheckBodyLooksIntoWhatTheContractLooksInto(t *testing.T) {
 func TestCheckBodyPassesAnOpaqueBodyThrough(t *testing.T) {
 	signal := load(t)["sendRunSignal"]
 	const body = `{"Approved": 1.0,"by":{"x":[1e3]}}`
-	if got, err := signal.CheckBody([]byte(body), true); err != nil || string(got) != body {
+	if got, err := signal.CheckBody([]byte(body), nil); err != nil || string(got) != body {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -148,7 +148,7 @@ func TestCheckBodyReckonsWithNoImmoderateNumbers(t *testing.T) {
 	create := load(t)["createWorkflow"]
 	numbers := strings.TrimSuffix(strings.Repeat("1e131071,-1e-131071,", 20_000), ",")
 	_, err := create.CheckBody([]byte(`{"name":"n","components":[{"id":"a","module":"A","attempts":1e131071,"position":[`+numbers+`]},`+
-		strings.Repeat("1,", 100_000)+`1]}`), false)
+		strings.Repeat("1,", 100_000)+`1]}`), new(contract.Ignored))
 	for _, want := range []string{"/components must have at most 500 items", "/components/0/attempts is out of range", "/components/0/position/0 is out of range", "/components/0/position must have at most 2 items"} {
 		if got := faults(t, err); !strings.Contains(got, want) {
 			t.Errorf("%s is missing in %s", want, got)
@@ -158,26 +158,26 @@ func TestCheckBodyReckonsWithNoImmoderateNumbers(t *testing.T) {
 
 func TestStrictHandlingRefusesWhatTheContractDoesNotKnow(t *testing.T) {
 	operations := load(t)
-	_, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"config":{},"Module":1,"workspaceId":2}`), true)
+	_, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"config":{},"Module":1,"workspaceId":2}`), nil)
 	if got, want := faults(t, err), "/Module is not a known field; /workspaceId is not a known field"; got != want {
 		t.Errorf("got %s", got)
 	}
-	if fit, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"config":{},"more":1}`), true); err == nil || string(fit) != `{"config":{},"input":{},"module":"A"}` {
+	if fit, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"config":{},"more":1}`), nil); err == nil || string(fit) != `{"config":{},"input":{},"module":"A"}` {
 		t.Errorf("what is wrong by an unknown member alone is %s, %v", fit, err)
 	}
-	fit, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"more":1}`), true)
+	fit, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"more":1}`), nil)
 	if got, want := faults(t, err), "/config is required; /more is not a known field"; got != want || fit != nil {
 		t.Errorf("got %s, %s", got, fit)
 	}
-	_, err = operations["replayComponentCallback"].CheckBody([]byte(`{"force":true}`), true)
+	_, err = operations["replayComponentCallback"].CheckBody([]byte(`{"force":true}`), nil)
 	if got, want := faults(t, err), "/force is not a known field"; got != want {
 		t.Errorf("got %s", got)
 	}
-	if _, err = operations["replayComponentCallback"].CheckBody([]byte(`{"force":true}`), false); err != nil {
+	if _, err = operations["replayComponentCallback"].CheckBody([]byte(`{"force":true}`), new(contract.Ignored)); err != nil {
 		t.Errorf("lenient: %v", err)
 	}
 	none := func(string) string { return "" }
-	err = operations["listComponents"].CheckParameters(none, url.Values{"nonce": {"1"}, "limit": {"5"}}, nil, true)
+	err = operations["listComponents"].CheckParameters(none, url.Values{"nonce": {"1"}, "limit": {"5"}}, nil, nil)
 	if got, want := faults(t, err), "/query/nonce is not a known query parameter"; got != want {
 		t.Errorf("got %s", got)
 	}
@@ -201,7 +201,10 @@ func TestCheckParameters(t *testing.T) {
 		{name: "twice", operation: "listComponentExecutions", query: "limit=1&limit=2", want: "/query/limit must be given only once"},
 		{name: "cursor", operation: "listComponentExecutions", query: "cursor=%20", want: "/query/cursor must match ^[A-Za-z0-9_-]+$"},
 		{name: "id", operation: "getComponentExecution", path: id},
-		{name: "upper case id", operation: "getComponentExecution", path: strings.ToUpper(id), want: "404"},
+		{name: "upper case id", operation: "getComponentExecution", path: strings.ToUpper(id)},
+		{name: "id without hyphens", operation: "getComponentExecution", path: strings.ReplaceAll(id, "-", ""), want: "404"},
+		{name: "filter", operation: "listWorkflowRuns", query: "workflowId=" + strings.ToUpper(id)},
+		{name: "no filter", operation: "listWorkflowRuns", query: "workflowId=x", want: "/query/workflowId must be a valid uuid"},
 		{name: "braced id", operation: "getComponentExecution", path: "{" + id + "}", want: "404"},
 		{name: "no id", operation: "getComponentExecution", path: "nope", want: "404"},
 		{name: "force", operation: "replayComponentCallback", path: id, query: "force=true"},
@@ -225,7 +228,7 @@ func TestCheckParameters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = operations[c.operation].CheckParameters(func(string) string { return c.path }, query, c.header, false)
+			err = operations[c.operation].CheckParameters(func(string) string { return c.path }, query, c.header, new(contract.Ignored))
 			switch {
 			case c.want == "":
 				if err != nil {
@@ -258,7 +261,7 @@ func BenchmarkCheckBody(b *testing.B) {
 	body := []byte(`{"module":"HASH","input":{"algorithm":"sha256","data":"` + strings.Repeat("a", 200) + `"},"config":{},"attempts":3,"waitForMs":5000,"callbackUrl":"https://hooks.example.org/weft"}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := execute.CheckBody(body, false); err != nil {
+		if _, err := execute.CheckBody(body, new(contract.Ignored)); err != nil {
 			b.Fatal(err)
 		}
 	}

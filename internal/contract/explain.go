@@ -72,6 +72,9 @@ func explain(err error, base ...string) []fault.Detail {
 		if len(details) > fault.MaxDetails {
 			break
 		}
+		if wanted, ok := cause.ErrorKind.(*kind.Type); ok && slices.Equal(wanted.Want, []string{"null"}) {
+			continue // the other branch of what may be null says more
+		}
 		details = append(details, explain(cause, base...)...)
 	}
 	if len(details) == 0 {
@@ -84,7 +87,8 @@ func explain(err error, base ...string) []fault.Detail {
 func expected(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Type:
-		return "must be of type " + strings.Join(k.Want, " or ")
+		wanted := slices.DeleteFunc(slices.Clone(k.Want), func(name string) bool { return name == "null" && len(k.Want) > 1 })
+		return "must be of type " + strings.Join(wanted, " or ")
 	case *kind.Format:
 		return "must be a valid " + k.Want
 	case *kind.Pattern:

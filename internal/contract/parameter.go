@@ -3,6 +3,7 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -29,7 +30,7 @@ func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (pa
 			p.kind = kind
 		}
 	}
-	if p.kind == "string" && source.Pattern == "" && len(source.Enum) == 0 {
+	if p.kind == "string" && source.Pattern == "" && source.Format == "" && len(source.Enum) == 0 {
 		return p, nil
 	}
 	var pointer string
@@ -75,8 +76,9 @@ func Missing(parameter string) *fault.Error {
 
 // CheckParameters checks the parameters of a request. A path parameter that
 // breaks its schema is NOT_FOUND; all others together are one INVALID_INPUT,
-// each at /query/NAME or /header/NAME. With strict, unknown query parameters are faults too.
-func (o *Operation) CheckParameters(path func(name string) string, query url.Values, header http.Header, strict bool) error {
+// each at /query/NAME or /header/NAME. Unknown query parameters are added to ignored, or are
+// faults if that is nil.
+func (o *Operation) CheckParameters(path func(name string) string, query url.Values, header http.Header, ignored *Ignored) error {
 	var details []fault.Detail
 	for _, p := range o.parameters {
 		switch p.in {
@@ -90,11 +92,13 @@ func (o *Operation) CheckParameters(path func(name string) string, query url.Val
 			details = append(details, p.checkAll(header.Values(p.name))...)
 		}
 	}
-	if strict {
-		for name := range query {
-			if !slices.Contains(o.known, name) {
-				details = append(details, detail([]string{openapi3.ParameterInQuery, name}, "is not a known query parameter"))
-			}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		switch {
+		case slices.Contains(o.known, name):
+		case ignored == nil:
+			details = append(details, detail([]string{openapi3.ParameterInQuery, name}, "is not a known query parameter"))
+		default:
+			ignored.parameter(name)
 		}
 	}
 	return invalid(details)

@@ -53,7 +53,7 @@ func FuzzHeaderGate(f *testing.F) {
 	f.Add("", "", "", "")
 	f.Fuzz(func(t *testing.T, contentType, accept, prefer, id string) {
 		header := http.Header{"Content-Type": {contentType}}
-		if _, err := JSONObject(header, []byte("{}")); err == nil && !strings.Contains(strings.ToLower(contentType), "application/json") {
+		if _, err := JSONObject(header, []byte("{}"), false); err == nil && !strings.Contains(strings.ToLower(contentType), "application/json") {
 			t.Fatalf("content type %q was taken", contentType)
 		}
 		if offers := []string{"application/json"}; Choose([]string{accept}, offers) != Choose([]string{accept, ""}, offers) {

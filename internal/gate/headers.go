@@ -13,8 +13,9 @@ import (
 )
 
 // JSONObject is the body as a JSON object that passed the JSON gate; an empty
-// one is {}.
-func JSONObject(header http.Header, body []byte) ([]byte, error) {
+// one is {}. It returns UNSUPPORTED_MEDIA_TYPE for another Content-Type than JSON. A missing
+// one means JSON if untyped is true.
+func JSONObject(header http.Header, body []byte, untyped bool) ([]byte, error) {
 	if len(body) == 0 {
 		return []byte("{}"), nil
 	}
@@ -22,7 +23,7 @@ func JSONObject(header http.Header, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	types := header.Values("Content-Type")
-	if len(types) != 1 || !isJSON(types[0]) {
+	if assumed := untyped && len(types) == 0; !assumed && (len(types) != 1 || !isJSON(types[0])) {
 		return nil, fault.New(fault.UnsupportedMediaType, "Send the body as application/json in UTF-8.")
 	}
 	return body, strictjson.CheckObject(body)

@@ -59,7 +59,7 @@ func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("Cache-Control", "no-store")
-	for _, name := range []string{"Preference-Applied", "ETag", "Content-Encoding", "Content-Disposition", "Content-Range"} {
+	for _, name := range []string{"Preference-Applied", "Weft-Ignored", "ETag", "Content-Encoding", "Content-Disposition", "Content-Range"} {
 		header.Del(name) // of the answer that is not sent
 	}
 	header.Set("Content-Length", strconv.Itoa(len(body)))

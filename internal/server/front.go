@@ -263,13 +263,15 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 		return err
 	}
 	call.strict = gate.PrefersStrict(r.Header.Values("Prefer"))
+	ignored := new(contract.Ignored)
 	if call.strict {
+		ignored = nil
 		w.Header().Set("Preference-Applied", "handling=strict")
 	}
-	if err := operation.CheckParameters(r.PathValue, query, r.Header, call.strict); err != nil {
+	if err := operation.CheckParameters(r.PathValue, query, r.Header, ignored); err != nil {
 		return mismatchFirst(r.Context(), f.repeat, call, err)
 	}
-	bindable, err := operation.CheckBody(object, call.strict)
+	bindable, err := operation.CheckBody(object, ignored)
 	if unknown, ok := err.(*fault.Error); ok && bindable != nil && slices.Contains(tellsAll, operation.ID) {
 		call.unknown, err = unknown.Details, nil
 	}
@@ -278,6 +280,9 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	}
 	if len(body) == 0 && operation.NeedsBody() {
 		return mismatchFirst(r.Context(), f.repeat, call, fault.Invalid("", "The request has no body."))
+	}
+	if list := ignored.String(); list != "" {
+		w.Header().Set("Weft-Ignored", list)
 	}
 	setBody(r, bindable)
 	return nil
@@ -292,7 +297,7 @@ func formed(header http.Header, operation *contract.Operation, body []byte) ([]b
 	if operation.Raw {
 		return body, gate.Plain(header)
 	}
-	return gate.JSONObject(header, body)
+	return gate.JSONObject(header, body, operation.Signed)
 }
 
 // approach does what comes before the body is read: it checks the form of the signing

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"net/http"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -70,6 +71,9 @@ func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 func (c *call) keep(r *http.Request, body []byte) {
 	if c.idempotencyKey = r.Header.Get("Idempotency-Key"); c.idempotencyKey != "" {
 		c.path = r.URL.Path
+		if given := r.PathValue("workflowId"); given != "" { // in any case
+			c.path = strings.Replace(c.path, given, strings.ToLower(given), 1)
+		}
 		c.bodyHash = sha256.Sum256(body)
 	}
 }

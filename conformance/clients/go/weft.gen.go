@@ -958,7 +958,7 @@ type EdgeID = string
 // Examples: NOT_FOUND
 type ErrorCode = string
 
-// ExecuteComponentRequest One call of a component.
+// ExecuteComponentRequest One call of a component. Null for an optional field means the same as leaving it out.
 type ExecuteComponentRequest struct {
 	// Attempts How often the component is tried before the execution is FAILED: once if this is left out. Between attempts it
 	// waits 1 s, then 2 s (each +/- 20 %). An error that is not `retryable` ends the execution at once.
@@ -1078,11 +1078,33 @@ type ExecutionMode string
 // Examples: COMPLETED
 type ExecutionStatus string
 
+// GivenID A UUID, in upper or lower case. Answers have it in lower case.
+//
+// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+type GivenID = openapi_types.UUID
+
 // GivenModule The name of a component, exactly: capital letters, digits and underscores. To a name that is none, the answer
 // says which one was probably meant.
 //
 // Examples: RANDOM_UUID, API_CALL
 type GivenModule = string
+
+// GivenRunOrigin The run that another one repeats. Stages that completed there before `fromStageId`, or all that completed if it is
+// absent, are taken over: they are neither run nor charged again. A stage that did not complete is run again, and so
+// is everything that comes after it. A loop that completed is taken over as it ended. Of a loop that did not
+// complete, the finished items are taken over, and the other items are run again from where they stopped. A child run
+// that did not complete is repeated in the same way, unless its workflow or its input changed.
+type GivenRunOrigin struct {
+	// FromStageID A UUID, in upper or lower case. Answers have it in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	FromStageID *GivenID `json:"fromStageId,omitempty"`
+
+	// RunID A UUID, in upper or lower case. Answers have it in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	RunID GivenID `json:"runId"`
+}
 
 // ID A UUIDv7 in lower case.
 //
@@ -1666,11 +1688,7 @@ type RunEventPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// RunOrigin The run that another one repeats. Stages that completed there before `fromStageId`, or all that completed if it is
-// absent, are taken over: they are neither run nor charged again. A stage that did not complete is run again, and so
-// is everything that comes after it. A loop that completed is taken over as it ended. Of a loop that did not
-// complete, the finished items are taken over, and the other items are run again from where they stopped. A child run
-// that did not complete is repeated in the same way, unless its workflow or its input changed.
+// RunOrigin The run that another one repeats, and from which stage on.
 type RunOrigin struct {
 	// FromStageID A UUIDv7 in lower case.
 	//
@@ -2025,7 +2043,7 @@ type TriggerResult struct {
 	RunID ID `json:"runId"`
 }
 
-// TriggerWorkflowRequest What a run begins with.
+// TriggerWorkflowRequest What a run begins with. Null for a field means the same as leaving it out.
 //
 // Examples: {"input":{"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}}
 type TriggerWorkflowRequest struct {
@@ -2048,16 +2066,10 @@ type TriggerWorkflowRequest struct {
 	// Examples: {"order":"4711"}
 	Metadata map[string]interface{} `json:"metadata,omitempty"`
 
-	// RerunOf The run that another one repeats. Stages that completed there before `fromStageId`, or all that completed if it is
-	// absent, are taken over: they are neither run nor charged again. A stage that did not complete is run again, and so
-	// is everything that comes after it. A loop that completed is taken over as it ended. Of a loop that did not
-	// complete, the finished items are taken over, and the other items are run again from where they stopped. A child run
-	// that did not complete is repeated in the same way, unless its workflow or its input changed.
-	RerunOf *RunOrigin `json:"rerunOf,omitempty"`
+	// RerunOf The earlier run that this one repeats.
+	RerunOf *GivenRunOrigin `json:"rerunOf,omitempty"`
 
-	// Version The version, from 1. Every save makes the next one, and none ever changes.
-	//
-	// Examples: 3
+	// Version Which version of the workflow is run; without it the present one.
 	Version *WorkflowVersion `json:"version,omitempty"`
 
 	// WaitForMs How many milliseconds the answer, which then carries the record, may wait for the end of the run. 0 is the record
@@ -2605,10 +2617,10 @@ type After = int64
 // Cursor defines model for Cursor.
 type Cursor = string
 
-// ExecutionID A UUIDv7 in lower case.
+// ExecutionID A UUID, in upper or lower case. Answers have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-type ExecutionID = ID
+type ExecutionID = GivenID
 
 // Force defines model for Force.
 type Force = bool
@@ -2625,10 +2637,10 @@ type LastEventID = int64
 // Limit defines model for Limit.
 type Limit = int32
 
-// RunID A UUIDv7 in lower case.
+// RunID A UUID, in upper or lower case. Answers have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-type RunID = ID
+type RunID = GivenID
 
 // RunStatusFilter CREATED until its first stage starts, EXECUTING from then on; COMPLETED, FAILED and CANCELED are final.
 //
@@ -2649,10 +2661,10 @@ type Version = int32
 // Examples: balance
 type WorkflowComponentID = ComponentID
 
-// WorkflowID A UUIDv7 in lower case.
+// WorkflowID A UUID, in upper or lower case. Answers have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-type WorkflowID = ID
+type WorkflowID = GivenID
 
 // WorkflowStatusFilter ACTIVE: it can be triggered. PAUSED: it cannot, until it is made active again. ARCHIVED: it is out of use and not
 // listed.
@@ -2741,7 +2753,7 @@ type CreateWorkflowParams struct {
 // ListWorkflowRunsParams defines parameters for ListWorkflowRuns.
 type ListWorkflowRunsParams struct {
 	// WorkflowID Only the runs of this workflow.
-	WorkflowID *ID `form:"workflowId,omitempty" json:"workflowId,omitempty"`
+	WorkflowID *GivenID `form:"workflowId,omitempty" json:"workflowId,omitempty"`
 
 	// Status Only runs with this status.
 	Status *RunStatusFilter `form:"status,omitempty" json:"status,omitempty"`
