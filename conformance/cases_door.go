@@ -14,6 +14,7 @@ import (
 var doorCases = []Case{
 	{Part: "D9.2.sessions", Name: "door/401 every operation of people without a session", Run: doorClosed},
 	{Part: "D9.2.keys", Name: "door/401 a workspace key reaches no operation of people", Run: doorKeyless},
+	{Part: "D2.10.refused", Name: "door/401 a bearer token signs nothing", Run: doorBearer, Needs: owner},
 	{Part: "D9.2.cookie", Name: "door/403 what a page of another site sends", Run: doorForeign, Needs: owner},
 	{Part: "D9.2.sessions", Name: "MT01 door/404 a workspace that one is no member of", Run: doorElsewhere, Needs: []probe.Need{probe.NeedOwner, probe.NeedForeign}},
 	{Part: "D9.2.sessions, D3.table", Name: "door/400, 406, 413, 415 the form of people's requests", Run: doorForm, Needs: owner},
@@ -58,10 +59,14 @@ func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Req
 			run = waiting
 		case "setEnvironmentVariable":
 			request.Body = t.JSON(object{"value": "x"})
-		case "createSchedule", "replaceSchedule":
+		case "createSchedule":
 			request.Body = t.JSON(object{"workflowId": workflow, "cron": "@yearly"})
-		case "createHook", "replaceHook":
+		case "replaceSchedule":
+			request.Body = t.JSON(object{"cron": "@yearly"})
+		case "createHook":
 			request.Body = t.JSON(object{"workflowId": workflow, "verification": signing()})
+		case "replaceHook":
+			request.Body = t.JSON(object{"verification": signing()})
 		}
 		request.Path = strings.NewReplacer("{executionId}", id, "{module}", "RANDOM_UUID", "{workflowId}", on, "{componentId}", "id",
 			"{runId}", run, "{signal}", "approved", "{name}", name, "{scheduleId}", schedule, "{hookId}", hook).Replace(operation.Template)
@@ -157,7 +162,7 @@ func doorElsewhere(t *probe.Trial) {
 			continue
 		}
 		var texts []string
-		for _, id := range []string{t.Target().Foreign.WorkspaceID, "0193f1c0-0000-7000-8000-000000000009", "x", upper(t.Target().WorkspaceID)} {
+		for _, id := range []string{t.Target().Foreign.WorkspaceID, "0193f1c0-0000-7000-8000-000000000009", "x", upper(t.Target().Foreign.WorkspaceID)} {
 			request := to(operation, id)
 			request.Bearer = token
 			texts = append(texts, t.Problem(t.Do(request), http.StatusNotFound, "NOT_FOUND").Detail)
@@ -249,4 +254,16 @@ func entryFlood(t *probe.Trial) {
 	flood(t, wrong)
 	limited(t, wrong, wrong, "sign_in_attempts")
 	t.Equal("a signed operation", t.Get(probe.Executions+"?limit=1").Status, http.StatusOK)
+}
+
+// doorBearer sends what a deployment knows as bearer tokens.
+func doorBearer(t *probe.Trial) {
+	own := t.Target().Credentials
+	for _, token := range []string{own.APIKey, own.APISecret, t.SignIn(), "weft", "dev"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			answer := t.Do(probe.Request{Method: method, Path: probe.Components, Bearer: token})
+			p := t.Problem(answer, http.StatusUnauthorized, "UNAUTHORIZED")
+			t.Equal("reason", probe.Reason(p), "missing_api_key")
+		}
+	}
 }

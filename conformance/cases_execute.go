@@ -40,7 +40,7 @@ var executeCases = []Case{
 		Part: "4.1.input, 4.1.config, D3.422",
 		Name: "execute/422 all faults against the module's schema at once", Run: executeSchema,
 	},
-	{Part: "D1.1.unknown", Name: "execute/200 unknown fields are ignored", Run: executeUnknownField},
+	{Part: "D1.1.unknown, D1.1.reported", Name: "execute/200 unknown fields are ignored and reported", Run: executeUnknownField},
 	{Part: "D1.1.strict", Name: "execute/400 unknown fields under handling=strict", Run: executeStrict},
 	{
 		Part: "D4.4", Name: "execute/200 an output above 1 MiB is FAILED OUTPUT_TOO_LARGE",
@@ -268,6 +268,7 @@ func executeUnknownField(t *probe.Trial) {
 	answer := t.Do(probe.Request{Method: http.MethodPost, Path: probe.Components, Body: []byte(
 		`{"module":"RANDOM_UUID","input":{},"config":{},"waitForMs":15000,"workspaceId":"x","colour":"red"}`)})
 	completedUUID(t, probe.Decode[api.ComponentExecution](t, answer))
+	t.Decided("D1.1.reported", answer.Header.Get("Weft-Ignored") == `"/colour", "/workspaceId"`, "Weft-Ignored: %s", answer.Header.Get("Weft-Ignored"))
 }
 
 func executeStrict(t *probe.Trial) {

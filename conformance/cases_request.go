@@ -15,7 +15,7 @@ var requestCases = []Case{
 	{Part: "D3.405, D3.table", Name: "AB07 405 with Allow for every other method of every path", Run: methods},
 	{Part: "D3.table, D1.8.target", Name: "request/404 paths that do not exist", Run: unknownPaths},
 	{Part: "D3.406, D3.table", Name: "AB07 406 what is not acceptable", Run: acceptable},
-	{Part: "D1.1.type, D3.table", Name: "AB07 415 another content type", Run: contentTypes},
+	{Part: "D1.1.type, D1.1.untyped, D3.table", Name: "AB07 415 another content type, 200 none", Run: contentTypes},
 	{Part: "D3.table, D1.1.size, D1.1.type", Name: "AB07 400, 413, 415 the form of every signed request", Run: signedForm},
 	{Part: "D3.414, D3.table", Name: "AB03 414 a target of 9 KiB, 431 too many headers", Run: longTarget},
 	{Part: "D1.8.order", Name: "request/the order of checks", Run: checkOrder},
@@ -126,13 +126,16 @@ func contentTypes(t *probe.Trial) {
 	} {
 		t.Problem(send(http.Header{"Content-Type": {kind}}), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE")
 	}
-	t.Problem(send(http.Header{"Content-Type": nil}), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE")
 	for _, encoding := range []string{"gzip", "br", "deflate", "x"} {
 		t.Problem(send(http.Header{"Content-Encoding": {encoding}}), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE")
 	}
 	for _, kind := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON;charset=UTF-8"} {
 		t.Equal(kind, send(http.Header{"Content-Type": {kind}}).Status, http.StatusOK)
 	}
+	t.Equal("without a Content-Type", send(http.Header{"Content-Type": nil}).Status, http.StatusOK)
+	open := checking(t, object{"method": "GET", "path": "/", "timestamp": "1"})
+	open.Header = http.Header{"Content-Type": nil}
+	t.Problem(t.Do(open), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE") // nobody signs it
 }
 
 // signedForm breaks the form of each operation that a program signs in every way that

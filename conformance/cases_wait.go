@@ -245,9 +245,6 @@ func statusUnknown(t *probe.Trial) {
 	} {
 		absent(t, id)
 	}
-	// The id of an execution in upper case is not its id.
-	id := t.Execute(probe.RandomUUID()).ID.String()
-	absent(t, upper(id))
 }
 
 func statusForeign(t *probe.Trial) {

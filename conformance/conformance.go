@@ -34,7 +34,7 @@ func Cases() []Case {
 		executeCases, attemptCases, waitCases, statusCases, streamCases,
 		callbackCases, replayCases, callbackRuleCases,
 		signingCases, refusalCases, keyCases, checkCases,
-		requestCases, gateCases, abuseCases, idempotencyCases, listCases, catalogueCases, componentCases,
+		requestCases, ignoredCases, gateCases, abuseCases, idempotencyCases, listCases, catalogueCases, componentCases,
 		workflowCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases,
 		runCases, runGraphCases, runModuleCases, runControlCases, runStreamCases, runScopeCases, restrictedCases,
 		peopleCases, doorCases, memberCases, apiKeyCases, auditCases, limitCases, planLimitCases, peopleLimitCases, creditCases,

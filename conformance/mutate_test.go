@@ -19,7 +19,7 @@ import (
 var watchful = []string{
 	"execute/200 without waitForMs the record is CREATED", "execute/200 with waitForMs the record is COMPLETED",
 	"execute/200 a failure comes inline", "execute/200 a call that was cut off has an unknown outcome", "execute/422 all faults against the module's schema at once",
-	"execute/400 unknown fields under handling=strict",
+	"execute/400 unknown fields under handling=strict", "request/200 every operation reports what it ignored",
 	"get/200 a completed execution", "get/200 a failed execution",
 	"SS01 a stream from EXECUTING to COMPLETED", "SS01 a stream of what is COMPLETED already", "SS01 a stream of what is FAILED",
 	"CB22 a signed callback of COMPLETED", "callback/an unsigned one of FAILED", "callback/traceparent is passed on",

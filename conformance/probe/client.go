@@ -67,6 +67,7 @@ func (t *Trial) Do(r Request) Answer {
 func (t *Trial) Try(ctx context.Context, r Request) (Answer, error) {
 	start := time.Now()
 	r = r.identified()
+	r, reported := t.withUnknown(r)
 	operation, response, err := t.send(ctx, r)
 	if err != nil {
 		return Answer{}, err
@@ -81,7 +82,7 @@ func (t *Trial) Try(ctx context.Context, r Request) (Answer, error) {
 	if r.Unchecked {
 		return answer, nil
 	}
-	return answer, t.judge(operation, r, answer)
+	return answer, errors.Join(t.judge(operation, r, answer), t.checkIgnored(answer, reported))
 }
 
 // identified is the request with an id of its own, so that the answer's can be
@@ -100,7 +101,7 @@ func (r Request) identified() Request {
 // decidedBy is the part by which an answer has a header.
 var decidedBy = map[string]string{
 	"X-Request-Id": "D1.6.id", "Ratelimit": "D6.fields", "Ratelimit-Policy": "D6.fields",
-	"Idempotent-Replayed": "D1.7.replay", "Preference-Applied": "D1.1.strict", "Set-Cookie": "D9.2.cookie", "Etag": "D3.412",
+	"Idempotent-Replayed": "D1.7.replay", "Preference-Applied": "D1.1.strict", "Weft-Ignored": "D1.1.reported", "Set-Cookie": "D9.2.cookie", "Etag": "D3.412",
 }
 
 // judge holds an answer against the document, and against what every answer

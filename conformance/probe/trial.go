@@ -25,6 +25,7 @@ type Trial struct {
 	mu         sync.Mutex
 	cleanups   []func()
 	departures []Departure
+	unknown    map[string]bool // the operations that reported what AddUnknown added; nil: nothing is added
 }
 
 // Departure is an answer that is not what was decided where the contract leaves a thing
