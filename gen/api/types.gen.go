@@ -517,7 +517,7 @@ func (e GetWorkflowRunParamsStages) Valid() bool {
 
 // AcceptInvitationRequest The token of an invitation and who accepts it.
 type AcceptInvitationRequest struct {
-	// Name What the person is called.
+	// Name What the person is called. Not blank, and without control characters.
 	//
 	// Examples: Ada Lovelace
 	Name string `json:"name"`
@@ -1130,7 +1130,7 @@ type CreateAPIKeyRequest struct {
 	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
 	AllowedWorkflowIds []GivenID `json:"allowedWorkflowIds"`
 
-	// Label What it is for, in your words.
+	// Label What it is for, in your words. Not blank, and without control characters.
 	//
 	// Examples: Checkout
 	Label string `json:"label"`
@@ -1681,7 +1681,8 @@ type ExecuteComponentRequest struct {
 	// CallbackHeaders Headers that are sent with the callback, at most 8 KiB in all. Only their names are shown again. Refused are
 	// `Host`, `Content-*`, `Transfer-Encoding`, `Connection`, `Keep-Alive`, `Upgrade`, `Te`, `Trailer`, `Expect`,
 	// `Cookie`, `Accept-Encoding`, `User-Agent`, `Proxy-*`, `X-Svc-*`, `webhook-*` and `X-Forwarded-*`, whatever
-	// their case, and two names that differ in case only. Headers need a `callbackUrl`: 400 without one.
+	// their case, and two names that differ in case only. A name has at most 64 letters, digits and hyphens. A value
+	// neither starts nor ends with a space. Headers need a `callbackUrl`: 400 without one.
 	//
 	//
 	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
@@ -1695,7 +1696,8 @@ type ExecuteComponentRequest struct {
 	// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
 	CallbackSecret *string `json:"callbackSecret,omitempty"`
 
-	// CallbackURL Where the finished record is posted. https, port 443 or 1024 to 65535, no user info, no fragment, and a host
+	// CallbackURL Where the finished record is posted. https, port 443 or 1024 to 65535, no user info, no fragment, no white
+	// space, no control characters, and a host
 	// whose addresses are all public. A deployment may be set to allow more.
 	//
 	//
@@ -3654,6 +3656,7 @@ type TriggerStatus string
 // Examples: {"input":{"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}}
 type TriggerWorkflowRequest struct {
 	// Input The input of the run, by the `inputSchema` of the workflow and that of its ON_API_CALLED; `{}` if it is absent.
+	// Not beside `rerunOf`: such a run has the input of the earlier one.
 	//
 	//
 	// Examples: {"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}

@@ -112,6 +112,11 @@ func lean(document any) {
 	for _, part := range []string{"examples", "headers", "links", "responses"} {
 		delete(components, part)
 	}
+	for _, schema := range object(components["schemas"]) {
+		for _, keyword := range conditions {
+			delete(object(schema), keyword)
+		}
+	}
 	for _, item := range object(root["paths"]) {
 		for _, operation := range object(item) {
 			operation := object(operation)
@@ -131,6 +136,10 @@ func lean(document any) {
 		}
 	}
 }
+
+// conditions are the keywords by which fields depend on each other. The handlers check those:
+// they know what to say of them.
+var conditions = []string{"if", "then", "else"}
 
 // object is a value as a JSON object; nil, which has no members, if it is none.
 func object(value any) map[string]any {

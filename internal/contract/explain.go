@@ -83,6 +83,11 @@ func explain(err error, base ...string) []fault.Detail {
 	return details
 }
 
+// meant is what patterns mean, where they are hard to read.
+var meant = map[string]string{
+	`^[^\x00-\x1F\x7F-\x9F]*[^\s\x00-\x1F\x7F-\x9F][^\x00-\x1F\x7F-\x9F]*$`: "must not be blank or have control characters",
+}
+
 // expected says what would have been right, never what came.
 func expected(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
@@ -92,6 +97,9 @@ func expected(k jsonschema.ErrorKind) string {
 	case *kind.Format:
 		return "must be a valid " + k.Want
 	case *kind.Pattern:
+		if text, ok := meant[k.Want]; ok {
+			return text
+		}
 		return "must match " + k.Want
 	case *kind.MinLength:
 		return "must have at least " + fault.Count(k.Want, "character")

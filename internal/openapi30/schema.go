@@ -17,7 +17,9 @@ var same = []string{
 
 // told are keywords that 3.0 lacks. What they say of a value stands in a description or
 // is checked by the server, so an extension keeps them for those who look.
-var told = []string{"contentEncoding", "contentMediaType", "contentSchema", "propertyNames"}
+var told = []string{
+	"contentEncoding", "contentMediaType", "contentSchema", "else", "if", "propertyNames", "then",
+}
 
 // rewriteEach rewrites the schemas that are the members of an object.
 func rewriteEach(node any, at string) error {

@@ -303,9 +303,7 @@ func formed(header http.Header, operation *contract.Operation, body []byte) ([]b
 // approach does what comes before the body is read: it checks the form of the signing
 // headers, or finds the person whose session it is.
 func (f *front) approach(w http.ResponseWriter, r *http.Request, operation *contract.Operation, call *call) error {
-	if closed(operation) || operation.SignIn || operation.Method == http.MethodPost {
-		w.Header().Set("Cache-Control", "no-store")
-	}
+	w.Header().Set("Cache-Control", "no-store")
 	switch {
 	case operation.Signed:
 		return f.precheck(r.Header, call.hold.client)
@@ -353,9 +351,6 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 	}
 	return nil
 }
-
-// closed says whether an operation is for those only who prove who they are.
-func closed(operation *contract.Operation) bool { return operation.Signed || operation.Person }
 
 // unmatched answers what is no operation and no page.
 func (f *front) unmatched(w http.ResponseWriter, r *http.Request) { f.none(w, r, f.mux) }
