@@ -104,6 +104,7 @@ func creditsPages(t *probe.Trial) {
 		Path: probe.Workspace(t.Target().WorkspaceID) + "/ledger", Bearer: token, Header: http.Header{"Accept": {"text/csv"}},
 	})
 	lines, err := csv.NewReader(strings.NewReader(string(answer.Body))).ReadAll()
+	t.Equal("Content-Disposition", answer.Header.Get("Content-Disposition"), `attachment; filename="ledger.csv"`)
 	t.Check(err == nil && len(lines) > 3 && strings.HasPrefix(answer.Header.Get("Content-Type"), "text/csv"), "%d lines of %s, %v", len(lines), answer.Header.Get("Content-Type"), err)
 	t.Equal("names", strings.Join(lines[0], ","), "id,kind,executionId,runId,reference,planCredits,paidCredits,allowance,usage,note,createdAt")
 	at := slices.IndexFunc(lines, func(line []string) bool { return line[0] == first.Data[0].ID.String() })

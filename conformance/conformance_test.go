@@ -56,6 +56,11 @@ func TestConformance(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) { judge(t, c, <-outcomes) })
 	}
 	t.Run("every operation is seen", func(t *testing.T) { allSeen(t, target.Spec) })
+	t.Run("the document describes every answer", func(t *testing.T) {
+		for _, place := range target.Spec.Undocumented() {
+			t.Errorf("the document does not describe %s", place)
+		}
+	})
 }
 
 // byTheClock waits for the next minute: it begins first, and takes the place of nobody.

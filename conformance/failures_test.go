@@ -161,6 +161,9 @@ var failures = map[string]func(failing) probe.Answer{
 		return probe.Answer{}
 	},
 	"Failure method": func(f failing) probe.Answer { return f.send("DELETE", probe.Components, "") },
+	"Failure headers": func(f failing) probe.Answer {
+		return f.Do(probe.Request{Path: probe.Components, Header: manyHeaders()})
+	},
 	"Failure target": func(f failing) probe.Answer { return f.Get(probe.Components + "?cursor=" + strings.Repeat("a", 8192)) },
 }
 

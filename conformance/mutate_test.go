@@ -20,6 +20,7 @@ var watchful = []string{
 	"execute/200 without waitForMs the record is CREATED", "execute/200 with waitForMs the record is COMPLETED",
 	"execute/200 a failure comes inline", "execute/200 a call that was cut off has an unknown outcome", "execute/422 all faults against the module's schema at once",
 	"execute/400 unknown fields under handling=strict", "request/200 every operation reports what it ignored",
+	"answers/200 every operation under handling=strict",
 	"get/200 a completed execution", "get/200 a failed execution",
 	"SS01 a stream from EXECUTING to COMPLETED", "SS01 a stream of what is COMPLETED already", "SS01 a stream of what is FAILED",
 	"CB22 a signed callback of COMPLETED", "callback/an unsigned one of FAILED", "callback/traceparent is passed on",
@@ -178,12 +179,15 @@ func mutations(spec *probe.Spec) []mutation {
 			both(operation+" header", http.CanonicalHeaderKey(name), nil, nil)
 		}
 	}
-	both("problem header", "X-Request-Id", nil, nil)
+	for _, name := range []string{"X-Request-Id", "Cache-Control", "X-Content-Type-Options"} {
+		both("problem header", name, nil, nil)
+	}
 	// What the challenge says beyond its being there is not promised.
 	all = append(all, mutation{place: place{"problem header", "Www-Authenticate"}, drop: true})
 	all = slices.DeleteFunc(all, func(m mutation) bool {
 		empty, ok := barren[m.place]
-		return !seeable(m.place) || ok && empty.beside != m.field
+		return m.field == "Content-Encoding" || // the proxy asks for what is not compressed
+			!seeable(m.place) || ok && empty.beside != m.field
 	})
 	for at, empty := range barren {
 		m := mutation{place: at, path: strings.Split(at.field[1:], "/")}

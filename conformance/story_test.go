@@ -220,7 +220,7 @@ const (
 
 // all is the story, in an order in which it can be told.
 func (s *story) all() {
-	s.bearer = s.tell("createSession", "password")["token"].(string)
+	s.bearer = s.tell("createSession", "session")["token"].(string)
 	for _, name := range []string{"message", "signature", "hash"} {
 		s.tell("checkSignature", name)
 	}
@@ -230,7 +230,7 @@ func (s *story) all() {
 	for _, name := range []string{"schema", "balances", "report"} {
 		s.tell("createWorkflow", name)
 	}
-	for _, name := range []string{"version", "schema"} {
+	for _, name := range []string{"quote", "schema"} {
 		s.tell("quoteWorkflow", name)
 	}
 	for _, name := range []string{"inline", "capped", "schema"} {
@@ -238,16 +238,16 @@ func (s *story) all() {
 	}
 	s.stage()
 	s.tell("triggerWorkflow", "again")
-	for _, name := range []string{"config", "schema"} {
+	for _, name := range []string{"updated", "schema"} {
 		s.tell("updateWorkflowComponent", name)
 	}
 	s.tell("replaceWorkflow", "balances")
 	s.tell("triggerWorkflow", "empty", "workflowId", reportID)
 	s.waits()
-	for _, name := range []string{"approval", "schema"} {
+	for _, name := range []string{"signal", "schema"} {
 		s.tell("sendRunSignal", name, "runId", waitingID)
 	}
-	for _, name := range []string{"graceful", "schema"} {
+	for _, name := range []string{"canceling", "schema"} {
 		s.tell("cancelWorkflowRun", name, "runId", waitingID)
 	}
 	s.triggers()
@@ -295,21 +295,21 @@ func (s *story) triggers() {
 	for _, name := range []string{"schema", "hook"} {
 		s.tell("createHook", name)
 	}
-	s.tell("receiveHook", "example")
+	s.tell("receiveHook", "run")
 	for _, name := range []string{"schema", "paused"} {
 		s.tell("replaceHook", name)
 	}
 	for _, id := range []string{"setEnvironmentVariable", "setWorkspaceEnvironmentVariable"} {
-		for _, name := range []string{"schema", "secret"} {
+		for _, name := range []string{"schema", "variable"} {
 			s.tell(id, name)
 		}
 	}
 }
 
 func (s *story) people() {
-	s.tell("createInvitation", "editor")
-	s.tell("acceptInvitation", "new")
-	s.tell("updateMember", "viewer")
+	s.tell("createInvitation", "invitation")
+	s.tell("acceptInvitation", "session")
+	s.tell("updateMember", "member")
 	s.tell("createApiKey", "key")
-	s.tell("rotateApiKey", "overlap")
+	s.tell("rotateApiKey", "successor")
 }

@@ -66,8 +66,7 @@ func (t *Trial) Do(r Request) Answer {
 // Try is Do with its own context and without ending the case.
 func (t *Trial) Try(ctx context.Context, r Request) (Answer, error) {
 	start := time.Now()
-	r = r.identified()
-	r, reported := t.withUnknown(r)
+	r, reported := t.withUnknown(t.strictly(r.identified()))
 	operation, response, err := t.send(ctx, r)
 	if err != nil {
 		return Answer{}, err
@@ -79,6 +78,7 @@ func (t *Trial) Try(ctx context.Context, r Request) (Answer, error) {
 	}
 	answer := answered(operation, response, body)
 	answer.Took = time.Since(start)
+	t.target.Spec.note(operation, answer)
 	if r.Unchecked {
 		return answer, nil
 	}
@@ -98,8 +98,20 @@ func (r Request) identified() Request {
 	return r
 }
 
+// HandleStrictly adds `Prefer: handling=strict` to every later request of Do.
+func (t *Trial) HandleStrictly() { t.strict = true }
+
+func (t *Trial) strictly(r Request) Request {
+	if t.strict {
+		r.Header = maps.Clone(r.Header)
+		r.Header.Set("Prefer", "handling=strict")
+	}
+	return r
+}
+
 // decidedBy is the part by which an answer has a header.
 var decidedBy = map[string]string{
+	"Cache-Control": "D9.4", "X-Content-Type-Options": "D9.4",
 	"X-Request-Id": "D1.6.id", "Ratelimit": "D6.fields", "Ratelimit-Policy": "D6.fields",
 	"Idempotent-Replayed": "D1.7.replay", "Preference-Applied": "D1.1.strict", "Weft-Ignored": "D1.1.reported", "Set-Cookie": "D9.2.cookie", "Etag": "D3.412",
 }
@@ -128,6 +140,10 @@ func (t *Trial) judge(operation *Operation, r Request, answer Answer) error {
 			err = t.departs(part, err)
 		}
 		all = append(all, err)
+	}
+	strict := r.Header.Get("Prefer") == "handling=strict" && !failed
+	if applied := answer.Header.Get("Preference-Applied"); operation != nil && strict != (applied == "handling=strict") {
+		all = append(all, t.departs("D1.1.strict", fmt.Errorf("Preference-Applied is %q for Prefer: %s", applied, r.Header.Get("Prefer"))))
 	}
 	if answer.Header.Get("Date") == "" {
 		all = append(all, t.departs("D2.5.date", errors.New("the header Date is missing")))

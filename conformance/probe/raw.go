@@ -82,6 +82,7 @@ func (t *Trial) Raw(send string) []Answer {
 // failure of ours.
 func (t *Trial) JudgeFailure(answer Answer) {
 	t.Check(answer.Status >= http.StatusBadRequest, "got %d, want a failure", answer.Status)
+	t.target.Spec.note(nil, answer)
 	t.NoError(fmt.Sprint(answer.Status), t.judge(nil, Request{}, answer))
 }
 

@@ -25,9 +25,10 @@ type Spec struct {
 	root       any // the document, decoded
 	compiler   *jsonschema.Compiler
 
-	mu      sync.Mutex
-	schemas map[string]*jsonschema.Schema // by pointer
-	seen    map[string]bool               // "OPERATION STATUS"
+	mu           sync.Mutex
+	schemas      map[string]*jsonschema.Schema // by pointer
+	seen         map[string]bool               // "OPERATION STATUS"
+	undocumented map[string]bool               // what note found
 }
 
 // Operation is one operation of the document.
@@ -52,7 +53,10 @@ func LoadSpec() (*Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load openapi.yaml: %w", err)
 	}
-	s := &Spec{compiler: jsonschema.NewCompiler(), schemas: make(map[string]*jsonschema.Schema), seen: make(map[string]bool)}
+	s := &Spec{
+		compiler: jsonschema.NewCompiler(), schemas: make(map[string]*jsonschema.Schema),
+		seen: make(map[string]bool), undocumented: make(map[string]bool),
+	}
 	if s.root, err = jsonschema.UnmarshalJSON(bytes.NewReader(data)); err != nil {
 		return nil, err
 	}
@@ -111,6 +115,11 @@ func (o *Operation) Role() string {
 func (o *Operation) Cost() int {
 	cost, _ := o.spec.Extensions["x-rate-limit-cost"].(float64)
 	return int(cost)
+}
+
+// Takes says whether the operation has a query parameter of that name.
+func (o *Operation) Takes(parameter string) bool {
+	return o.spec.Parameters.GetByInAndName(openapi3.ParameterInQuery, parameter) != nil
 }
 
 // NeedsBody says whether the operation takes no request without a JSON body.

@@ -41,6 +41,7 @@ func (t *Trial) StreamOf(r Request) *Stream {
 	operation, response, err := t.send(t.ctx, r)
 	t.NoError(r.name(), err)
 	t.Cleanup(func() { response.Body.Close() })
+	t.target.Spec.note(operation, answered(operation, response, nil))
 	if response.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(response.Body)
 		t.Fatalf("%s: got %d, want a stream: %s", r.name(), response.StatusCode, body)

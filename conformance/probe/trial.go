@@ -25,6 +25,7 @@ type Trial struct {
 	mu         sync.Mutex
 	cleanups   []func()
 	departures []Departure
+	strict     bool            // every request of Do prefers handling=strict
 	unknown    map[string]bool // the operations that reported what AddUnknown added; nil: nothing is added
 }
 

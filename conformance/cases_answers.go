@@ -1,0 +1,60 @@
+package conformance
+
+import (
+	"net/http"
+
+	"github.com/weft-automation/weft/conformance/probe"
+)
+
+// answerCases see answers that the document has for operations of every kind.
+var answerCases = []Case{
+	{Part: "D3.table, D1.1.strict, D1.8.open", Name: "answers/400, 406, 413, 415 the form of open requests", Run: openForm},
+	{
+		Part: "D1.1.strict", Name: "answers/200 every operation under handling=strict", Run: strictlyAnswered,
+		Needs: []probe.Need{probe.NeedWorkspace, probe.NeedNear, probe.NeedOwner},
+	},
+}
+
+// strict is the header by which unknown fields and query parameters are faults.
+func strict() http.Header { return http.Header{"Prefer": {"handling=strict"}} }
+
+// refuseForm sends an operation what no operation takes: a query parameter that nobody knows
+// under handling=strict, bodies that are malformed, of another type and too large, and an
+// Accept header that allows nothing.
+func refuseForm(t *probe.Trial, request probe.Request) {
+	send := func(query string, body []byte, header http.Header) probe.Answer {
+		changed := request
+		changed.Path, changed.Body, changed.Header = request.Path+query, body, header
+		return t.Do(changed)
+	}
+	unknown := t.Problem(send("?unheard=1", request.Body, strict()), http.StatusBadRequest, "INVALID_INPUT")
+	t.Equal("pointers", probe.Pointers(unknown)[:1], []string{"/query/unheard"})
+	t.Problem(send("", []byte(`{"a":`), nil), http.StatusBadRequest, "INVALID_INPUT")
+	t.Problem(send("", []byte("{}"), http.Header{"Content-Type": {"text/plain"}}), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE")
+	t.Problem(send("", make([]byte, 1<<20+1), nil), http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE")
+	t.Problem(send("", request.Body, http.Header{"Accept": {"image/png"}}), http.StatusNotAcceptable, "NOT_ACCEPTABLE")
+}
+
+// openReads are the requests of the operations that anyone may send without a body.
+func openReads(t *probe.Trial) []probe.Request {
+	var list []probe.Request
+	for _, operation := range t.Target().Spec.Operations() {
+		if operation.Method == http.MethodGet && !operation.Signed() && !operation.Person() {
+			list = append(list, probe.Request{Path: operation.Template, Unsigned: true})
+		}
+	}
+	return list
+}
+
+func openForm(t *probe.Trial) {
+	for _, request := range openReads(t) {
+		refuseForm(t, request)
+	}
+}
+
+// strictlyAnswered asks every operation to refuse what it does not know. The trial compares
+// Preference-Applied.
+func strictlyAnswered(t *probe.Trial) {
+	t.HandleStrictly()
+	askEverything(t)
+}
