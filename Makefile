@@ -8,9 +8,7 @@ SHELL       := /bin/bash
 TOOLS     := internal/tools
 GO_TOOL   := go tool -modfile=$(TOOLS)/go.mod
 NODE_DONE := $(TOOLS)/node_modules/.package-lock.json
-# Specmatic is large, and it runs on Java: where there is none, only CI asks it, and fails.
 SPECMATIC := $(TOOLS)/specmatic/node_modules/specmatic/specmatic.jar
-JUDGING   := $(if $(CI)$(shell command -v java),$(SPECMATIC))
 # The tests run every target's seeds. To go beyond them compiles all that a package
 # stands on once more, which is for the soak.
 FUZZTIME  ?= 10s
@@ -22,32 +20,29 @@ TEST      := -vet=off -parallel $(PARALLEL) -timeout 20m
 # The linter takes the tests for as much code again; the soak has the time.
 LINT_TESTS ?= false
 
-# These run under the race detector: what others share things by. Building all that
-# the rest stands on once more would cost minutes; the soak has them.
-RACED ?= /internal/(attempt|groupcommit|sse)$$
-RACED_IN_SOAK := /internal/(attempt|auth|billing|callback|component|engine|execution|groupcommit|notify|ratelimit|run|server|sse)$$
+# The packages with the most shared state. The race detector needs every dependency compiled
+# again, which takes minutes, so only the soak uses it.
+RACED := /internal/(attempt|auth|billing|callback|component|engine|execution|groupcommit|notify|ratelimit|run|server|sse)$$
 
-# PROGRAMS start browsers, chains, Java or compilers of other languages. LOAD starts many
-# processes of Weft, or queues much work. Each runs one package at a time. Go runs a package
-# of LOAD_CACHED again only if something that it depends on has changed; the others read
-# files that Go does not know of.
-PROGRAMS    := ./conformance ./internal/portal ./internal/console
+# PROGRAMS start browsers, chains or compilers of other languages. LOAD starts many processes
+# of Weft, or queues much work. Each runs one package at a time. Go runs a package of
+# LOAD_CACHED again only if one of its dependencies has changed; the others read files that Go
+# does not track.
+PROGRAMS    := ./conformance ./conformance/judges ./internal/portal ./internal/console
 LOAD        := ./internal/chaos ./internal/cli ./internal/app ./internal/devdb ./gen
 LOAD_CACHED := ./internal/run ./internal/execution ./internal/callback ./internal/devchain ./internal/component/modules ./internal/component/modules/evm ./internal/bench ./conformance/signers
-JUDGES      := ./conformance/judges
-LIGHT       := go list ./... | grep -vE '$(RACED)' | grep -vxF "$$(go list $(PROGRAMS) $(LOAD) $(LOAD_CACHED) $(JUDGES))"
+LIGHT       := go list ./... | grep -vxF "$$(go list $(PROGRAMS) $(LOAD) $(LOAD_CACHED))"
 
 # A checkout that belongs to another user stops Go from asking git for a version.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
 
 # The service needs no C compiler; the race detector does.
 export CGO_ENABLED := 0
-RACE := $(if $(shell command -v $${CC:-gcc}),-race)
 
 # The document that is promised: see its README.
 RELEASED := conformance/released
 
-.PHONY: help dev build version test light programs load judged check lint vet static compiled race fuzz soak judges kills others chaos bench generate breaking changes released tools go clean
+.PHONY: help dev build version test light programs load check lint vet static compiled race fuzz soak judges kills others chaos bench generate breaking changes released tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
@@ -84,7 +79,7 @@ dev: build
 # One phase after the other: compile, run the light tests, run the heavy packages. Those wait
 # more than they compute, so one of PROGRAMS and one of LOAD run at a time.
 test: go
-	@$(MAKE) --no-print-directory -j3 compiled race lint $(JUDGING)
+	@$(MAKE) --no-print-directory -j2 compiled lint
 	@$(MAKE) --no-print-directory -j2 light vet
 	@$(MAKE) --no-print-directory -j2 programs load
 
@@ -98,23 +93,22 @@ vet: go
 	nice -n 19 go vet ./...
 
 # The export data of a package is the package compiled, so this compiles the tests too.
-# It links nothing: the tests whose results Go has cached are not linked at all.
+# It links nothing: the tests whose results Go has cached are not linked at all. GOGC saves a
+# tenth of the compiler's time.
 compiled: go
-	go list -test -export ./... >/dev/null
+	GOGC=800 go list -test -export ./... >/dev/null
 
 static: vet
 	nice -n 19 $(GO_TOOL) staticcheck -tests=$(LINT_TESTS) ./...
 
 race: go
-	@test -n "$(RACE)" || echo "There is no C compiler: the tests run without the race detector." >&2
-	CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) $(TEST) $$(go list ./... | grep -E '$(RACED)')
+	CGO_ENABLED=1 go test -race $(TEST) $$(go list ./... | grep -E '$(RACED)')
 
 light: go
 	go test $(TEST) -p 2 $$($(LIGHT))
 
 programs: go $(NODE_DONE)
 	go test $(TEST) -p 1 -count=1 $(PROGRAMS)
-	@$(MAKE) --no-print-directory judged
 
 load: go $(NODE_DONE)
 	go test $(TEST) -p 1 -count=1 $(LOAD)
@@ -131,20 +125,16 @@ SOAK := WEFT_SOAK=1 go test -count=1 -shuffle=on -timeout 40m
 
 soak: compiled $(NODE_DONE)
 	$(SOAK) ./conformance
-	@$(MAKE) --no-print-directory judged
+	$(MAKE) judges
 	@$(MAKE) --no-print-directory -j2 kills others
 	$(SOAK) ./internal/run
-	$(MAKE) race RACED='$(RACED_IN_SOAK)'
+	$(MAKE) race
 	$(MAKE) check LINT_TESTS=true
 	$(MAKE) fuzz FUZZTIME=5s
 
-judged: $(NODE_DONE)
-	@if test -n "$(JUDGING)"; then $(MAKE) --no-print-directory judges; \
-		else echo "There is no Java: Specmatic is not asked." >&2; go test $(TEST) -count=1 $(JUDGES); fi
-
 judges: go $(NODE_DONE) $(SPECMATIC)
 	@command -v java >/dev/null || { echo "Specmatic runs on Java 17 or later, and there is no java on the PATH." >&2; exit 1; }
-	SPECMATIC_JAR=$(abspath $(SPECMATIC)) go test $(TEST) -count=1 $(JUDGES)
+	SPECMATIC_JAR=$(abspath $(SPECMATIC)) go test $(TEST) -count=1 ./conformance/judges
 
 $(SPECMATIC): $(TOOLS)/specmatic/package-lock.json | $(NODE_DONE)
 	cd $(TOOLS)/specmatic && npm ci --no-audit --no-fund

@@ -314,6 +314,9 @@ func (s *Spec) at(path []string) (any, bool) {
 	return node, node != nil
 }
 
+// pointerToken escapes a token of a JSON pointer in a URI fragment.
+var pointerToken = strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D", "$", "%24", "#", "%23")
+
 // follow is at, with the JSON pointer that leads there without a reference.
 func (s *Spec) follow(path []string) (node any, pointer string) {
 	node = s.root
@@ -326,7 +329,7 @@ func (s *Spec) follow(path []string) (node any, pointer string) {
 			pointer = strings.TrimPrefix(reference, "#")
 			node, _ = s.follow(pathOf(reference))
 		}
-		pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D", "$", "%24", "#", "%23").Replace(token)
+		pointer += "/" + pointerToken.Replace(token)
 		switch inner := node.(type) {
 		case map[string]any:
 			node = inner[token]
