@@ -136,11 +136,30 @@ func TestTheDialectTellsTypes(t *testing.T) {
 		`true`: `{}`,
 		`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`: `{"properties":{"a":{"type":"string"}},"required":["a"],"type":"object"}`,
 	} {
-		c := load(t, module{name: "A", input: `{"type":"object","properties":{"x":` + schema + `},"required":["x"]}`, config: none, output: none})
-		parameter := system(t, c)[0].Inputs.Parameters[0]
-		got, err := json.Marshal(parameter.Schema)
-		if err != nil || string(got) != want || parameter.Name != "x" || !parameter.Required {
+		c := load(t, module{name: "A", input: none, config: none, output: `{"type":"object","properties":{"x":` + schema + `},"required":["x"]}`})
+		response := system(t, c)[0].Outputs.Response[0]
+		got, err := json.Marshal(response.Schema)
+		if err != nil || string(got) != want || response.Name != "x" || !response.Required {
 			t.Errorf("%s:\ngot  %s\nwant %s", schema, got, want)
+		}
+	}
+}
+
+func TestARequiredInputOfSeveralTypesHasTheFirst(t *testing.T) {
+	c := load(t, module{name: "A", config: none, output: none, input: `{"type":"object","required":["any","list","text","thing"],"properties":{
+		"any":{},"list":{"type":["array","string"]},"other":{"type":["array","string"]},"text":{"type":["string","integer","null"]},
+		"thing":{"type":["object","string"],"properties":{"a":{"type":"integer"}}}}}`})
+	got, err := json.Marshal(system(t, c)[0].Inputs.Parameters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schemas []struct{ Schema json.RawMessage }
+	if err := json.Unmarshal(got, &schemas); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{`{}`, `{"items":{},"type":"array"}`, `{}`, `{"nullable":true,"type":"string"}`, `{"properties":{"a":{"type":"number"}},"type":"object"}`} {
+		if string(schemas[i].Schema) != want {
+			t.Errorf("parameter %d: %s, want %s", i, schemas[i].Schema, want)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func systemComponent(d component.Descriptor) (api.SystemComponent, error) {
 	for _, p := range input.Properties.byName() {
 		parameter := api.SystemComponentParameter{Name: p.name, Required: slices.Contains(input.Required, p.name), JSONSchema: p.object()}
 		if parameter.Required { // generators make a field optional if its schema has no type
-			parameter.Schema = p.schema.dialect()
+			parameter.Schema = p.schema.demanded()
 		}
 		c.Inputs.Parameters = append(c.Inputs.Parameters, parameter)
 	}
@@ -93,6 +93,23 @@ func (s schema) dialect() api.DialectSchema {
 	if len(s.Properties) > 0 && kind == api.DialectTypeObject {
 		out.Properties = s.members()
 		out.Required = s.required()
+	}
+	return out
+}
+
+// demanded is the dialect of a required input. If several types are allowed it has the first
+// one, because generators make an input optional if its schema has no type. An input of any
+// value has none.
+func (s schema) demanded() api.DialectSchema {
+	out := s.dialect()
+	first := slices.IndexFunc(s.Type, func(name string) bool { return name != "null" })
+	if out.Type != nil || first < 0 {
+		return out
+	}
+	s.Type = slices.DeleteFunc(slices.Clone(s.Type), func(name string) bool { return name != "null" && name != s.Type[first] })
+	out = s.dialect()
+	if *out.Type == api.DialectTypeArray && out.Items == nil {
+		out.Items = &api.DialectSchema{} // generators read the items of every array
 	}
 	return out
 }
