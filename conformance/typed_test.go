@@ -36,7 +36,7 @@ func TestD91ATypedClientOfTheOpenCatalogueCompilesAndIsServed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	listed := catalogueOf(t, behind)
+	listed := fetched(t, behind, "/v1/system/components")
 	keep("components.json", listed, nil)
 	keep("package.json", []byte(`{"type":"module"}`), nil)
 	use, err := os.ReadFile("testdata/typed/use.ts")
@@ -51,10 +51,10 @@ func TestD91ATypedClientOfTheOpenCatalogueCompilesAndIsServed(t *testing.T) {
 	}
 }
 
-// catalogueOf is the body of the open catalogue.
-func catalogueOf(t *testing.T, behind *probe.Target) []byte {
+// fetched returns the body of an open address of the service.
+func fetched(t *testing.T, behind *probe.Target, path string) []byte {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, behind.BaseURL+"/v1/system/components", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, behind.BaseURL+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
