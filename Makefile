@@ -9,6 +9,8 @@ TOOLS     := internal/tools
 GO_TOOL   := go tool -modfile=$(TOOLS)/go.mod
 NODE_DONE := $(TOOLS)/node_modules/.package-lock.json
 SPECMATIC := $(TOOLS)/specmatic/node_modules/specmatic/specmatic.jar
+# The generators of clients are large, too.
+GENERATORS := $(TOOLS)/generators/node_modules/.package-lock.json
 # The tests run every target's seeds. To go beyond them compiles all that a package
 # stands on once more, which is for the soak.
 FUZZTIME  ?= 10s
@@ -42,13 +44,14 @@ export CGO_ENABLED := 0
 # The document that is promised: see its README.
 RELEASED := conformance/released
 
-.PHONY: help dev build version test light programs load check lint vet static compiled race fuzz soak judges kills others chaos bench generate breaking changes released tools go clean
+.PHONY: help dev build version test light programs load check lint vet static compiled race fuzz soak judges generators kills others chaos bench generate breaking changes released tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
 	@echo "make test      every test (the first time under 10 minutes)"
 	@echo "make soak      the long tests, up to an hour"
 	@echo "make judges    tests that Specmatic makes of openapi.yaml; it takes Java 17"
+	@echo "make generators  clients that seven generators make of openapi.yaml"
 	@echo "make chaos     kills and restarts under load at full size, checked by SQL"
 	@echo "make bench     the figures, beside what the machine itself can do"
 	@echo "make generate  the Go code made from openapi.yaml and queries/"
@@ -123,7 +126,7 @@ fuzz: go
 # conformance suite, which measures latencies. The random graphs use all processors.
 SOAK := WEFT_SOAK=1 go test -count=1 -shuffle=on -timeout 40m
 
-soak: compiled $(NODE_DONE)
+soak: compiled $(NODE_DONE) $(GENERATORS)
 	$(SOAK) ./conformance
 	$(MAKE) judges
 	@$(MAKE) --no-print-directory -j2 kills others
@@ -138,6 +141,13 @@ judges: go $(NODE_DONE) $(SPECMATIC)
 
 $(SPECMATIC): $(TOOLS)/specmatic/package-lock.json | $(NODE_DONE)
 	cd $(TOOLS)/specmatic && npm ci --no-audit --no-fund
+	@touch $@
+
+generators: go $(NODE_DONE) $(GENERATORS)
+	$(SOAK) -run TestGeneratedClients ./conformance
+
+$(GENERATORS): $(TOOLS)/generators/package-lock.json | $(NODE_DONE)
+	cd $(TOOLS)/generators && npm ci --no-audit --no-fund
 	@touch $@
 
 kills: go

@@ -49,6 +49,13 @@ func TestAClientOfEachEditionIsServedAlike(t *testing.T) {
 // editionClient builds the program of testdata/edition on a client from a document.
 func editionClient(t *testing.T, ctx context.Context, document string) string {
 	t.Helper()
+	return generatedClient(t, ctx, document, "testdata/edition", object{"name-normalizer": "ToCamelCaseWithInitialisms", "include-operation-ids": editionCalls})
+}
+
+// generatedClient builds the program in a folder on a client that oapi-codegen makes from a
+// document. The program imports the client as its own package client.
+func generatedClient(t *testing.T, ctx context.Context, document, of string, options object) string {
+	t.Helper()
 	folder := t.TempDir()
 	write := func(name string, value any) string {
 		data, err := json.Marshal(value)
@@ -67,16 +74,15 @@ func editionClient(t *testing.T, ctx context.Context, document string) string {
 			t.Fatalf("go %v: %v: %s", arguments, err, output)
 		}
 	}
-	source, program := filepath.Join(folder, "client.go"), filepath.Join(folder, "edition")
+	source, program := filepath.Join(folder, "client.go"), filepath.Join(folder, "program")
 	tool("tool", "-modfile=../internal/tools/go.mod", "oapi-codegen", "-o", source, "-config", write("client.json", object{
-		"package": "client", "generate": object{"models": true, "client": true},
-		"output-options": object{"name-normalizer": "ToCamelCaseWithInitialisms", "include-operation-ids": editionCalls},
-		"compatibility":  object{"always-prefix-enum-values": true},
+		"package": "client", "generate": object{"models": true, "client": true}, "output-options": options,
+		"compatibility": object{"always-prefix-enum-values": true},
 	}), document)
-	place, err := filepath.Abs("testdata/edition/client/client.go")
+	place, err := filepath.Abs(filepath.Join(of, "client/client.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool("build", "-overlay", write("overlay.json", object{"Replace": object{place: source}}), "-o", program, "./testdata/edition")
+	tool("build", "-overlay", write("overlay.json", object{"Replace": object{place: source}}), "-o", program, "./"+of)
 	return program
 }

@@ -1,0 +1,144 @@
+// Command oapi-codegen tells the story of story.ts with a client of oapi-codegen. The package
+// client exists only while TestGeneratedClientsAreServedWithRequiredMembersAlone builds this.
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weft-automation/weft/conformance/testdata/generators/oapi-codegen/client"
+)
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// signed returns an editor that signs requests.
+func signed(key, secret string) (client.RequestEditorFn, error) {
+	der, err := base64.StdEncoding.DecodeString(secret)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, err
+	}
+	return func(_ context.Context, r *http.Request) error {
+		body := []byte("{}")
+		if r.Body != nil && r.Body != http.NoBody {
+			sent, err := io.ReadAll(r.Body)
+			if err != nil {
+				return err
+			}
+			r.Body = io.NopCloser(bytes.NewReader(sent))
+			body = sent
+		}
+		now := strconv.FormatInt(time.Now().Unix(), 10)
+		message := strings.Join([]string{r.Method, r.URL.RequestURI(), now, string(body)}, "|")
+		r.Header.Set("X-Api-Key", key)
+		r.Header.Set("X-Sdk-Timestamp", now)
+		r.Header.Set("X-Sdk-Signature", base64.StdEncoding.EncodeToString(ed25519.Sign(parsed.(ed25519.PrivateKey), []byte(message))))
+		return nil
+	}, nil
+}
+
+// must returns the answer with status 200, and panics with what came instead.
+func must[T any](answer *T, body []byte, err error) *T {
+	if err != nil || answer == nil {
+		panic(fmt.Sprintf("%v: %s", err, body))
+	}
+	return answer
+}
+
+type story struct {
+	Modules   []string                   `json:"modules"`
+	Execution *client.ComponentExecution `json:"execution"`
+	Statuses  []string                   `json:"statuses"`
+	Workflow  string                     `json:"workflow"`
+	Run       *client.WorkflowRun        `json:"run"`
+	Listed    bool                       `json:"listed"`
+	Schedule  *client.Schedule           `json:"schedule"`
+	Missing   string                     `json:"missing"`
+}
+
+func run(ctx context.Context) error {
+	sign, err := signed(os.Getenv("WEFT_KEY"), os.Getenv("WEFT_SECRET"))
+	if err != nil {
+		return err
+	}
+	weft, err := client.NewClientWithResponses(os.Getenv("WEFT_URL"), client.WithRequestEditorFn(sign))
+	if err != nil {
+		return err
+	}
+	var s story
+	s.components(ctx, weft)
+	s.workflows(ctx, weft)
+	return json.NewEncoder(os.Stdout).Encode(s)
+}
+
+func (s *story) components(ctx context.Context, weft *client.ClientWithResponses) {
+	catalogue, err := weft.ListSystemComponentsWithResponse(ctx)
+	for _, component := range *must(catalogue.JSON200, catalogue.Body, err) {
+		s.Modules = append(s.Modules, component.Module)
+	}
+	accepted, err := weft.ExecuteComponentWithResponse(ctx, nil, client.ExecuteComponentRequest{Module: "RANDOM_UUID", Input: map[string]any{}, Config: map[string]any{}})
+	id := must(accepted.JSON200, accepted.Body, err).ID
+	stream, err := weft.StreamComponentExecutionWithResponse(ctx, id, nil)
+	if err != nil {
+		panic(err)
+	}
+	for line := range strings.Lines(string(stream.Body)) {
+		if data, ok := strings.CutPrefix(line, "data: "); ok {
+			var event client.ComponentExecutionEvent
+			if err := json.Unmarshal([]byte(data), &event); err != nil {
+				panic(err)
+			}
+			s.Statuses = append(s.Statuses, string(event.Status))
+		}
+	}
+	execution, err := weft.GetComponentExecutionWithResponse(ctx, id)
+	s.Execution = must(execution.JSON200, execution.Body, err)
+	id[0] ^= 1
+	missing, err := weft.GetComponentExecutionWithResponse(ctx, id)
+	s.Missing = string(must(missing.ApplicationproblemJSON404, missing.Body, err).Code)
+}
+
+func (s *story) workflows(ctx context.Context, weft *client.ClientWithResponses) {
+	saved, err := weft.CreateWorkflowWithResponse(ctx, nil, client.CreateWorkflowRequest{
+		Name: "oapi-codegen",
+		Components: []client.NewWorkflowComponent{
+			{ID: "start", Module: "ON_SCHEDULE", Config: &map[string]any{"cron": "0 0 1 1 *"}},
+			{ID: "draw", Module: "RANDOM_UUID"},
+		},
+		SequenceEdges: &[]client.NewSequenceEdge{{ID: "first", From: "start", To: "draw"}},
+	})
+	workflow := must(saved.JSON200, saved.Body, err).ID
+	s.Workflow = workflow.String()
+	triggered, err := weft.TriggerWorkflowWithResponse(ctx, workflow, nil, client.TriggerWorkflowRequest{})
+	id := must(triggered.JSON200, triggered.Body, err).RunID
+	for s.Run == nil || !slices.Contains([]string{"COMPLETED", "FAILED", "CANCELED"}, string(s.Run.Status)) {
+		run, err := weft.GetWorkflowRunWithResponse(ctx, id, nil)
+		s.Run = must(run.JSON200, run.Body, err)
+	}
+	runs, err := weft.ListWorkflowRunsWithResponse(ctx, nil)
+	for _, run := range must(runs.JSON200, runs.Body, err).Data {
+		s.Listed = s.Listed || run.ID == id
+	}
+	schedule, err := weft.CreateScheduleWithResponse(ctx, nil, client.CreateScheduleRequest{WorkflowID: workflow})
+	s.Schedule = must(schedule.JSON200, schedule.Body, err)
+}
