@@ -1,10 +1,12 @@
 -- name: RunLock :one
 -- A run as it stands, for whoever folds it. Rows that refer to it may be inserted meanwhile.
--- Where the account's period is over, the next one decides about storage and credits.
+-- Where the account's period is over, the next one decides about storage and credits. The fold
+-- writes its own time, which is never before what earlier folds wrote, even if the clock of a
+-- standby that took over is behind.
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.usage_below, r.stage_count, r.failed_count, r.pending_count,
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
-       r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
+       r.cancel_reason, GREATEST(clock_timestamp(), r.updated_at)::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
        r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
        COALESCE(a.valid_until <= now() OR a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0, false)::boolean AS solvent
@@ -19,7 +21,7 @@ FOR NO KEY UPDATE OF r;
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.usage_below, r.stage_count, r.failed_count, r.pending_count,
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
-       r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
+       r.cancel_reason, GREATEST(clock_timestamp(), r.updated_at)::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
        r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
        COALESCE(a.valid_until <= now() OR a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0, false)::boolean AS solvent
@@ -48,8 +50,8 @@ UPDATE workflow_runs SET
     uncounted_bytes = @uncounted_bytes,
     event_seq     = @event_seq,
     wake_at       = sqlc.narg('wake_at'),
-    updated_at    = GREATEST(updated_at, now()),
-    finished_at   = CASE WHEN @final::boolean THEN now() END
+    updated_at    = GREATEST(updated_at, @at),
+    finished_at   = CASE WHEN @final::boolean THEN @at::timestamptz END
 WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: RunBegan :one
@@ -58,12 +60,12 @@ SELECT created_at FROM workflow_runs WHERE workspace_id = @workspace_id AND id =
 
 -- name: RunEventInsert :exec
 INSERT INTO run_events (workspace_id, run_id, seq, status, output, error, created_at)
-VALUES (@workspace_id, @run_id, @seq, @status, @output, sqlc.narg('error'), now());
+VALUES (@workspace_id, @run_id, @seq, @status, @output, sqlc.narg('error'), COALESCE(sqlc.narg('at')::timestamptz, now()));
 
 -- name: RunCancel :exec
 -- Requests the cancellation of one run, which the caller has locked.
 UPDATE workflow_runs SET
-    cancel_requested_at = COALESCE(cancel_requested_at, now()),
+    cancel_requested_at = COALESCE(cancel_requested_at, @at::timestamptz),
     cancel_reason       = CASE WHEN cancel_requested_at IS NULL THEN @reason::text ELSE cancel_reason END,
     cancel_mode         = CASE WHEN cancel_mode = 'immediate' THEN cancel_mode ELSE @mode::text END
 WHERE workspace_id = @workspace_id AND id = @id AND finished_at IS NULL;
@@ -90,12 +92,12 @@ WITH RECURSIVE tree AS (
     FOR NO KEY UPDATE OF l
 )
 UPDATE workflow_runs r SET
-    cancel_requested_at = COALESCE(r.cancel_requested_at, now()),
+    cancel_requested_at = COALESCE(r.cancel_requested_at, GREATEST(r.updated_at, clock_timestamp())),
     cancel_reason       = CASE WHEN r.cancel_requested_at IS NOT NULL THEN r.cancel_reason
                                WHEN held.depth = 0 THEN sqlc.narg('reason')::text ELSE @reason_below::text END,
     cancel_mode         = CASE WHEN r.cancel_mode = 'immediate' THEN r.cancel_mode ELSE @mode::text END,
     wake_at             = LEAST(r.wake_at, now()),
-    updated_at          = GREATEST(r.updated_at, now())
+    updated_at          = GREATEST(r.updated_at, clock_timestamp())
 FROM held
 WHERE r.workspace_id = @workspace_id AND r.id = held.id AND r.id = ANY (ARRAY(SELECT h.id FROM held h)) AND r.finished_at IS NULL
 RETURNING r.id;

@@ -17,7 +17,7 @@ FROM (SELECT unnest(@executions::uuid[]) AS id) AS x JOIN LATERAL (
     FROM component_executions l WHERE l.workspace_id = @workspace_id AND l.id = x.id AND l.finished_at IS NOT NULL LIMIT 1
 ) AS e ON true
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.execution_id = e.id
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
 -- name: StageTakeOverAll :many
 -- The same for all of a run.
@@ -34,7 +34,7 @@ UPDATE run_stages s SET
 FROM component_executions e
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
   AND e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NOT NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
 -- name: StageListSecretSignals :many
 -- The stages whose signal has come and is sealed, those of one signal together.
@@ -47,40 +47,40 @@ ORDER BY g.name, s.id;
 -- name: StageTakeSecretSignal :one
 -- Completes a stage with what its signal brought, sealed for the stage.
 UPDATE run_stages s SET
-    status = 'COMPLETED', port = 'next', output = @output, updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+    status = 'COMPLETED', port = 'next', output = @output, updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = @id AND s.finished_at IS NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
 -- name: StageTakeSignals :many
 -- Completes the stages whose signal has come, but for what is sealed.
 UPDATE run_stages s SET
     status = 'COMPLETED', port = 'next', output = json_build_object('payload', g.payload),
-    updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+    updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
 FROM run_signals g
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
   AND g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal AND json_typeof(g.payload) <> 'string'
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
 -- name: StageTakeLate :many
 -- Fails the stages that wait for a time or a signal longer than their component may take.
 UPDATE run_stages s SET
-    status = 'FAILED', error = late.error::json, updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+    status = 'FAILED', error = late.error::json, updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
 FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@timeouts_ms::bigint[]) AS ms, unnest(@errors::text[]) AS error) AS late
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.component_id = late.component_id
   AND s.item_count IS NULL AND s.child_run_id IS NULL
-  AND s.started_at + late.ms * interval '1 millisecond' < LEAST(s.wake_at, now())
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
+  AND s.started_at + late.ms * interval '1 millisecond' < LEAST(s.wake_at, @at::timestamptz)
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
 -- name: StageTakeDue :many
 -- Completes the stages whose time has come; what waited for a signal has waited in vain, and
 -- gives no payload.
 UPDATE run_stages s SET
     status = 'COMPLETED', port = CASE WHEN s.signal IS NULL THEN 'next' ELSE 'timeout' END,
-    output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
+    output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(timezone('UTC', @at::timestamptz), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
              ELSE '{}'::json END,
-    updated_at = GREATEST(s.updated_at, now()), finished_at = now()
-WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.wake_at <= now()
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes;
+    updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.wake_at <= @at::timestamptz
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
 -- name: StageTakeChildren :many
 -- Makes those stages final whose child run is. What a child used is charged to itself. One
@@ -102,7 +102,7 @@ UPDATE run_stages s SET
 FROM workflow_runs c
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
   AND c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NOT NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes,
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at,
           (c.usage + c.usage_below)::bigint AS used_below;
 
 -- name: StageListStates :many
@@ -192,9 +192,9 @@ SELECT @workspace_id, @run_id, i.id, i.component_id, i.module, i.name, i.iterati
        NULLIF(i.execution_id, '00000000-0000-0000-0000-000000000000'::uuid), NULLIF(i.child_run_id, '00000000-0000-0000-0000-000000000000'::uuid),
        NULLIF(i.items, '')::json, NULLIF(i.item_count, -1), CASE WHEN i.item_count >= 0 THEN i.next_item END,
        CASE WHEN i.item_count >= 0 THEN i.live_items END, i.failed_items,
-       CASE WHEN i.wake_ms > 0 THEN now() + i.wake_ms * interval '1 millisecond' END, NULLIF(i.signal, ''),
-       CASE WHEN i.execution_id <> '00000000-0000-0000-0000-000000000000'::uuid THEN now() END,
-       now(), CASE WHEN i.status <> 'CREATED' THEN now() END, now(), CASE WHEN i.status IN ('COMPLETED', 'FAILED', 'CANCELED') THEN now() END
+       CASE WHEN i.wake_ms > 0 THEN c.at + i.wake_ms * interval '1 millisecond' END, NULLIF(i.signal, ''),
+       CASE WHEN i.execution_id <> '00000000-0000-0000-0000-000000000000'::uuid THEN c.at END,
+       c.at, CASE WHEN i.status <> 'CREATED' THEN c.at END, c.at, CASE WHEN i.status IN ('COMPLETED', 'FAILED', 'CANCELED') THEN c.at END
 FROM (SELECT
     unnest(@ids::uuid[])              AS id,
     unnest(@component_ids::text[])    AS component_id,
@@ -213,7 +213,7 @@ FROM (SELECT
     unnest(@live_items::integer[])    AS live_items,
     unnest(@failed_items::integer[])  AS failed_items,
     unnest(@wake_ms::bigint[])        AS wake_ms,
-    unnest(@signals::text[])          AS signal) AS i;
+    unnest(@signals::text[])          AS signal) AS i, (SELECT COALESCE(sqlc.narg('at')::timestamptz, now()) AS at) AS c;
 
 -- name: StageFinishMany :exec
 -- Ends loops, and what is cut off.
@@ -221,7 +221,7 @@ UPDATE run_stages s SET
     status = i.status, port = NULLIF(i.port, ''), output = NULLIF(i.output, '')::json, error = NULLIF(i.error, '')::json,
     next_item = CASE WHEN s.item_count IS NOT NULL THEN i.next_item END,
     live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END, failed_items = i.failed_items,
-    updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+    updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
 FROM (SELECT
     unnest(@ids::uuid[])             AS id,
     unnest(@statuses::text[])        AS status,
@@ -235,7 +235,7 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = ANY (@ids
 -- name: StageAdvanceLoops :exec
 -- How far loops are that go on, in the order of their ids: the first and the last of them are
 -- the part of the key that is looked at, whatever a plan makes of a list.
-UPDATE run_stages s SET next_item = i.next_item, live_items = i.live_items, failed_items = i.failed_items, updated_at = GREATEST(s.updated_at, now())
+UPDATE run_stages s SET next_item = i.next_item, live_items = i.live_items, failed_items = i.failed_items, updated_at = GREATEST(s.updated_at, @at::timestamptz)
 FROM (SELECT
     unnest(@ids::uuid[])             AS id,
     unnest(@next_items::integer[])   AS next_item,
@@ -256,8 +256,9 @@ SELECT id, component_id, iteration, status, port, item_count, child_run_id FROM 
 WHERE workspace_id = @workspace_id AND run_id = @run_id;
 
 -- name: StageCopyMany :one
--- Takes stages over from an earlier run that is final, under their ids. They were charged there. It tells how many they are, how many of them failed in their
--- loops, what they carry, and what the last RESPOND among them gave.
+-- Takes stages over from an earlier run that is final, under their ids. They were
+-- charged there. It returns how many they are, how many of them failed in their loops, what they
+-- carry, when the last of them finished, and the output of the last RESPOND among them.
 WITH copied AS (
     INSERT INTO run_stages
         (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, error, attempt, execution_id, child_run_id,
@@ -266,9 +267,9 @@ WITH copied AS (
            s.items, s.item_count, s.next_item, s.live_items, s.failed_items, s.dispatched_at, s.created_at, s.started_at, s.updated_at, s.finished_at
     FROM run_stages s
     WHERE s.workspace_id = @workspace_id AND s.run_id = @earlier_run_id AND s.id = ANY (@ids::uuid[])
-    RETURNING id, module, status, COALESCE(octet_length(output::text), 0) + COALESCE(octet_length(items::text), 0) AS bytes
+    RETURNING id, module, status, finished_at, COALESCE(octet_length(output::text), 0) + COALESCE(octet_length(items::text), 0) AS bytes
 )
-SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE c.status = 'FAILED'))::integer AS failed, COALESCE(sum(c.bytes), 0)::bigint AS bytes,
+SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE c.status = 'FAILED'))::integer AS failed, COALESCE(sum(c.bytes), 0)::bigint AS bytes, COALESCE(max(c.finished_at), now())::timestamptz AS finished_at,
        (SELECT r.output FROM run_stages r WHERE r.workspace_id = @workspace_id AND r.run_id = @earlier_run_id
         AND r.id = (SELECT l.id FROM copied l WHERE l.module = 'RESPOND' AND l.status = 'COMPLETED' ORDER BY l.id DESC LIMIT 1)) AS response,
        COALESCE((SELECT l.id FROM copied l WHERE l.module = 'RESPOND' AND l.status = 'COMPLETED' ORDER BY l.id DESC LIMIT 1),
@@ -294,7 +295,7 @@ WHERE e.status <> 'CREATED';
 UPDATE run_stages s SET
     status = 'CANCELED', port = NULL, output = NULL, live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END,
     usage = COALESCE((SELECT e.usage FROM component_executions e WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id), 0),
-    updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+    updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
   AND NOT EXISTS (SELECT FROM component_executions e
                   WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NULL)

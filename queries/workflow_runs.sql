@@ -1,6 +1,6 @@
 -- name: RunInsert :exec
 -- Lasts is the time after which the run ends whatever is left of it, grace that after which
--- another process brings it on.
+-- another process brings it on. A run that a fold starts is created at the time of the fold.
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, variables, reserved, max_credits,
      committed, usage, stage_count, failed_count, pending_count, output_bytes, uncounted_bytes, event_seq,
@@ -9,8 +9,9 @@ VALUES
     (@workspace_id, @id, @workflow_id, @workflow_version, @status, @trigger, @input, sqlc.narg('metadata'), sqlc.narg('output'), sqlc.narg('error'),
      sqlc.narg('variables'), @reserved, sqlc.narg('max_credits'),
      @committed, @usage, @stage_count, @failed_count, @pending_count, @output_bytes, @uncounted_bytes, @event_seq,
-     now() + @lasts::interval, now() + @grace::interval, @job_id,
-     sqlc.narg('parent_run_id'), sqlc.narg('parent_stage_id'), sqlc.narg('root_run_id'), sqlc.narg('trigger_id'), sqlc.narg('key_root_id'), sqlc.narg('rerun_of'), sqlc.narg('effect_root_id'), sqlc.narg('traceparent'), now(), now());
+     COALESCE(sqlc.narg('at')::timestamptz, now()) + @lasts::interval, now() + @grace::interval, @job_id,
+     sqlc.narg('parent_run_id'), sqlc.narg('parent_stage_id'), sqlc.narg('root_run_id'), sqlc.narg('trigger_id'), sqlc.narg('key_root_id'), sqlc.narg('rerun_of'), sqlc.narg('effect_root_id'), sqlc.narg('traceparent'),
+     COALESCE(sqlc.narg('at')::timestamptz, now()), COALESCE(sqlc.narg('at')::timestamptz, now()));
 
 -- name: RunGet :one
 -- The record of a run without its stages.

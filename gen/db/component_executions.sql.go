@@ -122,7 +122,7 @@ UPDATE component_executions e SET
     wait_state  = NULL,
     not_before  = NULL,
     updated_at  = GREATEST(e.updated_at, now()),
-    finished_at = now()
+    finished_at = GREATEST(e.updated_at, now())
 FROM (SELECT c.workspace_id, c.id, c.parked, i.error
       FROM component_executions c
       JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id,
@@ -284,7 +284,7 @@ UPDATE component_executions e SET
     wait_state  = NULL,
     not_before  = NULL,
     updated_at  = GREATEST(e.updated_at, now()),
-    finished_at = now()
+    finished_at = GREATEST(e.updated_at, now())
 FROM (SELECT
     unnest($1::uuid[]) AS workspace_id,
     unnest($2::uuid[])           AS id,
@@ -480,10 +480,10 @@ SELECT
     CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
     i.call, i.attempts,
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
-    CASE WHEN i.worker_id = 0 THEN NULL ELSE now() END,
+    CASE WHEN i.worker_id = 0 THEN NULL ELSE c.at END,
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
     NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, i.parked,
-    i.run_id, NULLIF(i.timeout_ms, 0), i.key_root_id, now(), now()
+    i.run_id, NULLIF(i.timeout_ms, 0), i.key_root_id, c.at, c.at
 FROM (SELECT
     unnest($1::uuid[])   AS workspace_id,
     unnest($2::uuid[])             AS id,
@@ -499,7 +499,7 @@ FROM (SELECT
     unnest($12::boolean[])       AS parked,
     unnest($13::uuid[])         AS run_id,
     unnest($14::integer[])     AS timeout_ms,
-    NULLIF(unnest($15::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id) AS i
+    NULLIF(unnest($15::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id) AS i, (SELECT COALESCE($16::timestamptz, now()) AS at) AS c
 RETURNING id, created_at
 `
 
@@ -519,6 +519,7 @@ type ExecutionInsertManyParams struct {
 	RunIds       []uuid.UUID
 	Timeouts     []int32
 	KeyRootIds   []uuid.UUID
+	At           *time.Time
 }
 
 type ExecutionInsertManyRow struct {
@@ -530,7 +531,7 @@ type ExecutionInsertManyRow struct {
 // worker_id is not 0 is inserted as started by that worker (its slot is
 // reserved before the commit, so the intent to run commits with the row). The
 // arrays of what only stages of runs have, and the key that only other executions
-// have, may be empty: that is null for all.
+// have, may be empty: that is null for all. Stages are created at the time of their fold.
 func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg ExecutionInsertManyParams) ([]ExecutionInsertManyRow, error) {
 	rows, err := db.Query(ctx, executionInsertMany,
 		arg.WorkspaceIds,
@@ -548,6 +549,7 @@ func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg Executio
 		arg.RunIds,
 		arg.Timeouts,
 		arg.KeyRootIds,
+		arg.At,
 	)
 	if err != nil {
 		return nil, err
@@ -1054,7 +1056,7 @@ WITH oldest AS (
         parked             = false,
         status             = CASE WHEN o.here THEN 'EXECUTING' ELSE 'CREATED' END,
         attempt            = CASE WHEN o.here THEN 1 ELSE 0 END,
-        attempt_started_at = CASE WHEN o.here THEN now() END,
+        attempt_started_at = CASE WHEN o.here THEN GREATEST(e.updated_at, now()) END,
         epoch              = e.epoch + 1,
         worker_id          = CASE WHEN o.here THEN $4::integer END,
         updated_at         = GREATEST(e.updated_at, now())
@@ -1249,7 +1251,7 @@ const executionStartMany = `-- name: ExecutionStartMany :many
 UPDATE component_executions e SET
     status             = 'EXECUTING',
     attempt            = CASE WHEN e.continuing THEN e.attempt ELSE e.attempt + 1 END,
-    attempt_started_at = CASE WHEN e.continuing THEN COALESCE(e.attempt_started_at, now()) ELSE now() END,
+    attempt_started_at = CASE WHEN e.continuing THEN COALESCE(e.attempt_started_at, GREATEST(e.updated_at, now())) ELSE GREATEST(e.updated_at, now()) END,
     not_before         = NULL,
     epoch              = e.epoch + 1,
     worker_id          = $1::integer,
@@ -1262,7 +1264,7 @@ WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
   AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
           e.run_id, e.timeout_ms, e.canceling, e.repeat_rule, e.continuing,
-          (now() - e.attempt_started_at)::interval AS elapsed,
+          GREATEST(now() - e.attempt_started_at, interval '0')::interval AS elapsed,
           COALESCE(now() - e.unrunnable_since, interval '0')::interval AS unrunnable
 `
 

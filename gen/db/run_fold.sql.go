@@ -68,13 +68,14 @@ func (q *Queries) RunBegan(ctx context.Context, db DBTX, arg RunBeganParams) (ti
 
 const runCancel = `-- name: RunCancel :exec
 UPDATE workflow_runs SET
-    cancel_requested_at = COALESCE(cancel_requested_at, now()),
-    cancel_reason       = CASE WHEN cancel_requested_at IS NULL THEN $1::text ELSE cancel_reason END,
-    cancel_mode         = CASE WHEN cancel_mode = 'immediate' THEN cancel_mode ELSE $2::text END
-WHERE workspace_id = $3 AND id = $4 AND finished_at IS NULL
+    cancel_requested_at = COALESCE(cancel_requested_at, $1::timestamptz),
+    cancel_reason       = CASE WHEN cancel_requested_at IS NULL THEN $2::text ELSE cancel_reason END,
+    cancel_mode         = CASE WHEN cancel_mode = 'immediate' THEN cancel_mode ELSE $3::text END
+WHERE workspace_id = $4 AND id = $5 AND finished_at IS NULL
 `
 
 type RunCancelParams struct {
+	At          time.Time
 	Reason      string
 	Mode        string
 	WorkspaceID uuid.UUID
@@ -84,6 +85,7 @@ type RunCancelParams struct {
 // Requests the cancellation of one run, which the caller has locked.
 func (q *Queries) RunCancel(ctx context.Context, db DBTX, arg RunCancelParams) error {
 	_, err := db.Exec(ctx, runCancel,
+		arg.At,
 		arg.Reason,
 		arg.Mode,
 		arg.WorkspaceID,
@@ -110,12 +112,12 @@ WITH RECURSIVE tree AS (
     FOR NO KEY UPDATE OF l
 )
 UPDATE workflow_runs r SET
-    cancel_requested_at = COALESCE(r.cancel_requested_at, now()),
+    cancel_requested_at = COALESCE(r.cancel_requested_at, GREATEST(r.updated_at, clock_timestamp())),
     cancel_reason       = CASE WHEN r.cancel_requested_at IS NOT NULL THEN r.cancel_reason
                                WHEN held.depth = 0 THEN $1::text ELSE $2::text END,
     cancel_mode         = CASE WHEN r.cancel_mode = 'immediate' THEN r.cancel_mode ELSE $3::text END,
     wake_at             = LEAST(r.wake_at, now()),
-    updated_at          = GREATEST(r.updated_at, now())
+    updated_at          = GREATEST(r.updated_at, clock_timestamp())
 FROM held
 WHERE r.workspace_id = $4 AND r.id = held.id AND r.id = ANY (ARRAY(SELECT h.id FROM held h)) AND r.finished_at IS NULL
 RETURNING r.id
@@ -242,7 +244,7 @@ func (q *Queries) RunCountBelow(ctx context.Context, db DBTX, arg RunCountBelowP
 
 const runEventInsert = `-- name: RunEventInsert :exec
 INSERT INTO run_events (workspace_id, run_id, seq, status, output, error, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, now())
+VALUES ($1, $2, $3, $4, $5, $6, COALESCE($7::timestamptz, now()))
 `
 
 type RunEventInsertParams struct {
@@ -252,6 +254,7 @@ type RunEventInsertParams struct {
 	Status      status.Run
 	Output      []byte
 	Error       []byte
+	At          *time.Time
 }
 
 func (q *Queries) RunEventInsert(ctx context.Context, db DBTX, arg RunEventInsertParams) error {
@@ -262,6 +265,7 @@ func (q *Queries) RunEventInsert(ctx context.Context, db DBTX, arg RunEventInser
 		arg.Status,
 		arg.Output,
 		arg.Error,
+		arg.At,
 	)
 	return err
 }
@@ -284,9 +288,9 @@ UPDATE workflow_runs SET
     uncounted_bytes = $14,
     event_seq     = $15,
     wake_at       = $16,
-    updated_at    = GREATEST(updated_at, now()),
-    finished_at   = CASE WHEN $4::boolean THEN now() END
-WHERE workspace_id = $17 AND id = $18
+    updated_at    = GREATEST(updated_at, $17),
+    finished_at   = CASE WHEN $4::boolean THEN $17::timestamptz END
+WHERE workspace_id = $18 AND id = $19
 `
 
 type RunFoldParams struct {
@@ -306,6 +310,7 @@ type RunFoldParams struct {
 	UncountedBytes int64
 	EventSeq       int64
 	WakeAt         *time.Time
+	At             time.Time
 	WorkspaceID    uuid.UUID
 	ID             uuid.UUID
 }
@@ -329,6 +334,7 @@ func (q *Queries) RunFold(ctx context.Context, db DBTX, arg RunFoldParams) error
 		arg.UncountedBytes,
 		arg.EventSeq,
 		arg.WakeAt,
+		arg.At,
 		arg.WorkspaceID,
 		arg.ID,
 	)
@@ -463,7 +469,7 @@ const runLock = `-- name: RunLock :one
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.usage_below, r.stage_count, r.failed_count, r.pending_count,
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
-       r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
+       r.cancel_reason, GREATEST(clock_timestamp(), r.updated_at)::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
        r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
        COALESCE(a.valid_until <= now() OR a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0, false)::boolean AS solvent
@@ -527,7 +533,9 @@ type RunLockRow struct {
 }
 
 // A run as it stands, for whoever folds it. Rows that refer to it may be inserted meanwhile.
-// Where the account's period is over, the next one decides about storage and credits.
+// Where the account's period is over, the next one decides about storage and credits. The fold
+// writes its own time, which is never before what earlier folds wrote, even if the clock of a
+// standby that took over is behind.
 func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunLockRow, error) {
 	row := db.QueryRow(ctx, runLock, arg.WorkspaceID, arg.ID)
 	var i RunLockRow
@@ -640,7 +648,7 @@ const runLockFree = `-- name: RunLockFree :one
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.usage_below, r.stage_count, r.failed_count, r.pending_count,
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
-       r.cancel_reason, now()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
+       r.cancel_reason, GREATEST(clock_timestamp(), r.updated_at)::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
        r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
        COALESCE(a.valid_until <= now() OR a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0, false)::boolean AS solvent

@@ -15,17 +15,18 @@ import (
 )
 
 const stageAdvanceLoops = `-- name: StageAdvanceLoops :exec
-UPDATE run_stages s SET next_item = i.next_item, live_items = i.live_items, failed_items = i.failed_items, updated_at = GREATEST(s.updated_at, now())
+UPDATE run_stages s SET next_item = i.next_item, live_items = i.live_items, failed_items = i.failed_items, updated_at = GREATEST(s.updated_at, $1::timestamptz)
 FROM (SELECT
-    unnest($3::uuid[])             AS id,
-    unnest($4::integer[])   AS next_item,
-    unnest($5::integer[])   AS live_items,
-    unnest($6::integer[]) AS failed_items) AS i
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.id = i.id
-  AND s.id BETWEEN ($3::uuid[])[1] AND ($3::uuid[])[cardinality($3::uuid[])]
+    unnest($4::uuid[])             AS id,
+    unnest($5::integer[])   AS next_item,
+    unnest($6::integer[])   AS live_items,
+    unnest($7::integer[]) AS failed_items) AS i
+WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.id = i.id
+  AND s.id BETWEEN ($4::uuid[])[1] AND ($4::uuid[])[cardinality($4::uuid[])]
 `
 
 type StageAdvanceLoopsParams struct {
+	At          time.Time
 	WorkspaceID uuid.UUID
 	RunID       uuid.UUID
 	Ids         []uuid.UUID
@@ -38,6 +39,7 @@ type StageAdvanceLoopsParams struct {
 // the part of the key that is looked at, whatever a plan makes of a list.
 func (q *Queries) StageAdvanceLoops(ctx context.Context, db DBTX, arg StageAdvanceLoopsParams) error {
 	_, err := db.Exec(ctx, stageAdvanceLoops,
+		arg.At,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.Ids,
@@ -75,9 +77,9 @@ WITH copied AS (
            s.items, s.item_count, s.next_item, s.live_items, s.failed_items, s.dispatched_at, s.created_at, s.started_at, s.updated_at, s.finished_at
     FROM run_stages s
     WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.id = ANY ($4::uuid[])
-    RETURNING id, module, status, COALESCE(octet_length(output::text), 0) + COALESCE(octet_length(items::text), 0) AS bytes
+    RETURNING id, module, status, finished_at, COALESCE(octet_length(output::text), 0) + COALESCE(octet_length(items::text), 0) AS bytes
 )
-SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE c.status = 'FAILED'))::integer AS failed, COALESCE(sum(c.bytes), 0)::bigint AS bytes,
+SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE c.status = 'FAILED'))::integer AS failed, COALESCE(sum(c.bytes), 0)::bigint AS bytes, COALESCE(max(c.finished_at), now())::timestamptz AS finished_at,
        (SELECT r.output FROM run_stages r WHERE r.workspace_id = $1 AND r.run_id = $2
         AND r.id = (SELECT l.id FROM copied l WHERE l.module = 'RESPOND' AND l.status = 'COMPLETED' ORDER BY l.id DESC LIMIT 1)) AS response,
        COALESCE((SELECT l.id FROM copied l WHERE l.module = 'RESPOND' AND l.status = 'COMPLETED' ORDER BY l.id DESC LIMIT 1),
@@ -96,12 +98,14 @@ type StageCopyManyRow struct {
 	Stages     int32
 	Failed     int32
 	Bytes      int64
+	FinishedAt time.Time
 	Response   []byte
 	ResponseID uuid.UUID
 }
 
-// Takes stages over from an earlier run that is final, under their ids. They were charged there. It tells how many they are, how many of them failed in their
-// loops, what they carry, and what the last RESPOND among them gave.
+// Takes stages over from an earlier run that is final, under their ids. They were
+// charged there. It returns how many they are, how many of them failed in their loops, what they
+// carry, when the last of them finished, and the output of the last RESPOND among them.
 func (q *Queries) StageCopyMany(ctx context.Context, db DBTX, arg StageCopyManyParams) (StageCopyManyRow, error) {
 	row := db.QueryRow(ctx, stageCopyMany,
 		arg.WorkspaceID,
@@ -114,6 +118,7 @@ func (q *Queries) StageCopyMany(ctx context.Context, db DBTX, arg StageCopyManyP
 		&i.Stages,
 		&i.Failed,
 		&i.Bytes,
+		&i.FinishedAt,
 		&i.Response,
 		&i.ResponseID,
 	)
@@ -161,19 +166,20 @@ UPDATE run_stages s SET
     status = i.status, port = NULLIF(i.port, ''), output = NULLIF(i.output, '')::json, error = NULLIF(i.error, '')::json,
     next_item = CASE WHEN s.item_count IS NOT NULL THEN i.next_item END,
     live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END, failed_items = i.failed_items,
-    updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+    updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
 FROM (SELECT
-    unnest($3::uuid[])             AS id,
-    unnest($4::text[])        AS status,
-    unnest($5::text[])           AS port,
-    unnest($6::text[])         AS output,
-    unnest($7::text[])          AS error,
-    unnest($8::integer[])   AS next_item,
-    unnest($9::integer[]) AS failed_items) AS i
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.id = ANY ($3::uuid[]) AND s.id = i.id
+    unnest($4::uuid[])             AS id,
+    unnest($5::text[])        AS status,
+    unnest($6::text[])           AS port,
+    unnest($7::text[])         AS output,
+    unnest($8::text[])          AS error,
+    unnest($9::integer[])   AS next_item,
+    unnest($10::integer[]) AS failed_items) AS i
+WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.id = ANY ($4::uuid[]) AND s.id = i.id
 `
 
 type StageFinishManyParams struct {
+	At          time.Time
 	WorkspaceID uuid.UUID
 	RunID       uuid.UUID
 	Ids         []uuid.UUID
@@ -188,6 +194,7 @@ type StageFinishManyParams struct {
 // Ends loops, and what is cut off.
 func (q *Queries) StageFinishMany(ctx context.Context, db DBTX, arg StageFinishManyParams) error {
 	_, err := db.Exec(ctx, stageFinishMany,
+		arg.At,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.Ids,
@@ -247,8 +254,8 @@ const stageGiveUpMany = `-- name: StageGiveUpMany :exec
 UPDATE run_stages s SET
     status = 'CANCELED', port = NULL, output = NULL, live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END,
     usage = COALESCE((SELECT e.usage FROM component_executions e WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id), 0),
-    updated_at = GREATEST(s.updated_at, now()), finished_at = now()
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL
+    updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
+WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL
   AND NOT EXISTS (SELECT FROM component_executions e
                   WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NULL)
   AND NOT EXISTS (SELECT FROM workflow_runs c
@@ -256,13 +263,14 @@ WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL
 `
 
 type StageGiveUpManyParams struct {
+	At          time.Time
 	WorkspaceID uuid.UUID
 	RunID       uuid.UUID
 }
 
 // Ends all of a run that nobody works on any more; what was executed is charged.
 func (q *Queries) StageGiveUpMany(ctx context.Context, db DBTX, arg StageGiveUpManyParams) error {
-	_, err := db.Exec(ctx, stageGiveUpMany, arg.WorkspaceID, arg.RunID)
+	_, err := db.Exec(ctx, stageGiveUpMany, arg.At, arg.WorkspaceID, arg.RunID)
 	return err
 }
 
@@ -275,9 +283,9 @@ SELECT $1, $2, i.id, i.component_id, i.module, i.name, i.iteration::integer[], i
        NULLIF(i.execution_id, '00000000-0000-0000-0000-000000000000'::uuid), NULLIF(i.child_run_id, '00000000-0000-0000-0000-000000000000'::uuid),
        NULLIF(i.items, '')::json, NULLIF(i.item_count, -1), CASE WHEN i.item_count >= 0 THEN i.next_item END,
        CASE WHEN i.item_count >= 0 THEN i.live_items END, i.failed_items,
-       CASE WHEN i.wake_ms > 0 THEN now() + i.wake_ms * interval '1 millisecond' END, NULLIF(i.signal, ''),
-       CASE WHEN i.execution_id <> '00000000-0000-0000-0000-000000000000'::uuid THEN now() END,
-       now(), CASE WHEN i.status <> 'CREATED' THEN now() END, now(), CASE WHEN i.status IN ('COMPLETED', 'FAILED', 'CANCELED') THEN now() END
+       CASE WHEN i.wake_ms > 0 THEN c.at + i.wake_ms * interval '1 millisecond' END, NULLIF(i.signal, ''),
+       CASE WHEN i.execution_id <> '00000000-0000-0000-0000-000000000000'::uuid THEN c.at END,
+       c.at, CASE WHEN i.status <> 'CREATED' THEN c.at END, c.at, CASE WHEN i.status IN ('COMPLETED', 'FAILED', 'CANCELED') THEN c.at END
 FROM (SELECT
     unnest($3::uuid[])              AS id,
     unnest($4::text[])    AS component_id,
@@ -296,7 +304,7 @@ FROM (SELECT
     unnest($17::integer[])    AS live_items,
     unnest($18::integer[])  AS failed_items,
     unnest($19::bigint[])        AS wake_ms,
-    unnest($20::text[])          AS signal) AS i
+    unnest($20::text[])          AS signal) AS i, (SELECT COALESCE($21::timestamptz, now()) AS at) AS c
 `
 
 type StageInsertManyParams struct {
@@ -320,6 +328,7 @@ type StageInsertManyParams struct {
 	FailedItems  []int32
 	WakeMs       []int64
 	Signals      []string
+	At           *time.Time
 }
 
 // New stages, final at once where they are. An empty text stands for none.
@@ -345,6 +354,7 @@ func (q *Queries) StageInsertMany(ctx context.Context, db DBTX, arg StageInsertM
 		arg.FailedItems,
 		arg.WakeMs,
 		arg.Signals,
+		arg.At,
 	)
 	return err
 }
@@ -861,7 +871,7 @@ UPDATE run_stages s SET
 FROM workflow_runs c
 WHERE s.workspace_id = $5 AND s.run_id = $6 AND s.finished_at IS NULL
   AND c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NOT NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes,
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at,
           (c.usage + c.usage_below)::bigint AS used_below
 `
 
@@ -883,6 +893,7 @@ type StageTakeChildrenRow struct {
 	Error       []byte
 	Usage       credit.Amount
 	Bytes       int64
+	FinishedAt  time.Time
 	UsedBelow   int64
 }
 
@@ -914,6 +925,7 @@ func (q *Queries) StageTakeChildren(ctx context.Context, db DBTX, arg StageTakeC
 			&i.Error,
 			&i.Usage,
 			&i.Bytes,
+			&i.FinishedAt,
 			&i.UsedBelow,
 		); err != nil {
 			return nil, err
@@ -929,14 +941,15 @@ func (q *Queries) StageTakeChildren(ctx context.Context, db DBTX, arg StageTakeC
 const stageTakeDue = `-- name: StageTakeDue :many
 UPDATE run_stages s SET
     status = 'COMPLETED', port = CASE WHEN s.signal IS NULL THEN 'next' ELSE 'timeout' END,
-    output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
+    output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(timezone('UTC', $1::timestamptz), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
              ELSE '{}'::json END,
-    updated_at = GREATEST(s.updated_at, now()), finished_at = now()
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND s.wake_at <= now()
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes
+    updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
+WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL AND s.wake_at <= $1::timestamptz
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
 `
 
 type StageTakeDueParams struct {
+	At          time.Time
 	WorkspaceID uuid.UUID
 	RunID       uuid.UUID
 }
@@ -950,12 +963,13 @@ type StageTakeDueRow struct {
 	Error       []byte
 	Usage       credit.Amount
 	Bytes       int64
+	FinishedAt  time.Time
 }
 
 // Completes the stages whose time has come; what waited for a signal has waited in vain, and
 // gives no payload.
 func (q *Queries) StageTakeDue(ctx context.Context, db DBTX, arg StageTakeDueParams) ([]StageTakeDueRow, error) {
-	rows, err := db.Query(ctx, stageTakeDue, arg.WorkspaceID, arg.RunID)
+	rows, err := db.Query(ctx, stageTakeDue, arg.At, arg.WorkspaceID, arg.RunID)
 	if err != nil {
 		return nil, err
 	}
@@ -972,6 +986,7 @@ func (q *Queries) StageTakeDue(ctx context.Context, db DBTX, arg StageTakeDuePar
 			&i.Error,
 			&i.Usage,
 			&i.Bytes,
+			&i.FinishedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -985,15 +1000,16 @@ func (q *Queries) StageTakeDue(ctx context.Context, db DBTX, arg StageTakeDuePar
 
 const stageTakeLate = `-- name: StageTakeLate :many
 UPDATE run_stages s SET
-    status = 'FAILED', error = late.error::json, updated_at = GREATEST(s.updated_at, now()), finished_at = now()
-FROM (SELECT unnest($3::text[]) AS component_id, unnest($4::bigint[]) AS ms, unnest($5::text[]) AS error) AS late
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND s.component_id = late.component_id
+    status = 'FAILED', error = late.error::json, updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
+FROM (SELECT unnest($4::text[]) AS component_id, unnest($5::bigint[]) AS ms, unnest($6::text[]) AS error) AS late
+WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL AND s.component_id = late.component_id
   AND s.item_count IS NULL AND s.child_run_id IS NULL
-  AND s.started_at + late.ms * interval '1 millisecond' < LEAST(s.wake_at, now())
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes
+  AND s.started_at + late.ms * interval '1 millisecond' < LEAST(s.wake_at, $1::timestamptz)
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
 `
 
 type StageTakeLateParams struct {
+	At           time.Time
 	WorkspaceID  uuid.UUID
 	RunID        uuid.UUID
 	ComponentIds []string
@@ -1010,11 +1026,13 @@ type StageTakeLateRow struct {
 	Error       []byte
 	Usage       credit.Amount
 	Bytes       int64
+	FinishedAt  time.Time
 }
 
 // Fails the stages that wait for a time or a signal longer than their component may take.
 func (q *Queries) StageTakeLate(ctx context.Context, db DBTX, arg StageTakeLateParams) ([]StageTakeLateRow, error) {
 	rows, err := db.Query(ctx, stageTakeLate,
+		arg.At,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.ComponentIds,
@@ -1037,6 +1055,7 @@ func (q *Queries) StageTakeLate(ctx context.Context, db DBTX, arg StageTakeLateP
 			&i.Error,
 			&i.Usage,
 			&i.Bytes,
+			&i.FinishedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -1064,7 +1083,7 @@ FROM (SELECT unnest($3::uuid[]) AS id) AS x JOIN LATERAL (
     FROM component_executions l WHERE l.workspace_id = $1 AND l.id = x.id AND l.finished_at IS NOT NULL LIMIT 1
 ) AS e ON true
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND s.execution_id = e.id
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
 `
 
 type StageTakeOverParams struct {
@@ -1082,6 +1101,7 @@ type StageTakeOverRow struct {
 	Error       []byte
 	Usage       credit.Amount
 	Bytes       int64
+	FinishedAt  time.Time
 }
 
 // Makes those stages final whose execution is, of the executions named, as that ended. It
@@ -1105,6 +1125,7 @@ func (q *Queries) StageTakeOver(ctx context.Context, db DBTX, arg StageTakeOverP
 			&i.Error,
 			&i.Usage,
 			&i.Bytes,
+			&i.FinishedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -1130,7 +1151,7 @@ UPDATE run_stages s SET
 FROM component_executions e
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL
   AND e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NOT NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
 `
 
 type StageTakeOverAllParams struct {
@@ -1147,6 +1168,7 @@ type StageTakeOverAllRow struct {
 	Error       []byte
 	Usage       credit.Amount
 	Bytes       int64
+	FinishedAt  time.Time
 }
 
 // The same for all of a run.
@@ -1168,6 +1190,7 @@ func (q *Queries) StageTakeOverAll(ctx context.Context, db DBTX, arg StageTakeOv
 			&i.Error,
 			&i.Usage,
 			&i.Bytes,
+			&i.FinishedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -1181,13 +1204,14 @@ func (q *Queries) StageTakeOverAll(ctx context.Context, db DBTX, arg StageTakeOv
 
 const stageTakeSecretSignal = `-- name: StageTakeSecretSignal :one
 UPDATE run_stages s SET
-    status = 'COMPLETED', port = 'next', output = $1, updated_at = GREATEST(s.updated_at, now()), finished_at = now()
-WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.id = $4 AND s.finished_at IS NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes
+    status = 'COMPLETED', port = 'next', output = $1, updated_at = GREATEST(s.updated_at, $2::timestamptz), finished_at = $2::timestamptz
+WHERE s.workspace_id = $3 AND s.run_id = $4 AND s.id = $5 AND s.finished_at IS NULL
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
 `
 
 type StageTakeSecretSignalParams struct {
 	Output      []byte
+	At          time.Time
 	WorkspaceID uuid.UUID
 	RunID       uuid.UUID
 	ID          uuid.UUID
@@ -1202,12 +1226,14 @@ type StageTakeSecretSignalRow struct {
 	Error       []byte
 	Usage       credit.Amount
 	Bytes       int64
+	FinishedAt  time.Time
 }
 
 // Completes a stage with what its signal brought, sealed for the stage.
 func (q *Queries) StageTakeSecretSignal(ctx context.Context, db DBTX, arg StageTakeSecretSignalParams) (StageTakeSecretSignalRow, error) {
 	row := db.QueryRow(ctx, stageTakeSecretSignal,
 		arg.Output,
+		arg.At,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.ID,
@@ -1222,6 +1248,7 @@ func (q *Queries) StageTakeSecretSignal(ctx context.Context, db DBTX, arg StageT
 		&i.Error,
 		&i.Usage,
 		&i.Bytes,
+		&i.FinishedAt,
 	)
 	return i, err
 }
@@ -1229,14 +1256,15 @@ func (q *Queries) StageTakeSecretSignal(ctx context.Context, db DBTX, arg StageT
 const stageTakeSignals = `-- name: StageTakeSignals :many
 UPDATE run_stages s SET
     status = 'COMPLETED', port = 'next', output = json_build_object('payload', g.payload),
-    updated_at = GREATEST(s.updated_at, now()), finished_at = now()
+    updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
 FROM run_signals g
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL
+WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL
   AND g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal AND json_typeof(g.payload) <> 'string'
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
 `
 
 type StageTakeSignalsParams struct {
+	At          time.Time
 	WorkspaceID uuid.UUID
 	RunID       uuid.UUID
 }
@@ -1250,11 +1278,12 @@ type StageTakeSignalsRow struct {
 	Error       []byte
 	Usage       credit.Amount
 	Bytes       int64
+	FinishedAt  time.Time
 }
 
 // Completes the stages whose signal has come, but for what is sealed.
 func (q *Queries) StageTakeSignals(ctx context.Context, db DBTX, arg StageTakeSignalsParams) ([]StageTakeSignalsRow, error) {
-	rows, err := db.Query(ctx, stageTakeSignals, arg.WorkspaceID, arg.RunID)
+	rows, err := db.Query(ctx, stageTakeSignals, arg.At, arg.WorkspaceID, arg.RunID)
 	if err != nil {
 		return nil, err
 	}
@@ -1271,6 +1300,7 @@ func (q *Queries) StageTakeSignals(ctx context.Context, db DBTX, arg StageTakeSi
 			&i.Error,
 			&i.Usage,
 			&i.Bytes,
+			&i.FinishedAt,
 		); err != nil {
 			return nil, err
 		}

@@ -214,8 +214,9 @@ VALUES
     ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
      $11, $12, $13,
      $14, $15, $16, $17, $18, $19, $20, $21,
-     now() + $22::interval, now() + $23::interval, $24,
-     $25, $26, $27, $28, $29, $30, $31, $32, now(), now())
+     COALESCE($22::timestamptz, now()) + $23::interval, now() + $24::interval, $25,
+     $26, $27, $28, $29, $30, $31, $32, $33,
+     COALESCE($22::timestamptz, now()), COALESCE($22::timestamptz, now()))
 `
 
 type RunInsertParams struct {
@@ -240,6 +241,7 @@ type RunInsertParams struct {
 	OutputBytes     int64
 	UncountedBytes  int64
 	EventSeq        int64
+	At              *time.Time
 	Lasts           time.Duration
 	Grace           time.Duration
 	JobID           int64
@@ -254,7 +256,7 @@ type RunInsertParams struct {
 }
 
 // Lasts is the time after which the run ends whatever is left of it, grace that after which
-// another process brings it on.
+// another process brings it on. A run that a fold starts is created at the time of the fold.
 func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) error {
 	_, err := db.Exec(ctx, runInsert,
 		arg.WorkspaceID,
@@ -278,6 +280,7 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 		arg.OutputBytes,
 		arg.UncountedBytes,
 		arg.EventSeq,
+		arg.At,
 		arg.Lasts,
 		arg.Grace,
 		arg.JobID,

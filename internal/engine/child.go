@@ -163,7 +163,7 @@ func (f *fold) cancelWithAbove() error {
 	if f.above.Immediate {
 		mode = CancelImmediate
 	}
-	err := db.New().RunCancel(f.ctx, f.tx, db.RunCancelParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Mode: mode, Reason: reasonAbove})
+	err := db.New().RunCancel(f.ctx, f.tx, db.RunCancelParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Mode: mode, Reason: reasonAbove, At: f.run.Now})
 	if err != nil {
 		return fmt.Errorf("cancel the run: %w", err)
 	}
@@ -197,7 +197,7 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	row := db.RunInsertParams{
 		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN",
 		Lasts: f.run.Deadline.Sub(f.run.Now), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, KeyRootID: f.run.KeyRootID, Traceparent: f.run.Traceparent,
-		UncountedBytes: storage.RunBytes + int64(len(input)),
+		UncountedBytes: storage.RunBytes + int64(len(input)), At: &f.run.Now,
 	}
 	effectRoot, err := f.effectID(t)
 	if err != nil {

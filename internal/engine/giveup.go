@@ -136,7 +136,7 @@ func (e *Engine) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify.Key, 
 	if err != nil {
 		return nil, fmt.Errorf("lock run: %w", err)
 	}
-	if err := db.New().StageGiveUpMany(ctx, tx, db.StageGiveUpManyParams{WorkspaceID: key.WorkspaceID, RunID: key.ID}); err != nil {
+	if err := db.New().StageGiveUpMany(ctx, tx, db.StageGiveUpManyParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, At: run.Now}); err != nil {
 		return nil, fmt.Errorf("end stages: %w", err)
 	}
 	live, err := db.New().StageListLive(ctx, tx, db.StageListLiveParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: MaxStages})

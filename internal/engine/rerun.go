@@ -257,6 +257,7 @@ func (f *fold) takeOverEarlier() error {
 		return fmt.Errorf("take stages over: %w", err)
 	}
 	f.copied, f.changed = true, true
+	f.notBefore(row.FinishedAt)
 	f.run.StageCount += row.Stages
 	f.run.FailedCount += row.Failed
 	f.run.Output = row.Response

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -72,6 +73,7 @@ func (f *fold) takeOver(n news, ended []db.StageTakeOverRow) error {
 // take notes that a stage has become final.
 func (f *fold) take(t taken) {
 	f.changed, f.gone[t.ID] = true, true
+	f.notBefore(t.FinishedAt)
 	f.run.PendingCount--
 	f.run.Usage += t.Usage
 	if t.Status == status.StageFailed {
@@ -89,6 +91,13 @@ func (f *fold) take(t taken) {
 	f.failures[at(t.ComponentID, t.Iteration)] = failed{t.ID, t.Error}
 	f.touch(sc)
 	f.gave(t.Bytes)
+}
+
+// notBefore moves the time of the fold, which its new stages get, to t if that is later.
+func (f *fold) notBefore(t time.Time) {
+	if t.After(f.run.Now) {
+		f.run.Now = t
+	}
 }
 
 // gave counts the output of a stage.
@@ -122,11 +131,11 @@ func (f *fold) look() error {
 }
 
 func (f *fold) takeOverAll() error {
-	q, p := db.New(), db.StageTakeSignalsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
+	q, p := db.New(), db.StageTakeOverAllParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
 	var executions []db.StageTakeOverAllRow
 	var secrets []db.StageListSecretSignalsRow
 	err := f.tx.Together(f.ctx, func(tx pgx.Tx) (err error) {
-		executions, err = q.StageTakeOverAll(f.ctx, tx, db.StageTakeOverAllParams(p))
+		executions, err = q.StageTakeOverAll(f.ctx, tx, p)
 		return err
 	}, func(tx pgx.Tx) (err error) {
 		secrets, err = q.StageListSecretSignals(f.ctx, tx, db.StageListSecretSignalsParams(p))
@@ -141,7 +150,7 @@ func (f *fold) takeOverAll() error {
 	if err := f.takeSecretSignals(secrets); err != nil {
 		return fmt.Errorf("take over secret signals: %w", err)
 	}
-	signals, err := q.StageTakeSignals(f.ctx, f.tx, p)
+	signals, err := q.StageTakeSignals(f.ctx, f.tx, db.StageTakeSignalsParams{At: f.run.Now, WorkspaceID: p.WorkspaceID, RunID: p.RunID})
 	if err != nil {
 		return fmt.Errorf("take over signals: %w", err)
 	}
@@ -152,7 +161,7 @@ func (f *fold) takeOverAll() error {
 	if err := f.takeLate(late); err != nil {
 		return err
 	}
-	due, err := q.StageTakeDue(f.ctx, f.tx, db.StageTakeDueParams(p))
+	due, err := q.StageTakeDue(f.ctx, f.tx, db.StageTakeDueParams{At: f.run.Now, WorkspaceID: p.WorkspaceID, RunID: p.RunID})
 	if err != nil {
 		return fmt.Errorf("take over timers: %w", err)
 	}
@@ -169,7 +178,8 @@ func (f *fold) takeOverAll() error {
 	for _, row := range children {
 		f.run.UsageBelow += credit.Amount(row.UsedBelow)
 		f.take(taken{
-			ID: row.ID, ComponentID: row.ComponentID, Iteration: row.Iteration, Status: row.Status, Port: row.Port, Error: row.Error, Usage: row.Usage, Bytes: row.Bytes,
+			ID: row.ID, ComponentID: row.ComponentID, Iteration: row.Iteration, Status: row.Status, Port: row.Port, Error: row.Error,
+			Usage: row.Usage, Bytes: row.Bytes, FinishedAt: row.FinishedAt,
 		})
 	}
 	return nil
@@ -195,7 +205,7 @@ func (f *fold) takeSecretSignals(waiting []db.StageListSecretSignalsRow) error {
 			return err
 		}
 		row, err := db.New().StageTakeSecretSignal(f.ctx, f.tx, db.StageTakeSecretSignalParams{
-			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: stage.ID, Output: sealed,
+			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: stage.ID, Output: sealed, At: f.run.Now,
 		})
 		if err != nil {
 			return err

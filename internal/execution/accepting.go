@@ -63,6 +63,7 @@ type accept struct {
 	secrets   []string      // that no error shows
 	secret    bool          // the output is sealed
 	nested    bool          // there is a run above its run
+	at        *time.Time    // as Stage has it
 }
 
 // want is what it asks of the credits. The run of a stage keeps back its price.
@@ -287,6 +288,7 @@ func appendExecution(p *db.ExecutionInsertManyParams, a accept, jobID int64) {
 	if a.run != uuid.Nil { // one batch holds stages of runs, or none
 		p.RunIds = append(p.RunIds, a.run)
 		p.Timeouts = append(p.Timeouts, a.timeout)
+		p.At = a.at
 	} else {
 		p.KeyRootIds = append(p.KeyRootIds, a.KeyRootID)
 	}

@@ -32,6 +32,7 @@ type Stage struct {
 	Secrets       []string        // values that no error shows, beside those that the module marks
 	Secret        bool            // the output is sealed, whatever the module says of it
 	Nested        bool            // there is a run above its run, which may be canceled while the stage is accepted
+	At            *time.Time      // when it is created; nil: at the time of the transaction
 }
 
 // CheckStage says whether a stage may be accepted. INVALID_INPUT for a module that is
@@ -169,7 +170,7 @@ func (t Stage) item(entry *component.Entry) accept {
 			WorkspaceID: t.WorkspaceID, Module: t.Module, Input: t.Input, Config: t.Config,
 			Attempts: cmp.Or(t.Attempts, 1), Traceparent: t.Traceparent,
 		},
-		id: t.ExecutionID, effectKey: t.EffectKey, run: t.RunID, reserve: t.Reserve, secrets: t.Secrets, secret: t.Secret, nested: t.Nested,
+		id: t.ExecutionID, effectKey: t.EffectKey, run: t.RunID, reserve: t.Reserve, secrets: t.Secrets, secret: t.Secret, nested: t.Nested, at: t.At,
 	}
 	if t.Timeout > 0 && t.Timeout < entry.Timeout {
 		item.timeout = int32(max(1, t.Timeout.Milliseconds()))

@@ -115,6 +115,9 @@ func (n *node) play(t *testing.T, seed uint64, cancels bool) (*drawing, played) 
 		t.Errorf("seed %d, run %s: stages or executions came after the cancel", seed, key.ID)
 	}
 	want.compare(t, seed, p, cancels)
+	n.inOrder(t, w, p, nil, func(format string, args ...any) {
+		t.Errorf("seed %d, run %s: %s", seed, p.run.ID, fmt.Sprintf(format, args...))
+	})
 	within(t, seed, quote, p.run)
 	if t.Failed() {
 		if text, err := json.Marshal(map[string]any{"components": w.parts, "sequenceEdges": w.arrows, "dataConnections": w.wires}); err == nil {

@@ -229,6 +229,7 @@ func (n *node) repeat(t *testing.T, seed uint64) (all tally) {
 		want := interpretAgain(w, input, generation, taken)
 		after := n.once(t, seed, p, chance)
 		want.compare(t, seed, after, true)
+		n.inOrder(t, w, after, taken, blame)
 		for at, stage := range after.stages {
 			if _, should := taken[at]; should != (before[at].ID == stage.ID) {
 				blame("%s is taken over: %v, want %v", at, !should, should)
