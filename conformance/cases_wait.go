@@ -23,6 +23,7 @@ var attemptCases = []Case{
 		Name: "EX13 attempts 3, three failures", Run: attemptsExhausted, Needs: near,
 	},
 	{Part: "4.1.attempts", Name: "attempts/1 is the default", Run: attemptsDefault, Needs: near},
+	{Part: "D4.2.retryAfter", Name: "attempts/the Retry-After of the upstream", Run: attemptsRetryAfter, Needs: near},
 	{Part: "D4.2.permanent", Name: "attempts/an error that is not retryable ends it at once", Run: attemptsPermanent, Needs: near},
 }
 
@@ -103,6 +104,30 @@ func attemptsDefault(t *probe.Trial) {
 	e := t.Execute(probe.Fetch(t.Upstream(upstream.ServeHTTP)).Waiting(15000))
 	upstreamFailure(t, e, 1)
 	t.Equal("requests", len(upstream.asked()), 1)
+}
+
+func attemptsRetryAfter(t *probe.Trial) {
+	answer := answering(429, 503, 200)
+	asked := []func() string{
+		func() string { return "3" },
+		func() string { return time.Now().Add(4 * time.Second).UTC().Format(http.TimeFormat) }, // in whole seconds, so 3 at least
+		func() string { return "" },
+	}
+	upstream := &tally{}
+	upstream.handler = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", asked[min(len(upstream.asked()), len(asked))-1]())
+		answer(w, r)
+	}
+	call := probe.Fetch(t.Upstream(upstream.ServeHTTP)).Waiting(15000)
+	call.Attempts = 3
+	e := t.Final(t.Execute(call).ID.String())
+	t.Equal("status", string(e.Status), "COMPLETED")
+	times := upstream.asked()
+	t.Equal("requests", len(times), 3)
+	for i := range times[1:] {
+		delay := times[i+1].Sub(times[i])
+		t.Check(delay >= 3*time.Second-50*time.Millisecond, "attempt %d came %v after one that was answered with a Retry-After of 3 s", i+2, delay)
+	}
 }
 
 func attemptsPermanent(t *probe.Trial) {

@@ -238,6 +238,7 @@ var textParts = []Part{
 	{"D4.1.states", "CREATED, EXECUTING also between attempts", ""},
 	{"D4.1.completed", "completed is true only for COMPLETED", ""},
 	{"D4.2.backoff", "back-off 1 s, 2 s, within 20 %", ""},
+	{"D4.2.retryAfter", "the next attempt is not earlier than the upstream's Retry-After", ""},
 	{"D4.2.crash", "a worker's crash uses up no attempt", insideBy("internal/chaos.TestEX03WithOneAttemptEach")},
 	{"D4.2.permanent", "an error that is not retryable ends it at once", ""},
 	{"D4.3.failed", "waitForMs ends early on FAILED too", ""},

@@ -879,7 +879,8 @@ type Component struct {
 }
 
 // ComponentAttempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-// 2 s (each +/- 20 %). What a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
+// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
 //
 // Examples: 3
 type ComponentAttempts = int32
@@ -1672,7 +1673,8 @@ type ErrorCode = fault.Code
 // ExecuteComponentRequest One call of a component. Null for an optional field means the same as leaving it out.
 type ExecuteComponentRequest struct {
 	// Attempts How often the component is tried before the execution is FAILED: once if this is left out. Between attempts it
-	// waits 1 s, then 2 s (each +/- 20 %). An error that is not `retryable` ends the execution at once.
+	// waits 1 s, then 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but
+	// 1 hour at most. An error that is not `retryable` ends the execution at once.
 	//
 	//
 	// Examples: 3
@@ -2278,7 +2280,8 @@ type NewVerification struct {
 // Examples: {"id":"balance","input":{"jsonRpcUrl":"{{env.RPC_URL}}","tokenAddress":"0x0000000000000000000000000000000000000000"},"module":"GET_EVM_ACCOUNT_BALANCE"}
 type NewWorkflowComponent struct {
 	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-	// 2 s (each +/- 20 %). What a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+	// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
+	// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
 	//
 	//
 	// Examples: 3
@@ -3736,7 +3739,8 @@ type UpdateWorkflowComponentRequest struct {
 // UpdatedWorkflowComponent A component of a workflow, and the version of the workflow that has it so.
 type UpdatedWorkflowComponent struct {
 	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-	// 2 s (each +/- 20 %). What a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+	// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
+	// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
 	//
 	//
 	// Examples: 3
@@ -3953,7 +3957,8 @@ type Workflow struct {
 // WorkflowComponent A component of a workflow.
 type WorkflowComponent struct {
 	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-	// 2 s (each +/- 20 %). What a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+	// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
+	// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
 	//
 	//
 	// Examples: 3

@@ -1,11 +1,7 @@
 package callback
 
 import (
-	"math"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/weft-automation/weft/internal/egress"
@@ -50,24 +46,4 @@ func next(schedule []time.Duration, attempts int, out outcome, random float64) (
 
 func spread(d time.Duration, factor float64) time.Duration {
 	return time.Duration(float64(d) * factor)
-}
-
-// retryAfter reads a Retry-After header: seconds or an HTTP date. What is
-// neither, or lies in the past, is 0.
-func retryAfter(header http.Header, now time.Time) time.Duration {
-	text := strings.TrimSpace(header.Get("Retry-After"))
-	if text == "" {
-		return 0
-	}
-	if !slices.ContainsFunc([]byte(text), func(c byte) bool { return c < '0' || c > '9' }) {
-		seconds, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || seconds > math.MaxInt64/int64(time.Second) {
-			return math.MaxInt64 // more digits than a number holds: as long as allowed
-		}
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(at.Sub(now), 0)
-	}
-	return 0
 }

@@ -52,7 +52,7 @@ func TestCB03RetryAfterIsHonouredBetweenOnceAndTwiceThePlannedDelay(t *testing.T
 		"soon":                          {planned * 8 / 10, planned * 12 / 10},
 		"":                              {planned * 8 / 10, planned * 12 / 10},
 	} {
-		wish := retryAfter(http.Header{"Retry-After": {value}}, now)
+		wish := egress.RetryAfter(http.Header{"Retry-After": {value}}, now)
 		for seed := range uint64(100) {
 			delay, more := next(DefaultSchedule(), 2, outcome{status: 503, class: egress.ClassStatus, retryAfter: wish}, rand.New(rand.NewPCG(seed, 2)).Float64())
 			if !more || delay < c.low || delay > c.high {

@@ -97,7 +97,7 @@ func (s *Sender) send(ctx context.Context, m Message) (outcome, error) {
 	}
 	out.status = response.StatusCode
 	out.class = classOf(response.StatusCode)
-	out.retryAfter = retryAfter(response.Header, time.Now())
+	out.retryAfter = egress.RetryAfter(response.Header, time.Now())
 	defer time.AfterFunc(drainTime, cancel).Stop()
 	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer+1)
 	response.Body.Close()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -42,6 +43,9 @@ type Error struct {
 	Outcome   string          // OutcomeUnknown, or empty
 	Details   json.RawMessage // a JSON object, or nil
 	Err       error
+
+	// RetryAfter is how long the upstream asks to wait before the next attempt; 0: it does not.
+	RetryAfter time.Duration
 }
 
 func (e *Error) Error() string {

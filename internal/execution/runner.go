@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -224,7 +223,7 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	}
 	failure := cutOff(runCtx, row, asError(err))
 	if failure.Retryable && row.Attempt < row.Attempts {
-		again, err = r.pause(ctx, row, pause{delay: backoff(int(row.Attempt)), local: local})
+		again, err = r.pause(ctx, row, pause{delay: nextAttempt(int(row.Attempt), failure.RetryAfter), local: local})
 		return again, outcomeRetry, err
 	}
 	return 0, outcomeFailed, r.fail(ctx, row, failure, local)
@@ -295,13 +294,6 @@ func asError(err error) *component.Error {
 		return e
 	}
 	return &component.Error{Code: "INTERNAL_ERROR", Message: "the component failed", Err: err}
-}
-
-// backoff is the delay after the n-th failed attempt: 1 s x 2^(n-1), +/- 20 %
-// (decisions 4.2).
-func backoff(n int) time.Duration {
-	planned := float64(time.Second << (n - 1))
-	return time.Duration(planned * (0.8 + 0.4*rand.Float64()))
 }
 
 // wait gives the execution back until its module looks again.

@@ -541,7 +541,8 @@ type Component struct {
 }
 
 // ComponentAttempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-// 2 s (each +/- 20 %). What a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
+// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
 //
 // Examples: 3
 type ComponentAttempts = int32
@@ -961,7 +962,8 @@ type ErrorCode = string
 // ExecuteComponentRequest One call of a component. Null for an optional field means the same as leaving it out.
 type ExecuteComponentRequest struct {
 	// Attempts How often the component is tried before the execution is FAILED: once if this is left out. Between attempts it
-	// waits 1 s, then 2 s (each +/- 20 %). An error that is not `retryable` ends the execution at once.
+	// waits 1 s, then 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but
+	// 1 hour at most. An error that is not `retryable` ends the execution at once.
 	//
 	//
 	// Examples: 3
@@ -1170,7 +1172,8 @@ type NewSequenceEdges = []NewSequenceEdge
 // Examples: {"id":"balance","input":{"jsonRpcUrl":"{{env.RPC_URL}}","tokenAddress":"0x0000000000000000000000000000000000000000"},"module":"GET_EVM_ACCOUNT_BALANCE"}
 type NewWorkflowComponent struct {
 	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-	// 2 s (each +/- 20 %). What a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+	// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
+	// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
 	//
 	//
 	// Examples: 3
@@ -2122,7 +2125,8 @@ type UpdateWorkflowComponentRequest struct {
 // UpdatedWorkflowComponent A component of a workflow, and the version of the workflow that has it so.
 type UpdatedWorkflowComponent struct {
 	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-	// 2 s (each +/- 20 %). What a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+	// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
+	// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
 	//
 	//
 	// Examples: 3
@@ -2264,7 +2268,8 @@ type Workflow struct {
 // WorkflowComponent A component of a workflow.
 type WorkflowComponent struct {
 	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-	// 2 s (each +/- 20 %). What a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+	// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
+	// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
 	//
 	//
 	// Examples: 3

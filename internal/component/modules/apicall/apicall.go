@@ -39,7 +39,7 @@ func (*apiCall) Describe() component.Descriptor {
 		Module: "API_CALL",
 		Title:  "API call",
 		Description: "Sends an HTTP request and returns the answer's status, headers and body. " +
-			"Statuses 408, 425, 429 and 5xx fail and may be attempted again; every other status is a value, unless expectStatus says otherwise. " +
+			"Statuses 408, 425, 429 and 5xx fail and may be attempted again, no earlier than the answer's Retry-After says, for which attempts wait up to an hour; every other status is a value, unless expectStatus says otherwise. " +
 			"Up to three redirects are followed, with the method and the body as they were but for 303, and 301 and 302 after POST, which lead to a GET; to another origin without your headers, and never with a body: such a call fails. " +
 			"POST and PATCH carry an Idempotency-Key unless headers have one. It is the same for each attempt, and for a rerun with the same input and config, so an upstream that honours it does the work once. " +
 			"After a crash GET, PUT and DELETE are sent again; POST and PATCH only when headers carry an Idempotency-Key of yours.",

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/weft-automation/weft/internal/component"
@@ -82,7 +83,7 @@ func Refused(host string, answer Answer, note string) *component.Error {
 	failed := component.Permanent(component.CodeUpstream, "%s", message).With(Details{
 		Class: egress.ClassStatus, UpstreamCode: answer.Status, UpstreamMessage: excerpt, RetryAfter: answer.Header.Get("Retry-After"),
 	})
-	failed.Retryable = Temporary(answer.Status)
+	failed.Retryable, failed.RetryAfter = Temporary(answer.Status), egress.RetryAfter(answer.Header, time.Now())
 	return failed
 }
 

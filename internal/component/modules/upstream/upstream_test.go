@@ -101,6 +101,20 @@ func TestACanceledExchangeIsNoFailureOfTheUpstream(t *testing.T) {
 	}
 }
 
+func TestRefusalsCarryRetryAfter(t *testing.T) {
+	for value, want := range map[string]time.Duration{"": 0, "soon": 0, "7": 7 * time.Second} {
+		got := Refused("upstream.test", Answer{Status: 429, Header: http.Header{"Retry-After": {value}}}, "")
+		if got.RetryAfter != want || !got.Retryable {
+			t.Errorf("%q: %s, retryable %v; want %s", value, got.RetryAfter, got.Retryable, want)
+		}
+	}
+	date := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+	got := Refused("upstream.test", Answer{Status: 503, Header: http.Header{"Retry-After": {date}}}, "")
+	if got.RetryAfter < 59*time.Minute || got.RetryAfter > time.Hour {
+		t.Errorf("%s: %s", date, got.RetryAfter)
+	}
+}
+
 func TestExcerptsAreText(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"text":    {" no \r\n\x1b[1m way ", "no    [1m way"},

@@ -1,0 +1,27 @@
+package egress
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// RetryAfter returns how long the Retry-After header of an answer asks to wait: seconds, or an HTTP
+// date as seen from now. A header that is missing, invalid or in the past is 0, and a number that
+// is too large is the largest duration.
+func RetryAfter(header http.Header, now time.Time) time.Duration {
+	text := strings.TrimSpace(header.Get("Retry-After"))
+	if at, err := http.ParseTime(text); err == nil {
+		return max(at.Sub(now), 0)
+	}
+	if text == "" || strings.Trim(text, "0123456789") != "" {
+		return 0
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seconds > math.MaxInt64/int64(time.Second) {
+		return math.MaxInt64
+	}
+	return time.Duration(seconds) * time.Second
+}

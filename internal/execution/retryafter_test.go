@@ -1,0 +1,63 @@
+package execution_test
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/waittest"
+)
+
+// The next attempt comes after the backoff, or after the Retry-After of the upstream if that is
+// longer, by PostgreSQL's clock; after an hour at most. An attempt that may not be repeated has no
+// next one.
+func TestAttemptsHonourRetryAfter(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	busy := module{name: "BUSY", price: 1, repeat: component.RepeatPure,
+		run: func(_ context.Context, call component.Call) (component.Result, error) {
+			var input struct {
+				Asked     time.Duration
+				Permanent bool
+			}
+			if err := json.Unmarshal(call.Input, &input); err != nil {
+				return component.Result{}, err
+			}
+			return component.Result{}, &component.Error{Code: "BUSY", Retryable: !input.Permanent, RetryAfter: input.Asked}
+		}}
+	n := b.start(t, options{slots: 20, skew: 10 * time.Minute}, busy) // no queue, so no second attempt starts
+	for what, c := range map[string]struct{ asked, least, most time.Duration }{
+		"not at all":                {0, 800 * time.Millisecond, 1200 * time.Millisecond},
+		"for less than the backoff": {time.Millisecond, 800 * time.Millisecond, 1200 * time.Millisecond},
+		"for a time in the past":    {-time.Hour, 800 * time.Millisecond, 1200 * time.Millisecond},
+		"for a minute":              {time.Minute, time.Minute, time.Minute},
+		"for an hour":               {time.Hour, time.Hour, time.Hour},
+		"for two hours":             {2 * time.Hour, time.Hour, time.Hour},
+		"for longer than 292 years": {math.MaxInt64, time.Hour, time.Hour},
+	} {
+		input, err := json.Marshal(map[string]any{"asked": c.asked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := b.submit(t, n, execution.SubmitParams{Module: "BUSY", Input: input, Attempts: 2}).ID
+		var pause *time.Duration
+		waittest.Until(t, "the end of the first attempt", func() bool {
+			err := b.pool.QueryRow(t.Context(), "SELECT not_before - updated_at FROM component_executions WHERE id = $1", id).Scan(&pause)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pause != nil
+		})
+		if *pause < c.least || *pause > c.most {
+			t.Errorf("asked to wait %s: %s, want %s to %s", what, *pause, c.least, c.most)
+		}
+	}
+	id := b.submit(t, n, execution.SubmitParams{Module: "BUSY", Input: json.RawMessage(`{"asked":1000000000,"permanent":true}`), Attempts: 3}).ID
+	if got := failure(b.await(t, n, id)); got.Attempt != 1 {
+		t.Errorf("an error that is not retryable after %d attempts", got.Attempt)
+	}
+}
