@@ -163,7 +163,7 @@ bench: build
 	@bin/weft bench $(ARGS)
 
 generate: go
-	go generate ./conformance/clients/... ./gen/...
+	go generate ./gen
 
 breaking: go
 	@go test -vet=off -count=1 -run TestTheContractBreaksNothingThatIsPromised ./gen

@@ -11,13 +11,6 @@ package api
 
 import _ "embed" // for the document
 
-//go:generate go tool -modfile=../../internal/tools/go.mod oapi-codegen -config types.yaml ../../openapi.yaml
-//go:generate go tool -modfile=../../internal/tools/go.mod oapi-codegen -config server.yaml ../../openapi.yaml
-//go:generate cp ../../openapi.yaml openapi.yaml
-//go:generate go test -count=1 -run TestTheDocumentIsThereAsJSON github.com/weft-automation/weft/gen -args -update
-//go:generate go test -count=1 -run TestTheDocumentIsThereAsOpenAPI30 github.com/weft-automation/weft/gen -args -update
-//go:generate go test -count=1 -run TestGeneratedCodeIsFresh github.com/weft-automation/weft/gen -args -update
-
 //go:embed openapi.yaml
 var specYAML []byte
 

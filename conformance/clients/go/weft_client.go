@@ -17,8 +17,6 @@ import (
 	"time"
 )
 
-//go:generate go tool -modfile=../../../internal/tools/go.mod oapi-codegen -config generate.yaml ../../../openapi.yaml
-
 // RequestSigner makes signed requests. That of weft_signer.go does.
 type RequestSigner interface {
 	Request(ctx context.Context, method, baseURL, path string, body []byte) (*http.Request, error)
