@@ -8,11 +8,6 @@ WHERE workspace_id = @workspace_id AND id < @before ORDER BY id DESC LIMIT @max_
 SELECT id, name, secret, sealed FROM environment_variables
 WHERE workspace_id = @workspace_id AND name = ANY (@names::text[]);
 
--- name: VariableCountUnchanged :one
--- How many of the names are variables that were not set since a time.
-SELECT count(*) FROM environment_variables
-WHERE workspace_id = @workspace_id AND name = ANY (@names::text[]) AND updated_at < @since::timestamptz;
-
 -- name: VariableGet :one
 SELECT id, name, description, secret, sealed, created_at, updated_at FROM environment_variables
 WHERE workspace_id = @workspace_id AND name = @name;

@@ -23,25 +23,6 @@ func (q *Queries) VariableCount(ctx context.Context, db DBTX, workspaceID uuid.U
 	return count, err
 }
 
-const variableCountUnchanged = `-- name: VariableCountUnchanged :one
-SELECT count(*) FROM environment_variables
-WHERE workspace_id = $1 AND name = ANY ($2::text[]) AND updated_at < $3::timestamptz
-`
-
-type VariableCountUnchangedParams struct {
-	WorkspaceID uuid.UUID
-	Names       []string
-	Since       time.Time
-}
-
-// How many of the names are variables that were not set since a time.
-func (q *Queries) VariableCountUnchanged(ctx context.Context, db DBTX, arg VariableCountUnchangedParams) (int64, error) {
-	row := db.QueryRow(ctx, variableCountUnchanged, arg.WorkspaceID, arg.Names, arg.Since)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const variableDelete = `-- name: VariableDelete :exec
 DELETE FROM environment_variables WHERE workspace_id = $1 AND id = $2
 `

@@ -71,11 +71,11 @@ func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID
 	}
 	for _, c := range plan.Components() {
 		if _, m := plan.Component(c.ID); m.Loop {
-			same, err := environment.Unchanged(ctx, conn, workspaceID, variable.Names(c.Input), began)
+			changed, err := environment.ChangedSince(ctx, conn, workspaceID, variable.Names(c.Input), began)
 			if err != nil {
 				return reuse, err
 			}
-			e.changes[c.ID] = !same
+			e.changes[c.ID] = len(changed) > 0
 		}
 	}
 	e.scope("", nil)

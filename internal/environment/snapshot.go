@@ -98,21 +98,16 @@ func (s *Service) Open(workspaceID, runID uuid.UUID, sealed []byte) (snapshot Sn
 	return snapshot, nil
 }
 
-// settled is how long a change of a variable may take to commit: its time is that of the
-// beginning of its transaction.
+// settled is how long a change of a variable may take to commit after it is recorded.
 const settled = 5 * time.Second
 
-// Unchanged reports whether all of these variables exist and were not set since a time, so
-// that what took them at that time or later has their present values.
-func Unchanged(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, names []string, since time.Time) (bool, error) {
+// ChangedSince returns those of the names whose variables may have another value than the one that
+// a transaction read which began at a time, or were deleted.
+func ChangedSince(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, names []string, began time.Time) ([]string, error) {
 	if len(names) == 0 {
-		return true, nil
+		return nil, nil
 	}
-	count, err := db.New().VariableCountUnchanged(ctx, conn, db.VariableCountUnchangedParams{WorkspaceID: workspaceID, Names: names, Since: since.Add(-settled)})
-	if err != nil {
-		return false, fmt.Errorf("read environment variables: %w", err)
-	}
-	return count == int64(len(names)), nil
+	return changed(ctx, conn, workspaceID, names, began.Add(-settled))
 }
 
 // ChangedTx returns those of the names whose variables were given another value, or deleted,
