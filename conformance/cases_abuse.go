@@ -250,6 +250,15 @@ func bodyLength(t *probe.Trial) {
 	t.JudgeFailure(answer)
 	t.Check(written < 64<<20, "%d bytes were taken of a body of 1 GiB", written)
 
+	// Many clients read nothing before they have written the whole body.
+	const size = 3 << 20
+	conn := t.Dial()
+	_, err := io.WriteString(conn, head+fmt.Sprintf("Content-Length: %d\r\n\r\n", size)+strings.Repeat("x", size))
+	t.NoError("write a body of 3 MiB", err)
+	answer, err = probe.ReadAnswer(conn)
+	t.NoError("read the answer to a body of 3 MiB", err)
+	t.Problem(answer, http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE")
+
 	// A length that is too short leaves a body that is not what was signed.
 	body := string(t.JSON(probe.RandomUUID()))
 	head = t.Head(http.MethodPost, probe.Components, []byte(body)) + kind + "Connection: close\r\n"

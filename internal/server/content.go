@@ -13,6 +13,9 @@ import (
 // maxBody is the most that a request may carry (decisions 1.1).
 const maxBody = 1 << 20
 
+// maxDiscarded is the most that is read of a body after its request was refused.
+const maxDiscarded = 8 << 20
+
 // ambiguous reports whether another reader may understand the length of r in another way
 // (RFC 9112, 6.1 and 6.3): a request with Content-Length and Transfer-Encoding, and one of
 // HTTP/1.0 with Transfer-Encoding. net/http hides these headers, so it is any request with a
@@ -25,7 +28,19 @@ func (f *front) boundBody(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(f.timeouts.body)) // unsupported only by test recorders
 		waitsForBody(r.Context(), true)
+		callOf(r.Context()).unread = r.Body
 	}
+}
+
+// discardRest reads and drops the rest of a body that was not read whole, after the answer has
+// been sent. Otherwise the connection would be reset under clients that write the whole body
+// before they read, and they would not see the answer. It stops after maxDiscarded bytes, and
+// at the read deadline of the body. Until then the connection can make room for others.
+func discardRest(w *answer, r *http.Request, rest io.Reader) {
+	if rest == nil || !w.begun || w.broken || r.ContentLength > maxDiscarded || w.FlushError() != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, rest, maxDiscarded) // net/http closes the connection if this fails
 }
 
 // readBody reads the whole body, which must arrive before the read deadline that ServeHTTP
@@ -43,6 +58,7 @@ func (f *front) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
+	callOf(r.Context()).unread = nil
 	waitsForBody(r.Context(), false)
 	// Left in place, the deadline would end the request while it is worked on.
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -84,8 +100,7 @@ func receive(from io.Reader, hold *hold) ([]byte, error) {
 	}
 }
 
-// tooLarge closes the connection: what else of the body is under way is not
-// read.
+// tooLarge closes the connection: the rest of the body is discarded, up to a limit.
 func tooLarge() error {
 	return &fault.Error{
 		Code: fault.PayloadTooLarge, Message: "The body is larger than 1 MiB.",

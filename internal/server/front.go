@@ -173,6 +173,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			elapsed = 0
 		}
 		f.metrics.Request(r.Method, routeOf(r.Pattern), status, elapsed)
+		discardRest(answer, r, call.unread)
 		if answer.broken {
 			panic(http.ErrAbortHandler)
 		}

@@ -272,13 +272,31 @@ func answersOf(conn io.Reader) []reply {
 	var replies []reply
 	reader := bufio.NewReader(conn)
 	for {
-		answer, err := http.ReadResponse(reader, nil)
+		answer, err := readAnswer(reader)
 		if err != nil {
 			return replies
 		}
-		data, _ := io.ReadAll(answer.Body)
-		replies = append(replies, reply{answer.StatusCode, answer.Header, string(data), answer.Close})
+		replies = append(replies, answer)
 	}
+}
+
+// firstAnswer reads one answer and does not wait for the end of the connection.
+func firstAnswer(t testing.TB, conn io.Reader) reply {
+	t.Helper()
+	answer, err := readAnswer(bufio.NewReader(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+func readAnswer(from *bufio.Reader) (reply, error) {
+	answer, err := http.ReadResponse(from, nil)
+	if err != nil {
+		return reply{}, err
+	}
+	data, err := io.ReadAll(answer.Body)
+	return reply{answer.StatusCode, answer.Header, string(data), answer.Close}, err
 }
 
 // schemaOf compiles a schema of the contract.

@@ -66,7 +66,7 @@ func TestSigningHeadersAreCheckedBeforeTheBodyArrives(t *testing.T) {
 	})
 	conn := s.dial(t)
 	announce(conn, 10)
-	if got := answersOf(conn); len(got) != 1 || got[0].status != 401 {
+	if got := firstAnswer(t, conn); got.status != 401 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -135,10 +135,10 @@ func TestBytesOfUnknownCallersAreBoundedByAddressAndInTotal(t *testing.T) {
 	refused := func(what, source string) {
 		conn := s.dialFrom(t, source)
 		announce(conn, sent, withKey)
-		got := answersOf(conn)
-		if len(got) != 1 || got[0].status != 503 || got[0].header.Get("Retry-After") == "" {
+		got := firstAnswer(t, conn)
+		if got.status != 503 || got.header.Get("Retry-After") == "" {
 			t.Errorf("%s: got %+v", what, got)
-		} else if problem := got[0].problem(t); problem.Code != fault.Unavailable || !problem.Retryable {
+		} else if problem := got.problem(t); problem.Code != fault.Unavailable || !problem.Retryable {
 			t.Errorf("%s: %+v", what, problem)
 		}
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/sha256"
+	"io"
 	"net/http"
 	"strings"
 
@@ -29,6 +30,7 @@ type call struct {
 	visit     visit               // how a person comes, or a delivery
 	origin    string              // by which the caller reached the deployment; "" where no answer shows it
 	header    http.Header         // of a delivery, which is signed as its hook says
+	unread    io.Reader           // the body until it was read whole; nil: there is none
 	sent      []byte              // by whom nobody knows: the body as it came
 	failed    fault.Code
 	media     string             // of the answer 200, as the caller likes it best
