@@ -16,12 +16,14 @@ import (
 	"github.com/weft-automation/weft/internal/demo"
 )
 
-// road is what lies between a client and the service. It breaks the first stream of a run in
+// road is what lies between a client and the service: a proxy that removes a prefix of the
+// path. It breaks the first stream of a run in
 // the middle of a message, refuses the first poll as a limit would, and lets the run go on
 // only once the stream is broken: what comes then, a client that does not come again misses.
 type road struct {
-	server, upstream *httptest.Server
-	direct           *url.URL
+	baseURL  string // as the client knows it
+	upstream *httptest.Server
+	direct   *url.URL
 
 	mutex   sync.Mutex
 	streams []string // Last-Event-ID of each connection to the stream of a run
@@ -52,7 +54,8 @@ func newRoad(t *testing.T, behind *probe.Target) *road {
 		}
 		through.ServeHTTP(w, request)
 	})
-	r.server = httptest.NewServer(mux)
+	server := httptest.NewServer(http.StripPrefix("/weft", mux))
+	r.baseURL = server.URL + "/weft"
 	prices := demo.Handler()
 	r.upstream = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		select {
@@ -61,7 +64,7 @@ func newRoad(t *testing.T, behind *probe.Target) *road {
 		case <-request.Context().Done():
 		}
 	}))
-	t.Cleanup(r.server.Close)
+	t.Cleanup(server.Close)
 	t.Cleanup(r.upstream.Close)
 	return r
 }

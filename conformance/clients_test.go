@@ -90,7 +90,7 @@ func journeyCredentials(t *testing.T, behind *probe.Target, road *road) []byte {
 		workflowID = create(p, definition).ID
 	})
 	credentials, err := json.Marshal(map[string]any{
-		"baseUrl": road.server.URL, "apiKey": behind.APIKey, "apiSecret": behind.APISecret,
+		"baseUrl": road.baseURL, "apiKey": behind.APIKey, "apiSecret": behind.APISecret,
 		"workflows": map[string]string{"fanOut": workflowID},
 	})
 	if err != nil {

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,13 +22,15 @@ import (
 )
 
 // The signers that users copy are believed by the service, with what they send the
-// request by: a query, a fragment that is not sent, no body, a body beyond ASCII.
+// request by: a query, a fragment that is not sent, no body, a body beyond ASCII. They reach it
+// through a proxy that removes a prefix of the path.
 func TestCopiedSignersAreServed(t *testing.T) {
 	if waittest.LeftToSoak(t, "conformance.TestTheReadmesCallsFromOtherLanguages", "conformance/signers.TestSignersSendWhatTheySign", "conformance/signers.TestSignersOfOtherLanguagesGiveTheVectors") {
 		return
 	}
 	t.Parallel()
 	behind := target(t)
+	baseURL := prefixed(t, behind.BaseURL)
 	compiler, err := filepath.Abs("../internal/tools/node_modules/typescript/bin/tsc")
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +72,7 @@ func TestCopiedSignersAreServed(t *testing.T) {
 				}
 				program := exec.CommandContext(t.Context(), command[0], command[1:]...)
 				program.Dir = folder
-				program.Env = append(program.Environ(), "WEFT_URL="+behind.BaseURL, "WEFT_API_KEY="+behind.APIKey, "WEFT_API_SECRET="+behind.APISecret)
+				program.Env = append(program.Environ(), "WEFT_URL="+baseURL, "WEFT_API_KEY="+behind.APIKey, "WEFT_API_SECRET="+behind.APISecret)
 				said, err := program.CombinedOutput()
 				if out = string(said); err != nil {
 					t.Fatalf("%v: %v\n%s", command, err, out)
@@ -89,8 +94,22 @@ func served(t *testing.T, out string) {
 	}
 }
 
+// prefixed returns a base URL with a path, which a proxy removes before the service.
+func prefixed(t *testing.T, baseURL string) string {
+	t.Helper()
+	direct, err := url.Parse(baseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(direct) }}
+	server := httptest.NewServer(http.StripPrefix("/weft", proxy))
+	t.Cleanup(server.Close)
+	return server.URL + "/weft"
+}
+
 func TestTheCopiedGoSignerIsServed(t *testing.T) {
 	behind := target(t)
+	baseURL := prefixed(t, behind.BaseURL)
 	signer, err := signers.NewSigner(behind.APIKey, behind.APISecret)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +119,7 @@ func TestTheCopiedGoSignerIsServed(t *testing.T) {
 		{"GET", probe.Components + "?limit=1#x", ""},
 		{"POST", probe.Components, `{"module":"HASH","input":{"data":"é"},"config":{},"waitForMs":15000}`},
 	} {
-		request, err := signer.Request(t.Context(), call.method, behind.BaseURL, call.path, []byte(call.body))
+		request, err := signer.Request(t.Context(), call.method, baseURL, call.path, []byte(call.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,4 +135,31 @@ func TestTheCopiedGoSignerIsServed(t *testing.T) {
 		fmt.Fprintf(&out, "%d %s\n", answer.StatusCode, bytes.TrimSpace(body))
 	}
 	served(t, out.String())
+}
+
+// urllib writes the whole body before it reads the answer, as many clients do.
+func TestUrllibSeesThatItsBodyIsTooLarge(t *testing.T) {
+	t.Parallel()
+	if !present(t, "python3") {
+		return
+	}
+	behind := target(t)
+	signer, err := signers.Files.ReadFile("weft_signer.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "weft_signer.py"), signer)
+	write(t, filepath.Join(folder, "large.py"), []byte(`import json, sys, urllib.error, urllib.request
+from weft_signer import WeftSigner
+base_url, api_key, api_secret = sys.argv[1:]
+try:
+    urllib.request.urlopen(WeftSigner(api_key, api_secret).request(base_url, "POST", "/v1/sdk/components", b"x" * (6 << 20)))
+except urllib.error.HTTPError as refused:
+    print(refused.code, json.load(refused)["code"])
+`))
+	out := runIn(t, folder, "", "python3", "large.py", behind.BaseURL, behind.APIKey, behind.APISecret)
+	if got := strings.TrimSpace(string(out)); got != "413 PAYLOAD_TOO_LARGE" {
+		t.Errorf("got %q", got)
+	}
 }

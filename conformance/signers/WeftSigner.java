@@ -18,6 +18,9 @@ import java.util.Base64;
  * var request = weft.request(baseUrl, "POST", "/v1/sdk/components", json.getBytes(StandardCharsets.UTF_8));
  * var answer = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
  * }</pre>
+ *
+ * <p>The base URL may have a path, such as https://example.com/weft, if a proxy removes that path before
+ * the request reaches Weft. It is sent, but not signed.
  */
 public final class WeftSigner {
     private static final byte[] EMPTY = "{}".getBytes(StandardCharsets.UTF_8);
@@ -33,8 +36,8 @@ public final class WeftSigner {
     }
 
     /**
-     * The bytes that are signed. The path is everything after the host, the query included, as it is
-     * sent; the timestamp is whole seconds; an empty body counts as {}.
+     * The bytes that are signed. The path is everything after the host, the query included, as Weft
+     * receives it; the timestamp is whole seconds; an empty body counts as {}.
      */
     public static byte[] message(String method, String path, String timestamp, byte[] body) {
         var out = new ByteArrayOutputStream();
@@ -53,14 +56,15 @@ public final class WeftSigner {
 
     /** A signed request, to be sent at once. The body is sent as it is: serialize it once. */
     public HttpRequest request(String baseUrl, String method, String path, byte[] body) throws GeneralSecurityException {
-        URI uri = URI.create(baseUrl.replaceAll("/$", "") + path);
-        String sent = uri.getRawPath() + (uri.getRawQuery() == null ? "" : "?" + uri.getRawQuery());
+        String base = baseUrl.replaceAll("/$", "");
+        URI uri = URI.create(base + path);
+        String received = uri.getRawPath().substring(URI.create(base).getRawPath().length()) + (uri.getRawQuery() == null ? "" : "?" + uri.getRawQuery());
         String timestamp = Long.toString(System.currentTimeMillis() / 1000);
         var request = HttpRequest.newBuilder(uri)
                 .method(method, body.length == 0 ? HttpRequest.BodyPublishers.noBody() : HttpRequest.BodyPublishers.ofByteArray(body))
                 .header("X-Api-Key", apiKey)
                 .header("X-Sdk-Timestamp", timestamp)
-                .header("X-Sdk-Signature", signature(method, sent, timestamp, body));
+                .header("X-Sdk-Signature", signature(method, received, timestamp, body));
         if (body.length > 0) {
             request.header("Content-Type", "application/json");
         }

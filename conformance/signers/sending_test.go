@@ -17,9 +17,13 @@ import (
 	"github.com/weft-automation/weft/conformance/signers"
 )
 
-// verifying says of each request whether it was signed as it came in, by the key of the
-// vectors and just now, with what came.
-func verifying(t *testing.T) *httptest.Server {
+// prefix is a path that a proxy removes before the request reaches Weft.
+const prefix = "/weft"
+
+// verifying returns the base URL of a service that says of each request whether it was signed
+// as it came in, by the key of the vectors and just now, with what came. A proxy before the
+// service removes prefix.
+func verifying(t *testing.T, prefix string) string {
 	t.Helper()
 	public, err := base64.StdEncoding.DecodeString(made().PublicKey)
 	if err != nil {
@@ -36,12 +40,13 @@ func verifying(t *testing.T) *httptest.Server {
 		if signed == "" {
 			signed = "{}"
 		}
-		good := err == nil && !at.Before(began) && !at.After(time.Now()) && r.Header.Get("X-Api-Key") == "ws_none" &&
-			ed25519.Verify(public, []byte(r.Method+"|"+r.RequestURI+"|"+timestamp+"|"+signed), sig)
-		fmt.Fprintf(w, "%v %s %s %s %d\n", good, r.Method, r.RequestURI, r.Header.Get("Content-Type"), len(body))
+		target, prefixed := strings.CutPrefix(r.RequestURI, prefix)
+		good := err == nil && prefixed && !at.Before(began) && !at.After(time.Now()) && r.Header.Get("X-Api-Key") == "ws_none" &&
+			ed25519.Verify(public, []byte(r.Method+"|"+target+"|"+timestamp+"|"+signed), sig)
+		fmt.Fprintf(w, "%v %s %s %s %d\n", good, r.Method, target, r.Header.Get("Content-Type"), len(body))
 	}))
 	t.Cleanup(server.Close)
-	return server
+	return server.URL + prefix
 }
 
 // sent looks at what came of two requests: one with a query, without the fragment behind
@@ -60,7 +65,7 @@ func TestSignersSendWhatTheySign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := verifying(t)
+	bases := []string{verifying(t, ""), verifying(t, prefix), verifying(t, prefix) + "/"}
 	for _, language := range []struct {
 		name, needs  string
 		files        []string
@@ -82,24 +87,34 @@ func TestSignersSendWhatTheySign(t *testing.T) {
 			if language.build != nil {
 				run(t, folder, "", language.build...)
 			}
-			environ := append([]string{"env", "WEFT_URL=" + server.URL, "WEFT_API_KEY=ws_none"}, language.start...)
-			sent(t, run(t, folder, "", environ...))
+			for _, base := range bases {
+				environ := append([]string{"env", "WEFT_URL=" + base, "WEFT_API_KEY=ws_none"}, language.start...)
+				sent(t, run(t, folder, "", environ...))
+			}
 		})
 	}
 }
 
 func TestTheGoSignerSendsWhatItSigns(t *testing.T) {
-	server := verifying(t)
+	bases := []string{verifying(t, ""), verifying(t, prefix), verifying(t, prefix) + "/"}
 	signer, err := signers.NewSigner("ws_none", made().APISecret)
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, base := range bases {
+		sent(t, sendByGo(t, signer, base))
+	}
+}
+
+// sendByGo sends two signed requests and returns what is answered, a line each.
+func sendByGo(t *testing.T, signer *signers.Signer, base string) string {
+	t.Helper()
 	var out strings.Builder
 	for _, call := range []struct{ method, path, body string }{
 		{"GET", "/v1/sdk/components?limit=1#x", ""},
 		{"POST", "/v1/sdk/components", `{"module":"HASH","input":{"data":"é"},"config":{}}`},
 	} {
-		request, err := signer.Request(t.Context(), call.method, server.URL, call.path, []byte(call.body))
+		request, err := signer.Request(t.Context(), call.method, base, call.path, []byte(call.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,5 +129,5 @@ func TestTheGoSignerSendsWhatItSigns(t *testing.T) {
 		}
 		fmt.Fprintf(&out, "%d %s", answer.StatusCode, said)
 	}
-	sent(t, out.String())
+	return out.String()
 }

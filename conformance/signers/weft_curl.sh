@@ -7,11 +7,14 @@
 #   echo -n '{"module":"RANDOM_UUID","input":{},"config":{}}' | ./weft_curl.sh POST /v1/sdk/components -
 #   ./weft_curl.sh POST /v1/sdk/components body.json
 #
+# WEFT_URL may have a path, such as https://example.com/weft, if a proxy removes that path before
+# the request reaches Weft. It is sent, but not signed.
+#
 # What follows the body (a file, - for standard input, or '' for none) goes to curl as it is.
 # Sourced, it only gives the functions.
 
 # weft_message METHOD PATH TIMESTAMP [FILE] writes the bytes that are signed. PATH is everything
-# after the host, the query included; an empty body counts as {}.
+# after the host, the query included, as Weft receives it; an empty body counts as {}.
 weft_message() {
   printf '%s|%s|%s|' "$1" "$2" "$3"
   if [ -n "${4:-}" ] && [ -s "$4" ]; then

@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -40,7 +41,7 @@ func NewSigner(apiKey, apiSecret string) (*Signer, error) {
 }
 
 // Message is the bytes that are signed. path is everything after the host, the query
-// included, as it is sent; timestamp is whole seconds; an empty body counts as {}.
+// included, as Weft receives it; timestamp is whole seconds; an empty body counts as {}.
 func Message(method, path, timestamp string, body []byte) []byte {
 	if len(body) == 0 {
 		body = []byte("{}")
@@ -53,15 +54,22 @@ func (s *Signer) Signature(method, path, timestamp string, body []byte) string {
 	return base64.StdEncoding.EncodeToString(ed25519.Sign(s.secret, Message(method, path, timestamp, body)))
 }
 
-// Request makes a signed request, which has to be sent at once. body is sent as it is.
+// Request makes a signed request, which has to be sent at once. body is sent as it is. baseURL
+// may have a path, such as https://example.com/weft, if a proxy removes that path before the
+// request reaches Weft. It is sent, but not signed.
 func (s *Signer) Request(ctx context.Context, method, baseURL, path string, body []byte) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(baseURL, "/")+path, bytes.NewReader(body))
+	base, err := url.Parse(strings.TrimSuffix(baseURL, "/"))
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, base.String()+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 	// RequestURI is what is really sent, whatever was made of the path.
-	request.Header.Set("X-Sdk-Signature", s.Signature(method, request.URL.RequestURI(), timestamp, body))
+	received := strings.TrimPrefix(request.URL.RequestURI(), base.EscapedPath())
+	request.Header.Set("X-Sdk-Signature", s.Signature(method, received, timestamp, body))
 	request.Header.Set("X-Sdk-Timestamp", timestamp)
 	request.Header.Set("X-Api-Key", s.apiKey)
 	if len(body) > 0 {

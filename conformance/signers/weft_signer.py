@@ -4,6 +4,9 @@
     body = json.dumps({"module": "RANDOM_UUID", "input": {}, "config": {}}).encode()
     answer = urllib.request.urlopen(weft.request(base_url, "POST", "/v1/sdk/components", body))
 
+base_url may have a path, such as https://example.com/weft, if a proxy removes that path before
+the request reaches Weft. It is sent, but not signed.
+
 It signs with the package `cryptography` or PyNaCl where one of them is installed. Else it
 computes Ed25519 (RFC 8032) by itself, slowly and in a time that depends on the secret: good
 for scripts, not for a service whose timing others can measure.
@@ -11,12 +14,13 @@ for scripts, not for a service whose timing others can measure.
 import base64
 import hashlib
 import time
+import urllib.parse
 import urllib.request
 
 
 def message(method, path, timestamp, body=b""):
     """The bytes that are signed. path is everything after the host, the query included, as
-    it is sent; timestamp is whole seconds; an empty body counts as {}."""
+    Weft receives it; timestamp is whole seconds; an empty body counts as {}."""
     return f"{method}|{path}|{timestamp}|".encode() + (body or b"{}")
 
 
@@ -48,8 +52,10 @@ class WeftSigner:
 
     def request(self, base_url, method, path, body=b""):
         """A signed request for urllib. The body is sent as it is: serialize it once."""
-        request = urllib.request.Request(base_url.rstrip("/") + path, data=body or None, method=method)
-        for name, value in self.headers(method, request.selector, body).items():  # what is really sent
+        base_url = base_url.rstrip("/")
+        request = urllib.request.Request(base_url + path, data=body or None, method=method)
+        received = request.selector[len(urllib.parse.urlsplit(base_url).path):]  # of what is really sent
+        for name, value in self.headers(method, received, body).items():
             request.add_header(name, value)
         return request
 

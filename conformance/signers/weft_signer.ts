@@ -4,6 +4,9 @@
 //   const weft = await WeftSigner.create(apiKey, apiSecret);
 //   const answer = await weft.fetch(baseUrl, 'POST', '/v1/sdk/components',
 //     JSON.stringify({ module: 'RANDOM_UUID', input: {}, config: {}, waitForMs: 5000 }));
+//
+// baseUrl may have a path, such as https://example.com/weft, if a proxy removes that path
+// before the request reaches Weft. It is sent, but not signed.
 
 const utf8 = new TextEncoder();
 
@@ -23,8 +26,8 @@ function toBase64(bytes: Uint8Array): string {
 }
 
 /**
- * The bytes that are signed. `path` is everything after the host, the query included, as it is
- * sent; `timestamp` is whole seconds; an empty body counts as `{}`.
+ * The bytes that are signed. `path` is everything after the host, the query included, as Weft
+ * receives it; `timestamp` is whole seconds; an empty body counts as `{}`.
  */
 export function message(method: string, path: string, timestamp: string, body: string | Uint8Array = '') {
   const head = utf8.encode(`${method}|${path}|${timestamp}|`);
@@ -71,9 +74,11 @@ export class WeftSigner {
 
   /** Signs and sends. The body is sent as it is: serialize it once, and give that text. */
   async fetch(baseUrl: string, method: string, path: string, body = ''): Promise<Response> {
+    const base = baseUrl.replace(/\/$/, '');
+    const prefix = new URL(base).pathname.replace(/\/$/, '');
     // URL writes the path as fetch will send it.
-    const url = new URL(baseUrl.replace(/\/$/, '') + path);
-    const headers = await this.headers(method, url.pathname + url.search, body);
+    const url = new URL(base + path);
+    const headers = await this.headers(method, url.pathname.slice(prefix.length) + url.search, body);
     return fetch(url, { method, headers, body: body === '' ? null : body });
   }
 }

@@ -125,7 +125,7 @@ func TestCallSaysWhatIsWrong(t *testing.T) {
 		{"other credentials", []string{"--credentials=" + stranger}, "not of this Weft"},
 		{"broken credentials", []string{"--credentials=" + broken}, "not of the form"},
 		{"nobody there", []string{"--base-url=http://127.0.0.1:1"}, "Is a Weft running at http://127.0.0.1:1?"},
-		{"base URL with a path", []string{"--base-url=http://127.0.0.1/v1"}, "must end after the host"},
+		{"base URL with a path", []string{"--base-url=http://127.0.0.1/v1/sdk"}, "must end before /v1"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -167,6 +167,9 @@ func (c *conformCommand) reach(s *session) (target *probe.Target, done func(), e
 	if err != nil {
 		return nil, done, err
 	}
+	if base.Path != "" { // cases write request lines of their own, which no proxy may change
+		return nil, done, fmt.Errorf("the base URL %q must end after the host: conform tests a service without a proxy that removes a path", known.BaseURL)
+	}
 	own, err := probe.ReadCredentials(c.Credentials)
 	if err != nil {
 		return nil, done, err

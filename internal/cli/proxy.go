@@ -102,10 +102,12 @@ func signingProxy(base *url.URL, signer *client.Signer) http.Handler {
 		DisableCompression: true, // bodies pass as they are
 	}
 	proxy := &httputil.ReverseProxy{
-		Transport:     &client.Transport{Signer: signer, Base: transport},
+		Transport:     &client.Transport{Signer: signer, Prefix: base.EscapedPath(), Base: transport},
 		FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = base.Scheme, base.Host, base.Host
+			r.Out.URL.RawPath = base.EscapedPath() + r.In.URL.EscapedPath()
+			r.Out.URL.Path = base.Path + r.In.URL.Path
 			r.Out.URL.RawQuery = r.In.URL.RawQuery // as sent, also what httputil would drop
 			for _, own := range []string{"Cookie", "Origin", "Referer", "X-Forwarded-For"} {
 				r.Out.Header.Del(own) // they are this machine's business

@@ -7,6 +7,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,18 +56,33 @@ func startWeft(t *testing.T, flags ...string) (environ []string, baseURL string)
 	}
 }
 
+// behindPrefix returns a base URL with a path, which a proxy removes before the service.
+func behindPrefix(t *testing.T, baseURL string) string {
+	t.Helper()
+	direct, err := url.Parse(baseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(direct) }}
+	server := httptest.NewServer(http.StripPrefix("/weft", proxy))
+	t.Cleanup(server.Close)
+	return server.URL + "/weft"
+}
+
 func TestCallProxyAndKeysOnTheRealService(t *testing.T) {
 	environ, baseURL := startWeft(t)
+	prefixed := behindPrefix(t, baseURL)
 
 	for _, how := range []string{"--wait=15s", "--stream"} {
 		run(t, environ, "", "call", "RANDOM_UUID", how).check(t, 0, `"uuid": "`, "COMPLETED in")
 	}
+	run(t, environ, "", "call", "RANDOM_UUID", "--stream", "--base-url="+prefixed).check(t, 0, `"uuid": "`, "COMPLETED in")
 	run(t, environ, "", "call", "HASH").check(t, 1, "", "/input/data")
 	run(t, environ, "", "call", "NO_SUCH_MODULE").check(t, 1, "", "400 INVALID_INPUT")
 
 	// A key of its own, for the proxy, which is then revoked.
 	own := filepath.Join(t.TempDir(), "own.json")
-	made := run(t, environ, "", "keys", "create", "--out="+own, "--base-url="+baseURL)
+	made := run(t, environ, "", "keys", "create", "--out="+own, "--base-url="+prefixed)
 	made.check(t, 0, "", "Key ")
 	_, after, _ := strings.Cut(made.stderr, "Key ")
 	keyID, _, _ := strings.Cut(after, " ")

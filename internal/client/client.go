@@ -3,7 +3,7 @@
 //
 // The command line and the benchmark use it; the conformance tests never do, so
 // that a mistake here is not mirrored there. The invariant: what is signed are
-// the very bytes and the very target that are sent.
+// the very bytes and the very target that are sent, without the path of the base URL.
 package client
 
 import (
@@ -14,6 +14,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -39,22 +40,29 @@ func New(baseURL string, signer *Signer, transport http.RoundTripper) (*Client, 
 		return nil, err
 	}
 	return &Client{base: base, http: &http.Client{
-		Transport: &Transport{Signer: signer, Base: transport},
+		Transport: &Transport{Signer: signer, Prefix: base.EscapedPath(), Base: transport},
 		// A signature holds for one target: following would send another request.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// ParseBase reads the base URL of a Weft: scheme and host, and nothing after.
+// ParseBase reads the base URL of a Weft: scheme, host, and a path if a proxy removes one
+// before the request reaches Weft.
 func ParseBase(baseURL string) (*url.URL, error) {
 	base, err := url.Parse(baseURL)
 	if err != nil || (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
 		return nil, fmt.Errorf("%q is not a base URL like http://127.0.0.1:8080", baseURL)
 	}
-	if base.User != nil || strings.Trim(base.Path, "/") != "" || base.RawQuery != "" || base.Fragment != "" {
-		return nil, fmt.Errorf("the base URL %q must end after the host", baseURL)
+	if base.User != nil || base.RawQuery != "" || base.Fragment != "" {
+		return nil, fmt.Errorf("the base URL %q must have no user, query or fragment", baseURL)
 	}
-	return &url.URL{Scheme: base.Scheme, Host: base.Host}, nil
+	if slices.Contains(strings.Split(base.Path, "/"), "v1") {
+		return nil, fmt.Errorf("the base URL %q must end before /v1", baseURL)
+	}
+	return &url.URL{
+		Scheme: base.Scheme, Host: base.Host,
+		Path: strings.TrimRight(base.Path, "/"), RawPath: strings.TrimRight(base.RawPath, "/"),
+	}, nil
 }
 
 // Execute submits a component. The record comes with the bytes it was read from.

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -120,6 +122,33 @@ func TestQueriesAndEscapesAreSignedAsSent(t *testing.T) {
 	}
 }
 
+// A proxy removes the path of the base URL, so the service sees a target without it.
+func TestPathOfTheBaseURLIsNotSigned(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RequestURI) })
+	direct, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := client.NewSigner("ws_test", s.secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, prefix := range []string{"/weft", "/a/b"} {
+		proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(direct) }}
+		before := httptest.NewServer(http.StripPrefix(prefix, proxy))
+		t.Cleanup(before.Close)
+		c, err := client.New(before.URL+prefix+"/", signer, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, target := range []string{"/v1/sdk/components?limit=2&cursor=a%3D%3D", "/v1/sdk/components/A%20B"} {
+			if got, err := c.Call(t.Context(), "GET", target, nil, nil); err != nil || string(got) != target {
+				t.Errorf("%s behind %s: %s, %v", target, prefix, got, err)
+			}
+		}
+	}
+}
+
 func TestAClockThatIsOffIsLearnt(t *testing.T) {
 	for _, ahead := range []int64{-1, -3600, 45} {
 		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, record) })
@@ -224,7 +253,7 @@ func TestReadEvents(t *testing.T) {
 func TestBaseURLs(t *testing.T) {
 	for text, ok := range map[string]bool{
 		"http://127.0.0.1:8080": true, "https://weft.example/": true, "127.0.0.1:8080": false, "ftp://x": false,
-		"http://": false, "http://u:p@x": false, "http://x/prefix": false, "http://x?a": false, "": false,
+		"http://": false, "http://u:p@x": false, "http://x/prefix": true, "http://x/a/b/": true, "http://x/v1": false, "http://x/weft/v1/sdk/": false, "http://x?a": false, "": false,
 	} {
 		if _, err := client.ParseBase(text); (err == nil) != ok {
 			t.Errorf("%q: %v", text, err)

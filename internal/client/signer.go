@@ -35,8 +35,8 @@ func NewSigner(apiKey, apiSecret string) (*Signer, error) {
 	return &Signer{key: apiKey, private: private}, nil
 }
 
-// Sign sets the three headers (contract 5.2) for a request to target, which is
-// everything after the host as it will stand on the request line.
+// Sign sets the three headers (contract 5.2) for a request to target, which is everything
+// after the host on the request line that the service receives.
 func (s *Signer) Sign(header http.Header, method, target string, body []byte, now time.Time) {
 	timestamp := strconv.FormatInt(now.Unix()+s.offset.Load(), 10)
 	message := signature.Message(method, target, timestamp, body)
@@ -50,6 +50,7 @@ func (s *Signer) Sign(header http.Header, method, target string, body []byte, no
 // more: a refused request did nothing.
 type Transport struct {
 	Signer *Signer
+	Prefix string            // path of the base URL, which a proxy removes: it is not signed
 	Base   http.RoundTripper // nil: http.DefaultTransport
 }
 
@@ -85,7 +86,8 @@ func (t *Transport) send(request *http.Request, body []byte) (*http.Response, er
 		signed.Body = io.NopCloser(bytes.NewReader(body))
 		signed.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	}
-	t.Signer.Sign(signed.Header, signed.Method, signed.URL.RequestURI(), body, time.Now())
+	received := strings.TrimPrefix(signed.URL.RequestURI(), t.Prefix)
+	t.Signer.Sign(signed.Header, signed.Method, received, body, time.Now())
 	base := t.Base
 	if base == nil {
 		base = http.DefaultTransport

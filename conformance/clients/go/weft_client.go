@@ -2,7 +2,7 @@
 // reads event streams and verifies callbacks. Copy or import it; a signer is weft_signer.go.
 //
 //	signer, err := signers.NewSigner(apiKey, apiSecret)
-//	signing := &http.Client{Transport: weft.Transport{Signer: signer}}
+//	signing := &http.Client{Transport: weft.Transport{Signer: signer, BaseURL: baseURL}}
 //	client, err := weft.NewClientWithResponses(baseURL, weft.WithHTTPClient(signing))
 //
 // The one invariant: what is sent is signed as it is sent, and anew each time.
@@ -13,7 +13,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -26,7 +28,10 @@ type RequestSigner interface {
 // is over, five times in all.
 type Transport struct {
 	Signer RequestSigner
-	Base   http.RoundTripper // nil for http.DefaultTransport
+	// BaseURL is that of the client. It is needed if it has a path, such as
+	// https://example.com/weft, which a proxy removes: the path is sent, but not signed.
+	BaseURL string
+	Base    http.RoundTripper // nil for http.DefaultTransport
 }
 
 // RoundTrip signs and sends a request, whose body is read whole.
@@ -35,13 +40,16 @@ func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	prefix, target, err := t.split(request.URL)
+	if err != nil {
+		return nil, err
+	}
 	base := t.Base
 	if base == nil {
 		base = http.DefaultTransport
 	}
 	for attempt := 1; ; attempt++ {
-		origin := request.URL.Scheme + "://" + request.URL.Host
-		signed, err := t.Signer.Request(request.Context(), request.Method, origin, request.URL.RequestURI(), body)
+		signed, err := t.Signer.Request(request.Context(), request.Method, prefix, target, body)
 		if err != nil {
 			return nil, err
 		}
@@ -61,6 +69,20 @@ func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 			return nil, request.Context().Err()
 		}
 	}
+}
+
+// split returns the part of a URL that is not signed, and the part that is.
+func (t Transport) split(of *url.URL) (baseURL, target string, err error) {
+	base, err := url.Parse(t.BaseURL)
+	if err != nil {
+		return "", "", err
+	}
+	prefix := strings.TrimRight(base.EscapedPath(), "/")
+	target, ok := strings.CutPrefix(of.RequestURI(), prefix)
+	if !ok {
+		return "", "", fmt.Errorf("%s is not below the base URL %s", of, base)
+	}
+	return of.Scheme + "://" + of.Host + prefix, target, nil
 }
 
 func bodyOf(request *http.Request) ([]byte, error) {

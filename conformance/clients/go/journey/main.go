@@ -76,7 +76,7 @@ func newTraveller(path string) (*traveller, error) {
 	if err != nil {
 		return nil, err
 	}
-	signing := &http.Client{Transport: weft.Transport{Signer: signer}}
+	signing := &http.Client{Transport: weft.Transport{Signer: signer, BaseURL: credentials.BaseURL}}
 	client, err := weft.NewClientWithResponses(credentials.BaseURL, weft.WithHTTPClient(signing))
 	return &traveller{client, credentials.BaseURL, weft.Stream{Client: signing}, credentials.Workflows.FanOut}, err
 }
