@@ -45,6 +45,7 @@ var chapters = []chapter{
 	}},
 	{"Run", []article{
 		{"limits", "Limits and credits", "What a workspace may ask at a time, what things cost, and what happens beyond."},
+		{"proxies", "Behind a proxy", "Configure nginx, HAProxy or a load balancer so that signatures, streams and limits work."},
 		{"people", "People and roles", "Sign in, and what each role of a workspace may do."},
 		{"errors", "Errors", "Every code, reason and cause: what it means, what to do about it, and whether to try again."},
 		{"decisions", "Decisions beyond the contract", "What the contract leaves open, and what Weft does."},

@@ -30,6 +30,7 @@ var alsoCalled = map[string]string{
 	"callbacks":  "webhooks",
 	"workflows":  "cron dag",
 	"limits":     "rate throttling quota pricing retry",
+	"proxies":    "reverse tls https load balancer ingress cdn deployment",
 }
 
 // mountSearch serves what the search looks through; the browser does the looking.
