@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -17,6 +18,9 @@ import (
 // maxProxied bounds a request's body, which is read whole to be signed. The
 // service itself allows a mebibyte and says so better than we could.
 const maxProxied = 2 << 20
+
+// maxDiscarded is the most that is read of a body that is too large.
+const maxDiscarded = 8 << 20
 
 // proxyReason is the reason in problems that are the proxy's own.
 const proxyReason = "weft_proxy"
@@ -115,15 +119,25 @@ func signingProxy(base *url.URL, signer *client.Signer) http.Handler {
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-				refuse(w, proxyReason, http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE",
-					fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
+				refuseBody(w, tooLarge.Limit)
 				return
 			}
 			refuse(w, proxyReason, http.StatusBadGateway, "UNAVAILABLE", "the service cannot be reached: "+err.Error())
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > maxProxied {
+			refuseBody(w, maxProxied)
+			// Clients that write the whole body first see the answer only if the body is read.
+			_ = http.NewResponseController(w).Flush()
+			_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded)
+			return
+		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxProxied)
 		proxy.ServeHTTP(w, r)
 	})
+}
+
+func refuseBody(w http.ResponseWriter, limit int64) {
+	refuse(w, proxyReason, http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE", fmt.Sprintf("the body is larger than %d bytes", limit))
 }

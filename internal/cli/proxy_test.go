@@ -35,9 +35,12 @@ func send(t *testing.T, address, request string) (int, string) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(waittest.Deadline(t))
+	_ = conn.(*net.TCPConn).SetWriteBuffer(64 << 10) // so that the system does not take a large body alone
 	head, body, _ := strings.Cut(request, "\n\n")
 	head = strings.ReplaceAll(head, "{proxy}", address)
-	fmt.Fprintf(conn, "%s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", strings.ReplaceAll(head, "\n", "\r\n"), len(body), body)
+	if _, err := fmt.Fprintf(conn, "%s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", strings.ReplaceAll(head, "\n", "\r\n"), len(body), body); err != nil {
+		t.Fatal(err)
+	}
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +202,7 @@ func TestProxyStaysOnThisMachineUnlessExposed(t *testing.T) {
 func TestProxyTellsOfItsOwnFailures(t *testing.T) {
 	s := serve(t, func(http.ResponseWriter, *http.Request) {})
 	address, stop := startProxy(t, s)
-	code, text := send(t, address, "POST /v1 HTTP/1.1\nHost: {proxy}\n\n"+strings.Repeat("x", 2<<20+1))
+	code, text := send(t, address, "POST /v1 HTTP/1.1\nHost: {proxy}\n\n"+strings.Repeat("x", 8<<20))
 	if code != http.StatusRequestEntityTooLarge || !strings.Contains(text, "PAYLOAD_TOO_LARGE") {
 		t.Errorf("%d %s", code, text)
 	}

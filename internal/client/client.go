@@ -14,7 +14,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -56,13 +55,11 @@ func ParseBase(baseURL string) (*url.URL, error) {
 	if base.User != nil || base.RawQuery != "" || base.Fragment != "" {
 		return nil, fmt.Errorf("the base URL %q must have no user, query or fragment", baseURL)
 	}
-	if slices.Contains(strings.Split(base.Path, "/"), "v1") {
+	path := strings.TrimRight(base.Path, "/")
+	if strings.HasSuffix(path, "/v1") || strings.HasSuffix(path, "/v1/sdk") {
 		return nil, fmt.Errorf("the base URL %q must end before /v1", baseURL)
 	}
-	return &url.URL{
-		Scheme: base.Scheme, Host: base.Host,
-		Path: strings.TrimRight(base.Path, "/"), RawPath: strings.TrimRight(base.RawPath, "/"),
-	}, nil
+	return &url.URL{Scheme: base.Scheme, Host: base.Host, Path: path, RawPath: strings.TrimRight(base.RawPath, "/")}, nil
 }
 
 // Execute submits a component. The record comes with the bytes it was read from.
