@@ -64,10 +64,9 @@ var barren = map[place]nothing{
 	{"listWorkflowRuns", "/data/*/runStages"}: { // lists leave the stages out
 		beside: "/data/*/runStages", put: `[` + stageOfNobody + `]`,
 	},
-	// No component has a required input with fields, or one that may be null.
-	{"listSystemComponents", "/*/inputs/parameters/*/schema/nullable"}:   {beside: "/*/inputs/parameters/*/schema", put: `true`},
-	{"listSystemComponents", "/*/inputs/parameters/*/schema/properties"}: {beside: "/*/inputs/parameters/*/schema", put: `{"x":{"type":"string"}}`},
-	{"listSystemComponents", "/*/inputs/parameters/*/schema/required"}:   {beside: "/*/inputs/parameters/*/schema", put: `["x"]`},
+	// No component has a required input that may be null or that has required fields.
+	{"listSystemComponents", "/*/inputs/parameters/*/schema/nullable"}: {beside: "/*/inputs/parameters/*/schema", put: `true`},
+	{"listSystemComponents", "/*/inputs/parameters/*/schema/required"}: {beside: "/*/inputs/parameters/*/schema", put: `["x"]`},
 	// Warnings come with saves only.
 	{"getWorkflow", "/warnings"}:     {beside: "/id", put: warned},
 	{"archiveWorkflow", "/warnings"}: {beside: "/id", put: warned},

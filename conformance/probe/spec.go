@@ -8,7 +8,6 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -306,54 +305,6 @@ func (s *Spec) checkCallback(d Delivery) error {
 		return fmt.Errorf("content type %q is not one of the document's", d.Header.Get("Content-Type"))
 	}
 	return s.visitJSON(at, d.Body)
-}
-
-// at is the part of the document at a path, references on the way followed.
-func (s *Spec) at(path []string) (any, bool) {
-	node, _ := s.follow(path)
-	return node, node != nil
-}
-
-// pointerToken escapes a token of a JSON pointer in a URI fragment.
-var pointerToken = strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D", "$", "%24", "#", "%23")
-
-// follow is at, with the JSON pointer that leads there without a reference.
-func (s *Spec) follow(path []string) (node any, pointer string) {
-	node = s.root
-	for _, token := range path {
-		for {
-			reference, ok := members(node)["$ref"].(string)
-			if !ok {
-				break
-			}
-			pointer = strings.TrimPrefix(reference, "#")
-			node, _ = s.follow(pathOf(reference))
-		}
-		pointer += "/" + pointerToken.Replace(token)
-		switch inner := node.(type) {
-		case map[string]any:
-			node = inner[token]
-		case []any:
-			index, err := strconv.Atoi(token)
-			if err != nil || index >= len(inner) {
-				return nil, pointer
-			}
-			node = inner[index]
-		default:
-			return nil, pointer
-		}
-	}
-	return node, pointer
-}
-
-// pathOf is the path of a reference into the document.
-func pathOf(reference string) []string {
-	return strings.Split(strings.TrimPrefix(reference, "#/"), "/")
-}
-
-func members(node any) map[string]any {
-	object, _ := node.(map[string]any)
-	return object
 }
 
 // visitJSON holds JSON against the schema at a path.
