@@ -26,14 +26,12 @@ LINT_TESTS ?= false
 # again, which takes minutes, so only the soak uses it.
 RACED := /internal/(attempt|auth|billing|callback|component|engine|execution|groupcommit|notify|ratelimit|run|server|sse)$$
 
-# PROGRAMS start browsers, chains or compilers of other languages. LOAD starts many processes
-# of Weft, or queues much work. Each runs one package at a time. Go runs a package of
-# LOAD_CACHED again only if one of its dependencies has changed; the others read files that Go
-# does not track.
-PROGRAMS    := ./conformance ./conformance/judges ./internal/portal ./internal/console
-LOAD        := ./internal/chaos ./internal/cli ./internal/app ./internal/devdb ./gen
-LOAD_CACHED := ./internal/run ./internal/execution ./internal/callback ./internal/devchain ./internal/component/modules ./internal/component/modules/evm ./internal/bench ./conformance/signers
-LIGHT       := go list ./... | grep -vxF "$$(go list $(PROGRAMS) $(LOAD) $(LOAD_CACHED))"
+# PROGRAMS start browsers or compilers of other languages. LOAD starts many processes of Weft.
+# Each runs one package at a time, and always: these packages read files that Go does not track.
+# Go runs a light package again only if one of its dependencies has changed.
+PROGRAMS := ./conformance ./conformance/judges ./internal/portal ./internal/console
+LOAD     := ./internal/chaos ./internal/cli ./internal/app ./internal/devdb ./gen
+LIGHT    := go list ./... | grep -vxF "$$(go list $(PROGRAMS) $(LOAD))"
 
 # A checkout that belongs to another user stops Go from asking git for a version.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
@@ -115,7 +113,6 @@ programs: go $(NODE_DONE)
 
 load: go $(NODE_DONE)
 	go test $(TEST) -p 1 -count=1 $(LOAD)
-	go test $(TEST) -p 1 $(LOAD_CACHED)
 
 fuzz: go
 	@grep -rHoE '^func Fuzz\w+' --include='*_test.go' $(FUZZED) | while IFS=: read -r file name; do \
