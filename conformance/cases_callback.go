@@ -140,10 +140,11 @@ func callbackFailed(t *probe.Trial) {
 func callbackTraced(t *probe.Trial) {
 	receiver := t.Receiver("")
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
-	t.Do(probe.Request{
+	submitted := t.Do(probe.Request{
 		Method: http.MethodPost, Path: probe.Components, Body: t.JSON(called(probe.RandomUUID(), receiver, "")),
 		Header: http.Header{"Traceparent": {"00-" + trace + "-00f067aa0ba902b7-01"}},
 	})
+	t.Equal("status", submitted.Status, http.StatusOK)
 	got := receiver.Next().Header.Get("Traceparent")
 	t.Check(strings.HasPrefix(got, "00-"+trace+"-"), "traceparent %q", got)
 }
