@@ -115,14 +115,14 @@ func (s *story) components(ctx context.Context, weft *client.ClientWithResponses
 	s.Execution = must(execution.JSON200, execution.Body, err)
 	id[0] ^= 1
 	missing, err := weft.GetComponentExecutionWithResponse(ctx, id)
-	s.Missing = string(must(missing.ApplicationproblemJSON404, missing.Body, err).Code)
+	s.Missing = string(must(missing.ApplicationProblemJSON404, missing.Body, err).Code)
 }
 
 func (s *story) workflows(ctx context.Context, weft *client.ClientWithResponses) {
 	saved, err := weft.CreateWorkflowWithResponse(ctx, nil, client.CreateWorkflowRequest{
 		Name: "oapi-codegen",
 		Components: []client.NewWorkflowComponent{
-			{ID: "start", Module: "ON_SCHEDULE", Config: &map[string]any{"cron": "0 0 1 1 *"}},
+			{ID: "start", Module: "ON_SCHEDULE", Config: &client.ComponentConfig{"cron": "0 0 1 1 *"}},
 			{ID: "draw", Module: "RANDOM_UUID"},
 		},
 		SequenceEdges: &[]client.NewSequenceEdge{{ID: "first", From: "start", To: "draw"}},
