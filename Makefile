@@ -81,7 +81,7 @@ dev: build
 # more than they compute, so one of PROGRAMS and one of LOAD run at a time.
 test: go
 	@$(MAKE) --no-print-directory -j2 compiled lint
-	@$(MAKE) --no-print-directory -j2 light vet
+	@$(MAKE) --no-print-directory light
 	@$(MAKE) --no-print-directory -j2 programs load
 
 check: lint vet static

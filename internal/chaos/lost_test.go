@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 // EX-01: kill -9 of one of two workers with 1,000 executions outstanding and at
@@ -44,6 +46,9 @@ func (s *scene) awaitRunning(n int) {
 // EX-02: the same when the killed worker is the only one and comes back 5 s
 // later.
 func TestEX02TheOnlyWorkerIsKilledAndComesBack(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/chaos.TestEX02TheWholeInOneProcessIsKilled", "internal/chaos.TestEX01OneOfTwoWorkersIsKilled") {
+		return
+	}
 	t.Parallel()
 	s := newScene(t, shared)
 	s.expect.again = 1
