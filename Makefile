@@ -26,12 +26,12 @@ LINT_TESTS ?= false
 # again, which takes minutes, so only the soak uses it.
 RACED := /internal/(attempt|auth|billing|callback|component|engine|execution|groupcommit|notify|ratelimit|run|server|sse)$$
 
-# PROGRAMS start browsers or compilers of other languages. LOAD starts many processes of Weft.
-# Each runs one package at a time, and always: these packages read files that Go does not track.
-# Go runs a light package again only if one of its dependencies has changed.
+# Go runs a test again only if one of its dependencies has changed. The packages of PROGRAMS and
+# LOAD depend on files that Go does not track, so they always run, one of each at a time: PROGRAMS
+# start browsers and compilers, LOAD starts many processes of Weft.
 PROGRAMS := ./conformance ./conformance/judges ./internal/portal ./internal/console
 LOAD     := ./internal/chaos ./internal/cli ./internal/app ./internal/devdb ./gen
-LIGHT    := go list ./... | grep -vxF "$$(go list $(PROGRAMS) $(LOAD))"
+CACHED   := go list ./... | grep -vxF "$$(go list $(PROGRAMS) $(LOAD))"
 
 # A checkout that belongs to another user stops Go from asking git for a version.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
@@ -42,7 +42,7 @@ export CGO_ENABLED := 0
 # The document that is promised: see its README.
 RELEASED := conformance/released
 
-.PHONY: help dev build version test light programs load check lint vet static compiled race fuzz soak judges generators kills others chaos bench generate breaking changes released tools go clean
+.PHONY: help dev build version test cached programs load check lint vet static compiled race fuzz soak judges generators kills others chaos bench generate breaking changes released tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
@@ -77,11 +77,10 @@ build: go
 dev: build
 	@exec bin/weft dev $(ARGS)
 
-# One phase after the other: compile, run the light tests, run the heavy packages. Those wait
-# more than they compute, so one of PROGRAMS and one of LOAD run at a time.
+# One phase after the other: compile, run the cached packages, run the others.
 test: go
 	@$(MAKE) --no-print-directory -j2 compiled lint
-	@$(MAKE) --no-print-directory light
+	@$(MAKE) --no-print-directory cached
 	@$(MAKE) --no-print-directory -j2 programs load
 
 check: lint vet static
@@ -105,8 +104,8 @@ static: vet
 race: go
 	CGO_ENABLED=1 go test -race $(TEST) $$(go list ./... | grep -E '$(RACED)')
 
-light: go
-	go test $(TEST) -p 2 $$($(LIGHT))
+cached: go $(NODE_DONE)
+	go test $(TEST) -p 2 $$($(CACHED))
 
 programs: go $(NODE_DONE)
 	go test $(TEST) -p 1 -count=1 $(PROGRAMS)
@@ -123,7 +122,8 @@ fuzz: go
 # conformance suite, which measures latencies. The random graphs use all processors.
 SOAK := WEFT_SOAK=1 go test -count=1 -shuffle=on -timeout 40m
 
-soak: compiled $(NODE_DONE) $(GENERATORS)
+soak: compiled $(NODE_DONE) $(SPECMATIC) $(GENERATORS)
+	@for program in java gcc pgbouncer; do PATH="$$PATH:/usr/sbin" command -v $$program >/dev/null || { echo "make soak needs $$program." >&2; exit 1; }; done
 	$(SOAK) ./conformance
 	$(MAKE) judges
 	@$(MAKE) --no-print-directory -j2 kills others
