@@ -63,16 +63,18 @@ WITH item AS (
     FROM split s GROUP BY s.workspace_id
 ), settled AS (
     -- Reservations and the count of what lives never fall below zero: a wrong one is
-    -- for the audit to find, not to keep executions from ending.
+    -- for the audit to find, not to keep executions from ending. The pots are those of the
+    -- locked row: a is the row of the snapshot, and if another transaction has added credits
+    -- since, PostgreSQL checks the constraints of a before it reads the row again.
     UPDATE credit_accounts a SET
-        plan           = a.plan - t.of_plan,
-        paid           = a.paid - t.of_paid,
+        plan           = h.plan - t.of_plan,
+        paid           = h.paid - t.of_paid,
         plan_used      = a.plan_used + t.of_plan,
         allowance_used = a.allowance_used + t.of_allowance,
         reserved       = GREATEST(a.reserved - t.reserved, 0),
         live           = GREATEST(a.live - t.ends, 0),
         stored         = a.stored + t.bytes
-    FROM total t
+    FROM total t JOIN held h ON h.workspace_id = t.workspace_id
     WHERE a.workspace_id = t.workspace_id
     RETURNING a.workspace_id, a.live, a.parked, a.waiting
 )
