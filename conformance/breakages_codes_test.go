@@ -80,7 +80,7 @@ var codeBreakages = []breakage{
 	{name: "IDEMPOTENCY_MISMATCH is CONFLICT", part: "D1.7.mismatch", do: renamed(409, "CONFLICT")},
 	{name: "INVALID_INPUT is BAD_REQUEST", part: "D3.table", do: renamed(400, "BAD_REQUEST")},
 	{name: "FORBIDDEN is UNAUTHORIZED", part: "D2.8.workflows", do: renamed(403, "UNAUTHORIZED")},
-	{name: "RATE_LIMITED is CONFLICT", part: "D6.waits", slow: true, do: renamed(429, "CONFLICT")},
+	{name: "RATE_LIMITED is CONFLICT", part: "D3.table", slow: true, do: renamed(429, "CONFLICT")},
 	{
 		name: "a failure shows a stack", part: "D3.inside",
 		do: func(b *breaker, c *call) *answer {

@@ -23,8 +23,8 @@ func limitPlans(t *probe.Trial) {
 		got := probe.Decode[api.Limits](t, answer)
 		t.Equal("plan", string(got.Plan), plan)
 		t.Equal("limits of "+plan,
-			[]int32{*got.RequestsPerSecond.Limit, *got.RequestsPerHour.Limit, *got.InlineWaits.Limit, *got.Streams.Limit},
-			[]int32{want.rps, want.rph, want.waits, want.streams})
+			[]int32{*got.RequestsPerSecond.Limit, *got.RequestsPerHour.Limit, *got.Streams.Limit}, []int32{want.rps, want.rph, want.streams})
+		t.Decided("D6.waits", *got.InlineWaits.Limit == want.waits, "inlineWaits of %s: got %d, want %d", plan, *got.InlineWaits.Limit, want.waits)
 		t.Equal("what is left", []int32{*got.RequestsPerSecond.Remaining, *got.RequestsPerHour.Remaining, got.InlineWaits.Open, got.Streams.Open},
 			[]int32{want.rps - 1, want.rph - 1, 0, 0})
 		policy := rates(t, answer, "RateLimit-Policy")

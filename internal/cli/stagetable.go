@@ -62,7 +62,7 @@ func (l *stageLine) add(stage api.RunStage) {
 		l.end = stage.FinishedAt.Std()
 	}
 	var failure struct{ Code, Message string }
-	if l.failure == "" && stage.Status == status.StageFailed && json.Unmarshal(stage.Error, &failure) == nil {
+	if l.failure == "" && len(stage.Error) > 0 && json.Unmarshal(stage.Error, &failure) == nil && failure.Code != "" {
 		l.failure = printable(failure.Code + ": " + failure.Message)
 	}
 }

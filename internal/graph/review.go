@@ -62,7 +62,7 @@ func (c *compiler) settings(pointer string, n *node) {
 			quote(n.component.ID), n.component.Module)
 	}
 	if n.component.TimeoutMs > 0 && !n.module.Lasts {
-		c.fault(pointer+"/timeoutMs", CodeInvalidSetting, "component %s: %s takes no time, so timeoutMs has no effect: leave it out",
+		c.fault(pointer+"/timeoutMs", CodeInvalidSetting, "component %s: timeoutMs has no effect on %s: leave it out",
 			quote(n.component.ID), n.component.Module)
 	}
 }
