@@ -256,5 +256,5 @@ func acceptFlood(t *probe.Trial) {
 		Body: t.JSON(map[string]string{"token": "none", "name": "Ada", "password": password}),
 	}
 	flood(t, wrong)
-	limited(t, wrong, wrong, "sign_in_attempts")
+	limited(t, wrong, wrong, "sign_in_attempts", signInPause)
 }

@@ -187,6 +187,6 @@ func checkForm(t *probe.Trial) {
 func checkFlood(t *probe.Trial) {
 	request := checking(t, object{"method": "GET", "path": "/v1/sdk/components", "timestamp": "1795257600"})
 	flood(t, request)
-	limited(t, request, request, "signature_checks")
+	limited(t, request, request, "signature_checks", 60)
 	t.Equal("a signed operation", t.Get(probe.Executions+"?limit=1").Status, http.StatusOK)
 }
