@@ -349,6 +349,8 @@ func specification(t *probe.Trial) {
 	asJSON, asYAML := t.Get("/openapi.json"), t.Get("/openapi.yaml")
 	t.Equal("status", asJSON.Status, http.StatusOK)
 	t.Equal("status", asYAML.Status, http.StatusOK)
+	variesByAll(t, asJSON)
+	variesByAll(t, asYAML)
 	var texts []string
 	for _, data := range [][]byte{asJSON.Body, asYAML.Body, api.SpecYAML()} {
 		document, err := openapi3.NewLoader().LoadFromData(data)
@@ -365,9 +367,18 @@ func specification(t *probe.Trial) {
 	edition(t)
 }
 
+// variesByAll checks that caches distinguish the answers by all headers on which the document depends.
+func variesByAll(t *probe.Trial, answer probe.Answer) {
+	names := strings.Split(answer.Header.Get("Vary"), ", ")
+	for _, name := range []string{"Accept-Encoding", "Host", "X-Forwarded-Proto"} {
+		t.Check(slices.Contains(names, name), "Vary %q lacks %s", names, name)
+	}
+}
+
 // edition checks that the document in OpenAPI 3.0 is valid and has the same operations.
 func edition(t *probe.Trial) {
 	answer := t.Get("/openapi-3.0.json")
+	variesByAll(t, answer)
 	t.Equal("status", answer.Status, http.StatusOK)
 	document, err := openapi3.NewLoader().LoadFromData(answer.Body)
 	t.NoError("load", err)

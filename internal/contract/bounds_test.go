@@ -170,6 +170,8 @@ func TestTheDocumentSaysHowFieldsDependOnEachOther(t *testing.T) {
 		{"ExecuteComponentRequest", `{` + call + `,"callbackSecret":null,"callbackHeaders":null}`, true},
 		{"ExecuteComponentRequest", `{` + call + `,"callbackHeaders":{"A":"b"}}`, false},
 		{"ExecuteComponentRequest", `{` + call + `,"callbackSecret":"s"}`, false},
+		{"ExecuteComponentRequest", `{` + call + `,"callbackSecret":"s","callbackUrl":null}`, false},
+		{"ExecuteComponentRequest", `{` + call + `,"callbackHeaders":{"A":"b"},"callbackUrl":null}`, false},
 		{"SignatureCheckRequest", `{` + check + `,"body":"{}"}`, true},
 		{"SignatureCheckRequest", `{` + check + `,"bodyBase64":"e30="}`, true},
 		{"SignatureCheckRequest", `{` + check + `,"body":"{}","bodyBase64":"e30="}`, false},
