@@ -2,11 +2,13 @@ package conformance
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/gen/api"
@@ -71,9 +73,14 @@ func TestGeneratedClientsAreServedWithRequiredMembersAlone(t *testing.T) {
 		t.Run(g.name, func(t *testing.T) {
 			folder := t.TempDir()
 			write(t, filepath.Join(folder, "openapi.json"), fetched(t, behind, "/openapi.json"))
-			program := append([]string{"env", "WEFT_URL=" + behind.BaseURL, "WEFT_KEY=" + behind.APIKey, "WEFT_SECRET=" + behind.APISecret}, g.build(t, folder)...)
+			program := g.build(t, folder)
+			stop := time.Now().Add(time.Until(waittest.Deadline(t)) * 9 / 10) // before runIn kills the program
+			environment := []string{
+				"env", "WEFT_URL=" + behind.BaseURL, "WEFT_KEY=" + behind.APIKey, "WEFT_SECRET=" + behind.APISecret,
+				fmt.Sprint("WEFT_DEADLINE=", stop.UnixMilli()),
+			}
 			var got outcome
-			if out := runIn(t, folder, "", program...); json.Unmarshal(out, &got) != nil {
+			if out := runIn(t, folder, "", append(environment, program...)...); json.Unmarshal(out, &got) != nil {
 				t.Fatalf("the program prints %s", out)
 			}
 			passes(t, behind, func(p *probe.Trial) { got.check(p, g) })

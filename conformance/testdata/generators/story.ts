@@ -21,10 +21,14 @@ export interface Client {
 
 const terminal = ['COMPLETED', 'FAILED', 'CANCELED']
 
+// When to stop waiting for a record, in milliseconds since 1970.
+const deadline = Number(process.env.WEFT_DEADLINE)
+
 async function finished<T extends { readonly status: string }>(read: () => Promise<T>): Promise<T> {
   for (;;) {
     const record = await read()
     if (terminal.includes(record.status)) return record
+    if (!(Date.now() < deadline)) throw new Error(`not finished by WEFT_DEADLINE: ${JSON.stringify(record)}`)
     await new Promise((resolve) => setTimeout(resolve, 100))
   }
 }

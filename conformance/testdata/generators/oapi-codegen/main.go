@@ -131,7 +131,14 @@ func (s *story) workflows(ctx context.Context, weft *client.ClientWithResponses)
 	s.Workflow = workflow.String()
 	triggered, err := weft.TriggerWorkflowWithResponse(ctx, workflow, nil, client.TriggerWorkflowRequest{})
 	id := must(triggered.JSON200, triggered.Body, err).RunID
+	stop, err := strconv.ParseInt(os.Getenv("WEFT_DEADLINE"), 10, 64) // in milliseconds since 1970
+	if err != nil {
+		panic(err)
+	}
 	for s.Run == nil || !slices.Contains([]string{"COMPLETED", "FAILED", "CANCELED"}, string(s.Run.Status)) {
+		if s.Run != nil && time.Now().UnixMilli() >= stop {
+			panic(fmt.Sprintf("not finished by WEFT_DEADLINE: %+v", *s.Run))
+		}
 		run, err := weft.GetWorkflowRunWithResponse(ctx, id, nil)
 		s.Run = must(run.JSON200, run.Body, err)
 	}
