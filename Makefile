@@ -49,7 +49,7 @@ help:
 	@echo "make test      every test (the first time under 10 minutes)"
 	@echo "make soak      the long tests, up to an hour"
 	@echo "make judges    tests that Specmatic makes of openapi.yaml; it takes Java 17"
-	@echo "make generators  clients that seven generators make of openapi.yaml"
+	@echo "make generators  generate clients from openapi.yaml with seven tools and test them"
 	@echo "make chaos     kills and restarts under load at full size, checked by SQL"
 	@echo "make bench     the figures, beside what the machine itself can do"
 	@echo "make generate  the Go code made from openapi.yaml and queries/"
