@@ -10,7 +10,8 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// ignoredCases are about what requests may have, lack or write otherwise.
+// ignoredCases cover unknown fields and parameters, null for optional fields, and IDs in upper
+// case.
 var ignoredCases = []Case{
 	{Part: "D1.1.unknown, D1.1.reported", Name: "request/200 what was ignored is reported", Run: ignoredReported},
 	{
@@ -55,7 +56,7 @@ func ignoredReported(t *probe.Trial) {
 	t.Equal("Weft-Ignored of a failure", failed.Header.Get("Weft-Ignored"), "")
 }
 
-// ignoredEverywhere adds what nobody knows to requests of every operation.
+// ignoredEverywhere adds unknown fields and query parameters to requests of every operation.
 func ignoredEverywhere(t *probe.Trial) {
 	t.AddUnknown()
 	askEverything(t)

@@ -22,8 +22,8 @@ func (t *Trial) AddUnknown() { t.unknown = map[string]bool{} }
 // Reported reports whether the operation has reported what AddUnknown adds.
 func (t *Trial) Reported(operation string) bool { return t.unknown[operation] }
 
-// withUnknown returns the request with what AddUnknown adds, and the header Weft-Ignored that
-// its answer owes; "" if nothing is added.
+// withUnknown returns the request with the unknown parameter and field of AddUnknown, and the
+// value of Weft-Ignored that its answer must have. The value is "" if nothing is added.
 func (t *Trial) withUnknown(r Request) (changed Request, reported string) {
 	if t.unknown == nil || r.Header.Get("Prefer") != "" {
 		return r, ""
@@ -53,7 +53,7 @@ func (o *Operation) takesJSON() bool {
 	return o.spec.RequestBody != nil && o.spec.RequestBody.Value.Content["application/json"] != nil
 }
 
-// checkIgnored compares the header of a successful answer with what it owes.
+// checkIgnored returns an error if Weft-Ignored of a successful answer is not the reported value.
 func (t *Trial) checkIgnored(answer Answer, reported string) error {
 	if reported == "" || answer.Status >= http.StatusMultipleChoices {
 		return nil

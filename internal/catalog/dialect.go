@@ -49,7 +49,7 @@ func systemComponent(d component.Descriptor) (api.SystemComponent, error) {
 	for _, p := range input.Properties.byName() {
 		parameter := api.SystemComponentParameter{Name: p.name, Required: slices.Contains(input.Required, p.name), JSONSchema: p.object()}
 		if parameter.Required { // generators make a field optional if its schema has no type
-			parameter.Schema = p.schema.demanded()
+			parameter.Schema = p.schema.requiredDialect()
 		}
 		c.Inputs.Parameters = append(c.Inputs.Parameters, parameter)
 	}
@@ -97,10 +97,10 @@ func (s schema) dialect() api.DialectSchema {
 	return out
 }
 
-// demanded is the dialect of a required input. If several types are allowed it has the first
-// one, because generators make an input optional if its schema has no type. An input of any
-// value has none.
-func (s schema) demanded() api.DialectSchema {
+// requiredDialect returns the schema of a required input in the small dialect. If the input
+// allows several types, the result has the first one, because generators make an input without
+// a type optional. An input that allows any value has no type.
+func (s schema) requiredDialect() api.DialectSchema {
 	out := s.dialect()
 	first := slices.IndexFunc(s.Type, func(name string) bool { return name != "null" })
 	if out.Type != nil || first < 0 {

@@ -83,8 +83,8 @@ func explain(err error, base ...string) []fault.Detail {
 	return details
 }
 
-// meant is what patterns mean, where they are hard to read.
-var meant = map[string]string{
+// patternRules are the messages for patterns that are hard to read.
+var patternRules = map[string]string{
 	`^[^\x00-\x1F\x7F-\x9F]*[^\s\x00-\x1F\x7F-\x9F][^\x00-\x1F\x7F-\x9F]*$`: "must not be blank or have control characters",
 }
 
@@ -97,7 +97,7 @@ func expected(k jsonschema.ErrorKind) string {
 	case *kind.Format:
 		return "must be a valid " + k.Want
 	case *kind.Pattern:
-		if text, ok := meant[k.Want]; ok {
+		if text, ok := patternRules[k.Want]; ok {
 			return text
 		}
 		return "must match " + k.Want
