@@ -19,7 +19,7 @@ import (
 const (
 	callTimeout = 20 * time.Second // of one JSON-RPC call
 
-	classRPC    = "rpc"    // of an error that the node told
+	classRPC    = "rpc"    // of an error that the node returned
 	classRevert = "revert" // of a call that the contract refused
 )
 
@@ -109,7 +109,7 @@ func (n *node) result(method string, answer upstream.Answer) (json.RawMessage, e
 	}
 	err := json.Unmarshal(answer.Body, &envelope)
 	if err == nil && envelope.Error != nil {
-		return nil, n.told(*envelope.Error, answer.Status)
+		return nil, n.failure(*envelope.Error, answer)
 	}
 	switch {
 	case answer.Status != http.StatusOK:
@@ -134,14 +134,17 @@ func (n *node) malformed(method string, cause error) error {
 	return failed.With(upstream.Details{Class: "malformed"})
 }
 
-// told is an error that the node told, with a revert decoded.
-func (n *node) told(e rpcError, status int) error {
+// failure returns the error of an answer with a JSON-RPC error. It decodes a revert.
+func (n *node) failure(e rpcError, answer upstream.Answer) error {
 	if data, ok := revertData(e); ok {
 		return n.revertedBy(e, data)
 	}
 	failed := component.Permanent(component.CodeUpstream, "%s: %s (code %d)", n.host, e.Message, e.Code)
-	failed.Retryable = temporary(e.Code) || (status != http.StatusOK && upstream.Temporary(status))
-	return failed.With(upstream.Details{Class: classRPC, UpstreamCode: e.Code, UpstreamMessage: component.Cut(e.Message, 4<<10)})
+	failed.Retryable = temporary(e.Code) || (answer.Status != http.StatusOK && upstream.Temporary(answer.Status))
+	failed.RetryAfter = egress.RetryAfter(answer.Header, time.Now())
+	return failed.With(upstream.Details{
+		Class: classRPC, UpstreamCode: e.Code, UpstreamMessage: component.Cut(e.Message, 4<<10), RetryAfter: answer.Header.Get("Retry-After"),
+	})
 }
 
 // temporary reports whether a code of JSON-RPC or EIP-1474 may pass: internal

@@ -69,7 +69,7 @@ func TestHostileNodesGiveCleanErrors(t *testing.T) {
 		"65 digits":         {200, result(`"0x` + strings.Repeat("1", 65) + `"`), true, `"class":"malformed"`},
 		"deep":              {200, strings.Repeat(`[`, 100_000), true, `"class":"malformed"`},
 		"method not found":  {200, failure(`{"code":-32601,"message":"no such method"}`), false, `"upstreamCode":-32601,"upstreamMessage":"no such method"`},
-		"limit":             {429, failure(`{"code":-32005,"message":"slow down"}`), true, `"upstreamCode":-32005`},
+		"limit":             {429, failure(`{"code":-32005,"message":"slow down"}`), true, `"retryAfter":"7","upstreamCode":-32005`},
 		"internal":          {200, failure(`{"code":-32603,"message":"oops"}`), true, `"upstreamCode":-32603`},
 		"error with 503":    {503, failure(`{"code":1,"message":"oops"}`), true, `"upstreamCode":1`},
 		"unauthorized":      {401, `no key`, false, `"upstreamCode":401,"upstreamMessage":"no key"`},
@@ -82,12 +82,22 @@ func TestHostileNodesGiveCleanErrors(t *testing.T) {
 		"parity":            {200, failure(`{"code":-32015,"message":"VM execution error.","data":"Reverted 0x08c379a0"}`), false, `"kind":"custom"`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			want := time.Duration(0)
+			if c.status != http.StatusOK {
+				want = 7 * time.Second
+			}
 			output, failed := balanceFrom(t, func(w http.ResponseWriter, _ *http.Request) {
+				if want != 0 {
+					w.Header().Set("Retry-After", "7")
+				}
 				w.WriteHeader(c.status)
 				io.WriteString(w, c.body)
 			})
 			if failed == nil || failed.Code != component.CodeUpstream || failed.Retryable != c.retryable || !strings.Contains(string(failed.Details), c.details) {
 				t.Fatalf("got %s, %v %s", output, failed, details(failed))
+			}
+			if failed.RetryAfter != want {
+				t.Errorf("retry after %s, want %s", failed.RetryAfter, want)
 			}
 			if len(failed.Message) > 1<<10 || strings.Contains(failed.Message+details(failed)+failed.Error(), "0123456789abcdef") {
 				t.Errorf("message %.2000s", failed.Error())
