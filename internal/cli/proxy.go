@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"net/http"
@@ -13,14 +12,15 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/client"
+	httpgate "github.com/weft-automation/weft/internal/gate"
 )
 
 // maxProxied bounds a request's body, which is read whole to be signed. The
 // service itself allows a mebibyte and says so better than we could.
 const maxProxied = 2 << 20
 
-// maxDiscarded is the most that is read of a body that is too large.
-const maxDiscarded = 8 << 20
+// discardTimeout bounds how long the rest of a refused body is read.
+const discardTimeout = 10 * time.Second
 
 // proxyReason is the reason in problems that are the proxy's own.
 const proxyReason = "weft_proxy"
@@ -49,7 +49,7 @@ func (c *proxyCommand) Run(s *session) error {
 	}
 	door := &gate{reason: proxyReason, names: c.Host, anyAddress: c.Expose, allowed: c.Allow, next: signingProxy(base, signer)}
 	server := &http.Server{
-		Handler:           door,
+		Handler:           discarding(door),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
@@ -128,13 +128,25 @@ func signingProxy(base *url.URL, signer *client.Signer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > maxProxied {
 			refuseBody(w, maxProxied)
-			// Clients that write the whole body first see the answer only if the body is read.
-			_ = http.NewResponseController(w).Flush()
-			_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxProxied)
 		proxy.ServeHTTP(w, r)
+	})
+}
+
+// discarding answers with next, then reads the rest of the body that next left.
+func discarding(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body == http.NoBody {
+			next.ServeHTTP(w, r)
+			return
+		}
+		body := httpgate.NewBody(r)
+		r = r.WithContext(r.Context()) // a copy: net/http reads the type of the original body
+		r.Body = body
+		next.ServeHTTP(w, r)
+		body.Discard(w, time.Now().Add(discardTimeout))
 	})
 }
 

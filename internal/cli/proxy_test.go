@@ -26,8 +26,16 @@ func startProxy(t *testing.T, s *service, args ...string) (address string, stop 
 	return "", nil
 }
 
-// send makes one request as written, and gives the status and the body.
+// send sends one request with the length of its body, and returns the status and the body of the
+// answer.
 func send(t *testing.T, address, request string) (int, string) {
+	t.Helper()
+	head, body, _ := strings.Cut(request, "\n\n")
+	return sendRaw(t, address, fmt.Sprintf("%s\nConnection: close\nContent-Length: %d\n\n%s", head, len(body), body))
+}
+
+// sendRaw is send for a request whose head says how long the body is.
+func sendRaw(t *testing.T, address, request string) (int, string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -38,7 +46,7 @@ func send(t *testing.T, address, request string) (int, string) {
 	_ = conn.(*net.TCPConn).SetWriteBuffer(64 << 10) // so that the system does not take a large body alone
 	head, body, _ := strings.Cut(request, "\n\n")
 	head = strings.ReplaceAll(head, "{proxy}", address)
-	if _, err := fmt.Fprintf(conn, "%s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", strings.ReplaceAll(head, "\n", "\r\n"), len(body), body); err != nil {
+	if _, err := fmt.Fprintf(conn, "%s\r\n\r\n%s", strings.ReplaceAll(head, "\n", "\r\n"), body); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -78,6 +86,31 @@ func TestProxySignsWhatGoesThrough(t *testing.T) {
 				t.Errorf("%s %s: %d %s", method, target, code, text)
 			}
 		}
+	}
+}
+
+// Clients that write the whole body before they read see the refusal only if the proxy reads
+// that far.
+func TestProxyReadsTheRestOfRefusedBodies(t *testing.T) {
+	s := serve(t, func(http.ResponseWriter, *http.Request) {})
+	address, _ := startProxy(t, s, "--allow=POST /v1/any")
+	const size = 6 << 20 // more than the system takes alone
+	declared := fmt.Sprintf("Content-Length: %d\n\n", size) + strings.Repeat("a", size)
+	chunked := "Transfer-Encoding: chunked\n\n" + strings.Repeat("10000\r\n"+strings.Repeat("a", 1<<16)+"\r\n", size>>16) + "0\r\n\r\n"
+	for name, c := range map[string]struct {
+		path, rest string
+		want       int
+	}{
+		"too large, declared":   {"/v1/any", declared, 413},
+		"too large, chunked":    {"/v1/any", chunked, 413},
+		"not allowed, declared": {"/v1/other", declared, 403},
+		"not allowed, chunked":  {"/v1/other", chunked, 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if code, text := sendRaw(t, address, "POST "+c.path+" HTTP/1.1\nHost: {proxy}\n"+c.rest); code != c.want {
+				t.Errorf("%d %s", code, text)
+			}
+		})
 	}
 }
 

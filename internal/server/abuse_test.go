@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/gate"
 	"github.com/weft-automation/weft/internal/waittest"
 )
 
@@ -49,7 +50,7 @@ func TestAB01BodiesEndAtOneMebibyte(t *testing.T) {
 }
 
 // However the length is declared, no more than the limit and 64 KiB are read before the
-// answer, and no more than maxDiscarded after it, so that clients that write the whole body
+// answer, and no more than gate.MaxDiscarded after it, so that clients that write the whole body
 // see the answer. Then the connection is closed.
 func TestAB01NoMoreIsReadThanTheLimitAllows(t *testing.T) {
 	const slack = 64 << 10
@@ -82,7 +83,7 @@ func TestAB01NoMoreIsReadThanTheLimitAllows(t *testing.T) {
 			}
 			// What the kernels hold on the way counts as sent, not as read.
 			const buffers = 8 << 20
-			if n := sent.Load(); n > maxBody+slack+maxDiscarded+buffers {
+			if n := sent.Load(); n > maxBody+slack+gate.MaxDiscarded+buffers {
 				t.Errorf("%d bytes were taken", n)
 			}
 		})

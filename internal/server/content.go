@@ -8,13 +8,11 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/gate"
 )
 
 // maxBody is the most that a request may carry (decisions 1.1).
 const maxBody = 1 << 20
-
-// maxDiscarded is the most that is read of a body after its request was refused.
-const maxDiscarded = 8 << 20
 
 // ambiguous reports whether another reader may understand the length of r in another way
 // (RFC 9112, 6.1 and 6.3): a request with Content-Length and Transfer-Encoding, and one of
@@ -23,24 +21,14 @@ const maxDiscarded = 8 << 20
 func ambiguous(r *http.Request) bool { return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) }
 
 // boundBody sets the time by which the body must have arrived, whether it is read here or
-// discarded by net/http after the answer. Until then the connection can make room for others.
+// discarded after the answer. Until then the connection can make room for others.
 func (f *front) boundBody(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(f.timeouts.body)) // unsupported only by test recorders
 		waitsForBody(r.Context(), true)
-		callOf(r.Context()).unread = r.Body
+		body := gate.NewBody(r)
+		callOf(r.Context()).body, r.Body = body, body
 	}
-}
-
-// discardRest reads and drops the rest of a body that was not read whole, after the answer has
-// been sent. Otherwise the connection would be reset under clients that write the whole body
-// before they read, and they would not see the answer. It stops after maxDiscarded bytes, and
-// at the read deadline of the body. Until then the connection can make room for others.
-func discardRest(w *answer, r *http.Request, rest io.Reader) {
-	if rest == nil || !w.begun || w.broken || r.ContentLength > maxDiscarded || w.FlushError() != nil {
-		return
-	}
-	_, _ = io.CopyN(io.Discard, rest, maxDiscarded) // net/http closes the connection if this fails
 }
 
 // readBody reads the whole body, which must arrive before the read deadline that ServeHTTP
@@ -58,7 +46,6 @@ func (f *front) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	callOf(r.Context()).unread = nil
 	waitsForBody(r.Context(), false)
 	// Left in place, the deadline would end the request while it is worked on.
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {

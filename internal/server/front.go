@@ -173,7 +173,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			elapsed = 0
 		}
 		f.metrics.Request(r.Method, routeOf(r.Pattern), status, elapsed)
-		discardRest(answer, r, call.unread)
+		if call.body != nil && answer.begun && !answer.broken {
+			call.body.Discard(answer, time.Time{}) // within the time of the body
+		}
 		if answer.broken {
 			panic(http.ErrAbortHandler)
 		}

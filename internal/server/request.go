@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/sha256"
-	"io"
 	"net/http"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/gate"
 	"github.com/weft-automation/weft/internal/idempotency"
 	"github.com/weft-automation/weft/internal/person"
 	"github.com/weft-automation/weft/internal/ratelimit"
@@ -30,7 +30,7 @@ type call struct {
 	visit     visit               // how a person comes, or a delivery
 	origin    string              // by which the caller reached the deployment; "" where no answer shows it
 	header    http.Header         // of a delivery, which is signed as its hook says
-	unread    io.Reader           // the body until it was read whole; nil: there is none
+	body      *gate.Body          // as received; nil: there is none
 	sent      []byte              // by whom nobody knows: the body as it came
 	failed    fault.Code
 	media     string             // of the answer 200, as the caller likes it best
