@@ -92,11 +92,26 @@ func TestDiscardingEndsWithTheTimeOfTheBody(t *testing.T) {
 	for name, head := range map[string]string{
 		"declared": fmt.Sprintf("Content-Length: %d\r\n\r\n", 2*maxBody),
 		"chunked":  "Transfer-Encoding: chunked\r\n\r\n",
-		"expected": fmt.Sprintf("Expect: 100-continue\r\nContent-Length: %d\r\n\r\n", 2*maxBody),
 	} {
 		s := start(t, func(s *service, _ *http.Server) { s.front.timeouts.body = 50 * time.Millisecond })
 		conn := s.dial(t)
 		fmt.Fprintf(conn, "POST /nothing HTTP/1.1\r\nHost: a\r\n%s", head)
+		if got, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 404") {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
+}
+
+// A client that waits for 100 Continue need not send the body after another answer.
+func TestBodiesThatWereNotAskedForAreNotDiscarded(t *testing.T) {
+	for name, head := range map[string]string{
+		"small":   "Content-Length: 9\r\n\r\n",
+		"large":   fmt.Sprintf("Content-Length: %d\r\n\r\n", 2*maxBody),
+		"chunked": "Transfer-Encoding: chunked\r\n\r\n",
+	} {
+		s := start(t, func(s *service, _ *http.Server) { s.front.timeouts.body = time.Hour })
+		conn := s.dial(t)
+		fmt.Fprintf(conn, "POST /nothing HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n%s", head)
 		if got, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 404") {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
