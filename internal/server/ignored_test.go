@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/weft-automation/weft/internal/contract"
 )
 
 func TestSuccessfulAnswersReportWhatWasIgnored(t *testing.T) {
@@ -47,18 +49,24 @@ func TestSignedRequestsWithoutContentTypeAreJSON(t *testing.T) {
 	}
 }
 
-// The scope of an Idempotency-Key has the path, and an id in it may be in any case.
+// The scope of an Idempotency-Key has the path. IDs in it may be in any case, names may not.
 func TestIdempotencyScopeDoesNotDependOnTheCaseOfIDs(t *testing.T) {
-	var paths []string
-	for _, id := range []string{executionID, strings.ToUpper(executionID)} {
-		r := httptest.NewRequest(http.MethodPost, "/v1/sdk/workflows/"+id, nil)
-		r.SetPathValue("workflowId", id)
+	upper := strings.ToUpper(executionID)
+	for path, want := range map[string]string{
+		"/v1/sdk/workflows/{workflowId}":                          "/v1/sdk/workflows/" + executionID,
+		"/v1/sdk/workflows/{workflowId}/components/{componentId}": "/v1/sdk/workflows/" + executionID + "/components/" + executionID,
+		"/v1/sdk/workflows/executions/{runId}/signals/{signal}":   "/v1/sdk/workflows/executions/" + executionID + "/signals/" + upper,
+	} {
+		r, target := httptest.NewRequest(http.MethodPost, "/", nil), path
+		for _, name := range []string{"workflowId", "componentId", "runId", "signal"} {
+			r.SetPathValue(name, upper)
+			target = strings.ReplaceAll(target, "{"+name+"}", upper)
+		}
+		r.URL.Path = target
 		r.Header.Set("Idempotency-Key", "a")
-		call := &call{}
-		call.keep(r, nil)
-		paths = append(paths, call.path)
-	}
-	if paths[0] != "/v1/sdk/workflows/"+executionID || paths[1] != paths[0] {
-		t.Errorf("paths %q", paths)
+		call := &call{operation: &contract.Operation{Path: path}}
+		if call.keep(r, nil); call.path != want {
+			t.Errorf("%s: %s, want %s", path, call.path, want)
+		}
 	}
 }

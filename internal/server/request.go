@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/google/uuid"
@@ -72,12 +73,22 @@ func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 // keep notes what an Idempotency-Key needs, when there is one.
 func (c *call) keep(r *http.Request, body []byte) {
 	if c.idempotencyKey = r.Header.Get("Idempotency-Key"); c.idempotencyKey != "" {
-		c.path = r.URL.Path
-		if given := r.PathValue("workflowId"); given != "" { // in any case
-			c.path = strings.Replace(c.path, given, strings.ToLower(given), 1)
-		}
+		c.path = pathOf(r, c.operation)
 		c.bodyHash = sha256.Sum256(body)
 	}
+}
+
+var pathParameter = regexp.MustCompile(`\{\w+\}`)
+
+// pathOf returns the path of r with its IDs in lower case. Callers may send them in any case.
+func pathOf(r *http.Request, operation *contract.Operation) string {
+	return pathParameter.ReplaceAllStringFunc(operation.Path, func(parameter string) string {
+		name := strings.Trim(parameter, "{}")
+		if strings.HasSuffix(name, "Id") {
+			return strings.ToLower(r.PathValue(name))
+		}
+		return r.PathValue(name)
+	})
 }
 
 // idempotency is the key of this request in its scope, nil when it has none.

@@ -23,6 +23,7 @@ import (
 	"github.com/weft-automation/weft/internal/catalog"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/utility"
+	"github.com/weft-automation/weft/internal/contract"
 	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/fault"
@@ -279,7 +280,8 @@ func TestIdempotencyKeyIsTakenAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := call{operation: document.Operations[0], principal: auth.Principal{WorkspaceID: uuid.Max}}
+	execute := slices.IndexFunc(document.Operations, func(o *contract.Operation) bool { return o.Pattern() == "POST "+executePath })
+	c := call{operation: document.Operations[execute], principal: auth.Principal{WorkspaceID: uuid.Max}}
 	if c.keep(r, []byte("{}")); c.idempotency().Key != "a,b" || c.idempotency().Path != executePath || c.idempotency().WorkspaceID != uuid.Max {
 		t.Errorf("%+v", c.idempotency())
 	}
