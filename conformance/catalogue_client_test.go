@@ -32,7 +32,7 @@ type systemComponent struct {
 // `required`: an input may be left out only if its schema has no type.
 func (c systemComponent) required() (names []string) {
 	for _, parameter := range c.Inputs.Parameters {
-		if parameter.Schema.Type != "" || anything[c.Module] == parameter.Name {
+		if parameter.Schema.Type != "" {
 			names = append(names, parameter.Name)
 		}
 	}
@@ -46,10 +46,6 @@ func systemComponents(t *testing.T, behind *probe.Target) (all []systemComponent
 	}
 	return all
 }
-
-// anything are required inputs that allow any value, which no type of the dialect says: a
-// generated client does not demand them.
-var anything = map[string]string{"JSON_STRINGIFY": "value"}
 
 // unfinished are the modules that accept their required inputs and then fail, with the code.
 var unfinished = map[string]string{

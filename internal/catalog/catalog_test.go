@@ -157,7 +157,7 @@ func TestARequiredInputOfSeveralTypesHasTheFirst(t *testing.T) {
 	if err := json.Unmarshal(got, &schemas); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{`{}`, `{"items":{},"type":"array"}`, `{}`, `{"nullable":true,"type":"string"}`, `{"properties":{"a":{"type":"number"}},"type":"object"}`} {
+	for i, want := range []string{`{"type":"object"}`, `{"items":{},"type":"array"}`, `{}`, `{"nullable":true,"type":"string"}`, `{"properties":{"a":{"type":"number"}},"type":"object"}`} {
 		if string(schemas[i].Schema) != want {
 			t.Errorf("parameter %d: %s, want %s", i, schemas[i].Schema, want)
 		}

@@ -99,9 +99,14 @@ func (s schema) dialect() api.DialectSchema {
 
 // requiredDialect returns the schema of a required input in the small dialect. If the input
 // allows several types, the result has the first one, because generators make an input without
-// a type optional. An input that allows any value has no type.
+// a type optional. An input that allows any value has
+// the type object.
 func (s schema) requiredDialect() api.DialectSchema {
 	out := s.dialect()
+	if len(s.Type) == 0 && len(s.branches()) == 0 && s.only() == nil {
+		out.Type = new(api.DialectTypeObject)
+		return out
+	}
 	first := slices.IndexFunc(s.Type, func(name string) bool { return name != "null" })
 	if out.Type != nil || first < 0 {
 		return out
