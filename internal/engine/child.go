@@ -167,7 +167,7 @@ func (f *fold) cancelWithAbove() error {
 	if err != nil {
 		return fmt.Errorf("cancel the run: %w", err)
 	}
-	f.run.CancelRequestedAt, f.run.CancelMode, f.run.CancelReason = &f.run.Now, &mode, new(reasonAbove)
+	f.run.CancelRequestedAt, f.run.CancelMode, f.run.CancelReason = new(f.run.Now), &mode, new(reasonAbove)
 	f.changed, f.halted = true, true
 	return nil
 }
@@ -197,7 +197,7 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	row := db.RunInsertParams{
 		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN",
 		Lasts: f.run.Deadline.Sub(f.run.Now), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, KeyRootID: f.run.KeyRootID, Traceparent: f.run.Traceparent,
-		UncountedBytes: storage.RunBytes + int64(len(input)), At: &f.run.Now,
+		UncountedBytes: storage.RunBytes + int64(len(input)), At: new(f.run.Now),
 	}
 	effectRoot, err := f.effectID(t)
 	if err != nil {

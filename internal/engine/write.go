@@ -98,7 +98,7 @@ func (f *fold) log() error {
 	f.events += storage.EventBytes + int64(len(event))
 	f.tx.Last(func(tx pgx.Tx) error {
 		err := db.New().RunEventInsert(f.ctx, tx, db.RunEventInsertParams{
-			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Seq: f.run.EventSeq, Status: f.run.Status, Output: event, Error: f.shownError(), At: f.at(),
+			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Seq: f.run.EventSeq, Status: f.run.Status, Output: event, Error: f.shownError(), At: f.unlessFirst(f.run.Now),
 		})
 		if err != nil {
 			return fmt.Errorf("write event: %w", err)
@@ -212,17 +212,17 @@ func (f *fold) writeRun(tx pgx.Tx, wake *time.Time) error {
 	return nil
 }
 
-// at returns the time that the fold writes. Nil stands for that of its transaction: a run and its
-// first stages are created at the same time.
-func (f *fold) at() *time.Time {
+// unlessFirst returns t, or nil in the first fold of a run. PostgreSQL then uses the time of the
+// transaction, which is also the time at which the run is created.
+func (f *fold) unlessFirst(t time.Time) *time.Time {
 	if f.first {
 		return nil
 	}
-	return &f.run.Now
+	return &t
 }
 
 func (f *fold) writeStages(tx pgx.Tx) error {
-	p := db.StageInsertManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.at()}
+	p := db.StageInsertManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.unlessFirst(f.run.Now)}
 	for _, t := range f.made {
 		if !t.dropped {
 			appendStage(&p, t)

@@ -101,17 +101,17 @@ func (s *Service) Open(workspaceID, runID uuid.UUID, sealed []byte) (snapshot Sn
 // settled is how long a change of a variable may take to commit after it is recorded.
 const settled = 5 * time.Second
 
-// ChangedSince returns those of the names whose variables may have another value than the one that
-// a transaction read which began at a time, or were deleted.
-func ChangedSince(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, names []string, began time.Time) ([]string, error) {
+// ChangedSince returns the names of variables that changed or were deleted after since. It also
+// returns those that changed within settled before it: such a change may have committed later.
+func ChangedSince(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, names []string, since time.Time) ([]string, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	return changed(ctx, conn, workspaceID, names, began.Add(-settled))
+	return changed(ctx, conn, workspaceID, names, since.Add(-settled))
 }
 
-// ChangedTx returns those of the names whose variables were given another value, or deleted,
-// after a time. Until tx ends no variable of the workspace changes.
+// ChangedTx returns the names of variables that changed or were deleted after since. Until tx
+// ends, no variable of the workspace changes.
 func ChangedTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, names []string, since time.Time) ([]string, error) {
 	if err := lockTx(ctx, tx, workspaceID); err != nil {
 		return nil, err

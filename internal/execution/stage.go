@@ -32,7 +32,7 @@ type Stage struct {
 	Secrets       []string        // values that no error shows, beside those that the module marks
 	Secret        bool            // the output is sealed, whatever the module says of it
 	Nested        bool            // there is a run above its run, which may be canceled while the stage is accepted
-	At            *time.Time      // when it is created; nil: at the time of the transaction
+	At            *time.Time      // when it is created; nil: when the transaction started
 }
 
 // CheckStage says whether a stage may be accepted. INVALID_INPUT for a module that is
