@@ -62,24 +62,25 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
 -- name: StageTakeLate :many
--- Fails the stages that wait for a time or a signal longer than their component may take.
+-- Fails the stages that wait for a time or a signal longer than their component may take. now is
+-- the clock, and at is the time that the fold writes.
 UPDATE run_stages s SET
     status = 'FAILED', error = late.error::json, updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
 FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@timeouts_ms::bigint[]) AS ms, unnest(@errors::text[]) AS error) AS late
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.component_id = late.component_id
   AND s.item_count IS NULL AND s.child_run_id IS NULL
-  AND s.started_at + late.ms * interval '1 millisecond' < LEAST(s.wake_at, @at::timestamptz)
+  AND s.started_at + late.ms * interval '1 millisecond' < LEAST(s.wake_at, @now::timestamptz)
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
 -- name: StageTakeDue :many
 -- Completes the stages whose time has come; what waited for a signal has waited in vain, and
--- gives no payload.
+-- gives no payload. now is the clock, and at is the time that the fold writes.
 UPDATE run_stages s SET
     status = 'COMPLETED', port = CASE WHEN s.signal IS NULL THEN 'next' ELSE 'timeout' END,
     output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(timezone('UTC', @at::timestamptz), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
              ELSE '{}'::json END,
     updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
-WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.wake_at <= @at::timestamptz
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.wake_at <= @now::timestamptz
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
 -- name: StageTakeChildren :many
@@ -183,7 +184,8 @@ LIMIT @max_rows;
 SELECT COALESCE(items, '[]'::json) AS items FROM run_stages WHERE workspace_id = @workspace_id AND run_id = @run_id AND id = @id;
 
 -- name: StageInsertMany :exec
--- New stages, final at once where they are. An empty text stands for none.
+-- New stages, final at once where they are. An empty text stands for none. now is the clock, by
+-- which timers are due, and at is the time that the fold writes.
 INSERT INTO run_stages
     (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, error, execution_id, child_run_id,
      items, item_count, next_item, live_items, failed_items, wake_at, signal, dispatched_at, created_at, started_at, updated_at, finished_at)
@@ -192,7 +194,7 @@ SELECT @workspace_id, @run_id, i.id, i.component_id, i.module, i.name, i.iterati
        NULLIF(i.execution_id, '00000000-0000-0000-0000-000000000000'::uuid), NULLIF(i.child_run_id, '00000000-0000-0000-0000-000000000000'::uuid),
        NULLIF(i.items, '')::json, NULLIF(i.item_count, -1), CASE WHEN i.item_count >= 0 THEN i.next_item END,
        CASE WHEN i.item_count >= 0 THEN i.live_items END, i.failed_items,
-       CASE WHEN i.wake_ms > 0 THEN c.at + i.wake_ms * interval '1 millisecond' END, NULLIF(i.signal, ''),
+       CASE WHEN i.wake_ms > 0 THEN c.now + i.wake_ms * interval '1 millisecond' END, NULLIF(i.signal, ''),
        CASE WHEN i.execution_id <> '00000000-0000-0000-0000-000000000000'::uuid THEN c.at END,
        c.at, CASE WHEN i.status <> 'CREATED' THEN c.at END, c.at, CASE WHEN i.status IN ('COMPLETED', 'FAILED', 'CANCELED') THEN c.at END
 FROM (SELECT
@@ -213,7 +215,8 @@ FROM (SELECT
     unnest(@live_items::integer[])    AS live_items,
     unnest(@failed_items::integer[])  AS failed_items,
     unnest(@wake_ms::bigint[])        AS wake_ms,
-    unnest(@signals::text[])          AS signal) AS i, (SELECT COALESCE(sqlc.narg('at')::timestamptz, now()) AS at) AS c;
+    unnest(@signals::text[])          AS signal) AS i,
+    (SELECT COALESCE(sqlc.narg('at')::timestamptz, now()) AS at, COALESCE(sqlc.narg('now')::timestamptz, now()) AS now) AS c;
 
 -- name: StageFinishMany :exec
 -- Ends loops, and what is cut off.

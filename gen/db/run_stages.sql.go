@@ -283,7 +283,7 @@ SELECT $1, $2, i.id, i.component_id, i.module, i.name, i.iteration::integer[], i
        NULLIF(i.execution_id, '00000000-0000-0000-0000-000000000000'::uuid), NULLIF(i.child_run_id, '00000000-0000-0000-0000-000000000000'::uuid),
        NULLIF(i.items, '')::json, NULLIF(i.item_count, -1), CASE WHEN i.item_count >= 0 THEN i.next_item END,
        CASE WHEN i.item_count >= 0 THEN i.live_items END, i.failed_items,
-       CASE WHEN i.wake_ms > 0 THEN c.at + i.wake_ms * interval '1 millisecond' END, NULLIF(i.signal, ''),
+       CASE WHEN i.wake_ms > 0 THEN c.now + i.wake_ms * interval '1 millisecond' END, NULLIF(i.signal, ''),
        CASE WHEN i.execution_id <> '00000000-0000-0000-0000-000000000000'::uuid THEN c.at END,
        c.at, CASE WHEN i.status <> 'CREATED' THEN c.at END, c.at, CASE WHEN i.status IN ('COMPLETED', 'FAILED', 'CANCELED') THEN c.at END
 FROM (SELECT
@@ -304,7 +304,8 @@ FROM (SELECT
     unnest($17::integer[])    AS live_items,
     unnest($18::integer[])  AS failed_items,
     unnest($19::bigint[])        AS wake_ms,
-    unnest($20::text[])          AS signal) AS i, (SELECT COALESCE($21::timestamptz, now()) AS at) AS c
+    unnest($20::text[])          AS signal) AS i,
+    (SELECT COALESCE($21::timestamptz, now()) AS at, COALESCE($22::timestamptz, now()) AS now) AS c
 `
 
 type StageInsertManyParams struct {
@@ -329,9 +330,11 @@ type StageInsertManyParams struct {
 	WakeMs       []int64
 	Signals      []string
 	At           *time.Time
+	Now          *time.Time
 }
 
-// New stages, final at once where they are. An empty text stands for none.
+// New stages, final at once where they are. An empty text stands for none. now is the clock, by
+// which timers are due, and at is the time that the fold writes.
 func (q *Queries) StageInsertMany(ctx context.Context, db DBTX, arg StageInsertManyParams) error {
 	_, err := db.Exec(ctx, stageInsertMany,
 		arg.WorkspaceID,
@@ -355,6 +358,7 @@ func (q *Queries) StageInsertMany(ctx context.Context, db DBTX, arg StageInsertM
 		arg.WakeMs,
 		arg.Signals,
 		arg.At,
+		arg.Now,
 	)
 	return err
 }
@@ -944,7 +948,7 @@ UPDATE run_stages s SET
     output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(timezone('UTC', $1::timestamptz), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
              ELSE '{}'::json END,
     updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
-WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL AND s.wake_at <= $1::timestamptz
+WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL AND s.wake_at <= $4::timestamptz
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
 `
 
@@ -952,6 +956,7 @@ type StageTakeDueParams struct {
 	At          time.Time
 	WorkspaceID uuid.UUID
 	RunID       uuid.UUID
+	Now         time.Time
 }
 
 type StageTakeDueRow struct {
@@ -967,9 +972,14 @@ type StageTakeDueRow struct {
 }
 
 // Completes the stages whose time has come; what waited for a signal has waited in vain, and
-// gives no payload.
+// gives no payload. now is the clock, and at is the time that the fold writes.
 func (q *Queries) StageTakeDue(ctx context.Context, db DBTX, arg StageTakeDueParams) ([]StageTakeDueRow, error) {
-	rows, err := db.Query(ctx, stageTakeDue, arg.At, arg.WorkspaceID, arg.RunID)
+	rows, err := db.Query(ctx, stageTakeDue,
+		arg.At,
+		arg.WorkspaceID,
+		arg.RunID,
+		arg.Now,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -1001,10 +1011,10 @@ func (q *Queries) StageTakeDue(ctx context.Context, db DBTX, arg StageTakeDuePar
 const stageTakeLate = `-- name: StageTakeLate :many
 UPDATE run_stages s SET
     status = 'FAILED', error = late.error::json, updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
-FROM (SELECT unnest($4::text[]) AS component_id, unnest($5::bigint[]) AS ms, unnest($6::text[]) AS error) AS late
+FROM (SELECT unnest($5::text[]) AS component_id, unnest($6::bigint[]) AS ms, unnest($7::text[]) AS error) AS late
 WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL AND s.component_id = late.component_id
   AND s.item_count IS NULL AND s.child_run_id IS NULL
-  AND s.started_at + late.ms * interval '1 millisecond' < LEAST(s.wake_at, $1::timestamptz)
+  AND s.started_at + late.ms * interval '1 millisecond' < LEAST(s.wake_at, $4::timestamptz)
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
 `
 
@@ -1012,6 +1022,7 @@ type StageTakeLateParams struct {
 	At           time.Time
 	WorkspaceID  uuid.UUID
 	RunID        uuid.UUID
+	Now          time.Time
 	ComponentIds []string
 	TimeoutsMs   []int64
 	Errors       []string
@@ -1029,12 +1040,14 @@ type StageTakeLateRow struct {
 	FinishedAt  time.Time
 }
 
-// Fails the stages that wait for a time or a signal longer than their component may take.
+// Fails the stages that wait for a time or a signal longer than their component may take. now is
+// the clock, and at is the time that the fold writes.
 func (q *Queries) StageTakeLate(ctx context.Context, db DBTX, arg StageTakeLateParams) ([]StageTakeLateRow, error) {
 	rows, err := db.Query(ctx, stageTakeLate,
 		arg.At,
 		arg.WorkspaceID,
 		arg.RunID,
+		arg.Now,
 		arg.ComponentIds,
 		arg.TimeoutsMs,
 		arg.Errors,

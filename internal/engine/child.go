@@ -163,11 +163,11 @@ func (f *fold) cancelWithAbove() error {
 	if f.above.Immediate {
 		mode = CancelImmediate
 	}
-	err := db.New().RunCancel(f.ctx, f.tx, db.RunCancelParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Mode: mode, Reason: reasonAbove, At: f.run.Now})
+	err := db.New().RunCancel(f.ctx, f.tx, db.RunCancelParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Mode: mode, Reason: reasonAbove, At: f.stamp})
 	if err != nil {
 		return fmt.Errorf("cancel the run: %w", err)
 	}
-	f.run.CancelRequestedAt, f.run.CancelMode, f.run.CancelReason = new(f.run.Now), &mode, new(reasonAbove)
+	f.run.CancelRequestedAt, f.run.CancelMode, f.run.CancelReason = new(f.stamp), &mode, new(reasonAbove)
 	f.changed, f.halted = true, true
 	return nil
 }
@@ -194,10 +194,10 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	if err != nil {
 		return id, fmt.Errorf("insert job: %w", err)
 	}
-	row := db.RunInsertParams{
+	row := db.RunInsertParams{ // with the deadline of this run: At + Lasts
 		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN",
-		Lasts: f.run.Deadline.Sub(f.run.Now), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, KeyRootID: f.run.KeyRootID, Traceparent: f.run.Traceparent,
-		UncountedBytes: storage.RunBytes + int64(len(input)), At: new(f.run.Now),
+		Lasts: f.run.Deadline.Sub(f.stamp), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, KeyRootID: f.run.KeyRootID, Traceparent: f.run.Traceparent,
+		UncountedBytes: storage.RunBytes + int64(len(input)), At: new(f.stamp),
 	}
 	effectRoot, err := f.effectID(t)
 	if err != nil {

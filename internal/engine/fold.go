@@ -50,7 +50,8 @@ type fold struct {
 	engine    *Engine
 	ctx       context.Context
 	tx        *postgres.Tx
-	run       db.RunLockRow
+	run       db.RunLockRow // its Now is the clock, by which timers and deadlines are due
+	stamp     time.Time     // written as the time of what the fold changes: never before what it takes over
 	plan      *graph.Plan
 	fixed     map[string][]string // as workflow.Loaded has it
 	variables variables
@@ -256,7 +257,7 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n 
 
 func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow, version workflow.Loaded) *fold {
 	return &fold{
-		engine: e, ctx: ctx, tx: tx, run: run, plan: version.Plan, fixed: version.Fixed, stood: e.memory.get(run.ID, run.EventSeq),
+		engine: e, ctx: ctx, tx: tx, run: run, stamp: later(run.Now, run.UpdatedAt), plan: version.Plan, fixed: version.Fixed, stood: e.memory.get(run.ID, run.EventSeq),
 		scopes: map[place]*scope{}, states: map[place]graph.State{}, loops: map[place]*loop{},
 		values: map[place]given{}, failures: map[place]failed{}, gone: map[uuid.UUID]bool{},
 		own: made(run), others: madeByOthers(run),

@@ -136,7 +136,8 @@ func (e *Engine) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify.Key, 
 	if err != nil {
 		return nil, fmt.Errorf("lock run: %w", err)
 	}
-	if err := db.New().StageGiveUpMany(ctx, tx, db.StageGiveUpManyParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, At: run.Now}); err != nil {
+	stamp := later(run.Now, run.UpdatedAt)
+	if err := db.New().StageGiveUpMany(ctx, tx, db.StageGiveUpManyParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, At: stamp}); err != nil {
 		return nil, fmt.Errorf("end stages: %w", err)
 	}
 	live, err := db.New().StageListLive(ctx, tx, db.StageListLiveParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: MaxStages})
@@ -147,7 +148,7 @@ func (e *Engine) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify.Key, 
 	if err != nil {
 		return nil, fmt.Errorf("count stages: %w", err)
 	}
-	f := &fold{engine: e, ctx: ctx, tx: tx, run: run, own: made(run), live: []api.NonTerminalStage{}, looked: true, changed: true}
+	f := &fold{engine: e, ctx: ctx, tx: tx, run: run, stamp: stamp, own: made(run), live: []api.NonTerminalStage{}, looked: true, changed: true}
 	f.run.StageCount, f.run.FailedCount, f.run.PendingCount = count.Stages, count.Failed, count.Pending
 	f.run.UsageBelow = credit.Amount(count.UsageBelow)
 	f.run.Usage, f.run.Status = credit.Amount(count.Usage)+f.run.StorageFee, status.RunFailed

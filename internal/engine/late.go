@@ -48,7 +48,7 @@ func (f *fold) takeLate(all timed) error {
 	}
 	rows, err := db.New().StageTakeLate(f.ctx, f.tx, db.StageTakeLateParams{
 		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID,
-		ComponentIds: all.componentIDs, TimeoutsMs: all.timeoutsMs, Errors: all.errors, At: f.run.Now,
+		ComponentIds: all.componentIDs, TimeoutsMs: all.timeoutsMs, Errors: all.errors, At: f.stamp, Now: f.run.Now,
 	})
 	if err != nil {
 		return fmt.Errorf("take over late stages: %w", err)

@@ -239,7 +239,7 @@ func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 	t.execution = &execution.Stage{
 		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ExecutionID: executionID, EffectKey: effectKey,
 		Module: t.component.Module, Input: input, Config: config, Attempts: t.component.Attempts,
-		Timeout: time.Duration(t.component.TimeoutMs) * time.Millisecond, Reserve: more, Secrets: secrets, Secret: t.secret, Nested: f.run.ParentRunID != nil, At: f.unlessFirst(f.run.Now),
+		Timeout: time.Duration(t.component.TimeoutMs) * time.Millisecond, Reserve: more, Secrets: secrets, Secret: t.secret, Nested: f.run.ParentRunID != nil, At: f.unlessFirst(f.stamp),
 	}
 	if f.run.Traceparent != nil {
 		t.execution.Traceparent = *f.run.Traceparent

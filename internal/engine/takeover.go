@@ -93,11 +93,14 @@ func (f *fold) take(t taken) {
 	f.gave(t.Bytes)
 }
 
-// notBefore moves the time of the fold, which its new stages get, to t if that is later.
-func (f *fold) notBefore(t time.Time) {
-	if t.After(f.run.Now) {
-		f.run.Now = t
+// notBefore moves the time that the fold writes to t if that is later.
+func (f *fold) notBefore(t time.Time) { f.stamp = later(f.stamp, t) }
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
 	}
+	return a
 }
 
 // gave counts the output of a stage.
@@ -150,7 +153,7 @@ func (f *fold) takeOverAll() error {
 	if err := f.takeSecretSignals(secrets); err != nil {
 		return fmt.Errorf("take over secret signals: %w", err)
 	}
-	signals, err := q.StageTakeSignals(f.ctx, f.tx, db.StageTakeSignalsParams{At: f.run.Now, WorkspaceID: p.WorkspaceID, RunID: p.RunID})
+	signals, err := q.StageTakeSignals(f.ctx, f.tx, db.StageTakeSignalsParams{At: f.stamp, WorkspaceID: p.WorkspaceID, RunID: p.RunID})
 	if err != nil {
 		return fmt.Errorf("take over signals: %w", err)
 	}
@@ -161,7 +164,7 @@ func (f *fold) takeOverAll() error {
 	if err := f.takeLate(late); err != nil {
 		return err
 	}
-	due, err := q.StageTakeDue(f.ctx, f.tx, db.StageTakeDueParams{At: f.run.Now, WorkspaceID: p.WorkspaceID, RunID: p.RunID})
+	due, err := q.StageTakeDue(f.ctx, f.tx, db.StageTakeDueParams{At: f.stamp, Now: f.run.Now, WorkspaceID: p.WorkspaceID, RunID: p.RunID})
 	if err != nil {
 		return fmt.Errorf("take over timers: %w", err)
 	}
@@ -205,7 +208,7 @@ func (f *fold) takeSecretSignals(waiting []db.StageListSecretSignalsRow) error {
 			return err
 		}
 		row, err := db.New().StageTakeSecretSignal(f.ctx, f.tx, db.StageTakeSecretSignalParams{
-			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: stage.ID, Output: sealed, At: f.run.Now,
+			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: stage.ID, Output: sealed, At: f.stamp,
 		})
 		if err != nil {
 			return err

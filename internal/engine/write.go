@@ -98,7 +98,7 @@ func (f *fold) log() error {
 	f.events += storage.EventBytes + int64(len(event))
 	f.tx.Last(func(tx pgx.Tx) error {
 		err := db.New().RunEventInsert(f.ctx, tx, db.RunEventInsertParams{
-			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Seq: f.run.EventSeq, Status: f.run.Status, Output: event, Error: f.shownError(), At: f.unlessFirst(f.run.Now),
+			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Seq: f.run.EventSeq, Status: f.run.Status, Output: event, Error: f.shownError(), At: f.unlessFirst(f.stamp),
 		})
 		if err != nil {
 			return fmt.Errorf("write event: %w", err)
@@ -204,7 +204,7 @@ func (f *fold) writeRun(tx pgx.Tx, wake *time.Time) error {
 		WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Status: f.run.Status, Output: f.run.Output, Error: f.run.Error,
 		Committed: f.run.Committed, Reserved: f.run.Reserved, Usage: f.run.Usage, UsageBelow: f.run.UsageBelow,
 		StageCount: f.run.StageCount, FailedCount: f.run.FailedCount, PendingCount: f.run.PendingCount,
-		OutputBytes: f.run.OutputBytes, StorageFee: f.run.StorageFee, UncountedBytes: f.run.UncountedBytes, EventSeq: f.run.EventSeq, WakeAt: wake, Final: f.run.Status.Terminal(), At: f.run.Now,
+		OutputBytes: f.run.OutputBytes, StorageFee: f.run.StorageFee, UncountedBytes: f.run.UncountedBytes, EventSeq: f.run.EventSeq, WakeAt: wake, Final: f.run.Status.Terminal(), At: f.stamp,
 	})
 	if err != nil {
 		return fmt.Errorf("write run: %w", err)
@@ -222,7 +222,7 @@ func (f *fold) unlessFirst(t time.Time) *time.Time {
 }
 
 func (f *fold) writeStages(tx pgx.Tx) error {
-	p := db.StageInsertManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.unlessFirst(f.run.Now)}
+	p := db.StageInsertManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.unlessFirst(f.stamp), Now: f.unlessFirst(f.run.Now)}
 	for _, t := range f.made {
 		if !t.dropped {
 			appendStage(&p, t)
@@ -266,7 +266,7 @@ func appendStage(p *db.StageInsertManyParams, t *stage) {
 
 // writeEnds ends what earlier folds made.
 func (f *fold) writeEnds(tx pgx.Tx) error {
-	p := db.StageFinishManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.run.Now}
+	p := db.StageFinishManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.stamp}
 	end := func(id uuid.UUID, s *stage, l loop) {
 		p.Ids = append(p.Ids, id)
 		p.Statuses, p.Ports = append(p.Statuses, string(s.status)), append(p.Ports, s.port)
@@ -290,7 +290,7 @@ func (f *fold) writeEnds(tx pgx.Tx) error {
 
 // writeLoops notes how far loops of earlier folds are.
 func (f *fold) writeLoops(tx pgx.Tx) error {
-	on := db.StageAdvanceLoopsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.run.Now}
+	on := db.StageAdvanceLoopsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.stamp}
 	byID := func(a, b *loop) int { return bytes.Compare(a.id[:], b.id[:]) }
 	for _, l := range slices.SortedFunc(maps.Values(f.loops), byID) {
 		if l.dirty && l.stage == nil && l.ended == nil {

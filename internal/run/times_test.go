@@ -109,8 +109,8 @@ func (w *drawing) before(stage api.RunStage, all map[string]api.RunStage) (befor
 	return before
 }
 
-// Times do not go back where a fold begins long before it locks its run, nor where the clock
-// does: then they stand still.
+// Times do not go back if a fold begins long before it locks its run, or if the clock goes back:
+// then they stand still. Timers follow the clock all the same.
 func TestTimesOfARunDoNotGoBack(t *testing.T) {
 	t.Parallel()
 	for what, meanwhile := range map[string]func(t *testing.T, n *node, key notify.Key, letGo chan struct{}){
@@ -144,8 +144,8 @@ func TestTimesOfARunDoNotGoBack(t *testing.T) {
 			letGo := make(chan struct{})
 			b := newBench(t, held(letGo))
 			n := b.start(t, options{slots: 4})
-			w := &drawing{parts: []part{{ID: "h", Module: "HELD"}, {ID: "w", Module: "WORK"}, {ID: "x", Module: "WORK"}}, arrows: []arrow{
-				{ID: "1", From: "h", To: "w", Port: "next"}, {ID: "2", From: "w", To: "x", Port: "next"},
+			w := &drawing{parts: []part{{ID: "h", Module: "HELD"}, {ID: "w", Module: "WORK"}, {ID: "d", Module: "DELAY", Config: map[string]any{"durationMs": 20}}, {ID: "x", Module: "WORK"}}, arrows: []arrow{
+				{ID: "1", From: "h", To: "w", Port: "next"}, {ID: "2", From: "w", To: "d", Port: "next"}, {ID: "3", From: "d", To: "x", Port: "next"},
 			}}
 			key := n.trigger(t, run.TriggerParams{WorkflowID: n.save(t, w.draft())})
 			meanwhile(t, n, key, letGo)
