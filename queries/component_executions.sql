@@ -171,7 +171,7 @@ RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved
 -- name: ExecutionListOfRun :many
 -- Those of the executions of a run that are not final, with what a cancellation
 -- has to know: waiting is an attempt that goes on where it was. By the key, as the start is.
-SELECT e.id, e.epoch, e.attempt, (e.status = 'CREATED')::boolean AS created, (e.worker_id IS NOT NULL)::boolean AS held, e.canceling,
+SELECT e.id, e.epoch, e.attempt, (e.worker_id IS NOT NULL)::boolean AS held, e.canceling,
        (e.continuing AND e.attempt_started_at IS NOT NULL)::boolean AS waiting, e.repeat_rule
 FROM component_executions e
 JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id) AS i

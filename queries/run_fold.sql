@@ -198,22 +198,21 @@ WITH RECURSIVE above AS (
 SELECT max(depth)::integer AS depth, bool_or(ending)::boolean AS ending, bool_or(immediate)::boolean AS immediate FROM above;
 
 -- name: RunStopping :one
--- Whether a run is ending, and how, for an execution of it that is about to begin. A run above
--- that is ending cancels this one.
+-- Whether a run, or one above it, is ending, and how, for an execution of it that is about to
+-- start.
 WITH RECURSIVE above AS (
-    SELECT r.parent_run_id, r.cancel_requested_at IS NOT NULL OR r.finished_at IS NOT NULL AS canceled, r.error IS NOT NULL AS failed,
+    SELECT r.parent_run_id, r.cancel_requested_at IS NOT NULL OR r.error IS NOT NULL OR r.finished_at IS NOT NULL AS ending,
            COALESCE(r.cancel_mode = 'immediate', false) AS immediate
     FROM workflow_runs r WHERE r.workspace_id = @workspace_id AND r.id = @id
     UNION ALL
-    SELECT p.parent_run_id, p.canceled, false, p.immediate FROM above a
+    SELECT p.parent_run_id, p.ending, p.immediate FROM above a
     JOIN LATERAL (
-        SELECT x.parent_run_id, x.cancel_requested_at IS NOT NULL OR x.error IS NOT NULL OR x.finished_at IS NOT NULL AS canceled,
+        SELECT x.parent_run_id, x.cancel_requested_at IS NOT NULL OR x.error IS NOT NULL OR x.finished_at IS NOT NULL AS ending,
                COALESCE(x.cancel_mode = 'immediate', false) AS immediate
         FROM workflow_runs x WHERE x.workspace_id = @workspace_id AND x.id = a.parent_run_id LIMIT 1
     ) AS p ON true
 )
-SELECT COALESCE(bool_or(canceled), false)::boolean AS canceled, COALESCE(bool_or(failed), false)::boolean AS failed,
-       COALESCE(bool_or(immediate), false)::boolean AS immediate
+SELECT COALESCE(bool_or(ending), false)::boolean AS ending, COALESCE(bool_or(immediate), false)::boolean AS immediate
 FROM above;
 
 -- name: RunTreeAdd :exec

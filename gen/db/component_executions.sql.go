@@ -721,7 +721,7 @@ func (q *Queries) ExecutionListHeaders(ctx context.Context, db DBTX, each int32)
 }
 
 const executionListOfRun = `-- name: ExecutionListOfRun :many
-SELECT e.id, e.epoch, e.attempt, (e.status = 'CREATED')::boolean AS created, (e.worker_id IS NOT NULL)::boolean AS held, e.canceling,
+SELECT e.id, e.epoch, e.attempt, (e.worker_id IS NOT NULL)::boolean AS held, e.canceling,
        (e.continuing AND e.attempt_started_at IS NOT NULL)::boolean AS waiting, e.repeat_rule
 FROM component_executions e
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id) AS i
@@ -739,7 +739,6 @@ type ExecutionListOfRunRow struct {
 	ID         uuid.UUID
 	Epoch      int32
 	Attempt    int16
-	Created    bool
 	Held       bool
 	Canceling  bool
 	Waiting    bool
@@ -761,7 +760,6 @@ func (q *Queries) ExecutionListOfRun(ctx context.Context, db DBTX, arg Execution
 			&i.ID,
 			&i.Epoch,
 			&i.Attempt,
-			&i.Created,
 			&i.Held,
 			&i.Canceling,
 			&i.Waiting,

@@ -765,19 +765,18 @@ func (q *Queries) RunLockFree(ctx context.Context, db DBTX, arg RunLockFreeParam
 
 const runStopping = `-- name: RunStopping :one
 WITH RECURSIVE above AS (
-    SELECT r.parent_run_id, r.cancel_requested_at IS NOT NULL OR r.finished_at IS NOT NULL AS canceled, r.error IS NOT NULL AS failed,
+    SELECT r.parent_run_id, r.cancel_requested_at IS NOT NULL OR r.error IS NOT NULL OR r.finished_at IS NOT NULL AS ending,
            COALESCE(r.cancel_mode = 'immediate', false) AS immediate
     FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2
     UNION ALL
-    SELECT p.parent_run_id, p.canceled, false, p.immediate FROM above a
+    SELECT p.parent_run_id, p.ending, p.immediate FROM above a
     JOIN LATERAL (
-        SELECT x.parent_run_id, x.cancel_requested_at IS NOT NULL OR x.error IS NOT NULL OR x.finished_at IS NOT NULL AS canceled,
+        SELECT x.parent_run_id, x.cancel_requested_at IS NOT NULL OR x.error IS NOT NULL OR x.finished_at IS NOT NULL AS ending,
                COALESCE(x.cancel_mode = 'immediate', false) AS immediate
         FROM workflow_runs x WHERE x.workspace_id = $1 AND x.id = a.parent_run_id LIMIT 1
     ) AS p ON true
 )
-SELECT COALESCE(bool_or(canceled), false)::boolean AS canceled, COALESCE(bool_or(failed), false)::boolean AS failed,
-       COALESCE(bool_or(immediate), false)::boolean AS immediate
+SELECT COALESCE(bool_or(ending), false)::boolean AS ending, COALESCE(bool_or(immediate), false)::boolean AS immediate
 FROM above
 `
 
@@ -787,17 +786,16 @@ type RunStoppingParams struct {
 }
 
 type RunStoppingRow struct {
-	Canceled  bool
-	Failed    bool
+	Ending    bool
 	Immediate bool
 }
 
-// Whether a run is ending, and how, for an execution of it that is about to begin. A run above
-// that is ending cancels this one.
+// Whether a run, or one above it, is ending, and how, for an execution of it that is about to
+// start.
 func (q *Queries) RunStopping(ctx context.Context, db DBTX, arg RunStoppingParams) (RunStoppingRow, error) {
 	row := db.QueryRow(ctx, runStopping, arg.WorkspaceID, arg.ID)
 	var i RunStoppingRow
-	err := row.Scan(&i.Canceled, &i.Failed, &i.Immediate)
+	err := row.Scan(&i.Ending, &i.Immediate)
 	return i, err
 }
 

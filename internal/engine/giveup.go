@@ -207,13 +207,10 @@ func (e *Engine) afterwards(ctx context.Context, f *fold) {
 	}
 }
 
-// stop ends what is not over yet of a run that is ending: stages that run may finish, without
-// further attempts if the run is canceled, unless it ends immediately.
+// stop ends what is not over yet of a run that is ending. Attempts under way may finish, without
+// further attempts, unless the run ends immediately.
 func (e *Engine) stop(ctx context.Context, f *fold) {
-	mode, stop := CancelGraceful, execution.StopNew
-	if f.run.CancelRequestedAt != nil {
-		stop = execution.StopAttempts
-	}
+	mode, stop := CancelGraceful, execution.StopAttempts
 	immediate := f.run.CancelMode != nil && *f.run.CancelMode == CancelImmediate || !f.run.Deadline.After(f.run.Now)
 	if immediate {
 		mode, stop = CancelImmediate, execution.StopAll

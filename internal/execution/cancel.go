@@ -14,14 +14,14 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 )
 
-// errCanceled ends a stage whose run is canceled before any attempt of it ran, and errStopped
-// one of which an attempt may have taken effect.
+// errCanceled ends a stage whose run is canceled or fails before any attempt of it ran, and
+// errStopped one of which an attempt may have taken effect.
 var (
-	errCanceled = &component.Error{Code: component.CodeCanceled, Message: "the run was canceled"}
-	errStopped  = &component.Error{Code: component.CodeCanceled, Message: "the run was canceled after this call was sent: whether it took effect is unknown, and nothing was charged for it"}
+	errCanceled = &component.Error{Code: component.CodeCanceled, Message: "the run was canceled or failed"}
+	errStopped  = &component.Error{Code: component.CodeCanceled, Message: "the run was canceled or failed after this call was sent: whether it took effect is unknown, and nothing was charged for it"}
 )
 
-// canceled returns why a stage of a canceled run ends. ran says that an attempt of it ran.
+// canceled returns why a stage of an ending run ends. ran says that an attempt of it ran.
 func canceled(rule string, ran bool) *component.Error {
 	if !ran || component.Repeat(rule) == component.RepeatPure {
 		return errCanceled
@@ -33,8 +33,8 @@ func canceled(rule string, ran bool) *component.Error {
 // ending. It reads the run after the start was committed, so it sees each cancellation that was
 // committed before the start.
 //
-// A canceled run starts no attempt, but an attempt that waits goes on, unless the run is canceled
-// at once. In a run that fails, stages that were running finish, with further attempts if needed.
+// A run that was canceled or has failed starts no attempt, but an attempt that waits goes on, unless
+// the run is canceled at once.
 func (r *Runner) refused(ctx context.Context, row db.ExecutionStartManyRow) (refused bool, err error) {
 	if row.RunID == nil || row.Canceling {
 		return row.Canceling, nil
@@ -48,13 +48,7 @@ func (r *Runner) refused(ctx context.Context, row db.ExecutionStartManyRow) (ref
 		return false, fmt.Errorf("read whether the run is ending: %w", err)
 	}
 	fresh := row.Elapsed == 0
-	switch {
-	case run.Immediate:
-		return true, nil
-	case run.Canceled:
-		return fresh, nil
-	}
-	return run.Failed && fresh && row.Attempt == 1 && !row.Continuing, nil
+	return run.Immediate || run.Ending && fresh, nil
 }
 
 // ask sets row.Canceling if the attempt must not run. It returns false, and gives the execution
@@ -90,11 +84,9 @@ func cutOff(run context.Context, row db.ExecutionStartManyRow, failure *componen
 // Stop is how the executions of a run that is ending are ended.
 type Stop int
 
-// Each of these includes those before it.
 const (
-	StopNew      Stop = iota // executions that were not started
-	StopAttempts             // executions that pause before another attempt
-	StopAll                  // attempts that wait or are under way
+	StopAttempts Stop = iota // executions that were not started, or pause before another attempt
+	StopAll                  // these, and attempts that wait or are under way
 )
 
 // cancelBatch is how many executions are canceled in one transaction.
@@ -141,7 +133,7 @@ func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListO
 		case row.Held && stop == StopAll && !row.Canceling:
 			held.WorkspaceIds = append(held.WorkspaceIds, run.WorkspaceID)
 			held.Ids, held.Epochs = append(held.Ids, row.ID), append(held.Epochs, row.Epoch)
-		case !row.Held && (row.Created || stop == StopAll || stop == StopAttempts && !row.Waiting):
+		case !row.Held && (stop == StopAll || !row.Waiting):
 			why, err := errorOf(canceled(row.RepeatRule, row.Attempt > 0), int(row.Attempt))
 			if err != nil {
 				return err
