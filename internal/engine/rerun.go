@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -47,7 +48,7 @@ var ErrEarlierGone = errors.New("the run that is repeated is no longer stored")
 // are taken over with all their stages, and of its other items what these rules say. A
 // RUN_WORKFLOW that did not complete is resumed too: its child run repeats the earlier one.
 func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID uuid.UUID, of Origin) (reuse Reuse, err error) {
-	began, err := db.New().RunBegan(ctx, conn, db.RunBeganParams{WorkspaceID: workspaceID, ID: of.RunID})
+	created, err := db.New().RunBegan(ctx, conn, db.RunBeganParams{WorkspaceID: workspaceID, ID: of.RunID})
 	if postgres.NotFound(err) {
 		return reuse, ErrEarlierGone
 	}
@@ -71,7 +72,7 @@ func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID
 	}
 	for _, c := range plan.Components() {
 		if _, m := plan.Component(c.ID); m.Loop {
-			changed, err := environment.ChangedSince(ctx, conn, workspaceID, variable.Names(c.Input), began)
+			changed, err := environment.ChangedSince(ctx, conn, workspaceID, variable.Names(c.Input), startOf(of.RunID, created))
 			if err != nil {
 				return reuse, err
 			}
@@ -80,6 +81,15 @@ func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID
 	}
 	e.scope("", nil)
 	return e.reuse, nil
+}
+
+// startOf returns the earlier of when a run was created and when its ID was made. A child run can
+// be created ahead of the clock if that went back, but the ID has the time of the process.
+func startOf(id uuid.UUID, created time.Time) time.Time {
+	if made := time.Unix(id.Time().UnixTime()); made.Before(created) {
+		return made
+	}
+	return created
 }
 
 // earlier is a finished run that another one repeats.

@@ -261,6 +261,39 @@ func TestARerunWithOtherItemsRunsAllOfThem(t *testing.T) {
 	b.balanced(t)
 }
 
+// A rerun sees the change of a variable although the clock went back before the earlier child run
+// started, so that the child run was created ahead of the clock.
+func TestARerunSeesChangesAfterAChildRunThatIsAheadOfTheClock(t *testing.T) {
+	t.Parallel()
+	bank, letGo := &bank{}, make(chan struct{})
+	b := newBench(t, bank.module(), held(letGo))
+	n := b.start(t, options{slots: 8, sweep: time.Second})
+	set := func(value string) {
+		if _, err := n.environment.Set(n.ctx, environment.SetParams{WorkspaceID: n.workspace, Name: "FIRST", Value: value}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("a")
+	child := n.draw(t, strings.Replace(payroll, "[0,1,2,3,4,5]", `["{{env.FIRST}}","b"]`, 1), payrollEdges, payrollWires)
+	id := n.draw(t, `[{"id":"h","module":"HELD"},{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":"`+child.String()+`"}}]`,
+		`[{"id":"1","from":"h","to":"c","port":"next"}]`, "")
+	bank.take(`{"book":true,"n":"b"}`)
+	key := n.trigger(t, run.TriggerParams{WorkflowID: id})
+	n.exec(t, "UPDATE workflow_runs SET updated_at = updated_at + interval '1 h'")
+	close(letGo)
+	first, _ := n.end(t, key)
+	if ahead := n.number(t, "SELECT count(*) FROM workflow_runs WHERE parent_run_id = $1 AND created_at > now() + interval '50 min'", key.ID); ahead != 1 {
+		t.Fatalf("%d child runs are ahead of the clock", ahead)
+	}
+	bank.take()
+	set("c")
+	second, _ := n.rerun(t, first, nil)
+	if paid := inputs(bank.take()); second.Status != status.RunCompleted || paid != `{"book":true,"n":"b"} {"book":true,"n":"c"} {"n":"after"} {"n":"b"} {"n":"c"}` {
+		t.Errorf("it is %s %s, paid are %s", second.Status, second.Error, paid)
+	}
+}
+
+
 // A run whose earlier run retention deletes before it starts ends, and repeats nothing.
 func TestARerunOfADeletedRunFails(t *testing.T) {
 	t.Parallel()
