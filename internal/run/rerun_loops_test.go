@@ -293,7 +293,6 @@ func TestARerunSeesChangesAfterAChildRunThatIsAheadOfTheClock(t *testing.T) {
 	}
 }
 
-
 // A run whose earlier run retention deletes before it starts ends, and repeats nothing.
 func TestARerunOfADeletedRunFails(t *testing.T) {
 	t.Parallel()
