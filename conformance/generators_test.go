@@ -141,7 +141,7 @@ func bundled(tool string, arguments ...string) func(*testing.T, string) []string
 			t.Fatal(err)
 		}
 		bin := func(tool string, arguments ...string) {
-			// The tools send statistics unless they are told not to.
+			// By default the tools send statistics.
 			silent := []string{"env", "DO_NOT_TRACK=1", "CI=1", "node", filepath.Join("node_modules/.bin", tool)}
 			runIn(t, folder, "", append(silent, arguments...)...)
 		}

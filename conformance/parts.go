@@ -223,7 +223,7 @@ var textParts = []Part{
 	{"D2.8.origin", "for any key, stored secrets do not follow a changed origin: they must be sent again", ""},
 	{"D2.8.reach", "a run that a restricted key triggers never reaches a workflow outside the list, as a child or otherwise", ""},
 	{"D2.9", "the same signed bytes may be sent twice", ""},
-	{"D2.10.refused", "a deployment refuses bearer tokens in the place of a signature", ""},
+	{"D2.10.refused", "a deployment refuses a bearer token instead of a signature", ""},
 
 	{"D3.form", "every failure is a problem with both pairs of names", ""},
 	{"D3.table", "codes and statuses", ""},

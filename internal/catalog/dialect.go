@@ -99,8 +99,7 @@ func (s schema) dialect() api.DialectSchema {
 
 // requiredDialect returns the schema of a required input in the small dialect. If the input
 // allows several types, the result has the first one, because generators make an input without
-// a type optional. An input that allows any value has
-// the type object.
+// a type optional. The type of an input that allows any value is object.
 func (s schema) requiredDialect() api.DialectSchema {
 	out := s.dialect()
 	if len(s.Type) == 0 && len(s.branches()) == 0 && s.only() == nil {

@@ -22,7 +22,7 @@ func TestIgnoredListsWhatTheContractDoesNotKnow(t *testing.T) {
 		{name: "a parameter and a field", operation: "executeComponent", query: "limt=1&a=1", body: `{"module":"A","input":{},"config":{},"Module":1}`, want: `"a", "limt", "/Module"`},
 		{name: "a parameter twice", operation: "listComponents", query: "b=1&b=2", body: `{}`, want: `"b"`},
 		{name: "known parameters", operation: "listWorkflowRuns", query: "limit=5&status=FAILED", body: `{}`},
-		{name: "a body where there is none", operation: "replayComponentCallback", body: `{"force":true}`, want: `"/force"`},
+		{name: "a body of an operation without one", operation: "replayComponentCallback", body: `{"force":true}`, want: `"/force"`},
 		{name: "objects of free form", operation: "triggerWorkflow", body: `{"input":{"a":1},"metadata":{"b":1},"inputs":{}}`, want: `"/inputs"`},
 		{name: "below a workflow", operation: "createWorkflow", body: workflow, want: `"/components/0/colour"`},
 		{name: "a body of any form", operation: "sendRunSignal", body: `{"approved":true}`},

@@ -31,7 +31,7 @@ type call struct {
 	visit     visit               // how a person comes, or a delivery
 	origin    string              // by which the caller reached the deployment; "" where no answer shows it
 	header    http.Header         // of a delivery, which is signed as its hook says
-	body      *gate.Body          // as received; nil: there is none
+	body      *gate.Body          // as received; nil if the request has no body
 	sent      []byte              // by whom nobody knows: the body as it came
 	failed    fault.Code
 	media     string             // of the answer 200, as the caller likes it best
