@@ -3,14 +3,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/ed25519"
-	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -18,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	clients "github.com/weft-automation/weft/conformance/clients/go"
+	"github.com/weft-automation/weft/conformance/signers"
 	"github.com/weft-automation/weft/conformance/testdata/generators/oapi-codegen/client"
 )
 
@@ -26,35 +23,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-}
-
-// signed returns an editor that signs requests.
-func signed(key, secret string) (client.RequestEditorFn, error) {
-	der, err := base64.StdEncoding.DecodeString(secret)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(der)
-	if err != nil {
-		return nil, err
-	}
-	return func(_ context.Context, r *http.Request) error {
-		body := []byte("{}")
-		if r.Body != nil && r.Body != http.NoBody {
-			sent, err := io.ReadAll(r.Body)
-			if err != nil {
-				return err
-			}
-			r.Body = io.NopCloser(bytes.NewReader(sent))
-			body = sent
-		}
-		now := strconv.FormatInt(time.Now().Unix(), 10)
-		message := strings.Join([]string{r.Method, r.URL.RequestURI(), now, string(body)}, "|")
-		r.Header.Set("X-Api-Key", key)
-		r.Header.Set("X-Sdk-Timestamp", now)
-		r.Header.Set("X-Sdk-Signature", base64.StdEncoding.EncodeToString(ed25519.Sign(parsed.(ed25519.PrivateKey), []byte(message))))
-		return nil
-	}, nil
 }
 
 // must returns the answer with status 200, and panics with what came instead.
@@ -77,11 +45,12 @@ type story struct {
 }
 
 func run(ctx context.Context) error {
-	sign, err := signed(os.Getenv("WEFT_KEY"), os.Getenv("WEFT_SECRET"))
+	signer, err := signers.NewSigner(os.Getenv("WEFT_KEY"), os.Getenv("WEFT_SECRET"))
 	if err != nil {
 		return err
 	}
-	weft, err := client.NewClientWithResponses(os.Getenv("WEFT_URL"), client.WithRequestEditorFn(sign))
+	signed := &http.Client{Transport: clients.Transport{Signer: signer}}
+	weft, err := client.NewClientWithResponses(os.Getenv("WEFT_URL"), client.WithHTTPClient(signed))
 	if err != nil {
 		return err
 	}
