@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/internal/engine"
 	"github.com/weft-automation/weft/internal/notify"
 	"github.com/weft-automation/weft/internal/run"
 	"github.com/weft-automation/weft/internal/status"
@@ -44,6 +45,25 @@ func TestACancelAtAnyMoment(t *testing.T) {
 	running.Wait()
 	t.Logf("%d runs, %d of them CANCELED, %d stages", len(all), canceled.Load(), stages.Load())
 	b.balanced(t)
+}
+
+// The job of a run goes in the transaction that ends the run. The job is put far ahead, where
+// River's scheduler doesn't lock it.
+func TestTheJobOfARunGoesWithItsEnd(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, `[{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"never","timeoutMs":3600000}}]`, "", "")})
+	if _, err := b.pool.Exec(t.Context(), "UPDATE river.river_job SET scheduled_at = scheduled_at + interval '1 day' WHERE kind = 'workflow_run'"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.runs.Cancel(n.ctx, key, anyone{}, engine.CancelGraceful, nil); err != nil {
+		t.Fatal(err)
+	}
+	n.end(t, key)
+	if jobs := b.number(t, "SELECT count(*) FROM river.river_job WHERE kind = 'workflow_run'"); jobs != 0 {
+		t.Errorf("%d jobs are left", jobs)
+	}
 }
 
 func (n *node) cancelSomewhere(t *testing.T, seed uint64) played {
