@@ -40,7 +40,7 @@ func TestRandomWorkflowsDoTheSameWithSecrets(t *testing.T) {
 	b := withSecrets(t)
 	other := b.start(t, options{slots: 4})
 	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.Ended})
-	for _, seed := range seeds(t, size(40, 1_000)) {
+	for _, seed := range seeds(t, size(20, 1_000)) {
 		n.play(t, seed, seed%4 == 3)
 	}
 	var sealed, plain, after int
