@@ -3,7 +3,6 @@ package conformance
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/weft-automation/weft/conformance/probe"
@@ -14,10 +13,6 @@ var restrictedCases = []Case{
 	{
 		Part: "D2.8.executions", Name: "restricted/404 a restricted key sees only the executions that it submitted",
 		Run: restrictedExecutions, Needs: owner,
-	},
-	{
-		Part: "D2.8.executions", Name: "restricted/200 the successor of a restricted key sees what its predecessor submitted",
-		Run: restrictedSuccessor, Needs: owner,
 	},
 	{
 		Part: "D2.8.executions, D1.7.scope", Name: "restricted/409 a restricted key cannot repeat a request of another key",
@@ -99,26 +94,6 @@ func restrictedExecutions(t *probe.Trial) {
 	for _, id := range []string{own, twins, stage} {
 		t.Equal("for an unrestricted key", t.Get(probe.Execution(id)).Status, http.StatusOK)
 	}
-}
-
-func restrictedSuccessor(t *probe.Trial) {
-	boss, workflow := t.SignIn(), draw(t, nil, nil)
-	as, id, _ := restrictedKey(t, boss, workflow)
-	submitted := probe.Decode[api.ComponentExecution](t, askAs(t, as, http.MethodPost, probe.Components, identify)).ID.String()
-	for range 2 { // the successor of a successor sees it too
-		next, credentials := keyOf(t, within(t, boss, http.MethodPost, "/api-keys/"+id+"/rotate", object{"overlapSeconds": 60}))
-		successor := probe.Signing{As: &credentials}
-		t.Equal("the record", askAs(t, successor, http.MethodGet, probe.Execution(submitted), nil).Status, http.StatusOK)
-		page := probe.Decode[api.ComponentExecutionPage](t, askAs(t, successor, http.MethodGet, probe.Executions, nil))
-		listed := slices.ContainsFunc(page.Data, func(e api.ComponentExecution) bool { return e.ID.String() == submitted })
-		t.Check(listed, "the list of the successor lacks %s", submitted)
-		// In the overlap the predecessor sees what its successor submits.
-		later := probe.Decode[api.ComponentExecution](t, askAs(t, successor, http.MethodPost, probe.Components, identify)).ID.String()
-		t.Equal("for the predecessor", askAs(t, as, http.MethodGet, probe.Execution(later), nil).Status, http.StatusOK)
-		defer within(t, boss, http.MethodDelete, "/api-keys/"+id, nil)
-		id = next.ID.String()
-	}
-	within(t, boss, http.MethodDelete, "/api-keys/"+id, nil)
 }
 
 func restrictedRepeat(t *probe.Trial) {

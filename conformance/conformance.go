@@ -37,7 +37,7 @@ func Cases() []Case {
 		requestCases, ignoredCases, answerCases, gateCases, abuseCases, idempotencyCases, listCases,
 		catalogueCases, componentCases,
 		workflowCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases,
-		runCases, runGraphCases, runModuleCases, runControlCases, runStreamCases, runScopeCases, restrictedCases,
+		runCases, runGraphCases, runModuleCases, runControlCases, runStreamCases, runScopeCases, restrictedCases, rotatedCases,
 		peopleCases, doorCases, memberCases, apiKeyCases, auditCases, limitCases, planLimitCases, peopleLimitCases, creditCases,
 	)
 }

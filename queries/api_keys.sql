@@ -4,9 +4,17 @@ VALUES (@workspace_id, @id, @label, @key_hash, @key_hint, @public_key, @allowed_
 RETURNING created_at;
 
 -- name: APIKeyGetByHash :one
--- The one look-up that spans workspaces: it finds the workspace.
-SELECT workspace_id, id, COALESCE(root_id, id) AS root_id, public_key, allowed_workflow_ids,
-       (revoked_at IS NOT NULL OR COALESCE(expires_at <= now(), false))::boolean AS over FROM api_keys WHERE key_hash = @key_hash;
+-- The one look-up that spans workspaces: it finds the workspace. predecessors are the keys
+-- that rotations replaced with this one.
+WITH RECURSIVE rotations AS (
+    SELECT f.workspace_id, f.id FROM api_keys f WHERE f.key_hash = @key_hash
+    UNION
+    SELECT p.workspace_id, p.id FROM rotations r JOIN api_keys p ON p.workspace_id = r.workspace_id AND p.replaced_by = r.id
+)
+SELECT k.workspace_id, k.id, COALESCE(k.root_id, k.id) AS root_id, k.public_key, k.allowed_workflow_ids,
+       (k.revoked_at IS NOT NULL OR COALESCE(k.expires_at <= now(), false))::boolean AS over,
+       ARRAY(SELECT r.id FROM rotations r WHERE r.id <> k.id)::uuid[] AS predecessors
+FROM api_keys k WHERE k.key_hash = @key_hash;
 
 -- name: APIKeyList :many
 -- A page of the keys, newest first; only those that work if asked for.

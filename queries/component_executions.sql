@@ -6,7 +6,7 @@
 -- have, may be empty: that is null for all. Stages are created at the time of their fold.
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
-     job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, key_root_id, created_at, updated_at)
+     job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, key_id, created_at, updated_at)
 SELECT
     i.workspace_id, i.id, i.module, i.repeat_rule,
     CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
@@ -15,7 +15,7 @@ SELECT
     CASE WHEN i.worker_id = 0 THEN NULL ELSE c.at END,
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
     NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, i.parked,
-    i.run_id, NULLIF(i.timeout_ms, 0), i.key_root_id, c.at, c.at
+    i.run_id, NULLIF(i.timeout_ms, 0), i.key_id, c.at, c.at
 FROM (SELECT
     unnest(@workspace_ids::uuid[])   AS workspace_id,
     unnest(@ids::uuid[])             AS id,
@@ -31,7 +31,7 @@ FROM (SELECT
     unnest(@parked::boolean[])       AS parked,
     unnest(@run_ids::uuid[])         AS run_id,
     unnest(@timeouts::integer[])     AS timeout_ms,
-    NULLIF(unnest(@key_root_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id) AS i, (SELECT COALESCE(sqlc.narg('at')::timestamptz, now()) AS at) AS c
+    NULLIF(unnest(@key_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_id) AS i, (SELECT COALESCE(sqlc.narg('at')::timestamptz, now()) AS at) AS c
 RETURNING id, created_at;
 
 -- name: ExecutionGetBare :one
@@ -44,8 +44,9 @@ WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: ExecutionKey :one
 -- Which key submitted an execution; null for a stage of a run, and for what was
--- accepted before keys were recorded.
-SELECT key_root_id FROM component_executions WHERE workspace_id = @workspace_id AND id = @id;
+-- accepted before keys were recorded. Versions that recorded the first key of the
+-- rotations left key_id null: all keys of these rotations see such an execution.
+SELECT COALESCE(key_id, key_root_id) FROM component_executions WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: ExecutionGet :one
 -- The record of an execution with the progress of its callback.
@@ -60,7 +61,7 @@ WHERE e.workspace_id = @workspace_id AND e.id = @id;
 -- name: ExecutionList :many
 -- Newest first, after the cursor; UUIDv7 ids order by time, so the primary key
 -- serves it and inserts do not disturb a page. Stages of runs are left out, and
--- executions of other keys if a key is named. No more than max_walked rows are walked past.
+-- executions of other keys unless any_key. No more than max_walked rows are walked past.
 -- A page ends early, but not before its first row, when its outputs grow beyond max_bytes; found counts the rows
 -- that there were. The rows are read once, as in the list of runs.
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
@@ -73,11 +74,11 @@ FROM (
     FROM (
         SELECT l.workspace_id, l.id, l.module, l.status, l.output, l.error, l.usage, l.has_callback, l.created_at, l.updated_at,
                octet_length(COALESCE(l.output::text, '')) AS size
-        FROM (SELECT a.workspace_id, a.id, a.run_id, a.key_root_id, a.module, a.status, a.output, a.error, a.usage, a.has_callback, a.created_at, a.updated_at
+        FROM (SELECT a.workspace_id, a.id, a.run_id, COALESCE(a.key_id, a.key_root_id) AS key_id, a.module, a.status, a.output, a.error, a.usage, a.has_callback, a.created_at, a.updated_at
               FROM component_executions a
               WHERE a.workspace_id = @workspace_id AND a.id < @before
               ORDER BY a.id DESC LIMIT @max_walked) AS l
-        WHERE l.run_id IS NULL AND (sqlc.narg('key_root_id')::uuid IS NULL OR l.key_root_id = sqlc.narg('key_root_id'))
+        WHERE l.run_id IS NULL AND (@any_key::boolean OR l.key_id = ANY (@key_ids::uuid[]))
         ORDER BY l.id DESC
         LIMIT @max_rows
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)

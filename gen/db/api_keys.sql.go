@@ -13,8 +13,15 @@ import (
 )
 
 const aPIKeyGetByHash = `-- name: APIKeyGetByHash :one
-SELECT workspace_id, id, COALESCE(root_id, id) AS root_id, public_key, allowed_workflow_ids,
-       (revoked_at IS NOT NULL OR COALESCE(expires_at <= now(), false))::boolean AS over FROM api_keys WHERE key_hash = $1
+WITH RECURSIVE rotations AS (
+    SELECT f.workspace_id, f.id FROM api_keys f WHERE f.key_hash = $1
+    UNION
+    SELECT p.workspace_id, p.id FROM rotations r JOIN api_keys p ON p.workspace_id = r.workspace_id AND p.replaced_by = r.id
+)
+SELECT k.workspace_id, k.id, COALESCE(k.root_id, k.id) AS root_id, k.public_key, k.allowed_workflow_ids,
+       (k.revoked_at IS NOT NULL OR COALESCE(k.expires_at <= now(), false))::boolean AS over,
+       ARRAY(SELECT r.id FROM rotations r WHERE r.id <> k.id)::uuid[] AS predecessors
+FROM api_keys k WHERE k.key_hash = $1
 `
 
 type APIKeyGetByHashRow struct {
@@ -24,9 +31,11 @@ type APIKeyGetByHashRow struct {
 	PublicKey          []byte
 	AllowedWorkflowIds []uuid.UUID
 	Over               bool
+	Predecessors       []uuid.UUID
 }
 
-// The one look-up that spans workspaces: it finds the workspace.
+// The one look-up that spans workspaces: it finds the workspace. predecessors are the keys
+// that rotations replaced with this one.
 func (q *Queries) APIKeyGetByHash(ctx context.Context, db DBTX, keyHash []byte) (APIKeyGetByHashRow, error) {
 	row := db.QueryRow(ctx, aPIKeyGetByHash, keyHash)
 	var i APIKeyGetByHashRow
@@ -37,6 +46,7 @@ func (q *Queries) APIKeyGetByHash(ctx context.Context, db DBTX, keyHash []byte) 
 		&i.PublicKey,
 		&i.AllowedWorkflowIds,
 		&i.Over,
+		&i.Predecessors,
 	)
 	return i, err
 }

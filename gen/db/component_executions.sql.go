@@ -474,7 +474,7 @@ func (q *Queries) ExecutionGetBare(ctx context.Context, db DBTX, arg ExecutionGe
 const executionInsertMany = `-- name: ExecutionInsertMany :many
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
-     job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, key_root_id, created_at, updated_at)
+     job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, key_id, created_at, updated_at)
 SELECT
     i.workspace_id, i.id, i.module, i.repeat_rule,
     CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
@@ -483,7 +483,7 @@ SELECT
     CASE WHEN i.worker_id = 0 THEN NULL ELSE c.at END,
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
     NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, i.parked,
-    i.run_id, NULLIF(i.timeout_ms, 0), i.key_root_id, c.at, c.at
+    i.run_id, NULLIF(i.timeout_ms, 0), i.key_id, c.at, c.at
 FROM (SELECT
     unnest($1::uuid[])   AS workspace_id,
     unnest($2::uuid[])             AS id,
@@ -499,7 +499,7 @@ FROM (SELECT
     unnest($12::boolean[])       AS parked,
     unnest($13::uuid[])         AS run_id,
     unnest($14::integer[])     AS timeout_ms,
-    NULLIF(unnest($15::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id) AS i, (SELECT COALESCE($16::timestamptz, now()) AS at) AS c
+    NULLIF(unnest($15::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_id) AS i, (SELECT COALESCE($16::timestamptz, now()) AS at) AS c
 RETURNING id, created_at
 `
 
@@ -518,7 +518,7 @@ type ExecutionInsertManyParams struct {
 	Parked       []bool
 	RunIds       []uuid.UUID
 	Timeouts     []int32
-	KeyRootIds   []uuid.UUID
+	KeyIds       []uuid.UUID
 	At           *time.Time
 }
 
@@ -548,7 +548,7 @@ func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg Executio
 		arg.Parked,
 		arg.RunIds,
 		arg.Timeouts,
-		arg.KeyRootIds,
+		arg.KeyIds,
 		arg.At,
 	)
 	if err != nil {
@@ -570,7 +570,7 @@ func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg Executio
 }
 
 const executionKey = `-- name: ExecutionKey :one
-SELECT key_root_id FROM component_executions WHERE workspace_id = $1 AND id = $2
+SELECT COALESCE(key_id, key_root_id) FROM component_executions WHERE workspace_id = $1 AND id = $2
 `
 
 type ExecutionKeyParams struct {
@@ -579,12 +579,13 @@ type ExecutionKeyParams struct {
 }
 
 // Which key submitted an execution; null for a stage of a run, and for what was
-// accepted before keys were recorded.
+// accepted before keys were recorded. Versions that recorded the first key of the
+// rotations left key_id null: all keys of these rotations see such an execution.
 func (q *Queries) ExecutionKey(ctx context.Context, db DBTX, arg ExecutionKeyParams) (*uuid.UUID, error) {
 	row := db.QueryRow(ctx, executionKey, arg.WorkspaceID, arg.ID)
-	var key_root_id *uuid.UUID
-	err := row.Scan(&key_root_id)
-	return key_root_id, err
+	var key_id *uuid.UUID
+	err := row.Scan(&key_id)
+	return key_id, err
 }
 
 const executionList = `-- name: ExecutionList :many
@@ -598,17 +599,17 @@ FROM (
     FROM (
         SELECT l.workspace_id, l.id, l.module, l.status, l.output, l.error, l.usage, l.has_callback, l.created_at, l.updated_at,
                octet_length(COALESCE(l.output::text, '')) AS size
-        FROM (SELECT a.workspace_id, a.id, a.run_id, a.key_root_id, a.module, a.status, a.output, a.error, a.usage, a.has_callback, a.created_at, a.updated_at
+        FROM (SELECT a.workspace_id, a.id, a.run_id, COALESCE(a.key_id, a.key_root_id) AS key_id, a.module, a.status, a.output, a.error, a.usage, a.has_callback, a.created_at, a.updated_at
               FROM component_executions a
               WHERE a.workspace_id = $1 AND a.id < $2
               ORDER BY a.id DESC LIMIT $3) AS l
-        WHERE l.run_id IS NULL AND ($4::uuid IS NULL OR l.key_root_id = $4)
+        WHERE l.run_id IS NULL AND ($4::boolean OR l.key_id = ANY ($5::uuid[]))
         ORDER BY l.id DESC
-        LIMIT $5
+        LIMIT $6
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
 ) AS e
 LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND c.execution_id = e.id
-WHERE e.place = 1 OR e.bytes <= $6::bigint
+WHERE e.place = 1 OR e.bytes <= $7::bigint
 ORDER BY e.id DESC
 `
 
@@ -616,7 +617,8 @@ type ExecutionListParams struct {
 	WorkspaceID uuid.UUID
 	Before      uuid.UUID
 	MaxWalked   int32
-	KeyRootID   *uuid.UUID
+	AnyKey      bool
+	KeyIds      []uuid.UUID
 	MaxRows     int32
 	MaxBytes    int64
 }
@@ -643,7 +645,7 @@ type ExecutionListRow struct {
 
 // Newest first, after the cursor; UUIDv7 ids order by time, so the primary key
 // serves it and inserts do not disturb a page. Stages of runs are left out, and
-// executions of other keys if a key is named. No more than max_walked rows are walked past.
+// executions of other keys unless any_key. No more than max_walked rows are walked past.
 // A page ends early, but not before its first row, when its outputs grow beyond max_bytes; found counts the rows
 // that there were. The rows are read once, as in the list of runs.
 func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListParams) ([]ExecutionListRow, error) {
@@ -651,7 +653,8 @@ func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListP
 		arg.WorkspaceID,
 		arg.Before,
 		arg.MaxWalked,
-		arg.KeyRootID,
+		arg.AnyKey,
+		arg.KeyIds,
 		arg.MaxRows,
 		arg.MaxBytes,
 	)

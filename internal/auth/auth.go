@@ -38,15 +38,21 @@ type Request struct {
 
 // Principal is the key of a workspace that made a request. Workflows is the list
 // to which the key is restricted; empty means every workflow. RootID is the first
-// key of the rotations that led to this key, or the key itself.
+// key of the rotations that led to this key, or the key itself. Predecessors are the
+// keys that these rotations replaced.
 type Principal struct {
 	WorkspaceID, KeyID uuid.UUID
 	RootID             uuid.UUID
+	Predecessors       []uuid.UUID
 	Workflows          []uuid.UUID
 }
 
 // Restricted reports whether the key is restricted to a list of workflows.
 func (p Principal) Restricted() bool { return len(p.Workflows) > 0 }
+
+// Keys returns the keys whose executions a restricted key sees: itself and its
+// predecessors (decisions 2.8).
+func (p Principal) Keys() []uuid.UUID { return append([]uuid.UUID{p.KeyID}, p.Predecessors...) }
 
 // MayUse says whether the key may be used on a workflow (contract 5.1).
 func (p Principal) MayUse(workflowID uuid.UUID) bool {

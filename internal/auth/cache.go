@@ -90,7 +90,7 @@ func (c *keyCache) load(ctx context.Context, hash keyHash) (cachedKey, error) {
 	default:
 		key.known, key.over = true, row.Over
 		key.public = row.PublicKey
-		key.principal = Principal{WorkspaceID: row.WorkspaceID, KeyID: row.ID, RootID: row.RootID, Workflows: row.AllowedWorkflowIds}
+		key.principal = Principal{WorkspaceID: row.WorkspaceID, KeyID: row.ID, RootID: row.RootID, Predecessors: row.Predecessors, Workflows: row.AllowedWorkflowIds}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

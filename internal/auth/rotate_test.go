@@ -3,6 +3,7 @@ package auth_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/signature"
 )
 
 func (b *bundle) rotate(t *testing.T, keyID uuid.UUID, overlap time.Duration) (auth.Created, error) {
@@ -53,6 +55,35 @@ func TestARotatedKeyWorksUntilItsEndAndItsSuccessorFromTheBeginning(t *testing.T
 	}
 	if _, err := b.keys.Rotate(t.Context(), auth.RotateParams{WorkspaceID: b.newWorkspace(t), KeyID: b.key.KeyID}); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("by another workspace: %v", err)
+	}
+}
+
+// A key sees what the keys that it replaced submitted, whichever of them still works.
+func TestAPrincipalNamesItsPredecessors(t *testing.T) {
+	b := setup(t, auth.Options{})
+	key := b.key.Created
+	want := []uuid.UUID{key.KeyID}
+	for range 3 {
+		next, err := b.rotate(t, key.KeyID, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.keys.Revoke(t.Context(), b.workspace, key.KeyID); err != nil {
+			t.Fatal(err)
+		}
+		private, err := signature.ParseSecret(next.APISecret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = slices.Insert(want, 0, next.KeyID)
+		principal, err := b.verifier.Verify(t.Context(), signer{next, private}.get(b.clock))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := principal.Keys(); !slices.Equal(got, want) {
+			t.Errorf("the keys are %v, want %v", got, want)
+		}
+		key = next
 	}
 }
 

@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -54,18 +55,19 @@ func (s *Service) opened(ctx context.Context, row db.ExecutionGetRow) (shown db.
 
 var errNotFound = fault.New(fault.NotFound, "There is no execution with this id.")
 
-// CheckSees returns NOT_FOUND unless the execution was submitted by a key with this root
-// (decisions 2.8). A stage of a run was submitted by no key.
-func (s *Service) CheckSees(ctx context.Context, workspaceID, executionID, keyRootID uuid.UUID) error {
+// CheckSees returns NOT_FOUND unless one of the keys submitted the execution (decisions 2.8).
+// A stage of a run was submitted by no key.
+func (s *Service) CheckSees(ctx context.Context, workspaceID, executionID uuid.UUID, keys []uuid.UUID) error {
 	by, err := s.submitter(ctx, workspaceID, executionID)
-	if err == nil && (by == nil || *by != keyRootID) {
+	if err == nil && (by == nil || !slices.Contains(keys, *by)) {
 		return errNotFound
 	}
 	return err
 }
 
-// submitter returns the root of the key that submitted an execution. It is nil for a stage
-// of a run, and for what was accepted before keys were recorded.
+// submitter returns the key that submitted an execution, or the first key of its rotations if
+// an earlier version accepted it. It is nil for a stage of a run, and for what was accepted
+// before keys were recorded.
 func (s *Service) submitter(ctx context.Context, workspaceID, executionID uuid.UUID) (*uuid.UUID, error) {
 	by, err := db.New().ExecutionKey(ctx, s.db, db.ExecutionKeyParams{WorkspaceID: workspaceID, ID: executionID})
 	if postgres.NotFound(err) {
@@ -79,9 +81,9 @@ func (s *Service) submitter(ctx context.Context, workspaceID, executionID uuid.U
 
 // ListParams is a page of a list (decisions 1.5).
 type ListParams struct {
-	Limit     int        // 1..100
-	Cursor    string     // of the page before; empty for the first
-	KeyRootID *uuid.UUID // only executions that keys with this root submitted; nil: all
+	Limit  int         // 1..100
+	Cursor string      // of the page before; empty for the first
+	Keys   []uuid.UUID // only executions that these keys submitted; nil: all
 }
 
 // List is the workspace's executions, newest first, without the stages of runs.
@@ -118,7 +120,7 @@ const (
 // list adds executions to a page and says after which id there may be more.
 func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, p ListParams, page *api.ComponentExecutionPage) (more uuid.UUID, err error) {
 	rows, err := db.New().ExecutionList(ctx, s.db, db.ExecutionListParams{
-		WorkspaceID: workspaceID, Before: before, KeyRootID: p.KeyRootID, MaxWalked: maxWalked, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
+		WorkspaceID: workspaceID, Before: before, AnyKey: p.Keys == nil, KeyIds: p.Keys, MaxWalked: maxWalked, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
 	})
 	if err != nil {
 		return more, fmt.Errorf("list executions: %w", err)

@@ -31,8 +31,8 @@ import (
 // SubmitParams is a request to execute a component (contract 4.1).
 type SubmitParams struct {
 	WorkspaceID uuid.UUID
-	KeyRootID   uuid.UUID // root of the key that submits; zero: not by a key
-	OnlyOwn     bool      // the key sees only the executions that it submitted
+	KeyID       uuid.UUID   // the key that submits; zero: not by a key
+	Sees        []uuid.UUID // only executions that these keys submitted may be repeated; nil: all
 	Module      string
 	Input       json.RawMessage
 	Config      json.RawMessage
@@ -124,14 +124,14 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 // repeat answers with what an earlier request made under the same Idempotency-Key. It
 // returns IDEMPOTENCY_MISMATCH if the caller may not see that execution.
 func (s *Service) repeat(ctx context.Context, p SubmitParams, earlier uuid.UUID) (Submitted, error) {
-	if p.OnlyOwn {
+	if p.Sees != nil {
 		by, err := s.submitter(ctx, p.WorkspaceID, earlier)
 		if err != nil {
 			return Submitted{}, err
 		}
 		// A request that an older binary accepted may be repeated: it names no key, and
 		// refusing it would have the caller do its work twice.
-		if by != nil && *by != p.KeyRootID {
+		if by != nil && !slices.Contains(p.Sees, *by) {
 			return Submitted{}, errKeyOfOthers
 		}
 	}

@@ -196,7 +196,7 @@ func TestPagesReadNoMoreThanTheyShow(t *testing.T) {
 	}
 	pages := map[string]func(r *recorder){
 		"ExecutionList": func(r *recorder) {
-			_, _ = q.ExecutionList(ctx, r, db.ExecutionListParams{WorkspaceID: b.workspace, Before: uuid.Max, MaxWalked: 1000, MaxRows: 101, MaxBytes: 1 << 20})
+			_, _ = q.ExecutionList(ctx, r, db.ExecutionListParams{WorkspaceID: b.workspace, Before: uuid.Max, AnyKey: true, MaxWalked: 1000, MaxRows: 101, MaxBytes: 1 << 20})
 		},
 		"RunWalk": func(r *recorder) {
 			_, _ = q.RunWalk(ctx, r, db.RunWalkParams{WorkspaceID: b.workspace, Before: uuid.Max, MaxRows: 101})

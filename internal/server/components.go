@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/auth"
 	"github.com/weft-automation/weft/internal/callback"
 	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/egress"
@@ -43,8 +44,8 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 	call := callOf(ctx)
 	params := execution.SubmitParams{
 		WorkspaceID: call.principal.WorkspaceID,
-		KeyRootID:   call.principal.RootID,
-		OnlyOwn:     call.principal.Restricted(),
+		KeyID:       call.principal.KeyID,
+		Sees:        seen(call.principal),
 		Module:      body.Module,
 		Input:       body.Input,
 		Config:      body.Config,
@@ -141,23 +142,29 @@ func (a executionsAnswer) VisitListComponentExecutionsResponse(w http.ResponseWr
 	return writeJSON(w, api.ComponentExecutionPage(a))
 }
 
+// seen returns the keys whose executions a key sees; nil: those of all.
+func seen(principal auth.Principal) []uuid.UUID {
+	if !principal.Restricted() {
+		return nil
+	}
+	return principal.Keys()
+}
+
 // checkSees returns NOT_FOUND if the key that signed may not see an execution.
 func (s *Server) checkSees(ctx context.Context, executionID uuid.UUID) error {
 	principal := callOf(ctx).principal
 	if !principal.Restricted() {
 		return nil
 	}
-	return s.executions.CheckSees(ctx, principal.WorkspaceID, executionID, principal.RootID)
+	return s.executions.CheckSees(ctx, principal.WorkspaceID, executionID, seen(principal))
 }
 
 // ListComponentExecutions returns one page of the executions that the key may see.
 func (s *Server) ListComponentExecutions(ctx context.Context, request api.ListComponentExecutionsRequestObject) (api.ListComponentExecutionsResponseObject, error) {
 	principal := callOf(ctx).principal
-	p := execution.ListParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)}
-	if principal.Restricted() {
-		p.KeyRootID = &principal.RootID
-	}
-	page, err := s.executions.List(ctx, principal.WorkspaceID, p)
+	page, err := s.executions.List(ctx, principal.WorkspaceID, execution.ListParams{
+		Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor), Keys: seen(principal),
+	})
 	return executionsAnswer(page), err
 }
 
