@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ var attemptCases = []Case{
 	},
 	{Part: "4.1.attempts", Name: "attempts/1 is the default", Run: attemptsDefault, Needs: near},
 	{Part: "D4.2.retryAfter", Name: "attempts/the Retry-After of the upstream", Run: attemptsRetryAfter, Needs: near},
+	{Part: "D4.2.timeout", Name: "attempts/each attempt has the timeout of its component", Run: attemptsTimed, Needs: near},
 	{Part: "D4.2.permanent", Name: "attempts/an error that is not retryable ends it at once", Run: attemptsPermanent, Needs: near},
 }
 
@@ -127,6 +129,29 @@ func attemptsRetryAfter(t *probe.Trial) {
 	for i := range times[1:] {
 		delay := times[i+1].Sub(times[i])
 		t.Check(delay >= 3*time.Second-50*time.Millisecond, "attempt %d came %v after one that was answered with a Retry-After of 3 s", i+2, delay)
+	}
+}
+
+// attemptsTimed calls an upstream that never answers: the second attempt has the whole time again.
+func attemptsTimed(t *probe.Trial) {
+	const timeout = 500 * time.Millisecond
+	upstream := &tally{handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}
+	call := probe.Fetch(t.Upstream(upstream.ServeHTTP)).Waiting(15000)
+	call.Attempts, call.Config["timeoutMs"] = 2, timeout.Milliseconds()
+	e := t.Final(t.Execute(call).ID.String())
+	fault := executionError(t, e.Error)
+	t.Check(fault.Code == "TIMEOUT" && fault.Retryable && fault.Attempt == 2, "the error is %s", e.Error)
+	times := upstream.asked()
+	t.Equal("requests", len(times), 2)
+	// The end of the first attempt, then the back-off of 1 s, 20 % less at most.
+	delay := times[1].Sub(times[0])
+	t.Check(delay >= timeout+800*time.Millisecond-50*time.Millisecond, "the second attempt came %v after the first", delay)
+	took := e.UpdatedAt.Std().Sub(e.CreatedAt.Std())
+	t.Check(took >= 2*timeout+800*time.Millisecond-50*time.Millisecond, "two attempts of %v took %v", timeout, took)
+	// A component that waits for 1 h may have a minute more, in which it reports that the wait is over.
+	const longest = time.Hour + time.Minute
+	for _, c := range probe.Decode[api.ComponentPage](t, t.Get(probe.Components+"?limit=100")).Data {
+		t.Check(c.TimeoutMs <= longest.Milliseconds() || !slices.Contains(c.ExecutionModes, "COMPONENT"), "%s has a timeout of %d ms", c.Module, c.TimeoutMs)
 	}
 }
 
