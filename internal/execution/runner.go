@@ -282,7 +282,7 @@ func (r *Runner) open(ctx context.Context, row db.ExecutionStartManyRow) (opened
 	if !vault.Sealed(row.WaitState) {
 		return opened, c.Secret, nil
 	}
-	err = r.persist(ctx, func(ctx context.Context) (err error) {
+	err = r.persist(ctx, 1, func(ctx context.Context) (err error) {
 		opened.State, err = r.Vault.OpenJSON(ctx, stateAt(row), row.WaitState)
 		return err
 	})
@@ -321,10 +321,10 @@ type pause struct {
 func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p pause) (time.Duration, error) {
 	q := db.New()
 	var paused db.ExecutionPauseRow
-	tries := 0
-	write := func(ctx context.Context) error {
+	tries, takenOver := 0, false
+	err := r.persist(ctx, resultTries, func(ctx context.Context) error {
 		tries++
-		return pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
+		err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
 			paused, err = q.ExecutionPause(ctx, tx, db.ExecutionPauseParams{
 				WorkspaceID: row.WorkspaceID, ID: row.ID, Epoch: row.Epoch,
 				Continuing: p.continuing, Restart: p.restart, WaitState: p.state, Unrunnable: p.unrunnable, Delay: p.delay,
@@ -334,16 +334,18 @@ func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p paus
 			}
 			return q.RiverJobRearm(ctx, tx, db.RiverJobRearmParams{ID: paused.JobID, Delay: p.delay})
 		})
-	}
-	err := r.persist(ctx, write)
-	if postgres.NotFound(err) && tries > 1 {
-		return p.delay, nil // the first try may have done it, and only its answer was lost
-	}
-	if postgres.NotFound(err) {
-		return 0, nil // taken over: the epoch is another's
-	}
-	if err != nil {
+		if takenOver = postgres.NotFound(err); takenOver {
+			return nil // the epoch is another's
+		}
+		return err
+	})
+	switch {
+	case err != nil:
 		return 0, fmt.Errorf("pause execution: %w", err)
+	case takenOver && tries > 1:
+		return p.delay, nil // the first try may have done it, and only its answer was lost
+	case takenOver:
+		return 0, nil
 	}
 	return max(paused.NotBefore.Sub(r.Clock.Now()), time.Millisecond), nil
 }
@@ -353,39 +355,4 @@ func (r *Runner) now() time.Time {
 		return r.Now()
 	}
 	return time.Now()
-}
-
-// One try of a write is bounded: a connection may be half dead. While the
-// process stops, the bound is what the stop allows.
-const (
-	writeTimeout     = 15 * time.Second
-	lastWriteTimeout = 3 * time.Second
-)
-
-func within(ctx context.Context, timeout time.Duration, work func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return work(ctx)
-}
-
-// persist repeats a write for as long as the database cannot serve: a result
-// that exists in memory only is not given up while this process lives.
-func (r *Runner) persist(ctx context.Context, write func(context.Context) error) error {
-	delay := 50 * time.Millisecond
-	for {
-		timeout := writeTimeout
-		if r.ctx.Err() != nil {
-			timeout = lastWriteTimeout
-		}
-		err := within(context.WithoutCancel(ctx), timeout, write)
-		if !postgres.Unavailable(err) {
-			return err
-		}
-		select {
-		case <-r.ctx.Done():
-			return err
-		case <-time.After(delay):
-		}
-		delay = min(2*delay, time.Second)
-	}
 }
