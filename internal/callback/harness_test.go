@@ -49,6 +49,7 @@ type options struct {
 	idle     bool // no worker takes from the queue
 	full     bool // this process has no room to deliver on its own
 	chatty   bool // everything is logged
+	told     bool // the queue fetches only what it is notified of
 }
 
 // bench is a database with a deliverer, a queue and a certificate authority.
@@ -108,7 +109,11 @@ func newBench(t testing.TB, o options) *bench {
 	workers := river.NewWorkers()
 	worker := &Worker{}
 	river.AddWorker(workers, worker)
-	if b.jobs, err = river.NewClient(riverpgxv5.New(b.pool), queueConfig(workers, log)); err != nil {
+	queue := queueConfig(workers, log)
+	if o.told {
+		queue.FetchPollInterval = time.Hour
+	}
+	if b.jobs, err = river.NewClient(riverpgxv5.New(b.pool), queue); err != nil {
 		t.Fatal(err)
 	}
 	b.deliverer = NewDeliverer(Deps{

@@ -126,6 +126,21 @@ func TestReplaySendsWaitingRetryNow(t *testing.T) {
 	}
 }
 
+// The queue, which polls once an hour here, is notified of a replay.
+func TestReplayNotifiesQueue(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, options{settings: Settings{Schedule: []time.Duration{0, time.Hour, time.Hour}}, full: true, told: true})
+	f := b.submit(t, wish{url: b.receiver(t, always(500)).url})
+	b.await(t, 1)
+	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, 1)
+	if row := b.row(t, f); row.AttemptCount != 2 || row.Round != 1 {
+		t.Errorf("%d attempts in round %d", row.AttemptCount, row.Round)
+	}
+}
+
 // A retry that is due keeps its place in the queue, however often it is replayed.
 func TestReplayKeepsPlaceOfDueRetry(t *testing.T) {
 	t.Parallel()

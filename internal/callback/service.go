@@ -114,6 +114,9 @@ func (s *Service) replayTx(ctx context.Context, tx pgx.Tx, workspaceID, executio
 		if err != nil || hastened == 0 {
 			return err // an attempt is due or being sent, so nothing waits
 		}
+		if err := q.RiverJobTell(ctx, tx, Queue); err != nil {
+			return err
+		}
 		return replayedTx(ctx, tx, workspaceID, executionID, force)
 	}
 	ids, err := enqueueManyTx(ctx, tx, s.jobs, []Args{{WorkspaceID: workspaceID, ExecutionID: executionID}}, time.Time{})
