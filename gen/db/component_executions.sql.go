@@ -725,7 +725,7 @@ func (q *Queries) ExecutionListHeaders(ctx context.Context, db DBTX, each int32)
 
 const executionListOfRun = `-- name: ExecutionListOfRun :many
 SELECT e.id, e.epoch, e.attempt, (e.worker_id IS NOT NULL)::boolean AS held, e.canceling,
-       (e.continuing AND e.attempt_started_at IS NOT NULL)::boolean AS waiting, e.repeat_rule
+       (e.continuing AND e.attempt_started_at IS NOT NULL)::boolean AS waiting, e.repeat_rule, e.outcome_known
 FROM component_executions e
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id) AS i
   ON e.workspace_id = i.workspace_id AND e.id = i.id
@@ -739,13 +739,14 @@ type ExecutionListOfRunParams struct {
 }
 
 type ExecutionListOfRunRow struct {
-	ID         uuid.UUID
-	Epoch      int32
-	Attempt    int16
-	Held       bool
-	Canceling  bool
-	Waiting    bool
-	RepeatRule string
+	ID           uuid.UUID
+	Epoch        int32
+	Attempt      int16
+	Held         bool
+	Canceling    bool
+	Waiting      bool
+	RepeatRule   string
+	OutcomeKnown bool
 }
 
 // Those of the executions of a run that are not final, with what a cancellation
@@ -767,6 +768,7 @@ func (q *Queries) ExecutionListOfRun(ctx context.Context, db DBTX, arg Execution
 			&i.Canceling,
 			&i.Waiting,
 			&i.RepeatRule,
+			&i.OutcomeKnown,
 		); err != nil {
 			return nil, err
 		}
@@ -1004,23 +1006,25 @@ UPDATE component_executions SET
     continuing         = $1,
     attempt_started_at = CASE WHEN $2::boolean THEN NULL ELSE attempt_started_at END,
     wait_state         = $3,
-    unrunnable_since   = CASE WHEN $4::boolean THEN COALESCE(unrunnable_since, now()) END,
-    not_before         = now() + $5::interval,
+    outcome_known      = $4,
+    unrunnable_since   = CASE WHEN $5::boolean THEN COALESCE(unrunnable_since, now()) END,
+    not_before         = now() + $6::interval,
     updated_at         = GREATEST(updated_at, now())
-WHERE workspace_id = $6 AND id = $7 AND epoch = $8
+WHERE workspace_id = $7 AND id = $8 AND epoch = $9
   AND worker_id IS NOT NULL -- and so not final
 RETURNING job_id, not_before
 `
 
 type ExecutionPauseParams struct {
-	Continuing  bool
-	Restart     bool
-	WaitState   []byte
-	Unrunnable  bool
-	Delay       time.Duration
-	WorkspaceID uuid.UUID
-	ID          uuid.UUID
-	Epoch       int32
+	Continuing   bool
+	Restart      bool
+	WaitState    []byte
+	OutcomeKnown bool
+	Unrunnable   bool
+	Delay        time.Duration
+	WorkspaceID  uuid.UUID
+	ID           uuid.UUID
+	Epoch        int32
 }
 
 type ExecutionPauseRow struct {
@@ -1036,6 +1040,7 @@ func (q *Queries) ExecutionPause(ctx context.Context, db DBTX, arg ExecutionPaus
 		arg.Continuing,
 		arg.Restart,
 		arg.WaitState,
+		arg.OutcomeKnown,
 		arg.Unrunnable,
 		arg.Delay,
 		arg.WorkspaceID,
@@ -1152,6 +1157,7 @@ const executionRequeueMany = `-- name: ExecutionRequeueMany :many
 UPDATE component_executions e SET
     worker_id  = NULL,
     continuing = e.continuing OR (e.worker_id IS NOT NULL),
+    outcome_known = e.outcome_known AND e.worker_id IS NULL,
     attempt_started_at = CASE WHEN e.worker_id IS NOT NULL AND e.wait_state IS NULL THEN NULL ELSE e.attempt_started_at END,
     crashes     = e.crashes + CASE WHEN free.crashed THEN 1 ELSE 0 END,
     lost_worker = CASE WHEN free.crashed THEN e.worker_id ELSE e.lost_worker END,
@@ -1264,7 +1270,7 @@ FROM (SELECT
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
   AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
-          e.run_id, e.timeout_ms, e.canceling, e.repeat_rule, e.continuing,
+          e.run_id, e.timeout_ms, e.canceling, e.repeat_rule, e.continuing, e.outcome_known,
           GREATEST(now() - e.attempt_started_at, interval '0')::interval AS elapsed,
           COALESCE(now() - e.unrunnable_since, interval '0')::interval AS unrunnable
 `
@@ -1277,30 +1283,32 @@ type ExecutionStartManyParams struct {
 }
 
 type ExecutionStartManyRow struct {
-	WorkspaceID uuid.UUID
-	ID          uuid.UUID
-	Module      string
-	Call        []byte
-	Attempts    int16
-	Attempt     int16
-	WaitState   []byte
-	Epoch       int32
-	JobID       int64
-	Traceparent *string
-	RunID       *uuid.UUID
-	TimeoutMs   *int32
-	Canceling   bool
-	RepeatRule  string
-	Continuing  bool
-	Elapsed     time.Duration
-	Unrunnable  time.Duration
+	WorkspaceID  uuid.UUID
+	ID           uuid.UUID
+	Module       string
+	Call         []byte
+	Attempts     int16
+	Attempt      int16
+	WaitState    []byte
+	Epoch        int32
+	JobID        int64
+	Traceparent  *string
+	RunID        *uuid.UUID
+	TimeoutMs    *int32
+	Canceling    bool
+	RepeatRule   string
+	Continuing   bool
+	OutcomeKnown bool
+	Elapsed      time.Duration
+	Unrunnable   time.Duration
 }
 
 // Starts or goes on with attempts: compare-and-set on "nobody works on it".
 // Survives two workers at once (one gets no row) and a job that the sweep has
 // replaced (its id no longer matches). Naming finished_at would make the planner
 // walk the live index instead of the key. continuing says of the returned row that the
-// attempt was started before; the next pause decides about it again.
+// attempt was started before, and outcome_known how the attempts before it ended; the next pause
+// decides about both again.
 func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg ExecutionStartManyParams) ([]ExecutionStartManyRow, error) {
 	rows, err := db.Query(ctx, executionStartMany,
 		arg.WorkerID,
@@ -1331,6 +1339,7 @@ func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg Execution
 			&i.Canceling,
 			&i.RepeatRule,
 			&i.Continuing,
+			&i.OutcomeKnown,
 			&i.Elapsed,
 			&i.Unrunnable,
 		); err != nil {

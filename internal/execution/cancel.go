@@ -14,16 +14,16 @@ import (
 	"github.com/weft-automation/weft/internal/postgres"
 )
 
-// errCanceled ends a stage whose run is canceled or fails before any attempt of it ran, and
+// errCanceled ends a stage whose run is canceled or fails if no attempt of it was cut off, and
 // errStopped one of which an attempt may have taken effect.
 var (
 	errCanceled = &component.Error{Code: component.CodeCanceled, Message: "the run was canceled or failed"}
 	errStopped  = &component.Error{Code: component.CodeCanceled, Message: "the run was canceled or failed after this call was sent: whether it took effect is unknown, and nothing was charged for it"}
 )
 
-// canceled returns why a stage of an ending run ends. ran says that an attempt of it ran.
-func canceled(rule string, ran bool) *component.Error {
-	if !ran || component.Repeat(rule) == component.RepeatPure {
+// canceled returns why a stage of an ending run ends. cut says that an attempt of it was cut off.
+func canceled(rule string, cut bool) *component.Error {
+	if !cut || component.Repeat(rule) == component.RepeatPure {
 		return errCanceled
 	}
 	return errStopped.CutOff(component.Repeat(rule))
@@ -69,7 +69,7 @@ func (r *Runner) refuse(ctx context.Context, row db.ExecutionStartManyRow, local
 	if !row.Continuing {
 		row.Attempt-- // the start counted it
 	}
-	return r.fail(ctx, row, canceled(row.RepeatRule, row.Attempt > 0), local)
+	return r.fail(ctx, row, canceled(row.RepeatRule, row.Attempt > 0 && !row.OutcomeKnown), local)
 }
 
 // cutOff returns the failure of an attempt. Its outcome is unknown if the attempt's time was
@@ -134,7 +134,7 @@ func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListO
 			held.WorkspaceIds = append(held.WorkspaceIds, run.WorkspaceID)
 			held.Ids, held.Epochs = append(held.Ids, row.ID), append(held.Epochs, row.Epoch)
 		case !row.Held && (stop == StopAll || !row.Waiting):
-			why, err := errorOf(canceled(row.RepeatRule, row.Attempt > 0), int(row.Attempt))
+			why, err := errorOf(canceled(row.RepeatRule, row.Attempt > 0 && !row.OutcomeKnown), int(row.Attempt))
 			if err != nil {
 				return err
 			}

@@ -223,7 +223,9 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	}
 	failure := cutOff(runCtx, row, asError(err))
 	if failure.Retryable && row.Attempt < row.Attempts {
-		again, err = r.pause(ctx, row, pause{delay: nextAttempt(int(row.Attempt), failure.RetryAfter), local: local})
+		again, err = r.pause(ctx, row, pause{
+			delay: nextAttempt(int(row.Attempt), failure.RetryAfter), outcomeKnown: failure.Outcome != component.OutcomeUnknown, local: local,
+		})
 		return again, outcomeRetry, err
 	}
 	return 0, outcomeFailed, r.fail(ctx, row, failure, local)
@@ -249,6 +251,7 @@ func (r *Runner) cannot(ctx context.Context, row db.ExecutionStartManyRow, why s
 	r.log.WarnContext(ctx, "this worker cannot run the execution", "reason", why)
 	again, err = r.pause(ctx, row, pause{
 		delay: delay, continuing: true, restart: row.WaitState == nil, state: row.WaitState, unrunnable: true, local: local,
+		outcomeKnown: row.OutcomeKnown || !row.Continuing && row.Attempt == 1, // nothing was sent
 	})
 	return again, outcomeWaiting, err
 }
@@ -313,6 +316,8 @@ type pause struct {
 	unrunnable bool            // this worker cannot run it
 	state      json.RawMessage // as it is stored
 	local      bool
+
+	outcomeKnown bool // of the attempts so far, so that a cancellation leaves nothing unknown
 }
 
 // pause gives the execution back. A job that the queue fetched is snoozed by
@@ -327,7 +332,7 @@ func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p paus
 		err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
 			paused, err = q.ExecutionPause(ctx, tx, db.ExecutionPauseParams{
 				WorkspaceID: row.WorkspaceID, ID: row.ID, Epoch: row.Epoch,
-				Continuing: p.continuing, Restart: p.restart, WaitState: p.state, Unrunnable: p.unrunnable, Delay: p.delay,
+				Continuing: p.continuing, Restart: p.restart, WaitState: p.state, OutcomeKnown: p.outcomeKnown, Unrunnable: p.unrunnable, Delay: p.delay,
 			})
 			if err != nil || !p.local {
 				return err
