@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -50,41 +49,98 @@ var generators = []generator{
 	}},
 }
 
-// run makes the files of a generator anew, below root. It deletes those from before first, so that
-// nothing stays that was edited or added by hand, and restores them if the generator fails.
-func (g generator) run(ctx context.Context, root string) (err error) {
+// run makes the files of a generator anew, below root. It runs the generator on a copy of what it
+// reads, and changes the files below root once the generator has succeeded: files that it no longer
+// writes are deleted, so nothing stays that was edited or added by hand.
+func (g generator) run(ctx context.Context, root string) error {
 	tools, err := filepath.Abs("../internal/tools/go.mod")
 	if err != nil {
 		return err
 	}
-	folder := filepath.Join(root, filepath.FromSlash(g.folder))
-	before := map[string][]byte{}
-	defer func() {
-		for path, data := range before {
-			if err != nil {
-				err = errors.Join(err, os.WriteFile(path, data, 0o644))
-			}
-		}
-	}()
-	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	fresh, err := os.MkdirTemp("", "weft-generate-")
 	if err != nil {
 		return err
 	}
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err == nil && isGenerated(data) {
-			before[path] = data
-			err = os.Remove(path)
-		}
-		if err != nil {
-			return err
-		}
+	defer os.RemoveAll(fresh)
+	if err := g.copySources(root, fresh); err != nil {
+		return err
 	}
 	for _, arguments := range g.runs {
 		command := exec.CommandContext(ctx, "go", append([]string{"tool", "-modfile=" + tools}, arguments...)...)
-		command.Dir = folder
+		command.Dir = filepath.Join(fresh, filepath.FromSlash(g.folder))
 		if out, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", g.name, err, out)
+		}
+	}
+	return g.replace(fresh, root)
+}
+
+// copySources copies what the generator reads, but not what it writes.
+func (g generator) copySources(root, fresh string) error {
+	for _, pattern := range append(g.files, "../go.mod") {
+		paths, err := filepath.Glob(filepath.Join(root, "gen", filepath.FromSlash(pattern)))
+		if err != nil {
+			return err
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			name, err := filepath.Rel(root, path)
+			if err != nil {
+				return err
+			}
+			to := filepath.Join(fresh, name)
+			if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+				return err
+			}
+			if filepath.Ext(path) == ".go" && isGenerated(data) {
+				continue
+			}
+			if err := os.WriteFile(to, data, 0o600); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// replace puts the generated files in place, each by a rename, and deletes those of before that are
+// not among them.
+func (g generator) replace(fresh, root string) error {
+	folder := filepath.Join(root, filepath.FromSlash(g.folder))
+	before, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return err
+	}
+	made, err := filepath.Glob(filepath.Join(fresh, filepath.FromSlash(g.folder), "*.go"))
+	if err != nil {
+		return err
+	}
+	for _, path := range made {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(folder, filepath.Base(path))
+		if err := os.WriteFile(to+".new", data, 0o644); err != nil {
+			return err
+		}
+		if err := os.Rename(to+".new", to); err != nil {
+			return err
+		}
+	}
+	for _, path := range before {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		kept := slices.ContainsFunc(made, func(name string) bool { return filepath.Base(name) == filepath.Base(path) })
+		if !kept && isGenerated(data) {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
