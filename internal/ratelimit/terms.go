@@ -62,7 +62,7 @@ func (l *Limiter) loadTerms(ctx context.Context, id uuid.UUID) termsView {
 
 // lookUp reads the terms. Their life is counted from before the query.
 func (l *Limiter) lookUp(ctx context.Context, id uuid.UUID, done chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, giveUp)
+	ctx, cancel := context.WithTimeout(ctx, max(giveUp, l.patience))
 	defer cancel()
 	began := time.Now()
 	name, terms, err := workspace.Terms(ctx, l.db, id)
@@ -81,10 +81,10 @@ func (l *Limiter) lookUp(ctx context.Context, id uuid.UUID, done chan struct{}) 
 	v.terms = termsView{name: name, terms: terms, known: true, until: began.Add(termsLife)}
 }
 
-// awaitTerms waits up to giveUp for the first terms of a workspace and reports whether
+// awaitTerms waits as long as a trip to the store may take for the first terms of a workspace and reports whether
 // they are known.
 func (l *Limiter) awaitTerms(ctx context.Context, id uuid.UUID) bool {
-	ctx, cancel := context.WithTimeout(ctx, giveUp)
+	ctx, cancel := context.WithTimeout(ctx, max(giveUp, l.patience))
 	defer cancel()
 	for {
 		if l.loadTerms(ctx, id).known {

@@ -7,7 +7,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/internal/plan"
 	"github.com/weft-automation/weft/internal/telemetry"
+	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/workspace"
 )
 
 // A fresh process whose store does not answer does not know the plan of a workspace.
@@ -39,4 +42,41 @@ func TestNothingIsRefusedByLimitsThatAreUnknown(t *testing.T) {
 		}
 		l.Close(context.Background())
 	})
+}
+
+// A limiter that may wait long for its store also waits that long for terms.
+func TestTermsAreAwaitedAsLongAsTheStore(t *testing.T) {
+	t.Parallel()
+	n := start(t, 1, patient)
+	id, err := workspace.Create(t.Context(), n.owner, workspace.CreateParams{Name: uuid.NewString(), Plan: plan.Starter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := n.owner.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE workspaces IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	known := make(chan bool, 1)
+	go func() {
+		_, _, is := n.limiters[0].Terms(context.Background(), id)
+		known <- is
+	}()
+	waittest.Until(t, "the look-up has waited for longer than giveUp", func() (long bool) {
+		err := n.owner.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock' AND clock_timestamp() - query_start > $1::interval)`, giveUp).Scan(&long)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return long
+	})
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !waittest.Receive(t, "the terms", known) {
+		t.Error("the terms are unknown")
+	}
 }
