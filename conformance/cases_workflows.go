@@ -16,7 +16,7 @@ var workflowCases = []Case{
 	{Part: "D8.1, D8.1.versions, D1.1.strict, D1.3", Name: "workflows/200 what is stored, read and listed", Run: workflowStored},
 	{Part: "D8.1.versions, D3.412, D8.7.paused", Name: "workflows/200 every save makes a version that stays", Run: workflowVersions},
 	{Part: "D8.1.file", Name: "workflows/200 out as a file and in again", Run: workflowFile},
-	{Part: "D8.7.archive", Name: "workflows/200 archived and brought back", Run: workflowArchived},
+	{Part: "D8.7.archive, D3.412", Name: "workflows/200 archived and brought back", Run: workflowArchived},
 	{Part: "D1.5.order, D1.5.stable, D1.5.cursor", Name: "workflows/200 pages are stable under inserts", Run: workflowPages},
 	{Part: "D1.7.replay, D1.7.mismatch, D1.7.refused", Name: "EX15 workflows/200 a repeat creates nothing", Run: workflowRepeat},
 	{Part: "D3.422, D8.1.checked, D8.2.checked, D8.4.checked", Name: "workflows/422 all that is wrong at once, each with its place", Run: workflowFaults},
@@ -173,13 +173,13 @@ func workflowVersions(t *probe.Trial) {
 	second := decodeWorkflow(t, answer)
 	t.Check(second.ID == first.ID && second.Version == 2 && second.Status == "PAUSED" && second.CreatedAt == first.CreatedAt && second.UpdatedAt >= first.UpdatedAt, "%+v", second)
 	t.Equal("the name of a component", second.Components[0]["name"], "Another")
-	for _, stale := range []string{`"1"`, `W/"1"`, `"3"`, `"9999999999"`, `2`, `"02"`, `"+2"`, `"2`, `"x"`, `"1", "3"`, `"2""2"`, `w/"2"`, `"*"`} {
+	for _, stale := range []string{`"1"`, `W/"1"`, `"3"`, `"9999999999"`, `2`, `"02"`, `"+2"`, `"2`, `"x"`, `"1", "3"`, `"2""2"`, `w/"2"`, `W/"2"`, `W/"2", "1"`, `"*"`} {
 		p := t.Problem(put(t, first.ID, drawn("lost"), stale), http.StatusPreconditionFailed, "PRECONDITION_FAILED")
 		t.Equal("retryable", p.Retryable, false)
 	}
 	third := decodeWorkflow(t, put(t, first.ID, drawn("third"), "*"))
 	t.Check(third.Version == 3 && third.Status == "PAUSED", "without a status it became %s, version %d", third.Status, third.Version)
-	fourth := decodeWorkflow(t, put(t, first.ID, drawn("fourth"), `"x", W/"3"`))
+	fourth := decodeWorkflow(t, put(t, first.ID, drawn("fourth"), `"x", "3"`))
 	likeDrawn(t, fourth, "fourth")
 	old := decodeWorkflow(t, t.Get(workflowPath(first.ID)+"?version=1"))
 	likeDrawn(t, old, "first")
@@ -214,7 +214,13 @@ func workflowFile(t *probe.Trial) {
 
 func workflowArchived(t *probe.Trial) {
 	made := create(t, drawn("archived"))
-	archive := probe.Request{Method: http.MethodDelete, Path: workflowPath(made.ID)}
+	archive := probe.Request{Method: http.MethodDelete, Path: workflowPath(made.ID), Header: http.Header{}}
+	for _, stale := range []string{`"2"`, `W/"1"`, `1`} {
+		archive.Header.Set("If-Match", stale)
+		t.Problem(t.Do(archive), http.StatusPreconditionFailed, "PRECONDITION_FAILED")
+	}
+	t.Equal("after the refusals", decodeWorkflow(t, t.Get(workflowPath(made.ID))).Status, "ACTIVE")
+	archive.Header.Set("If-Match", `"1"`)
 	gone := decodeWorkflow(t, t.Do(archive))
 	t.Check(gone.Status == "ARCHIVED" && gone.Version == 1 && gone.UpdatedAt >= made.UpdatedAt && gone.Warnings == nil, "%+v", gone)
 	likeDrawn(t, gone, "archived")

@@ -141,7 +141,7 @@ type ServerInterface interface {
 	StreamWorkflowRun(w http.ResponseWriter, r *http.Request, runID RunID, params StreamWorkflowRunParams)
 	// ArchiveWorkflow Archive a workflow
 	// (DELETE /v1/sdk/workflows/{workflowId})
-	ArchiveWorkflow(w http.ResponseWriter, r *http.Request, workflowID WorkflowID)
+	ArchiveWorkflow(w http.ResponseWriter, r *http.Request, workflowID WorkflowID, params ArchiveWorkflowParams)
 	// GetWorkflow Get a workflow
 	// (GET /v1/sdk/workflows/{workflowId})
 	GetWorkflow(w http.ResponseWriter, r *http.Request, workflowID WorkflowID, params GetWorkflowParams)
@@ -1679,8 +1679,32 @@ func (siw *ServerInterfaceWrapper) ArchiveWorkflow(w http.ResponseWriter, r *htt
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ArchiveWorkflowParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-Match", Err: err})
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ArchiveWorkflow(w, r, workflowID)
+		siw.Handler.ArchiveWorkflow(w, r, workflowID, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3907,6 +3931,7 @@ func (response StreamWorkflowRun204Response) VisitStreamWorkflowRunResponse(w ht
 
 type ArchiveWorkflowRequestObject struct {
 	WorkflowID WorkflowID `json:"workflowId"`
+	Params     ArchiveWorkflowParams
 }
 
 type ArchiveWorkflowResponseObject interface {
@@ -5956,10 +5981,11 @@ func (sh *strictHandler) StreamWorkflowRun(w http.ResponseWriter, r *http.Reques
 }
 
 // ArchiveWorkflow operation middleware
-func (sh *strictHandler) ArchiveWorkflow(w http.ResponseWriter, r *http.Request, workflowID WorkflowID) {
+func (sh *strictHandler) ArchiveWorkflow(w http.ResponseWriter, r *http.Request, workflowID WorkflowID, params ArchiveWorkflowParams) {
 	var request ArchiveWorkflowRequestObject
 
 	request.WorkflowID = workflowID
+	request.Params = params
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
 		return sh.ssi.ArchiveWorkflow(ctx, request.(ArchiveWorkflowRequestObject))

@@ -4688,6 +4688,14 @@ type StreamWorkflowRunParams struct {
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
+// ArchiveWorkflowParams defines parameters for ArchiveWorkflow.
+type ArchiveWorkflowParams struct {
+	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
+	// changes: 412. So it is for a weak tag (`W/"3"`), which never matches (RFC 9110, section 13.1.1), and for a value of
+	// another form, because it names no version. `*` is any version.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
 // GetWorkflowParams defines parameters for GetWorkflow.
 type GetWorkflowParams struct {
 	// Version Which version of the workflow; without it the present one.
@@ -4706,14 +4714,16 @@ type TriggerWorkflowParams struct {
 // ReplaceWorkflowParams defines parameters for ReplaceWorkflow.
 type ReplaceWorkflowParams struct {
 	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
-	// changes: 412. So it is for a value of another form, because it names no version. `*` is any version.
+	// changes: 412. So it is for a weak tag (`W/"3"`), which never matches (RFC 9110, section 13.1.1), and for a value of
+	// another form, because it names no version. `*` is any version.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // UpdateWorkflowComponentParams defines parameters for UpdateWorkflowComponent.
 type UpdateWorkflowComponentParams struct {
 	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
-	// changes: 412. So it is for a value of another form, because it names no version. `*` is any version.
+	// changes: 412. So it is for a weak tag (`W/"3"`), which never matches (RFC 9110, section 13.1.1), and for a value of
+	// another form, because it names no version. `*` is any version.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 

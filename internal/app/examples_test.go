@@ -63,7 +63,7 @@ func TestTheExamplesOfDevAreKeptAndFollowTheirUpstream(t *testing.T) {
 	if _, err := w.app.workflows.UpdateComponent(ctx, workflow.UpdateParams{WorkspaceID: workspaceID, WorkflowID: fanOut, ComponentID: "price", Name: &name}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.app.workflows.Archive(ctx, workspaceID, approval); err != nil {
+	if _, err := w.app.workflows.Archive(ctx, workspaceID, approval, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -222,7 +222,7 @@ func TestWhyATimeIsPassedOver(t *testing.T) {
 	passed(key, "workflow_paused")
 	replace(strings.Replace(waits, `"ON_SCHEDULE","config":{"cron":"* * * * *"}`, `"ON_API_CALLED"`, 1), edge, "ACTIVE")
 	passed(key, "no_trigger")
-	if _, err := n.workflows.Archive(n.ctx, n.workspace, free); err != nil {
+	if _, err := n.workflows.Archive(n.ctx, n.workspace, free, nil); err != nil {
 		t.Fatal(err)
 	}
 	passed(key, "workflow_archived")

@@ -65,7 +65,7 @@ func (s *Server) ReplaceWorkflow(ctx context.Context, request api.ReplaceWorkflo
 
 // ArchiveWorkflow takes a workflow out of use.
 func (s *Server) ArchiveWorkflow(ctx context.Context, request api.ArchiveWorkflowRequestObject) (api.ArchiveWorkflowResponseObject, error) {
-	archived, err := s.workflows.Archive(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID)
+	archived, err := s.workflows.Archive(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, expected(request.Params.IfMatch))
 	return workflowAnswer{record: archived}, err
 }
 
@@ -80,8 +80,8 @@ func (s *Server) UpdateWorkflowComponent(ctx context.Context, request api.Update
 	return componentAnswer(updated), err
 }
 
-// expected returns the versions that an If-Match names, nil for any. What is not an ETag of a
-// workflow names no version.
+// expected returns the versions that an If-Match names, nil for any. A weak tag, or any other
+// text that is not an ETag of a workflow, names no version (RFC 9110, section 13.1.1).
 func expected(ifMatch *api.IfMatch) []int32 {
 	if ifMatch == nil || strings.TrimSpace(*ifMatch) == "*" {
 		return nil
@@ -89,7 +89,7 @@ func expected(ifMatch *api.IfMatch) []int32 {
 	versions := []int32{}
 	for tag := range strings.SplitSeq(*ifMatch, ",") {
 		var number int32
-		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
+		tag = strings.TrimSpace(tag)
 		if _, err := fmt.Sscanf(tag, `"%d"`, &number); err == nil && tag == etag(number) {
 			versions = append(versions, number)
 		}

@@ -143,10 +143,11 @@ func (s *Service) saveTx(ctx context.Context, tx pgx.Tx, workspaceID, workflowID
 	return v, s.keepTx(ctx, tx, v, what)
 }
 
-// Archive takes a workflow out of use. Again is the same. NOT_FOUND.
-func (s *Service) Archive(ctx context.Context, workspaceID, workflowID uuid.UUID) (archived api.Workflow, err error) {
+// Archive takes a workflow out of use. Again is the same. It returns NOT_FOUND, or
+// PRECONDITION_FAILED if the workflow is at none of the expected versions, where nil is any.
+func (s *Service) Archive(ctx context.Context, workspaceID, workflowID uuid.UUID, expected []int32) (archived api.Workflow, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		present, err := lockTx(ctx, tx, workspaceID, workflowID, nil)
+		present, err := lockTx(ctx, tx, workspaceID, workflowID, expected)
 		if err != nil {
 			return err
 		}

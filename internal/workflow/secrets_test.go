@@ -120,7 +120,7 @@ func TestALoadedVersionIsThePresentOneUnlessItIsNamed(t *testing.T) {
 	if _, err := b.update(made.ID, "call", `{"url":"https://b.test"}`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Archive(b.ctx, b.workspace, made.ID); err != nil {
+	if _, err := b.Archive(b.ctx, b.workspace, made.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	now, err := b.service(t).Load(b.ctx, b.scoped, b.workspace, made.ID, nil)

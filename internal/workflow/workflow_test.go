@@ -119,7 +119,7 @@ func TestAnArchivedWorkflowComesBackWithAStatusOnly(t *testing.T) {
 	b := setup(t)
 	made := b.create(t, draft("w", one))
 	for range 2 {
-		gone, err := b.Archive(b.ctx, b.workspace, made.ID)
+		gone, err := b.Archive(b.ctx, b.workspace, made.ID, nil)
 		if err != nil || gone.Status != api.WorkflowStatusARCHIVED || gone.Version != 1 {
 			t.Fatalf("%+v, %v", gone, err)
 		}
@@ -152,7 +152,7 @@ func TestListsAreNewestFirstAndLeaveTheArchivedOut(t *testing.T) {
 		ids = append(ids, b.create(t, draft(fmt.Sprint(i), one)).ID)
 	}
 	slices.Reverse(ids)
-	if _, err := b.Archive(b.ctx, b.workspace, ids[2]); err != nil {
+	if _, err := b.Archive(b.ctx, b.workspace, ids[2], nil); err != nil {
 		t.Fatal(err)
 	}
 	names := func(status api.WorkflowStatus) (all string) {
@@ -225,7 +225,7 @@ func TestAnotherWorkspaceFindsNothing(t *testing.T) {
 	for name, call := range map[string]func(uuid.UUID) error{
 		"get":     func(id uuid.UUID) error { _, err := b.Get(b.ctx, other, id, nil); return err },
 		"version": func(id uuid.UUID) error { _, err := b.Get(b.ctx, other, id, new(int32(1))); return err },
-		"archive": func(id uuid.UUID) error { _, err := b.Archive(b.ctx, other, id); return err },
+		"archive": func(id uuid.UUID) error { _, err := b.Archive(b.ctx, other, id, nil); return err },
 		"replace": func(id uuid.UUID) error {
 			_, err := b.Replace(b.ctx, workflow.ReplaceParams{WorkspaceID: other, WorkflowID: id, Draft: draft("x", one)})
 			return err
@@ -292,7 +292,7 @@ func TestMT09EverySaveIsInTheAuditLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err := b.Archive(b.ctx, b.workspace, made.ID); err != nil {
+		if _, err := b.Archive(b.ctx, b.workspace, made.ID, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

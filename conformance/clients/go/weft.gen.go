@@ -2812,6 +2812,14 @@ type StreamWorkflowRunParams struct {
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
+// ArchiveWorkflowParams defines parameters for ArchiveWorkflow.
+type ArchiveWorkflowParams struct {
+	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
+	// changes: 412. So it is for a weak tag (`W/"3"`), which never matches (RFC 9110, section 13.1.1), and for a value of
+	// another form, because it names no version. `*` is any version.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
 // GetWorkflowParams defines parameters for GetWorkflow.
 type GetWorkflowParams struct {
 	// Version Which version of the workflow; without it the present one.
@@ -2830,14 +2838,16 @@ type TriggerWorkflowParams struct {
 // ReplaceWorkflowParams defines parameters for ReplaceWorkflow.
 type ReplaceWorkflowParams struct {
 	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
-	// changes: 412. So it is for a value of another form, because it names no version. `*` is any version.
+	// changes: 412. So it is for a weak tag (`W/"3"`), which never matches (RFC 9110, section 13.1.1), and for a value of
+	// another form, because it names no version. `*` is any version.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // UpdateWorkflowComponentParams defines parameters for UpdateWorkflowComponent.
 type UpdateWorkflowComponentParams struct {
 	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
-	// changes: 412. So it is for a value of another form, because it names no version. `*` is any version.
+	// changes: 412. So it is for a weak tag (`W/"3"`), which never matches (RFC 9110, section 13.1.1), and for a value of
+	// another form, because it names no version. `*` is any version.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
@@ -3195,11 +3205,12 @@ type ClientInterface interface {
 	// ArchiveWorkflow Archive a workflow
 	//
 	// Takes the workflow out of use: it is not triggered any more and not listed. Its versions and runs stay, and a run
-	// that is under way goes on. Again is the same. A key that is restricted to some workflows may not archive any: 403
+	// that is under way goes on. Again is the same. With `If-Match`, nothing changes if the workflow has been saved since:
+	// 412. A key that is restricted to some workflows may not archive any: 403
 	// `key_restricted`.
 	//
 	// Corresponds with DELETE /v1/sdk/workflows/{workflowId} (the `ArchiveWorkflow` operationId).
-	ArchiveWorkflow(ctx context.Context, workflowID WorkflowID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ArchiveWorkflow(ctx context.Context, workflowID WorkflowID, params *ArchiveWorkflowParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetWorkflow Get a workflow
 	//
@@ -3845,12 +3856,13 @@ func (c *Client) StreamWorkflowRun(ctx context.Context, runID RunID, params *Str
 // ArchiveWorkflow Archive a workflow
 //
 // Takes the workflow out of use: it is not triggered any more and not listed. Its versions and runs stay, and a run
-// that is under way goes on. Again is the same. A key that is restricted to some workflows may not archive any: 403
+// that is under way goes on. Again is the same. With `If-Match`, nothing changes if the workflow has been saved since:
+// 412. A key that is restricted to some workflows may not archive any: 403
 // `key_restricted`.
 //
 // Corresponds with DELETE /v1/sdk/workflows/{workflowId} (the `ArchiveWorkflow` operationId).
-func (c *Client) ArchiveWorkflow(ctx context.Context, workflowID WorkflowID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewArchiveWorkflowRequest(c.Server, workflowID)
+func (c *Client) ArchiveWorkflow(ctx context.Context, workflowID WorkflowID, params *ArchiveWorkflowParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewArchiveWorkflowRequest(c.Server, workflowID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5247,7 +5259,7 @@ func NewStreamWorkflowRunRequest(server string, runID RunID, params *StreamWorkf
 }
 
 // NewArchiveWorkflowRequest constructs an http.Request for the ArchiveWorkflow method
-func NewArchiveWorkflowRequest(server string, workflowID WorkflowID) (*http.Request, error) {
+func NewArchiveWorkflowRequest(server string, workflowID WorkflowID, params *ArchiveWorkflowParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -5275,6 +5287,21 @@ func NewArchiveWorkflowRequest(server string, workflowID WorkflowID) (*http.Requ
 	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -5936,13 +5963,14 @@ type ClientWithResponsesInterface interface {
 	// ArchiveWorkflowWithResponse Archive a workflow
 	//
 	// Takes the workflow out of use: it is not triggered any more and not listed. Its versions and runs stay, and a run
-	// that is under way goes on. Again is the same. A key that is restricted to some workflows may not archive any: 403
+	// that is under way goes on. Again is the same. With `If-Match`, nothing changes if the workflow has been saved since:
+	// 412. A key that is restricted to some workflows may not archive any: 403
 	// `key_restricted`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /v1/sdk/workflows/{workflowId} (the `ArchiveWorkflow` operationId).
-	ArchiveWorkflowWithResponse(ctx context.Context, workflowID WorkflowID, reqEditors ...RequestEditorFn) (*ArchiveWorkflowResponse, error)
+	ArchiveWorkflowWithResponse(ctx context.Context, workflowID WorkflowID, params *ArchiveWorkflowParams, reqEditors ...RequestEditorFn) (*ArchiveWorkflowResponse, error)
 
 	// GetWorkflowWithResponse Get a workflow
 	//
@@ -7968,14 +7996,15 @@ func (c *ClientWithResponses) StreamWorkflowRunWithResponse(ctx context.Context,
 // ArchiveWorkflowWithResponse Archive a workflow
 //
 // Takes the workflow out of use: it is not triggered any more and not listed. Its versions and runs stay, and a run
-// that is under way goes on. Again is the same. A key that is restricted to some workflows may not archive any: 403
+// that is under way goes on. Again is the same. With `If-Match`, nothing changes if the workflow has been saved since:
+// 412. A key that is restricted to some workflows may not archive any: 403
 // `key_restricted`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /v1/sdk/workflows/{workflowId} (the `ArchiveWorkflow` operationId).
-func (c *ClientWithResponses) ArchiveWorkflowWithResponse(ctx context.Context, workflowID WorkflowID, reqEditors ...RequestEditorFn) (*ArchiveWorkflowResponse, error) {
-	rsp, err := c.ArchiveWorkflow(ctx, workflowID, reqEditors...)
+func (c *ClientWithResponses) ArchiveWorkflowWithResponse(ctx context.Context, workflowID WorkflowID, params *ArchiveWorkflowParams, reqEditors ...RequestEditorFn) (*ArchiveWorkflowResponse, error) {
+	rsp, err := c.ArchiveWorkflow(ctx, workflowID, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
