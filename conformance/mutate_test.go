@@ -28,7 +28,7 @@ var watchful = []string{
 	"EX15 a repeat renders the present record", "list/200 executions of every kind",
 	"auth/401 timestamp_expired and timestamp_in_future", "AU08 one key with another's secret",
 	"catalogue/200 every component with its schemas", "catalogue/200 in the dialect of generators", "health/200",
-	"spec/200 in both forms, and equal",
+	"spec/200 in both forms, and equal", "unchanged/304 documents that the client has",
 	"signing/200 the message of every vector", "signing/200 what a wrong signer did", "signing/400, 406, 413, 415 the form of a check",
 	"MT09 audit/200 who did what, newest first",
 	"limits/200 every signed operation counts as the contract says",

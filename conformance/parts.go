@@ -193,6 +193,7 @@ var textParts = []Part{
 	{"D1.8.order", "the order of checks", ""},
 	{"D1.8.limiter", "a limiter per address counts failed authentications only", ""},
 	{"D1.8.proxies", "X-Forwarded-For is believed only from configured proxies", insideBy("internal/auth.TestForwardedForIsBelievedFromTrustedProxiesOnly")},
+	{"D1.8.unchanged", "304 where If-None-Match names what is there", ""},
 	{"D1.8.head", "HEAD answers as GET does, without a body", ""},
 	{"D1.8.open", "catalogue for generators, health and spec are open", ""},
 	{"D1.8.check", "the signature check is open, shows the message that the server builds, and tells of a key what a 401 tells", ""},

@@ -24,13 +24,13 @@ type ServerInterface interface {
 	GetLiveness(w http.ResponseWriter, r *http.Request)
 	// GetOpenapi30JSON This document as OpenAPI 3.0
 	// (GET /openapi-3.0.json)
-	GetOpenapi30JSON(w http.ResponseWriter, r *http.Request)
+	GetOpenapi30JSON(w http.ResponseWriter, r *http.Request, params GetOpenapi30JSONParams)
 	// GetOpenapiJSON This document as JSON
 	// (GET /openapi.json)
-	GetOpenapiJSON(w http.ResponseWriter, r *http.Request)
+	GetOpenapiJSON(w http.ResponseWriter, r *http.Request, params GetOpenapiJSONParams)
 	// GetOpenapiYaml This document as YAML
 	// (GET /openapi.yaml)
-	GetOpenapiYaml(w http.ResponseWriter, r *http.Request)
+	GetOpenapiYaml(w http.ResponseWriter, r *http.Request, params GetOpenapiYamlParams)
 	// GetReadiness Ready
 	// (GET /readyz)
 	GetReadiness(w http.ResponseWriter, r *http.Request)
@@ -171,7 +171,7 @@ type ServerInterface interface {
 	GetCurrentSession(w http.ResponseWriter, r *http.Request)
 	// ListSystemComponents List the components for code generators
 	// (GET /v1/system/components)
-	ListSystemComponents(w http.ResponseWriter, r *http.Request)
+	ListSystemComponents(w http.ResponseWriter, r *http.Request, params ListSystemComponentsParams)
 	// ListWorkspaces List my workspaces
 	// (GET /v1/workspaces)
 	ListWorkspaces(w http.ResponseWriter, r *http.Request, params ListWorkspacesParams)
@@ -254,8 +254,35 @@ func (siw *ServerInterfaceWrapper) GetLiveness(w http.ResponseWriter, r *http.Re
 // GetOpenapi30JSON operation middleware
 func (siw *ServerInterfaceWrapper) GetOpenapi30JSON(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetOpenapi30JSONParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-None-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-None-Match", Err: err})
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetOpenapi30JSON(w, r)
+		siw.Handler.GetOpenapi30JSON(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -268,8 +295,35 @@ func (siw *ServerInterfaceWrapper) GetOpenapi30JSON(w http.ResponseWriter, r *ht
 // GetOpenapiJSON operation middleware
 func (siw *ServerInterfaceWrapper) GetOpenapiJSON(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetOpenapiJSONParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-None-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-None-Match", Err: err})
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetOpenapiJSON(w, r)
+		siw.Handler.GetOpenapiJSON(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -282,8 +336,35 @@ func (siw *ServerInterfaceWrapper) GetOpenapiJSON(w http.ResponseWriter, r *http
 // GetOpenapiYaml operation middleware
 func (siw *ServerInterfaceWrapper) GetOpenapiYaml(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetOpenapiYamlParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-None-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-None-Match", Err: err})
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetOpenapiYaml(w, r)
+		siw.Handler.GetOpenapiYaml(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1192,6 +1273,27 @@ func (siw *ServerInterfaceWrapper) ExportWorkflow(w http.ResponseWriter, r *http
 		return
 	}
 
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-None-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-None-Match", Err: err})
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ExportWorkflow(w, r, workflowID, params)
 	}))
@@ -1745,6 +1847,27 @@ func (siw *ServerInterfaceWrapper) GetWorkflow(w http.ResponseWriter, r *http.Re
 		return
 	}
 
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-None-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-None-Match", Err: err})
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetWorkflow(w, r, workflowID, params)
 	}))
@@ -2000,8 +2123,35 @@ func (siw *ServerInterfaceWrapper) GetCurrentSession(w http.ResponseWriter, r *h
 // ListSystemComponents operation middleware
 func (siw *ServerInterfaceWrapper) ListSystemComponents(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSystemComponentsParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-None-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-None-Match", Err: err})
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListSystemComponents(w, r)
+		siw.Handler.ListSystemComponents(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2977,6 +3127,7 @@ func (response GetLiveness200JSONResponse) VisitGetLivenessResponse(w http.Respo
 }
 
 type GetOpenapi30JSONRequestObject struct {
+	Params GetOpenapi30JSONParams
 }
 
 type GetOpenapi30JSONResponseObject interface {
@@ -2997,7 +3148,16 @@ func (response GetOpenapi30JSON200JSONResponse) VisitGetOpenapi30JSONResponse(w 
 	return err
 }
 
+type GetOpenapi30JSON304Response struct {
+}
+
+func (response GetOpenapi30JSON304Response) VisitGetOpenapi30JSONResponse(w http.ResponseWriter) error {
+	w.WriteHeader(304)
+	return nil
+}
+
 type GetOpenapiJSONRequestObject struct {
+	Params GetOpenapiJSONParams
 }
 
 type GetOpenapiJSONResponseObject interface {
@@ -3018,7 +3178,16 @@ func (response GetOpenapiJSON200JSONResponse) VisitGetOpenapiJSONResponse(w http
 	return err
 }
 
+type GetOpenapiJSON304Response struct {
+}
+
+func (response GetOpenapiJSON304Response) VisitGetOpenapiJSONResponse(w http.ResponseWriter) error {
+	w.WriteHeader(304)
+	return nil
+}
+
 type GetOpenapiYamlRequestObject struct {
+	Params GetOpenapiYamlParams
 }
 
 type GetOpenapiYamlResponseObject interface {
@@ -3043,6 +3212,14 @@ func (response GetOpenapiYaml200ApplicationYamlResponse) VisitGetOpenapiYamlResp
 	}
 	_, err := io.Copy(w, response.Body)
 	return err
+}
+
+type GetOpenapiYaml304Response struct {
+}
+
+func (response GetOpenapiYaml304Response) VisitGetOpenapiYamlResponse(w http.ResponseWriter) error {
+	w.WriteHeader(304)
+	return nil
 }
 
 type GetReadinessRequestObject struct {
@@ -3686,6 +3863,14 @@ func (response ExportWorkflow200JSONResponse) VisitExportWorkflowResponse(w http
 	return err
 }
 
+type ExportWorkflow304Response struct {
+}
+
+func (response ExportWorkflow304Response) VisitExportWorkflowResponse(w http.ResponseWriter) error {
+	w.WriteHeader(304)
+	return nil
+}
+
 type ListWorkflowsRequestObject struct {
 	Params ListWorkflowsParams
 }
@@ -3975,6 +4160,14 @@ func (response GetWorkflow200JSONResponse) VisitGetWorkflowResponse(w http.Respo
 	return err
 }
 
+type GetWorkflow304Response struct {
+}
+
+func (response GetWorkflow304Response) VisitGetWorkflowResponse(w http.ResponseWriter) error {
+	w.WriteHeader(304)
+	return nil
+}
+
 type TriggerWorkflowRequestObject struct {
 	WorkflowID WorkflowID `json:"workflowId"`
 	Params     TriggerWorkflowParams
@@ -4157,6 +4350,7 @@ func (response GetCurrentSession200JSONResponse) VisitGetCurrentSessionResponse(
 }
 
 type ListSystemComponentsRequestObject struct {
+	Params ListSystemComponentsParams
 }
 
 type ListSystemComponentsResponseObject interface {
@@ -4175,6 +4369,14 @@ func (response ListSystemComponents200JSONResponse) VisitListSystemComponentsRes
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type ListSystemComponents304Response struct {
+}
+
+func (response ListSystemComponents304Response) VisitListSystemComponentsResponse(w http.ResponseWriter) error {
+	w.WriteHeader(304)
+	return nil
 }
 
 type ListWorkspacesRequestObject struct {
@@ -4886,8 +5088,10 @@ func (sh *strictHandler) GetLiveness(w http.ResponseWriter, r *http.Request) {
 }
 
 // GetOpenapi30JSON operation middleware
-func (sh *strictHandler) GetOpenapi30JSON(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) GetOpenapi30JSON(w http.ResponseWriter, r *http.Request, params GetOpenapi30JSONParams) {
 	var request GetOpenapi30JSONRequestObject
+
+	request.Params = params
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
 		return sh.ssi.GetOpenapi30JSON(ctx, request.(GetOpenapi30JSONRequestObject))
@@ -4910,8 +5114,10 @@ func (sh *strictHandler) GetOpenapi30JSON(w http.ResponseWriter, r *http.Request
 }
 
 // GetOpenapiJSON operation middleware
-func (sh *strictHandler) GetOpenapiJSON(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) GetOpenapiJSON(w http.ResponseWriter, r *http.Request, params GetOpenapiJSONParams) {
 	var request GetOpenapiJSONRequestObject
+
+	request.Params = params
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
 		return sh.ssi.GetOpenapiJSON(ctx, request.(GetOpenapiJSONRequestObject))
@@ -4934,8 +5140,10 @@ func (sh *strictHandler) GetOpenapiJSON(w http.ResponseWriter, r *http.Request) 
 }
 
 // GetOpenapiYaml operation middleware
-func (sh *strictHandler) GetOpenapiYaml(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) GetOpenapiYaml(w http.ResponseWriter, r *http.Request, params GetOpenapiYamlParams) {
 	var request GetOpenapiYamlRequestObject
+
+	request.Params = params
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
 		return sh.ssi.GetOpenapiYaml(ctx, request.(GetOpenapiYamlRequestObject))
@@ -6283,8 +6491,10 @@ func (sh *strictHandler) GetCurrentSession(w http.ResponseWriter, r *http.Reques
 }
 
 // ListSystemComponents operation middleware
-func (sh *strictHandler) ListSystemComponents(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) ListSystemComponents(w http.ResponseWriter, r *http.Request, params ListSystemComponentsParams) {
 	var request ListSystemComponentsRequestObject
+
+	request.Params = params
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
 		return sh.ssi.ListSystemComponents(ctx, request.(ListSystemComponentsRequestObject))

@@ -4422,6 +4422,9 @@ type IdempotencyKey = string
 // IfMatch defines model for IfMatch.
 type IfMatch = string
 
+// IfNoneMatch defines model for IfNoneMatch.
+type IfNoneMatch = string
+
 // InvitationID A UUID, in upper or lower case. Answers have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
@@ -4507,6 +4510,24 @@ type WorkflowStatusFilter = WorkflowStatus
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type WorkspaceID = GivenID
+
+// GetOpenapi30JSONParams defines parameters for GetOpenapi30JSON.
+type GetOpenapi30JSONParams struct {
+	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetOpenapiJSONParams defines parameters for GetOpenapiJSON.
+type GetOpenapiJSONParams struct {
+	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetOpenapiYamlParams defines parameters for GetOpenapiYaml.
+type GetOpenapiYamlParams struct {
+	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
 
 // ListComponentsParams defines parameters for ListComponents.
 type ListComponentsParams struct {
@@ -4611,6 +4632,9 @@ type CreateScheduleParams struct {
 type ExportWorkflowParams struct {
 	// Version Which version of the workflow; without it the present one.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
+
+	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListWorkflowsParams defines parameters for ListWorkflows.
@@ -4700,6 +4724,9 @@ type ArchiveWorkflowParams struct {
 type GetWorkflowParams struct {
 	// Version Which version of the workflow; without it the present one.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
+
+	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // TriggerWorkflowParams defines parameters for TriggerWorkflow.
@@ -4725,6 +4752,12 @@ type UpdateWorkflowComponentParams struct {
 	// changes: 412. So it is for a weak tag (`W/"3"`), which never matches (RFC 9110, section 13.1.1), and for a value of
 	// another form, because it names no version. `*` is any version.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
+// ListSystemComponentsParams defines parameters for ListSystemComponents.
+type ListSystemComponentsParams struct {
+	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListWorkspacesParams defines parameters for ListWorkspaces.

@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/strictjson"
 )
 
 // ListComponents is one page of the catalogue.
@@ -23,7 +25,27 @@ func (s *Server) GetComponent(_ context.Context, request api.GetComponentRequest
 
 // ListSystemComponents is the whole catalogue in the dialect of code
 // generators.
-func (s *Server) ListSystemComponents(context.Context, api.ListSystemComponentsRequestObject) (api.ListSystemComponentsResponseObject, error) {
+func (s *Server) ListSystemComponents(_ context.Context, request api.ListSystemComponentsRequestObject) (api.ListSystemComponentsResponseObject, error) {
 	all, err := s.catalogue.System()
-	return api.ListSystemComponents200JSONResponse(all), err
+	if err != nil {
+		return nil, err
+	}
+	text, err := strictjson.Encode(all)
+	return systemAnswer{text, newTagged(tagOf(text), request.Params.IfNoneMatch)}, err
+}
+
+// systemAnswer is the catalogue as JSON.
+type systemAnswer struct {
+	text []byte
+	tagged
+}
+
+// VisitListSystemComponentsResponse writes the catalogue, or that it is unchanged.
+func (a systemAnswer) VisitListSystemComponentsResponse(w http.ResponseWriter) error {
+	if a.unchanged(w) {
+		return nil
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err := w.Write(append(a.text, '\n'))
+	return err
 }

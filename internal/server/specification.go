@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -19,18 +20,18 @@ var (
 )
 
 // GetOpenapiJSON is the contract as JSON.
-func (s *Server) GetOpenapiJSON(ctx context.Context, _ api.GetOpenapiJSONRequestObject) (api.GetOpenapiJSONResponseObject, error) {
-	return asJSON.to(ctx), nil
+func (s *Server) GetOpenapiJSON(ctx context.Context, request api.GetOpenapiJSONRequestObject) (api.GetOpenapiJSONResponseObject, error) {
+	return asJSON.to(ctx, request.Params.IfNoneMatch), nil
 }
 
 // GetOpenapiYaml is the contract as it is written.
-func (s *Server) GetOpenapiYaml(ctx context.Context, _ api.GetOpenapiYamlRequestObject) (api.GetOpenapiYamlResponseObject, error) {
-	return asYAML.to(ctx), nil
+func (s *Server) GetOpenapiYaml(ctx context.Context, request api.GetOpenapiYamlRequestObject) (api.GetOpenapiYamlResponseObject, error) {
+	return asYAML.to(ctx, request.Params.IfNoneMatch), nil
 }
 
 // GetOpenapi30JSON is the contract in the words of OpenAPI 3.0.
-func (s *Server) GetOpenapi30JSON(ctx context.Context, _ api.GetOpenapi30JSONRequestObject) (api.GetOpenapi30JSONResponseObject, error) {
-	return as30JSON.to(ctx), nil
+func (s *Server) GetOpenapi30JSON(ctx context.Context, request api.GetOpenapi30JSONRequestObject) (api.GetOpenapi30JSONResponseObject, error) {
+	return as30JSON.to(ctx, request.Params.IfNoneMatch), nil
 }
 
 // document is a form of the contract. It is served with the address by which the caller reached
@@ -44,6 +45,7 @@ type document struct {
 // edition is a document as one address has it, also compressed.
 type edition struct {
 	media, origin string
+	tag           string // of the uncompressed text
 	text          []byte
 	packedOnce    func() []byte
 }
@@ -56,7 +58,7 @@ func (d *document) at(origin string) *edition {
 		return last
 	}
 	text := portal.AtOrigin(d.text, origin)
-	made := &edition{d.media, origin, text, sync.OnceValue(func() []byte { return gate.Gzip(text) })}
+	made := &edition{d.media, origin, tagOf(text), text, sync.OnceValue(func() []byte { return gate.Gzip(text) })}
 	d.last.Store(made)
 	return made
 }
@@ -64,12 +66,18 @@ func (d *document) at(origin string) *edition {
 // sent is an edition for one caller.
 type sent struct {
 	*edition
+	tagged
 	packed bool
 }
 
-func (d *document) to(ctx context.Context) sent {
+func (d *document) to(ctx context.Context, ifNoneMatch *api.IfNoneMatch) sent {
 	call := callOf(ctx)
-	return sent{d.at(call.origin), call.gzip}
+	e := d.at(call.origin)
+	tag := e.tag
+	if call.gzip {
+		tag = strings.TrimSuffix(tag, `"`) + `-gzip"`
+	}
+	return sent{e, newTagged(tag, ifNoneMatch), call.gzip}
 }
 
 // VisitGetOpenapiJSONResponse writes the document.
@@ -82,9 +90,12 @@ func (s sent) VisitGetOpenapiYamlResponse(w http.ResponseWriter) error { return 
 func (s sent) VisitGetOpenapi30JSONResponse(w http.ResponseWriter) error { return s.write(w) }
 
 func (s sent) write(w http.ResponseWriter) error {
-	w.Header().Set("Content-Type", s.media)
 	w.Header().Set("Cache-Control", "private, no-cache")
 	w.Header().Set("Vary", "Accept-Encoding, Host, X-Forwarded-Proto")
+	if s.unchanged(w) {
+		return nil
+	}
+	w.Header().Set("Content-Type", s.media)
 	text := s.text
 	if s.packed {
 		w.Header().Set("Content-Encoding", "gzip")

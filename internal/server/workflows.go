@@ -37,13 +37,17 @@ func (s *Server) ListWorkflows(ctx context.Context, request api.ListWorkflowsReq
 // GetWorkflow returns a workflow, or one of its versions.
 func (s *Server) GetWorkflow(ctx context.Context, request api.GetWorkflowRequestObject) (api.GetWorkflowResponseObject, error) {
 	w, err := s.workflows.Get(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, request.Params.Version)
-	return workflowAnswer{record: w}, err
+	held := request.Params.IfNoneMatch
+	if request.Params.Version != nil || w.Status == api.WorkflowStatusARCHIVED {
+		held = nil // the status changes without a new version
+	}
+	return storedAnswer{w, newTagged(etag(w.Version), held)}, err
 }
 
 // ExportWorkflow returns a workflow, or one of its versions, as a file.
 func (s *Server) ExportWorkflow(ctx context.Context, request api.ExportWorkflowRequestObject) (api.ExportWorkflowResponseObject, error) {
 	w, err := s.workflows.Get(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, request.Params.Version)
-	return exportAnswer{w}, err
+	return exportAnswer{w, newTagged(etag(w.Version), request.Params.IfNoneMatch)}, err
 }
 
 // ReplaceWorkflow saves a workflow anew.
@@ -121,11 +125,6 @@ func (a workflowAnswer) VisitCreateWorkflowResponse(w http.ResponseWriter) error
 	return writeVersion(w, a.record.Version, a.record)
 }
 
-// VisitGetWorkflowResponse writes the record.
-func (a workflowAnswer) VisitGetWorkflowResponse(w http.ResponseWriter) error {
-	return writeVersion(w, a.record.Version, a.record)
-}
-
 // VisitReplaceWorkflowResponse writes the record.
 func (a workflowAnswer) VisitReplaceWorkflowResponse(w http.ResponseWriter) error {
 	return writeVersion(w, a.record.Version, a.record)
@@ -136,12 +135,32 @@ func (a workflowAnswer) VisitArchiveWorkflowResponse(w http.ResponseWriter) erro
 	return writeVersion(w, a.record.Version, a.record)
 }
 
-// exportAnswer is a workflow as a file.
-type exportAnswer struct{ record api.Workflow }
+// storedAnswer is a workflow that the client may have.
+type storedAnswer struct {
+	record api.Workflow
+	tagged
+}
 
-// VisitExportWorkflowResponse writes the file.
+// VisitGetWorkflowResponse writes the record, or that it is unchanged.
+func (a storedAnswer) VisitGetWorkflowResponse(w http.ResponseWriter) error {
+	if a.unchanged(w) {
+		return nil
+	}
+	return writeJSON(w, a.record)
+}
+
+// exportAnswer is a workflow as a file.
+type exportAnswer struct {
+	record api.Workflow
+	tagged
+}
+
+// VisitExportWorkflowResponse writes the file, or that it is unchanged.
 func (a exportAnswer) VisitExportWorkflowResponse(w http.ResponseWriter) error {
-	return writeVersion(w, a.record.Version, record.WorkflowExport(a.record))
+	if a.unchanged(w) {
+		return nil
+	}
+	return writeJSON(w, record.WorkflowExport(a.record))
 }
 
 // componentAnswer is a component of a workflow.

@@ -2639,6 +2639,9 @@ type IdempotencyKey = string
 // IfMatch defines model for IfMatch.
 type IfMatch = string
 
+// IfNoneMatch defines model for IfNoneMatch.
+type IfNoneMatch = string
+
 // LastEventID defines model for LastEventId.
 type LastEventID = int64
 
@@ -2735,6 +2738,9 @@ type StreamComponentExecutionParams struct {
 type ExportWorkflowParams struct {
 	// Version Which version of the workflow; without it the present one.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
+
+	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListWorkflowsParams defines parameters for ListWorkflows.
@@ -2824,6 +2830,9 @@ type ArchiveWorkflowParams struct {
 type GetWorkflowParams struct {
 	// Version Which version of the workflow; without it the present one.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
+
+	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // TriggerWorkflowParams defines parameters for TriggerWorkflow.
@@ -2849,6 +2858,12 @@ type UpdateWorkflowComponentParams struct {
 	// changes: 412. So it is for a weak tag (`W/"3"`), which never matches (RFC 9110, section 13.1.1), and for a value of
 	// another form, because it names no version. `*` is any version.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
+// ListSystemComponentsParams defines parameters for ListSystemComponents.
+type ListSystemComponentsParams struct {
+	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ExecuteComponentJSONRequestBody defines body for ExecuteComponent for application/json ContentType.
@@ -3216,6 +3231,9 @@ type ClientInterface interface {
 	//
 	// The workflow as it stands, or as an earlier version had it.
 	//
+	// With `If-None-Match` and the `ETag` of what you have, the answer is 304 if nothing was saved since. An archived
+	// workflow and one of a `version` are always sent whole: their `status` changes without a new version.
+	//
 	// A secret value that was written into an input or a config is not shown again: `[redacted]` stands in its place.
 	//
 	// Corresponds with GET /v1/sdk/workflows/{workflowId} (the `GetWorkflow` operationId).
@@ -3377,7 +3395,7 @@ type ClientInterface interface {
 	// generate themselves. Open to everybody.
 	//
 	// Corresponds with GET /v1/system/components (the `ListSystemComponents` operationId).
-	ListSystemComponents(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ListSystemComponents(ctx context.Context, params *ListSystemComponentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // ListComponents List the components
@@ -3877,6 +3895,9 @@ func (c *Client) ArchiveWorkflow(ctx context.Context, workflowID WorkflowID, par
 //
 // The workflow as it stands, or as an earlier version had it.
 //
+// With `If-None-Match` and the `ETag` of what you have, the answer is 304 if nothing was saved since. An archived
+// workflow and one of a `version` are always sent whole: their `status` changes without a new version.
+//
 // A secret value that was written into an input or a config is not shown again: `[redacted]` stands in its place.
 //
 // Corresponds with GET /v1/sdk/workflows/{workflowId} (the `GetWorkflow` operationId).
@@ -4128,8 +4149,8 @@ func (c *Client) QuoteWorkflow(ctx context.Context, workflowID WorkflowID, body 
 // generate themselves. Open to everybody.
 //
 // Corresponds with GET /v1/system/components (the `ListSystemComponents` operationId).
-func (c *Client) ListSystemComponents(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListSystemComponentsRequest(c.Server)
+func (c *Client) ListSystemComponents(ctx context.Context, params *ListSystemComponentsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSystemComponentsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4634,6 +4655,21 @@ func NewExportWorkflowRequest(server string, workflowID WorkflowID, params *Expo
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -5365,6 +5401,21 @@ func NewGetWorkflowRequest(server string, workflowID WorkflowID, params *GetWork
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
@@ -5609,7 +5660,7 @@ func NewQuoteWorkflowRequestWithBody(server string, workflowID WorkflowID, conte
 }
 
 // NewListSystemComponentsRequest constructs an http.Request for the ListSystemComponents method
-func NewListSystemComponentsRequest(server string) (*http.Request, error) {
+func NewListSystemComponentsRequest(server string, params *ListSystemComponentsParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -5630,6 +5681,21 @@ func NewListSystemComponentsRequest(server string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -5976,6 +6042,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// The workflow as it stands, or as an earlier version had it.
 	//
+	// With `If-None-Match` and the `ETag` of what you have, the answer is 304 if nothing was saved since. An archived
+	// workflow and one of a `version` are always sent whole: their `status` changes without a new version.
+	//
 	// A secret value that was written into an input or a config is not shown again: `[redacted]` stands in its place.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -6141,7 +6210,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/system/components (the `ListSystemComponents` operationId).
-	ListSystemComponentsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListSystemComponentsResponse, error)
+	ListSystemComponentsWithResponse(ctx context.Context, params *ListSystemComponentsParams, reqEditors ...RequestEditorFn) (*ListSystemComponentsResponse, error)
 }
 
 // ListComponentsResponseDefaultHeaders the declared response headers of an HTTP default response for ListComponents
@@ -8015,6 +8084,9 @@ func (c *ClientWithResponses) ArchiveWorkflowWithResponse(ctx context.Context, w
 //
 // The workflow as it stands, or as an earlier version had it.
 //
+// With `If-None-Match` and the `ETag` of what you have, the answer is 304 if nothing was saved since. An archived
+// workflow and one of a `version` are always sent whole: their `status` changes without a new version.
+//
 // A secret value that was written into an input or a config is not shown again: `[redacted]` stands in its place.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8234,8 +8306,8 @@ func (c *ClientWithResponses) QuoteWorkflowWithResponse(ctx context.Context, wor
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/system/components (the `ListSystemComponents` operationId).
-func (c *ClientWithResponses) ListSystemComponentsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListSystemComponentsResponse, error) {
-	rsp, err := c.ListSystemComponents(ctx, reqEditors...)
+func (c *ClientWithResponses) ListSystemComponentsWithResponse(ctx context.Context, params *ListSystemComponentsParams, reqEditors ...RequestEditorFn) (*ListSystemComponentsResponse, error) {
+	rsp, err := c.ListSystemComponents(ctx, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -8794,6 +8866,9 @@ func ParseExportWorkflowResponse(rsp *http.Response) (*ExportWorkflowResponse, e
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Failure
@@ -9528,6 +9603,9 @@ func ParseGetWorkflowResponse(rsp *http.Response) (*GetWorkflowResponse, error) 
 		}
 		response.JSON200 = &dest
 
+	case rsp.StatusCode == 304:
+		break // No content-type
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -9862,6 +9940,9 @@ func ParseListSystemComponentsResponse(rsp *http.Response) (*ListSystemComponent
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Failure

@@ -1,0 +1,81 @@
+package conformance
+
+import (
+	"net/http"
+
+	"github.com/weft-automation/weft/conformance/probe"
+)
+
+var unchangedCases = []Case{
+	{Part: "D1.8.unchanged", Name: "unchanged/304 documents that the client has", Run: unchangedDocuments},
+	{Part: "D1.8.unchanged, D8.1.versions", Name: "unchanged/304 workflows that the client has", Run: unchangedWorkflows},
+}
+
+// coded asks for path in one encoding, which its ETag belongs to. If encoding is "", net/http
+// asks for gzip and unpacks it.
+func coded(t *probe.Trial, method, path, encoding, ifNone string) probe.Answer {
+	header := http.Header{}
+	if encoding != "" {
+		header.Set("Accept-Encoding", encoding)
+	}
+	if ifNone != "" {
+		header.Set("If-None-Match", ifNone)
+	}
+	return t.Do(probe.Request{Method: method, Path: path, Header: header})
+}
+
+// ifNone asks for path unless tags name what is there.
+func ifNone(t *probe.Trial, path, tags string) probe.Answer {
+	return coded(t, http.MethodGet, path, "identity", tags)
+}
+
+// unchanged holds the answers to If-None-Match against the ETag of a whole answer.
+func unchanged(t *probe.Trial, path string) {
+	whole := ifNone(t, path, "")
+	tag := whole.Header.Get("ETag")
+	t.Equal(path, whole.Status, http.StatusOK)
+	for _, tags := range []string{tag, "W/" + tag, `"x", ` + tag, "*"} {
+		answer := ifNone(t, path, tags)
+		t.Equal(path+" unless "+tags, answer.Status, http.StatusNotModified)
+		t.Check(len(answer.Body) == 0, "%s: a 304 has the body %.100s", path, answer.Body)
+		for _, name := range []string{"ETag", "Cache-Control", "Vary"} {
+			t.Equal(name, answer.Header.Get(name), whole.Header.Get(name))
+		}
+	}
+	head := coded(t, http.MethodHead, path, "identity", tag)
+	t.Equal("HEAD", head.Status, http.StatusNotModified)
+	for _, tags := range []string{`"x"`, "x", tag[1:], `"" `, tag[:len(tag)-1] + `-x"`} {
+		answer := ifNone(t, path, tags)
+		t.Equal(path+" unless "+tags, answer.Status, http.StatusOK)
+		t.Equal("ETag", answer.Header.Get("ETag"), tag)
+	}
+}
+
+func unchangedDocuments(t *probe.Trial) {
+	for _, path := range []string{"/openapi.json", "/openapi.yaml", "/openapi-3.0.json"} {
+		unchanged(t, path)
+		packed := coded(t, http.MethodGet, path, "", "").Header.Get("ETag")
+		t.Check(packed != ifNone(t, path, "").Header.Get("ETag"), "%s has one ETag in two encodings", path)
+		t.Equal(path+" as it is", ifNone(t, path, packed).Status, http.StatusOK)
+		t.Equal(path+" compressed", coded(t, http.MethodGet, path, "", packed).Status, http.StatusNotModified)
+	}
+	unchanged(t, "/v1/system/components")
+}
+
+func unchangedWorkflows(t *probe.Trial) {
+	made := create(t, drawn("unchanged"))
+	unchanged(t, workflowPath(made.ID))
+	unchanged(t, exportPath(made.ID))
+	saved := decodeWorkflow(t, put(t, made.ID, drawn("changed"), `"1"`))
+	t.Equal("the version before", decodeWorkflow(t, ifNone(t, workflowPath(made.ID), `"1"`)).Version, saved.Version)
+	unchanged(t, exportPath(made.ID)+"?version=1")
+	// The status of an archived workflow, and of earlier versions, changes without a new version.
+	t.Do(probe.Request{Method: http.MethodDelete, Path: workflowPath(made.ID)})
+	for _, query := range []string{"", "?version=1", "?version=2"} {
+		tag := `"2"`
+		if query == "?version=1" {
+			tag = `"1"`
+		}
+		t.Equal("archived"+query, decodeWorkflow(t, ifNone(t, workflowPath(made.ID)+query, tag)).Status, "ARCHIVED")
+	}
+}
