@@ -361,3 +361,20 @@ func FuzzRun(f *testing.F) {
 		}
 	})
 }
+
+// Texts that are numbers have no order as texts, however the numbers are written.
+func TestDecimalStringsHaveNoOrder(t *testing.T) {
+	t.Parallel()
+	for text, decimal := range map[string]bool{
+		"9": true, "-9": true, "+9": true, ".5": true, "5.": true, "1e3": true, "1E+3": true, "-.5e-2": true, " 9": true, "9 ": true, "\t9\n": true, "007": true,
+		"": false, " ": false, ".": false, "-": false, "e3": false, "1e": false, "1e+": false, "1e1.5": false, "1.2.3": false, "--9": false, "+-9": false, "9 9": false,
+		"v1": false, "9a": false, "٣": false, "1_000": false, "0x10": false, "Inf": false, "NaN": false, "2026-11-23": false,
+	} {
+		for _, expression := range []string{"a < b", "b >= a", "sort([a, b])"} {
+			_, err := evaluate(t, expression, encoded(t, map[string]string{"a": text, "b": "10"}))
+			if failure, ok := errors.AsType[*Error](err); decimal && (!ok || !strings.Contains(failure.Error(), "BIGINT_CALCULATE")) || !decimal && err != nil {
+				t.Errorf("%q: %s: %v", text, expression, err)
+			}
+		}
+	}
+}

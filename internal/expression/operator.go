@@ -106,10 +106,26 @@ func (r *run) compare(node ast.Node, left, right any) int {
 	return order(a, b)
 }
 
-// isDecimal reports whether a text is a number in decimal digits, with or without a fraction.
+// isDecimal reports whether a text is a number in decimal digits, with or without a sign, a
+// fraction, an exponent and white space around it.
 func isDecimal(text string) bool {
-	whole, fraction, pointed := strings.Cut(strings.TrimLeft(text, "+-"), ".")
-	return isDigits(whole) && (!pointed || isDigits(fraction)) && len(text)-len(strings.TrimLeft(text, "+-")) <= 1
+	text = unsigned(strings.TrimSpace(text))
+	if at := strings.IndexAny(text, "eE"); at >= 0 {
+		if !isDigits(unsigned(text[at+1:])) {
+			return false
+		}
+		text = text[:at]
+	}
+	whole, fraction, _ := strings.Cut(text, ".")
+	return isDigits(whole + fraction)
+}
+
+// unsigned returns a text without the sign that it starts with.
+func unsigned(text string) string {
+	if text != "" && (text[0] == '+' || text[0] == '-') {
+		return text[1:]
+	}
+	return text
 }
 
 func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
