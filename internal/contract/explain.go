@@ -28,6 +28,23 @@ func invalid(details []fault.Detail) error {
 	return &fault.Error{Code: fault.InvalidInput, Message: message, Details: details[:min(len(details), fault.MaxDetails)]}
 }
 
+// Together returns one INVALID_INPUT with the details of two, either of which may be nil. It
+// returns the first error that is not such a list of details.
+func Together(first, second error) error {
+	if first == nil || second == nil {
+		return cmp.Or(first, second)
+	}
+	var all []fault.Detail
+	for _, err := range []error{first, second} {
+		e, ok := errors.AsType[*fault.Error](err)
+		if !ok || e.Code != fault.InvalidInput || len(e.Details) == 0 {
+			return err
+		}
+		all = append(all, e.Details...)
+	}
+	return invalid(all)
+}
+
 // token writes a name as a token of a JSON pointer.
 var token = strings.NewReplacer("~", "~0", "/", "~1")
 

@@ -271,17 +271,22 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 		ignored = nil
 		w.Header().Set("Preference-Applied", "handling=strict")
 	}
-	if err := operation.CheckParameters(r.PathValue, query, r.Header, ignored); err != nil {
+	err = operation.CheckParameters(r.PathValue, query, r.Header, ignored)
+	if fault.CodeOf(err) == fault.NotFound {
 		return mismatchFirst(r.Context(), f.repeat, call, err)
 	}
-	bindable, err := operation.CheckBody(object, ignored)
-	if unknown, ok := err.(*fault.Error); ok && bindable != nil && slices.Contains(tellsAll, operation.ID) {
-		call.unknown, err = unknown.Details, nil
-	}
-	if err != nil {
+	missing := len(body) == 0 && operation.NeedsBody()
+	if err != nil && missing { // all that would be required is no help
 		return mismatchFirst(r.Context(), f.repeat, call, err)
 	}
-	if len(body) == 0 && operation.NeedsBody() {
+	bindable, wrong := operation.CheckBody(object, ignored)
+	if unknown, ok := wrong.(*fault.Error); ok && err == nil && bindable != nil && slices.Contains(tellsAll, operation.ID) {
+		call.unknown, wrong = unknown.Details, nil
+	}
+	if err := contract.Together(err, wrong); err != nil {
+		return mismatchFirst(r.Context(), f.repeat, call, err)
+	}
+	if missing {
 		return mismatchFirst(r.Context(), f.repeat, call, fault.Invalid("", "The request has no body."))
 	}
 	if list := ignored.String(); list != "" {

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +69,35 @@ func TestIdempotencyScopeDoesNotDependOnTheCaseOfIDs(t *testing.T) {
 		call := &call{operation: &contract.Operation{Path: path}}
 		if call.keep(r, nil); call.path != want {
 			t.Errorf("%s: %s, want %s", path, call.path, want)
+		}
+	}
+}
+
+// Strict handling reports all that is unknown at once, wherever in the request it is.
+func TestFaultsOfParametersAndBodyComeTogether(t *testing.T) {
+	s := start(t)
+	for _, c := range []struct {
+		method, path, body, prefer string
+		want                       []string
+	}{
+		{"POST", executePath + "?a=1", `{"module":"HASH","input":{},"config":{},"colour":1}`, "handling=strict", []string{"/colour", "/query/a"}},
+		{"POST", executePath + "?a=1", `{"module":"HASH","input":{},"colour":1}`, "handling=strict", []string{"/colour", "/config", "/query/a"}},
+		{"POST", executePath + "?a=1", `{"module":"HASH","input":{},"colour":1}`, "", []string{"/config"}},
+		{"POST", executePath + "?a=1", ``, "handling=strict", []string{"/query/a"}},
+		{"POST", "/v1/sdk/workflows?a=1", `{"name":"w","colour":1,"components":[{"id":"a","module":"HASH","more":1}]}`, "handling=strict", []string{"/colour", "/components/0/more", "/query/a"}},
+		{"GET", getPath + "?a=1", `{"b":1}`, "handling=strict", []string{"/b", "/query/a"}},
+	} {
+		got := s.do(t, c.method, c.path, c.body, "Prefer: "+c.prefer)
+		var problem struct{ Errors []struct{ Pointer string } }
+		if err := json.Unmarshal([]byte(got.body), &problem); err != nil {
+			t.Fatal(err)
+		}
+		var pointers []string
+		for _, fault := range problem.Errors {
+			pointers = append(pointers, fault.Pointer)
+		}
+		if got.status != 400 || !slices.Equal(pointers, c.want) {
+			t.Errorf("%s %s: %d %v, want %v", c.path, c.body, got.status, pointers, c.want)
 		}
 	}
 }
