@@ -226,6 +226,8 @@ func executeEnvelope(t *probe.Trial) {
 		{`{"module":"RANDOM_UUID","input":{},"config":{},"callbackHeaders":[]}`, "/callbackHeaders"},
 		{`{"module":"RANDOM_UUID","input":{},"config":{},"callbackSecret":"s"}`, "/callbackSecret"},
 		{`{"module":"RANDOM_UUID","input":{},"config":{},"callbackHeaders":{"X-A":"a"}}`, "/callbackHeaders"},
+		{`{"module":"RANDOM_UUID","input":{},"config":{},"callbackHeaders":{}}`, "/callbackHeaders"},
+		{`{"module":"RANDOM_UUID","input":{},"config":{},"callbackUrl":null,"callbackHeaders":{}}`, "/callbackHeaders"},
 		{`{"module":"RANDOM_UUID","input":{},"config":{},"callbackUrl":"https://hooks.example.org/","callbackHeaders":{"X-A":1}}`, "/callbackHeaders/X-A"},
 	} {
 		invalid(t, c.body, c.pointer)
@@ -289,6 +291,9 @@ func executeStrict(t *probe.Trial) {
 		Body: []byte(`{"name":"strict","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"each","module":"FOR_EACH","input":{"items":[]},"config":{"concurency":1}}],"sequenceEdges":[{"id":"e","from":"start","to":"each"}]}`)})
 	p = t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
 	t.Equal("pointers", probe.Pointers(p), []string{"/components/1/config/concurency"})
+	answer = t.Do(probe.Request{Method: http.MethodPost, Path: probe.Components + "?colour=red", Header: strict,
+		Body: []byte(`{"module":"RANDOM_UUID","input":{},"config":{},"shape":"round"}`)})
+	t.Equal("pointers", probe.Pointers(t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")), []string{"/query/colour", "/shape"})
 	answer = t.Do(probe.Request{Path: probe.Executions + "?colour=red", Header: strict})
 	p = t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
 	t.Equal("pointers", probe.Pointers(p), []string{"/query/colour"})

@@ -166,7 +166,7 @@ func TestTheDocumentSaysHowFieldsDependOnEachOther(t *testing.T) {
 		right        bool
 	}{
 		{"ExecuteComponentRequest", `{` + call + `,"callbackUrl":"https://a.example","callbackSecret":"s","callbackHeaders":{"A":"b"}}`, true},
-		{"ExecuteComponentRequest", `{` + call + `,"callbackHeaders":{}}`, true},
+		{"ExecuteComponentRequest", `{` + call + `,"callbackHeaders":{}}`, false},
 		{"ExecuteComponentRequest", `{` + call + `,"callbackSecret":null,"callbackHeaders":null}`, true},
 		{"ExecuteComponentRequest", `{` + call + `,"callbackHeaders":{"A":"b"}}`, false},
 		{"ExecuteComponentRequest", `{` + call + `,"callbackSecret":"s"}`, false},

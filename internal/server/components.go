@@ -88,7 +88,7 @@ func checkNoCallback(body *api.ExecuteComponentRequest) error {
 	switch {
 	case body.CallbackSecret != nil:
 		return fault.Invalid("/callbackSecret", "callbackSecret: needs a callbackUrl. Add the URL, or leave the secret out")
-	case len(body.CallbackHeaders) > 0:
+	case body.CallbackHeaders != nil:
 		return fault.Invalid("/callbackHeaders", "callbackHeaders: need a callbackUrl. Add the URL, or leave the headers out")
 	}
 	return nil
