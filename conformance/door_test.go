@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -18,14 +20,17 @@ func between(t *testing.T, behind *probe.Target, request func(*http.Request), an
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(&httputil.ReverseProxy{
+	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(base)
 			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
-			request(r.In)
 		},
 		ModifyResponse: answer,
-	})
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		request(r)
+		proxy.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	through := *behind
 	through.BaseURL = server.URL
@@ -40,6 +45,18 @@ func TestDoorBearerDoesNotSendTheSecretOfTheWorkspace(t *testing.T) {
 		}
 	}, nil)
 	passes(t, through, doorBearer)
+}
+
+func TestChecksOfSignaturesDoNotSendTheSecretOfTheWorkspace(t *testing.T) {
+	behind := target(t)
+	through := between(t, behind, func(r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || strings.Contains(string(body), behind.APISecret) {
+			t.Errorf("%s %s sends the API secret of the workspace: %v", r.Method, r.URL, err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}, nil)
+	passes(t, through, checkForm)
 }
 
 func TestCheckFloodRejectsARetryAfterOfMoreThanAMinute(t *testing.T) {
