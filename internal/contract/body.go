@@ -176,7 +176,7 @@ func (r *reading) object(m *member, raw json.RawMessage, at []string) (any, erro
 			}
 			continue
 		}
-		if len(at) == 0 && known.null && string(members[name]) == "null" { // as if it were left out
+		if known.null && string(members[name]) == "null" { // as if it were left out
 			continue
 		}
 		if len(instance) > 0 {

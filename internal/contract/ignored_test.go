@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/contract"
 )
 
@@ -67,6 +71,7 @@ func TestNullCountsAsLeftOut(t *testing.T) {
 			`{"config":{},"input":{},"module":"A"}`,
 		},
 		{"triggerWorkflow", `{"input":null,"metadata":null,"waitForMs":null,"maxCredits":null,"version":null,"rerunOf":null}`, `{}`},
+		{"triggerWorkflow", `{"rerunOf":{"runId":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","fromStageId":null}}`, `{"rerunOf":{"runId":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e"}}`},
 		{"triggerWorkflow", `{"version":2e0,"rerunOf":{"runId":"019AA5F2-6C3E-7B11-9D0A-3F1C2B4A5D6E"}}`, `{"rerunOf":{"runId":"019AA5F2-6C3E-7B11-9D0A-3F1C2B4A5D6E"},"version":2}`},
 	} {
 		got, err := operations[c.operation].CheckBody([]byte(c.body), nil)
@@ -76,7 +81,6 @@ func TestNullCountsAsLeftOut(t *testing.T) {
 	}
 	for _, c := range []struct{ operation, body, want string }{
 		{"executeComponent", `{"module":null,"input":null,"config":null}`, "/config must be of type object; /input must be of type object; /module must be of type string"},
-		{"triggerWorkflow", `{"rerunOf":{"runId":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","fromStageId":null}}`, "/rerunOf/fromStageId must be of type string"},
 		{"cancelWorkflowRun", `{"reason":null}`, "/reason must be of type string"},
 		{"triggerWorkflow", `{"version":1e131071}`, "/version is out of range; /version must be at least 1"},
 	} {
@@ -84,5 +88,37 @@ func TestNullCountsAsLeftOut(t *testing.T) {
 		if got := faults(t, err); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.body, got, c.want)
 		}
+	}
+}
+
+// The test goes through the document, so that an optional field that is added later is covered.
+func TestEveryOptionalFieldOfExecuteAndTriggerMayBeNull(t *testing.T) {
+	document, err := openapi3.NewLoader().LoadFromData(api.SpecYAML())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var walk func(at string, schema *openapi3.Schema)
+	walk = func(at string, schema *openapi3.Schema) {
+		for name, ref := range schema.Properties {
+			property, null := ref.Value, ref.Value.Type.Includes("null")
+			for _, one := range property.OneOf {
+				if one.Value.Type.Is("null") {
+					null = true
+				} else {
+					walk(at+"/"+name, one.Value)
+				}
+			}
+			if !null && !slices.Contains(schema.Required, name) {
+				t.Errorf("%s/%s is optional and must not be null", at, name)
+			}
+			walk(at+"/"+name, property)
+		}
+	}
+	for _, name := range []string{"ExecuteComponentRequest", "TriggerWorkflowRequest"} {
+		schema := document.Components.Schemas[name]
+		if schema == nil {
+			t.Fatalf("there is no schema %s", name)
+		}
+		walk(name, schema.Value)
 	}
 }

@@ -1099,9 +1099,8 @@ type GivenModule = string
 // complete, the finished items are taken over, and the other items are run again from where they stopped. A child run
 // that did not complete is repeated in the same way, unless its workflow or its input changed.
 type GivenRunOrigin struct {
-	// FromStageID A UUID, in upper or lower case. Answers have it in lower case.
-	//
-	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	// FromStageID The stage of the earlier run from which on everything is run again. A stage in a loop means its item: the other
+	// items that finished are taken over.
 	FromStageID *GivenID `json:"fromStageId,omitempty"`
 
 	// RunID A UUID, in upper or lower case. Answers have it in lower case.
