@@ -113,7 +113,7 @@ func (c *listenCommand) Run(s *session) error {
 // server is the way in: the receiver behind the gate that the proxy has.
 func (c *listenCommand) server(s *session, taken http.Handler, refused func(string)) *http.Server {
 	return &http.Server{
-		Handler:           &gate{reason: "weft_listen", names: c.Host, anyAddress: c.Expose, refused: refused, next: taken},
+		Handler:           discarding(&gate{reason: "weft_listen", names: c.Host, anyAddress: c.Expose, refused: refused, next: taken}),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       30 * time.Second,

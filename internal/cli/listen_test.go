@@ -375,3 +375,18 @@ func TestListenAsksForANetworkOnlyWhereItIsNotOpen(t *testing.T) {
 		}
 	}
 }
+
+// Clients that write the whole body before they read see the answer to it.
+func TestListenDrainsTheBodiesThatItRefuses(t *testing.T) {
+	l := startListen(t, nil, "")
+	const size = 6 << 20 // more than the system takes alone
+	body := fmt.Sprintf("Content-Length: %d\n\n", size) + strings.Repeat("a", size)
+	for head, want := range map[string]int{
+		"POST / HTTP/1.1\nHost: {proxy}\n":      http.StatusRequestEntityTooLarge,
+		"POST / HTTP/1.1\nHost: evil.example\n": http.StatusForbidden,
+	} {
+		if code, text := sendRaw(t, l.address, head+body); code != want {
+			t.Errorf("%s: %d %s", head, code, text)
+		}
+	}
+}
