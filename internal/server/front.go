@@ -272,11 +272,8 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 		w.Header().Set("Preference-Applied", "handling=strict")
 	}
 	err = operation.CheckParameters(r.PathValue, query, r.Header, ignored)
-	if fault.CodeOf(err) == fault.NotFound {
-		return mismatchFirst(r.Context(), f.repeat, call, err)
-	}
 	missing := len(body) == 0 && operation.NeedsBody()
-	if err != nil && missing { // all that would be required is no help
+	if err != nil && (missing || fault.CodeOf(err) == fault.NotFound) {
 		return mismatchFirst(r.Context(), f.repeat, call, err)
 	}
 	bindable, wrong := operation.CheckBody(object, ignored)
