@@ -139,6 +139,7 @@ type ComponentExecution struct {
 	Canceling        bool
 	LostWorker       *int32
 	KeyRootID        *uuid.UUID
+	KeyID            *uuid.UUID
 	OutcomeKnown     bool
 }
 
