@@ -129,13 +129,18 @@ func TestFoldsOfRunsHoldNobodyElsesConnections(t *testing.T) {
 	if _, err := holder.Exec(t.Context(), "BEGIN; SELECT FROM workflow_runs FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
+	watcher, err := postgres.Connect(t.Context(), w.dsn, "watcher") // a transaction sees the sessions of its start
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = watcher.Close(context.Background()) }()
 	tick, late := time.NewTicker(10*time.Millisecond), waittest.Context(t).Done()
 	defer tick.Stop()
 	for folds, others := 0, 0; folds != engine.FoldsAtOnce-1; {
 		for _, key := range runs { // again, as one that waited for too long gives up for a while
 			w.app.engine.Wake(key)
 		}
-		err := holder.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE application_name = 'weft-runs'), count(*) FILTER (WHERE application_name <> 'weft-runs')
+		err := watcher.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE application_name = 'weft-runs'), count(*) FILTER (WHERE application_name <> 'weft-runs')
 			FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&folds, &others)
 		if err != nil {
 			t.Fatal(err)
