@@ -11,13 +11,9 @@ var unchangedCases = []Case{
 	{Part: "D1.8.unchanged, D8.1.versions", Name: "unchanged/304 workflows that the client has", Run: unchangedWorkflows},
 }
 
-// coded asks for path in one encoding, which its ETag belongs to. If encoding is "", net/http
-// asks for gzip and unpacks it.
+// coded asks for path in one encoding, which its ETag belongs to.
 func coded(t *probe.Trial, method, path, encoding, ifNone string) probe.Answer {
-	header := http.Header{}
-	if encoding != "" {
-		header.Set("Accept-Encoding", encoding)
-	}
+	header := http.Header{"Accept-Encoding": {encoding}}
 	if ifNone != "" {
 		header.Set("If-None-Match", ifNone)
 	}
@@ -54,10 +50,13 @@ func unchanged(t *probe.Trial, path string) {
 func unchangedDocuments(t *probe.Trial) {
 	for _, path := range []string{"/openapi.json", "/openapi.yaml", "/openapi-3.0.json"} {
 		unchanged(t, path)
-		packed := coded(t, http.MethodGet, path, "", "").Header.Get("ETag")
-		t.Check(packed != ifNone(t, path, "").Header.Get("ETag"), "%s has one ETag in two encodings", path)
-		t.Equal(path+" as it is", ifNone(t, path, packed).Status, http.StatusOK)
-		t.Equal(path+" compressed", coded(t, http.MethodGet, path, "", packed).Status, http.StatusNotModified)
+		packed := coded(t, http.MethodHead, path, "gzip", "")
+		if packed.Header.Get("Content-Encoding") == "" {
+			continue // a proxy in front may want no compression
+		}
+		tag := packed.Header.Get("ETag")
+		t.Equal(path+" unless the compressed one is there", ifNone(t, path, tag).Status, http.StatusOK)
+		t.Equal(path+" compressed", coded(t, http.MethodHead, path, "gzip", tag).Status, http.StatusNotModified)
 	}
 	unchanged(t, "/v1/system/components")
 }

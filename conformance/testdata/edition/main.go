@@ -217,7 +217,7 @@ func workflows(ctx context.Context, api *client.ClientWithResponses) error {
 	if _, err := show("createSchedule", schedule, err); err != nil {
 		return err
 	}
-	archived, err := api.ArchiveWorkflowWithResponse(ctx, id)
+	archived, err := api.ArchiveWorkflowWithResponse(ctx, id, &client.ArchiveWorkflowParams{})
 	_, err = show("archiveWorkflow", archived, err)
 	return err
 }
