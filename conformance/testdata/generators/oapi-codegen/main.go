@@ -61,7 +61,7 @@ func run(ctx context.Context) error {
 }
 
 func (s *story) components(ctx context.Context, weft *client.ClientWithResponses) {
-	catalogue, err := weft.ListSystemComponentsWithResponse(ctx)
+	catalogue, err := weft.ListSystemComponentsWithResponse(ctx, &client.ListSystemComponentsParams{})
 	for _, component := range *must(catalogue.JSON200, catalogue.Body, err) {
 		s.Modules = append(s.Modules, component.Module)
 	}
