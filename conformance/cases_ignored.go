@@ -128,6 +128,7 @@ func upperIDs(t *probe.Trial) {
 	lower(t.Get(runPath(upper(run))), run)
 	lower(t.Get(runs+"?workflowId="+upper(flow)), run)
 	lower(t.Post(workflowPath(flow), object{"waitForMs": 0, "rerunOf": object{"runId": upper(run)}}), run)
+	lower(t.Post(workflows, sketch([]object{set("child", "RUN_WORKFLOW", object{"workflowId": upper(flow)})}, nil)), flow)
 	schedule := t.Post(schedules, object{"workflowId": upper(flow), "cron": "@yearly"})
 	lower(schedule, flow)
 	id := probe.Decode[api.Schedule](t, schedule).ID.String()

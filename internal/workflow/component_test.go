@@ -54,6 +54,35 @@ func TestAnUpdateOfNothingMakesNoVersion(t *testing.T) {
 	}
 }
 
+func TestWorkflowIDsInConfigsAreStoredInLowerCase(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Service = b.serviceOf(t, addressed(t))
+	const lower = "019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f"
+	upper := strings.ToUpper(lower)
+	config := func(id string) string { return `{"note":"` + upper + `","workflowId":"` + id + `"}` }
+	d := components(`[{"id":"c","module":"RUN_WORKFLOW","config":` + config(upper) + `},{"id":"d","module":"FETCH","config":` + config(upper) + `}]`)
+	made := b.create(t, d)
+	replaced, err := b.Replace(b.ctx, workflow.ReplaceParams{WorkspaceID: b.workspace, WorkflowID: made.ID, Draft: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, saved := range []string{string(made.Components), string(replaced.Components)} {
+		if !strings.Contains(saved, config(lower)) || !strings.Contains(saved, config(upper)) {
+			t.Errorf("saved %s", saved)
+		}
+	}
+	for _, restricted := range []bool{true, false} {
+		got, err := b.tryUpdate(made.ID, restricted, `{"workflowId":"`+upper+`"}`)
+		if err != nil || string(got.Config) != config(lower) {
+			t.Errorf("restricted %v: %s, %v", restricted, got.Config, err)
+		}
+	}
+	if _, err := b.tryUpdate(made.ID, true, `{"workflowId":"`+upper[:35]+`0"}`); fault.CodeOf(err) != fault.Forbidden {
+		t.Errorf("another workflow: %v", err)
+	}
+}
+
 func TestAnUpdateThatDoesNotFitIsRefused(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

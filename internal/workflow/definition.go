@@ -49,6 +49,10 @@ func (draft Draft) read() (definition, error) {
 			ID: c.ID, Module: c.Module, Name: value(c.Name), Input: or(c.Input, "{}"), Config: or(c.Config, "{}"), Position: or(c.Position, "null"),
 			Attempts: c.Attempts, TimeoutMs: c.TimeoutMs, OnFailure: c.OnFailure,
 		}
+		var err error
+		if d.Components[i].Config, err = lowerID(c.Module, d.Components[i].Config); err != nil {
+			return d, err
+		}
 	}
 	d.SequenceEdges = make([]api.SequenceEdge, len(edges))
 	for i, e := range edges {

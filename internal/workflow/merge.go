@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/fault"
 	"github.com/weft-automation/weft/internal/strictjson"
@@ -24,10 +26,39 @@ func (p UpdateParams) apply(c *api.WorkflowComponent) (err error) {
 	if p.Position != nil {
 		c.Position = p.Position
 	}
-	if p.Config != nil {
-		c.Config, err = merge(c.Config, p.Config)
+	if p.Config == nil {
+		return nil
 	}
+	patch, err := lowerID(c.Module, p.Config)
+	if err != nil {
+		return err
+	}
+	c.Config, err = merge(c.Config, patch)
 	return err
+}
+
+// lowerID returns the config of a module, or a patch of it, with the ID of the workflow that a
+// RUN_WORKFLOW names in lower case (decisions 1.2). Everything else stays as it is.
+func lowerID(module string, config json.RawMessage) (json.RawMessage, error) {
+	if module != runModule {
+		return config, nil
+	}
+	all, _, err := members(config)
+	if err != nil {
+		return nil, err
+	}
+	var given string
+	if json.Unmarshal(all["workflowId"], &given) != nil {
+		return config, nil // it is missing, or the schema rejects it
+	}
+	id, err := uuid.Parse(given)
+	if err != nil || given == id.String() || !strings.EqualFold(given, id.String()) {
+		return config, nil
+	}
+	if all["workflowId"], err = json.Marshal(id); err != nil {
+		return nil, fmt.Errorf("encode a workflow ID: %w", err)
+	}
+	return strictjson.Encode(all)
 }
 
 // merge lays a merge patch over JSON (RFC 7396): a null takes a member away, an object
