@@ -120,6 +120,8 @@ func checkMistakes(t *probe.Trial) {
 	unpadded := claimed(t, own, "GET", list, "", "GET|"+list+"|TIME|{}")
 	unpadded["signature"] = strings.TrimRight(unpadded["signature"].(string), "=")
 	t.Equal("unpadded", told(check(t, unpadded)), "signature_unpadded")
+	prefixed := claimed(t, own, "GET", "/prefix"+list, "", "GET|/prefix"+list+"|TIME|{}")
+	t.Equal("with a prefix", told(check(t, prefixed)), "path_with_prefix")
 	hash := object{"method": "GET", "path": list, "timestamp": probe.Timestamp(time.Now()), "messageSha256": strings.Repeat("0", 64)}
 	t.Equal("another hash", told(check(t, hash)), "other_message")
 }

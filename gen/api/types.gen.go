@@ -3383,7 +3383,7 @@ type SignatureCause struct {
 	// - The method: `method_not_upper_case`.
 	// - The path: `path_without_query`, `path_with_host`, `path_without_slash`, `path_with_other_end` (a slash),
 	//   `path_with_fragment`, `path_not_encoded`, `path_encoded_otherwise` (or its query in another order),
-	//   `path_without_prefix`.
+	//   `path_without_prefix`, `path_with_prefix` (one that a proxy removes).
 	// - The timestamp: `timestamp_in_milliseconds`, `timestamp_malformed`, `timestamp_expired`, `timestamp_in_future`.
 	// - The body: `body_serialized_again` (white space, order of keys or numbers) and `body_escapes`, both looked for in
 	//   bodies of up to 16 KiB, `body_with_line_end`, `body_left_out`, `empty_body_not_braces`, `body_as_string`.
@@ -3490,7 +3490,9 @@ type SignatureCheckRequest struct {
 	// Examples: GET, POST
 	Method string `json:"method"`
 
-	// Path Everything after the host, the query included, as it stands on the request line.
+	// Path Everything after the host, the query included, as it stands on the request line. The message has no prefix
+	// before `/v1/`: a proxy removes it.
+	//
 	//
 	// Examples: /v1/sdk/components/executions?limit=20
 	Path string `json:"path"`

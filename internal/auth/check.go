@@ -75,6 +75,9 @@ func (v *Verifier) Check(ctx context.Context, claim Claim) (api.SignatureCheck, 
 	if c.result.SignatureValid != nil && !*c.result.SignatureValid {
 		v.failures.Count(source)
 	}
+	if valid := c.result.SignatureValid; request.Prefix != "" && !c.agreed && (valid == nil || !*valid) {
+		c.tell(mistake.PathPrefixed.Possible())
+	}
 	c.time(v)
 	return c.answer(), nil
 }

@@ -112,6 +112,16 @@ func TestACheckNamesTheMistake(t *testing.T) {
 		{"an HMAC", b.claim(b.key, "GET", path, "", path, "{}"), func(c *auth.Claim) { c.Signature = new(signature.Format(make([]byte, 32))) }, new(false), "signature_not_64_bytes"},
 		{"small letters", b.claim(b.key, "get", path, "", path, "{}"), nil, new(false), "method_not_upper_case"},
 		{"host", b.claim(b.key, "GET", "https://weft.example"+path, "", "https://weft.example"+path, "{}"), nil, new(false), "path_with_host"},
+		{"prefix", b.claim(b.key, "GET", "/weft"+path, "", "/weft"+path, "{}"), nil, new(false), "path_with_prefix"},
+		{"prefix that was not signed", b.claim(b.key, "GET", "/weft"+path, "", path, "{}"), nil, new(true), ""},
+		{"prefix, another message", b.claim(b.key, "GET", "/weft"+path, "", "/v2", "{}"), nil, new(false), "wrong_key? path_with_prefix?"},
+		{"prefix, no signature", b.claim(b.key, "GET", "/weft"+path, "", path, "{}"), func(c *auth.Claim) { c.Signature = nil }, nil, "path_with_prefix?"},
+		{"prefix, hash of it", b.claim(b.key, "GET", "/weft"+path, "", path, "{}"), func(c *auth.Claim) {
+			c.Signature, c.MessageSha256 = nil, sum("GET|/weft"+path+"|"+c.Timestamp+"|{}")
+		}, nil, "path_with_prefix"},
+		{"prefix, right hash", b.claim(b.key, "GET", "/weft"+path, "", path, "{}"), func(c *auth.Claim) {
+			c.Signature, c.MessageSha256 = nil, sum("GET|"+path+"|"+c.Timestamp+"|{}")
+		}, nil, ""},
 		{"old", b.claim(b.key, "GET", path, "", path, "{}"), func(c *auth.Claim) { b.age(c, -31) }, new(true), "timestamp_expired?"},
 		{"old enough", b.claim(b.key, "GET", path, "", path, "{}"), func(c *auth.Claim) { b.age(c, -30) }, new(true), ""},
 		{"early", b.claim(b.key, "GET", path, "", path, "{}"), func(c *auth.Claim) { b.age(c, 1) }, new(true), "timestamp_in_future"},

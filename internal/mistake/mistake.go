@@ -27,6 +27,7 @@ const (
 	PathRaw      Code = "path_not_encoded"
 	PathEncoding Code = "path_encoded_otherwise"
 	PathPrefix   Code = "path_without_prefix"
+	PathPrefixed Code = "path_with_prefix"
 
 	TimeMilliseconds Code = "timestamp_in_milliseconds"
 	TimeMalformed    Code = "timestamp_malformed"
@@ -68,6 +69,7 @@ var texts = map[Code]string{
 	PathRaw:      "The path has characters that cannot stand on a request line. Your HTTP library sends them percent-encoded; sign what it sends.",
 	PathEncoding: "The path was signed with other percent-encodings, or its query in another order, than it was sent. Build it once, sign that text and send that very text.",
 	PathPrefix:   "The path was signed without its beginning, as it follows some base URL. Everything after the host is signed, /v1/sdk included.",
+	PathPrefixed: "The path has a prefix before /v1/. A proxy that publishes Weft below that prefix removes it, so the prefix is sent but not signed. Sign the path from /v1/ on.",
 
 	TimeMilliseconds: "The timestamp is in milliseconds. It is whole seconds since 1970, 10 digits long; both the header and the message have it so.",
 	TimeMalformed:    "The timestamp is not whole seconds since 1970 in decimal digits, without sign, fraction, blanks or leading zeros.",
@@ -122,6 +124,8 @@ func (c Code) Possible() Finding { return Finding{Code: c, Text: texts[c]} }
 type Request struct {
 	Method, Target, Timestamp string
 	Body                      []byte
+	// Prefix is what the path had before its /v1/, which a proxy may have removed.
+	Prefix string
 }
 
 // Read takes the parts as somebody wrote them down, and gives those that an HTTP library
@@ -133,7 +137,7 @@ func Read(method, path, timestamp string, body []byte) (Request, []Finding) {
 		found = append(found, MethodCase.Found())
 	}
 	target, wrong := readPath(path)
-	r.Target = target
+	r.Prefix, r.Target = cutPrefix(target)
 	for _, code := range wrong {
 		found = append(found, code.Found())
 	}
@@ -168,6 +172,13 @@ func readPath(path string) (target string, wrong []Code) {
 		wrong = append(wrong, PathRaw)
 	}
 	return encoded, wrong
+}
+
+// cutPrefix splits a target before the last /v1/ of its path. The prefix is "" if it has none.
+func cutPrefix(target string) (prefix, rest string) {
+	path, _, _ := strings.Cut(target, "?")
+	at := max(0, strings.LastIndex(path, "/v1/"))
+	return target[:at], target[at:]
 }
 
 // encode writes what cannot stand on a request line, and the bar, percent-encoded.

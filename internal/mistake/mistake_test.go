@@ -44,6 +44,8 @@ func TestTheUsualMistakesAreKnown(t *testing.T) {
 		{"sorted and encoded by a library", get, "GET|/v1/sdk/components/executions?cursor=a%3D+b&limit=20|" + at + "|{}", mistake.PathEncoding},
 		{"plus for blank", get, "GET|/v1/sdk/components/executions?limit=20&cursor=a%3d+b|" + at + "|{}", mistake.PathEncoding},
 		{"behind a base URL", get, "GET|/components/executions?limit=20&cursor=a%3d%20b|" + at + "|{}", mistake.PathPrefix},
+		{"a prefix that a proxy removes", mistake.Request{Method: "GET", Prefix: "/weft", Target: listing, Timestamp: at}, "GET|/weft" + listing + "|" + at + "|{}", mistake.PathPrefixed},
+		{"a prefix and the host", mistake.Request{Method: "GET", Prefix: "/weft", Target: listing, Timestamp: at}, "GET|https://weft.example/weft" + listing + "|" + at + "|{}", mistake.PathHost},
 		{"milliseconds in the message", get, "GET|" + listing + "|" + at + "000|{}", mistake.TimeMilliseconds},
 		{"milliseconds in the header", mistake.Request{Method: "GET", Target: "/a", Timestamp: at + "123"}, "GET|/a|" + at + "|{}", mistake.TimeMilliseconds},
 		{"small letters", get, "get|" + listing + "|" + at + "|{}", mistake.MethodCase},
@@ -143,8 +145,26 @@ func TestReadMakesTheRequestThatIsSent(t *testing.T) {
 		{"GET", "/a", "0", "GET /a", ""},
 	} {
 		r, found := mistake.Read(c.method, c.path, c.timestamp, nil)
-		if got := r.Method + " " + r.Target; got != c.sent || codes(found) != c.found || r.Timestamp != c.timestamp {
+		if got := r.Method + " " + r.Target; got != c.sent || codes(found) != c.found || r.Timestamp != c.timestamp || r.Prefix != "" {
 			t.Errorf("%s %s %s: %s, %s", c.method, c.path, c.timestamp, got, codes(found))
+		}
+	}
+}
+
+func TestReadSeparatesThePrefixOfAPath(t *testing.T) {
+	for path, want := range map[string]string{
+		"/weft/v1/sdk/components":                     "/weft /v1/sdk/components",
+		"/a/b/v1/sdk/components?a=/v1/":               "/a/b /v1/sdk/components?a=/v1/",
+		"/api/v1/v1/sdk/components":                   "/api/v1 /v1/sdk/components",
+		"https://weft.example/weft/v1/sdk/components": "/weft /v1/sdk/components",
+		"/v1/sdk/components":                          " /v1/sdk/components",
+		"/weft?a=/v1/":                                " /weft?a=/v1/",
+		"/weft/v1":                                    " /weft/v1",
+		"/weft/v11/a":                                 " /weft/v11/a",
+	} {
+		r, _ := mistake.Read("GET", path, at, nil)
+		if got := r.Prefix + " " + r.Target; got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
 }
@@ -207,6 +227,7 @@ func FuzzOthers(f *testing.F) {
 	f.Add("GET", listing, at, []byte(sent))
 	f.Add("", "", "", []byte(nil))
 	f.Add("POST", "https://a?b#c", "1.5", []byte(strings.Repeat("[", 60)+strings.Repeat("]", 60)))
+	f.Add("GET", "/weft"+listing, at, []byte(sent))
 	f.Add("POST", "/%zz?%zz", "0", []byte(`{"a":1e999,"b":"\ud83d\ude00"}`))
 	f.Fuzz(func(t *testing.T, method, path, timestamp string, body []byte) {
 		r, _ := mistake.Read(method, path, timestamp, body)

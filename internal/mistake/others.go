@@ -63,8 +63,9 @@ func (c *collection) paths(host string) {
 	path, query, asked := strings.Cut(target, "?")
 	c.path(PathQuery, path)
 	for _, origin := range []string{"https://", "http://", ""} {
-		c.path(PathHost, origin+host+target)
+		c.path(PathHost, origin+host+c.request.Prefix+target)
 	}
+	c.path(PathPrefixed, c.request.Prefix+target)
 	c.path(PathSlash, strings.TrimPrefix(target, "/"))
 	for _, end := range []string{path + "/", strings.TrimSuffix(path, "/")} {
 		c.path(PathEnd, end+target[len(path):])
