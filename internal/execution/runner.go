@@ -326,9 +326,8 @@ type pause struct {
 func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p pause) (time.Duration, error) {
 	q := db.New()
 	var paused db.ExecutionPauseRow
-	tries, takenOver := 0, false
+	unsure, takenOver := false, false // unsure: a write without an answer may have been done
 	err := r.persist(ctx, resultTries, func(ctx context.Context) error {
-		tries++
 		err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
 			paused, err = q.ExecutionPause(ctx, tx, db.ExecutionPauseParams{
 				WorkspaceID: row.WorkspaceID, ID: row.ID, Epoch: row.Epoch,
@@ -342,13 +341,14 @@ func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p paus
 		if takenOver = postgres.NotFound(err); takenOver {
 			return nil // the epoch is another's
 		}
+		unsure = unsure || postgres.Unavailable(err)
 		return err
 	})
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("pause execution: %w", err)
-	case takenOver && tries > 1:
-		return p.delay, nil // the first try may have done it, and only its answer was lost
+	case takenOver && unsure:
+		return p.delay, nil
 	case takenOver:
 		return 0, nil
 	}
