@@ -117,7 +117,7 @@ func TestEveryOptionalFieldOfExecuteAndTriggerMayBeNull(t *testing.T) {
 	for _, name := range []string{"ExecuteComponentRequest", "TriggerWorkflowRequest"} {
 		schema := document.Components.Schemas[name]
 		if schema == nil {
-			t.Fatalf("there is no schema %s", name)
+			t.Fatalf("schema %s is missing", name)
 		}
 		walk(name, schema.Value)
 	}
