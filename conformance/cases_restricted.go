@@ -26,6 +26,10 @@ var restrictedCases = []Case{
 		Part: "D2.8.updates, D2.8.workflows", Name: "restricted/403 updates of a component that need an unrestricted key",
 		Run: restrictedUpdates, Needs: owner,
 	},
+	{
+		Part: "D2.8.updates, D1.1.unknown", Name: "restricted/200 a name in another letter case changes nothing that needs an unrestricted key",
+		Run: restrictedLetterCase, Needs: owner,
+	},
 	{Part: "D8.14.trigger", Name: "runs/200 the trigger's stage hides the secrets of the input", Run: triggerHides},
 	{Part: "D2.8.origin", Name: "workflows/422 a stored secret does not follow a changed origin", Run: secretsStay},
 	{Part: "D2.8.origin", Name: "workflows/422 a stored secret does not follow a changed variable of its address", Run: secretsStayAtValues},
@@ -208,6 +212,23 @@ func restrictedUpdates(t *probe.Trial) {
 	taken("plain", object{"apiUrl": "https://other.example.org/a"})
 	taken("stored", object{"apiUrl": "https://api.example.org:443/b?c=d"})
 	taken("named", object{"apiUrl": "https://API.example.org/b", "timeoutMs": 1000})
+}
+
+// restrictedLetterCase updates components with names that are unknown, but for their letter case.
+func restrictedLetterCase(t *probe.Trial) {
+	answers := func(value string) string {
+		return create(t, sketch([]object{having(use("answer", "RESPOND"), "input", object{"value": value})}, nil)).ID
+	}
+	child, other := answers("right"), answers("wrong")
+	workflow := create(t, sketch([]object{
+		use("start", "ON_API_CALLED"), set("child", "RUN_WORKFLOW", object{"workflowId": child}), use("end", "RESPOND"),
+	}, []string{"start next child", "child next end"}, "child.value end.child")).ID
+	as, _, revoke := restrictedKey(t, t.SignIn(), workflow, child, other)
+	defer revoke()
+	answer := askAs(t, as, http.MethodPost, workflowPath(workflow)+"/components/child", object{"config": object{"workflowid": other}})
+	t.Equal("status", answer.Status, http.StatusOK)
+	begun := askAs(t, as, http.MethodPost, workflowPath(workflow), object{"waitForMs": 15_000})
+	alike(t, "output", probe.Decode[api.TriggerResult](t, begun).Run.Output, object{"child": "right"})
 }
 
 // secretsStay changes the origin of an address with a key that may do everything.

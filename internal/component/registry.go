@@ -126,12 +126,15 @@ func (e *Entry) RepeatFor(call Call) (rule Repeat) {
 	return module.RepeatFor(e.known(call))
 }
 
-// known is the call without the members that the schemas do not name: they
-// are ignored (decisions 1.1), and decoding into Go structs, which disregards
-// case, must not pick one up past the schema.
+// Known returns an input and a config without the members that the schemas do not name: they
+// are ignored (decisions 1.1), and decoding into Go structs, which disregards case, must not
+// pick one up past the schema.
+func (e *Entry) Known(input, config json.RawMessage) (knownInput, knownConfig json.RawMessage) {
+	return e.input.prune(input), e.config.prune(config)
+}
+
 func (e *Entry) known(call Call) Call {
-	call.Input = e.input.prune(call.Input)
-	call.Config = e.config.prune(call.Config)
+	call.Input, call.Config = e.Known(call.Input, call.Config)
 	return call
 }
 

@@ -3,6 +3,7 @@ package run_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,5 +57,28 @@ func TestWorkflowsBelowDoWhatTheReferenceSays(t *testing.T) {
 	}
 	if ended[status.StageCompleted] < 3 || ended[status.StageFailed] < 3 || answered == 0 {
 		t.Errorf("the runs below ended %v, and %d answered: the drawing is off", ended, answered)
+	}
+}
+
+// A restricted key may not change workflowId or an expression over secrets. What decides is
+// what these names hold, and no other spelling of them.
+func TestAMemberInAnotherLetterCaseIsIgnored(t *testing.T) {
+	t.Parallel()
+	n := newBench(t).start(t, options{slots: 4, sweep: time.Second})
+	answers := func(value int) string {
+		return n.draw(t, fmt.Sprintf(`[{"id":"r","module":"RESPOND","input":{"value":%d}}]`, value), "", "").String()
+	}
+	for _, c := range []string{
+		fmt.Sprintf(`"RUN_WORKFLOW","config":{"workflowId":%q,"workflowid":%q}`, answers(1), answers(2)),
+		`"TRANSFORM","config":{"expression":"{value: 1}","expreſsion":"{value: 2}"}`,
+		`"JSON_CONSTANT","config":{"value":{"value":1},"Value":{"value":2}}`,
+		`"ARRAY_BUILDER","input":{"0":1},"config":{"itemType":"number","ItemType":"string"}`,
+	} {
+		id := n.draw(t, `[{"id":"c","module":`+c+`}]`, "", "")
+		got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
+		output := string(stages["c@[]"].Output)
+		if got.Status != status.RunCompleted || !strings.Contains(output, "1") || strings.Contains(output, "2") {
+			t.Errorf("%s: the run %s %s, the component gave %s", c, got.Status, got.Error, output)
+		}
 	}
 }

@@ -122,3 +122,27 @@ func TestAnUpdateThatDoesNotFitIsRefused(t *testing.T) {
 		t.Errorf("version %d, %v", now.Version, err)
 	}
 }
+
+// Package encoding/json takes URL for url. A check that reads url would otherwise see another
+// value than who runs the component.
+func TestAPlanHasOnlyTheMembersThatTheSchemasKnow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	made := b.create(t, draft("w", `[{"id":"call","module":"CALL","input":{"count":1,"Count":2},
+		"config":{"url":"https://a.test","URL":"https://b.test","options":{"url":1,"URL":2},"note":"x"}}]`))
+	loaded, err := b.Load(b.ctx, b.scoped, b.workspace, made.ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := loaded.Plan.Component("call")
+	if string(got.Input) != `{"count":1}` || string(got.Config) != `{"options":{"url":1,"URL":2},"url":"https://a.test"}` {
+		t.Errorf("the plan has the input %s and the config %s", got.Input, got.Config)
+	}
+	if !strings.Contains(string(made.Components), `"URL":"https://b.test"`) || !strings.Contains(string(made.Components), `"note":"x"`) {
+		t.Errorf("it is shown as %s", made.Components)
+	}
+	_, _, err = b.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: draft("w", `[{"id":"call","module":"CALL","config":{"url":"https://a.test","url":"https://b.test"}}]`)})
+	if fault.CodeOf(err) != fault.InvalidInput {
+		t.Errorf("the same name twice: %v", err)
+	}
+}

@@ -150,6 +150,12 @@ func compileBy(compiler func(graph.Definition, graph.Library) (*graph.Plan, []gr
 	if err != nil {
 		return nil, nil, fmt.Errorf("read a definition: %w", err)
 	}
+	for i := range input.Components { // from here on nobody sees what the schemas do not name
+		c := &input.Components[i]
+		if entry, known := modules.Lookup(c.Module); known {
+			c.Input, c.Config = entry.Known(c.Input, c.Config)
+		}
+	}
 	plan, problems := compiler(input, library{modules})
 	for _, p := range problems {
 		details = append(details, fault.Detail{Code: p.Code, Message: p.Message, Pointer: p.Pointer})

@@ -261,8 +261,10 @@ func TestARestrictedKeyMayNotUncoverTheInputOfRuns(t *testing.T) {
 	schema := func(key string) string {
 		return `{"inputSchema":{"type":"object","properties":{"amount":{"type":"integer"},"key":` + key + `}}}`
 	}
-	made := b.create(t, components(`[{"id":"c","module":"CALLED","config":`+schema(`{"type":"string","x-secret":true}`)+`}]`))
-	for _, change := range []string{schema(`{"x-secret":null}`), schema(`{"x-secret":false}`), schema(`null`), `{"inputSchema":null}`} {
+	hidden := schema(`{"type":"string","x-secret":true}`)
+	made := b.create(t, components(`[{"id":"c","module":"CALLED","config":`+hidden+`}]`))
+	otherCase := `{"inputSchema":{"properties":{"key":{"x-secret":null}}},` + strings.Replace(hidden[1:], "inputSchema", "inputschema", 1)
+	for _, change := range []string{schema(`{"x-secret":null}`), schema(`{"x-secret":false}`), schema(`null`), `{"inputSchema":null}`, otherCase} {
 		_, err := b.tryUpdate(made.ID, true, change)
 		if failure, ok := errors.AsType[*fault.Error](err); !ok || failure.Reason != "needs_unrestricted_key" {
 			t.Errorf("%s: %v", change, err)

@@ -130,7 +130,8 @@ func (s *Service) hiddenInput(d definition, c api.WorkflowComponent) (paths []st
 	}
 	schemas := []json.RawMessage{d.InputSchema}
 	if entry.Flow().RunInput != nil {
-		schemas = append(schemas, entry.Flow().RunInput(c.Config))
+		_, config := entry.Known(nil, c.Config) // as runs see it
+		schemas = append(schemas, entry.Flow().RunInput(config))
 	}
 	for _, raw := range schemas {
 		if len(raw) == 0 || string(raw) == "null" {

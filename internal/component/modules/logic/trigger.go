@@ -48,10 +48,8 @@ func checkInputSchema(config json.RawMessage) []fault.Detail {
 	if _, faults := component.NewSchema("/inputSchema", schema); len(faults) > 0 {
 		return faults
 	}
-	var head struct {
-		Type any `json:"type"`
-	}
-	if err := json.Unmarshal(schema, &head); err != nil || head.Type != nil && head.Type != "object" {
+	head, err := members(schema)
+	if err != nil || head["type"] != nil && head["type"] != "object" {
 		return problem("/inputSchema/type", `must be "object": the input of a run is one`)
 	}
 	return nil
