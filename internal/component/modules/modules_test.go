@@ -264,3 +264,40 @@ func TestModulesReachTheOutsideThroughTheGuardOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// What a schema names must be all that a module reads, and package encoding/json disregards
+// letter case. Members of the call itself that the schema does not name never reach the module.
+// Below, a schema refuses them, or the module reads exact names.
+func TestObjectsInCallsTakeNoOtherMembersThanTheirSchemasName(t *testing.T) {
+	exact := []string{"SIGN_EVM_TRANSACTION/input/signature", "SIGN_EVM_TYPED_DATA/input/types/*/*"}
+	var open []string
+	var look func(at string, node any, below bool)
+	look = func(at string, node any, below bool) {
+		schema, ok := node.(map[string]any)
+		if !ok {
+			return
+		}
+		properties, _ := schema["properties"].(map[string]any)
+		if _, stated := schema["additionalProperties"]; below && len(properties) > 0 && !stated {
+			open = append(open, at)
+		}
+		for name, property := range properties {
+			look(at+"/"+name, property, true)
+		}
+		for _, keyword := range []string{"additionalProperties", "items"} {
+			look(at+"/*", schema[keyword], true)
+		}
+	}
+	for _, d := range registry(t).List() {
+		for part, raw := range map[string]json.RawMessage{"input": d.Input, "config": d.Config} {
+			var root any
+			if err := json.Unmarshal(raw, &root); err != nil {
+				t.Fatal(err)
+			}
+			look(d.Module+"/"+part, root, false)
+		}
+	}
+	if slices.Sort(open); !slices.Equal(open, exact) {
+		t.Errorf("%v take other members, want %v", open, exact)
+	}
+}

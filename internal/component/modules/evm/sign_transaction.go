@@ -60,6 +60,10 @@ type givenSignature struct {
 	YParity component.Integer
 }
 
+func (g *givenSignature) UnmarshalJSON(data []byte) error {
+	return decodeExact(data, map[string]any{"r": &g.R, "s": &g.S, "yParity": &g.YParity})
+}
+
 func (signTransaction) Run(_ context.Context, call component.Call) (component.Result, error) {
 	input, err := component.Decode[struct {
 		Transaction json.RawMessage

@@ -83,6 +83,8 @@ func TestATransactionOfEIP1559IsSignedAsByEthAccount(t *testing.T) {
 		"yParity": 1,
 	}
 	b.gives(t, "with the signature", "SIGN_EVM_TRANSACTION", input, object{}, want)
+	input["signature"] = json.RawMessage(strings.Replace(jsonOf(t, input["signature"]), "}", `,"R":"1","S":"1","yparity":0,"v":28}`, 1))
+	b.gives(t, "with members that are not known", "SIGN_EVM_TRANSACTION", input, object{}, want)
 }
 
 func TestWrongTransactionsAreRefused(t *testing.T) {

@@ -28,6 +28,23 @@ func decodeObject(data []byte, what string, out any, members ...string) error {
 	return json.Unmarshal(data, out)
 }
 
+// decodeExact reads members of an object by their exact names into what they point to. Package
+// encoding/json alone would take Type for type, which no schema has checked.
+func decodeExact(data []byte, members map[string]any) error {
+	var there map[string]json.RawMessage
+	if err := json.Unmarshal(data, &there); err != nil {
+		return err
+	}
+	for name, out := range members {
+		if raw, ok := there[name]; ok {
+			if err := json.Unmarshal(raw, out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // The scalars of JSON-RPC in the form of our outputs.
 type (
 	hash    common.Hash

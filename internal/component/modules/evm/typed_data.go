@@ -29,6 +29,10 @@ const domainType = "EIP712Domain"
 // typedMember is a member of a struct.
 type typedMember struct{ Name, Type string }
 
+func (m *typedMember) UnmarshalJSON(data []byte) error {
+	return decodeExact(data, map[string]any{"name": &m.Name, "type": &m.Type})
+}
+
 // typedData is the structs of one call.
 type typedData struct {
 	structs map[string][]typedMember

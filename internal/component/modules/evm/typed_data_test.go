@@ -2,6 +2,7 @@ package evm
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -54,6 +55,10 @@ func TestTheMailOfEIP712IsSignedAsThere(t *testing.T) {
 	b.gives(t, "the chain as text", "SIGN_EVM_TYPED_DATA", input, object{}, want)
 	input["types"].(object)["EIP712Domain"] = domainStruct("name", "version", "chainId", "verifyingContract")
 	b.gives(t, "with the domain's type", "SIGN_EVM_TYPED_DATA", input, object{}, want)
+	more := object{}
+	maps.Copy(more, input)
+	more["types"] = json.RawMessage(strings.ReplaceAll(jsonOf(t, input["types"]), `"}`, `","Type":"uint256","note":1}`))
+	b.gives(t, "with members that are not known", "SIGN_EVM_TYPED_DATA", more, object{}, want)
 	var message any = input["message"]
 	raw := json.RawMessage(jsonOf(t, message))
 	read, err := values(raw)
