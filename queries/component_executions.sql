@@ -99,8 +99,8 @@ LIMIT 1 OFFSET @walked;
 -- Survives two workers at once (one gets no row) and a job that the sweep has
 -- replaced (its id no longer matches). Naming finished_at would make the planner
 -- walk the live index instead of the key. continuing says of the returned row that the
--- attempt was started before, and outcome_known how the attempts before it ended; the next pause
--- decides about both again.
+-- attempt was started before; the next pause decides about it again. outcome_known says that
+-- each attempt before this turn was answered, apart from one that waits, or that none was sent.
 UPDATE component_executions e SET
     status             = 'EXECUTING',
     attempt            = CASE WHEN e.continuing THEN e.attempt ELSE e.attempt + 1 END,
@@ -116,7 +116,8 @@ FROM (SELECT
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
   AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
-          e.run_id, e.timeout_ms, e.canceling, e.repeat_rule, e.continuing, e.outcome_known,
+          e.run_id, e.timeout_ms, e.canceling, e.repeat_rule, e.continuing,
+          (e.attempt = 1 AND NOT e.continuing OR e.outcome_known_epoch IS NOT DISTINCT FROM e.epoch - 1)::boolean AS outcome_known,
           GREATEST(now() - e.attempt_started_at, interval '0')::interval AS elapsed,
           COALESCE(now() - e.unrunnable_since, interval '0')::interval AS unrunnable;
 
@@ -134,7 +135,7 @@ UPDATE component_executions SET
     continuing         = @continuing,
     attempt_started_at = CASE WHEN @restart::boolean THEN NULL ELSE attempt_started_at END,
     wait_state         = @wait_state,
-    outcome_known      = @outcome_known,
+    outcome_known_epoch = CASE WHEN @outcome_known::boolean THEN epoch END,
     unrunnable_since   = CASE WHEN @unrunnable::boolean THEN COALESCE(unrunnable_since, now()) END,
     not_before         = now() + @delay::interval,
     updated_at         = GREATEST(updated_at, now())
@@ -173,9 +174,11 @@ RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved
 
 -- name: ExecutionListOfRun :many
 -- Those of the executions of a run that are not final, with what a cancellation
--- has to know: waiting is an attempt that goes on where it was. By the key, as the start is.
+-- has to know: waiting is an attempt that goes on where it was, and outcome_known is that of
+-- the attempts before. By the key, as the start is.
 SELECT e.id, e.epoch, e.attempt, (e.worker_id IS NOT NULL)::boolean AS held, e.canceling,
-       (e.continuing AND e.attempt_started_at IS NOT NULL)::boolean AS waiting, e.repeat_rule, e.outcome_known
+       (e.continuing AND e.attempt_started_at IS NOT NULL)::boolean AS waiting, e.repeat_rule,
+       (e.attempt = 0 OR e.outcome_known_epoch IS NOT DISTINCT FROM e.epoch)::boolean AS outcome_known
 FROM component_executions e
 JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id) AS i
   ON e.workspace_id = i.workspace_id AND e.id = i.id
@@ -277,7 +280,7 @@ ORDER BY page.workspace_id, page.id;
 UPDATE component_executions e SET
     worker_id  = NULL,
     continuing = e.continuing OR (e.worker_id IS NOT NULL),
-    outcome_known = e.outcome_known AND e.worker_id IS NULL,
+    outcome_known_epoch = CASE WHEN e.worker_id IS NULL AND e.outcome_known_epoch = e.epoch THEN e.epoch + 1 END,
     attempt_started_at = CASE WHEN e.worker_id IS NOT NULL AND e.wait_state IS NULL THEN NULL ELSE e.attempt_started_at END,
     crashes     = e.crashes + CASE WHEN free.crashed THEN 1 ELSE 0 END,
     lost_worker = CASE WHEN free.crashed THEN e.worker_id ELSE e.lost_worker END,

@@ -107,40 +107,41 @@ type CallbacksDefault struct {
 }
 
 type ComponentExecution struct {
-	WorkspaceID      uuid.UUID
-	ID               uuid.UUID
-	Module           string
-	RepeatRule       string
-	Status           status.Execution
-	Call             []byte
-	Attempts         int16
-	Attempt          int16
-	AttemptStartedAt *time.Time
-	Continuing       bool
-	WaitState        []byte
-	NotBefore        *time.Time
-	Crashes          int16
-	Epoch            int32
-	WorkerID         *int32
-	JobID            int64
-	Parked           bool
-	HasCallback      bool
-	Traceparent      *string
-	Output           []byte
-	Error            []byte
-	Reserved         credit.Amount
-	Usage            credit.Amount
-	CreatedAt        time.Time
-	UpdatedAt        time.Time
-	FinishedAt       *time.Time
-	UnrunnableSince  *time.Time
-	RunID            *uuid.UUID
-	TimeoutMs        *int32
-	Canceling        bool
-	LostWorker       *int32
-	KeyRootID        *uuid.UUID
-	KeyID            *uuid.UUID
-	OutcomeKnown     bool
+	WorkspaceID       uuid.UUID
+	ID                uuid.UUID
+	Module            string
+	RepeatRule        string
+	Status            status.Execution
+	Call              []byte
+	Attempts          int16
+	Attempt           int16
+	AttemptStartedAt  *time.Time
+	Continuing        bool
+	WaitState         []byte
+	NotBefore         *time.Time
+	Crashes           int16
+	Epoch             int32
+	WorkerID          *int32
+	JobID             int64
+	Parked            bool
+	HasCallback       bool
+	Traceparent       *string
+	Output            []byte
+	Error             []byte
+	Reserved          credit.Amount
+	Usage             credit.Amount
+	CreatedAt         time.Time
+	UpdatedAt         time.Time
+	FinishedAt        *time.Time
+	UnrunnableSince   *time.Time
+	RunID             *uuid.UUID
+	TimeoutMs         *int32
+	Canceling         bool
+	LostWorker        *int32
+	KeyRootID         *uuid.UUID
+	KeyID             *uuid.UUID
+	OutcomeKnown      bool
+	OutcomeKnownEpoch *int32
 }
 
 type ComponentExecutionsDefault struct {

@@ -47,9 +47,11 @@ func (r *Runner) refused(ctx context.Context, row db.ExecutionStartManyRow) (ref
 	if err != nil {
 		return false, fmt.Errorf("read whether the run is ending: %w", err)
 	}
-	fresh := row.Elapsed == 0
-	return run.Immediate || run.Ending && fresh, nil
+	return run.Immediate || run.Ending && !waited(row), nil
 }
+
+// waited reports whether this turn goes on with an attempt that was sent and waits.
+func waited(row db.ExecutionStartManyRow) bool { return row.Elapsed > 0 }
 
 // ask sets row.Canceling if the attempt must not run. It returns false, and gives the execution
 // back, if the database does not say.
@@ -69,7 +71,7 @@ func (r *Runner) refuse(ctx context.Context, row db.ExecutionStartManyRow, local
 	if !row.Continuing {
 		row.Attempt-- // the start counted it
 	}
-	return r.fail(ctx, row, canceled(row.RepeatRule, row.Attempt > 0 && !row.OutcomeKnown), local)
+	return r.fail(ctx, row, canceled(row.RepeatRule, !row.OutcomeKnown || waited(row)), local)
 }
 
 // cutOff returns the failure of an attempt. Its outcome is unknown if the attempt's time was
@@ -134,7 +136,7 @@ func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListO
 			held.WorkspaceIds = append(held.WorkspaceIds, run.WorkspaceID)
 			held.Ids, held.Epochs = append(held.Ids, row.ID), append(held.Epochs, row.Epoch)
 		case !row.Held && (stop == StopAll || !row.Waiting):
-			why, err := errorOf(canceled(row.RepeatRule, row.Attempt > 0 && !row.OutcomeKnown), int(row.Attempt))
+			why, err := errorOf(canceled(row.RepeatRule, !row.OutcomeKnown || row.Waiting), int(row.Attempt))
 			if err != nil {
 				return err
 			}

@@ -169,7 +169,7 @@ func TestAnEndingRunStartsNoAttempt(t *testing.T) {
 	}
 }
 
-// A run that was canceled or has failed makes no further attempt. The last one was answered.
+// A run that was canceled or has failed makes no further attempt. The only one was answered.
 func TestAnEndingRunMakesNoFurtherAttempt(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{
@@ -194,49 +194,6 @@ func TestAnEndingRunMakesNoFurtherAttempt(t *testing.T) {
 		}
 		if !canceled(got, 1) || failure(got).Outcome != nil {
 			t.Errorf("%s: it is %s with %s", end, got.Status, got.Error)
-		}
-	}
-}
-
-// A cancellation between two attempts says that the outcome is unknown only if that of the last
-// attempt is.
-func TestACancelBetweenAttemptsKnowsTheLastOutcome(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	fails := func(name, code string) module {
-		return module{name: name, price: 1, repeat: component.RepeatIdempotent, run: func(context.Context, component.Call) (component.Result, error) {
-			failure := component.Temporary(code, "it is busy")
-			failure.RetryAfter = time.Hour
-			return component.Result{}, failure
-		}}
-	}
-	modules := []component.Module{fails("ANSWERED", component.CodeUpstream), fails("LATE", component.CodeTimeout)}
-	stranger := module{name: "STRANGER", price: 1, repeat: component.RepeatUnsafe, run: fails("", "").run}
-	n := b.start(t, options{slots: 4, workers: 2}, modules...)
-	accepting := b.start(t, options{idle: true}, append(modules, stranger)...)
-	runID := b.run(t, n, 4)
-	ids := map[string]uuid.UUID{}
-	for _, of := range []struct{ name, module string }{
-		{"an attempt that was answered", "ANSWERED"}, {"an attempt that took too long", "LATE"},
-		{"a worker that was lost in the second attempt", "ANSWERED"}, {"no worker that knows the component", "STRANGER"},
-	} {
-		made, _ := b.accept(t, accepting, 1, execution.Stage{RunID: runID, Module: of.module, Attempts: 3})
-		ids[of.name] = made[0]
-	}
-	b.until(t, "SELECT count(*) = 4 FROM component_executions WHERE not_before IS NOT NULL AND worker_id IS NULL")
-	lost := ids["a worker that was lost in the second attempt"].String()
-	b.exec(t, "UPDATE component_executions SET attempt = 2, worker_id = 4711, not_before = NULL WHERE id = '"+lost+"'")
-	requeued := "SELECT worker_id IS NULL AND epoch > 1 FROM component_executions WHERE id = '" + lost + "'"
-	b.exec(t, "UPDATE workflow_runs SET cancel_requested_at = now(), cancel_mode = 'graceful'")
-	b.until(t, requeued)
-	for name, id := range ids {
-		if err := n.service.Cancel(t.Context(), b.workspace, runID, execution.StopAll); err != nil {
-			t.Fatal(err)
-		}
-		got := b.await(t, n, id)
-		unknown := name == "an attempt that took too long" || id.String() == lost
-		if failure(got).Code != component.CodeCanceled || (failure(got).Outcome != nil) != unknown {
-			t.Errorf("%s: it is %s with %s", name, got.Status, got.Error)
 		}
 	}
 }

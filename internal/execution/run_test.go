@@ -73,7 +73,10 @@ func (b *bench) accept(t *testing.T, n *node, count int, like execution.Stage) (
 			for i := range stages {
 				stages[i] = like
 				stages[i].WorkspaceID, stages[i].ExecutionID = b.workspace, uuid.Must(uuid.NewV7())
-				stages[i].Input, stages[i].Config = json.RawMessage(`{}`), json.RawMessage(`{}`)
+				stages[i].Config = json.RawMessage(`{}`)
+				if like.Input == nil {
+					stages[i].Input = json.RawMessage(`{}`)
+				}
 				_, err := tx.Exec(t.Context(), `INSERT INTO run_stages (workspace_id, run_id, id, component_id, module, name, status, execution_id, created_at, updated_at)
 					VALUES ($1, $2, $3::uuid, $3::text, $4, 'n', 'CREATED', $3::uuid, now(), now())`, b.workspace, like.RunID, stages[i].ExecutionID, like.Module)
 				if err != nil {

@@ -224,7 +224,8 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	failure := cutOff(runCtx, row, asError(err))
 	if failure.Retryable && row.Attempt < row.Attempts {
 		again, err = r.pause(ctx, row, pause{
-			delay: nextAttempt(int(row.Attempt), failure.RetryAfter), outcomeKnown: failure.Outcome != component.OutcomeUnknown, local: local,
+			delay: nextAttempt(int(row.Attempt), failure.RetryAfter), local: local,
+			outcomeKnown: row.OutcomeKnown && failure.Outcome != component.OutcomeUnknown,
 		})
 		return again, outcomeRetry, err
 	}
@@ -250,8 +251,8 @@ func (r *Runner) cannot(ctx context.Context, row db.ExecutionStartManyRow, why s
 	}
 	r.log.WarnContext(ctx, "this worker cannot run the execution", "reason", why)
 	again, err = r.pause(ctx, row, pause{
-		delay: delay, continuing: true, restart: row.WaitState == nil, state: row.WaitState, unrunnable: true, local: local,
-		outcomeKnown: row.OutcomeKnown || !row.Continuing && row.Attempt == 1, // nothing was sent
+		delay: delay, continuing: true, restart: !waited(row), state: row.WaitState, unrunnable: true, local: local,
+		outcomeKnown: row.OutcomeKnown, // nothing was sent in this turn
 	})
 	return again, outcomeWaiting, err
 }
@@ -305,7 +306,9 @@ func (r *Runner) wait(ctx context.Context, row db.ExecutionStartManyRow, wait *c
 	if err != nil {
 		return 0, fmt.Errorf("pause execution: %w", err)
 	}
-	return r.pause(ctx, row, pause{delay: wait.After, continuing: true, state: state, local: local})
+	return r.pause(ctx, row, pause{
+		delay: wait.After, continuing: true, state: state, outcomeKnown: row.OutcomeKnown, local: local,
+	})
 }
 
 // pause is how an execution is given back for a while.
@@ -317,7 +320,8 @@ type pause struct {
 	state      json.RawMessage // as it is stored
 	local      bool
 
-	outcomeKnown bool // of the attempts so far, so that a cancellation leaves nothing unknown
+	// outcomeKnown says that each attempt so far was answered, apart from one that waits.
+	outcomeKnown bool
 }
 
 // pause gives the execution back. A job that the queue fetched is snoozed by

@@ -298,7 +298,7 @@ func (s *Service) begin(ctx context.Context, a accept, jobID int64) {
 	row := db.ExecutionStartManyRow{
 		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Call: a.call,
 		Attempts: int16(a.Attempts), Attempt: 1, Epoch: 1, JobID: jobID,
-		Traceparent: traceparent(a.Traceparent), RepeatRule: string(a.repeat),
+		Traceparent: traceparent(a.Traceparent), RepeatRule: string(a.repeat), OutcomeKnown: true,
 	}
 	if a.run != uuid.Nil {
 		row.RunID = &a.run

@@ -238,7 +238,7 @@ func (s *successors) takeTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUI
 		s.rows = append(s.rows, db.ExecutionStartManyRow{
 			WorkspaceID: workspaceID, ID: row.ID, Module: row.Module, Call: row.Call,
 			Attempts: row.Attempts, Attempt: 1, Epoch: row.Epoch, JobID: row.JobID, Traceparent: row.Traceparent,
-			RunID: row.RunID, TimeoutMs: row.TimeoutMs, RepeatRule: row.RepeatRule,
+			RunID: row.RunID, TimeoutMs: row.TimeoutMs, RepeatRule: row.RepeatRule, OutcomeKnown: true,
 		})
 		s.waited = append(s.waited, row.Waited)
 	}

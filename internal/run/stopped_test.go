@@ -28,28 +28,34 @@ type sender struct {
 	module
 	mu   sync.Mutex
 	sent map[uuid.UUID][]int // the attempt of each call, by execution
-	busy map[uuid.UUID]bool  // the last attempt of these failed, with an answer
+	open map[uuid.UUID]bool  // whether an attempt of these was not answered
 }
 
-// newSender makes SEND. Its config says its repeat rule, and whether its first attempt fails or
+// newSender makes SEND. Its config says its repeat rule, how its first attempts fail, and whether it
 // waits before it does what WORK does.
 func newSender() *sender {
-	s := &sender{module: work(), sent: map[uuid.UUID][]int{}, busy: map[uuid.UUID]bool{}}
+	s := &sender{module: work(), sent: map[uuid.UUID][]int{}, open: map[uuid.UUID]bool{}}
 	does := s.run
 	s.Module, s.Effect = "SEND", component.EffectWrite
 	s.run = func(ctx context.Context, call component.Call) (component.Result, error) {
-		var config struct{ Flaky, Waits bool }
+		var config struct {
+			Codes []string // the codes of the first attempts
+			Waits bool
+		}
 		if err := json.Unmarshal(call.Config, &config); err != nil {
 			return component.Result{}, err
 		}
-		busy := config.Flaky && call.Attempt == 1
+		code := "" // none: it succeeds
+		if call.Attempt <= len(config.Codes) {
+			code = config.Codes[call.Attempt-1]
+		}
 		s.mu.Lock()
 		s.sent[call.ExecutionID] = append(s.sent[call.ExecutionID], call.Attempt)
-		s.busy[call.ExecutionID] = busy
+		s.open[call.ExecutionID] = s.open[call.ExecutionID] || code != component.CodeUpstream
 		s.mu.Unlock()
 		switch {
-		case busy:
-			return component.Result{}, component.Temporary(component.CodeUpstream, "it is busy")
+		case code != "":
+			return component.Result{}, component.Temporary(code, "it is busy")
 		case config.Waits && call.State == nil:
 			return component.Result{Wait: &component.Wait{After: time.Millisecond, State: json.RawMessage(`1`)}}, nil
 		}
@@ -74,11 +80,11 @@ func (s *sender) calls() map[uuid.UUID][]int {
 	return maps.Clone(s.sent)
 }
 
-// wasBusy reports whether the last attempt of an execution failed with an answer.
-func (s *sender) wasBusy(id uuid.UUID) bool {
+// allAnswered reports whether each attempt of an execution that was sent failed with an answer.
+func (s *sender) allAnswered(id uuid.UUID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.busy[id]
+	return len(s.sent[id]) > 0 && !s.open[id]
 }
 
 // sends replaces each WORK of a drawing by a SEND of a random kind.
@@ -93,9 +99,11 @@ func (w *drawing) sends() {
 		p.Config["ms"] = 1 + w.IntN(20)
 		switch w.IntN(6) {
 		case 0:
-			p.Config["flaky"], p.Attempts = true, 2
+			p.Config["codes"], p.Attempts = []string{component.CodeUpstream}, 2
 		case 1:
 			p.Config["waits"] = true
+		case 2:
+			p.Config["codes"], p.Attempts = []string{component.CodeTimeout, component.CodeUpstream}, 3
 		}
 	}
 }
@@ -215,9 +223,9 @@ func (c *canceler) judge(t *testing.T, seed uint64, e ended, sent bool, mode str
 	}
 	cut := why.Code == component.CodeCanceled
 	unknown := why.Outcome != nil && *why.Outcome == "unknown"
-	busy := c.sender.wasBusy(e.id)
-	if want := cut && sent && !busy && e.rule != component.RepeatPure; unknown != want && (!busy || mode == engine.CancelGraceful) {
-		t.Errorf("seed %d: execution %s (%s, sent: %v, answered: %v) ended with %s, want its outcome unknown: %v", seed, e.id, e.rule, sent, busy, e.why, want)
+	answered := c.sender.allAnswered(e.id)
+	if want := cut && sent && !answered && e.rule != component.RepeatPure; unknown != want && (!answered || mode == engine.CancelGraceful) {
+		t.Errorf("seed %d: execution %s (%s, sent: %v, answered: %v) ended with %s, want its outcome unknown: %v", seed, e.id, e.rule, sent, answered, e.why, want)
 	}
 	if unknown {
 		c.unknown.Add(1)

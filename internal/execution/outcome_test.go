@@ -1,0 +1,199 @@
+package execution_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/waittest"
+)
+
+// The turns of a scripted component.
+const (
+	answered = "answered" // the attempt fails with an answer
+	late     = "late"     // the attempt takes too long
+	waits    = "waits"    // the attempt waits
+)
+
+// scripted is a component that takes the turns that its input names, and then no other for as long
+// as possible.
+type scripted struct {
+	module
+	over sync.Map // executions that took their last turn
+}
+
+func newScripted(name string) *scripted {
+	s := &scripted{}
+	s.module = module{name: name, price: 1, repeat: component.RepeatIdempotent, timeout: time.Hour}
+	s.run = func(_ context.Context, call component.Call) (component.Result, error) {
+		var turns []string
+		if err := json.Unmarshal(call.Input, &struct{ Turns *[]string }{&turns}); err != nil {
+			return component.Result{}, err
+		}
+		next := 0 // the first turn of this attempt
+		for range call.Attempt - 1 {
+			next += slices.IndexFunc(turns[next:], func(turn string) bool { return turn != waits }) + 1
+		}
+		if call.State != nil {
+			if err := json.Unmarshal(call.State, &next); err != nil {
+				return component.Result{}, err
+			}
+		}
+		delay := time.Millisecond
+		if next >= len(turns)-1 {
+			next, delay = len(turns)-1, time.Hour
+			s.over.Store(call.ExecutionID, true)
+		}
+		failure := component.Temporary(component.CodeUpstream, "it is busy")
+		switch turns[next] {
+		case waits:
+			state, err := json.Marshal(next + 1)
+			return component.Result{Wait: &component.Wait{After: delay, State: state}}, err
+		case late:
+			failure = component.Temporary(component.CodeTimeout, "it took too long")
+		}
+		failure.RetryAfter = delay
+		return component.Result{}, failure
+	}
+	return s
+}
+
+// accept accepts a stage of a run that takes these turns.
+func (s *scripted) accept(t *testing.T, b *bench, n *node, run uuid.UUID, turns ...string) uuid.UUID {
+	t.Helper()
+	input, err := json.Marshal(map[string]any{"turns": turns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, _ := b.accept(t, n, 1, execution.Stage{RunID: run, Module: s.name, Input: input, Attempts: 3})
+	return made[0]
+}
+
+// await waits until an execution pauses after its last turn.
+func (s *scripted) await(t *testing.T, b *bench, id uuid.UUID) {
+	t.Helper()
+	waittest.Until(t, "the last turn", func() bool { _, over := s.over.Load(id); return over })
+	b.until(t, "SELECT worker_id IS NULL FROM component_executions WHERE id = '"+id.String()+"'")
+}
+
+// outcomes are turns, and whether the outcome is unknown after them.
+var outcomes = map[string]struct {
+	turns   []string
+	unknown bool
+}{
+	"answered":                    {turns: []string{answered}},
+	"answered twice":              {turns: []string{answered, answered}},
+	"late":                        {turns: []string{late}, unknown: true},
+	"late, answered":              {turns: []string{late, answered}, unknown: true},
+	"answered, late":              {turns: []string{answered, late}, unknown: true},
+	"waits":                       {turns: []string{waits}, unknown: true},
+	"waits twice":                 {turns: []string{waits, waits}, unknown: true},
+	"waits, answered":             {turns: []string{waits, answered}},
+	"waits, late":                 {turns: []string{waits, late}, unknown: true},
+	"answered, waits":             {turns: []string{answered, waits}, unknown: true},
+	"answered, waits, answered":   {turns: []string{answered, waits, answered}},
+	"late, waits twice, answered": {turns: []string{late, waits, waits, answered}, unknown: true},
+}
+
+// A cancellation says that the outcome is unknown unless each attempt so far was answered, whether
+// it finds the execution between two turns or at the start of one.
+func TestACancelKnowsTheOutcomeIfEachAttemptWasAnswered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := newScripted("SCRIPTED")
+	n := b.start(t, options{slots: 4, workers: 8}, s)
+	run, other := b.run(t, n, credit.Amount(len(outcomes))), b.run(t, n, credit.Amount(len(outcomes)))
+	between, atStart := map[string]uuid.UUID{}, map[string]uuid.UUID{}
+	for name, c := range outcomes {
+		between[name], atStart[name] = s.accept(t, b, n, run, c.turns...), s.accept(t, b, n, other, c.turns...)
+	}
+	for name := range outcomes {
+		s.await(t, b, between[name])
+		s.await(t, b, atStart[name])
+	}
+	b.exec(t, "UPDATE workflow_runs SET cancel_requested_at = now(), cancel_mode = 'immediate' WHERE id = $1", other)
+	b.until(t, "SELECT count(*) = 0 FROM river.river_job WHERE state = 'running'")
+	b.exec(t, `UPDATE river.river_job j SET state = 'available', scheduled_at = now() FROM component_executions e
+		WHERE e.job_id = j.id AND e.run_id = $1 AND j.state <> 'running'`, other)
+	if err := n.service.Cancel(t.Context(), b.workspace, run, execution.StopAll); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range outcomes {
+		for way, id := range map[string]uuid.UUID{"between turns": between[name], "at the start of a turn": atStart[name]} {
+			got := b.await(t, n, id)
+			if e := failure(got); e.Code != component.CodeCanceled || (e.Outcome != nil) != c.unknown {
+				t.Errorf("%s, canceled %s: it is %s with %s", name, way, got.Status, got.Error)
+			}
+		}
+	}
+}
+
+// What happens to an execution whose only attempt was answered may make its outcome unknown.
+func TestACancelKnowsTheOutcomeOfExecutionsThatWereMoved(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change, until string
+		unknown       bool
+	}{
+		"its job was lost": {
+			change: "DELETE FROM river.river_job WHERE kind = 'component_execution'",
+			until:  "SELECT epoch = 2 FROM component_executions",
+		},
+		"its second attempt lost its worker": {
+			change: "UPDATE component_executions SET attempt = 2, epoch = 2, worker_id = 4711, not_before = NULL",
+			until:  "SELECT worker_id IS NULL FROM component_executions", unknown: true,
+		},
+		"a process of an earlier version made its second attempt": {
+			change: "UPDATE component_executions SET attempt = 2, epoch = 2",
+			until:  "SELECT true", unknown: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			s := newScripted("SCRIPTED")
+			n := b.start(t, options{workers: 2}, s)
+			run := b.run(t, n, 1)
+			id := s.accept(t, b, n, run, answered)
+			s.await(t, b, id)
+			n.stop()
+			sweeping := b.start(t, options{slots: 1}, s) // it fetches nothing
+			b.exec(t, "UPDATE component_executions SET updated_at = now() - interval '1 minute'")
+			b.exec(t, c.change)
+			b.until(t, c.until)
+			if err := sweeping.service.Cancel(t.Context(), b.workspace, run, execution.StopAll); err != nil {
+				t.Fatal(err)
+			}
+			got := b.await(t, sweeping, id)
+			if e := failure(got); e.Code != component.CodeCanceled || (e.Outcome != nil) != c.unknown {
+				t.Errorf("it is %s with %s", got.Status, got.Error)
+			}
+		})
+	}
+}
+
+// An execution that no worker knows was not sent.
+func TestACancelKnowsTheOutcomeOfAnExecutionThatWasNotSent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{workers: 1})
+	s := newScripted("STRANGE")
+	accepting := b.start(t, options{idle: true}, s)
+	run := b.run(t, n, 1)
+	id := s.accept(t, b, accepting, run, answered)
+	b.until(t, "SELECT worker_id IS NULL AND not_before IS NOT NULL FROM component_executions")
+	if err := accepting.service.Cancel(t.Context(), b.workspace, run, execution.StopAll); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.await(t, accepting, id); failure(got).Code != component.CodeCanceled || failure(got).Outcome != nil {
+		t.Errorf("it is %s with %s", got.Status, got.Error)
+	}
+}
