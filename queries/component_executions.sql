@@ -4,9 +4,13 @@
 -- reserved before the commit, so the intent to run commits with the row). The
 -- arrays of what only stages of runs have, and the key that only other executions
 -- have, may be empty: that is null for all. Stages are created at the time of their fold.
+-- key_root_id is written for processes of the previous release, which read no key_id: without it
+-- they would hide the execution from its key, or show it to others, during a rolling upgrade.
+-- Remove it from here in the release after the first one that writes key_id. Rows of before then
+-- keep the reads of key_root_id necessary until retention has deleted them.
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
-     job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, key_id, created_at, updated_at)
+     job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, key_id, key_root_id, created_at, updated_at)
 SELECT
     i.workspace_id, i.id, i.module, i.repeat_rule,
     CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
@@ -15,7 +19,7 @@ SELECT
     CASE WHEN i.worker_id = 0 THEN NULL ELSE c.at END,
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
     NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, i.parked,
-    i.run_id, NULLIF(i.timeout_ms, 0), i.key_id, c.at, c.at
+    i.run_id, NULLIF(i.timeout_ms, 0), i.key_id, i.key_root_id, c.at, c.at
 FROM (SELECT
     unnest(@workspace_ids::uuid[])   AS workspace_id,
     unnest(@ids::uuid[])             AS id,
@@ -31,7 +35,8 @@ FROM (SELECT
     unnest(@parked::boolean[])       AS parked,
     unnest(@run_ids::uuid[])         AS run_id,
     unnest(@timeouts::integer[])     AS timeout_ms,
-    NULLIF(unnest(@key_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_id) AS i, (SELECT COALESCE(sqlc.narg('at')::timestamptz, now()) AS at) AS c
+    NULLIF(unnest(@key_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_id,
+    NULLIF(unnest(@key_root_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id) AS i, (SELECT COALESCE(sqlc.narg('at')::timestamptz, now()) AS at) AS c
 RETURNING id, created_at;
 
 -- name: ExecutionGetBare :one

@@ -474,7 +474,7 @@ func (q *Queries) ExecutionGetBare(ctx context.Context, db DBTX, arg ExecutionGe
 const executionInsertMany = `-- name: ExecutionInsertMany :many
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
-     job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, key_id, created_at, updated_at)
+     job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, key_id, key_root_id, created_at, updated_at)
 SELECT
     i.workspace_id, i.id, i.module, i.repeat_rule,
     CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
@@ -483,7 +483,7 @@ SELECT
     CASE WHEN i.worker_id = 0 THEN NULL ELSE c.at END,
     CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
     NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, i.parked,
-    i.run_id, NULLIF(i.timeout_ms, 0), i.key_id, c.at, c.at
+    i.run_id, NULLIF(i.timeout_ms, 0), i.key_id, i.key_root_id, c.at, c.at
 FROM (SELECT
     unnest($1::uuid[])   AS workspace_id,
     unnest($2::uuid[])             AS id,
@@ -499,7 +499,8 @@ FROM (SELECT
     unnest($12::boolean[])       AS parked,
     unnest($13::uuid[])         AS run_id,
     unnest($14::integer[])     AS timeout_ms,
-    NULLIF(unnest($15::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_id) AS i, (SELECT COALESCE($16::timestamptz, now()) AS at) AS c
+    NULLIF(unnest($15::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_id,
+    NULLIF(unnest($16::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id) AS i, (SELECT COALESCE($17::timestamptz, now()) AS at) AS c
 RETURNING id, created_at
 `
 
@@ -519,6 +520,7 @@ type ExecutionInsertManyParams struct {
 	RunIds       []uuid.UUID
 	Timeouts     []int32
 	KeyIds       []uuid.UUID
+	KeyRootIds   []uuid.UUID
 	At           *time.Time
 }
 
@@ -532,6 +534,10 @@ type ExecutionInsertManyRow struct {
 // reserved before the commit, so the intent to run commits with the row). The
 // arrays of what only stages of runs have, and the key that only other executions
 // have, may be empty: that is null for all. Stages are created at the time of their fold.
+// key_root_id is written for processes of the previous release, which read no key_id: without it
+// they would hide the execution from its key, or show it to others, during a rolling upgrade.
+// Remove it from here in the release after the first one that writes key_id. Rows of before then
+// keep the reads of key_root_id necessary until retention has deleted them.
 func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg ExecutionInsertManyParams) ([]ExecutionInsertManyRow, error) {
 	rows, err := db.Query(ctx, executionInsertMany,
 		arg.WorkspaceIds,
@@ -549,6 +555,7 @@ func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg Executio
 		arg.RunIds,
 		arg.Timeouts,
 		arg.KeyIds,
+		arg.KeyRootIds,
 		arg.At,
 	)
 	if err != nil {

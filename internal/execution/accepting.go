@@ -290,7 +290,7 @@ func appendExecution(p *db.ExecutionInsertManyParams, a accept, jobID int64) {
 		p.Timeouts = append(p.Timeouts, a.timeout)
 		p.At = a.at
 	} else {
-		p.KeyIds = append(p.KeyIds, a.KeyID)
+		p.KeyIds, p.KeyRootIds = append(p.KeyIds, a.KeyID), append(p.KeyRootIds, a.KeyRootID)
 	}
 }
 

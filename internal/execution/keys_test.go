@@ -49,3 +49,20 @@ func TestAnExecutionOfAnEarlierVersionIsSeenByTheKeysOfItsRotations(t *testing.T
 		}
 	}
 }
+
+// Processes of the previous release read key_root_id only, so it is still written.
+func TestAnExecutionNamesTheFirstKeyForThePreviousRelease(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{idle: true}, echo())
+	key, root := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
+	b.submit(t, n, execution.SubmitParams{Module: "ECHO", KeyID: key, KeyRootID: root})
+	b.submit(t, n, execution.SubmitParams{Module: "ECHO"})
+	b.accept(t, n, 1, execution.Stage{RunID: b.run(t, n, 1), Module: "ECHO"})
+	var named, unnamed int
+	err := b.pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE key_id = $1 AND key_root_id = $2),
+		count(*) FILTER (WHERE key_id IS NULL AND key_root_id IS NULL) FROM component_executions`, key, root).Scan(&named, &unnamed)
+	if err != nil || named != 1 || unnamed != 2 {
+		t.Errorf("%d executions name the key and its root, %d name none, %v", named, unnamed, err)
+	}
+}

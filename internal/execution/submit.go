@@ -32,6 +32,7 @@ import (
 type SubmitParams struct {
 	WorkspaceID uuid.UUID
 	KeyID       uuid.UUID   // the key that submits; zero: not by a key
+	KeyRootID   uuid.UUID   // the first key of the rotations that led to it; zero: not by a key
 	Sees        []uuid.UUID // only executions that these keys submitted may be repeated; nil: all
 	Module      string
 	Input       json.RawMessage

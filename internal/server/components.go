@@ -45,6 +45,7 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 	params := execution.SubmitParams{
 		WorkspaceID: call.principal.WorkspaceID,
 		KeyID:       call.principal.KeyID,
+		KeyRootID:   call.principal.RootID,
 		Sees:        seen(call.principal),
 		Module:      body.Module,
 		Input:       body.Input,
