@@ -40,7 +40,7 @@ func (r *Runner) refused(ctx context.Context, row db.ExecutionStartManyRow) (ref
 		return row.Canceling, nil
 	}
 	var run db.RunStoppingRow
-	err = r.persist(ctx, 1, func(ctx context.Context) (err error) {
+	err = r.persist(ctx, 0, func(ctx context.Context) (err error) {
 		run, err = db.New().RunStopping(ctx, r.DB, db.RunStoppingParams{WorkspaceID: row.WorkspaceID, ID: *row.RunID})
 		return err
 	})

@@ -54,7 +54,7 @@ func (r *Runner) kept(ctx context.Context, at vault.Place, given json.RawMessage
 	if !secret || given == nil {
 		return given, nil
 	}
-	err = r.persist(ctx, resultTries, func(ctx context.Context) (err error) {
+	err = r.persist(ctx, maxResultRefusals, func(ctx context.Context) (err error) {
 		stored, err = r.Vault.SealJSON(ctx, at, given)
 		return err
 	})
@@ -109,7 +109,7 @@ func (r *Runner) settle(ctx context.Context, f finish) error {
 	if r.endWithRun(f) {
 		return nil
 	}
-	err := r.persist(ctx, resultTries, func(ctx context.Context) error {
+	err := r.persist(ctx, maxResultRefusals, func(ctx context.Context) error {
 		_, err := r.finishes.Do(ctx, f)
 		return err
 	})

@@ -20,19 +20,24 @@ func within(ctx context.Context, timeout time.Duration, work func(context.Contex
 	return work(ctx)
 }
 
-// resultTries is how often the result of an attempt is written, over about a minute, if the
-// database answers with an error that is not known to be temporary. The component must not run
-// again because its result was dropped.
-const resultTries = 60
+// maxResultRefusals is how often PostgreSQL may refuse the result of an attempt before the result
+// is dropped. The retries take about 15 seconds, less than stalledAfter.
+const maxResultRefusals = 18
 
 // persist repeats a write while the database cannot serve: a result that exists in memory only is
-// not given up while this process lives. If the write fails for another reason, persist returns
-// the error after so many tries.
-func (r *Runner) persist(ctx context.Context, tries int, write func(context.Context) error) error {
-	delay := 50 * time.Millisecond
+// kept. If PostgreSQL refuses the write for a reason that may pass, persist repeats it maxRefusals
+// times (0 = none). Any other error is returned at once. Once ctx or the work of this process
+// ends, persist returns the last error.
+//
+// An execution whose result is dropped still names this worker. Reclaim frees it once it has been
+// unchanged for reclaimAfter; if this process ends before, the sweep of another process does. If the
+// call is not safe to repeat, the execution fails with WORKER_LOST. Otherwise any worker runs it
+// again, and after maxCrashes repeats it fails with QUARANTINED.
+func (r *Runner) persist(ctx context.Context, maxRefusals int, write func(context.Context) error) error {
+	delay, refusals := 50*time.Millisecond, 0
 	for {
 		timeout := writeTimeout
-		if r.ctx.Err() != nil {
+		if ctx.Err() != nil || r.ctx.Err() != nil {
 			timeout = lastWriteTimeout
 		}
 		err := within(context.WithoutCancel(ctx), timeout, write)
@@ -40,12 +45,16 @@ func (r *Runner) persist(ctx context.Context, tries int, write func(context.Cont
 			return nil
 		}
 		if !postgres.Unavailable(err) {
-			if tries--; tries <= 0 {
+			if refusals == maxRefusals || !postgres.Refused(err) {
 				return err
 			}
-			r.log.WarnContext(ctx, "the database refused a write, which is tried again", "tries_left", tries, "error", err)
+			if refusals++; refusals == 1 {
+				r.log.WarnContext(ctx, "the database refused a write, which is tried again", "error", err)
+			}
 		}
 		select {
+		case <-ctx.Done():
+			return err
 		case <-r.ctx.Done():
 			return err
 		case <-time.After(delay):

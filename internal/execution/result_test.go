@@ -3,6 +3,7 @@ package execution_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,18 +13,21 @@ import (
 	"github.com/weft-automation/weft/internal/status"
 )
 
-// refuseTwice makes PostgreSQL refuse a kind of change twice, with an error that nobody expects.
-// A sequence keeps its count although the transaction is rolled back.
-func (b *bench) refuseTwice(t *testing.T, change string) {
+// refuse makes PostgreSQL refuse a kind of change so many times, with an error of this code. A
+// sequence keeps its count although the transaction is rolled back.
+func (b *bench) refuse(t *testing.T, times int, code, change string) {
 	t.Helper()
-	b.exec(t, `CREATE SEQUENCE refusals;
-		CREATE FUNCTION refuse_twice() RETURNS trigger LANGUAGE plpgsql AS $$
+	b.exec(t, fmt.Sprintf(`CREATE SEQUENCE refusals;
+		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN
-			IF nextval('refusals') <= 2 THEN RAISE EXCEPTION 'refused by the test'; END IF;
+			IF nextval('refusals') <= %d THEN RAISE EXCEPTION 'refused by the test' USING ERRCODE = '%s'; END IF;
 			RETURN NEW;
 		END $$;
-		CREATE TRIGGER refuse_twice `+change+` EXECUTE FUNCTION refuse_twice()`)
+		CREATE TRIGGER refuse %s EXECUTE FUNCTION refuse()`, times, code, change))
 }
+
+// always is more often than any test refuses a change.
+const always = 1_000_000
 
 // A result whose write fails is written again. The component does not run again for it.
 func TestAResultIsWrittenAgain(t *testing.T) {
@@ -47,7 +51,7 @@ func TestAResultIsWrittenAgain(t *testing.T) {
 					return component.Result{Output: json.RawMessage(`{}`)}, nil
 				}}
 				n := b.start(t, options{slots: 1, workers: 2}, waits)
-				b.refuseTwice(t, refused)
+				b.refuse(t, 2, "P0001", refused)
 				id := b.submit(t, n, execution.SubmitParams{Module: "WAITS"}).ID
 				if got := b.await(t, n, id); got.Status != status.ExecutionCompleted || got.TotalUsage != 1 || calls.Load() != 2 {
 					t.Errorf("it is %s with %s, used %s, after %d calls", got.Status, got.Error, got.TotalUsage, calls.Load())
@@ -61,5 +65,52 @@ func TestAResultIsWrittenAgain(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A result that PostgreSQL can never store is written once. The process that gave it up then decides
+// about the execution as if its worker had been lost.
+func TestAResultThatCannotBeStoredIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for way, o := range ways {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			var calls atomic.Int64
+			sends := module{name: "SENDS", price: 1, repeat: component.RepeatUnsafe, run: func(context.Context, component.Call) (component.Result, error) {
+				calls.Add(1)
+				return component.Result{Output: json.RawMessage(`{}`)}, nil
+			}}
+			n := b.start(t, o, sends)
+			b.refuse(t, always, "22P05", "BEFORE UPDATE ON component_executions FOR EACH ROW WHEN (NEW.status = 'COMPLETED')")
+			id := b.submit(t, n, execution.SubmitParams{Module: "SENDS"}).ID
+			if got := b.await(t, n, id); failure(got).Code != "WORKER_LOST" || got.TotalUsage != 0 || calls.Load() != 1 {
+				t.Errorf("it is %s with %s, used %s, after %d calls", got.Status, got.Error, got.TotalUsage, calls.Load())
+			}
+			b.until(t, "SELECT is_called AND last_value = 1 FROM refusals")
+		})
+	}
+}
+
+// A result whose execution another worker took over is dropped, and its write is not repeated.
+func TestAResultIsDroppedOnceItsExecutionIsTakenOver(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var calls atomic.Int64
+	counts := module{name: "COUNTS", price: 1, repeat: component.RepeatIdempotent, run: func(context.Context, component.Call) (component.Result, error) {
+		return component.Result{Output: fmt.Appendf(nil, `{"call":%d}`, calls.Add(1))}, nil
+	}}
+	n := b.start(t, options{slots: 1, workers: 2}, counts)
+	b.refuse(t, always, "P0001", "BEFORE UPDATE ON component_executions FOR EACH ROW WHEN (NEW.finished_at IS NOT NULL AND NEW.epoch = 1)")
+	id := b.submit(t, n, execution.SubmitParams{Module: "COUNTS"}).ID
+	b.until(t, "SELECT is_called FROM refusals")
+	b.cutWorkers(t)
+	got := b.await(t, n, id)
+	n.stop()
+	if got.Status != status.ExecutionCompleted || string(got.Output) != `{"call":2}` || calls.Load() != 2 {
+		t.Errorf("it is %s with %s %s after %d calls", got.Status, got.Output, got.Error, calls.Load())
+	}
+	if count, sum := b.postings(t); count != 1 || sum != 1 {
+		t.Errorf("%d postings of %d", count, sum)
 	}
 }

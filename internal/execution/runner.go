@@ -118,9 +118,6 @@ func (r *Runner) start(ctx context.Context, row db.ExecutionStartManyRow, unsure
 		}
 		_, err := r.turn(ctx, row, true)
 		r.hand.put(row.ID, row.Epoch, err)
-		if err != nil {
-			r.log.ErrorContext(ctx, "execution could not be settled", "execution_id", row.ID, "error", err)
-		}
 	}()
 }
 
@@ -165,6 +162,9 @@ func (r *Runner) turn(ctx context.Context, row db.ExecutionStartManyRow, local b
 	}
 	telemetry.EndSpan(span, failure)
 	r.Metrics.Attempted(row.Module, outcome, time.Since(began))
+	if err != nil {
+		r.log.ErrorContext(ctx, "execution could not be settled", "error", err)
+	}
 	return again, err
 }
 
@@ -286,7 +286,7 @@ func (r *Runner) open(ctx context.Context, row db.ExecutionStartManyRow) (opened
 	if !vault.Sealed(row.WaitState) {
 		return opened, c.Secret, nil
 	}
-	err = r.persist(ctx, 1, func(ctx context.Context) (err error) {
+	err = r.persist(ctx, 0, func(ctx context.Context) (err error) {
 		opened.State, err = r.Vault.OpenJSON(ctx, stateAt(row), row.WaitState)
 		return err
 	})
@@ -331,7 +331,7 @@ func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p paus
 	q := db.New()
 	var paused db.ExecutionPauseRow
 	unsure, takenOver := false, false // unsure: a write without an answer may have been done
-	err := r.persist(ctx, resultTries, func(ctx context.Context) error {
+	err := r.persist(ctx, maxResultRefusals, func(ctx context.Context) error {
 		err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
 			paused, err = q.ExecutionPause(ctx, tx, db.ExecutionPauseParams{
 				WorkspaceID: row.WorkspaceID, ID: row.ID, Epoch: row.Epoch,

@@ -54,3 +54,10 @@ func Unavailable(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err) ||
 		strings.Contains(err.Error(), "conn closed")
 }
+
+// Refused reports whether PostgreSQL refused a statement for a reason that may pass. An error in
+// the data itself (class 22) does not pass.
+func Refused(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && !strings.HasPrefix(e.Code, "22")
+}
