@@ -219,8 +219,10 @@ func workflowArchived(t *probe.Trial) {
 		archive.Header.Set("If-Match", stale)
 		t.Problem(t.Do(archive), http.StatusPreconditionFailed, "PRECONDITION_FAILED")
 	}
+	archive.Header["If-Match"] = []string{`"2"`, `"3"`}
+	t.Problem(t.Do(archive), http.StatusPreconditionFailed, "PRECONDITION_FAILED")
 	t.Equal("after the refusals", decodeWorkflow(t, t.Get(workflowPath(made.ID))).Status, "ACTIVE")
-	archive.Header.Set("If-Match", `"1"`)
+	archive.Header["If-Match"] = []string{`"2"`, `"1"`}
 	gone := decodeWorkflow(t, t.Do(archive))
 	t.Check(gone.Status == "ARCHIVED" && gone.Version == 1 && gone.UpdatedAt >= made.UpdatedAt && gone.Warnings == nil, "%+v", gone)
 	likeDrawn(t, gone, "archived")

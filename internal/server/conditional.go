@@ -24,7 +24,7 @@ func newTagged(tag string, ifNoneMatch *api.IfNoneMatch) tagged {
 // names.
 func (t tagged) unchanged(w http.ResponseWriter) bool {
 	w.Header().Set("ETag", t.tag)
-	if gate.NoneMatch(t.ifNoneMatch, t.tag) {
+	if !gate.Matches(t.ifNoneMatch, t.tag) {
 		return false
 	}
 	w.WriteHeader(http.StatusNotModified)

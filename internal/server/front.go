@@ -184,6 +184,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.fail(answer, r, err)
 		return
 	}
+	gate.JoinConditions(r.Header)
 	f.mux.ServeHTTP(answer, r)
 }
 
