@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/conformance/probe"
-	"github.com/weft-automation/weft/gen/api"
 )
 
 // Every schema of the catalogue compiles with ajv in strict mode, and its examples are valid.
@@ -19,7 +18,7 @@ func TestSchemasOfTheCatalogueCompileInStrictMode(t *testing.T) {
 	const planted = "a pattern of Go"
 	schemas := map[string]json.RawMessage{planted: json.RawMessage(`{"type":"string","pattern":"^(?i:get|post)$"}`)}
 	passes(t, behind, func(p *probe.Trial) {
-		for _, c := range probe.Decode[api.ComponentPage](p, p.Get(probe.Components+"?limit=100")).Data {
+		for _, c := range catalogue(p) {
 			schemas[c.Module+" input"], schemas[c.Module+" config"], schemas[c.Module+" output"] = c.Input, c.Config, c.Output
 		}
 	})

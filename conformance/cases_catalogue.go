@@ -42,11 +42,17 @@ var controls = []string{
 	"RESPOND", "RUN_WORKFLOW", "STRING_CONSTANT", "SWITCH", "WAIT_FOR_SIGNAL", "WAIT_UNTIL",
 }
 
-func catalogueAll(t *probe.Trial) {
+// catalogue returns every component.
+func catalogue(t *probe.Trial) []api.Component {
 	page := probe.Decode[api.ComponentPage](t, t.Get(probe.Components+"?limit=100"))
 	t.Check(!page.HasMore && page.NextCursor == nil, "one page of 100 does not hold all")
+	return page.Data
+}
+
+func catalogueAll(t *probe.Trial) {
+	all := catalogue(t)
 	var names []string
-	for _, c := range page.Data {
+	for _, c := range all {
 		names = append(names, c.Module)
 		one := probe.Decode[api.Component](t, t.Get(probe.Components+"/"+c.Module))
 		t.Equal(c.Module, string(t.JSON(one)), string(t.JSON(c)))
@@ -69,7 +75,7 @@ func catalogueAll(t *probe.Trial) {
 	for _, module := range slices.Concat(modules, controls) {
 		t.Check(slices.Contains(names, module), "%s is missing", module)
 	}
-	for _, c := range page.Data {
+	for _, c := range all {
 		want := []api.ExecutionMode{api.ExecutionModeCOMPONENT, api.ExecutionModeWORKFLOW}
 		if slices.Contains(controls, c.Module) {
 			want = want[1:]
@@ -78,11 +84,11 @@ func catalogueAll(t *probe.Trial) {
 			t.Equal(c.Module+" executionModes", c.ExecutionModes, want)
 		}
 	}
-	uuid := page.Data[slices.Index(names, "RANDOM_UUID")]
+	uuid := all[slices.Index(names, "RANDOM_UUID")]
 	t.Check(strings.Contains(string(uuid.Output), `"uuid"`), "the output of RANDOM_UUID: %s", uuid.Output)
-	hash := page.Data[slices.Index(names, "HASH")]
+	hash := all[slices.Index(names, "HASH")]
 	t.Check(strings.Contains(string(hash.Input), `"data"`), "the input of HASH: %s", hash.Input)
-	call := page.Data[slices.Index(names, "API_CALL")]
+	call := all[slices.Index(names, "API_CALL")]
 	t.Check(strings.Contains(string(call.Config), `"apiUrl"`), "the config of API_CALL: %s", call.Config)
 }
 
@@ -92,7 +98,7 @@ var ports = map[string]string{
 }
 
 func cataloguePorts(t *probe.Trial) {
-	for _, c := range probe.Decode[api.ComponentPage](t, t.Get(probe.Components+"?limit=100")).Data {
+	for _, c := range catalogue(t) {
 		t.Equal(c.Module+" ports", portsOf(t, c), ports[c.Module])
 	}
 }
@@ -100,7 +106,7 @@ func cataloguePorts(t *probe.Trial) {
 // cataloguePrices reads amounts as the contract has them: others do not decode.
 func cataloguePrices(t *probe.Trial) {
 	prices := map[string]string{}
-	for _, c := range probe.Decode[api.ComponentPage](t, t.Get(probe.Components+"?limit=100")).Data {
+	for _, c := range catalogue(t) {
 		prices[c.Module] = string(t.JSON(c.Price))
 	}
 	t.Equal("the price of RANDOM_UUID", prices["RANDOM_UUID"], "1")
@@ -221,9 +227,9 @@ func catalogueSystem(t *probe.Trial) {
 	for _, module := range slices.Concat(modules, controls) {
 		t.Check(byModule[module].Module == module, "%s is missing", module)
 	}
-	page := probe.Decode[api.ComponentPage](t, t.Get(probe.Components+"?limit=100"))
-	t.Equal("as many as in the catalogue", len(all), len(page.Data))
-	for _, c := range page.Data {
+	components := catalogue(t)
+	t.Equal("as many as in the catalogue", len(all), len(components))
+	for _, c := range components {
 		holdShapes(t, c, byModule[c.Module])
 	}
 }

@@ -311,7 +311,7 @@ func creditsCapped(t *probe.Trial) {
 
 // priceOf is what a component costs by the catalogue.
 func priceOf(t *probe.Trial, module string) string {
-	for _, c := range probe.Decode[api.ComponentPage](t, t.Get(probe.Components+"?limit=100")).Data {
+	for _, c := range catalogue(t) {
 		if c.Module == module {
 			return c.Price.String()
 		}
