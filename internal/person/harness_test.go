@@ -2,6 +2,7 @@ package person_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"log/slog"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
+	"golang.org/x/crypto/argon2"
 
 	"github.com/weft-automation/weft/internal/audit"
 	"github.com/weft-automation/weft/internal/fault"
@@ -89,6 +91,15 @@ func setup(t *testing.T) *bench {
 	}
 	b.owner = person.Member{Person: made, WorkspaceID: b.workspace, Role: person.Owner}
 	return b
+}
+
+// cheapen stores the owner's password under a hash that takes little work, for tests of many
+// attempts. A stored hash names its own cost.
+func (b *bench) cheapen(t *testing.T) {
+	t.Helper()
+	salt, text := []byte("saltsaltsaltsalt"), base64.RawStdEncoding.EncodeToString
+	hash := argon2.IDKey([]byte(password), salt, 1, 8, 1, 32)
+	b.exec(t, "UPDATE users SET password_hash = $1 WHERE id = $2", "$argon2id$v=19$m=8,t=1,p=1$"+text(salt)+"$"+text(hash), b.owner.ID)
 }
 
 // wait lets time pass for the limiters.

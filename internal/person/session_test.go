@@ -83,6 +83,7 @@ func TestASessionIsFoundWhereNothingCanBeWritten(t *testing.T) {
 // One host that fails all the time keeps nobody else from signing in.
 func TestOneHostKeepsNobodyOut(t *testing.T) {
 	b := setup(t)
+	b.cheapen(t)
 	fail := func() {
 		_, err := b.SignIn(t.Context(), person.Credentials{Email: "grace@example.org", Password: "wrong", Client: netip.MustParseAddr("198.51.100.7")})
 		refused(t, "a failure", err, fault.Unauthorized, "invalid_credentials")
@@ -123,6 +124,7 @@ func TestWhoCannotSignInLearnsNothing(t *testing.T) {
 
 func TestAttemptsAreLimitedByAddressAndByAccount(t *testing.T) {
 	b := setup(t)
+	b.cheapen(t)
 	fail := func(email string, client int) error {
 		from := netip.AddrFrom4([4]byte{198, 18, byte(client >> 8), byte(client)})
 		_, err := b.SignIn(t.Context(), person.Credentials{Email: email, Password: "wrong", Client: from})
@@ -159,6 +161,7 @@ func TestAttemptsAreLimitedByAddressAndByAccount(t *testing.T) {
 
 func TestFailuresFromManyAddressesLockNobodyOut(t *testing.T) {
 	b := setup(t)
+	b.cheapen(t)
 	for i := range 14 * 20 {
 		from := netip.AddrFrom4([4]byte{198, 18, 0, byte(i % 14)})
 		_, err := b.SignIn(t.Context(), person.Credentials{Email: "grace@example.org", Password: "wrong", Client: from})
@@ -169,6 +172,7 @@ func TestFailuresFromManyAddressesLockNobodyOut(t *testing.T) {
 
 func TestKnownDeviceSignsInWhereItsAddressIsLimited(t *testing.T) {
 	b := setup(t)
+	b.cheapen(t)
 	b.member(t, "ada@example.org", person.Viewer)
 	office := netip.MustParseAddr("192.0.2.2")
 	signIn := func(email, password, device string) (person.Session, error) {
@@ -202,6 +206,7 @@ func TestKnownDeviceSignsInWhereItsAddressIsLimited(t *testing.T) {
 
 func TestAddressOfAnEarlierSignInHasLimitsOfItsOwn(t *testing.T) {
 	b := setup(t)
+	b.cheapen(t)
 	b.member(t, "ada@example.org", person.Viewer)
 	b.signIn(t, "grace@example.org", password)
 	for i := range 20 { // a neighbour behind the same address
