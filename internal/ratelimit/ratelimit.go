@@ -43,6 +43,8 @@ type Limiter struct {
 	metrics *telemetry.Metrics
 	// patience is Patience but in tests of what a store decides that answers.
 	patience time.Duration
+	// tripLimit is the timeout of a trip that callers may wait for.
+	tripLimit time.Duration
 
 	takes       *groupcommit.Group[*ask, Decision]
 	takesHealth health
@@ -90,10 +92,10 @@ func New(conn postgres.DB, metrics *telemetry.Metrics, patience time.Duration) (
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{db: conn, node: node, metrics: metrics, patience: patience, workspaces: make(map[uuid.UUID]*workspaceView)}
+	l := &Limiter{db: conn, node: node, metrics: metrics, patience: patience, tripLimit: max(giveUp, patience), workspaces: make(map[uuid.UUID]*workspaceView)}
 	never := func(error) bool { return true } // a failure is the store's, no item's
-	l.takes = groupcommit.New(groupcommit.Options[*ask]{Max: 512, Timeout: max(giveUp, patience)}, never, l.take)
-	l.opens = groupcommit.New(groupcommit.Options[*opening]{Max: 512, Timeout: max(giveUp, patience)}, never, l.judge)
+	l.takes = groupcommit.New(groupcommit.Options[*ask]{Max: 512, Timeout: l.tripLimit}, never, l.take)
+	l.opens = groupcommit.New(groupcommit.Options[*opening]{Max: 512, Timeout: l.tripLimit}, never, l.judge)
 	return l, nil
 }
 

@@ -62,7 +62,7 @@ func (l *Limiter) loadTerms(ctx context.Context, id uuid.UUID) termsView {
 
 // lookUp reads the terms. Their life is counted from before the query.
 func (l *Limiter) lookUp(ctx context.Context, id uuid.UUID, done chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, max(giveUp, l.patience))
+	ctx, cancel := context.WithTimeout(ctx, l.tripLimit)
 	defer cancel()
 	began := time.Now()
 	name, terms, err := workspace.Terms(ctx, l.db, id)
@@ -84,7 +84,7 @@ func (l *Limiter) lookUp(ctx context.Context, id uuid.UUID, done chan struct{}) 
 // awaitTerms waits as long as a trip to the store may take for the first terms of a workspace and reports whether
 // they are known.
 func (l *Limiter) awaitTerms(ctx context.Context, id uuid.UUID) bool {
-	ctx, cancel := context.WithTimeout(ctx, max(giveUp, l.patience))
+	ctx, cancel := context.WithTimeout(ctx, l.tripLimit)
 	defer cancel()
 	for {
 		if l.loadTerms(ctx, id).known {
