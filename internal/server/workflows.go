@@ -35,11 +35,15 @@ func (s *Server) ListWorkflows(ctx context.Context, request api.ListWorkflowsReq
 }
 
 // GetWorkflow returns a workflow, or one of its versions.
+//
+// The ETag is the version, and every change of a workflow makes a new one, except its archiving.
+// So a version that was asked for by its number, or an archived workflow, is never 304. The tag of
+// an archived workflow names no later answer, because only a save brings the workflow back.
 func (s *Server) GetWorkflow(ctx context.Context, request api.GetWorkflowRequestObject) (api.GetWorkflowResponseObject, error) {
 	w, err := s.workflows.Get(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, request.Params.Version)
 	held := request.Params.IfNoneMatch
 	if request.Params.Version != nil || w.Status == api.WorkflowStatusARCHIVED {
-		held = nil // the status changes without a new version
+		held = nil
 	}
 	return storedAnswer{w, newTagged(etag(w.Version), held)}, err
 }
