@@ -5,9 +5,9 @@ RETURNING created_at;
 
 -- name: APIKeyGetByHash :one
 -- The one look-up that spans workspaces: it finds the workspace. predecessors are the keys
--- that rotations replaced with this one.
+-- that rotations replaced with this one, if it is restricted: others see every execution.
 WITH RECURSIVE rotations AS (
-    SELECT f.workspace_id, f.id FROM api_keys f WHERE f.key_hash = @key_hash
+    SELECT f.workspace_id, f.id FROM api_keys f WHERE f.key_hash = @key_hash AND cardinality(f.allowed_workflow_ids) > 0
     UNION
     SELECT p.workspace_id, p.id FROM rotations r JOIN api_keys p ON p.workspace_id = r.workspace_id AND p.replaced_by = r.id
 )

@@ -4514,19 +4514,22 @@ type WorkspaceID = GivenID
 
 // GetOpenapi30JSONParams defines parameters for GetOpenapi30JSON.
 type GetOpenapi30JSONParams struct {
-	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // GetOpenapiJSONParams defines parameters for GetOpenapiJSON.
 type GetOpenapiJSONParams struct {
-	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // GetOpenapiYamlParams defines parameters for GetOpenapiYaml.
 type GetOpenapiYamlParams struct {
-	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
@@ -4634,7 +4637,8 @@ type ExportWorkflowParams struct {
 	// Version Which version of the workflow; without it the present one.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
 
-	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
@@ -4715,9 +4719,9 @@ type StreamWorkflowRunParams struct {
 
 // ArchiveWorkflowParams defines parameters for ArchiveWorkflow.
 type ArchiveWorkflowParams struct {
-	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
-	// changes: 412. So it is for a weak tag (`W/"3"`), which never matches (RFC 9110, section 13.1.1), and for a value of
-	// another form, because it names no version. `*` is any version.
+	// IfMatch The `ETag` of the workflow that you read, or a list of them. If the workflow was saved since, the answer is 412
+	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
+	// an `ETag`. `*` matches any version. Several lines of this header are one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
@@ -4726,7 +4730,8 @@ type GetWorkflowParams struct {
 	// Version Which version of the workflow; without it the present one.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
 
-	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
@@ -4741,23 +4746,24 @@ type TriggerWorkflowParams struct {
 
 // ReplaceWorkflowParams defines parameters for ReplaceWorkflow.
 type ReplaceWorkflowParams struct {
-	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
-	// changes: 412. So it is for a weak tag (`W/"3"`), which never matches (RFC 9110, section 13.1.1), and for a value of
-	// another form, because it names no version. `*` is any version.
+	// IfMatch The `ETag` of the workflow that you read, or a list of them. If the workflow was saved since, the answer is 412
+	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
+	// an `ETag`. `*` matches any version. Several lines of this header are one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // UpdateWorkflowComponentParams defines parameters for UpdateWorkflowComponent.
 type UpdateWorkflowComponentParams struct {
-	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
-	// changes: 412. So it is for a weak tag (`W/"3"`), which never matches (RFC 9110, section 13.1.1), and for a value of
-	// another form, because it names no version. `*` is any version.
+	// IfMatch The `ETag` of the workflow that you read, or a list of them. If the workflow was saved since, the answer is 412
+	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
+	// an `ETag`. `*` matches any version. Several lines of this header are one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // ListSystemComponentsParams defines parameters for ListSystemComponents.
 type ListSystemComponentsParams struct {
-	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 

@@ -14,7 +14,7 @@ import (
 
 const aPIKeyGetByHash = `-- name: APIKeyGetByHash :one
 WITH RECURSIVE rotations AS (
-    SELECT f.workspace_id, f.id FROM api_keys f WHERE f.key_hash = $1
+    SELECT f.workspace_id, f.id FROM api_keys f WHERE f.key_hash = $1 AND cardinality(f.allowed_workflow_ids) > 0
     UNION
     SELECT p.workspace_id, p.id FROM rotations r JOIN api_keys p ON p.workspace_id = r.workspace_id AND p.replaced_by = r.id
 )
@@ -35,7 +35,7 @@ type APIKeyGetByHashRow struct {
 }
 
 // The one look-up that spans workspaces: it finds the workspace. predecessors are the keys
-// that rotations replaced with this one.
+// that rotations replaced with this one, if it is restricted: others see every execution.
 func (q *Queries) APIKeyGetByHash(ctx context.Context, db DBTX, keyHash []byte) (APIKeyGetByHashRow, error) {
 	row := db.QueryRow(ctx, aPIKeyGetByHash, keyHash)
 	var i APIKeyGetByHashRow

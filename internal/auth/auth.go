@@ -39,7 +39,7 @@ type Request struct {
 // Principal is the key of a workspace that made a request. Workflows is the list
 // to which the key is restricted; empty means every workflow. RootID is the first
 // key of the rotations that led to this key, or the key itself. Predecessors are the
-// keys that these rotations replaced.
+// keys that these rotations replaced; an unrestricted key has none, because it sees everything.
 type Principal struct {
 	WorkspaceID, KeyID uuid.UUID
 	RootID             uuid.UUID

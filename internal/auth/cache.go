@@ -17,7 +17,8 @@ import (
 // keeps a key that has ended under the second of decisions 2.7.
 const keyLife = 750 * time.Millisecond
 
-// maxKeys bounds the cache: one entry is some 300 bytes.
+// maxKeys bounds the cache. An entry is some 350 bytes, and 16 more for each workflow and each
+// predecessor of a restricted key.
 const maxKeys = 20_000
 
 var queries = db.New()

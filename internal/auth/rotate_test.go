@@ -58,32 +58,41 @@ func TestARotatedKeyWorksUntilItsEndAndItsSuccessorFromTheBeginning(t *testing.T
 	}
 }
 
-// A key sees what the keys that it replaced submitted, whichever of them still works.
+// A restricted key sees what the keys that it replaced submitted, whichever of them still
+// works. An unrestricted key sees everything, so its predecessors are not read.
 func TestAPrincipalNamesItsPredecessors(t *testing.T) {
 	b := setup(t, auth.Options{})
-	key := b.key.Created
-	want := []uuid.UUID{key.KeyID}
-	for range 3 {
-		next, err := b.rotate(t, key.KeyID, time.Hour)
+	for name, workflows := range map[string][]uuid.UUID{"restricted": {b.newWorkflow(t, b.workspace)}, "unrestricted": nil} {
+		key, err := b.keys.Create(t.Context(), auth.CreateParams{WorkspaceID: b.workspace, Label: name, AllowedWorkflowIDs: workflows})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.keys.Revoke(t.Context(), b.workspace, key.KeyID); err != nil {
-			t.Fatal(err)
+		want := []uuid.UUID{key.KeyID}
+		for range 3 {
+			next, err := b.rotate(t, key.KeyID, time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.keys.Revoke(t.Context(), b.workspace, key.KeyID); err != nil {
+				t.Fatal(err)
+			}
+			private, err := signature.ParseSecret(next.APISecret)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if workflows == nil {
+				want = nil
+			}
+			want = slices.Insert(want, 0, next.KeyID)
+			principal, err := b.verifier.Verify(t.Context(), signer{next, private}.get(b.clock))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := principal.Keys(); !slices.Equal(got, want) {
+				t.Errorf("%s: the keys are %v, want %v", name, got, want)
+			}
+			key = next
 		}
-		private, err := signature.ParseSecret(next.APISecret)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want = slices.Insert(want, 0, next.KeyID)
-		principal, err := b.verifier.Verify(t.Context(), signer{next, private}.get(b.clock))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := principal.Keys(); !slices.Equal(got, want) {
-			t.Errorf("the keys are %v, want %v", got, want)
-		}
-		key = next
 	}
 }
 

@@ -3,8 +3,10 @@ package server
 import (
 	"context"
 	"net/http"
+	"sync"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/catalog"
 	"github.com/weft-automation/weft/internal/strictjson"
 )
 
@@ -26,12 +28,26 @@ func (s *Server) GetComponent(_ context.Context, request api.GetComponentRequest
 // ListSystemComponents is the whole catalogue in the dialect of code
 // generators.
 func (s *Server) ListSystemComponents(_ context.Context, request api.ListSystemComponentsRequestObject) (api.ListSystemComponentsResponseObject, error) {
-	all, err := s.catalogue.System()
-	if err != nil {
-		return nil, err
-	}
-	text, err := strictjson.Encode(all)
-	return systemAnswer{text, newTagged(tagOf(text), request.Params.IfNoneMatch)}, err
+	system, err := s.systemFunc()
+	return systemAnswer{system.text, newTagged(system.tag, request.Params.IfNoneMatch)}, err
+}
+
+// encoded is JSON with its ETag.
+type encoded struct {
+	text []byte
+	tag  string
+}
+
+// encodeSystem returns a function that encodes the catalogue for code generators once.
+func encodeSystem(catalogue *catalog.Catalog) func() (encoded, error) {
+	return sync.OnceValues(func() (encoded, error) {
+		all, err := catalogue.System()
+		if err != nil {
+			return encoded{}, err
+		}
+		text, err := strictjson.Encode(all)
+		return encoded{append(text, '\n'), tagOf(text)}, err
+	})
 }
 
 // systemAnswer is the catalogue as JSON.
@@ -42,10 +58,11 @@ type systemAnswer struct {
 
 // VisitListSystemComponentsResponse writes the catalogue, or that it is unchanged.
 func (a systemAnswer) VisitListSystemComponentsResponse(w http.ResponseWriter) error {
+	w.Header().Set("Cache-Control", "private, no-cache")
 	if a.unchanged(w) {
 		return nil
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, err := w.Write(append(a.text, '\n'))
+	_, err := w.Write(a.text)
 	return err
 }

@@ -46,7 +46,7 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 		WorkspaceID: call.principal.WorkspaceID,
 		KeyID:       call.principal.KeyID,
 		KeyRootID:   call.principal.RootID,
-		Sees:        seen(call.principal),
+		Sees:        visibleKeys(call.principal),
 		Module:      body.Module,
 		Input:       body.Input,
 		Config:      body.Config,
@@ -143,8 +143,8 @@ func (a executionsAnswer) VisitListComponentExecutionsResponse(w http.ResponseWr
 	return writeJSON(w, api.ComponentExecutionPage(a))
 }
 
-// seen returns the keys whose executions a key sees; nil: those of all.
-func seen(principal auth.Principal) []uuid.UUID {
+// visibleKeys returns the keys whose executions a key sees, nil for all keys.
+func visibleKeys(principal auth.Principal) []uuid.UUID {
 	if !principal.Restricted() {
 		return nil
 	}
@@ -157,14 +157,14 @@ func (s *Server) checkSees(ctx context.Context, executionID uuid.UUID) error {
 	if !principal.Restricted() {
 		return nil
 	}
-	return s.executions.CheckSees(ctx, principal.WorkspaceID, executionID, seen(principal))
+	return s.executions.CheckSees(ctx, principal.WorkspaceID, executionID, visibleKeys(principal))
 }
 
 // ListComponentExecutions returns one page of the executions that the key may see.
 func (s *Server) ListComponentExecutions(ctx context.Context, request api.ListComponentExecutionsRequestObject) (api.ListComponentExecutionsResponseObject, error) {
 	principal := callOf(ctx).principal
 	page, err := s.executions.List(ctx, principal.WorkspaceID, execution.ListParams{
-		Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor), Keys: seen(principal),
+		Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor), Keys: visibleKeys(principal),
 	})
 	return executionsAnswer(page), err
 }

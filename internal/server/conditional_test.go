@@ -21,6 +21,9 @@ func TestLinesOfIfNoneMatchAreOneList(t *testing.T) {
 				t.Fatal(err)
 			}
 			answer.Body.Close()
+			if got := answer.Header.Get("Cache-Control"); got != "private, no-cache" {
+				t.Errorf("%s: Cache-Control %q", path, got)
+			}
 			if answer.StatusCode != want {
 				t.Errorf("%s unless %q: %d, want %d", path, lines, answer.StatusCode, want)
 			}

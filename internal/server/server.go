@@ -103,6 +103,7 @@ func New(deps Deps) (http.Handler, error) {
 		guard:       deps.Guard,
 		limiter:     deps.Limiter,
 		catalogue:   deps.Catalogue,
+		systemFunc:  encodeSystem(deps.Catalogue),
 		ready:       deps.ReadyFunc,
 		streams: streams{
 			verifier: deps.Verifier, limiter: deps.Limiter, draining: deps.Draining, spread: drainSpread, memory: deps.Memory,
@@ -140,6 +141,7 @@ type Server struct {
 	guard       *egress.Guard
 	limiter     *ratelimit.Limiter
 	catalogue   *catalog.Catalog
+	systemFunc  func() (encoded, error)
 	ready       func(context.Context) []Check
 	streams     streams
 }

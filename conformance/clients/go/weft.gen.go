@@ -2738,7 +2738,8 @@ type ExportWorkflowParams struct {
 	// Version Which version of the workflow; without it the present one.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
 
-	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
@@ -2819,9 +2820,9 @@ type StreamWorkflowRunParams struct {
 
 // ArchiveWorkflowParams defines parameters for ArchiveWorkflow.
 type ArchiveWorkflowParams struct {
-	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
-	// changes: 412. So it is for a weak tag (`W/"3"`), which never matches (RFC 9110, section 13.1.1), and for a value of
-	// another form, because it names no version. `*` is any version.
+	// IfMatch The `ETag` of the workflow that you read, or a list of them. If the workflow was saved since, the answer is 412
+	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
+	// an `ETag`. `*` matches any version. Several lines of this header are one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
@@ -2830,7 +2831,8 @@ type GetWorkflowParams struct {
 	// Version Which version of the workflow; without it the present one.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
 
-	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
@@ -2845,23 +2847,24 @@ type TriggerWorkflowParams struct {
 
 // ReplaceWorkflowParams defines parameters for ReplaceWorkflow.
 type ReplaceWorkflowParams struct {
-	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
-	// changes: 412. So it is for a weak tag (`W/"3"`), which never matches (RFC 9110, section 13.1.1), and for a value of
-	// another form, because it names no version. `*` is any version.
+	// IfMatch The `ETag` of the workflow that you read, or a list of them. If the workflow was saved since, the answer is 412
+	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
+	// an `ETag`. `*` matches any version. Several lines of this header are one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // UpdateWorkflowComponentParams defines parameters for UpdateWorkflowComponent.
 type UpdateWorkflowComponentParams struct {
-	// IfMatch The `ETag` of the workflow that the change is made to, or a list of them. If it has been saved since, nothing
-	// changes: 412. So it is for a weak tag (`W/"3"`), which never matches (RFC 9110, section 13.1.1), and for a value of
-	// another form, because it names no version. `*` is any version.
+	// IfMatch The `ETag` of the workflow that you read, or a list of them. If the workflow was saved since, the answer is 412
+	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
+	// an `ETag`. `*` matches any version. Several lines of this header are one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // ListSystemComponentsParams defines parameters for ListSystemComponents.
 type ListSystemComponentsParams struct {
-	// IfNoneMatch The `ETag` of what you have, or a list of them: 304, without a body, if it is still the present one. `*` is any.
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
@@ -3141,8 +3144,8 @@ type ClientInterface interface {
 	// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
 	// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
 	// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-	// cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
-	// stays as it is.
+	// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
+	// that is over stays as it is.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3154,8 +3157,8 @@ type ClientInterface interface {
 	// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
 	// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
 	// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-	// cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
-	// stays as it is.
+	// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
+	// that is over stays as it is.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3218,9 +3221,9 @@ type ClientInterface interface {
 
 	// ArchiveWorkflow Archive a workflow
 	//
-	// Takes the workflow out of use: it is not triggered any more and not listed. Its versions and runs stay, and a run
-	// that is under way goes on. Again is the same. With `If-Match`, nothing changes if the workflow has been saved since:
-	// 412. A key that is restricted to some workflows may not archive any: 403
+	// Takes the workflow out of use: it can no longer be triggered and is not listed. Its versions and runs are kept,
+	// and runs in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, a workflow that
+	// was saved since is not archived: 412. A key that is restricted to some workflows may not archive any: 403
 	// `key_restricted`.
 	//
 	// Corresponds with DELETE /v1/sdk/workflows/{workflowId} (the `ArchiveWorkflow` operationId).
@@ -3725,8 +3728,8 @@ func (c *Client) GetWorkflowRun(ctx context.Context, runID RunID, params *GetWor
 // Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
 // has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
 // that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-// cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
-// stays as it is.
+// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
+// that is over stays as it is.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3748,8 +3751,8 @@ func (c *Client) CancelWorkflowRunWithBody(ctx context.Context, runID RunID, con
 // Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
 // has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
 // that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-// cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
-// stays as it is.
+// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
+// that is over stays as it is.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3872,9 +3875,9 @@ func (c *Client) StreamWorkflowRun(ctx context.Context, runID RunID, params *Str
 
 // ArchiveWorkflow Archive a workflow
 //
-// Takes the workflow out of use: it is not triggered any more and not listed. Its versions and runs stay, and a run
-// that is under way goes on. Again is the same. With `If-Match`, nothing changes if the workflow has been saved since:
-// 412. A key that is restricted to some workflows may not archive any: 403
+// Takes the workflow out of use: it can no longer be triggered and is not listed. Its versions and runs are kept,
+// and runs in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, a workflow that
+// was saved since is not archived: 412. A key that is restricted to some workflows may not archive any: 403
 // `key_restricted`.
 //
 // Corresponds with DELETE /v1/sdk/workflows/{workflowId} (the `ArchiveWorkflow` operationId).
@@ -5944,8 +5947,8 @@ type ClientWithResponsesInterface interface {
 	// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
 	// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
 	// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-	// cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
-	// stays as it is.
+	// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
+	// that is over stays as it is.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5957,8 +5960,8 @@ type ClientWithResponsesInterface interface {
 	// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
 	// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
 	// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-	// cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
-	// stays as it is.
+	// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
+	// that is over stays as it is.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6027,9 +6030,9 @@ type ClientWithResponsesInterface interface {
 
 	// ArchiveWorkflowWithResponse Archive a workflow
 	//
-	// Takes the workflow out of use: it is not triggered any more and not listed. Its versions and runs stay, and a run
-	// that is under way goes on. Again is the same. With `If-Match`, nothing changes if the workflow has been saved since:
-	// 412. A key that is restricted to some workflows may not archive any: 403
+	// Takes the workflow out of use: it can no longer be triggered and is not listed. Its versions and runs are kept,
+	// and runs in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, a workflow that
+	// was saved since is not archived: 412. A key that is restricted to some workflows may not archive any: 403
 	// `key_restricted`.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -7938,8 +7941,8 @@ func (c *ClientWithResponses) GetWorkflowRunWithResponse(ctx context.Context, ru
 // Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
 // has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
 // that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-// cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
-// stays as it is.
+// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
+// that is over stays as it is.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7957,8 +7960,8 @@ func (c *ClientWithResponses) CancelWorkflowRunWithBodyWithResponse(ctx context.
 // Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
 // has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
 // that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-// cancelled with it. Again is the same, but `immediate` after `graceful` stops what still runs; a run that is over
-// stays as it is.
+// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
+// that is over stays as it is.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8063,9 +8066,9 @@ func (c *ClientWithResponses) StreamWorkflowRunWithResponse(ctx context.Context,
 
 // ArchiveWorkflowWithResponse Archive a workflow
 //
-// Takes the workflow out of use: it is not triggered any more and not listed. Its versions and runs stay, and a run
-// that is under way goes on. Again is the same. With `If-Match`, nothing changes if the workflow has been saved since:
-// 412. A key that is restricted to some workflows may not archive any: 403
+// Takes the workflow out of use: it can no longer be triggered and is not listed. Its versions and runs are kept,
+// and runs in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, a workflow that
+// was saved since is not archived: 412. A key that is restricted to some workflows may not archive any: 403
 // `key_restricted`.
 //
 // Returns a wrapper object for the known response body format(s).
