@@ -114,7 +114,7 @@ func p95(sorted []time.Duration) time.Duration { return sorted[(len(sorted)*95+9
 // for nearly all of that: the rest is their beginning and end being written.
 func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
 	const submitters = 8
-	queued, count, every, slots, least := 200, 20, 120*time.Millisecond, 20, 0.6 // short ones, beside other tests
+	queued, count, every, slots, least := 200, 10, 120*time.Millisecond, 20, 0.6 // short ones, beside other tests
 	if os.Getenv("WEFT_SOAK") != "" {
 		queued, count, every, slots, least = 10_000, 60, time.Second, 100, 0.8
 	}
