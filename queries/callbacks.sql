@@ -106,8 +106,10 @@ SELECT workspace_id, execution_id, (state = 'QUEUED' AND owned)::boolean AS pend
 SELECT * FROM callbacks WHERE workspace_id = @workspace_id AND execution_id = @execution_id;
 
 -- name: CallbackLock :one
--- Serialises replays of one callback.
-SELECT * FROM callbacks WHERE workspace_id = @workspace_id AND execution_id = @execution_id FOR UPDATE;
+-- Serialises replays of one callback. waits reports whether its next attempt is due
+-- later; while an attempt is sent, its due time has passed.
+SELECT sqlc.embed(callbacks), COALESCE(due_at > clock_timestamp(), false)::boolean AS waits
+FROM callbacks WHERE workspace_id = @workspace_id AND execution_id = @execution_id FOR UPDATE;
 
 -- name: CallbackReplay :exec
 -- Begins another round of attempts. The caller holds the row's lock.
@@ -119,16 +121,15 @@ WHERE workspace_id = @workspace_id AND execution_id = @execution_id;
 UPDATE river.river_job SET state = 'available', scheduled_at = now() + @delay::interval
 WHERE id = @job_id AND state IN ('scheduled', 'available');
 
--- name: CallbackHasten :execrows
--- Makes the next attempt of a callback due now if it waits for its time. A job that
--- is due, or that a worker holds, is left alone: repeated replays must not delay it.
-WITH hastened AS (
-    UPDATE river.river_job j SET state = 'available', scheduled_at = now()
-    WHERE j.id = @job_id AND j.state IN ('scheduled', 'available') AND j.scheduled_at > clock_timestamp()
-    RETURNING j.id
+-- name: CallbackHasten :exec
+-- Makes the next attempt of a waiting callback due now, with a new job. The job that
+-- it waited for is deleted, not moved: River may still close a run of that job, which
+-- would complete it. The caller holds the row's lock.
+WITH deleted AS (
+    DELETE FROM river.river_job WHERE id = @waiting_job_id
 )
-UPDATE callbacks c SET due_at = now() FROM hastened
-WHERE c.workspace_id = @workspace_id AND c.execution_id = @execution_id AND c.job_id = hastened.id;
+UPDATE callbacks SET due_at = now(), job_id = @job_id
+WHERE workspace_id = @workspace_id AND execution_id = @execution_id;
 
 -- name: CallbackListStranded :many
 -- Callbacks that are to be delivered and have no job that would: it is gone or

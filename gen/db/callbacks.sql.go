@@ -111,30 +111,32 @@ func (q *Queries) CallbackGet(ctx context.Context, db DBTX, arg CallbackGetParam
 	return i, err
 }
 
-const callbackHasten = `-- name: CallbackHasten :execrows
-WITH hastened AS (
-    UPDATE river.river_job j SET state = 'available', scheduled_at = now()
-    WHERE j.id = $3 AND j.state IN ('scheduled', 'available') AND j.scheduled_at > clock_timestamp()
-    RETURNING j.id
+const callbackHasten = `-- name: CallbackHasten :exec
+WITH deleted AS (
+    DELETE FROM river.river_job WHERE id = $4
 )
-UPDATE callbacks c SET due_at = now() FROM hastened
-WHERE c.workspace_id = $1 AND c.execution_id = $2 AND c.job_id = hastened.id
+UPDATE callbacks SET due_at = now(), job_id = $1
+WHERE workspace_id = $2 AND execution_id = $3
 `
 
 type CallbackHastenParams struct {
-	WorkspaceID uuid.UUID
-	ExecutionID uuid.UUID
-	JobID       int64
+	JobID        *int64
+	WorkspaceID  uuid.UUID
+	ExecutionID  uuid.UUID
+	WaitingJobID int64
 }
 
-// Makes the next attempt of a callback due now if it waits for its time. A job that
-// is due, or that a worker holds, is left alone: repeated replays must not delay it.
-func (q *Queries) CallbackHasten(ctx context.Context, db DBTX, arg CallbackHastenParams) (int64, error) {
-	result, err := db.Exec(ctx, callbackHasten, arg.WorkspaceID, arg.ExecutionID, arg.JobID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+// Makes the next attempt of a waiting callback due now, with a new job. The job that
+// it waited for is deleted, not moved: River may still close a run of that job, which
+// would complete it. The caller holds the row's lock.
+func (q *Queries) CallbackHasten(ctx context.Context, db DBTX, arg CallbackHastenParams) error {
+	_, err := db.Exec(ctx, callbackHasten,
+		arg.JobID,
+		arg.WorkspaceID,
+		arg.ExecutionID,
+		arg.WaitingJobID,
+	)
+	return err
 }
 
 const callbackInsertMany = `-- name: CallbackInsertMany :exec
@@ -416,7 +418,8 @@ func (q *Queries) CallbackLoadMany(ctx context.Context, db DBTX, arg CallbackLoa
 }
 
 const callbackLock = `-- name: CallbackLock :one
-SELECT workspace_id, execution_id, url, sealed, signed, header_names, body, state, round, tries, attempt_count, job_id, due_at, last_attempt_at, delivered_at, last_error, created_at, unopened_since, restores FROM callbacks WHERE workspace_id = $1 AND execution_id = $2 FOR UPDATE
+SELECT callbacks.workspace_id, callbacks.execution_id, callbacks.url, callbacks.sealed, callbacks.signed, callbacks.header_names, callbacks.body, callbacks.state, callbacks.round, callbacks.tries, callbacks.attempt_count, callbacks.job_id, callbacks.due_at, callbacks.last_attempt_at, callbacks.delivered_at, callbacks.last_error, callbacks.created_at, callbacks.unopened_since, callbacks.restores, COALESCE(due_at > clock_timestamp(), false)::boolean AS waits
+FROM callbacks WHERE workspace_id = $1 AND execution_id = $2 FOR UPDATE
 `
 
 type CallbackLockParams struct {
@@ -424,30 +427,37 @@ type CallbackLockParams struct {
 	ExecutionID uuid.UUID
 }
 
-// Serialises replays of one callback.
-func (q *Queries) CallbackLock(ctx context.Context, db DBTX, arg CallbackLockParams) (Callback, error) {
+type CallbackLockRow struct {
+	Callback Callback
+	Waits    bool
+}
+
+// Serialises replays of one callback. waits reports whether its next attempt is due
+// later; while an attempt is sent, its due time has passed.
+func (q *Queries) CallbackLock(ctx context.Context, db DBTX, arg CallbackLockParams) (CallbackLockRow, error) {
 	row := db.QueryRow(ctx, callbackLock, arg.WorkspaceID, arg.ExecutionID)
-	var i Callback
+	var i CallbackLockRow
 	err := row.Scan(
-		&i.WorkspaceID,
-		&i.ExecutionID,
-		&i.URL,
-		&i.Sealed,
-		&i.Signed,
-		&i.HeaderNames,
-		&i.Body,
-		&i.State,
-		&i.Round,
-		&i.Tries,
-		&i.AttemptCount,
-		&i.JobID,
-		&i.DueAt,
-		&i.LastAttemptAt,
-		&i.DeliveredAt,
-		&i.LastError,
-		&i.CreatedAt,
-		&i.UnopenedSince,
-		&i.Restores,
+		&i.Callback.WorkspaceID,
+		&i.Callback.ExecutionID,
+		&i.Callback.URL,
+		&i.Callback.Sealed,
+		&i.Callback.Signed,
+		&i.Callback.HeaderNames,
+		&i.Callback.Body,
+		&i.Callback.State,
+		&i.Callback.Round,
+		&i.Callback.Tries,
+		&i.Callback.AttemptCount,
+		&i.Callback.JobID,
+		&i.Callback.DueAt,
+		&i.Callback.LastAttemptAt,
+		&i.Callback.DeliveredAt,
+		&i.Callback.LastError,
+		&i.Callback.CreatedAt,
+		&i.Callback.UnopenedSince,
+		&i.Callback.Restores,
+		&i.Waits,
 	)
 	return i, err
 }

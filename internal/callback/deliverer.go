@@ -143,7 +143,7 @@ func (d *Deliverer) deliver(ctx context.Context, c delivery) (again time.Duratio
 		return quarantinePause, nil
 	}
 	if !d.begin(c.ExecutionID) {
-		return d.net(), nil
+		return busyPause, nil
 	}
 	v, err := func() (verdict, error) {
 		defer d.end(c.ExecutionID)
@@ -230,6 +230,10 @@ func (d *Deliverer) settle(ctx context.Context, c delivery, out outcome) (verdic
 // quarantinePause is how long a delivery that was begun just before a quarantine
 // is put off each time.
 const quarantinePause = 5 * time.Second
+
+// busyPause is the time before a delivery is tried again that this process is still
+// busy with. It is short, because that attempt may only be about to return.
+const busyPause = time.Second
 
 const (
 	none = time.Duration(-time.Microsecond) // no time at all: nothing follows

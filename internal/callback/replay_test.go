@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/waittest"
 )
 
 func TestCB08AHundredReplaysAreOneDelivery(t *testing.T) {
@@ -126,6 +127,45 @@ func TestReplaySendsWaitingRetryNow(t *testing.T) {
 	}
 }
 
+// An attempt is on record before the process that made it is done with it. A replay
+// that arrives in between is not put off to the time of the retry.
+func TestReplayIsSentAlthoughAttemptIsClosing(t *testing.T) {
+	t.Parallel()
+	for name, byQueue := range map[string]bool{"of this process": false, "of the queue": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, options{settings: Settings{Schedule: []time.Duration{0, time.Hour, time.Hour}}, full: byQueue, idle: true})
+			closed, first := make(chan struct{}), true
+			b.deliverer.Attempted = func(class string, _ time.Duration) {
+				b.attempts <- class
+				if first {
+					first = false
+					<-closed
+				}
+			}
+			b.start(t)
+			f := b.submit(t, wish{url: b.receiver(t, always(500)).url})
+			b.await(t, 1)
+			if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, false); err != nil {
+				t.Fatal(err)
+			}
+			waittest.Until(t, "the queue puts the job off", func() bool {
+				var put bool
+				err := b.pool.QueryRow(t.Context(), "SELECT metadata ? 'snoozes' FROM river.river_job WHERE id = $1", *b.row(t, f).JobID).Scan(&put)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return put
+			})
+			close(closed)
+			b.await(t, 1)
+			if row := b.row(t, f); row.AttemptCount != 2 || row.Round != 1 {
+				t.Errorf("%d attempts in round %d", row.AttemptCount, row.Round)
+			}
+		})
+	}
+}
+
 // The queue, which polls once an hour here, is notified of a replay.
 func TestReplayNotifiesQueue(t *testing.T) {
 	t.Parallel()
@@ -138,6 +178,26 @@ func TestReplayNotifiesQueue(t *testing.T) {
 	b.await(t, 1)
 	if row := b.row(t, f); row.AttemptCount != 2 || row.Round != 1 {
 		t.Errorf("%d attempts in round %d", row.AttemptCount, row.Round)
+	}
+}
+
+// River closes a run after the attempt is on record, and completes the run's job then. The
+// job of a replay must therefore be another one.
+func TestReplayBindsCallbackToNewJob(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, options{settings: Settings{Schedule: []time.Duration{0, time.Hour}}, idle: true})
+	f := b.accept(t, wish{url: b.receiver(t, always(500)).url})[0]
+	b.finish(t, true, f)
+	b.await(t, 1)
+	waited := *b.row(t, f).JobID
+	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if bound := *b.row(t, f).JobID; bound == waited {
+		t.Errorf("still bound to job %d", waited)
+	}
+	if n := b.jobsLeft(t); n != 1 {
+		t.Errorf("%d jobs, want 1", n)
 	}
 }
 
@@ -266,18 +326,16 @@ func TestAForcedReplayThatChangesNothingIsNoEvent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{settings: Settings{Schedule: []time.Duration{0, time.Hour}}})
 	r := b.receiver(t, always(500))
-	// The queue never has the job: it would write later that it is done with it.
 	f := b.accept(t, wish{url: r.url})[0]
 	b.finish(t, true, f)
 	b.await(t, 1)
-	before := b.row(t, f)
-	change := func(sql string) int64 {
+	due := func(in string) time.Time {
 		t.Helper()
-		tag, err := b.pool.Exec(t.Context(), "UPDATE river.river_job SET "+sql+" AND id = $1", *before.JobID)
+		_, err := b.pool.Exec(t.Context(), "UPDATE callbacks SET due_at = now() + $1::interval WHERE execution_id = $2", in, f.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return tag.RowsAffected()
+		return *b.row(t, f).DueAt
 	}
 	events := func() (n int) {
 		t.Helper()
@@ -286,16 +344,14 @@ func TestAForcedReplayThatChangesNothingIsNoEvent(t *testing.T) {
 		}
 		return n
 	}
-	if n := change("state = 'running' WHERE scheduled_at > now() + interval '30 minutes'"); n != 1 {
-		t.Fatalf("%d jobs wait for the next attempt", n)
-	}
+	passed := due("-1 second") // as while an attempt is sent
 	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, true); err != nil {
 		t.Fatal(err)
 	}
-	if row := b.row(t, f); *row.DueAt != *before.DueAt || events() != 0 {
-		t.Errorf("due %v, then %v, with %d events", before.DueAt, row.DueAt, events())
+	if row := b.row(t, f); *row.DueAt != passed || events() != 0 {
+		t.Errorf("due %v, then %v, with %d events", passed, row.DueAt, events())
 	}
-	change("state = 'scheduled' WHERE state = 'running'")
+	due("1 hour")
 	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, true); err != nil {
 		t.Fatal(err)
 	}

@@ -100,37 +100,31 @@ func replayable(c db.Callback, force bool) (bool, error) {
 
 func (s *Service) replayTx(ctx context.Context, tx pgx.Tx, workspaceID, executionID uuid.UUID, force bool) error {
 	q := db.New()
-	c, err := q.CallbackLock(ctx, tx, db.CallbackLockParams{WorkspaceID: workspaceID, ExecutionID: executionID})
+	row, err := q.CallbackLock(ctx, tx, db.CallbackLockParams{WorkspaceID: workspaceID, ExecutionID: executionID})
 	if err != nil {
 		return err
 	}
+	c := row.Callback
 	if todo, err := replayable(c, force); !todo || err != nil {
 		return err
 	}
-	if c.State == stateQueued {
-		hastened, err := q.CallbackHasten(ctx, tx, db.CallbackHastenParams{
-			WorkspaceID: workspaceID, ExecutionID: executionID, JobID: *c.JobID,
-		})
-		if err != nil || hastened == 0 {
-			return err // an attempt is due or being sent, so nothing waits
-		}
-		if err := q.RiverJobTell(ctx, tx, Queue); err != nil {
-			return err
-		}
-		return replayedTx(ctx, tx, workspaceID, executionID, force)
+	if c.State == stateQueued && !row.Waits {
+		return nil // an attempt is due or being sent
 	}
 	ids, err := enqueueManyTx(ctx, tx, s.jobs, []Args{{WorkspaceID: workspaceID, ExecutionID: executionID}}, time.Time{})
 	if err != nil {
 		return err
 	}
-	err = q.CallbackReplay(ctx, tx, db.CallbackReplayParams{WorkspaceID: workspaceID, ExecutionID: executionID, JobID: &ids[0]})
+	if c.State == stateQueued {
+		err = q.CallbackHasten(ctx, tx, db.CallbackHastenParams{
+			WorkspaceID: workspaceID, ExecutionID: executionID, WaitingJobID: *c.JobID, JobID: &ids[0],
+		})
+	} else {
+		err = q.CallbackReplay(ctx, tx, db.CallbackReplayParams{WorkspaceID: workspaceID, ExecutionID: executionID, JobID: &ids[0]})
+	}
 	if err != nil {
 		return err
 	}
-	return replayedTx(ctx, tx, workspaceID, executionID, force)
-}
-
-func replayedTx(ctx context.Context, tx pgx.Tx, workspaceID, executionID uuid.UUID, force bool) error {
 	return audit.RecordTx(ctx, tx, audit.Event{
 		WorkspaceID: workspaceID, Action: "callback.replayed", SubjectKind: "execution", SubjectID: executionID.String(),
 		Details: map[string]any{"force": force},
