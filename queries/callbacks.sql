@@ -123,11 +123,8 @@ WHERE id = @job_id AND state IN ('scheduled', 'available');
 
 -- name: CallbackHasten :exec
 -- Makes the next attempt of a waiting callback due now, with a new job. The job that
--- it waited for is deleted, not moved: River may still close a run of that job, which
--- would complete it. The caller holds the row's lock.
-WITH deleted AS (
-    DELETE FROM river.river_job WHERE id = @waiting_job_id
-)
+-- it waited for stays and finds nothing to do: River may still close a run of that
+-- job, which would complete it. The caller holds the row's lock.
 UPDATE callbacks SET due_at = now(), job_id = @job_id
 WHERE workspace_id = @workspace_id AND execution_id = @execution_id;
 

@@ -112,30 +112,21 @@ func (q *Queries) CallbackGet(ctx context.Context, db DBTX, arg CallbackGetParam
 }
 
 const callbackHasten = `-- name: CallbackHasten :exec
-WITH deleted AS (
-    DELETE FROM river.river_job WHERE id = $4
-)
 UPDATE callbacks SET due_at = now(), job_id = $1
 WHERE workspace_id = $2 AND execution_id = $3
 `
 
 type CallbackHastenParams struct {
-	JobID        *int64
-	WorkspaceID  uuid.UUID
-	ExecutionID  uuid.UUID
-	WaitingJobID int64
+	JobID       *int64
+	WorkspaceID uuid.UUID
+	ExecutionID uuid.UUID
 }
 
 // Makes the next attempt of a waiting callback due now, with a new job. The job that
-// it waited for is deleted, not moved: River may still close a run of that job, which
-// would complete it. The caller holds the row's lock.
+// it waited for stays and finds nothing to do: River may still close a run of that
+// job, which would complete it. The caller holds the row's lock.
 func (q *Queries) CallbackHasten(ctx context.Context, db DBTX, arg CallbackHastenParams) error {
-	_, err := db.Exec(ctx, callbackHasten,
-		arg.JobID,
-		arg.WorkspaceID,
-		arg.ExecutionID,
-		arg.WaitingJobID,
-	)
+	_, err := db.Exec(ctx, callbackHasten, arg.JobID, arg.WorkspaceID, arg.ExecutionID)
 	return err
 }
 

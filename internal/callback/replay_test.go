@@ -120,9 +120,6 @@ func TestReplaySendsWaitingRetryNow(t *testing.T) {
 					t.Errorf("attempt %d: webhook-id %q", i+1, id)
 				}
 			}
-			if b.jobsLeft(t) != 0 {
-				t.Errorf("%d jobs are left", b.jobsLeft(t))
-			}
 		})
 	}
 }
@@ -195,9 +192,6 @@ func TestReplayBindsCallbackToNewJob(t *testing.T) {
 	}
 	if bound := *b.row(t, f).JobID; bound == waited {
 		t.Errorf("still bound to job %d", waited)
-	}
-	if n := b.jobsLeft(t); n != 1 {
-		t.Errorf("%d jobs, want 1", n)
 	}
 }
 

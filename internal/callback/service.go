@@ -116,9 +116,7 @@ func (s *Service) replayTx(ctx context.Context, tx pgx.Tx, workspaceID, executio
 		return err
 	}
 	if c.State == stateQueued {
-		err = q.CallbackHasten(ctx, tx, db.CallbackHastenParams{
-			WorkspaceID: workspaceID, ExecutionID: executionID, WaitingJobID: *c.JobID, JobID: &ids[0],
-		})
+		err = q.CallbackHasten(ctx, tx, db.CallbackHastenParams{WorkspaceID: workspaceID, ExecutionID: executionID, JobID: &ids[0]})
 	} else {
 		err = q.CallbackReplay(ctx, tx, db.CallbackReplayParams{WorkspaceID: workspaceID, ExecutionID: executionID, JobID: &ids[0]})
 	}

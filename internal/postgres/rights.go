@@ -10,12 +10,12 @@ import (
 )
 
 // riverRights gives requests what they do with the queue and revokes everything else. They
-// insert jobs, which returns each row and is written as an update in case of a conflict,
-// and make the job of a callback due. They see and change the jobs of their workspaces only.
+// insert jobs, which returns each row and is written as an update in case of a conflict.
+// They see the jobs of their workspaces only.
 const riverRights = `
 	REVOKE ALL ON ALL TABLES IN SCHEMA river FROM weft_api;
 	REVOKE ALL ON ALL SEQUENCES IN SCHEMA river FROM weft_api;
-	GRANT SELECT, UPDATE (kind, state, scheduled_at), INSERT (id, args, created_at, kind, max_attempts, metadata, priority, queue,
+	GRANT SELECT, UPDATE (kind), INSERT (id, args, created_at, kind, max_attempts, metadata, priority, queue,
 		scheduled_at, state, tags, unique_key, unique_states) ON river.river_job TO weft_api;
 	GRANT USAGE ON SEQUENCE river.river_job_id_seq TO weft_api;
 	DROP POLICY IF EXISTS of_workspace ON river.river_job;
@@ -29,7 +29,7 @@ const riverRights = `
 const riverGranted = "INSERT river_job args,INSERT river_job created_at,INSERT river_job id,INSERT river_job kind,INSERT river_job max_attempts," +
 	"INSERT river_job metadata,INSERT river_job priority,INSERT river_job queue,INSERT river_job scheduled_at,INSERT river_job state," +
 	"INSERT river_job tags,INSERT river_job unique_key,INSERT river_job unique_states," +
-	"SELECT river_job,UPDATE river_job kind,UPDATE river_job scheduled_at,UPDATE river_job state,USAGE river_job_id_seq"
+	"SELECT river_job,UPDATE river_job kind,USAGE river_job_id_seq"
 
 // riverPolicies are the policies of the queue, as the catalogue shows them.
 const riverPolicies = `of_system {weft_system} true,` +
