@@ -53,9 +53,13 @@ UPDATE workflow_runs SET
     finished_at   = CASE WHEN @final::boolean THEN @at::timestamptz END
 WHERE workspace_id = @workspace_id AND id = @id;
 
--- name: RunBegan :one
--- When a run was accepted.
-SELECT created_at FROM workflow_runs WHERE workspace_id = @workspace_id AND id = @id;
+-- name: RunRepeated :one
+-- What a rerun needs to know of the run that it repeats, which may be a rerun itself.
+SELECT created_at, rerun_of, resumed_children FROM workflow_runs WHERE workspace_id = @workspace_id AND id = @id;
+
+-- name: RunResumesChildren :exec
+-- Stores which child runs the child runs of a rerun repeat, in its first fold.
+UPDATE workflow_runs SET resumed_children = @resumed_children WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: RunEventInsert :exec
 INSERT INTO run_events (workspace_id, run_id, seq, status, output, error, created_at)

@@ -557,6 +557,7 @@ type WorkflowRun struct {
 	UncountedBytes    int64
 	UsageBelow        credit.Amount
 	EffectRootID      *uuid.UUID
+	ResumedChildren   []byte
 }
 
 type WorkflowRunsDefault struct {

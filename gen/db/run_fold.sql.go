@@ -49,23 +49,6 @@ func (q *Queries) RunAbove(ctx context.Context, db DBTX, arg RunAboveParams) (Ru
 	return i, err
 }
 
-const runBegan = `-- name: RunBegan :one
-SELECT created_at FROM workflow_runs WHERE workspace_id = $1 AND id = $2
-`
-
-type RunBeganParams struct {
-	WorkspaceID uuid.UUID
-	ID          uuid.UUID
-}
-
-// When a run was accepted.
-func (q *Queries) RunBegan(ctx context.Context, db DBTX, arg RunBeganParams) (time.Time, error) {
-	row := db.QueryRow(ctx, runBegan, arg.WorkspaceID, arg.ID)
-	var created_at time.Time
-	err := row.Scan(&created_at)
-	return created_at, err
-}
-
 const runCancel = `-- name: RunCancel :exec
 UPDATE workflow_runs SET
     cancel_requested_at = COALESCE(cancel_requested_at, $1::timestamptz),
@@ -761,6 +744,45 @@ func (q *Queries) RunLockFree(ctx context.Context, db DBTX, arg RunLockFreeParam
 		&i.Solvent,
 	)
 	return i, err
+}
+
+const runRepeated = `-- name: RunRepeated :one
+SELECT created_at, rerun_of, resumed_children FROM workflow_runs WHERE workspace_id = $1 AND id = $2
+`
+
+type RunRepeatedParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+type RunRepeatedRow struct {
+	CreatedAt       time.Time
+	RerunOf         []byte
+	ResumedChildren []byte
+}
+
+// What a rerun needs to know of the run that it repeats, which may be a rerun itself.
+func (q *Queries) RunRepeated(ctx context.Context, db DBTX, arg RunRepeatedParams) (RunRepeatedRow, error) {
+	row := db.QueryRow(ctx, runRepeated, arg.WorkspaceID, arg.ID)
+	var i RunRepeatedRow
+	err := row.Scan(&i.CreatedAt, &i.RerunOf, &i.ResumedChildren)
+	return i, err
+}
+
+const runResumesChildren = `-- name: RunResumesChildren :exec
+UPDATE workflow_runs SET resumed_children = $1 WHERE workspace_id = $2 AND id = $3
+`
+
+type RunResumesChildrenParams struct {
+	ResumedChildren []byte
+	WorkspaceID     uuid.UUID
+	ID              uuid.UUID
+}
+
+// Stores which child runs the child runs of a rerun repeat, in its first fold.
+func (q *Queries) RunResumesChildren(ctx context.Context, db DBTX, arg RunResumesChildrenParams) error {
+	_, err := db.Exec(ctx, runResumesChildren, arg.ResumedChildren, arg.WorkspaceID, arg.ID)
+	return err
 }
 
 const runStopping = `-- name: RunStopping :one

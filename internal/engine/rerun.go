@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -31,8 +32,16 @@ type Reuse struct {
 	Stages []uuid.UUID
 	Done   []string // components of the root whose stages are taken over or resumed
 
-	from     uuid.UUID           // the run that is repeated
-	children map[place]uuid.UUID // the child runs that are resumed, by where a RUN_WORKFLOW started them
+	from     uuid.UUID // the run that is repeated
+	children map[place]resumedChild
+}
+
+// resumedChild is a child run that the child run of a rerun repeats, and the place of its
+// RUN_WORKFLOW stage.
+type resumedChild struct {
+	ComponentID string    `json:"componentId"`
+	Iteration   []int32   `json:"iteration"`
+	RunID       uuid.UUID `json:"runId"`
 }
 
 // ErrEarlierGone means that retention has deleted the run that is to be repeated.
@@ -47,8 +56,11 @@ var ErrEarlierGone = errors.New("the run that is repeated is no longer stored")
 // contains the given stage, is resumed if it has the same items as before: its finished items
 // are taken over with all their stages, and of its other items what these rules say. A
 // RUN_WORKFLOW that did not complete is resumed too: its child run repeats the earlier one.
+//
+// If the earlier run is a rerun itself, the loops and child runs that it did not reach are
+// resumed too. If it has no stages at all, the run that it repeats takes its place.
 func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID uuid.UUID, of Origin) (reuse Reuse, err error) {
-	created, err := db.New().RunBegan(ctx, conn, db.RunBeganParams{WorkspaceID: workspaceID, ID: of.RunID})
+	repeated, err := db.New().RunRepeated(ctx, conn, db.RunRepeatedParams{WorkspaceID: workspaceID, ID: of.RunID})
 	if postgres.NotFound(err) {
 		return reuse, ErrEarlierGone
 	}
@@ -59,8 +71,15 @@ func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID
 	if err != nil {
 		return reuse, fmt.Errorf("read the stages of the earlier run: %w", err)
 	}
+	if len(rows) == 0 && len(repeated.RerunOf) > 0 && of.FromStageID == nil {
+		origin, err := originOf(repeated.RerunOf)
+		if err != nil {
+			return reuse, err
+		}
+		return Reused(ctx, conn, plan, workspaceID, origin)
+	}
 	e := &earlier{plan: plan, stages: make(map[place]db.StageListEarlierRow, len(rows)), changes: map[string]bool{}}
-	e.reuse.from, e.reuse.children = of.RunID, map[place]uuid.UUID{}
+	e.reuse.from, e.reuse.children = of.RunID, map[place]resumedChild{}
 	for _, row := range rows {
 		e.stages[at(row.ComponentID, row.Iteration)] = row
 		if of.FromStageID != nil && row.ID == *of.FromStageID {
@@ -70,9 +89,12 @@ func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID
 	if of.FromStageID != nil && e.from == nil {
 		return reuse, ErrEarlierGone
 	}
+	if err := e.addUnreached(rows, repeated.ResumedChildren); err != nil {
+		return reuse, err
+	}
 	for _, c := range plan.Components() {
 		if _, m := plan.Component(c.ID); m.Loop {
-			changed, err := environment.ChangedSince(ctx, conn, workspaceID, variable.Names(c.Input), startOf(of.RunID, created))
+			changed, err := environment.ChangedSince(ctx, conn, workspaceID, variable.Names(c.Input), startOf(of.RunID, repeated.CreatedAt))
 			if err != nil {
 				return reuse, err
 			}
@@ -101,6 +123,47 @@ type earlier struct {
 	reuse   Reuse
 }
 
+// addUnreached adds, as canceled stages, the loops and the RUN_WORKFLOW components that the earlier
+// run was to resume as a rerun and did not reach. It knows the loops by the stages in their items.
+func (e *earlier) addUnreached(rows []db.StageListEarlierRow, resumedChildren []byte) error {
+	for _, row := range rows {
+		e.addLoops(row.ComponentID, row.Iteration)
+	}
+	if resumedChildren == nil {
+		return nil
+	}
+	var children []resumedChild
+	if err := json.Unmarshal(resumedChildren, &children); err != nil {
+		return fmt.Errorf("read the child runs that the earlier run resumes: %w", err)
+	}
+	for _, c := range children {
+		e.addLoops(c.ComponentID, c.Iteration)
+		row, ran := e.stages[at(c.ComponentID, c.Iteration)]
+		if !ran {
+			row = db.StageListEarlierRow{ComponentID: c.ComponentID, Iteration: c.Iteration, Status: status.StageCanceled}
+		}
+		if row.ChildRunID == nil {
+			row.ChildRunID = &c.RunID
+		}
+		e.stages[at(c.ComponentID, c.Iteration)] = row
+	}
+	return nil
+}
+
+// addLoops adds the loops around a stage, with items up to that of the stage.
+func (e *earlier) addLoops(componentID string, iteration []int32) {
+	for level, loop := range e.plan.Around(componentID) {
+		row, ran := e.stages[at(loop, iteration[:level])]
+		if !ran {
+			row = db.StageListEarlierRow{ComponentID: loop, Iteration: iteration[:level], Status: status.StageCanceled}
+		}
+		if count := iteration[level] + 1; row.ItemCount == nil || *row.ItemCount < count {
+			row.ItemCount = &count
+			e.stages[at(loop, iteration[:level])] = row
+		}
+	}
+}
+
 // scope finds what is taken over of the root, or of an item of a loop that is resumed.
 func (e *earlier) scope(loop string, iteration []int32) {
 	var again []string
@@ -121,7 +184,7 @@ func (e *earlier) scope(loop string, iteration []int32) {
 		case e.from != nil && e.from.ID == row.ID:
 			continue
 		case row.ChildRunID != nil:
-			e.reuse.children[at(id, iteration)] = *row.ChildRunID
+			e.reuse.children[at(id, iteration)] = resumedChild{id, iteration, *row.ChildRunID}
 		case row.ItemCount != nil && !e.changes[id]:
 			e.resume(row)
 		default:
@@ -195,14 +258,22 @@ func (e *earlier) item(loop string, iteration []int32) {
 	}
 }
 
+// originOf reads the column rerun_of.
+func originOf(rerunOf json.RawMessage) (origin Origin, err error) {
+	if err := json.Unmarshal(rerunOf, &origin); err != nil {
+		return origin, fmt.Errorf("read which run is repeated: %w", err)
+	}
+	return origin, nil
+}
+
 // reused is Reused for this run. It reads the earlier run once in a fold.
 func (f *fold) reused() (*Reuse, error) {
 	if f.reuse != nil {
 		return f.reuse, nil
 	}
-	var origin Origin
-	if err := json.Unmarshal(f.run.RerunOf, &origin); err != nil {
-		return nil, fmt.Errorf("read what is repeated: %w", err)
+	origin, err := originOf(f.run.RerunOf)
+	if err != nil {
+		return nil, err
 	}
 	reuse, err := Reused(f.ctx, f.tx, f.plan, f.run.WorkspaceID, origin)
 	if err != nil {
@@ -226,10 +297,11 @@ func (f *fold) resumes(t *stage, workflowID uuid.UUID, version int32, input json
 	if err != nil {
 		return nil, err
 	}
-	id, found := reuse.children[at(t.component.ID, t.iteration)]
+	child, found := reuse.children[at(t.component.ID, t.iteration)]
 	if !found {
 		return nil, nil
 	}
+	id := child.RunID
 	row, err := db.New().RunGet(f.ctx, f.tx, db.RunGetParams{WorkspaceID: f.run.WorkspaceID, ID: id})
 	if postgres.NotFound(err) || err == nil && (row.WorkflowID != workflowID || row.WorkflowVersion != version) {
 		return nil, nil
@@ -257,8 +329,18 @@ func (f *fold) takeOverEarlier() error {
 		f.failWith(string(fault.NotFound), "The run that rerunOf names was deleted before this run started. Trigger the workflow without rerunOf.")
 		return nil
 	}
-	if err != nil || len(reuse.Stages) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(reuse.children) > 0 {
+		children, _ := json.Marshal(slices.Collect(maps.Values(reuse.children))) // places and ids
+		err := db.New().RunResumesChildren(f.ctx, f.tx, db.RunResumesChildrenParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, ResumedChildren: children})
+		if err != nil {
+			return fmt.Errorf("store which child runs are resumed: %w", err)
+		}
+	}
+	if len(reuse.Stages) == 0 {
+		return nil
 	}
 	row, err := db.New().StageCopyMany(f.ctx, f.tx, db.StageCopyManyParams{
 		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, EarlierRunID: reuse.from, Ids: reuse.Stages,
