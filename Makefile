@@ -29,8 +29,8 @@ RACED := /internal/(attempt|auth|billing|callback|component|engine|execution|gro
 # Go runs a test again only if one of its dependencies has changed. The packages of PROGRAMS and
 # LOAD depend on files that Go does not track, so they always run, one of each at a time: PROGRAMS
 # start browsers and compilers, LOAD starts many processes of Weft.
-PROGRAMS := ./conformance ./conformance/judges ./internal/portal ./internal/console
-LOAD     := ./internal/chaos ./internal/cli ./internal/app ./internal/devdb ./gen
+PROGRAMS := ./conformance ./conformance/judges ./internal/web/portal ./internal/web/console
+LOAD     := ./internal/program/chaos ./internal/program/cli ./internal/program/app ./internal/local/devdb ./gen
 CACHED   := go list ./... | grep -vxF "$$(go list $(PROGRAMS) $(LOAD))"
 
 # A checkout that belongs to another user stops Go from asking git for a version.
@@ -72,7 +72,7 @@ version:
 
 build: go
 	@test -x bin/weft || echo "Building bin/weft. The first time takes minutes: what Weft stands on is downloaded and compiled."
-	@go build -ldflags '-X github.com/weft-automation/weft/internal/app.stamp=$(VERSION)' -o bin/weft ./cmd/weft
+	@go build -ldflags '-X github.com/weft-automation/weft/internal/program/app.stamp=$(VERSION)' -o bin/weft ./cmd/weft
 
 dev: build
 	@exec bin/weft dev $(ARGS)
@@ -127,7 +127,7 @@ soak: compiled $(NODE_DONE) $(SPECMATIC) $(GENERATORS)
 	$(SOAK) ./conformance
 	$(MAKE) judges
 	@$(MAKE) --no-print-directory -j2 kills others
-	$(SOAK) ./internal/run
+	$(SOAK) ./internal/workflow/run
 	$(MAKE) race
 	$(MAKE) check LINT_TESTS=true
 	$(MAKE) fuzz FUZZTIME=5s
@@ -148,13 +148,13 @@ $(GENERATORS): $(TOOLS)/generators/package-lock.json | $(NODE_DONE)
 	@touch $@
 
 kills: go
-	$(SOAK) ./internal/chaos
+	$(SOAK) ./internal/program/chaos
 
 others: go
-	$(SOAK) -p 1 $$(go list ./... | grep -vE '/(conformance|conformance/judges|internal/chaos|internal/run)$$')
+	$(SOAK) -p 1 $$(go list ./... | grep -vE '/(conformance|conformance/judges|internal/program/chaos|internal/workflow/run)$$')
 
 chaos: go
-	WEFT_SOAK=1 go test -count=1 -timeout 20m -v -parallel 2 -run 'TestEX(01|02|03|06|08|20)' ./internal/chaos | grep -v '^=== '
+	WEFT_SOAK=1 go test -count=1 -timeout 20m -v -parallel 2 -run 'TestEX(01|02|03|06|08|20)' ./internal/program/chaos | grep -v '^=== '
 
 bench: build
 	@bin/weft bench $(ARGS)

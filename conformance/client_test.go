@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/internal/component/modules/evm/evmtest"
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // A signer in another language, written from the contract alone, gets the same

@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/conformance/clients"
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/conformance/signers"
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // language is how the client of one is built and started. Beside the files that users copy

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/conformance/probe"
-	"github.com/weft-automation/weft/internal/demo"
+	"github.com/weft-automation/weft/internal/local/demo"
 )
 
 // road is what lies between a client and the service: a proxy that removes a prefix of the

@@ -10,7 +10,7 @@ import (
 
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/demo"
+	"github.com/weft-automation/weft/internal/local/demo"
 )
 
 // facts is what a journey prints: what came of all that one does with Weft.

@@ -11,7 +11,7 @@ import (
 )
 
 // wanted are the cases that this run owes. Only the soak runs the long ones and the one that
-// waits for two minutes of the clock; the tests of internal/schedule set the clock instead.
+// waits for two minutes of the clock; the tests of internal/workflow/schedule set the clock instead.
 func wanted(target *probe.Target) []Case {
 	return slices.DeleteFunc(Cases(), func(c Case) bool {
 		return (c.Soak || c.Name == byTheClock) && !soak() || len(c.Missing(target)) > 0

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // editionCalls are the operations that testdata/edition calls.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // generator makes a client from a document. Its program in testdata/generators has its name.

@@ -11,15 +11,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/conformance/probe"
-	"github.com/weft-automation/weft/internal/app"
-	"github.com/weft-automation/weft/internal/auth"
-	"github.com/weft-automation/weft/internal/credit"
-	"github.com/weft-automation/weft/internal/guest"
-	"github.com/weft-automation/weft/internal/plan"
-	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/postgres/pgtest"
-	"github.com/weft-automation/weft/internal/waittest"
-	"github.com/weft-automation/weft/internal/workspace"
+	"github.com/weft-automation/weft/internal/account/auth"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/account/workspace"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/program/app"
+	"github.com/weft-automation/weft/internal/program/conformseed"
 )
 
 // TestMain stops what the tests booted.
@@ -116,7 +116,7 @@ func boot(t *testing.T) *probe.Target {
 	}
 	target.Unhurried = !waittest.Timed()
 	target.Authority, target.Near, target.Forwarded, target.Schedule = authority, true, true, schedule
-	if err := guest.Offer(ctx, pool, target); err != nil {
+	if err := conformseed.Offer(ctx, pool, target); err != nil {
 		t.Fatal(err)
 	}
 	return target

@@ -18,7 +18,7 @@ import (
 
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/conformance/signers"
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // The signers that users copy are believed by the service, with what they send the

@@ -17,7 +17,7 @@ import (
 
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/person"
+	"github.com/weft-automation/weft/internal/account/person"
 )
 
 // story sends the examples of the document to the service. What they name (a workflow, a

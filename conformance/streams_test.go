@@ -23,11 +23,11 @@ import (
 
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/app"
-	"github.com/weft-automation/weft/internal/guest"
-	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/postgres/pgtest"
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/program/app"
+	"github.com/weft-automation/weft/internal/program/conformseed"
 )
 
 // crowd is a service of its own, for tests that look at what it costs.
@@ -268,7 +268,7 @@ func TestSS08AStoppingNodeHandsItsStreamsOver(t *testing.T) {
 	other := node(t, c.dsn, c.authority)
 	t.Cleanup(func() { other.Stop(context.Background()) })
 	here := c.as(t, "crowd")
-	if err := guest.Offer(t.Context(), c.pool, here); err != nil {
+	if err := conformseed.Offer(t.Context(), c.pool, here); err != nil {
 		t.Fatal(err)
 	}
 	there := *here
@@ -322,7 +322,7 @@ func TestAU11ARevokedKeyEndsOnEveryNode(t *testing.T) {
 	other := node(t, c.dsn, c.authority)
 	t.Cleanup(func() { other.Stop(context.Background()) })
 	here := c.as(t, "crowd")
-	if err := guest.Offer(t.Context(), c.pool, here); err != nil {
+	if err := conformseed.Offer(t.Context(), c.pool, here); err != nil {
 		t.Fatal(err)
 	}
 	there := *here

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/conformance/probe"
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // Decisions 9.1: typed clients generate themselves from the open catalogue. The one of

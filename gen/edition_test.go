@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // object is a JSON object.

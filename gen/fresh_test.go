@@ -15,8 +15,8 @@ import (
 
 	"github.com/oasdiff/yaml"
 
-	"github.com/weft-automation/weft/internal/openapi30"
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/web/openapi30"
 )
 
 var update = flag.Bool("update", false, "run the generators, and write down what they read and wrote")
@@ -44,7 +44,7 @@ var generators = []generator{
 		{"oapi-codegen", "-config", "generate.yaml", "../../../openapi.yaml"},
 	}, []string{"../openapi.yaml", "../internal/tools/go.mod", "../conformance/clients/go/*.yaml", "../conformance/clients/go/*.gen.go"}},
 	{"db", "gen/db", [][]string{{"sqlc", "generate", "-f", "../../sqlc.yaml"}}, []string{
-		"../sqlc.yaml", "../queries/*.sql", "../internal/postgres/migrations/*.sql", "../internal/postgres/river_job.sql",
+		"../sqlc.yaml", "../queries/*.sql", "../internal/platform/postgres/migrations/*.sql", "../internal/platform/postgres/river_job.sql",
 		"../internal/tools/go.mod", "db/*",
 	}},
 }

@@ -9,7 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/weft-automation/weft/internal/cli"
+	"github.com/weft-automation/weft/internal/program/cli"
 )
 
 func main() {

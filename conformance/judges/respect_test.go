@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/contract"
+	"github.com/weft-automation/weft/internal/web/contract"
 )
 
 // verdict is what Redocly respect says of one file of flows.

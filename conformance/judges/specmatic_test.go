@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // trial is one test that Specmatic made of the document: a request that is right to it, or

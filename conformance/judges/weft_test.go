@@ -13,10 +13,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weft-automation/weft/internal/cli"
-	"github.com/weft-automation/weft/internal/client"
-	"github.com/weft-automation/weft/internal/postgres/pgtest"
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/program/cli"
 )
 
 // deployment is a weft dev with a weft proxy before it, and a receiver that takes every

@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/uuid"
 	openapi_types "github.com/oapi-codegen/runtime/types"
-	"github.com/weft-automation/weft/internal/credit"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/status"
-	"github.com/weft-automation/weft/internal/timestamp"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
 // Defines values for AuditActorKind.

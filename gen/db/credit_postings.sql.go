@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 const postingAudit = `-- name: PostingAudit :many

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/weft-automation/weft/internal/credit"
-	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/status"
 )
 
 const runAudit = `-- name: RunAudit :many

@@ -15,9 +15,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/strictjson"
-	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 const (
@@ -122,7 +122,7 @@ func (s shape) explain(pointer string, root any, invalid *jsonschema.ValidationE
 		if s.excusedFunc != nil && s.excusedFunc(root, tokens, byName) {
 			return
 		}
-		if text, ok := inside(root, tokens).(string); ok && !byName && variable.In(text) {
+		if text, ok := inside(root, tokens).(string); ok && !byName && envref.In(text) {
 			message += notHere
 		}
 		path := pointer

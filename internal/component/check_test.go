@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 type formatted struct{ scripted }

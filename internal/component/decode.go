@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // Decode reads an input or config that passed the module's schema into a

@@ -3,9 +3,9 @@ package component
 import (
 	"encoding/json"
 
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/graph"
-	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 // Flow is the place of a module in a graph: by which ports it goes on. The zero Flow
@@ -52,7 +52,7 @@ func (e *Entry) Review(input, config json.RawMessage, bound []string) (faults, w
 		pointer string
 		data    json.RawMessage
 	}{{"/input", input}, {"/config", config}} {
-		for _, detail := range variable.Unfilled(part.pointer, part.data) {
+		for _, detail := range envref.Unfilled(part.pointer, part.data) {
 			detail.Code = graph.WarnPlaceholder
 			warnings = append(warnings, detail)
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 // Schema is a JSON Schema that a caller wrote, as a workflow has one of its input.

@@ -9,8 +9,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 // configurer is a module with rules for its config that a schema cannot tell. Its
@@ -45,7 +45,7 @@ func (e *Entry) CheckLiterals(input, config json.RawMessage, bound []string) []f
 	if module, ok := e.module.(wholeChecker); ok && len(details)+len(configured) == 0 {
 		details = module.CheckWhole(input, config, bound)
 	}
-	named := append(variable.Faults("/input", input), variable.Faults("/config", config)...)
+	named := append(envref.Faults("/input", input), envref.Faults("/config", config)...)
 	return slices.Concat(details, configured, named)
 }
 
@@ -84,7 +84,7 @@ func begins(path, with []string) bool {
 func open(value any) bool {
 	switch value := value.(type) {
 	case string:
-		return variable.In(value)
+		return envref.In(value)
 	case []any:
 		return slices.ContainsFunc(value, open)
 	case map[string]any:
@@ -121,7 +121,7 @@ func inside(value any, at []string) any {
 func (s shape) never(k jsonschema.ErrorKind, value any) bool {
 	wrong, ok := k.(*kind.Type)
 	text, isText := value.(string)
-	return ok && isText && variable.In(text) && !slices.ContainsFunc(wrong.Want, func(name string) bool {
+	return ok && isText && envref.In(text) && !slices.ContainsFunc(wrong.Want, func(name string) bool {
 		return name == "string" || name == "integer" || name == "number"
 	})
 }

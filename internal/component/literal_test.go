@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 // configured is a module that judges its config itself.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // Redactor removes the secret values of one call from texts.

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // grace is how long a module may take to come back after its deadline before

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/weft-automation/weft/internal/echo"
+	"github.com/weft-automation/weft/internal/secret/redact"
 )
 
 // Redacted stands where a secret was.
@@ -288,7 +288,7 @@ func (e *Entry) Shows(call Call, given json.RawMessage) bool {
 	case len(call.Secrets) == 0 && len(e.SecretPaths.Input) == 0 && len(e.SecretPaths.Config) == 0:
 		return false
 	}
-	var sought echo.Sought
+	var sought redact.Sought
 	left := MaxSecrets
 	seek := func(text string) {
 		if len(text) < minSecret {

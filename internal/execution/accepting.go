@@ -14,10 +14,10 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
-	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // refusedFor is how long a refused write speaks against this process: until

@@ -18,9 +18,9 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
-	"github.com/weft-automation/weft/internal/idempotency"
-	"github.com/weft-automation/weft/internal/status"
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/platform/idempotency"
 )
 
 // cutter stands between a node and PostgreSQL. Armed, it passes a statement on

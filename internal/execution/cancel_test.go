@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
-	"github.com/weft-automation/weft/internal/status"
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 func failure(got api.ComponentExecution) (e api.ExecutionError) {

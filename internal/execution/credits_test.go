@@ -9,13 +9,13 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/weft-automation/weft/internal/billing"
-	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/execution"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/idempotency"
-	"github.com/weft-automation/weft/internal/plan"
-	"github.com/weft-automation/weft/internal/workspace"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/idempotency"
 )
 
 // poor makes a workspace that pays as it goes.

@@ -14,11 +14,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/execution"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/idempotency"
-	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/platform/idempotency"
 )
 
 func echo() module {

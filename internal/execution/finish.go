@@ -12,15 +12,15 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/billing"
-	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/crashpoint"
-	"github.com/weft-automation/weft/internal/notify"
-	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/record"
-	"github.com/weft-automation/weft/internal/status"
-	"github.com/weft-automation/weft/internal/vault"
+	"github.com/weft-automation/weft/internal/execution/callback"
+	"github.com/weft-automation/weft/internal/execution/present"
+	"github.com/weft-automation/weft/internal/kit/failpoint"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
 // finish is the final state of one execution on its way into the database.
@@ -102,7 +102,7 @@ func errorOf(failure *component.Error, attempt int) (json.RawMessage, error) {
 	if failure.Outcome != "" {
 		shown.Outcome = &failure.Outcome
 	}
-	return record.ExecutionError(shown)
+	return present.ExecutionError(shown)
 }
 
 func (r *Runner) settle(ctx context.Context, f finish) error {
@@ -174,7 +174,7 @@ func (r *Runner) endWithRun(f finish) bool {
 		return false
 	}
 	r.moved.Store(time.Now().UnixNano())
-	crashpoint.Reached(crashpoint.AfterFinish)
+	failpoint.Reached(failpoint.AfterFinish)
 	end.made.followed = true
 	r.tell(context.Background(), []notify.Key{f.key}, end.made)
 	return true
@@ -189,7 +189,7 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 		return nil, err
 	}
 	r.moved.Store(time.Now().UnixNano())
-	crashpoint.Reached(crashpoint.AfterFinish)
+	failpoint.Reached(failpoint.AfterFinish)
 	keys := make([]notify.Key, len(items))
 	for i, f := range items {
 		keys[i] = f.key
@@ -340,7 +340,7 @@ func (r *Runner) endTx(ctx context.Context, tx *postgres.Tx, rows []db.Execution
 	}
 	tx.Last(dequeue(ctx, jobs))
 	made.next, err = charge(charges, ending)
-	crashpoint.Reached(crashpoint.InFinish)
+	failpoint.Reached(failpoint.InFinish)
 	return made, err
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/groupcommit"
-	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/groupcommit"
+	"github.com/weft-automation/weft/internal/platform/notify"
 )
 
 const (

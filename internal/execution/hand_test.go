@@ -14,15 +14,15 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/billing"
-	"github.com/weft-automation/weft/internal/credit"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/groupcommit"
-	"github.com/weft-automation/weft/internal/notify"
-	"github.com/weft-automation/weft/internal/plan"
-	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/postgres/pgtest"
-	"github.com/weft-automation/weft/internal/workspace"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/account/workspace"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/groupcommit"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
 )
 
 // stage is a runner on a database of its own, with a workspace; nothing runs.

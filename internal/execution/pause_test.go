@@ -8,7 +8,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
-	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/kit/status"
 )
 
 func TestAWaitThatIsInterruptedGoesOnWhereItWas(t *testing.T) {

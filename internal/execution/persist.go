@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // One try of a write is bounded: a connection may be half dead. While the

@@ -10,12 +10,12 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/cursor"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/notify"
-	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/record"
-	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/execution/present"
+	"github.com/weft-automation/weft/internal/kit/cursor"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // Get is the present record of an execution. NOT_FOUND for an unknown id and
@@ -25,7 +25,7 @@ func (s *Service) Get(ctx context.Context, workspaceID, executionID uuid.UUID) (
 	if err != nil {
 		return api.ComponentExecution{}, err
 	}
-	return record.Execution(row), nil
+	return present.Execution(row), nil
 }
 
 // get is the row of an execution with its output as it is shown.
@@ -127,11 +127,11 @@ func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, p Lis
 	}
 	for _, row := range rows[:min(len(rows), p.Limit)] {
 		shown, err := s.opened(ctx, listed(row))
-		problem := record.Unopened(err)
+		problem := present.Unopened(err)
 		if err != nil && problem == nil {
 			return more, err
 		}
-		one := record.Execution(shown)
+		one := present.Execution(shown)
 		one.OutputProblem = problem
 		page.Data = append(page.Data, one)
 	}
@@ -170,7 +170,7 @@ func (s *Service) Await(ctx context.Context, workspaceID, executionID uuid.UUID,
 	defer changed.Close()
 	row, err := s.get(ctx, workspaceID, executionID)
 	if err != nil || row.Status.Terminal() {
-		return record.Execution(row), err
+		return present.Execution(row), err
 	}
 	return s.await(ctx, changed, window)
 }
@@ -192,11 +192,11 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 		}
 		if row, ok := changed.Value().(db.ExecutionGetRow); ok {
 			row, err := s.opened(ctx, row)
-			return record.Execution(row), err
+			return present.Execution(row), err
 		}
 		row, err := s.get(ctx, key.WorkspaceID, key.ID)
 		if err != nil || row.Status.Terminal() {
-			return record.Execution(row), err
+			return present.Execution(row), err
 		}
 	}
 }
@@ -213,7 +213,7 @@ func (s *Service) Watch(ctx context.Context, workspaceID, executionID uuid.UUID)
 		return nil, err
 	}
 	events := make(chan api.ComponentExecutionEvent, 1)
-	events <- record.ExecutionEvent(row)
+	events <- present.ExecutionEvent(row)
 	if row.Status.Terminal() {
 		changed.Close()
 		close(events)
@@ -257,7 +257,7 @@ func (s *Service) tell(ctx context.Context, seen status.Execution, key notify.Ke
 	select {
 	case <-ctx.Done():
 		return seen, nil
-	case events <- record.ExecutionEvent(row):
+	case events <- present.ExecutionEvent(row):
 		return row.Status, nil
 	}
 }

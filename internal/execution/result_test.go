@@ -10,7 +10,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
-	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/kit/status"
 )
 
 // refuse makes PostgreSQL refuse a kind of change so many times, with an error of this code. A

@@ -16,13 +16,13 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/crashpoint"
-	"github.com/weft-automation/weft/internal/egress"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/groupcommit"
-	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/telemetry"
-	"github.com/weft-automation/weft/internal/vault"
+	"github.com/weft-automation/weft/internal/kit/failpoint"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/egress"
+	"github.com/weft-automation/weft/internal/platform/groupcommit"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/telemetry"
+	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
 // Runner is the executing half: it starts attempts, runs the component outside
@@ -204,7 +204,7 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	r.hand.runs(row.ID, true)
 	result, err := r.Modules.Run(egress.WithTenant(runCtx, row.WorkspaceID.String()), row.Module, c)
 	r.hand.runs(row.ID, false)
-	crashpoint.Reached(crashpoint.AfterEffect)
+	failpoint.Reached(failpoint.AfterEffect)
 	// What is told of a secret is one, whoever tells it.
 	shows := func(given json.RawMessage) bool {
 		return secret || len(entry.SecretPaths.Output) > 0 || entry.Shows(c, given)

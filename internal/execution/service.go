@@ -19,16 +19,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
-	"github.com/weft-automation/weft/internal/billing"
-	"github.com/weft-automation/weft/internal/callback"
-	"github.com/weft-automation/weft/internal/clock"
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/groupcommit"
-	"github.com/weft-automation/weft/internal/notify"
-	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/seal"
-	"github.com/weft-automation/weft/internal/telemetry"
-	"github.com/weft-automation/weft/internal/vault"
+	"github.com/weft-automation/weft/internal/execution/callback"
+	"github.com/weft-automation/weft/internal/platform/clock"
+	"github.com/weft-automation/weft/internal/platform/groupcommit"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/telemetry"
+	"github.com/weft-automation/weft/internal/secret/seal"
+	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
 // Service is the accepting and reading half of executions. Runner is the other

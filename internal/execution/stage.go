@@ -10,11 +10,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/riverqueue/river"
 
-	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/crashpoint"
-	"github.com/weft-automation/weft/internal/credit"
-	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/failpoint"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // Stage is an execution that a run wants. It has no callback, is in no list, and its
@@ -184,7 +184,7 @@ func (a *Acceptance) start(ctx context.Context) {
 		a.drop(nil)
 		return
 	}
-	crashpoint.Reached(crashpoint.AfterAccept)
+	failpoint.Reached(failpoint.AfterAccept)
 	for n, item := range a.items {
 		if a.made[n].refusal != nil {
 			continue

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-automation/weft/internal/billing"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/plan"
+	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 // Outputs count for the storage of the month, those of free modules too. Beyond it nothing is

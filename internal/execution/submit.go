@@ -13,19 +13,19 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/billing"
-	"github.com/weft-automation/weft/internal/callback"
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/crashpoint"
-	"github.com/weft-automation/weft/internal/credit"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/groupcommit"
-	"github.com/weft-automation/weft/internal/idempotency"
-	"github.com/weft-automation/weft/internal/notify"
-	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/record"
-	"github.com/weft-automation/weft/internal/status"
-	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/execution/callback"
+	"github.com/weft-automation/weft/internal/execution/present"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/failpoint"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/platform/groupcommit"
+	"github.com/weft-automation/weft/internal/platform/idempotency"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // SubmitParams is a request to execute a component (contract 4.1).
@@ -268,9 +268,9 @@ func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitt
 		row.CallbackHeaderNames = a.callbackHeaders
 		row.CallbackAttemptCount = new(int32(0))
 	}
-	crashpoint.Reached(crashpoint.AfterAccept)
+	failpoint.Reached(failpoint.AfterAccept)
 	s.metrics.Submitted(a.Module)
-	submitted := Submitted{Record: record.Execution(row)}
+	submitted := Submitted{Record: present.Execution(row)}
 	if a.worker == 0 {
 		if a.WaitFor > 0 {
 			if final, err := s.Await(ctx, a.WorkspaceID, a.id, a.WaitFor); err == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/billing"
-	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/platform/notify"
 )
 
 const (

@@ -13,10 +13,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/egress"
 	"github.com/weft-automation/weft/internal/execution"
-	"github.com/weft-automation/weft/internal/status"
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 // Large answers count for the workspace of the execution, until its attempt ends.

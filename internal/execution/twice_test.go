@@ -11,14 +11,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/billing"
-	"github.com/weft-automation/weft/internal/credit"
-	"github.com/weft-automation/weft/internal/notify"
-	"github.com/weft-automation/weft/internal/plan"
-	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/postgres/pgtest"
-	"github.com/weft-automation/weft/internal/status"
-	"github.com/weft-automation/weft/internal/workspace"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/account/workspace"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
 )
 
 // A run and the sweep, or a run that was taken over and the one that took over,

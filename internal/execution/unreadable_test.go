@@ -10,9 +10,9 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/seal"
-	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
 // One output that cannot be opened does not take the others of a page with it. Asked for by

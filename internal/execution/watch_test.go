@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
-	"github.com/weft-automation/weft/internal/status"
+	"github.com/weft-automation/weft/internal/kit/status"
 )
 
 // interleavings is how often a finish is raced against a watcher: all 10,000 in

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/billing"
-	"github.com/weft-automation/weft/internal/notify"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/platform/notify"
 )
 
 const (

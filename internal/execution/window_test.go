@@ -13,12 +13,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
 	"github.com/weft-automation/weft/internal/execution"
-	"github.com/weft-automation/weft/internal/plan"
-	"github.com/weft-automation/weft/internal/waittest"
-	"github.com/weft-automation/weft/internal/workspace"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // busy is a component that takes a while, and counts how many run at once.

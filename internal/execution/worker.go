@@ -14,11 +14,11 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/audit"
+	"github.com/weft-automation/weft/internal/account/audit"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/crashpoint"
-	"github.com/weft-automation/weft/internal/notify"
-	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/kit/failpoint"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // Worker is the River worker of executions: what no process ran locally, what
@@ -53,7 +53,7 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	}
 	key := notify.Key{WorkspaceID: job.Args.WorkspaceID, ID: job.Args.ExecutionID}
 	r.hand.take(key.ID)
-	crashpoint.Reached(crashpoint.AfterClaim)
+	failpoint.Reached(failpoint.AfterClaim)
 	row, err := r.starts.Do(ctx, begin{key: key, jobID: job.ID, worker: worker})
 	if err != nil || row == nil {
 		r.hand.put(key.ID, 0, err)

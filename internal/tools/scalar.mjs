@@ -14,7 +14,7 @@ try {
   execFileSync('npm', ['pack', '--silent', `@scalar/api-reference@${scalar}`], { cwd: folder });
   execFileSync('tar', ['-xzf', `scalar-api-reference-${scalar}.tgz`, 'package/dist/browser/standalone.js'], { cwd: folder });
   const script = readFileSync(join(folder, 'package/dist/browser/standalone.js'));
-  const target = join(here, `../portal/assets/scalar-${scalar}.js.gz`);
+  const target = join(here, `../web/portal/assets/scalar-${scalar}.js.gz`);
   const fresh = existsSync(target) && gunzipSync(readFileSync(target)).equals(script);
   if (!fresh) writeFileSync(target, execFileSync('gzip', ['-9n'], { input: script, maxBuffer: 1 << 26 }));
   console.log(`${fresh ? 'fresh' : 'MADE ANEW: name it in assets.go and note its sum in assets/README.md'}: ${createHash('sha256').update(script).digest('hex')}`);

@@ -8,10 +8,10 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/graph"
-	"github.com/weft-automation/weft/internal/strictjson"
-	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 const (
@@ -95,7 +95,7 @@ func (d definition) variables() []string {
 	for _, c := range d.Components {
 		parts = append(parts, c.Input, c.Config)
 	}
-	return variable.Names(parts...)
+	return envref.Names(parts...)
 }
 
 // or is raw, or the default where there is none.

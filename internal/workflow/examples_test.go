@@ -10,8 +10,8 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules"
-	"github.com/weft-automation/weft/internal/egress"
-	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/workflow"
 )
 

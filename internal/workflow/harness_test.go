@@ -10,14 +10,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/account/environment"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/environment"
-	"github.com/weft-automation/weft/internal/plan"
-	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/postgres/pgtest"
-	"github.com/weft-automation/weft/internal/seal"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/secret/seal"
 	"github.com/weft-automation/weft/internal/workflow"
-	"github.com/weft-automation/weft/internal/workspace"
 )
 
 // module is a component of the tests.

@@ -14,10 +14,10 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/environment"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/graph"
-	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/account/environment"
+	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // Loaded is a version of a workflow, fit to be run: its secrets are in their places.

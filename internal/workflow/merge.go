@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // find is the place of a component, -1 if it is not there.

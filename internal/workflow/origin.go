@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/strictjson"
-	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // moved reports the secrets of the version before that d would send to another origin: a
@@ -89,7 +89,7 @@ func (s *Service) fixed(d definition, places []place) (map[string][]string, erro
 		if err != nil {
 			return nil, errors.New("write the origins of a component") // what is wrong may show a secret
 		}
-		if names := variable.Names(raw); len(names) > 0 {
+		if names := envref.Names(raw); len(names) > 0 {
 			found[c.ID] = names
 		}
 	}
@@ -178,7 +178,7 @@ func (s *Service) origins(d definition, c api.WorkflowComponent) (map[string]str
 // as a recipient, or has a variable among these, is its own origin.
 func origin(address string) string {
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || variable.In(u.Scheme+u.Host) {
+	if err != nil || u.Host == "" || envref.In(u.Scheme+u.Host) {
 		return address
 	}
 	port := u.Port()

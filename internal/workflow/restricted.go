@@ -9,8 +9,8 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 // runModule is the module whose config names another workflow.
@@ -20,8 +20,8 @@ const runModule = "RUN_WORKFLOW"
 // restricted to some workflows (decisions 2.8): otherwise the key could use variables,
 // secrets or workflows that it was not given. d contains the changed component.
 func (s *Service) checkRestricted(d definition, before, now api.WorkflowComponent) error {
-	references := variable.Places(before.Config)
-	for at, text := range variable.Places(now.Config) {
+	references := envref.Places(before.Config)
+	for at, text := range envref.Places(now.Config) {
 		if references[at] != text {
 			return needsUnrestricted("refer to an environment variable at /config%s", at)
 		}
@@ -88,7 +88,7 @@ func changedMember(before, now api.WorkflowComponent, names ...string) (string, 
 // variable, or whether connections bring it a variable or a secret field of the run's input.
 func (s *Service) takesSecrets(d definition, c api.WorkflowComponent) (bool, error) {
 	entry, known := s.modules.Lookup(c.Module)
-	takes := len(variable.Names(c.Input, c.Config)) > 0
+	takes := len(envref.Names(c.Input, c.Config)) > 0
 	alone := definition{Components: []api.WorkflowComponent{c}}
 	err := s.eachSecret(&alone, func(at place, value any) any {
 		takes = takes || value == mark && known && !entry.Open(at.member)
@@ -101,7 +101,7 @@ func (s *Service) takesSecrets(d definition, c api.WorkflowComponent) (bool, err
 	var shows []string
 	for _, from := range d.Components {
 		entry, known := s.modules.Lookup(from.Module)
-		if known && entry.Effect == component.EffectNone && len(variable.Names(from.Input, from.Config)) > 0 {
+		if known && entry.Effect == component.EffectNone && len(envref.Names(from.Input, from.Config)) > 0 {
 			shows = append(shows, from.ID)
 		}
 		hidden := s.hiddenInput(d, from)

@@ -14,9 +14,9 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules"
-	"github.com/weft-automation/weft/internal/egress"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/idempotency"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/egress"
+	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
@@ -208,7 +208,7 @@ func TestTheWorkflowsOfTheDocsHaveNoWarnings(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	service := b.library(t)
-	for _, path := range []string{"../../README.md", "../portal/guides/workflows.md", "../demo/approval.json", "../demo/fan-out.json"} {
+	for _, path := range []string{"../../README.md", "../web/portal/guides/workflows.md", "../local/demo/approval.json", "../local/demo/fan-out.json"} {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -16,11 +16,11 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/seal"
-	"github.com/weft-automation/weft/internal/strictjson"
-	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
 // mark stands in a definition where a secret value was given.
@@ -164,7 +164,7 @@ func once(ask func() (secrets, error)) func() (secrets, error) {
 func (s *Service) takeOut(d *definition) (taken secrets, err error) {
 	failed := s.eachSecret(d, func(at place, value any) any {
 		switch text, isText := value.(string); {
-		case value == nil, isText && (text == "" || variable.Alone(text)):
+		case value == nil, isText && (text == "" || envref.Alone(text)):
 			return value
 		}
 		raw, unwritten := strictjson.Encode(value)

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/postgres"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/workflow"
 )
 

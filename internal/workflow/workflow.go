@@ -17,15 +17,15 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/audit"
+	"github.com/weft-automation/weft/internal/account/audit"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/cursor"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/idempotency"
-	"github.com/weft-automation/weft/internal/postgres"
-	"github.com/weft-automation/weft/internal/record"
-	"github.com/weft-automation/weft/internal/seal"
-	"github.com/weft-automation/weft/internal/timestamp"
+	"github.com/weft-automation/weft/internal/execution/present"
+	"github.com/weft-automation/weft/internal/kit/cursor"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/platform/idempotency"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
 // Service saves and reads definitions.
@@ -144,7 +144,7 @@ func (s *Service) get(ctx context.Context, conn postgres.DB, workspaceID, workfl
 	if err != nil {
 		return api.Workflow{}, err
 	}
-	return record.Workflow(row)
+	return present.Workflow(row)
 }
 
 // read is a version of a workflow as it is stored, the present one for nil.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/componenttest"
-	"github.com/weft-automation/weft/internal/egress"
-	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 // A call whose input or config is no object is refused by every module, also by those that take

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // The component that CONTRIBUTING.md shows is put in its place, by the compiler's

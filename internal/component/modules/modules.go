@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/modules/evm"
 	"github.com/weft-automation/weft/internal/component/modules/logic"
 	"github.com/weft-automation/weft/internal/component/modules/utility"
-	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 // All is every module of the library. Those that go outside do so through the

@@ -13,9 +13,9 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/componenttest"
-	"github.com/weft-automation/weft/internal/credit"
-	"github.com/weft-automation/weft/internal/egress"
-	"github.com/weft-automation/weft/internal/fault"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 func registry(t *testing.T) *component.Registry {

@@ -27,7 +27,7 @@ const (
 	bounds    = "logic/logic_test.go:TestSchemasRefuseWhatIsOutOfBounds"
 	configs   = "logic/fuzz_test.go:FuzzConfigs"
 	outcomes  = "logic/fuzz_test.go:FuzzOutcomes"
-	languages = "../../expression/expression_test.go:FuzzRun"
+	languages = "../expression/expression_test.go:FuzzRun"
 	schemas   = "../given_test.go:FuzzSchemas"
 	asked     = "evm/answers_test.go:TestBadInputsOfModulesThatAskAreRefusedBeforeAnythingIsSent"
 	askedToo  = "evm/rpc_test.go:TestBadInputsAreRefusedBeforeAnythingIsSent"
@@ -36,7 +36,7 @@ const (
 	reverts   = "evm/interface_test.go:FuzzRevertsByAnInterface"
 	abis      = "evm/decode_result_test.go:FuzzInterfaces"
 	secrets   = "evm/sign_transaction_test.go:FuzzPrivateKeys"
-	addresses = "../../egress/url_test.go:FuzzCheckCallbackURL"
+	addresses = "../../platform/egress/url_test.go:FuzzCheckCallbackURL"
 	isValue   = "its config is its output: a value of JSON"
 )
 
@@ -50,7 +50,7 @@ var byExpr = golden{"logic/golden_test.go:TestExpressionsDecideAsExprDoes", "git
 
 // interpreted are random workflows, which an interpreter written for the tests from the decisions
 // alone goes through, too. Nobody publishes cases for what a run does by a module of Weft's own.
-var interpreted = golden{"../../run/random_test.go:TestRandomWorkflowsDoWhatTheReferenceSays", "decisions 8.2 to 8.6", "../../run/reference_test.go", ""}
+var interpreted = golden{"../../workflow/run/random_test.go:TestRandomWorkflowsDoWhatTheReferenceSays", "decisions 8.2 to 8.6", "../../workflow/run/reference_test.go", ""}
 
 // exchanged are exchanges with a node by the tests of the Ethereum Execution API specification.
 func exchanged(method string) golden {
@@ -67,10 +67,10 @@ func computed(test, list string) golden {
 
 var sources = []source{
 	{module: "ON_API_CALLED", golden: []golden{others("ajv 8.20.0"), interpreted}, bad: "logic/logic_test.go:TestConfigsAreJudgedWhenTheyAreSaved", fuzz: []string{configs, schemas}},
-	{module: "ON_SCHEDULE", golden: []golden{others("croner 11.0.0")}, bad: "logic/logic_test.go:TestConfigsAreJudgedWhenTheyAreSaved", fuzz: []string{"../../cron/cron_test.go:FuzzParse", configs}},
-	{module: "ON_WEBHOOK", bad: "logic/logic_test.go:TestConfigsAreJudgedWhenTheyAreSaved", fuzz: []string{"../../hook/verify_test.go:FuzzVerified", "../../hook/verify_test.go:FuzzWhatARunIsGiven", configs}, golden: []golden{
-		{"../../hook/verify_test.go:TestTheDeliveryOfGitHubsDocumentationIsVerified", "GitHub's documentation", "", ""},
-		{"../../hook/verify_test.go:TestTheMessageOfStandardWebhooksIsVerified", "github.com/standard-webhooks/standard-webhooks", "", ""},
+	{module: "ON_SCHEDULE", golden: []golden{others("croner 11.0.0")}, bad: "logic/logic_test.go:TestConfigsAreJudgedWhenTheyAreSaved", fuzz: []string{"../../kit/cron/cron_test.go:FuzzParse", configs}},
+	{module: "ON_WEBHOOK", bad: "logic/logic_test.go:TestConfigsAreJudgedWhenTheyAreSaved", fuzz: []string{"../../workflow/hook/verify_test.go:FuzzVerified", "../../workflow/hook/verify_test.go:FuzzWhatARunIsGiven", configs}, golden: []golden{
+		{"../../workflow/hook/verify_test.go:TestTheDeliveryOfGitHubsDocumentationIsVerified", "GitHub's documentation", "", ""},
+		{"../../workflow/hook/verify_test.go:TestTheMessageOfStandardWebhooksIsVerified", "github.com/standard-webhooks/standard-webhooks", "", ""},
 	}},
 	{module: "IF", golden: []golden{byExpr, interpreted}, bad: refused, fuzz: []string{outcomes, languages, configs}},
 	{module: "SWITCH", golden: []golden{byExpr, interpreted}, bad: refused, fuzz: []string{outcomes, languages, configs}},
@@ -82,9 +82,9 @@ var sources = []source{
 	{module: "BOOLEAN_CONSTANT", golden: []golden{others("ajv 8.20.0")}, bad: refused, plain: isValue},
 	{module: "JSON_CONSTANT", golden: []golden{others("ajv 8.20.0")}, bad: refused, plain: isValue},
 	{module: "DELAY", golden: []golden{others("@js-temporal/polyfill 0.5.1"), interpreted}, bad: "logic/logic_test.go:TestWaitsAreDue", fuzz: []string{"logic/fuzz_test.go:FuzzDue"}},
-	{module: "WAIT_UNTIL", golden: []golden{others("@js-temporal/polyfill 0.5.1")}, bad: "logic/logic_test.go:TestWaitsAreDue", fuzz: []string{"logic/fuzz_test.go:FuzzDue", "../../timestamp/timestamp_test.go:FuzzParse"}},
+	{module: "WAIT_UNTIL", golden: []golden{others("@js-temporal/polyfill 0.5.1")}, bad: "logic/logic_test.go:TestWaitsAreDue", fuzz: []string{"logic/fuzz_test.go:FuzzDue", "../../kit/timestamp/timestamp_test.go:FuzzParse"}},
 	{module: "WAIT_FOR_SIGNAL", golden: []golden{interpreted}, bad: bounds, plain: "a signal is a body of JSON, like that of every request"},
-	{module: "RUN_WORKFLOW", golden: []golden{{"../../run/below_test.go:TestWorkflowsBelowDoWhatTheReferenceSays", interpreted.from, interpreted.file, ""}}, bad: bounds, fuzz: []string{calls, schemas}},
+	{module: "RUN_WORKFLOW", golden: []golden{{"../../workflow/run/below_test.go:TestWorkflowsBelowDoWhatTheReferenceSays", interpreted.from, interpreted.file, ""}}, bad: bounds, fuzz: []string{calls, schemas}},
 	{module: "RESPOND", golden: []golden{interpreted}, bad: bounds, plain: "its input is its output"},
 	{module: "FAIL", golden: []golden{interpreted}, bad: bounds, plain: "its config is the error"},
 
@@ -106,7 +106,7 @@ var sources = []source{
 	}},
 	{module: "ENCODE", golden: []golden{{"utility/encode_test.go:TestEncodeMeetsThePublishedVectors", "RFC 4648; RFC 7515; Bitcoin Core; RFC 3629", "", ""}}, bad: "utility/encode_test.go:TestEncodeSaysWhichFieldIsWrong", fuzz: []string{"utility/encode_test.go:FuzzEncode", "utility/decode_test.go:FuzzDecode"}},
 	{module: "DECODE", golden: []golden{{"utility/decode_test.go:TestDecodeMeetsThePublishedVectors", "RFC 7515", "", ""}}, bad: "utility/decode_test.go:TestDecodeSaysWhichFieldIsWrong", fuzz: []string{"utility/decode_test.go:FuzzDecode"}},
-	{module: "JSON_PARSE", golden: []golden{{"utility/json_parse_test.go:TestJSONParseGivesWhatTheTextSays", "RFC 8259", "", ""}}, bad: "utility/json_parse_test.go:TestJSONParseSaysWhatIsWrongAndWhere", fuzz: []string{"utility/json_parse_test.go:FuzzJSONParse", "../../strictjson/strictjson_test.go:FuzzCheck"}},
+	{module: "JSON_PARSE", golden: []golden{{"utility/json_parse_test.go:TestJSONParseGivesWhatTheTextSays", "RFC 8259", "", ""}}, bad: "utility/json_parse_test.go:TestJSONParseSaysWhatIsWrongAndWhere", fuzz: []string{"utility/json_parse_test.go:FuzzJSONParse", "../../kit/strictjson/strictjson_test.go:FuzzCheck"}},
 	{module: "JSON_STRINGIFY", golden: []golden{{"utility/json_stringify_test.go:TestJSONStringifyWritesWhatOthersWrite", "JSON.stringify of Node 20", "", ""}}, bad: "utility/json_stringify_test.go:TestJSONStringifySaysWhichFieldIsWrong", fuzz: []string{"utility/json_stringify_test.go:FuzzIndentedSize"}},
 	{module: "BIGINT_CALCULATE", bad: "utility/bigint_calculate_test.go:TestBigintCalculateSaysWhichFieldIsWrong", fuzz: []string{"utility/bigint_calculate_test.go:FuzzBigintCalculate"}, golden: []golden{
 		{"utility/bigint_calculate_test.go:TestBigintCalculateRounds", "Solidity documentation", "", ""}, {"utility/bigint_calculate_test.go:TestBigintCalculateAgreesWithAnotherImplementation", "BigInt", "utility/testdata/independent.mjs", "bigint"},
@@ -114,7 +114,7 @@ var sources = []source{
 	{module: "CONVERT_UNITS", bad: "utility/convert_units_test.go:TestConvertUnitsSaysWhichFieldIsWrong", fuzz: []string{"utility/convert_units_test.go:FuzzConvertUnits"}, golden: []golden{
 		{"utility/convert_units_test.go:TestConvertUnitsIsExact", "Solidity documentation; viem's documentation", "", ""}, {"utility/convert_units_test.go:TestConvertUnitsAgreesWithAnotherImplementation", "BigInt", "utility/testdata/independent.mjs", "units"},
 	}},
-	{module: "FORMAT_DATE", bad: "utility/format_date_test.go:TestFormatDateSaysWhichFieldIsWrong", fuzz: []string{"utility/format_date_test.go:FuzzFormatDate", "../../timestamp/timestamp_test.go:FuzzParse"}, golden: []golden{
+	{module: "FORMAT_DATE", bad: "utility/format_date_test.go:TestFormatDateSaysWhichFieldIsWrong", fuzz: []string{"utility/format_date_test.go:FuzzFormatDate", "../../kit/timestamp/timestamp_test.go:FuzzParse"}, golden: []golden{
 		{"utility/format_date_test.go:TestFormatDateReadsRFC3339", "RFC 3339, section 5.8", "", ""}, {"utility/format_date_test.go:TestFormatDateWritesTheConversionsOfStrftime", "GNU date (coreutils 9)", "", ""},
 		{"utility/format_date_test.go:TestFormatDateAgreesWithAnotherImplementation", "Intl of Node", "utility/testdata/independent.mjs", "date"},
 	}},

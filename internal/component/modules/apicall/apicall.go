@@ -16,10 +16,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
-	"github.com/weft-automation/weft/internal/credit"
-	"github.com/weft-automation/weft/internal/egress"
-	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 const (

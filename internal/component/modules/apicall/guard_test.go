@@ -12,8 +12,8 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/componenttest"
-	"github.com/weft-automation/weft/internal/egress"
-	"github.com/weft-automation/weft/internal/egress/egresstest"
+	"github.com/weft-automation/weft/internal/platform/egress"
+	"github.com/weft-automation/weft/internal/platform/egress/egresstest"
 )
 
 func TestACallNeverOutlivesItsTimeout(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/internal/component/componenttest"
-	"github.com/weft-automation/weft/internal/egress/egresstest"
+	"github.com/weft-automation/weft/internal/platform/egress/egresstest"
 )
 
 func TestACallIsSentOnce(t *testing.T) {

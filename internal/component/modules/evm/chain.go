@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 type getChainID struct{ guard *egress.Guard }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 // computing describes a module that asks no node: its output is a function of

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 type readContract struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 const (

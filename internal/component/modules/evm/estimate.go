@@ -8,7 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 type estimateGas struct {

@@ -5,7 +5,7 @@ import (
 	"math/big"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 type getGasPrice struct{ guard *egress.Guard }

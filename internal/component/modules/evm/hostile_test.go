@@ -20,9 +20,9 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/componenttest"
-	"github.com/weft-automation/weft/internal/egress"
-	"github.com/weft-automation/weft/internal/egress/egresstest"
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/platform/egress"
+	"github.com/weft-automation/weft/internal/platform/egress/egresstest"
 )
 
 // breaker is a node that answers well until its nth call, and then breaks, and a

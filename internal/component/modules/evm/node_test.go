@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/componenttest"
 	"github.com/weft-automation/weft/internal/component/modules/evm/evmtest"
-	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -17,7 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/componenttest"
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
-	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 // answer gives a well-formed JSON-RPC answer with the result of the method.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
-	"github.com/weft-automation/weft/internal/egress"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/componenttest"
 	"github.com/weft-automation/weft/internal/component/modules/evm/evmtest"
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 const waitModule = "WAIT_FOR_EVM_TRANSACTION"

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 const maxCases = 50

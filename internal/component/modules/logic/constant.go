@@ -9,9 +9,9 @@ import (
 	"strconv"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/graph"
-	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 var (
@@ -101,7 +101,7 @@ var arrayBuilder = &module{
 func checkItems(input, config json.RawMessage, bound []string) (all []fault.Detail) {
 	c, err := component.Decode[struct{ ItemType string }](config)
 	given, unread := members(input)
-	if err != nil || unread != nil || c.ItemType == "" || c.ItemType == "any" || variable.In(c.ItemType) {
+	if err != nil || unread != nil || c.ItemType == "" || c.ItemType == "any" || envref.In(c.ItemType) {
 		return nil
 	}
 	brought := map[string]bool{} // the places into which connections bring something
@@ -118,7 +118,7 @@ func checkItems(input, config json.RawMessage, bound []string) (all []fault.Deta
 			break
 		}
 		text, isText := given[place].(string)
-		later := isText && variable.In(text) && slices.Contains([]string{"string", "number", "integer"}, c.ItemType) || brought[place]
+		later := isText && envref.In(text) && slices.Contains([]string{"string", "number", "integer"}, c.ItemType) || brought[place]
 		if !later && !isOf(given[place], c.ItemType) {
 			all = append(all, fault.Detail{Code: string(fault.InvalidInput), Pointer: "/input/" + place, Message: "must be of the type " + c.ItemType + ", as itemType has it"})
 		}

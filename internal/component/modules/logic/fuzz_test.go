@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/graph"
-	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // names are those of the whole family.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/componenttest"
-	"github.com/weft-automation/weft/internal/cron"
-	"github.com/weft-automation/weft/internal/graph"
+	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/kit/cron"
 )
 
 // golden is what other implementations make of a call; the file says which, and the script

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weft-automation/weft/internal/expression"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/graph"
-	"github.com/weft-automation/weft/internal/strictjson"
-	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/component/expression"
+	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // reviewExpression tells which names of an expression no input brings.
@@ -55,7 +55,7 @@ func brought(input json.RawMessage, bound []string) map[string]bool {
 
 func reviewNames(pointer, text string, brought map[string]bool) (faults, warnings []fault.Detail) {
 	program, err := expression.Compile(text)
-	if err != nil || variable.In(text) {
+	if err != nil || envref.In(text) {
 		return nil, nil // the one is told elsewhere, the other is whole only in a run
 	}
 	missing := func(names []string) []string {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/weft-automation/weft/internal/cron"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/kit/cron"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 func checkSchedule(config json.RawMessage) []fault.Detail {
@@ -15,7 +15,7 @@ func checkSchedule(config json.RawMessage) []fault.Detail {
 		Cron     string `json:"cron"`
 		TimeZone string `json:"timeZone"`
 	}
-	if err := json.Unmarshal(config, &c); err != nil || variable.In(c.Cron) || variable.In(c.TimeZone) {
+	if err := json.Unmarshal(config, &c); err != nil || envref.In(c.Cron) || envref.In(c.TimeZone) {
 		return nil
 	}
 	schedule, err := cron.Parse(c.Cron, c.TimeZone)

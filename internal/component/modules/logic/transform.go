@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/expression"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/graph"
-	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/component/expression"
+	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 var transform = &module{
@@ -56,7 +56,7 @@ func checkExpression(config json.RawMessage) []fault.Detail {
 // compiles tells what is wrong with an expression before it is evaluated. One
 // with a variable of the environment is whole only when it is.
 func compiles(pointer, text string) []fault.Detail {
-	if variable.In(text) {
+	if envref.In(text) {
 		return nil
 	}
 	if _, err := expression.Compile(text); err != nil {

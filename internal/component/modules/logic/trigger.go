@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/fault"
-	"github.com/weft-automation/weft/internal/signature"
-	"github.com/weft-automation/weft/internal/variable"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
 var begins = component.Flow{Trigger: true}
@@ -109,7 +109,7 @@ func checkVerification(config json.RawMessage) []fault.Detail {
 	}
 	switch v := c.Verification; {
 	case v.Scheme == "standardWebhooks":
-		if err := signature.CheckSecret(v.Secret); err != nil && !variable.In(v.Secret) {
+		if err := signature.CheckSecret(v.Secret); err != nil && !envref.In(v.Secret) {
 			return problem("/verification/secret", err.Error())
 		}
 	case v.Header == nil:

@@ -18,8 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/egress"
-	"github.com/weft-automation/weft/internal/egress/egresstest"
+	"github.com/weft-automation/weft/internal/platform/egress"
+	"github.com/weft-automation/weft/internal/platform/egress/egresstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

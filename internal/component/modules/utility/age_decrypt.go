@@ -14,7 +14,7 @@ import (
 	"filippo.io/age/armor"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 type ageDecrypt struct{}

@@ -13,7 +13,7 @@ import (
 	"filippo.io/age/armor"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 // maxRecipients is how many there may be beside the first.

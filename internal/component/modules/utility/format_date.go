@@ -11,8 +11,8 @@ import (
 	_ "time/tzdata" // where the machine has no table of time zones
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
-	"github.com/weft-automation/weft/internal/timestamp"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
 const defaultDateFormat = "%FT%T%:z"

@@ -10,7 +10,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 type generateAgeEncryption struct{}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/sha3"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 type hash struct{}

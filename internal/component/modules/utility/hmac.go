@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 type hmac struct{}

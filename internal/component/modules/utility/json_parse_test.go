@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weft-automation/weft/internal/component/componenttest"
-	"github.com/weft-automation/weft/internal/strictjson"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // The first two texts are those of RFC 8259, section 13.

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 type randomUUID struct{}

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/credit"
+	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 // What one call may cost. A search looks at each character once for each step

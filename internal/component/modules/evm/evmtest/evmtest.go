@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weft-automation/weft/internal/waittest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // Node is a running anvil, with ten unlocked accounts of 10,000 coins each.

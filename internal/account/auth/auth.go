@@ -1,0 +1,87 @@
+// Package auth owns API keys and the proof that a request was made by one:
+// Verifier turns a request as received into a Principal, Keys makes, lists and
+// revokes keys (contract 5, decisions 2).
+//
+// It knows no routes and decides nothing about what a principal may do beyond
+// its list of workflows. The invariant: an unknown key, a revoked key and a wrong
+// signature cannot be told apart, neither by the answer nor by the work done.
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/kit/fault"
+)
+
+// The headers of a signed request (contract 5.2).
+const (
+	HeaderKey       = "X-Api-Key"
+	HeaderTimestamp = "X-Sdk-Timestamp"
+	HeaderSignature = "X-Sdk-Signature"
+)
+
+// Request is what a signature is checked against: the method, the target as it
+// stands on the request line, the headers, the body's bytes before anything is
+// decoded, and the address of the client.
+type Request struct {
+	Method, Target string
+	Header         http.Header
+	Body           []byte
+	Client         netip.Addr
+}
+
+// Principal is the key of a workspace that made a request. Workflows is the list
+// to which the key is restricted; empty means every workflow. RootID is the first
+// key of the rotations that led to this key, or the key itself. Predecessors are the
+// keys that these rotations replaced; an unrestricted key has none, because it sees everything.
+type Principal struct {
+	WorkspaceID, KeyID uuid.UUID
+	RootID             uuid.UUID
+	Predecessors       []uuid.UUID
+	Workflows          []uuid.UUID
+}
+
+// Restricted reports whether the key is restricted to a list of workflows.
+func (p Principal) Restricted() bool { return len(p.Workflows) > 0 }
+
+// Keys returns the keys whose executions a restricted key sees: itself and its
+// predecessors (decisions 2.8).
+func (p Principal) Keys() []uuid.UUID { return append([]uuid.UUID{p.KeyID}, p.Predecessors...) }
+
+// MayUse says whether the key may be used on a workflow (contract 5.1).
+func (p Principal) MayUse(workflowID uuid.UUID) bool {
+	return !p.Restricted() || slices.Contains(p.Workflows, workflowID)
+}
+
+// ErrRevoked is why a stream's context ends when its key is revoked.
+var ErrRevoked = errors.New("the API key was revoked")
+
+// challenge is what RFC 9110 wants beside a 401.
+const challenge = `Weft-Signature headers="X-Api-Key X-Sdk-Timestamp X-Sdk-Signature"`
+
+// The reasons of decisions 2.5.
+const (
+	reasonMissingKey         = "missing_api_key"
+	reasonMissingTimestamp   = "missing_timestamp"
+	reasonMissingSignature   = "missing_signature"
+	reasonMalformedTimestamp = "malformed_timestamp"
+	reasonMalformedSignature = "malformed_signature"
+	reasonInvalid            = "invalid_credentials"
+	reasonExpired            = "timestamp_expired"
+	reasonInFuture           = "timestamp_in_future"
+)
+
+func unauthorized(reason, format string, args ...any) *fault.Error {
+	return &fault.Error{
+		Code:    fault.Unauthorized,
+		Reason:  reason,
+		Message: fmt.Sprintf(format, args...),
+		Header:  map[string]string{"WWW-Authenticate": challenge},
+	}
+}

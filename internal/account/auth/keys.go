@@ -1,0 +1,295 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/audit"
+	"github.com/weft-automation/weft/internal/kit/cursor"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/secret/signature"
+)
+
+// keyPrefix begins every API key (contract 5.1).
+const keyPrefix = "ws_"
+
+const (
+	maxLabel     = 200 // characters
+	maxWorkflows = 1000
+)
+
+// Keys makes, lists, rotates and revokes the API keys of workspaces.
+type Keys struct{ db postgres.DB }
+
+// NewKeys makes a Keys over db.
+func NewKeys(db postgres.DB) *Keys { return &Keys{db: db} }
+
+// CreateParams says what key to make. No workflows means all of the workspace's.
+type CreateParams struct {
+	ID                 uuid.UUID // of the key, so that a repeat is known as one; zero makes it
+	WorkspaceID        uuid.UUID
+	Label              string
+	AllowedWorkflowIDs []uuid.UUID
+	CreatedBy          *uuid.UUID // the person; nil for who reaches the database
+	May                Judge
+
+	rootID *uuid.UUID // of a successor: the first key of the rotations; nil: the new key itself
+}
+
+// Judge refuses, in the transaction that makes a key, who may not make it any more. Nil
+// refuses nobody.
+type Judge func(context.Context, pgx.Tx) error
+
+func (j Judge) judge(ctx context.Context, tx pgx.Tx) error {
+	if j == nil {
+		return nil
+	}
+	return j(ctx, tx)
+}
+
+// Created is a new key. APIKey and APISecret exist here only: they are shown
+// once and never stored.
+type Created struct {
+	KeyID     uuid.UUID
+	APIKey    string
+	APISecret string
+
+	Label              string
+	AllowedWorkflowIDs []uuid.UUID
+	CreatedAt          time.Time
+	Replaces           *Replaced // nil for a key that is no other's successor
+}
+
+// Replaced is a key that goes on beside its successor until it ends.
+type Replaced struct {
+	Hint   string
+	EndsAt time.Time
+}
+
+// LogValue keeps the secrets out of logs.
+func (c Created) LogValue() slog.Value { return slog.StringValue(c.KeyID.String()) }
+
+// Format keeps them out of everything else that prints values.
+func (c Created) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "API key %s", c.KeyID) }
+
+// Create makes a key: its text and an Ed25519 pair, of which only the SHA-256
+// and the public half are stored. A bad label or list, or a
+// workflow that the workspace does not have, is INVALID_INPUT, an ID that a key has already is CONFLICT; other refusals are those of p.May.
+func (k *Keys) Create(ctx context.Context, p CreateParams) (Created, error) {
+	if err := p.check(); err != nil {
+		return Created{}, err
+	}
+	var made Created
+	err := pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) (err error) {
+		if err = p.May.judge(ctx, tx); err != nil {
+			return err
+		}
+		if err = p.checkWorkflows(ctx, tx); err != nil {
+			return err
+		}
+		if made, err = insert(ctx, tx, p); err != nil {
+			return err
+		}
+		return tell(ctx, tx, p.WorkspaceID, made.KeyID, "created", map[string]any{"label": made.Label, "allowedWorkflowIds": made.AllowedWorkflowIDs})
+	})
+	return made, err
+}
+
+// tell writes into the audit log what became of a key, with the deed.
+func tell(ctx context.Context, tx pgx.Tx, workspaceID, keyID uuid.UUID, what string, details map[string]any) error {
+	return audit.RecordTx(ctx, tx, audit.Event{
+		WorkspaceID: workspaceID, Action: "api_key." + what, SubjectKind: "api_key", SubjectID: keyID.String(), Details: details,
+	})
+}
+
+func insert(ctx context.Context, conn postgres.DB, p CreateParams) (Created, error) {
+	keyID, err := p.ID, error(nil)
+	if keyID == uuid.Nil {
+		if keyID, err = uuid.NewV7(); err != nil {
+			return Created{}, fmt.Errorf("make key id: %w", err)
+		}
+	}
+	public, pkcs8, err := signature.GenerateKey()
+	if err != nil {
+		return Created{}, err
+	}
+	text := newKeyText()
+	hash := sha256.Sum256([]byte(text))
+	workflows := append([]uuid.UUID{}, p.AllowedWorkflowIDs...) // never null
+	createdAt, err := queries.APIKeyInsert(ctx, conn, db.APIKeyInsertParams{
+		WorkspaceID:        p.WorkspaceID,
+		ID:                 keyID,
+		Label:              p.Label,
+		KeyHash:            hash[:],
+		KeyHint:            text[:len(keyPrefix)+2] + "..." + text[len(text)-4:],
+		PublicKey:          public,
+		AllowedWorkflowIds: workflows,
+		CreatedBy:          p.CreatedBy,
+		RootID:             p.rootID,
+	})
+	switch {
+	case postgres.Taken(err):
+		return Created{}, alreadyMade()
+	case err != nil:
+		return Created{}, fmt.Errorf("insert API key: %w", err)
+	}
+	return Created{
+		KeyID: keyID, APIKey: text, APISecret: signature.EncodeSecret(pkcs8),
+		Label: p.Label, AllowedWorkflowIDs: workflows, CreatedAt: createdAt,
+	}, nil
+}
+
+func (p CreateParams) check() error {
+	length := utf8.RuneCountInString(p.Label)
+	switch {
+	case strings.TrimSpace(p.Label) == "" || length > maxLabel:
+		return fault.Invalid("/label", "the label must have 1 to %d characters", maxLabel)
+	case !utf8.ValidString(p.Label) || strings.ContainsFunc(p.Label, unicode.IsControl):
+		return fault.Invalid("/label", "the label must not have control characters")
+	case len(p.AllowedWorkflowIDs) > maxWorkflows:
+		return fault.Invalid("/allowedWorkflowIds", "at most %d workflows can be listed", maxWorkflows)
+	}
+	return nil
+}
+
+// checkWorkflows returns INVALID_INPUT if the workspace does not have all workflows of the list.
+func (p CreateParams) checkWorkflows(ctx context.Context, conn postgres.DB) error {
+	if len(p.AllowedWorkflowIDs) == 0 {
+		return nil
+	}
+	missing, err := queries.WorkflowListMissing(ctx, conn, db.WorkflowListMissingParams{WorkspaceID: p.WorkspaceID, Ids: p.AllowedWorkflowIDs})
+	if err != nil {
+		return fmt.Errorf("find workflows: %w", err)
+	}
+	var details []fault.Detail
+	for _, at := range missing {
+		details = append(details, fault.Detail{
+			Code: string(fault.InvalidInput), Pointer: fmt.Sprintf("/allowedWorkflowIds/%d", at),
+			Message: fmt.Sprintf("the workspace has no workflow %s", p.AllowedWorkflowIDs[at]),
+		})
+	}
+	if refused := fault.Malformed(details); refused != nil {
+		return refused
+	}
+	return nil
+}
+
+// newKeyText is the prefix and 32 random bytes in base 62, always of one length.
+func newKeyText() string {
+	const width = 43 // digits of 2^256 in base 62
+	var random [32]byte
+	rand.Read(random[:]) //nolint:errcheck // crypto/rand ends the program rather than fail
+	digits := new(big.Int).SetBytes(random[:]).Text(62)
+	return keyPrefix + strings.Repeat("0", width-len(digits)) + digits
+}
+
+// List gives all keys of a workspace, newest first.
+func (k *Keys) List(ctx context.Context, workspaceID uuid.UUID) (keys []api.APIKey, err error) {
+	page := api.APIKeyPage{HasMore: true, NextCursor: new("")}
+	for page.HasMore {
+		if page, err = k.Page(ctx, workspaceID, 100, *page.NextCursor); err != nil {
+			return nil, err
+		}
+		keys = append(keys, page.Data...)
+	}
+	return keys, nil
+}
+
+// Page gives some of the keys of a workspace, newest first. INVALID_INPUT for a
+// cursor that no page gave out.
+func (k *Keys) Page(ctx context.Context, workspaceID uuid.UUID, limit int, after string) (api.APIKeyPage, error) {
+	return k.page(ctx, workspaceID, limit, after, false)
+}
+
+// ActivePage is Page of the keys that work.
+func (k *Keys) ActivePage(ctx context.Context, workspaceID uuid.UUID, limit int, after string) (api.APIKeyPage, error) {
+	return k.page(ctx, workspaceID, limit, after, true)
+}
+
+func (k *Keys) page(ctx context.Context, workspaceID uuid.UUID, limit int, after string, active bool) (api.APIKeyPage, error) {
+	page := api.APIKeyPage{Data: []api.APIKey{}}
+	before, err := cursor.Before(after)
+	if err != nil {
+		return page, err
+	}
+	rows, err := queries.APIKeyList(ctx, k.db, db.APIKeyListParams{WorkspaceID: workspaceID, Before: before, OnlyActive: active, MaxRows: int32(limit) + 1})
+	if err != nil {
+		return page, fmt.Errorf("list API keys: %w", err)
+	}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		page.HasMore = true
+		page.NextCursor = cursor.Encode(rows[limit-1].ID[:])
+	}
+	for _, row := range rows {
+		page.Data = append(page.Data, record(db.APIKeyRevokeRow(row)))
+	}
+	return page, nil
+}
+
+// record is a key as it is shown: without what it signs with.
+func record(row db.APIKeyRevokeRow) api.APIKey {
+	return api.APIKey{
+		ID: row.ID, Label: row.Label, Hint: row.KeyHint, AllowedWorkflowIds: row.AllowedWorkflowIds, CreatedAt: timestamp.Of(row.CreatedAt),
+		ExpiresAt: timestamp.OfPointer(row.ExpiresAt), RevokedAt: timestamp.OfPointer(row.RevokedAt), ReplacedBy: row.ReplacedBy,
+	}
+}
+
+func noKey() error { return fault.New(fault.NotFound, "There is no API key with this id.") }
+
+// alreadyMade is for who asks for the same key again.
+func alreadyMade() error {
+	return &fault.Error{
+		Code: fault.Conflict, Reason: "already_made",
+		Message: "This was done already: the key was made, and shown that once. If nobody kept it, revoke it and make another.",
+	}
+}
+
+// Revoke ends a key for good; again is the same. It is refused everywhere within
+// a second, and its streams end within five. An unknown key is NOT_FOUND.
+func (k *Keys) Revoke(ctx context.Context, workspaceID, keyID uuid.UUID) (api.APIKey, error) {
+	var row db.APIKeyRevokeRow
+	err := pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) error {
+		before, err := queries.APIKeyGetForUpdate(ctx, tx, db.APIKeyGetForUpdateParams{WorkspaceID: workspaceID, ID: keyID})
+		switch {
+		case postgres.NotFound(err):
+			return noKey()
+		case err != nil:
+			return fmt.Errorf("read API key: %w", err)
+		}
+		if row, err = queries.APIKeyRevoke(ctx, tx, db.APIKeyRevokeParams{WorkspaceID: workspaceID, ID: keyID}); err != nil {
+			return fmt.Errorf("revoke API key: %w", err)
+		}
+		if before.RevokedAt != nil {
+			return nil
+		}
+		return tell(ctx, tx, workspaceID, keyID, "revoked", map[string]any{"label": row.Label})
+	})
+	if err != nil {
+		return api.APIKey{}, err
+	}
+	return record(row), nil
+}
+
+// Usable says whether text is a key that exists and has not ended. It proves
+// nothing about who has it: a request needs a Verifier.
+func Usable(ctx context.Context, db postgres.DB, text string) bool {
+	hash := sha256.Sum256([]byte(text))
+	row, err := queries.APIKeyGetByHash(ctx, db, hash[:])
+	return err == nil && !row.Over
+}

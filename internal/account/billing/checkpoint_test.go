@@ -1,0 +1,235 @@
+package billing_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/plan"
+)
+
+// postings inserts so many grants of one credit each, of the last 30 days but so much, and
+// adds them to the account.
+func (d *desk) postings(id uuid.UUID, n int, but string) {
+	d.t.Helper()
+	for first := 1; first <= n; first += 200_000 { // a statement has its time
+		d.exec(`INSERT INTO credit_postings (workspace_id, id, kind, reference, paid, granted, created_at)
+			SELECT $1, (left(least_id(at)::text, 24) || lpad(to_hex(n), 12, '0'))::uuid, 'GRANT', 'many ' || at || n, 1000000, -1000000, at
+			FROM (SELECT n, now() - $3::interval - CASE WHEN $3::interval > '0' THEN interval '30 days' * n / $2::integer ELSE '0' END AS at
+				FROM generate_series($4::integer, LEAST($2::integer, $4::integer + 199999)) AS n) AS made`, id, n, but, first)
+	}
+	d.exec("UPDATE credit_accounts SET paid = paid + $2::bigint * 1000000 WHERE workspace_id = $1", id, n)
+}
+
+func (d *desk) exec(sql string, args ...any) {
+	d.t.Helper()
+	if _, err := d.pool.Exec(d.t.Context(), sql, args...); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// tamper changes postings, which are protected, as somebody with the rights of the
+// database's owner could.
+func (d *desk) tamper(sql string, args ...any) {
+	d.t.Helper()
+	d.exec("ALTER TABLE credit_postings DISABLE TRIGGER USER")
+	d.exec(sql, args...)
+	d.exec("ALTER TABLE credit_postings ENABLE TRIGGER USER")
+}
+
+// recent runs an hourly audit and returns what it found.
+func (d *desk) recent() string {
+	d.t.Helper()
+	broken, _, err := billing.AuditRecent(d.t.Context(), d.pool)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var all []string
+	for _, drift := range broken {
+		all = append(all, drift.String())
+	}
+	return strings.Join(all, "\n")
+}
+
+func TestAnAuditReadsOnlyWhatCameSinceItsCheckpoint(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, noon)
+	id := d.open("a", plan.Starter, 0)
+	d.postings(id, 5000, "1 hour")
+	if found := d.recent(); found != "" {
+		t.Fatalf("right books: %s", found)
+	}
+	if got := d.text("SELECT count(*) || ' of ' || sum(postings) || ' with ' || sum(paid) FROM credit_checkpoints WHERE workspace_id = $1", id); got != "1 of 5000 with 5000000000" {
+		t.Errorf("checkpoints: %s", got)
+	}
+	// It goes by the sums of the checkpoint: wrong ones make the account wrong.
+	d.exec("UPDATE credit_checkpoints SET paid = paid + 1 WHERE workspace_id = $1", id)
+	if found := d.recent(); !strings.Contains(found, "account "+id.String()) {
+		t.Errorf("with a wrong checkpoint: %s", found)
+	}
+	d.exec("UPDATE credit_checkpoints SET paid = paid - 1 WHERE workspace_id = $1", id)
+	// What came since is read, and joins the checkpoint once it is old enough.
+	d.postings(id, 7, "0")
+	d.exec("UPDATE credit_accounts SET paid = paid + 1 WHERE workspace_id = $1", id)
+	if found := d.recent(); !strings.Contains(found, "has 5007.000001 paid credits, its postings sum to 5007") {
+		t.Errorf("an account that is wrong since: %s", found)
+	}
+}
+
+func TestTheMonthsUsageIsAuditedAcrossCheckpoints(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, time.Now().UTC().Format(time.RFC3339))
+	id := d.open("a", plan.Growth, 0)
+	// Usage of this month and of the last, older than the margin.
+	d.exec(`INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, allowance, usage, created_at)
+		SELECT $1, (left(least_id(now() - interval '1 day')::text, 24) || lpad(to_hex(n), 12, '0'))::uuid, 'RUN', 'week ' || n, -2, -3, 5,
+		       date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' + CASE WHEN n > 4 THEN interval '1 minute' ELSE interval '-1 day' END
+		FROM generate_series(1, 10) AS n`, id)
+	d.exec(`INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, released, created_at)
+		VALUES ($1, least_id(now() - interval '2 days'), 'RELEASE', 'test', 100, -100, now() - interval '2 days')`, id)
+	d.exec("UPDATE credit_accounts SET plan = plan + 80, plan_used = plan_used + 12, allowance_used = allowance_used + 18 WHERE workspace_id = $1", id)
+	for range 2 { // with all of them read, and by the checkpoint
+		found := d.recent()
+		for line := range strings.Lines(found) {
+			if strings.Contains(line, "account ") {
+				t.Errorf("right books: %s", line)
+			}
+		}
+	}
+	d.exec("UPDATE credit_accounts SET plan_used = plan_used + 1 WHERE workspace_id = $1", id)
+	if found := d.recent(); !strings.Contains(found, "of the month's plan credits") {
+		t.Errorf("wrong usage: %s", found)
+	}
+}
+
+// A change of old postings and of the account with them is found when it is the turn of
+// their checkpoint.
+func TestChangedPostingsBelowACheckpointAreFound(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string][]string{
+		"changed": {"UPDATE credit_postings SET paid = paid + 1, granted = granted - 1 WHERE id = $1", "UPDATE credit_accounts SET paid = paid + 1"},
+		"deleted": {"DELETE FROM credit_postings WHERE id = $1", "UPDATE credit_accounts SET paid = paid - 1000000"},
+		"swapped": {"UPDATE credit_postings SET reference = 'another' WHERE id = $1", ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t, noon)
+			id := d.open("a", plan.Starter, 0)
+			d.postings(id, 100, "1 hour")
+			if found := d.recent(); found != "" {
+				t.Fatalf("right books: %s", found)
+			}
+			victim := d.text("SELECT id::text FROM credit_postings WHERE workspace_id = $1 ORDER BY id OFFSET 50 LIMIT 1", id)
+			d.tamper(change[0], victim)
+			if change[1] != "" {
+				d.exec(change[1])
+			}
+			if found := d.recent(); !strings.Contains(found, "changed since their checkpoint") {
+				t.Errorf("an hourly audit found %q", found)
+			}
+			broken, _, err := billing.Audit(t.Context(), d.pool, id)
+			if err != nil || len(broken) == 0 {
+				t.Errorf("a full audit found %v, %v", broken, err)
+			}
+			if now, err := billing.Stop(t.Context(), d.pool, broken); err != nil || len(now) != 1 {
+				t.Errorf("stopped %v, %v", now, err)
+			}
+			// The operator has settled it.
+			if err := billing.RenewCheckpoints(t.Context(), d.pool, id); err != nil {
+				t.Fatal(err)
+			}
+			found := d.recent()
+			if what == "swapped" && found != "" || strings.Contains(found, "checkpoint") {
+				t.Errorf("with new checkpoints: %s", found)
+			}
+		})
+	}
+}
+
+// Each hourly audit verifies one checkpoint: that which was not verified for the longest.
+func TestHourlyAuditsVerifyCheckpointsInTurns(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, noon)
+	id := d.open("a", plan.Starter, 0)
+	d.postings(id, 300, "1 hour")
+	if found := d.recent(); found != "" {
+		t.Fatal(found)
+	}
+	// Replace the checkpoint by three.
+	d.exec("UPDATE credit_checkpoints SET workspace_id = gen_random_uuid()")
+	d.exec(`WITH ids AS (SELECT id, row_number() OVER (ORDER BY id) AS n FROM credit_postings WHERE workspace_id = $1),
+		bounds AS (SELECT COALESCE(lag(id) OVER (ORDER BY n), '00000000-0000-0000-0000-000000000000') AS after, id AS upto FROM ids WHERE n % 100 = 0),
+		made AS (SELECT $1::uuid AS workspace_id, b.after, b.upto, 100 AS postings, 0 AS plan, 100000000 AS paid, c.month, 0 AS plan_used, 0 AS allowance_used,
+			'wrong' AS checksum, c.made_at, now() - interval '1 day' * row_number() OVER (ORDER BY b.after) AS verified_at FROM bounds b CROSS JOIN credit_checkpoints c)
+		INSERT INTO credit_checkpoints SELECT * FROM made`, id)
+	third := d.text("SELECT after::text FROM credit_checkpoints WHERE workspace_id = $1 ORDER BY after DESC LIMIT 1", id)
+	if found := d.recent(); strings.Count(found, "changed since") != 1 || !strings.Contains(found, "postings after "+third) {
+		t.Errorf("found %s", found)
+	}
+}
+
+func TestACompleteAuditIsNoted(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, noon)
+	d.open("a", plan.Starter, 0)
+	d.exec("INSERT INTO installation (place, timeline, audited_at) VALUES ('here', 1, now() - interval '3 hours')")
+	conn := &failing{DB: d.pool, fails: 1}
+	if _, _, err := billing.AuditRecent(t.Context(), conn); err == nil {
+		t.Fatal("it did not fail")
+	}
+	if got := d.text("SELECT (now() - audited_at > interval '2 hours')::text FROM installation"); got != "true" {
+		t.Error("an audit that is not complete was noted")
+	}
+	if found := d.recent(); found != "" {
+		t.Fatal(found)
+	}
+	if got := d.text("SELECT (now() - audited_at < interval '2 hours')::text FROM installation"); got != "true" {
+		t.Error("a complete audit was not noted")
+	}
+}
+
+// The account of a workspace with many postings is audited by parts, each of which stays
+// far below the minute that one statement has. With WEFT_SOAK there are 10 million.
+func TestLE09ManyPostingsAreAudited(t *testing.T) {
+	t.Parallel()
+	n := 201_000 // two checkpoints
+	if os.Getenv("WEFT_SOAK") != "" {
+		n = 10_000_000
+	}
+	d := newDesk(t, noon)
+	id := d.open("a", plan.Starter, 0)
+	began := time.Now()
+	took := func() string {
+		since := time.Since(began)
+		began = time.Now()
+		return since.Round(time.Millisecond).String()
+	}
+	d.postings(id, n, "1 hour")
+	inserted := took()
+	if found := d.recent(); found != "" {
+		t.Fatalf("right books: %s", found)
+	}
+	first := took()
+	if got := d.text("SELECT count(*) || ' ' || sum(postings) || ' ' || max(postings) FROM credit_checkpoints"); got != fmt.Sprint((n+199_999)/200_000, " ", n, " 200000") {
+		t.Errorf("checkpoints: %s", got)
+	}
+	if found := d.recent(); found != "" {
+		t.Errorf("right books: %s", found)
+	}
+	hourly := took()
+	d.exec("UPDATE credit_accounts SET paid = paid + 1")
+	if found := d.recent(); !strings.Contains(found, "account "+id.String()) {
+		t.Errorf("a wrong account: %s", found)
+	}
+	d.exec("UPDATE credit_accounts SET paid = paid - 1")
+	took()
+	if broken, _, err := billing.Audit(t.Context(), d.pool, uuid.Nil); err != nil || len(broken) > 0 {
+		t.Errorf("a full audit: %v, %v", broken, err)
+	}
+	t.Logf("%d postings: inserted in %s, the first audit took %s, an hourly one %s, a full one %s", n, inserted, first, hourly, took())
+}

@@ -1,0 +1,178 @@
+package billing_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/account/workspace"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+)
+
+// desk is a database with books whose clock the test sets.
+type desk struct {
+	t     *testing.T
+	pool  *pgxpool.Pool
+	books billing.Books
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newDesk(t *testing.T, now string) *desk {
+	t.Helper()
+	return newDeskOf(t, 0, now)
+}
+
+// newDeskOf is newDesk with so many connections.
+func newDeskOf(t *testing.T, conns int32, now string) *desk {
+	t.Helper()
+	d := &desk{t: t, pool: pgtest.Pool(t, conns)}
+	d.books = billing.Books{Now: func() time.Time { d.mu.Lock(); defer d.mu.Unlock(); return d.now }}
+	d.at(now)
+	return d
+}
+
+// at sets the clock, RFC 3339.
+func (d *desk) at(now string) {
+	d.t.Helper()
+	at, err := time.Parse(time.RFC3339, now)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now = at
+}
+
+func (d *desk) open(name string, of plan.Name, paid credit.Amount) uuid.UUID {
+	d.t.Helper()
+	id, err := workspace.Create(d.t.Context(), d.pool, workspace.CreateParams{Name: name, Plan: of, Paid: paid})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return id
+}
+
+// execution is one that was admitted.
+type execution struct {
+	workspace, id uuid.UUID
+	price         credit.Amount
+	stage         bool
+}
+
+// admit asks for all wants in one transaction, as acceptance does, and returns
+// those that were let in.
+func (d *desk) admit(wants ...billing.Want) (admitted []execution, err error) {
+	var refusals []error
+	err = d.tx(func(tx pgx.Tx) error {
+		refusals = make([]error, len(wants))
+		_, err := d.books.ReserveTx(d.t.Context(), tx, wants)
+		return err
+	})
+	if errors.Is(err, billing.ErrUndecided) {
+		err = d.tx(func(tx pgx.Tx) error {
+			refusals, _, err = d.books.DecideTx(d.t.Context(), tx, wants)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, w := range wants {
+		if refusals[i] == nil {
+			admitted = append(admitted, execution{workspace: w.WorkspaceID, id: uuid.Must(uuid.NewV7()), price: w.Amount})
+		}
+	}
+	return admitted, nil
+}
+
+// settle ends executions, each at the given part of its price in percent.
+func (d *desk) settle(percent int, all ...execution) error {
+	charges := make([]billing.Charge, len(all))
+	for i, e := range all {
+		charges[i] = billing.Charge{WorkspaceID: e.workspace, ExecutionID: e.id, Amount: e.price * credit.Amount(percent) / 100, Reserved: e.price, Stage: e.stage}
+	}
+	return d.renewing(func(tx pgx.Tx) error {
+		_, err := d.books.SettleTx(d.t.Context(), tx, charges)
+		return err
+	})
+}
+
+// renewing settles in a transaction, and begins periods that are over first.
+func (d *desk) renewing(settle func(tx pgx.Tx) error) error {
+	for {
+		err := d.tx(settle)
+		over, ok := errors.AsType[*billing.PeriodOver](err)
+		if !ok {
+			return err
+		}
+		if err := d.books.Renew(d.t.Context(), d.pool, over.Workspaces...); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *desk) tx(work func(tx pgx.Tx) error) error {
+	return pgx.BeginFunc(d.t.Context(), d.pool, work)
+}
+
+// use admits and settles at once.
+func (d *desk) use(id uuid.UUID, amount credit.Amount) {
+	d.t.Helper()
+	made, err := d.admit(billing.Want{WorkspaceID: id, Amount: amount})
+	if err != nil || len(made) != 1 {
+		d.t.Fatalf("%d admitted, %v", len(made), err)
+	}
+	if err := d.settle(100, made...); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) text(query string, args ...any) (text string) {
+	d.t.Helper()
+	if err := d.pool.QueryRow(d.t.Context(), query, args...).Scan(&text); err != nil {
+		d.t.Fatal(err)
+	}
+	return text
+}
+
+// account is "plan paid reserved plan_used allowance_used live" in credits.
+func (d *desk) account(id uuid.UUID) string {
+	d.t.Helper()
+	var pots [5]credit.Amount
+	var live int
+	err := d.pool.QueryRow(d.t.Context(), `SELECT plan, paid, reserved, plan_used, allowance_used, live
+		FROM credit_accounts WHERE workspace_id = $1`, id).Scan(&pots[0], &pots[1], &pots[2], &pots[3], &pots[4], &live)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return state(pots, live)
+}
+
+// audit fails the test when the books are wrong. The executions of these tests have
+// no rows, so what is missing of them is left out.
+func (d *desk) audit() {
+	d.t.Helper()
+	rows, err := d.pool.Query(context.Background(), `
+		SELECT a.workspace_id FROM credit_accounts a LEFT JOIN credit_postings p ON p.workspace_id = a.workspace_id
+		GROUP BY a.workspace_id
+		HAVING a.plan <> COALESCE(sum(p.plan), 0) OR a.paid <> COALESCE(sum(p.paid), 0)
+			OR COALESCE(sum(p.plan + p.paid + p.allowance + p.usage + p.granted + p.released + p.expired), 0) <> 0`)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	broken, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil || len(broken) > 0 {
+		d.t.Fatalf("accounts that are not the sum of their postings: %v, %v", broken, err)
+	}
+}

@@ -1,0 +1,172 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/failpoint"
+)
+
+// account is the row of an account, and what may be done to it.
+type account struct{ db.CreditAccount }
+
+// left is what new executions may count on. It may be less than nothing: prices
+// that were admitted against the last of it, or plan credits that expired.
+func (a *account) left() credit.Amount {
+	allowance := max(0, a.UsageLimit-a.PlanUsed-a.AllowanceUsed-a.Plan)
+	return a.Plan + a.Paid + allowance - a.Reserved
+}
+
+// full reports whether the workspace may store no more in this month.
+func (a *account) full() bool { return a.StorageLimit != plan.None && a.Stored >= a.StorageLimit }
+
+// terms are what a workspace's plan gives in credits and storage, unless it has its own.
+type terms struct {
+	monthly, usageLimit credit.Amount
+	storage             int64 // bytes a month
+}
+
+func termsOf(row db.WorkspaceListTermsRow) terms {
+	of := plan.Name(row.Plan).Terms()
+	t := terms{of.Monthly, of.UsageLimit, of.Storage}
+	if row.CustomCredits != nil {
+		t.monthly = *row.CustomCredits
+	}
+	if row.CustomUsageLimit != nil {
+		t.usageLimit = *row.CustomUsageLimit
+	}
+	if row.CustomStorage != nil {
+		t.storage = *row.CustomStorage
+	}
+	return t
+}
+
+// month and week are the beginning of those that at is in, UTC; a week begins on
+// Monday.
+func month(at time.Time) time.Time {
+	at = at.UTC()
+	return time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
+}
+
+func week(at time.Time) time.Time {
+	at = at.UTC()
+	since := (int(at.Weekday()) + 6) % 7
+	return time.Date(at.Year(), at.Month(), at.Day()-since, 0, 0, 0, 0, time.UTC)
+}
+
+// quarter is the part of the month's plan credits that is there at once.
+func (a *account) quarter() credit.Amount {
+	whole := (a.Monthly + 3) / 4
+	return min(whole, max(0, a.Monthly-a.PlanUsed))
+}
+
+// began is the day on which the account's present period began.
+func (a *account) began() time.Time {
+	if a.Week.After(a.Month) {
+		return a.Week
+	}
+	return a.Month
+}
+
+// period names the account's present period by the day that it began.
+func (a *account) period() string { return a.began().Format(time.DateOnly) }
+
+// givesAgain is when the plan next gives credits: with the next release, or with the
+// next month where nothing is left of this one's. Zero where it gives none.
+func (a *account) givesAgain() time.Time {
+	switch {
+	case a.Monthly == 0:
+		return time.Time{}
+	case a.PlanUsed < a.Monthly:
+		return a.ValidUntil
+	}
+	return a.Month.AddDate(0, 1, 0)
+}
+
+// begin moves the account into the period of at, on the terms that hold now: at a
+// new month what is unspent expires and the counters begin anew; in every period
+// the pot is filled up to a quarter, never above the month's rest.
+func (a *account) begin(at time.Time, t terms) (moves []posting) {
+	if month(at).After(a.Month) {
+		if a.Plan > 0 {
+			moves = append(moves, posting{kind: kindExpiry, reference: a.Month.Format("2006-01"), plan: -a.Plan})
+		}
+		a.Plan, a.PlanUsed, a.AllowanceUsed, a.Stored = 0, 0, 0, 0
+	}
+	a.Month, a.Week = month(at), week(at)
+	a.ValidUntil = a.Week.AddDate(0, 0, 7)
+	if next := a.Month.AddDate(0, 1, 0); next.Before(a.ValidUntil) {
+		a.ValidUntil = next
+	}
+	a.Monthly, a.UsageLimit, a.StorageLimit = t.monthly, t.usageLimit, t.storage
+	a.Period, a.PlanUsedBefore = a.began(), a.PlanUsed
+	if missing := a.quarter() - a.Plan; missing > 0 {
+		moves = append(moves, posting{kind: kindRelease, reference: a.period(), plan: missing})
+		a.Plan += missing
+	}
+	return moves
+}
+
+// write posts the moves of an account and stores it. A move whose reference is
+// there already was made before: it is taken back.
+func (a *account) write(ctx context.Context, tx pgx.Tx, moves []posting, at time.Time) error {
+	for _, move := range moves {
+		fresh, err := post(ctx, tx, a.WorkspaceID, move, at)
+		if err != nil {
+			return err
+		}
+		if !fresh {
+			a.Plan = max(0, a.Plan-move.plan)
+		}
+	}
+	failpoint.Reached(failpoint.InRelease)
+	err := db.New().AccountRenew(ctx, tx, db.AccountRenewParams{
+		WorkspaceID: a.WorkspaceID, Monthly: a.Monthly, UsageLimit: a.UsageLimit, Plan: a.Plan,
+		PlanUsed: a.PlanUsed, AllowanceUsed: a.AllowanceUsed, Month: a.Month, Week: a.Week, ValidUntil: a.ValidUntil,
+		Period: a.Period, PlanUsedBefore: a.PlanUsedBefore, Stored: a.Stored, StorageLimit: a.StorageLimit,
+	})
+	if err != nil {
+		return fmt.Errorf("store account of %s: %w", a.WorkspaceID, err)
+	}
+	return nil
+}
+
+// renew begins the present period of those of the locked accounts whose last one
+// is over.
+func renew(ctx context.Context, tx pgx.Tx, accounts map[uuid.UUID]*account, at time.Time) error {
+	var due []uuid.UUID
+	for id, a := range accounts {
+		if !a.ValidUntil.After(at) {
+			due = append(due, id)
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	slices.SortFunc(due, func(x, y uuid.UUID) int { return slices.Compare(x[:], y[:]) })
+	// In a statement of its own: it sees what was committed while the lock was
+	// waited for.
+	rows, err := db.New().WorkspaceListTerms(ctx, tx, due)
+	if err != nil {
+		return fmt.Errorf("read terms: %w", err)
+	}
+	of := make(map[uuid.UUID]terms, len(rows))
+	for _, row := range rows {
+		of[row.ID] = termsOf(row)
+	}
+	for _, id := range due {
+		moves := accounts[id].begin(at, of[id])
+		if err := accounts[id].write(ctx, tx, moves, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}

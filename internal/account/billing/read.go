@@ -1,0 +1,217 @@
+package billing
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/cursor"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+)
+
+// Reader shows workspaces their credits. Its connection works within the workspace
+// of postgres.Scope.
+type Reader struct {
+	Books Books
+	DB    postgres.DB
+}
+
+// Credits is what a workspace has now; what is due to it is released first.
+func (r Reader) Credits(ctx context.Context, workspaceID uuid.UUID) (api.Credits, error) {
+	p := db.AccountGetParams{WorkspaceID: workspaceID, At: r.Books.at()}
+	row, err := db.New().AccountGet(ctx, r.DB, p)
+	if err == nil && !row.CreditAccount.ValidUntil.After(row.At) {
+		if err = r.Books.Renew(ctx, r.DB, workspaceID); err == nil {
+			row, err = db.New().AccountGet(ctx, r.DB, p)
+		}
+	}
+	if err != nil {
+		return api.Credits{}, fmt.Errorf("read account: %w", err)
+	}
+	a := row.CreditAccount
+	var limit *int64
+	if a.StorageLimit != plan.None {
+		limit = &a.StorageLimit
+	}
+	return api.Credits{
+		StoredBytes: a.Stored, StorageLimit: limit,
+		Plan: api.Plan(row.PlanName), MonthlyCredits: a.Monthly, UsageLimit: &a.UsageLimit,
+		PlanCredits: a.Plan, PaidCredits: a.Paid, ReservedCredits: a.Reserved, AvailableCredits: max(0, a.Plan+a.Paid-a.Reserved),
+		UsedThisMonth: a.PlanUsed + a.AllowanceUsed, MonthStartsAt: timestamp.Of(a.Month),
+		NextReleaseAt: timestamp.Of(a.ValidUntil), NextResetAt: timestamp.Of(a.Month.AddDate(0, 1, 0)),
+	}, nil
+}
+
+// Statement is which postings are wanted: those of whole days, UTC. No day is no
+// bound.
+type Statement struct {
+	WorkspaceID uuid.UUID
+	From, To    *time.Time // To is the last day
+}
+
+// The days that a posting can be of: ids hold no earlier time, and no date a later.
+var (
+	firstDay = time.Date(1970, 1, 2, 0, 0, 0, 0, time.UTC)
+	lastDay  = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// check refuses days of which there can be none. INVALID_INPUT.
+func (s Statement) check() error {
+	if s.From == nil || s.To == nil || !s.From.After(*s.To) {
+		return nil
+	}
+	const message = "must not be after to"
+	return &fault.Error{
+		Code: fault.InvalidInput, Message: "/query/from: " + message,
+		Details: []fault.Detail{{Code: string(fault.InvalidInput), Message: message, Pointer: "/query/from"}},
+	}
+}
+
+func (s Statement) params(before uuid.UUID, rows int) db.PostingListParams {
+	p := db.PostingListParams{WorkspaceID: s.WorkspaceID, Before: before, Since: firstDay, Until: lastDay, MaxRows: int32(rows)}
+	if s.From != nil && s.From.After(firstDay) {
+		p.Since = *s.From
+	}
+	if s.To == nil {
+		return p
+	}
+	if until := s.To.AddDate(0, 0, 1); until.Before(firstDay) {
+		p.Until = firstDay
+	} else if until.Before(lastDay) {
+		p.Until = until
+	}
+	return p
+}
+
+// Page is one page of a statement, newest first. INVALID_INPUT for a cursor that no
+// page gave out, and for days that end before they begin.
+func (r Reader) Page(ctx context.Context, s Statement, limit int, after string) (api.LedgerPage, error) {
+	page := api.LedgerPage{Data: []api.LedgerPosting{}}
+	if err := s.check(); err != nil {
+		return page, err
+	}
+	before, err := cursor.Before(after)
+	if err != nil {
+		return page, err
+	}
+	rows, err := db.New().PostingList(ctx, r.DB, s.params(before, limit+1))
+	if err != nil {
+		return page, fmt.Errorf("list postings: %w", err)
+	}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		page.HasMore = true
+		page.NextCursor = cursor.Encode(rows[limit-1].ID[:])
+	}
+	for _, row := range rows {
+		page.Data = append(page.Data, line(row))
+	}
+	return page, nil
+}
+
+// line is a posting as its workspace sees it.
+func line(row db.CreditPosting) api.LedgerPosting {
+	p := api.LedgerPosting{
+		ID: row.ID, Kind: api.LedgerKind(row.Kind), PlanCredits: row.Plan, PaidCredits: row.Paid,
+		Allowance: -row.Allowance, Usage: row.Usage, Note: row.Note, CreatedAt: timestamp.Of(row.CreatedAt),
+	}
+	about, err := uuid.Parse(row.Reference)
+	switch {
+	case row.Kind == "EXECUTION" && err == nil:
+		p.ExecutionID = &about
+	case row.Kind == "RUN" && err == nil:
+		p.RunID = &about
+	default:
+		p.Reference = &row.Reference
+	}
+	return p
+}
+
+var columns = []string{"id", "kind", "executionId", "runId", "reference", "planCredits", "paidCredits", "allowance", "usage", "note", "createdAt"}
+
+// csvPage is how many postings are read at once for a file.
+const csvPage = 500
+
+// File is a whole statement as CSV, newest first, a part at a time. The first part
+// is read at once.
+type File struct {
+	reader    Reader
+	statement Statement
+	rows      []db.CreditPosting
+}
+
+// File begins a statement as CSV. INVALID_INPUT for days that end before they begin.
+func (r Reader) File(ctx context.Context, s Statement) (*File, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	f := &File{reader: r, statement: s}
+	return f, f.read(ctx, uuid.Max)
+}
+
+func (f *File) read(ctx context.Context, before uuid.UUID) (err error) {
+	f.rows, err = db.New().PostingList(ctx, f.reader.DB, f.statement.params(before, csvPage))
+	if err != nil {
+		return fmt.Errorf("list postings: %w", err)
+	}
+	return nil
+}
+
+// Write writes the file. It calls part before each part of it. An error in the
+// midst of it leaves a file that ends too soon.
+func (f *File) Write(ctx context.Context, w io.Writer, part func()) error {
+	out := csv.NewWriter(w)
+	out.UseCRLF = true
+	if err := out.Write(columns); err != nil {
+		return err
+	}
+	for {
+		part()
+		for _, row := range f.rows {
+			if err := out.Write(cells(line(row))); err != nil {
+				return err
+			}
+		}
+		out.Flush()
+		if err := out.Error(); err != nil || len(f.rows) < csvPage {
+			return err
+		}
+		if err := f.read(ctx, f.rows[len(f.rows)-1].ID); err != nil {
+			return err
+		}
+	}
+}
+
+func cells(p api.LedgerPosting) []string {
+	id := func(id *uuid.UUID) string {
+		if id == nil {
+			return ""
+		}
+		return id.String()
+	}
+	text := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		if *s != "" && strings.ContainsRune("=+-@\t\r\n", rune((*s)[0])) {
+			return "'" + *s // a spreadsheet would take it for a formula
+		}
+		return *s
+	}
+	amount := credit.Amount.String
+	return []string{
+		p.ID.String(), string(p.Kind), id(p.ExecutionID), id(p.RunID), text(p.Reference), amount(p.PlanCredits), amount(p.PaidCredits),
+		amount(p.Allowance), amount(p.Usage), text(p.Note), p.CreatedAt.String(),
+	}
+}

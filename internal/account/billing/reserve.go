@@ -1,0 +1,176 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+)
+
+// Want is one execution that asks to be accepted, with its price; or, of a stage,
+// with what its run keeps back more for it.
+type Want struct {
+	WorkspaceID uuid.UUID
+	Amount      credit.Amount
+	Run         bool  // no execution: what a run keeps back
+	Bytes       int64 // that are stored with the acceptance
+}
+
+// count is how many executions it stands for.
+func (w Want) count() int32 {
+	if w.Run {
+		return 0
+	}
+	return 1
+}
+
+// ErrUndecided says that not all of the wants can be admitted as they stand: a
+// workspace's period is over, it has too little left, it may store no more, or its books are stopped.
+// Decide then, in another transaction.
+var ErrUndecided = errors.New("the credits admit not all of it at once")
+
+// ReasonExhausted is the reason of a 402.
+const ReasonExhausted = "credits_exhausted"
+
+// exhausted refuses what costs price, and says what there is.
+func (a *account) exhausted(price credit.Amount) error {
+	extra := map[string]any{"price": price, "availableCredits": max(0, a.Plan+a.Paid-a.Reserved), "reservedCredits": a.Reserved}
+	if at := a.givesAgain(); !at.IsZero() {
+		extra["nextReleaseAt"] = at
+	}
+	unit := "credits"
+	if price == credit.Credits(1) {
+		unit = "credit"
+	}
+	return &fault.Error{
+		Code: fault.InsufficientCredits, Reason: ReasonExhausted, Extra: extra,
+		Message: fmt.Sprintf("This costs %s %s, and the workspace has none left; plan and paid credits are used up or reserved, and the plan allows no further usage this month.", price, unit),
+	}
+}
+
+// ReasonStorage is the reason of a 402 for a workspace that may store no more in this month.
+const ReasonStorage = "storage_exhausted"
+
+// StorageExhausted returns the refusal for a workspace that may store no more in this month.
+func (b Books) StorageExhausted(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) error {
+	row, err := db.New().AccountGet(ctx, conn, db.AccountGetParams{WorkspaceID: workspaceID, At: b.at()})
+	if err != nil {
+		return fmt.Errorf("read account: %w", err)
+	}
+	return storageExhausted(row.CreditAccount.StorageLimit, row.CreditAccount.Month.AddDate(0, 1, 0))
+}
+
+func storageExhausted(limit int64, resetAt time.Time) error {
+	return &fault.Error{
+		Code: fault.InsufficientCredits, Reason: ReasonStorage, Extra: map[string]any{"storageLimit": limit, "nextResetAt": timestamp.Of(resetAt)},
+		Message: fmt.Sprintf("The workspace has stored the %d bytes that its plan allows in a month. Wait for the next month, or change the plan.", limit),
+	}
+}
+
+// ReasonMaxCredits is the reason of a 402 for a price that the caller would not pay.
+const ReasonMaxCredits = "max_credits"
+
+// Within refuses what costs more than the most that its caller would pay for it. Nil
+// is any price. what says whose price it is: "HASH costs".
+func Within(what string, price credit.Amount, most *credit.Amount) error {
+	if most == nil || price <= *most {
+		return nil
+	}
+	return &fault.Error{
+		Code: fault.InsufficientCredits, Reason: ReasonMaxCredits,
+		Message: fmt.Sprintf("%s %s credits, and maxCredits allows %s.", what, price, *most),
+	}
+}
+
+// ReserveTx keeps back the prices of all wants and counts them as live, or fails
+// with ErrUndecided. The accounts stay locked until tx ends: make it the last that
+// tx does. It returns what each workspace then has under way.
+func (b Books) ReserveTx(ctx context.Context, tx pgx.Tx, wants []Want) (map[uuid.UUID]Load, error) {
+	p := db.AccountReserveManyParams{At: b.at()}
+	places := make(map[uuid.UUID]int)
+	for _, w := range wants {
+		at, known := places[w.WorkspaceID]
+		if !known {
+			at = len(p.WorkspaceIds)
+			places[w.WorkspaceID] = at
+			p.WorkspaceIds = append(p.WorkspaceIds, w.WorkspaceID)
+			p.Amounts, p.Needed, p.Counts = append(p.Amounts, 0), append(p.Needed, 0), append(p.Counts, 0)
+			p.Bytes = append(p.Bytes, 0)
+		}
+		if w.Amount > 0 {
+			p.Needed[at] = p.Amounts[at]
+		}
+		p.Amounts[at] += int64(w.Amount)
+		p.Counts[at] += w.count()
+		p.Bytes[at] += w.Bytes
+	}
+	rows, err := db.New().AccountReserveMany(ctx, tx, p)
+	if postgres.Raised(err, "WF001") {
+		return nil, ErrUndecided
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reserve credits: %w", err)
+	}
+	loads := make(map[uuid.UUID]Load, len(rows))
+	for _, row := range rows {
+		loads[row.WorkspaceID] = LoadOf(row.Live, row.Parked, row.Waiting)
+	}
+	return loads, nil
+}
+
+// DecideTx locks the accounts, releases what is due, and admits the wants one by
+// one in their order: a refusal for each, nil for those whose price is kept back.
+// A want that costs nothing is refused only if the workspace may store no more.
+func (b Books) DecideTx(ctx context.Context, tx pgx.Tx, wants []Want) (refusals []error, loads map[uuid.UUID]Load, err error) {
+	asked := make(map[uuid.UUID]*db.AccountReserveParams)
+	for _, w := range wants {
+		asked[w.WorkspaceID] = &db.AccountReserveParams{WorkspaceID: w.WorkspaceID}
+	}
+	accounts, _, err := b.lock(ctx, tx, slices.Collect(maps.Keys(asked))...)
+	if err != nil {
+		return nil, nil, err
+	}
+	refusals = make([]error, len(wants))
+	for i, w := range wants {
+		a := accounts[w.WorkspaceID]
+		switch {
+		case w.Amount > 0 && a.Stopped:
+			refusals[i] = stopped()
+			continue
+		case w.Amount > 0 && a.left() <= 0:
+			refusals[i] = a.exhausted(w.Amount)
+			continue
+		case a.full():
+			refusals[i] = storageExhausted(a.StorageLimit, a.Month.AddDate(0, 1, 0))
+			continue
+		}
+		a.Reserved += w.Amount
+		a.Live += w.count()
+		a.Stored += w.Bytes
+		asked[w.WorkspaceID].Amount += w.Amount
+		asked[w.WorkspaceID].Count += w.count()
+		asked[w.WorkspaceID].Bytes += w.Bytes
+	}
+	loads = make(map[uuid.UUID]Load, len(asked))
+	for id, p := range asked {
+		loads[id] = LoadOf(accounts[id].Live, accounts[id].Parked, accounts[id].Waiting)
+		if p.Count == 0 && p.Amount == 0 && p.Bytes == 0 {
+			continue
+		}
+		if err := db.New().AccountReserve(ctx, tx, *p); err != nil {
+			return nil, nil, fmt.Errorf("reserve credits: %w", err)
+		}
+	}
+	return refusals, loads, nil
+}

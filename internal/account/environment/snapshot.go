@@ -1,0 +1,145 @@
+package environment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/secret/seal"
+)
+
+// Snapshot is what a run took along when it began.
+type Snapshot struct {
+	// Values are those of the variables that its workflow names, as far as there were any.
+	Values envref.Values `json:"values"`
+	// Secrets are what is hidden wherever it would be shown: the values of those of them that
+	// are secret, and what a run around this one hides.
+	Secrets []string `json:"secrets"`
+	// Changed names those of Wanted.Fixed that were given another value, or deleted, after
+	// the version was saved.
+	Changed []string `json:"changed,omitempty"`
+}
+
+// Wanted says what a run takes along.
+type Wanted struct {
+	Names   []string  // of the variables that its workflow names
+	Fixed   []string  // of those that may not change after SavedAt
+	SavedAt time.Time // when the version of the workflow was saved
+	Outer   []string  // secrets of the run around this one
+}
+
+// SnapshotAt names where the sealed snapshot of a run belongs.
+func SnapshotAt(workspaceID, runID uuid.UUID) seal.AAD {
+	return seal.AAD{WorkspaceID: workspaceID, Table: "workflow_runs", Row: runID.String(), Field: "variables"}
+}
+
+// Take reads the variables for a run that begins, by a connection that sees the workspace,
+// and returns them sealed for its row. It returns nil if nothing is wanted.
+func (s *Service) Take(ctx context.Context, conn postgres.DB, workspaceID, runID uuid.UUID, w Wanted) ([]byte, error) {
+	if len(w.Names) == 0 && len(w.Outer) == 0 {
+		return nil, nil
+	}
+	snapshot := Snapshot{Values: envref.Values{}, Secrets: slices.Clone(w.Outer)}
+	if len(w.Names) > 0 {
+		rows, err := db.New().VariableListNamed(ctx, conn, db.VariableListNamedParams{WorkspaceID: workspaceID, Names: w.Names})
+		if err != nil {
+			return nil, fmt.Errorf("read environment variables: %w", err)
+		}
+		for _, row := range rows {
+			value, err := s.open(workspaceID, row.ID, row.Sealed)
+			if err != nil {
+				return nil, err
+			}
+			snapshot.Values[row.Name] = value
+			if row.Secret && !slices.Contains(snapshot.Secrets, value) {
+				snapshot.Secrets = append(snapshot.Secrets, value)
+			}
+		}
+	}
+	if len(w.Fixed) > 0 { // read after the values, so that a change in between is seen
+		var err error
+		if snapshot.Changed, err = changed(ctx, conn, workspaceID, w.Fixed, w.SavedAt); err != nil {
+			return nil, err
+		}
+	}
+	plain, err := strictjson.Encode(snapshot)
+	if err != nil {
+		return nil, errors.New("write the environment variables of a run") // what is wrong may show some of it
+	}
+	sealed, err := s.keyring.Seal(plain, SnapshotAt(workspaceID, runID))
+	if err != nil {
+		return nil, fmt.Errorf("seal the environment variables of a run: %w", err)
+	}
+	return sealed, nil
+}
+
+// Open is what a run took along; nothing for nil.
+func (s *Service) Open(workspaceID, runID uuid.UUID, sealed []byte) (snapshot Snapshot, err error) {
+	if sealed == nil {
+		return snapshot, nil
+	}
+	plain, err := s.keyring.Open(sealed, SnapshotAt(workspaceID, runID))
+	if err != nil {
+		return snapshot, fmt.Errorf("open the environment variables of a run: %w", err)
+	}
+	if json.Unmarshal(plain, &snapshot) != nil {
+		return snapshot, errors.New("read the environment variables of a run")
+	}
+	return snapshot, nil
+}
+
+// settled is how long a change of a variable may take to commit after it is recorded.
+const settled = 5 * time.Second
+
+// ChangedSince returns the names of variables that changed or were deleted after since. It also
+// returns those that changed within settled before it: such a change may have committed later.
+func ChangedSince(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, names []string, since time.Time) ([]string, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	return changed(ctx, conn, workspaceID, names, since.Add(-settled))
+}
+
+// ChangedTx returns the names of variables that changed or were deleted after since. Until tx
+// ends, no variable of the workspace changes.
+func ChangedTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, names []string, since time.Time) ([]string, error) {
+	if err := lockTx(ctx, tx, workspaceID); err != nil {
+		return nil, err
+	}
+	return changed(ctx, tx, workspaceID, names, since)
+}
+
+func changed(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, names []string, since time.Time) ([]string, error) {
+	found, err := db.New().VariableChangeList(ctx, conn, db.VariableChangeListParams{WorkspaceID: workspaceID, Names: names, Since: since})
+	if err != nil {
+		return nil, fmt.Errorf("read which environment variables changed: %w", err)
+	}
+	return found, nil
+}
+
+// recordTx records that a variable has another value from now on, or none. The caller holds
+// the lock of the variables.
+func recordTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, name string) error {
+	if err := db.New().VariableChangeRecord(ctx, tx, db.VariableChangeRecordParams{WorkspaceID: workspaceID, Name: name}); err != nil {
+		return fmt.Errorf("record the change of an environment variable: %w", err)
+	}
+	return nil
+}
+
+// lockTx lets no other transaction change the variables of the workspace until tx ends.
+func lockTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID) error {
+	if err := db.New().LockName(ctx, tx, "environment "+workspaceID.String()); err != nil {
+		return fmt.Errorf("lock environment variables: %w", err)
+	}
+	return nil
+}

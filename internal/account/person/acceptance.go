@@ -1,0 +1,264 @@
+package person
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/audit"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/throttle"
+)
+
+// Acceptance is what somebody accepts an invitation with.
+type Acceptance struct {
+	Token, Name, Password string
+	Client                netip.Addr
+}
+
+func noInvitation() error {
+	return fault.New(fault.NotFound, "This invitation does not exist, was used, or is over. Ask for a new one.")
+}
+
+func errUnverified() error {
+	return conflict("email_not_verified", "The e-mail address of this account is not verified, so the account belongs to one workspace only. "+
+		"Open the link that was sent to the address by e-mail, if there is one, or ask the operator of the service to verify it.")
+}
+
+// Offer is what an invitation offers, and to whom.
+type Offer struct {
+	WorkspaceID      uuid.UUID
+	Workspace, Email string
+	Role             Role
+	By               api.User
+	ExpiresAt        timestamp.Time
+	Mailed           bool // the token was sent to the address only
+}
+
+// Offered returns what the token of an invitation stands for. It returns NOT_FOUND for a
+// token that is unknown or no longer valid, and RATE_LIMITED after too many of them.
+func (s *Service) Offered(ctx context.Context, token string, from netip.Addr) (Offer, error) {
+	row, err := s.findInvitation(ctx, token, from)
+	if err != nil {
+		return Offer{}, err
+	}
+	if row.InvitedBy == nil || row.ByEmail == nil || row.ByName == nil {
+		return Offer{}, noInvitation()
+	}
+	return Offer{
+		WorkspaceID: row.WorkspaceID, Workspace: row.WorkspaceName, Email: row.Email, Role: Role(row.Role), ExpiresAt: timestamp.Of(row.ExpiresAt),
+		By: api.User{ID: *row.InvitedBy, Email: *row.ByEmail, Name: *row.ByName}, Mailed: row.Mailed,
+	}, nil
+}
+
+// Accept makes the holder of an invitation's token a member, and signs them in. A new
+// account gets the name and the password. An existing one must have this password, unless
+// the token was mailed and the address is unverified: then the name and the password replace
+// the old ones.
+//
+// It returns INVALID_INPUT for a bad name or password, NOT_FOUND for a token that is unknown
+// or no longer valid, CONFLICT for an unverified account that belongs to another workspace,
+// and otherwise the errors of SignIn. An existing member keeps the role.
+func (s *Service) Accept(ctx context.Context, a Acceptance) (Session, error) {
+	if err := checkName(a.Name); err != nil {
+		return Session{}, err
+	}
+	if err := checkPassword(a.Password); err != nil {
+		return Session{}, err
+	}
+	invited, err := s.findInvitation(ctx, a.Token, a.Client)
+	if err != nil {
+		return Session{}, err
+	}
+	j, err := s.identify(ctx, invited, a)
+	if err != nil {
+		return Session{}, err
+	}
+	var session Session
+	err = s.join(ctx, invited, j, func(tx pgx.Tx) (err error) {
+		session, err = begin(ctx, tx, j.proven)
+		return err
+	})
+	session.Device = s.newDevice(invited.Email)
+	return session, err
+}
+
+// AcceptSignedIn makes the person of a session a member, without a password. It returns
+// FORBIDDEN if the invitation is for another address, and otherwise the errors of Accept.
+func (s *Service) AcceptSignedIn(ctx context.Context, token string, by Person, client netip.Addr) error {
+	invited, err := s.findInvitation(ctx, token, client)
+	if err != nil {
+		return err
+	}
+	if invited.Email != by.Email {
+		return &fault.Error{
+			Code: fault.Forbidden, Reason: "other_address",
+			Message: fmt.Sprintf("The invitation is for %s, and you are signed in as %s.", invited.Email, by.Email),
+		}
+	}
+	return s.join(ctx, invited, joiner{proven: proven{Person: by}}, func(pgx.Tx) error { return nil })
+}
+
+// joiner is the person who accepts an invitation.
+type joiner struct {
+	proven
+	isNew  bool
+	claims bool // an unverified account by the mailed token; passwordHash is to replace its password
+}
+
+// identify finds or prepares the account that accepts an invitation.
+func (s *Service) identify(ctx context.Context, invited db.InvitationFindRow, a Acceptance) (j joiner, err error) {
+	user, err := queries.UserGetByEmail(ctx, s.system, invited.Email)
+	j.isNew = postgres.NotFound(err)
+	if err != nil && !j.isNew {
+		return j, fmt.Errorf("look up user: %w", err)
+	}
+	j.claims = !j.isNew && invited.Mailed && user.VerifiedAt == nil && user.DisabledAt == nil
+	if j.isNew || j.claims {
+		return s.newcomer(ctx, j, user, invited.Email, a)
+	}
+	from := s.throttle.identify(a.Client, "", invited.Email)
+	err = s.attempt(from, invited.Email, func() (ok bool, err error) {
+		j.proven, ok, err = s.prove(ctx, from, invited.Email, a.Password)
+		return ok, err
+	})
+	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code == fault.Unauthorized {
+		failure.Message = "There is an account with this e-mail address, and this is not its password. If the account is not yours, ask the operator of the service for help."
+	}
+	return j, err
+}
+
+// newcomer hashes the password of an account that is created or claimed.
+func (s *Service) newcomer(ctx context.Context, j joiner, user db.UserGetByEmailRow, email string, a Acceptance) (_ joiner, err error) {
+	j.Person = Person{ID: user.ID, Email: email, Name: strings.TrimSpace(a.Name)}
+	if j.isNew {
+		if j.ID, err = newID(); err != nil {
+			return j, err
+		}
+	}
+	from := s.throttle.identify(a.Client, "", email)
+	err = s.attempt(from, email, func() (_ bool, err error) {
+		j.passwordHash, err = s.hasher.hash(ctx, from, a.Password)
+		return err == nil, err
+	})
+	return j, err
+}
+
+// findInvitation finds what a token stands for. Guessing is limited like signing
+// in.
+func (s *Service) findInvitation(ctx context.Context, token string, from netip.Addr) (db.InvitationFindRow, error) {
+	client := throttle.Subscriber(from).String()
+	if wait := max(s.throttle.addresses.Wait(client), s.readers.Take(throttle.Subscriber(from))); wait > 0 {
+		return db.InvitationFindRow{}, tooManyAttempts(wait)
+	}
+	invited, err := queries.InvitationFind(ctx, s.system, hashOf(token))
+	if postgres.NotFound(err) {
+		s.throttle.addresses.Count(client)
+		return invited, noInvitation()
+	}
+	if err != nil {
+		return invited, fmt.Errorf("find invitation: %w", err)
+	}
+	return invited, nil
+}
+
+// join creates or admits the account, adds the member and does what follows, in one commit
+// with the end of the invitation. The inviter must still be allowed to invite. Locks are
+// taken in the order that others use: members before invitations, the account before its
+// memberships.
+func (s *Service) join(ctx context.Context, invited db.InvitationFindRow, j joiner, then func(pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, s.system, func(tx pgx.Tx) error {
+		if err := use(ctx, tx, invited); err != nil {
+			return err
+		}
+		// Until now, nobody was signed in.
+		ctx := audit.By(ctx, audit.Actor{Kind: audit.User, ID: j.ID})
+		verified, err := j.enter(ctx, tx, invited)
+		if err != nil {
+			return err
+		}
+		if err := then(tx); err != nil {
+			return err
+		}
+		joined, err := queries.MemberInsert(ctx, tx, db.MemberInsertParams{WorkspaceID: invited.WorkspaceID, UserID: j.ID, Role: invited.Role})
+		if err != nil {
+			return fmt.Errorf("insert member: %w", err)
+		}
+		if joined == 0 {
+			return nil // a member already, who keeps the role
+		}
+		return tellOfMember(ctx, tx, invited.WorkspaceID, j.ID, "joined", map[string]any{
+			"email": j.Email, "role": invited.Role, "invitationId": invited.ID, "emailVerified": verified,
+		})
+	})
+}
+
+// enter creates the account, or locks it and decides whether it may join the workspace. It
+// reports whether the address is verified from now on.
+func (j joiner) enter(ctx context.Context, tx pgx.Tx, invited db.InvitationFindRow) (verified bool, err error) {
+	if j.isNew {
+		made, err := queries.UserInsert(ctx, tx, db.UserInsertParams{
+			ID: j.ID, Email: j.Email, Name: j.Name, PasswordHash: j.passwordHash, Verified: invited.Mailed,
+		})
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("insert user: %w", err)
+		case made == 0: // by another invitation since we looked: the next attempt finds it
+			return false, fault.New(fault.Unavailable, "An account with this e-mail address is being created right now. Try again.")
+		}
+		return invited.Mailed, nil
+	}
+	user, err := queries.UserLock(ctx, tx, j.Email)
+	if err != nil {
+		return false, fmt.Errorf("lock user: %w", err)
+	}
+	if j.claims {
+		if user.VerifiedAt != nil || user.DisabledAt != nil {
+			return false, fault.New(fault.Unavailable, "This account has just changed. Try again.")
+		}
+		return true, claim(ctx, tx, j.Person, j.passwordHash)
+	}
+	if user.VerifiedAt != nil {
+		return true, nil
+	}
+	elsewhere, err := queries.UserBelongsElsewhere(ctx, tx, db.UserBelongsElsewhereParams{UserID: j.ID, WorkspaceID: invited.WorkspaceID})
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("look for memberships: %w", err)
+	case elsewhere:
+		return false, errUnverified()
+	}
+	return false, nil
+}
+
+// use ends an invitation by accepting it. NOT_FOUND when it is over, or by somebody
+// who could not make it any more.
+func use(ctx context.Context, tx pgx.Tx, invited db.InvitationFindRow) error {
+	if invited.InvitedBy == nil {
+		return noInvitation()
+	}
+	has, err := hold(ctx, tx, invited.WorkspaceID, *invited.InvitedBy)
+	switch {
+	case err != nil:
+		return err
+	case !has.gives(Role(invited.Role)):
+		return noInvitation()
+	}
+	used, err := queries.InvitationAccept(ctx, tx, db.InvitationAcceptParams{WorkspaceID: invited.WorkspaceID, ID: invited.ID})
+	switch {
+	case err != nil:
+		return fmt.Errorf("accept invitation: %w", err)
+	case used == 0:
+		return noInvitation()
+	}
+	return nil
+}

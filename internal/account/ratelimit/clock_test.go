@@ -1,0 +1,71 @@
+package ratelimit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+)
+
+// skewable is a database whose clock the test sets: those of the nodes are off by
+// as much.
+func skewable(t *testing.T) (dsn string, ahead func(time.Duration)) {
+	t.Helper()
+	dsn = pgtest.DSN(t)
+	owner := open(t, dsn, postgres.Owner)
+	exec := func(sql string, args ...any) {
+		t.Helper()
+		if _, err := owner.Exec(t.Context(), sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`CREATE SCHEMA skewed`)
+	exec(`CREATE TABLE skewed.clock AS SELECT interval '0' AS ahead`)
+	exec(`CREATE FUNCTION skewed.clock_timestamp() RETURNS timestamptz LANGUAGE sql
+		AS 'SELECT pg_catalog.clock_timestamp() + ahead FROM skewed.clock'`)
+	exec(`GRANT USAGE ON SCHEMA skewed TO PUBLIC`)
+	exec(`GRANT SELECT ON skewed.clock TO PUBLIC`)
+	exec(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = skewed, pg_catalog, public', current_database()); END $$`)
+	return dsn, func(by time.Duration) { exec("UPDATE skewed.clock SET ahead = $1", by) }
+}
+
+// Two nodes whose clocks are an hour off hold the limits of a workspace by that of
+// the database: nothing is given twice, and whoever waits as told is let in, though
+// on the nodes no time has passed.
+func TestRL05TheClockOfANodeDecidesNothing(t *testing.T) {
+	dsn, ahead := skewable(t)
+	n := startOn(t, dsn, 2, patient)
+	for way, off := range map[string]time.Duration{"the nodes are behind": time.Hour, "the nodes are ahead": -time.Hour} {
+		t.Run(way, func(t *testing.T) {
+			ahead(off)
+			id := n.workspace(t, plan.Starter, "custom_rps = 100, custom_rph = 5")
+			for i := range 5 {
+				if d := n.limiters[i%2].Take(t.Context(), id, 1); !d.Allowed {
+					t.Fatalf("request %d: %+v", i, d)
+				}
+			}
+			var wait time.Duration
+			for i, l := range n.limiters {
+				d := l.Take(t.Context(), id, 1)
+				if d.Allowed || d.Wait > time.Hour+time.Minute {
+					t.Fatalf("node %d after all was used: %+v", i, d)
+				}
+				wait = max(wait, d.Wait)
+			}
+			var at time.Time
+			if err := n.owner.QueryRow(t.Context(), "SELECT updated_at FROM rate_limits WHERE workspace_id = $1", id).Scan(&at); err != nil {
+				t.Fatal(err)
+			}
+			if got := time.Until(at); (got - off).Abs() > time.Minute {
+				t.Fatalf("the state is of %v from now, want %v", got, off)
+			}
+			ahead(off + wait)
+			for _, l := range n.limiters {
+				waittest.Until(t, "it is let in", func() bool { return l.Take(t.Context(), id, 1).Allowed })
+			}
+		})
+	}
+}

@@ -1,0 +1,353 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/account/workspace"
+	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/platform/telemetry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patient is the patience of tests of what a store decides that answers, however
+// busy the machine is.
+const patient = 10 * time.Second
+
+// nodes are limiters on one database, as so many processes have them.
+type nodes struct {
+	owner    *pgxpool.Pool
+	limiters []*Limiter
+	metrics  []*telemetry.Metrics
+}
+
+func start(t *testing.T, n int, patience time.Duration) *nodes {
+	t.Helper()
+	return startOn(t, pgtest.DSN(t), n, patience)
+}
+
+func startOn(t *testing.T, dsn string, n int, patience time.Duration) *nodes {
+	t.Helper()
+	all := &nodes{owner: open(t, dsn, postgres.Owner)}
+	for range n {
+		metrics := telemetry.NewMetrics("test")
+		limiter, err := New(open(t, dsn, postgres.System), metrics, patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		running.Go(func() { limiter.Run(ctx) })
+		t.Cleanup(func() {
+			cancel()
+			running.Wait()
+			limiter.Close(context.Background())
+		})
+		all.limiters, all.metrics = append(all.limiters, limiter), append(all.metrics, metrics)
+	}
+	return all
+}
+
+func open(t *testing.T, dsn string, role postgres.Role) *pgxpool.Pool {
+	t.Helper()
+	pool, err := postgres.Open(t.Context(), dsn, "limits", role, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// workspace makes one, perhaps with terms of its own, and has every node know them.
+func (n *nodes) workspace(t *testing.T, name plan.Name, custom ...string) uuid.UUID {
+	t.Helper()
+	id, err := workspace.Create(t.Context(), n.owner, workspace.CreateParams{Name: uuid.NewString(), Plan: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range custom {
+		if _, err := n.owner.Exec(t.Context(), "UPDATE workspaces SET "+change+" WHERE id = $1", id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range n.limiters {
+		waittest.Until(t, "the node knows the terms", func() bool {
+			_, _, known := l.Terms(t.Context(), id)
+			return known
+		})
+	}
+	return id
+}
+
+// decisions is how many decisions a node made.
+func (n *nodes) decisions(t *testing.T, node int, by, outcome string) (sum float64) {
+	t.Helper()
+	families, err := n.metrics[node].Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if text := m.String(); family.GetName() == "weft_limit_decisions_total" && strings.Contains(text, `"`+by+`"`) && strings.Contains(text, `"`+outcome+`"`) {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// Nodes that are asked at once let in together what one would.
+func TestRL02NodesShareOneBucket(t *testing.T) {
+	n := start(t, 3, patient)
+	id := n.workspace(t, plan.Professional)
+	var allowed atomic.Int64
+	var all sync.WaitGroup
+	began := time.Now()
+	for i := range 90 {
+		all.Go(func() {
+			cost := 1 + i%2
+			if n.limiters[i%3].Take(t.Context(), id, cost).Allowed {
+				allowed.Add(int64(cost))
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(began)
+	if got, most := allowed.Load(), 25*(took.Seconds()+1); got < 25 || float64(got) > most {
+		t.Errorf("%d were let in within %v, want 25 to %v", got, took, most)
+	}
+}
+
+// Above 200 a second nodes take more at a time. That is not more in all, and what
+// they do not use they give back.
+func TestRL02LeasesHoldTheLimit(t *testing.T) {
+	n := start(t, 2, patient)
+	id := n.workspace(t, plan.Enterprise, "custom_rps = 1000, custom_rph = 1000000")
+	var let, asked atomic.Int64
+	press := func() {
+		var all sync.WaitGroup
+		began := time.Now()
+		for i := range 16 {
+			all.Go(func() {
+				for time.Since(began) < 2*time.Second {
+					asked.Add(1)
+					d := n.limiters[i%2].Take(t.Context(), id, 1)
+					if d.Allowed {
+						let.Add(1)
+					}
+					if d.Second.Remaining < 0 || d.Second.Remaining > 1000 || d.Hour.Remaining > 1_000_000 {
+						t.Errorf("%+v", d)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+	began := time.Now()
+	for let.Load() < 2000 { // beyond the first second's limit: leases are renewed
+		press()
+		if got, most := let.Load(), 1000*(time.Since(began).Seconds()+1.02); float64(got) > most {
+			t.Errorf("%d of %d were let in within %v, want at most %v", got, asked.Load(), time.Since(began), most)
+		}
+	}
+	// Far from the limit nearly nothing is asked one by one.
+	wide := n.workspace(t, plan.Enterprise, "custom_rps = 100000")
+	before := n.decisions(t, 0, "store", "allowed")
+	began = time.Now()
+	for range 2000 {
+		if d := n.limiters[0].Take(t.Context(), wide, 2); !d.Allowed {
+			t.Fatalf("%+v", d)
+		}
+	}
+	if trips := n.decisions(t, 0, "store", "allowed") - before; trips > 10+time.Since(began).Seconds()*10 {
+		t.Errorf("%v of 2000 were asked of the store one by one", trips)
+	}
+	waittest.Until(t, "what was not used is given back", func() bool {
+		var data []byte
+		var state State
+		if err := n.owner.QueryRow(t.Context(), "SELECT state FROM rate_limits WHERE workspace_id = $1", id).Scan(&data); err != nil {
+			t.Fatal(err)
+		}
+		return state.UnmarshalBinary(data) == nil && state.sum == let.Load()
+	})
+}
+
+// A flood that is refused does not reach the store, and the refusals are those
+// that it would give.
+func TestRL03AFloodStaysOutside(t *testing.T) {
+	n := start(t, 1, patient)
+	l, id := n.limiters[0], n.workspace(t, plan.Starter)
+	let, began := 0, time.Now()
+	for range 2000 {
+		d := l.Take(t.Context(), id, 2)
+		if d.Allowed {
+			let += 2
+		} else if d.RetryAfter() != 1 || d.Violated != Second || d.Second.Remaining > 1 {
+			t.Fatalf("%+v", d)
+		}
+	}
+	took := time.Since(began)
+	if most := 5 * (took.Seconds() + 1); float64(let) > most {
+		t.Errorf("%d in %v", let, took)
+	}
+	if trips := n.decisions(t, 0, "store", "refused") + n.decisions(t, 0, "store", "allowed"); trips > 10+10*took.Seconds() {
+		t.Errorf("%v trips to the store in %v", trips, took)
+	}
+}
+
+func TestARefundIsThereForAllNodes(t *testing.T) {
+	n := start(t, 2, patient)
+	id := n.workspace(t, plan.Starter, "custom_rps = 1, custom_rph = 2")
+	first := n.limiters[0].Take(t.Context(), id, 2)
+	if again := n.limiters[1].Take(t.Context(), id, 2); !first.Allowed || again.Allowed {
+		t.Fatalf("%+v, %+v", first, again)
+	}
+	if after := n.limiters[0].Refund(id, first); after.Hour.Remaining != 2 {
+		t.Errorf("%+v", after)
+	}
+	waittest.Until(t, "the other node lets it in", func() bool { return n.limiters[1].Take(t.Context(), id, 2).Allowed })
+}
+
+// The store is blocked: each decision comes in time, by a limit of the same
+// numbers; when it is back, it is told.
+func TestRL10StoreBlocked(t *testing.T) {
+	n := start(t, 1, Patience)
+	l, id, strange := n.limiters[0], n.workspace(t, plan.Growth), n.workspace(t, plan.Starter)
+	if !l.Take(t.Context(), id, 1).Allowed {
+		t.Fatal("the first is refused")
+	}
+	tx, err := n.owner.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE rate_limits, open_calls IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	// TestRL10ADecisionWaitsForTheStoreFor50Milliseconds proves how long a decision takes.
+	began, let := time.Now(), 0
+	waittest.Until(t, "15 are let in without the store", func() bool {
+		if l.Take(t.Context(), id, 1).Allowed {
+			let++
+		}
+		return let == 15
+	})
+	if got, most := float64(let), 10*(time.Since(began).Seconds()+1); got < 15 || got > most {
+		t.Errorf("%d were let in, want 15 to %v", let, most)
+	}
+	if d := l.Take(t.Context(), strange, 2); !d.Allowed {
+		t.Errorf("a workspace that was never seen: %+v", d)
+	}
+	for range 10 {
+		closed, allowed := l.Open(t.Context(), id, Wait)
+		if !allowed {
+			t.Fatal("a wait is not allowed")
+		}
+		defer closed()
+	}
+	if got := n.decisions(t, 0, "degraded", "allowed"); got < 15 {
+		t.Errorf("%v degraded decisions are counted", got)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waittest.Until(t, "the store decides again", func() bool {
+		before := n.decisions(t, 0, "store", "allowed")
+		l.Take(t.Context(), id, 1)
+		return n.decisions(t, 0, "store", "allowed") > before
+	})
+	var state State
+	waittest.Until(t, "the store knows what was let in", func() bool {
+		l.Take(t.Context(), id, 1)
+		var data []byte
+		if err := n.owner.QueryRow(t.Context(), "SELECT state FROM rate_limits WHERE workspace_id = $1", id).Scan(&data); err != nil {
+			t.Fatal(err)
+		}
+		return state.UnmarshalBinary(data) == nil && state.sum >= int64(let)
+	})
+}
+
+// The store is away altogether.
+func TestRL10StoreDown(t *testing.T) {
+	n := start(t, 1, Patience)
+	l, id := n.limiters[0], n.workspace(t, plan.Starter)
+	l.db.(*pgxpool.Pool).Close()
+	let, began := 0, time.Now()
+	for range 50 {
+		if l.Take(t.Context(), id, 1).Allowed {
+			let++
+		}
+	}
+	if most := 5 * (time.Since(began).Seconds() + 1); let < 5 || float64(let) > most {
+		t.Errorf("%d were let in, want 5 to %v", let, most)
+	}
+	strange := uuid.New()
+	began = time.Now()
+	for n, want := range []bool{true, true, false} {
+		d := l.Take(t.Context(), strange, 50)
+		if time.Since(began) < 500*time.Millisecond && d.Allowed != want || // later there is room for one more
+			d.PolicyField() != `"second";q=100;w=1` || d.Field(0) == "" {
+			t.Errorf("request %d of a workspace whose terms nobody knows: %+v", n, d)
+		}
+	}
+}
+
+// A change of plan, and of what was agreed, is in force on every node in time.
+func TestRL12PlanChanges(t *testing.T) {
+	n := start(t, 2, patient)
+	id := n.workspace(t, plan.Starter)
+	for _, c := range []struct {
+		change string
+		want   string
+	}{
+		{"custom_rps = 7, custom_rph = 70", `"second";q=7;w=1, "hour";q=70;w=3600`},
+		{"plan = 'enterprise', custom_rps = NULL, custom_rph = NULL", ""},
+	} {
+		if _, err := n.owner.Exec(t.Context(), "UPDATE workspaces SET "+c.change); err != nil {
+			t.Fatal(err)
+		}
+		waittest.Until(t, c.change, func() bool {
+			return n.limiters[0].Take(t.Context(), id, 1).PolicyField() == c.want && n.limiters[1].Take(t.Context(), id, 1).PolicyField() == c.want
+		})
+	}
+}
+
+// BenchmarkTake is the price of a decision that goes to the store, with as many
+// asking at once as there are.
+func BenchmarkTake(b *testing.B) {
+	pool := pgtest.DB(b)
+	l, err := New(pool, nil, Patience)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close(context.Background())
+	id, err := workspace.Create(b.Context(), pool, workspace.CreateParams{Name: "bench", Plan: plan.Growth})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := pool.Exec(b.Context(), "UPDATE workspaces SET custom_rps = 1000000, custom_rph = 2000000000"); err != nil {
+		b.Fatal(err)
+	}
+	for _, callers := range []int{1, 32} {
+		b.Run(fmt.Sprint(callers), func(b *testing.B) {
+			b.SetParallelism(callers)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					l.Take(context.Background(), id, 1)
+				}
+			})
+		})
+	}
+}

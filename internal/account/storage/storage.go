@@ -1,0 +1,78 @@
+// Package storage owns how much a run may store, what it counts as, and what it costs
+// (decisions 7 and 8).
+//
+// It knows no run and no database. The one invariant: sizes and prices are whole numbers, so
+// every computation of a fee returns the same amount.
+package storage
+
+import "github.com/weft-automation/weft/internal/kit/credit"
+
+// Limits of a root run and all runs below it.
+const (
+	MaxStages = 50_000
+	MaxBytes  = 64 << 20 // of stage outputs
+)
+
+// FreeStages and FreeBytes of a root run and the runs below it cost nothing.
+const (
+	FreeStages = 1_000
+	FreeBytes  = 32 << 20
+)
+
+// Prices beyond that.
+const (
+	PerStage = credit.Amount(1_000) // 0.001 credits
+	PerKiB   = credit.Amount(10)    // 0.00001 credits, for each whole KiB
+)
+
+// What rows count as in the stored bytes of a workspace, besides the values in them.
+const (
+	RunBytes       = 4 << 10
+	StageBytes     = 512
+	EventBytes     = 128
+	ExecutionBytes = 1 << 10
+	SignalBytes    = 256
+	VersionBytes   = 1 << 10 // of a workflow
+)
+
+// Usage is what runs have stored.
+type Usage struct {
+	Stages int64
+	Bytes  int64 // of stage outputs
+}
+
+// Plus returns the sum of both.
+func (u Usage) Plus(other Usage) Usage {
+	return Usage{u.Stages + other.Stages, u.Bytes + other.Bytes}
+}
+
+// Less returns u without other, at least 0.
+func (u Usage) Less(other Usage) Usage {
+	return Usage{max(0, u.Stages-other.Stages), max(0, u.Bytes-other.Bytes)}
+}
+
+// Fee returns the price of what exceeds the free stages and bytes. What exceeds a limit costs
+// nothing more: the run fails.
+func (u Usage) Fee() credit.Amount {
+	stages := max(0, min(u.Stages, MaxStages)-FreeStages)
+	kib := max(0, min(u.Bytes, MaxBytes)-FreeBytes) >> 10
+	return credit.Amount(stages)*PerStage + credit.Amount(kib)*PerKiB
+}
+
+// Fee returns the price of growing from before to after.
+func Fee(before, after Usage) credit.Amount { return max(0, after.Fee()-before.Fee()) }
+
+// Counted returns the bytes that this usage counts as for its workspace.
+func (u Usage) Counted() int64 { return u.Bytes + u.Stages*StageBytes }
+
+// The largest that one stage stores: a value of 1 MiB, sealed. A trigger stores its input twice.
+const (
+	stageAtMost   = 3 << 19
+	triggerAtMost = 3 << 20
+)
+
+// AtMost returns the largest usage of a run with so many stages.
+func AtMost(stages int64) Usage {
+	stages = min(stages, MaxStages)
+	return Usage{Stages: stages, Bytes: min(stages*stageAtMost+triggerAtMost, MaxBytes)}
+}

@@ -1,0 +1,72 @@
+// Package workspace owns workspaces: how they begin and on what terms they run.
+//
+// Who belongs to them is person's, and credits move in billing. The one invariant: a workspace has an
+// account from its first moment.
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/audit"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+)
+
+// CreateParams says what workspace to make. Paid are the paid credits that it
+// begins with.
+type CreateParams struct {
+	ID   uuid.UUID // zero: a new one
+	Name string    // unique in the deployment
+	Plan plan.Name
+	Paid credit.Amount
+}
+
+// check refuses a name that a line of text would not show as it is.
+func (p CreateParams) check() error {
+	if strings.TrimSpace(p.Name) == "" || utf8.RuneCountInString(p.Name) > 200 || !utf8.ValidString(p.Name) || strings.ContainsFunc(p.Name, unicode.IsControl) {
+		return fault.New(fault.InvalidInput, "The name of a workspace is one line of 1 to 200 characters, in UTF-8.")
+	}
+	return nil
+}
+
+// Create makes a workspace with its account and gives its id. INVALID_INPUT for a
+// name that cannot be one; one that is taken is an error of the database.
+func Create(ctx context.Context, conn postgres.DB, p CreateParams) (uuid.UUID, error) {
+	if err := p.check(); err != nil {
+		return uuid.Nil, err
+	}
+	if p.ID == uuid.Nil {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return uuid.Nil, fmt.Errorf("make workspace id: %w", err)
+		}
+		p.ID = id
+	}
+	terms := p.Plan.Terms()
+	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		err := db.New().WorkspaceInsert(ctx, tx, db.WorkspaceInsertParams{
+			ID: p.ID, Name: p.Name, Plan: string(p.Plan),
+			Monthly: terms.Monthly, UsageLimit: terms.UsageLimit, Paid: p.Paid,
+		})
+		if err != nil || p.Paid == 0 {
+			return err
+		}
+		return audit.RecordTx(ctx, tx, audit.Event{
+			WorkspaceID: p.ID, Action: "credits.granted", Details: map[string]any{"amount": p.Paid, "reference": "opening"},
+		})
+	})
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("insert workspace: %w", err)
+	}
+	return p.ID, nil
+}

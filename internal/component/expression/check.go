@@ -1,0 +1,303 @@
+package expression
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+
+	"github.com/weft-automation/weft/internal/kit/fault"
+)
+
+// checker walks a tree before its first run: what is not of the language is
+// refused, and what every run needs is made once.
+type checker struct {
+	program *Program
+	visits  int
+}
+
+// surroundings are what a part may refer to: the variables and the predicate
+// around it.
+type surroundings struct {
+	variables *binding
+	predicate string
+}
+
+type binding struct {
+	outer *binding
+	name  string
+}
+
+func (b *binding) has(name string) bool {
+	for ; b != nil; b = b.outer {
+		if b.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func check(text string, root ast.Node) (program *Program, err error) {
+	c := &checker{program: &Program{
+		text: text, root: root, lenient: map[*ast.IdentifierNode]bool{}, patterns: map[*ast.BinaryNode]*pattern{},
+	}}
+	defer func() {
+		if cause := recover(); cause != nil {
+			refusal, ok := cause.(*Error)
+			if !ok {
+				refusal = at(text, 0, Syntax, "this is not a valid expression")
+			}
+			program, err = nil, refusal
+		}
+	}()
+	c.walk(root, surroundings{})
+	return c.program, nil
+}
+
+func (c *checker) refuse(node ast.Node, code Code, format string, args ...any) {
+	panic(at(c.program.text, node.Location().From, code, format, args...))
+}
+
+// walk visits a part and those below it. The parser puts one part into several
+// places (a < b < c, a ?: b), which nested in each other would be visited as
+// often as there are ways to it: that is bounded.
+func (c *checker) walk(node ast.Node, s surroundings) {
+	if c.visits++; c.visits > maxVisits {
+		c.refuse(node, TooExpensive, "comparisons or ?: are nested too deep")
+	}
+	switch node := node.(type) {
+	case nil:
+	case *ast.NilNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode:
+	case *ast.IdentifierNode:
+		if node.Value == "$env" {
+			c.refuse(node, UnknownName, "$env is not part of the language: each value has its own name")
+		}
+	case *ast.PointerNode:
+		c.pointer(node, s)
+	case *ast.UnaryNode:
+		c.walk(node.Node, s)
+	case *ast.BinaryNode:
+		c.binary(node, s)
+	case *ast.ChainNode:
+		c.walk(node.Node, s)
+	case *ast.MemberNode:
+		c.member(node, s)
+	case *ast.SliceNode:
+		c.all(s, node.Node, node.From, node.To)
+	case *ast.ConditionalNode:
+		c.all(s, node.Cond, node.Exp1, node.Exp2)
+	case *ast.VariableDeclaratorNode:
+		c.variable(node, s)
+	case *ast.SequenceNode:
+		c.all(s, node.Nodes...)
+	case *ast.ArrayNode:
+		c.all(s, node.Nodes...)
+	case *ast.MapNode:
+		c.all(s, node.Pairs...)
+	case *ast.PairNode:
+		c.all(s, node.Key, node.Value)
+	case *ast.PredicateNode:
+		c.walk(node.Node, s)
+	case *ast.BuiltinNode:
+		c.call(node, node.Name, node.Arguments, s)
+	case *ast.CallNode:
+		callee, ok := node.Callee.(*ast.IdentifierNode)
+		if !ok {
+			c.refuse(node, Syntax, "values have no methods: expected a function, such as len(value)")
+		}
+		c.call(node, callee.Value, node.Arguments, s)
+	case *ast.BytesNode:
+		c.refuse(node, Syntax, "bytes have no form in JSON: expected a text")
+	default:
+		c.refuse(node, Syntax, "this is not part of the language")
+	}
+}
+
+func (c *checker) all(s surroundings, nodes ...ast.Node) {
+	for _, node := range nodes {
+		c.walk(node, s)
+	}
+}
+
+// allowAbsent makes the name that a part begins with nil where it is absent.
+func (c *checker) allowAbsent(node ast.Node) {
+	for {
+		switch part := node.(type) {
+		case *ast.IdentifierNode:
+			c.program.lenient[part] = true
+			return
+		case *ast.ChainNode:
+			node = part.Node
+		default:
+			return
+		}
+	}
+}
+
+func (c *checker) pointer(node *ast.PointerNode, s surroundings) {
+	switch {
+	case node.Name == "", node.Name == "index" && s.predicate != "", node.Name == "acc" && s.predicate == "reduce":
+		return
+	case node.Name == "acc":
+		c.refuse(node, UnknownName, "#acc is there in reduce only")
+	}
+	c.refuse(node, UnknownName, "there is no #%s: expected #, #index, or #acc in reduce", short(node.Name))
+}
+
+func (c *checker) binary(node *ast.BinaryNode, s surroundings) {
+	_, leftNil := node.Left.(*ast.NilNode)
+	_, rightNil := node.Right.(*ast.NilNode)
+	switch node.Operator {
+	case "??":
+		c.allowAbsent(node.Left)
+	case "==", "!=":
+		if rightNil {
+			c.allowAbsent(node.Left)
+		}
+		if leftNil {
+			c.allowAbsent(node.Right)
+		}
+	case "matches":
+		if text, ok := node.Right.(*ast.StringNode); ok && c.program.patterns[node] == nil {
+			compiled, problem := compilePattern(text.Value)
+			if problem != "" {
+				c.refuse(text, Syntax, "%s", problem)
+			}
+			c.program.patterns[node] = compiled
+		}
+	}
+	c.all(s, node.Left, node.Right)
+}
+
+func (c *checker) member(node *ast.MemberNode, s surroundings) {
+	if node.Optional {
+		c.allowAbsent(node.Node)
+	}
+	c.all(s, node.Node, node.Property)
+}
+
+func (c *checker) variable(node *ast.VariableDeclaratorNode, s surroundings) {
+	if isFunction(node.Name) || s.variables.has(node.Name) {
+		c.refuse(node, Syntax, "%s is taken: expected another name for the variable", short(node.Name))
+	}
+	c.walk(node.Value, s)
+	s.variables = &binding{s.variables, node.Name}
+	c.walk(node.Expr, s)
+}
+
+func (c *checker) call(node ast.Node, name string, arguments []ast.Node, s surroundings) {
+	f, plain := functions[name]
+	over := slices.Contains(predicates, name)
+	switch {
+	case ofTheClock[name]:
+		c.refuse(node, UnknownName, "%s() is not part of the language: an expression knows no clock and no time zones; times are texts in RFC 3339 form, which compare as texts in UTC", name)
+	case !plain && !over:
+		c.refuse(node, UnknownName, "there is no function %s; there are %s", short(name), strings.Join(functionNames(), ", "))
+	case plain && (len(arguments) < f.least || len(arguments) > f.most):
+		c.refuse(node, Syntax, "%s() takes %s, got %d", name, arity(f.least, f.most), len(arguments))
+	}
+	for i, argument := range arguments {
+		inner := s
+		if over && i == 1 {
+			inner.predicate = name
+		}
+		c.walk(argument, inner)
+	}
+}
+
+func arity(least, most int) string {
+	switch {
+	case most > 100:
+		return "at least " + fault.Count(least, "argument")
+	case least == most:
+		return fault.Count(least, "argument")
+	}
+	return fmt.Sprintf("%d to %d arguments", least, most)
+}
+
+// short is a name as messages show it.
+func short(name string) string {
+	if runes := []rune(name); len(runes) > 40 {
+		return string(runes[:40]) + "..."
+	}
+	return name
+}
+
+// Names returns the values that the expression takes: needed are those without which every
+// evaluation fails, others those that it may go without.
+func (p *Program) Names() (needed, others []string) {
+	n := naming{program: p, needed: map[string]bool{}, others: map[string]bool{}}
+	n.walk(p.root, nil, true)
+	for name := range n.needed {
+		delete(n.others, name)
+	}
+	return slices.Sorted(maps.Keys(n.needed)), slices.Sorted(maps.Keys(n.others))
+}
+
+// naming collects the names in a tree. check has bounded how many parts that visits.
+type naming struct {
+	program        *Program
+	needed, others map[string]bool
+}
+
+// walk visits a part and those below it. always says that every evaluation comes to it.
+func (n *naming) walk(node ast.Node, variables *binding, always bool) {
+	switch node := node.(type) {
+	case *ast.IdentifierNode:
+		switch {
+		case variables.has(node.Value):
+		case always && !n.program.lenient[node]:
+			n.needed[node.Value] = true
+		default:
+			n.others[node.Value] = true
+		}
+	case *ast.UnaryNode:
+		n.walk(node.Node, variables, always)
+	case *ast.BinaryNode:
+		n.walk(node.Left, variables, always)
+		short := slices.Contains([]string{"and", "&&", "or", "||", "??"}, node.Operator)
+		n.walk(node.Right, variables, always && !short)
+	case *ast.ChainNode:
+		n.walk(node.Node, variables, always)
+	case *ast.MemberNode:
+		n.walk(node.Node, variables, always)
+		n.walk(node.Property, variables, false) // a chain may end before it
+	case *ast.SliceNode:
+		n.all(variables, always, node.Node, node.From, node.To)
+	case *ast.ConditionalNode:
+		n.walk(node.Cond, variables, always)
+		n.all(variables, false, node.Exp1, node.Exp2)
+	case *ast.VariableDeclaratorNode:
+		n.walk(node.Value, variables, always)
+		n.walk(node.Expr, &binding{variables, node.Name}, always)
+	case *ast.SequenceNode:
+		n.all(variables, always, node.Nodes...)
+	case *ast.ArrayNode:
+		n.all(variables, always, node.Nodes...)
+	case *ast.MapNode:
+		n.all(variables, always, node.Pairs...)
+	case *ast.PairNode:
+		n.all(variables, always, node.Key, node.Value)
+	case *ast.PredicateNode:
+		n.walk(node.Node, variables, false) // there may be no items
+	case *ast.BuiltinNode:
+		n.call(node.Name, node.Arguments, variables, always)
+	case *ast.CallNode:
+		n.call(node.Callee.(*ast.IdentifierNode).Value, node.Arguments, variables, always)
+	}
+}
+
+func (n *naming) all(variables *binding, always bool, nodes ...ast.Node) {
+	for _, node := range nodes {
+		n.walk(node, variables, always)
+	}
+}
+
+func (n *naming) call(name string, arguments []ast.Node, variables *binding, always bool) {
+	for i, argument := range arguments {
+		perItem := i == 1 && slices.Contains(predicates, name)
+		n.walk(argument, variables, always && !perItem)
+	}
+}

@@ -1,0 +1,124 @@
+package expression
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/ast"
+
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+)
+
+// What values take, about.
+const (
+	sizeOfItem   = 24
+	sizeOfMember = 64
+)
+
+// measure breaks off where a value has no form in JSON, or one that is too
+// large. A value may hold another one many times: it is as large as it is told.
+func (r *run) measure(node ast.Node, value any) (size int) {
+	r.counted = 0
+	size = r.sizeOf(node, value, 0, 0)
+	if size > MaxResult {
+		r.fail(node, TooExpensive, "the result has more than %d bytes", MaxResult)
+	}
+	return size
+}
+
+// count counts the items or members of a result.
+func (r *run) count(node ast.Node, values int) {
+	if r.counted += values; r.counted > MaxValues {
+		r.fail(node, TooExpensive, "the result has more than %d items and members", MaxValues)
+	}
+}
+
+func (r *run) sizeOf(node ast.Node, value any, size, depth int) int {
+	r.spend(node, 1)
+	if depth > MaxDepth {
+		r.fail(node, NotJSON, "the result is nested deeper than %d", MaxDepth)
+	}
+	if size > MaxResult {
+		return size
+	}
+	switch value := value.(type) {
+	case nil, bool:
+		return size + 5
+	case int, int64:
+		return size + 20
+	case float64:
+		if math.IsInf(value, 0) || math.IsNaN(value) {
+			r.fail(node, NotJSON, "the result is no number")
+		}
+		return size + 24
+	case json.Number:
+		return size + len(value)
+	case string:
+		return size + r.sizeOfText(node, value)
+	case []any:
+		r.count(node, len(value))
+		size += 2
+		for _, item := range value {
+			size = r.sizeOf(node, item, size+1, depth+1)
+		}
+		return size
+	case map[string]any:
+		r.count(node, len(value))
+		size += 2
+		for _, name := range r.names(node, value) {
+			if len(name) > MaxName {
+				r.fail(node, NotJSON, "the name of a member has more than %d bytes", MaxName)
+			}
+			size = r.sizeOf(node, value[name], size+2+r.sizeOfText(node, name), depth+1)
+		}
+		return size
+	}
+	r.fail(node, NotJSON, "the result has no form in JSON")
+	return 0
+}
+
+func (r *run) sizeOfText(node ast.Node, text string) int {
+	r.read(node, len(text))
+	if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
+		r.fail(node, NotJSON, "a text in the result is not UTF-8 or has the character U+0000")
+	}
+	size := 2 + len(text)
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t':
+			size++
+		case c < ' ':
+			size += 5
+		}
+	}
+	return size
+}
+
+// encode is a value as JSON text: members in the order of their names, no
+// white space.
+func (r *run) encode(node ast.Node, value any) string {
+	if n, ok := value.(int64); ok {
+		return strconv.FormatInt(n, 10)
+	}
+	r.spend(node, 20)
+	r.hold(node, r.measure(node, value), 1)
+	out, err := strictjson.Encode(value)
+	if err != nil {
+		r.fail(node, NotJSON, "the value has no form in JSON")
+	}
+	return string(out)
+}
+
+// names are those of an object's members, in their order.
+func (r *run) names(node ast.Node, object map[string]any) []string {
+	r.spend(node, 4*len(object))
+	for name := range object {
+		r.spend(node, len(name)/64)
+	}
+	return slices.Sorted(maps.Keys(object))
+}

@@ -1,0 +1,194 @@
+package graph_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/internal/component/graph"
+)
+
+// Each line is a schema, a value and what becomes of it; an error begins with !.
+func TestConvert(t *testing.T) {
+	t.Parallel()
+	const integer, number, text, flag = `{"type":"integer"}`, `{"type":"number"}`, `{"type":"string"}`, `{"type":"boolean"}`
+	long := strings.Repeat("9", 100)
+	for _, c := range []struct{ schema, value, want string }{
+		{integer, `7`, `7`},
+		{integer, `"7"`, `7`},
+		{integer, `"-7"`, `-7`},
+		{integer, `"` + long + `"`, long},
+		{integer, `"` + long + `9"`, `!it is a string, and an integer is taken (the string is no decimal integer)`},
+		{integer, `"007"`, `!it is a string, and an integer is taken (the string is no decimal integer)`},
+		{integer, `"+7"`, `!it is a string, and an integer is taken (the string is no decimal integer)`},
+		{integer, `"-0"`, `!it is a string, and an integer is taken (the string is no decimal integer)`},
+		{integer, `" 7"`, `!it is a string, and an integer is taken (the string is no decimal integer)`},
+		{integer, `"7.0"`, `!it is a string, and an integer is taken (the string is no decimal integer)`},
+		{integer, `"0x7"`, `!it is a string, and an integer is taken (the string is no decimal integer)`},
+		{integer, `""`, `!it is a string, and an integer is taken (the string is no decimal integer)`},
+		{integer, `7.0`, `7.0`},
+		{integer, `7e2`, `7e2`},
+		{integer, `7.5`, `!it is a number, and an integer is taken`},
+		{integer, `75e-1`, `!it is a number, and an integer is taken`},
+		{integer, `true`, `!it is a boolean, and an integer is taken`},
+		{integer, `null`, `!it is null, and an integer is taken`},
+		{number, `"7"`, `7`},
+		{number, `"7.5"`, `!it is a string, and a number is taken (the string is no decimal integer)`},
+		{text, `"7"`, `"7"`},
+		{text, `7`, `"7"`},
+		{text, `7.0`, `"7"`},
+		{text, `-7.50`, `"-7.5"`},
+		{text, `1.25e3`, `"1250"`},
+		{text, `125e-4`, `"0.0125"`},
+		{text, `-0`, `"0"`},
+		{text, `0.000`, `"0"`},
+		{text, `0e999999999999`, `"0"`},
+		{text, `12345678901234567890123456789`, `"12345678901234567890123456789"`},
+		{text, `1e400`, `"1` + strings.Repeat("0", 400) + `"`},
+		{text, `1e401`, `!it is an integer, and a string is taken`},
+		{text, `1e-401`, `!it is a number, and a string is taken`},
+		{text, `1e99999999999999999999`, `!it is an integer, and a string is taken`},
+		{text, `1e-99999999999999999999`, `!it is a number, and a string is taken`},
+		{text, `true`, `!it is a boolean, and a string is taken`},
+		{text, `{}`, `!it is an object, and a string is taken`},
+		{flag, `"true"`, `!it is a string, and a boolean is taken`},
+		{flag, `1`, `!it is an integer, and a boolean is taken`},
+		{`{"type":["string","null"]}`, `null`, `null`},
+		{`{"type":["string","null"]}`, `5`, `"5"`},
+		{`{"type":["string","integer"]}`, `5`, `5`},
+		{`{"type":["string","integer"]}`, `"5"`, `"5"`},
+		{`{"type":"null"}`, `5`, `!it is an integer, and null is taken`},
+		{``, `{"a": 1}`, `{"a": 1}`},
+		{`true`, `[1]`, `[1]`},
+		{`{}`, ` 1.50`, ` 1.50`},
+		{`{`, `1`, `1`},
+		{`false`, `1`, `!it is an integer, and nothing is taken`},
+		{`{"type":"object"}`, `{"a": 1.0}`, `{"a": 1.0}`},
+		{`{"type":"array","items":{"type":"string"}}`, `[1, "2", 3.5]`, `["1","2","3.5"]`},
+		{`{"type":"array","items":{"type":"string"}}`, `[ "2" ]`, `[ "2" ]`},
+		{`{"type":"array","items":{"type":"string"}}`, `["1", true]`, `!it is a boolean at "1", and a string is taken`},
+		{`{"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"integer"}}`, `[1,"2",3]`, `["1",2,3]`},
+		{`{"properties":{"a":{"properties":{"b":{"type":"integer"}}}},"additionalProperties":{"type":"string"}}`, `{"a":{"b":"5","c":6},"d":"<7>","e":8}`, `{"a":{"b":5,"c":6},"d":"<7>","e":"8"}`},
+		{`{"properties":{"a":{"items":{"properties":{"b":{"type":"integer"}}}}}}`, `{"a":[{"b":1},{"b":"x"}]}`, `!it is a string at "a.1.b", and an integer is taken (the string is no decimal integer)`},
+		{`{"type":"object","properties":{},"additionalProperties":false}`, `{"a":1}`, `{"a":1}`},
+		{`{"patternProperties":{"^a":{"type":"integer"}},"additionalProperties":{"type":"string"}}`, `{"a":1}`, `{"a":1}`},
+		{`{"anyOf":[{"type":"string"},{"type":"null"}]}`, `5`, `"5"`},
+		{`{"anyOf":[{"items":{"type":"string"}},{"items":{"type":"integer"}}]}`, `[5]`, `[5]`},
+		{`{"oneOf":[{"type":"array","items":{"type":"boolean"}},{"type":"array","items":{"type":"string"}}]}`, `[5]`, `["5"]`},
+		{`{"oneOf":[{"type":"array","items":{"type":"boolean"}},{"type":"array","items":{"type":"null"}}]}`, `[5]`, `!it is an integer at "0", and null is taken`},
+		{`{"allOf":[{"properties":{"a":{"type":"string"}}},{"properties":{"b":{"type":"string"}}}]}`, `{"a":1,"b":2}`, `{"a":"1","b":"2"}`},
+		{`{"allOf":[{"type":["string","integer"]},{"type":["string","null"]}]}`, `1`, `"1"`},
+		{`{"enum":["1","2"]}`, `1`, `"1"`},
+		{`{"const":1}`, `"1"`, `1`},
+		{`{"$ref":"#/$defs/a~1b","$defs":{"a/b":{"type":"string"}}}`, `1`, `"1"`},
+		{`{"$ref":"https://example.com/schema"}`, `1`, `1`},
+		{text, `nonsense`, `!it is not JSON: invalid character 'o' in literal null (expecting 'u')`},
+	} {
+		got, err := graph.Convert(json.RawMessage(c.value), json.RawMessage(c.schema))
+		shown := string(got)
+		if err != nil {
+			shown = "!" + err.Error()
+		}
+		if shown != c.want {
+			t.Errorf("%s for %s: %s, want %s", c.value, c.schema, shown, c.want)
+		}
+	}
+}
+
+func TestSelect(t *testing.T) {
+	t.Parallel()
+	const output = `{"a":{"b":[{"c":1.50},null],"":2},"x.y":"name","x":{"y":"path","2":[[7]]},"odd":"text"}`
+	for path, want := range map[string]string{
+		"a.b.0.c": `1.50`, "a.b.1": `null`, "a.b": `[{"c":1.50},null]`, "x.y": `"name"`, "x.2.0.0": `7`, "odd": `"text"`,
+		"a.b.2": ``, "a.b.-1": ``, "a.b.00": ``, "a.b.c": ``, "odd.deep": ``, "none": ``, "a.b.1.c": ``, "": ``, ".": ``, "a.": `2`,
+	} {
+		if got, ok := graph.Select(json.RawMessage(output), path); string(got) != want || ok != (want != "") {
+			t.Errorf("%q: %s %v, want %s", path, got, ok, want)
+		}
+	}
+	for _, output := range []string{``, `null`, `7`, `{`, `[`} {
+		if got, ok := graph.Select(json.RawMessage(output), "a"); ok {
+			t.Errorf("%q: %s", output, got)
+		}
+	}
+}
+
+func TestBind(t *testing.T) {
+	t.Parallel()
+	to := func(input, value string) graph.Bound {
+		b := graph.Bound{Source: graph.Source{From: "giver", Path: "out.put", Into: "taker", To: input}}
+		if value != "" {
+			b.Value = json.RawMessage(value)
+		}
+		return b
+	}
+	typed := func(b graph.Bound, schema string) graph.Bound {
+		b.Schema = json.RawMessage(schema)
+		return b
+	}
+	required := func(b graph.Bound) graph.Bound {
+		b.Required = true
+		return b
+	}
+	for name, c := range map[string]struct {
+		literal string
+		values  []graph.Bound
+		want    string
+	}{
+		"nothing":        {``, nil, `{}`},
+		"null":           {`null`, []graph.Bound{to("a", `1`)}, `{"a":1}`},
+		"as written":     {`{"b": 1.0}`, nil, `{"b": 1.0}`},
+		"beside":         {`{"b":1.0}`, []graph.Bound{to("a", `"x"`)}, `{"a":"x","b":1.0}`},
+		"over":           {`{"a":1}`, []graph.Bound{to("a", `2`)}, `{"a":2}`},
+		"null is one":    {`{"a":1}`, []graph.Bound{required(to("a", `null`))}, `{"a":null}`},
+		"paths":          {`{"a":{"b":1}}`, []graph.Bound{to("a.c.d", `2`), to("a.c.e", `3`)}, `{"a":{"b":1,"c":{"d":2,"e":3}}}`},
+		"indexes":        {`{"list":[1,2]}`, []graph.Bound{to("list.1", `"x"`), to("list.3.a", `"y"`)}, `{"list":[1,"x",null,{"a":"y"}]}`},
+		"a new array":    {``, []graph.Bound{to("list.1", `"b"`), to("list.0", `"a"`)}, `{"list":["a","b"]}`},
+		"index as name":  {`{"map":{}}`, []graph.Bound{to("0", `1`), to("map.0", `2`)}, `{"0":1,"map":{"0":2}}`},
+		"big numbers":    {`{"n":12345678901234567890.10}`, []graph.Bound{to("m", `1e5`)}, `{"m":1e5,"n":12345678901234567890.10}`},
+		"not escaped":    {``, []graph.Bound{to("a", `"<&>"`)}, `{"a":"<&>"}`},
+		"converted":      {``, []graph.Bound{typed(to("a", `5`), `{"type":"string"}`)}, `{"a":"5"}`},
+		"absent":         {`{"b":1}`, []graph.Bound{to("a", ``)}, `{"b":1}`},
+		"written for it": {`{"a":1}`, []graph.Bound{required(to("a", ``))}, `{"a":1}`},
+		"missing":        {``, []graph.Bound{to("b", `1`), required(to("a", ``))}, `!the value of "giver.out.put" cannot go into "taker.a": there is none, and the input is required`},
+		"missing part":   {``, []graph.Bound{required(to("a.b", ``)), required(to("a.c", `1`))}, `{"a":{"c":1}}`},
+		"unfit":          {``, []graph.Bound{typed(to("a", `"secret"`), `{"type":"integer"}`)}, `!the value of "giver.out.put" cannot go into "taker.a": it is a string, and an integer is taken (the string is no decimal integer)`},
+		"in the way":     {`{"a":"secret"}`, []graph.Bound{to("a.b", `1`)}, `!the value of "giver.out.put" cannot go into "taker.a.b": there is a string, which has no member "b"`},
+		"far away":       {``, []graph.Bound{to("list.0", `1`), to("list.10000", `1`)}, `!the value of "giver.out.put" cannot go into "taker.list.10000": there is an array, which has no member "10000"`},
+		"far too many":   {``, []graph.Bound{to("a.9998.0", `1`), to("b.0", `2`)}, `!the value of "giver.out.put" cannot go into "taker.b.0": the connections into the component fill up more than 10000 places of arrays`},
+		"no object":      {`[]`, []graph.Bound{to("a", `1`)}, `!the written input is no object`},
+		"no JSON":        {`{`, []graph.Bound{to("a", `1`)}, `!read the written input: unexpected EOF`},
+	} {
+		got, err := graph.Bind(json.RawMessage(c.literal), c.values)
+		shown := string(got)
+		if err != nil {
+			shown = "!" + err.Error()
+		}
+		if shown != c.want {
+			t.Errorf("%s: %s, want %s", name, shown, c.want)
+		}
+	}
+	_, err := graph.Bind(nil, []graph.Bound{typed(to("a", `"x"`), `{"type":"null"}`)})
+	if refused, ok := errors.AsType[*graph.BindError](err); !ok || refused.From != "giver.out.put" || refused.To != "taker.a" {
+		t.Errorf("%#v", err)
+	}
+}
+
+func TestDefinitionsAreReadAndWritten(t *testing.T) {
+	t.Parallel()
+	const text = `{"inputSchema":{"type":"object"},"components":[{"id":"a","module":"WORK","name":"A","input":{},"config":{},"position":[1.5,-2],"attempts":2,"timeoutMs":1000,"onFailure":"continue"},` +
+		`{"id":"b","module":"WORK","name":"","input":{},"config":{},"position":null}],"sequenceEdges":[{"id":"e","from":"a","to":"b","port":"next"}],` +
+		`"dataConnections":[{"id":"d","from":{"componentId":"a","output":"x.y"},"to":{"componentId":"b","input":"z"}}],"triggers":[]}`
+	written, err := json.Marshal(definition(t, strings.Replace(text, `,"port":"next"`, ``, 1)))
+	if err != nil || string(written) != text {
+		t.Errorf("%v\n%s\n%s", err, written, text)
+	}
+	var edge graph.Edge
+	if err := json.Unmarshal([]byte(`{"port":7}`), &edge); err == nil {
+		t.Error("a port that is a number was read")
+	}
+	if edges := definition(t, `{"sequenceEdges":[{"port":"then"},{"port":null},{}]}`).SequenceEdges; edges[0].Port != "then" || edges[1].Port != "next" || edges[2].Port != "next" {
+		t.Errorf("%+v", edges)
+	}
+}

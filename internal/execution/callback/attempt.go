@@ -1,0 +1,105 @@
+package callback
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/execution/present"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+)
+
+// attempt is one attempt on its way into the database.
+type attempt struct {
+	delivery
+	outcome
+	again time.Duration // before the next attempt; negative: there is none
+	job   time.Duration // before the job is due; negative: its holder sees to that
+}
+
+// recordPatience is how long the record of an attempt is tried while the
+// database is away. After that the attempt is made again: at least once.
+const recordPatience = 10 * time.Second
+
+// record writes the attempt. pending says that the callback is still to be
+// delivered, by this job.
+func (d *Deliverer) record(ctx context.Context, a attempt) (pending bool, err error) {
+	deadline := time.Now().Add(recordPatience)
+	delay := 50 * time.Millisecond
+	for {
+		pending, err = d.records.Do(context.WithoutCancel(ctx), a) // it was made: that must be known
+		if !postgres.Unavailable(err) || time.Now().After(deadline) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return false, err
+		case <-time.After(delay):
+		}
+		delay = min(2*delay, time.Second)
+	}
+	if err != nil {
+		return false, fmt.Errorf("record callback attempt: %w", err)
+	}
+	return pending, nil
+}
+
+// flushRecords writes attempts with one statement.
+func (d *Deliverer) flushRecords(ctx context.Context, items []attempt) ([]bool, error) {
+	var p db.CallbackRecordManyParams
+	for _, a := range items {
+		failure, err := present.CallbackError(a.class, a.status)
+		if err != nil {
+			return nil, err
+		}
+		p.WorkspaceIds = append(p.WorkspaceIds, a.WorkspaceID)
+		p.ExecutionIds = append(p.ExecutionIds, a.ExecutionID)
+		p.JobIds = append(p.JobIds, a.jobID)
+		p.StartedAts = append(p.StartedAts, d.Clock.Now().Add(-time.Since(a.begun)))
+		p.DurationsMs = append(p.DurationsMs, int32(a.took.Milliseconds()))
+		p.HTTPStatuses = append(p.HTTPStatuses, int16(a.status))
+		p.Errors = append(p.Errors, string(failure))
+		p.Delivered = append(p.Delivered, a.delivered())
+		p.AgainsUs = append(p.AgainsUs, max(a.again.Microseconds(), -1))
+		p.JobsUs = append(p.JobsUs, max(a.job.Microseconds(), -1))
+	}
+	rows, err := db.New().CallbackRecordMany(ctx, d.DB, p)
+	if err != nil {
+		return nil, err
+	}
+	pending := make(map[uuid.UUID]bool, len(rows))
+	for _, row := range rows {
+		pending[row.ExecutionID] = row.Pending
+	}
+	answers := make([]bool, len(items))
+	for i, a := range items {
+		answers[i] = pending[a.ExecutionID]
+	}
+	return answers, nil
+}
+
+// flushLoads reads what deliveries need. An answer is nil where there is nothing
+// to deliver.
+func (d *Deliverer) flushLoads(ctx context.Context, items []Args) ([]*db.CallbackLoadManyRow, error) {
+	var p db.CallbackLoadManyParams
+	for _, args := range items {
+		p.WorkspaceIds = append(p.WorkspaceIds, args.WorkspaceID)
+		p.ExecutionIds = append(p.ExecutionIds, args.ExecutionID)
+	}
+	rows, err := db.New().CallbackLoadMany(ctx, d.DB, p)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[uuid.UUID]*db.CallbackLoadManyRow, len(rows))
+	for i := range rows {
+		found[rows[i].ExecutionID] = &rows[i]
+	}
+	answers := make([]*db.CallbackLoadManyRow, len(items))
+	for i, args := range items {
+		answers[i] = found[args.ExecutionID]
+	}
+	return answers, nil
+}

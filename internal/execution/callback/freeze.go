@@ -1,0 +1,171 @@
+package callback
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/execution/present"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/secret/vault"
+)
+
+// Final is an execution that becomes final in the caller's transaction, without
+// the fields of its callback. Its output is as it is stored.
+type Final db.ExecutionGetRow
+
+// FreezeManyTx freezes the bodies of the callbacks of executions that become
+// final in tx, and queues their first delivery. What is frozen is the record as
+// it stands at that moment, the callback's progress still at nought; every
+// attempt and replay sends these bytes (decisions 5.1). A body with a sealed output is
+// sealed too.
+func FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], v *vault.Vault, finals []Final) error {
+	_, err := freezeManyTx(ctx, tx, jobs, v, finals, nil)
+	return err
+}
+
+// FreezeManyTx is the function of this name, but keeps the deliveries that this
+// process has room for: the caller Starts them after the commit, or Drops them.
+// A nil Deliverer keeps none.
+func (d *Deliverer) FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], v *vault.Vault, finals []Final) (*Ready, error) {
+	return freezeManyTx(ctx, tx, jobs, v, finals, d)
+}
+
+func freezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], v *vault.Vault, finals []Final, d *Deliverer) (*Ready, error) {
+	if len(finals) == 0 {
+		return nil, nil
+	}
+	deliveries, err := frozen(ctx, tx, v, finals)
+	if err != nil || len(deliveries) == 0 {
+		return nil, err
+	}
+	ready, rest := d.keep(deliveries)
+	if len(ready.deliveries) > 0 {
+		err = queueTx(ctx, tx, jobs, ready.deliveries, d.Clock.Now().Add(d.safetyNet()))
+	}
+	if err == nil {
+		err = queueTx(ctx, tx, jobs, rest, time.Time{})
+	}
+	if err == nil {
+		err = bindTx(ctx, tx, ready.deliveries, rest)
+	}
+	if err != nil {
+		ready.Drop()
+		return nil, err
+	}
+	return ready, nil
+}
+
+// frozen renders the bodies.
+func frozen(ctx context.Context, tx pgx.Tx, v *vault.Vault, finals []Final) ([]delivery, error) {
+	var p db.CallbackListForFreezeParams
+	rows := make(map[uuid.UUID]db.ExecutionGetRow, len(finals))
+	for _, final := range finals {
+		p.WorkspaceIds = append(p.WorkspaceIds, final.WorkspaceID)
+		p.ExecutionIds = append(p.ExecutionIds, final.ID)
+		rows[final.ID] = db.ExecutionGetRow(final)
+	}
+	callbacks, err := db.New().CallbackListForFreeze(ctx, tx, p)
+	if err != nil {
+		return nil, fmt.Errorf("read callbacks to freeze: %w", err)
+	}
+	deliveries := make([]delivery, len(callbacks))
+	for i, c := range callbacks {
+		row := rows[c.ExecutionID]
+		row.CallbackURL, row.CallbackSigned, row.CallbackHeaderNames = &c.URL, &c.Signed, c.HeaderNames
+		body, err := render(ctx, v, row)
+		if err != nil {
+			return nil, fmt.Errorf("freeze callback: %w", err)
+		}
+		deliveries[i] = delivery{
+			Args: Args{WorkspaceID: c.WorkspaceID, ExecutionID: c.ExecutionID}, restores: c.Restores, url: c.URL, sealed: c.Sealed, body: body,
+		}
+		if c.Traceparent != nil {
+			deliveries[i].traceparent = *c.Traceparent
+		}
+	}
+	return deliveries, nil
+}
+
+// render is the body for a row, as it is stored.
+func render(ctx context.Context, v *vault.Vault, row db.ExecutionGetRow) (body []byte, err error) {
+	secret := vault.Sealed(row.Output)
+	if row.Output, err = v.OpenJSON(ctx, vault.Place{WorkspaceID: row.WorkspaceID, Row: row.ID, Field: vault.Output}, row.Output); err != nil {
+		return nil, err
+	}
+	if body, err = strictjson.Encode(present.Execution(row)); err != nil || !secret {
+		return body, err
+	}
+	return v.Seal(ctx, bodyAt(row.WorkspaceID, row.ID), body)
+}
+
+func bodyAt(workspaceID, executionID uuid.UUID) vault.Place {
+	return vault.Place{WorkspaceID: workspaceID, Row: executionID, Field: vault.Body}
+}
+
+// keep divides deliveries into those that this process has room for and the
+// rest.
+func (d *Deliverer) keep(deliveries []delivery) (*Ready, []delivery) {
+	if d == nil {
+		return &Ready{}, deliveries
+	}
+	ready := &Ready{deliverer: d, frozen: time.Now()}
+	var rest []delivery
+	for _, c := range deliveries {
+		if d.handoff.reserve(c.WorkspaceID, len(c.body)) {
+			ready.deliveries = append(ready.deliveries, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	return ready, rest
+}
+
+// safetyNet is when the queue brings a delivery that this process has kept.
+func (d *Deliverer) safetyNet() time.Duration {
+	if d == nil {
+		return 0
+	}
+	return startWithin + d.net()
+}
+
+// queueTx inserts the jobs of deliveries and notes their ids.
+func queueTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], deliveries []delivery, due time.Time) error {
+	if len(deliveries) == 0 {
+		return nil
+	}
+	args := make([]Args, len(deliveries))
+	for i, c := range deliveries {
+		args[i] = c.Args
+	}
+	ids, err := enqueueManyTx(ctx, tx, jobs, args, due)
+	if err != nil {
+		return err
+	}
+	for i := range deliveries {
+		deliveries[i].jobID = ids[i]
+	}
+	return nil
+}
+
+// bindTx stores the bodies and the jobs with the callbacks.
+func bindTx(ctx context.Context, tx pgx.Tx, groups ...[]delivery) error {
+	var p db.CallbackFreezeManyParams
+	for _, deliveries := range groups {
+		for _, c := range deliveries {
+			p.WorkspaceIds = append(p.WorkspaceIds, c.WorkspaceID)
+			p.ExecutionIds = append(p.ExecutionIds, c.ExecutionID)
+			p.Bodies = append(p.Bodies, c.body)
+			p.JobIds = append(p.JobIds, c.jobID)
+		}
+	}
+	if err := db.New().CallbackFreezeMany(ctx, tx, p); err != nil {
+		return fmt.Errorf("freeze callbacks: %w", err)
+	}
+	return nil
+}

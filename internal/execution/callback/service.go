@@ -1,0 +1,183 @@
+package callback
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/audit"
+	"github.com/weft-automation/weft/internal/execution/present"
+	"github.com/weft-automation/weft/internal/kit/cursor"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/secret/signature"
+)
+
+// States of a callback.
+const (
+	statePending = "PENDING" // the execution is not final
+	stateQueued  = "QUEUED"  // to be delivered
+)
+
+// maxSecret bounds a callbackSecret, in bytes.
+const maxSecret = 4096
+
+// Service is what callers may do with callbacks: send them again and read the
+// log of attempts. It delivers nothing itself.
+type Service struct {
+	db   *pgxpool.Pool
+	jobs *river.Client[pgx.Tx]
+}
+
+// NewService makes a service; jobs is used to insert only.
+func NewService(pool *pgxpool.Pool, jobs *river.Client[pgx.Tx]) *Service {
+	return &Service{db: pool, jobs: jobs}
+}
+
+// CheckSecret checks a callbackSecret as it is submitted. Returns nil or a
+// *fault.Error at /callbackSecret, which does not show it.
+func CheckSecret(secret string) error {
+	if secret == "" || len(secret) > maxSecret {
+		return fault.Invalid("/callbackSecret", "callbackSecret: must have 1 to %d bytes", maxSecret)
+	}
+	if err := signature.CheckSecret(secret); err != nil {
+		return fault.Invalid("/callbackSecret", "callbackSecret: %s", err)
+	}
+	return nil
+}
+
+// Replay queues another delivery of an execution's callback (contract 4.4),
+// with a whole schedule of attempts. A retry that waits for its time is sent now
+// instead, as the next attempt of the same delivery. Replay changes nothing while
+// an attempt is being sent, nor after a delivery unless force is true.
+//
+// Errors: NOT_FOUND, NO_CALLBACK, EXECUTION_NOT_FINISHED, and CONFLICT once the
+// secrets that a delivery needs are erased.
+func (s *Service) Replay(ctx context.Context, workspaceID, executionID uuid.UUID, force bool) error {
+	c, err := db.New().CallbackGet(ctx, s.db, db.CallbackGetParams{WorkspaceID: workspaceID, ExecutionID: executionID})
+	if postgres.NotFound(err) {
+		return s.missing(ctx, workspaceID, executionID)
+	}
+	if err != nil {
+		return fmt.Errorf("read callback: %w", err)
+	}
+	if todo, err := replayable(c, force); !todo || err != nil {
+		return err
+	}
+	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error { return s.replayTx(ctx, tx, workspaceID, executionID, force) })
+	if err != nil && fault.CodeOf(err) == fault.Internal {
+		return fmt.Errorf("replay callback: %w", err)
+	}
+	return err
+}
+
+// replayable decides whether a replay has anything to do.
+func replayable(c db.Callback, force bool) (bool, error) {
+	erased := c.Sealed == nil && (c.Signed || len(c.HeaderNames) > 0)
+	switch {
+	case c.State == statePending:
+		return false, fault.New(fault.ExecutionNotFinished, "The execution has not finished: its callback is delivered when it has.")
+	case c.State == stateQueued:
+		return c.DueAt != nil, nil
+	case c.DeliveredAt != nil && !force:
+		return false, nil
+	case erased:
+		refusal := fault.New(fault.Conflict, "The secret and header values of this callback have been erased: it can no longer be sent.")
+		refusal.Reason = "callback_secret_erased"
+		return false, refusal
+	}
+	return true, nil
+}
+
+func (s *Service) replayTx(ctx context.Context, tx pgx.Tx, workspaceID, executionID uuid.UUID, force bool) error {
+	q := db.New()
+	row, err := q.CallbackLock(ctx, tx, db.CallbackLockParams{WorkspaceID: workspaceID, ExecutionID: executionID})
+	if err != nil {
+		return err
+	}
+	c := row.Callback
+	if todo, err := replayable(c, force); !todo || err != nil {
+		return err
+	}
+	if c.State == stateQueued && !row.Waits {
+		return nil // an attempt is due or being sent
+	}
+	ids, err := enqueueManyTx(ctx, tx, s.jobs, []Args{{WorkspaceID: workspaceID, ExecutionID: executionID}}, time.Time{})
+	if err != nil {
+		return err
+	}
+	if c.State == stateQueued {
+		err = q.CallbackHasten(ctx, tx, db.CallbackHastenParams{WorkspaceID: workspaceID, ExecutionID: executionID, JobID: &ids[0]})
+	} else {
+		err = q.CallbackReplay(ctx, tx, db.CallbackReplayParams{WorkspaceID: workspaceID, ExecutionID: executionID, JobID: &ids[0]})
+	}
+	if err != nil {
+		return err
+	}
+	return audit.RecordTx(ctx, tx, audit.Event{
+		WorkspaceID: workspaceID, Action: "callback.replayed", SubjectKind: "execution", SubjectID: executionID.String(),
+		Details: map[string]any{"force": force},
+	})
+}
+
+// missing tells an execution without a callback from one that does not exist.
+func (s *Service) missing(ctx context.Context, workspaceID, executionID uuid.UUID) error {
+	if err := s.exists(ctx, workspaceID, executionID); err != nil {
+		return err
+	}
+	return fault.New(fault.NoCallback, "The execution was submitted without a callbackUrl.")
+}
+
+func (s *Service) exists(ctx context.Context, workspaceID, executionID uuid.UUID) error {
+	_, err := db.New().ExecutionState(ctx, s.db, db.ExecutionStateParams{WorkspaceID: workspaceID, ID: executionID})
+	if postgres.NotFound(err) {
+		return fault.New(fault.NotFound, "There is no execution with this id.")
+	}
+	if err != nil {
+		return fmt.Errorf("read execution: %w", err)
+	}
+	return nil
+}
+
+// Attempts is a page of the log of attempts, newest first (decisions 5.8).
+// NOT_FOUND for an unknown execution, INVALID_INPUT for a cursor that no page
+// gave out.
+func (s *Service) Attempts(ctx context.Context, workspaceID, executionID uuid.UUID, limit int, after string) (api.CallbackAttemptPage, error) {
+	page := api.CallbackAttemptPage{Data: []api.CallbackAttempt{}}
+	before := int32(math.MaxInt32)
+	if after != "" {
+		raw, err := cursor.Decode(after, 4)
+		if err != nil {
+			return page, err
+		}
+		before = int32(binary.BigEndian.Uint32(raw))
+	}
+	if err := s.exists(ctx, workspaceID, executionID); err != nil {
+		return page, err
+	}
+	rows, err := db.New().CallbackAttemptList(ctx, s.db, db.CallbackAttemptListParams{
+		WorkspaceID: workspaceID, ExecutionID: executionID, Before: before, MaxRows: int32(limit) + 1,
+	})
+	if err != nil {
+		return page, fmt.Errorf("list callback attempts: %w", err)
+	}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		page.HasMore = true
+		last := binary.BigEndian.AppendUint32(nil, uint32(rows[limit-1].Attempt))
+		page.NextCursor = cursor.Encode(last)
+	}
+	for _, row := range rows {
+		page.Data = append(page.Data, present.CallbackAttempt(row))
+	}
+	return page, nil
+}

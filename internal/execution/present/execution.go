@@ -1,0 +1,80 @@
+// Package present maps database rows to the records of the contract: the one
+// place where shapes change, in one direction.
+//
+// It reads no database and knows no HTTP. The one invariant: every field of the
+// contract is there, a nullable one as null, an empty list as [].
+package present
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
+)
+
+// Execution is the record of an execution (contract 2.1).
+func Execution(row db.ExecutionGetRow) api.ComponentExecution {
+	return api.ComponentExecution{
+		ID:         row.ID,
+		Module:     row.Module,
+		Status:     row.Status,
+		Completed:  row.Status.Completed(),
+		Output:     row.Output,
+		Error:      row.Error,
+		TotalUsage: row.Usage,
+		Callback:   executionCallback(row),
+		CreatedAt:  timestamp.Of(row.CreatedAt),
+		UpdatedAt:  timestamp.Of(row.UpdatedAt),
+	}
+}
+
+// executionCallback is the callback object (contract 2.2); without a callback
+// it is there all the same, empty.
+func executionCallback(row db.ExecutionGetRow) api.ComponentExecutionCallback {
+	c := api.ComponentExecutionCallback{URL: row.CallbackURL, HeaderNames: []string{}}
+	if row.CallbackURL == nil {
+		return c
+	}
+	if row.CallbackHeaderNames != nil {
+		c.HeaderNames = row.CallbackHeaderNames
+	}
+	if row.CallbackSigned != nil && *row.CallbackSigned {
+		c.Signed = true
+		c.SignatureAlgorithm = new(api.SignatureAlgorithmHmacSha256V1)
+	}
+	if row.CallbackAttemptCount != nil {
+		c.AttemptCount = *row.CallbackAttemptCount
+	}
+	c.LastAttemptAt = timestamp.OfPointer(row.CallbackLastAttemptAt)
+	c.DeliveredAt = timestamp.OfPointer(row.CallbackDeliveredAt)
+	c.LastError = row.CallbackLastError
+	return c
+}
+
+// ExecutionEvent is an event of an execution's stream (decisions 4.5).
+func ExecutionEvent(row db.ExecutionGetRow) api.ComponentExecutionEvent {
+	return api.ComponentExecutionEvent{
+		ID: row.ID, Module: row.Module, Status: row.Status, Output: row.Output, Error: row.Error,
+		TotalUsage: row.Usage, Timestamp: timestamp.Of(row.UpdatedAt),
+	}
+}
+
+// ExecutionError encodes the `error` of a failed execution (decisions 3). The character
+// U+0000 is taken out, and with it details that have one: PostgreSQL keeps such JSON, but
+// looks into none of it.
+func ExecutionError(why api.ExecutionError) (json.RawMessage, error) {
+	if bytes.Contains(why.Details, []byte(`\u0000`)) && strictjson.Check(why.Details) != nil {
+		why.Details = nil
+	}
+	why.Code, why.Message = strings.ReplaceAll(why.Code, "\x00", ""), strings.ReplaceAll(why.Message, "\x00", "")
+	encoded, err := strictjson.Encode(why)
+	if err != nil {
+		return nil, fmt.Errorf("encode execution error: %w", err)
+	}
+	return encoded, nil
+}

@@ -1,0 +1,294 @@
+// Package strictjson is the gate that request bodies pass before anything is
+// decoded: one scan over the tokens, which refuses what is not JSON, what two
+// parsers could read in two ways, what PostgreSQL's jsonb cannot hold, and what
+// is too big to be worth reading (decisions 1.1, 1.9).
+//
+// It makes no values and knows nothing of schemas. The invariant: text that
+// passed Check means the same to every JSON parser and is storable as it stands.
+package strictjson
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weft-automation/weft/internal/kit/fault"
+)
+
+// The bounds of one body.
+const (
+	MaxDepth    = 64
+	MaxElements = 100_000 // members and items together
+	MaxNumber   = 64      // characters
+	MaxKey      = 1024    // bytes
+)
+
+// maxPointer bounds the JSON pointer of an error, which is made of the caller's
+// own keys: beyond it the pointer names an ancestor.
+const maxPointer = 256
+
+// Check scans one JSON value with white space around it. What it refuses comes
+// back as a *fault.Error INVALID_INPUT with a JSON pointer.
+func Check(data []byte) error {
+	s := scanner{text: string(data)}
+	return s.check()
+}
+
+// CheckObject is Check for text that must be an object.
+func CheckObject(data []byte) error {
+	if err := Check(data); err != nil {
+		return err
+	}
+	if first := bytes.TrimLeft(data, " \t\r\n"); first[0] != '{' {
+		return fault.Invalid("", "the value must be a JSON object")
+	}
+	return nil
+}
+
+// Compact removes the white space between the tokens of data and alters nothing
+// else. Text that is not JSON loses white space outside its quotation marks.
+// The result may share memory with data.
+func Compact(data []byte) []byte {
+	at := nextSpace(data, 0)
+	if at == len(data) {
+		return data
+	}
+	out := make([]byte, 0, len(data))
+	for from := 0; ; at = nextSpace(data, from) {
+		out = append(out, data[from:at]...)
+		if at == len(data) {
+			return out
+		}
+		from = at + 1
+	}
+}
+
+// nextSpace is the index of the first white space at or after from that is not
+// in a string; from itself is not in a string.
+func nextSpace(data []byte, from int) int {
+	quoted := false
+	for i := from; i < len(data); i++ {
+		switch c := data[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && space(c):
+			return i
+		}
+	}
+	return len(data)
+}
+
+func space(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// scanner holds the text, the place in it and the way from the top to it.
+type scanner struct {
+	text     string
+	at       int
+	elements int
+	frames   []frame
+	keys     []string // of all open objects; frame.base is where each one's begin
+}
+
+// frame is one open object or array.
+type frame struct {
+	object bool
+	index  int    // of the present item of an array
+	named  bool   // the present member's name has been read
+	key    string // that name
+	base   int
+	seen   *hashSet // instead of keys, from hashFrom members on
+}
+
+// hashFrom is the number of members from which a hash finds a duplicate sooner
+// than a walk.
+const hashFrom = 16
+
+func (s *scanner) check() error {
+	if strings.HasPrefix(s.text, "\uFEFF") {
+		return s.refuse("the text begins with a byte order mark")
+	}
+	if err := s.value(); err != nil {
+		return err
+	}
+	for len(s.frames) > 0 {
+		if err := s.next(); err != nil {
+			return err
+		}
+	}
+	s.skip()
+	if s.at < len(s.text) {
+		return s.refuse("there is text after the JSON value")
+	}
+	return nil
+}
+
+// value scans a scalar, or opens an object or array.
+func (s *scanner) value() error {
+	s.skip()
+	switch c := s.peek(); {
+	case c == '{' || c == '[':
+		return s.open(c == '{')
+	case c == '"':
+		_, err := s.str()
+		return err
+	case c == '-' || '0' <= c && c <= '9':
+		return s.number()
+	}
+	for _, word := range []string{"true", "false", "null"} {
+		if strings.HasPrefix(s.text[s.at:], word) {
+			s.at += len(word)
+			return nil
+		}
+	}
+	if s.at >= len(s.text) {
+		return s.refuse("the JSON text ends before its value does")
+	}
+	return s.refuse("this is not JSON (byte %d)", s.at)
+}
+
+// open enters an object or array and scans its first element, if any.
+func (s *scanner) open(object bool) error {
+	if len(s.frames) == MaxDepth {
+		return s.refuse("nesting is deeper than %d", MaxDepth)
+	}
+	s.at++
+	s.frames = append(s.frames, frame{object: object, base: len(s.keys)})
+	s.skip()
+	if s.peek() == s.closer() {
+		s.shut()
+		return nil
+	}
+	return s.element()
+}
+
+// next goes on after an element: to the following one, or out.
+func (s *scanner) next() error {
+	s.skip()
+	top := &s.frames[len(s.frames)-1]
+	switch s.peek() {
+	case s.closer():
+		s.shut()
+		return nil
+	case ',':
+		s.at++
+		top.index++
+		return s.element()
+	}
+	if s.at >= len(s.text) {
+		return s.refuse("the JSON text ends before its value does")
+	}
+	return s.refuse("this is not JSON (byte %d)", s.at)
+}
+
+// element scans one member of the open object or item of the open array.
+func (s *scanner) element() error {
+	if s.elements++; s.elements > MaxElements {
+		return s.refuse("there are more than %d values", MaxElements)
+	}
+	top := &s.frames[len(s.frames)-1]
+	if !top.object {
+		return s.value()
+	}
+	top.named = false
+	s.skip()
+	if s.peek() != '"' {
+		return s.refuse("a member must begin with its name in quotation marks (byte %d)", s.at)
+	}
+	key, err := s.str()
+	if err != nil {
+		return err
+	}
+	if len(key) > MaxKey {
+		return s.refuse("a member's name is longer than %d bytes", MaxKey)
+	}
+	top.named, top.key = true, key
+	if !s.first(top, key) {
+		return s.refuse("this member stands twice in its object")
+	}
+	s.skip()
+	if s.peek() != ':' {
+		return s.refuse("a colon is missing after a member's name (byte %d)", s.at)
+	}
+	s.at++
+	return s.value()
+}
+
+// first notes key and says whether the open object did not have it yet.
+func (s *scanner) first(top *frame, key string) bool {
+	if top.seen != nil {
+		return top.seen.add(key)
+	}
+	own := s.keys[top.base:]
+	if slices.Contains(own, key) {
+		return false
+	}
+	s.keys = append(s.keys, key)
+	if len(own)+1 == hashFrom {
+		top.seen = newHashSet()
+		for _, other := range s.keys[top.base:] {
+			top.seen.add(other)
+		}
+	}
+	return true
+}
+
+func (s *scanner) shut() {
+	s.at++
+	last := len(s.frames) - 1
+	s.keys = s.keys[:s.frames[last].base]
+	s.frames = s.frames[:last]
+}
+
+func (s *scanner) closer() byte {
+	if s.frames[len(s.frames)-1].object {
+		return '}'
+	}
+	return ']'
+}
+
+// peek is the byte at hand, 0 at the end; a NUL of the text itself fits no rule either.
+func (s *scanner) peek() byte {
+	if s.at < len(s.text) {
+		return s.text[s.at]
+	}
+	return 0
+}
+
+func (s *scanner) skip() {
+	for s.at < len(s.text) && space(s.text[s.at]) {
+		s.at++
+	}
+}
+
+func (s *scanner) refuse(format string, args ...any) error {
+	if at := s.pointer(); at != "" {
+		return fault.InvalidAt(at, format, args...)
+	}
+	return fault.Invalid("", format, args...)
+}
+
+var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
+
+// pointer is the way to the value at hand (RFC 6901), as far as it fits.
+func (s *scanner) pointer() string {
+	var way strings.Builder
+	for _, f := range s.frames {
+		step := strconv.Itoa(f.index)
+		if f.object {
+			if !f.named {
+				break
+			}
+			step = pointerEscape.Replace(f.key)
+		}
+		if way.Len()+1+len(step) > maxPointer || !utf8.ValidString(step) {
+			break
+		}
+		way.WriteByte('/')
+		way.WriteString(step)
+	}
+	return way.String()
+}

@@ -1,0 +1,136 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"net/http"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/platform/sse"
+)
+
+// Stream follows an execution: each of its events, the final one last. It ends
+// with an error when the stream breaks off before that.
+func (c *Client) Stream(ctx context.Context, executionID uuid.UUID) iter.Seq2[api.ComponentExecutionEvent, error] {
+	return events(ctx, c, executionPath(executionID)+"/stream", nil, func(e api.ComponentExecutionEvent) bool { return e.Status.Terminal() })
+}
+
+// StreamRun follows a run likewise: the events of its log after the one with this
+// number, or from its present state on for a negative one.
+func (c *Client) StreamRun(ctx context.Context, runID uuid.UUID, after int64) iter.Seq2[api.RunEvent, error] {
+	header := http.Header{}
+	if after >= 0 {
+		header.Set("Last-Event-ID", strconv.FormatInt(after, 10))
+	}
+	return events(ctx, c, runPath(runID)+"/stream", header, func(e api.RunEvent) bool { return e.Status.Terminal() })
+}
+
+// events reads the stream at target up to its final event.
+func events[E any](ctx context.Context, c *Client, target string, header http.Header, final func(E) bool) iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
+		var none E
+		asked := http.Header{"Accept": {"text/event-stream"}}
+		maps.Copy(asked, header)
+		answer, err := c.do(ctx, http.MethodGet, target, nil, asked)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		defer answer.Body.Close()
+		for frame, err := range ReadEvents(answer.Body) {
+			if err == nil && len(frame.Data) == 0 {
+				continue // contract 6.1: empty data means nothing
+			}
+			var event E
+			if err == nil {
+				err = json.Unmarshal(frame.Data, &event)
+			}
+			if !yield(event, err) || err != nil || final(event) {
+				return
+			}
+		}
+		yield(none, io.ErrUnexpectedEOF)
+	}
+}
+
+// maxLine bounds one line of an event stream.
+const maxLine = maxAnswer
+
+// ReadEvents reads an event stream as the HTML standard says: comments and
+// frames without data are skipped, a frame that the end of the stream cuts off
+// is dropped. It ends after an error, or at the end of the stream.
+func ReadEvents(r io.Reader) iter.Seq2[sse.Event, error] {
+	return func(yield func(sse.Event, error) bool) {
+		// The frame's buffers are new for each: an event may outlive the next one.
+		var event sse.Event
+		var some bool
+		lines := bufio.NewReaderSize(r, 4<<10)
+		for {
+			line, err := readLine(lines)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(sse.Event{}, fmt.Errorf("read the event stream: %w", err))
+				return
+			}
+			if len(line) > 0 {
+				some = takeField(&event, line, some)
+				continue
+			}
+			if some && !yield(event, nil) {
+				return
+			}
+			event, some = sse.Event{ID: event.ID}, false
+		}
+	}
+}
+
+// takeField reads one line into event and says whether the event has data now.
+func takeField(event *sse.Event, line []byte, some bool) bool {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(name) {
+	case "event":
+		event.Name = string(value)
+	case "id":
+		if !bytes.ContainsRune(value, 0) {
+			event.ID = string(value)
+		}
+	case "data":
+		if some {
+			event.Data = append(event.Data, '\n')
+		}
+		event.Data = append(event.Data, value...)
+		return true
+	}
+	return some
+}
+
+// readLine gives a line without its end, LF or CR LF.
+func readLine(lines *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := lines.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > maxLine {
+			return nil, fmt.Errorf("a line is longer than %d bytes", maxLine)
+		}
+		if err == nil {
+			return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
+	}
+}

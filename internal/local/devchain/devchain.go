@@ -1,0 +1,266 @@
+//go:build linux
+
+// Package devchain runs the private EVM chain of `weft dev --chain`: it finds anvil,
+// keeps the chain in a folder from start to start, makes its blocks and stops it.
+//
+// It knows nothing of components and workflows, and its keys are known to the whole
+// world: the chain is for trying things out. The one invariant: a folder is served by at
+// most one node, which listens on loopback alone and never outlives the process that
+// started it, however that process ends.
+package devchain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/weft-automation/weft/internal/local/sidecar"
+)
+
+const host = "127.0.0.1"
+
+// Key is that of the first account, which has ten thousand coins. Every such chain of
+// every developer has it: it protects nothing.
+const Key = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
+
+// anyPort lets the kernel choose.
+const anyPort = "0"
+
+// Config says where the chain lives.
+type Config struct {
+	// Dir is the chain's own folder (made if absent).
+	Dir string
+	// Log hears what takes long or is surprising; nil is silent.
+	Log *slog.Logger
+
+	search *search // tests stand in for the machine's anvil
+}
+
+// Chain is a running chain. It belongs to the process that started it.
+type Chain struct {
+	home   *folder
+	addr   string
+	proc   *sidecar.Process
+	log    *slog.Logger
+	cancel context.CancelFunc // of the mining
+	mining sync.WaitGroup
+}
+
+// Start brings up the chain of cfg.Dir and returns once it answers. It goes on where it
+// was, and listens where it did if that is free.
+//
+// Out: a chain that must be stopped. Errors are texts for a person: no anvil to be found,
+// the folder in use, the node's own last words.
+func Start(ctx context.Context, cfg Config) (*Chain, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.search == nil {
+		cfg.search = machine(cfg.Log)
+	}
+	program, err := cfg.search.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	home, err := openFolder(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	chain := &Chain{home: home, log: cfg.Log}
+	if err := chain.start(ctx, program); err != nil {
+		return nil, errors.Join(err, sidecar.Unlock(home.lock))
+	}
+	return chain, nil
+}
+
+// start goes from a locked folder to a chain that mines.
+func (c *Chain) start(ctx context.Context, program string) (err error) {
+	patience, done := context.WithTimeout(ctx, 30*time.Second)
+	defer done()
+	if err := sidecar.AwaitNone(patience, c.home.dir); err != nil { // it still writes down the state
+		return err
+	}
+	if err := c.home.adopt(c.log); err != nil {
+		return err
+	}
+	port := c.home.port()
+	c.proc, c.addr, err = c.home.launch(patience, program, port)
+	if err != nil && port != anyPort && ctx.Err() == nil { // perhaps somebody else is there now
+		c.proc, c.addr, err = c.home.launch(patience, program, anyPort)
+	}
+	if err != nil {
+		return err
+	}
+	err = c.home.remember(c.addr)
+	if err == nil {
+		err = c.ask(patience, nil, "anvil_setLoggingEnabled", "[false]") // it would log every request, for good
+	}
+	if err != nil {
+		c.proc.End(patience, syscall.SIGTERM, syscall.SIGKILL)
+		return err
+	}
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.cancel = cancel
+	c.mining.Go(func() { c.mine(background) })
+	return nil
+}
+
+// Addr is where it listens, host:port.
+func (c *Chain) Addr() string { return c.addr }
+
+// URL is its JSON-RPC address.
+func (c *Chain) URL() string { return "http://" + c.addr }
+
+// Done is closed when the node has ended, asked or unasked.
+func (c *Chain) Done() <-chan struct{} { return c.proc.Done() }
+
+// Stop ends the node, which writes down its state first. When ctx ends before, the next
+// start goes on from the state that it wrote last.
+func (c *Chain) Stop(ctx context.Context) error {
+	c.cancel()
+	c.mining.Wait()
+	c.proc.End(ctx, syscall.SIGTERM, syscall.SIGKILL)
+	return sidecar.Unlock(c.home.lock)
+}
+
+// folder is a chain's home, held by this process alone through the lock.
+type folder struct {
+	dir  string // real path
+	lock *os.File
+}
+
+func (f *folder) state() string  { return filepath.Join(f.dir, "state.json") }
+func (f *folder) dumped() string { return filepath.Join(f.dir, "dumped.json") }
+func (f *folder) log() string    { return filepath.Join(f.dir, "node.log") }
+func (f *folder) known() string  { return filepath.Join(f.dir, "port") }
+
+func openFolder(dir string) (*folder, error) {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("folder of the chain: %w", err)
+	}
+	lock, err := sidecar.Lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &folder{dir: dir, lock: lock}, nil
+}
+
+// adopt takes over the state that the last node wrote, unless that node was cut off in
+// the middle of it: anvil writes over what is there.
+func (f *folder) adopt(log *slog.Logger) error {
+	text, err := os.ReadFile(f.dumped())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the state of the chain: %w", err)
+	case !json.Valid(text):
+		log.Warn("the chain's last state is not whole: it goes on from the one before", "folder", f.dir)
+		err = os.Remove(f.dumped())
+	default:
+		err = os.Rename(f.dumped(), f.state())
+	}
+	if err != nil {
+		return fmt.Errorf("take over the state of the chain: %w", err)
+	}
+	return nil
+}
+
+// port is where the chain listened last.
+func (f *folder) port() string {
+	text, err := os.ReadFile(f.known())
+	if port := strings.TrimSpace(string(text)); err == nil && port != "" {
+		return port
+	}
+	return anyPort
+}
+
+func (f *folder) remember(addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		err = os.WriteFile(f.known(), []byte(port+"\n"), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write down the chain's port: %w", err)
+	}
+	return nil
+}
+
+// launch starts a node and gives its address once it listens.
+func (f *folder) launch(ctx context.Context, program, port string) (*sidecar.Process, string, error) {
+	out, err := os.OpenFile(f.log(), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, "", fmt.Errorf("open the chain's log: %w", err)
+	}
+	defer out.Close()
+	args := []string{"--host", host, "--port", port, "--no-mining", "--dump-state", f.dumped()}
+	if _, err := os.Stat(f.state()); err == nil {
+		args = append(args, "--load-state", f.state())
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = f.dir, out, out
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + f.dir}
+	proc, err := sidecar.Launch(cmd, syscall.SIGTERM) // it writes down its state
+	if err != nil {
+		return nil, "", err
+	}
+	addr, err := f.awaitListening(ctx, proc)
+	if err != nil {
+		proc.End(ctx, syscall.SIGKILL, syscall.SIGKILL)
+		return nil, "", err
+	}
+	return proc, addr, nil
+}
+
+// awaitListening reads in the log where the node listens: nothing else tells that it is
+// this one that does.
+func (f *folder) awaitListening(ctx context.Context, proc *sidecar.Process) (string, error) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		text, err := os.ReadFile(f.log())
+		if err != nil {
+			return "", fmt.Errorf("read the chain's log: %w", err)
+		}
+		if _, after, ok := strings.Cut(string(text), "Listening on "); ok {
+			if addr, _, whole := strings.Cut(after, "\n"); whole {
+				return strings.TrimSpace(addr), nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-proc.Done():
+			return "", fmt.Errorf("the chain did not start (without %s it begins anew); the end of %s:\n%s", f.state(), f.log(), f.lastWords())
+		case <-ctx.Done():
+			return "", fmt.Errorf("the chain did not become ready: %w", ctx.Err())
+		}
+	}
+}
+
+// lastWords is the end of the node's log.
+func (f *folder) lastWords() string {
+	text, err := os.ReadFile(f.log())
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-12):], "\n")
+}

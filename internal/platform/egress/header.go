@@ -1,0 +1,101 @@
+package egress
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/weft-automation/weft/internal/kit/fault"
+)
+
+const (
+	maxHeaders     = 20
+	maxHeaderName  = 64
+	maxHeaderValue = 4096
+	maxHeaderSize  = 8 << 10
+)
+
+// Names that the service or HTTP itself must control (decisions 5.6).
+var (
+	reservedHeaders = []string{
+		"host", "transfer-encoding", "connection", "keep-alive", "upgrade", "te", "trailer",
+		"expect", "cookie", "accept-encoding", "user-agent",
+	}
+	reservedPrefixes = []string{"content-", "proxy-", "x-svc-", "webhook-", "x-forwarded-"}
+)
+
+// CheckCallbackHeaders checks the headers that a caller adds to a callback.
+// Returns nil or one *fault.Error with every fault, each at
+// /callbackHeaders/NAME. No value is ever shown.
+func CheckCallbackHeaders(headers map[string]string) error {
+	all := &fault.Error{Code: fault.InvalidInput, Message: "callbackHeaders: not allowed"}
+	add := func(pointer, reason string) {
+		all.Details = append(all.Details, fault.Detail{Code: string(fault.InvalidInput), Message: reason, Pointer: pointer})
+	}
+	if len(headers) > maxHeaders {
+		add("/callbackHeaders", "at most 20 headers")
+		headers = nil
+	}
+	size := 0
+	seen := make(map[string]struct{}, len(headers))
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		value := headers[name]
+		size += len(name) + len(value)
+		key := headerKey(name)
+		reason := refuseHeader(name, key, value)
+		if _, twice := seen[key]; twice && reason == "" {
+			reason = "is given twice in different spellings"
+		}
+		seen[key] = struct{}{}
+		if reason != "" {
+			add(headerPointer(name), reason)
+		}
+	}
+	if size > maxHeaderSize {
+		add("/callbackHeaders", "at most 8 KiB in all")
+	}
+	if len(all.Details) == 0 {
+		return nil
+	}
+	return all
+}
+
+// headerKey is the form in which names are compared: receivers behind CGI-like
+// gateways cannot tell `_` from `-`.
+func headerKey(name string) string {
+	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
+}
+
+func refuseHeader(name, key, value string) string {
+	switch {
+	case name == "":
+		return "the name must not be empty"
+	case len(name) > maxHeaderName:
+		return "the name must have at most 64 characters"
+	case slices.Contains(reservedHeaders, key), slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) }):
+		return "the name is reserved"
+	case strings.ContainsFunc(name, notNameRune):
+		return "the name must be made of letters, digits and hyphens"
+	case len(value) > maxHeaderValue:
+		return "the value must have at most 4096 characters"
+	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
+		return "the value must be visible ASCII"
+	case strings.Trim(value, " ") != value:
+		return "the value must not begin or end with a space"
+	}
+	return ""
+}
+
+func notNameRune(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-'
+}
+
+// headerPointer names a header by JSON pointer (RFC 6901), cut so that a huge
+// name is not sent back whole.
+func headerPointer(name string) string {
+	if runes := []rune(name); len(runes) > maxHeaderName {
+		name = string(runes[:maxHeaderName]) + "..."
+	}
+	name = strings.ToValidUTF8(name, "?")
+	return "/callbackHeaders/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}

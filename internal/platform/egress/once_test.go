@@ -1,0 +1,108 @@
+package egress
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weft-automation/weft/internal/platform/egress/egresstest"
+)
+
+var methods = []string{"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}
+
+// calls is how many requests of a kind are sent.
+func calls() int {
+	if os.Getenv("WEFT_SOAK") != "" {
+		return 1000
+	}
+	return 100
+}
+
+// read reads an answer to its end, so that its connection could be used again.
+func read(response *http.Response) {
+	_, _ = io.Copy(io.Discard, response.Body)
+	response.Body.Close()
+}
+
+// attempt sends one request with an Idempotency-Key: net/http takes that for leave to repeat it.
+func attempt(t *testing.T, send func(*http.Request) (*http.Response, error), method, url, body string) error {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Idempotency-Key", "k")
+	request.Header.Set("X-Idempotency-Key", "k")
+	response, err := send(request)
+	if err == nil {
+		read(response)
+	}
+	return err
+}
+
+func TestARequestOfAComponentIsSentOnceAndNeverOnAReusedConnection(t *testing.T) {
+	t.Parallel()
+	guard := New(Policy{Allow: loopback()})
+	t.Cleanup(guard.Close)
+	upstream := egresstest.NewClosing(t)
+	for _, method := range methods {
+		for _, body := range []string{"", "{}"} {
+			for i := range calls() {
+				path := fmt.Sprintf("/%s/%d/%d", method, len(body), i)
+				if err := attempt(t, guard.Client(ClientOptions{}).Do, method, upstream.URL+path, body); err != nil {
+					t.Fatalf("%s: %v", path, err)
+				}
+				if n := upstream.Seen(path); n != 1 {
+					t.Fatalf("%s was sent %d times", path, n)
+				}
+			}
+		}
+	}
+	if n := upstream.Reused(); n != 0 {
+		t.Errorf("%d requests came on a reused connection", n)
+	}
+}
+
+// Post reuses connections, so requests fail here. None is sent again.
+func TestPostSendsARequestAtMostOnce(t *testing.T) {
+	t.Parallel()
+	guard := New(Policy{Allow: loopback()})
+	t.Cleanup(guard.Close)
+	upstream := egresstest.NewClosing(t)
+	var failures atomic.Int64
+	var running sync.WaitGroup
+	for sender := range 10 {
+		running.Go(func() {
+			for i := range 200 {
+				path, body := fmt.Sprintf("/%d/%d", sender, i), ""
+				if i%2 == 0 {
+					body = "{}"
+				}
+				if err := attempt(t, guard.Post, "POST", upstream.URL+path, body); err != nil {
+					failures.Add(1)
+				}
+				if n := upstream.Seen(path); n > 1 || n == 0 && i%2 == 1 {
+					t.Errorf("%s was sent %d times", path, n)
+				}
+			}
+		})
+	}
+	running.Wait()
+	if reused := upstream.Reused(); reused == 0 || failures.Load() < int64(reused) {
+		t.Errorf("%d requests on a reused connection, %d failures", reused, failures.Load())
+	}
+}
+
+func TestPostChecksTheTarget(t *testing.T) {
+	t.Parallel()
+	guard := New(Policy{})
+	t.Cleanup(guard.Close)
+	if err := attempt(t, guard.Post, "POST", "ftp://127.0.0.1/", "{}"); Class(err) != ClassBlocked {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,193 @@
+package notify
+
+import (
+	"context"
+	"encoding/base64"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/internal/platform/postgres"
+)
+
+const (
+	channel = "weft_changed"
+	// perNotification keeps a payload under PostgreSQL's limit of 8,000 bytes:
+	// 170 keys of 43 characters and a comma.
+	perNotification = 170
+	recheckEvery    = 2 * time.Second
+	recheckPatience = 5 * time.Second
+	probeWait       = 2 * time.Second
+)
+
+// Relay carries wake-ups between processes over LISTEN/NOTIFY, and checks what
+// is watched every two seconds as the net under lost ones.
+type Relay struct {
+	Hub *Hub
+	DSN string
+	Log *slog.Logger
+
+	// Lost, if set, is told of each loss of a connection.
+	Lost func()
+
+	// Changed returns those of the keys whose rows are final or changed within the
+	// given time.
+	Changed func(ctx context.Context, keys []Key, within time.Duration) ([]Key, error)
+
+	telling atomic.Uint32 // the backend that sends what is published here
+}
+
+// Run works until ctx ends. It holds two connections of its own: one listens
+// and does nothing else, the other tells.
+func (r *Relay) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { r.keep(ctx, "listen", r.listen) })
+	wg.Go(func() { r.keep(ctx, "tell", r.tell) })
+	wg.Go(func() { r.recheck(ctx) })
+	wg.Wait()
+}
+
+// keep runs a loop that needs a connection, and makes a new one when it breaks.
+func (r *Relay) keep(ctx context.Context, name string, loop func(context.Context, *pgx.Conn) error) {
+	for ctx.Err() == nil {
+		err := r.withConn(ctx, name, loop)
+		if ctx.Err() != nil {
+			return
+		}
+		r.Log.Warn("wake-up connection lost", "side", name, "error", err)
+		if r.Lost != nil {
+			r.Lost()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
+}
+
+func (r *Relay) withConn(ctx context.Context, name string, loop func(context.Context, *pgx.Conn) error) error {
+	conn, err := postgres.Connect(ctx, r.DSN, name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	return loop(ctx, conn)
+}
+
+func (r *Relay) listen(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+		return err
+	}
+	r.Hub.wakeAll() // whatever was told while nobody listened
+	if err := r.probe(ctx, conn); err != nil {
+		return err
+	}
+	for {
+		notification, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		if notification.PID == r.telling.Load() {
+			continue // who waits here was woken when it was published
+		}
+		r.Hub.wake(decode(notification.Payload))
+	}
+}
+
+// probe sends one empty notification to itself. A pooler in transaction mode
+// swallows it, as it would all others.
+func (r *Relay) probe(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, "SELECT pg_notify($1, '')", channel); err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	notification, err := conn.WaitForNotification(wait)
+	switch {
+	case err == nil:
+		r.Hub.wake(decode(notification.Payload)) // perhaps a real one came first
+	case ctx.Err() == nil && wait.Err() != nil && !conn.IsClosed():
+		r.Log.Warn("notifications do not arrive, so changes are looked for every two seconds: is there a pooler before the database?")
+	default:
+		return err
+	}
+	return nil
+}
+
+// tell sends what was published, all that has gathered in one notification, so
+// that a busy service commits few of them: a commit with a notification holds a
+// lock of the whole database.
+func (r *Relay) tell(ctx context.Context, conn *pgx.Conn) error {
+	// What a crash takes from here the recheck of the others finds: waiting for the disk would
+	// hold up the commits that matter.
+	if _, err := conn.Exec(ctx, "SET synchronous_commit = off"); err != nil {
+		return err
+	}
+	r.telling.Store(conn.PgConn().PID())
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.Hub.outNew:
+		}
+		for keys := r.Hub.drain(); len(keys) > 0; {
+			n := min(len(keys), perNotification)
+			if _, err := conn.Exec(ctx, "SELECT pg_notify($1, $2)", channel, encode(keys[:n])); err != nil {
+				return err
+			}
+			keys = keys[n:]
+		}
+	}
+}
+
+func (r *Relay) recheck(ctx context.Context) {
+	ticker := time.NewTicker(recheckEvery)
+	defer ticker.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		keys := r.Hub.watched()
+		if len(keys) == 0 {
+			last = time.Now()
+			continue
+		}
+		// Overlaps the round before, and reaches back over rounds that failed.
+		checkCtx, cancel := context.WithTimeout(ctx, recheckPatience)
+		changed, err := r.Changed(checkCtx, keys, time.Since(last)+recheckEvery)
+		cancel()
+		if err != nil {
+			continue
+		}
+		last = time.Now()
+		r.Hub.wake(changed)
+	}
+}
+
+func encode(keys []Key) string {
+	parts := make([]string, len(keys))
+	for i, key := range keys {
+		parts[i] = base64.RawURLEncoding.EncodeToString(append(key.WorkspaceID[:], key.ID[:]...))
+	}
+	return strings.Join(parts, ",")
+}
+
+func decode(payload string) []Key {
+	var keys []Key
+	for part := range strings.SplitSeq(payload, ",") {
+		raw, err := base64.RawURLEncoding.DecodeString(part)
+		if err != nil || len(raw) != 32 {
+			continue
+		}
+		keys = append(keys, Key{WorkspaceID: uuid.UUID(raw[:16]), ID: uuid.UUID(raw[16:])})
+	}
+	return keys
+}

@@ -1,0 +1,279 @@
+//go:build linux
+
+// Package pgtest gives tests a real PostgreSQL: databases of their own that are
+// already migrated, or a transaction that is rolled back.
+//
+// The server is $WEFT_TEST_DATABASE_URL, else one private server that all test
+// processes of a machine's user share and that ends by itself soon after the
+// last of them. A machine without PostgreSQL fails the test: nothing is ever
+// skipped. Only test files may import this package.
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+)
+
+// templateLock is the advisory lock under which one process makes the template.
+const templateLock = 0x70677465 // "pgte"
+
+// prefix of the databases of tests. The creation time follows, so that those of
+// killed runs can be told from those in use.
+const prefix = "weft_test_"
+
+// stale is the age at which a test's database has no owner any more.
+const stale = 2 * time.Hour
+
+// source is the server and the template, found once for each test process.
+var source = sync.OnceValues(func() (from struct{ dsn, template string }, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	if from.dsn = os.Getenv("WEFT_TEST_DATABASE_URL"); from.dsn == "" {
+		if from.dsn, err = join(ctx); err != nil {
+			return from, fmt.Errorf("start a PostgreSQL for the tests: %w", err)
+		}
+	}
+	from.template, err = makeTemplate(ctx, from.dsn)
+	return from, err
+})
+
+// shared is the database of this process's rolled-back transactions.
+var shared = sync.OnceValues(func() (string, error) { return clone(context.Background()) })
+
+// DSN makes a fresh, migrated database and returns its address. The database is
+// dropped when the test ends, whoever is still connected.
+func DSN(t testing.TB) string {
+	t.Helper()
+	dsn, err := clone(t.Context())
+	if err != nil {
+		t.Fatalf("test database: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := drop(context.Background(), dsn); err != nil {
+			t.Errorf("drop the test database: %v", err)
+		}
+	})
+	return dsn
+}
+
+// DB makes a fresh, migrated database and returns a pool on it, which is closed
+// when the test ends. A connection or transaction that the test has not given
+// back by then fails it.
+func DB(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	return Pool(t, 0)
+}
+
+// Pool is DB with so many connections at most, for tests of what happens side by
+// side: 0 is pgxpool's own number, which is that of the cores.
+func Pool(t testing.TB, conns int32) *pgxpool.Pool {
+	t.Helper()
+	pool, err := postgres.Open(context.Background(), DSN(t), "test", postgres.Owner, conns)
+	if err != nil {
+		t.Fatalf("test database: %v", err)
+	}
+	t.Cleanup(func() {
+		closed := make(chan struct{})
+		go func() { pool.Close(); close(closed) }()
+		ctx, cancel := waittest.CleanupContext(t)
+		defer cancel()
+		select {
+		case <-closed:
+		case <-ctx.Done():
+			t.Errorf("%d connections were not released", pool.Stat().AcquiredConns())
+		}
+	})
+	return pool
+}
+
+// Tx begins a transaction that is rolled back when the test ends. Its database
+// is shared by the tests of this process: what one leaves uncommitted, another
+// may wait for.
+func Tx(t testing.TB) pgx.Tx {
+	t.Helper()
+	dsn, err := shared()
+	if err != nil {
+		t.Fatalf("test database: %v", err)
+	}
+	conn, err := postgres.Connect(t.Context(), dsn, "test")
+	if err != nil {
+		t.Fatalf("test transaction: %v", err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatalf("test transaction: %v", err)
+	}
+	return tx
+}
+
+// ServerDSN is the address of the server itself, for tests that break databases
+// rather than use them.
+func ServerDSN(t testing.TB) string {
+	t.Helper()
+	from, err := source()
+	if err != nil {
+		t.Fatalf("test database: %v", err)
+	}
+	return from.dsn
+}
+
+// clone copies the template.
+func clone(ctx context.Context) (string, error) {
+	from, err := source()
+	if err != nil {
+		return "", err
+	}
+	name := fmt.Sprintf("%s%d_%s", prefix, time.Now().Unix(), strings.ToLower(rand.Text()[:10]))
+	err = admin(ctx, from.dsn, func(conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY file_copy", name, from.template)); err != nil {
+			return err
+		}
+		_, err := conn.Exec(ctx, "REVOKE TEMPORARY ON DATABASE "+name+" FROM PUBLIC") // a copy has the rights of any new database
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("copy the template: %w", err)
+	}
+	return inDatabase(from.dsn, name)
+}
+
+// drop removes the database at dsn.
+func drop(ctx context.Context, dsn string) error {
+	from, err := source()
+	if err != nil {
+		return err
+	}
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return err
+	}
+	return admin(ctx, from.dsn, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+config.Database+" WITH (FORCE)")
+		return err
+	})
+}
+
+// makeTemplate migrates one database for each state of the migrations. It gets
+// its name when it is whole.
+func makeTemplate(ctx context.Context, dsn string) (string, error) {
+	fingerprint, err := postgres.Fingerprint()
+	if err != nil {
+		return "", err
+	}
+	name := "weft_template_" + fingerprint
+	err = admin(ctx, dsn, func(conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", templateLock); err != nil {
+			return err
+		}
+		if err := sweep(ctx, conn); err != nil {
+			return err
+		}
+		var exists bool
+		err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists)
+		if err != nil || exists {
+			return err
+		}
+		draft := name + "_draft"
+		for _, sql := range []string{"DROP DATABASE IF EXISTS " + draft + " WITH (FORCE)", "CREATE DATABASE " + draft} {
+			if _, err := conn.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		if err := migrate(ctx, dsn, draft); err != nil {
+			return err
+		}
+		// Nobody can connect to it any more: a copy needs a source at rest.
+		for _, sql := range []string{"ALTER DATABASE " + draft + " ALLOW_CONNECTIONS false", "ALTER DATABASE " + draft + " RENAME TO " + name} {
+			if _, err := conn.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("make the template database: %w", err)
+	}
+	return name, nil
+}
+
+func migrate(ctx context.Context, server, database string) error {
+	dsn, err := inDatabase(server, database)
+	if err != nil {
+		return err
+	}
+	pool, err := postgres.OpenUnhurried(ctx, dsn, "test", postgres.Owner, 0)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := postgres.Migrate(ctx, pool); err != nil {
+		return err
+	}
+	// Weeks that no test looks into cost each copy its files, and each statement a
+	// part of its plan.
+	for _, sql := range []string{
+		"UPDATE partition_weeks SET final_since = 'epoch' WHERE week < week_of(now()) - interval '7 days'",
+		"SELECT drop_partitions(week, interval '7 days') FROM partition_weeks WHERE final_since = 'epoch'",
+	} {
+		if _, err := pool.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep drops what killed runs left.
+func sweep(ctx context.Context, conn *pgx.Conn) error {
+	rows, err := conn.Query(ctx, `SELECT datname FROM pg_database WHERE datname LIKE $1
+		AND split_part(datname, '_', 3)::bigint < $2`, prefix+"%", time.Now().Add(-stale).Unix())
+	if err != nil {
+		return err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admin runs work on a short session, so that nothing stays open between tests.
+func admin(ctx context.Context, dsn string, work func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return work(conn)
+}
+
+// inDatabase is the address of another database of the same server.
+func inDatabase(dsn, database string) (string, error) {
+	if !strings.Contains(dsn, "://") {
+		return dsn + " dbname=" + database, nil
+	}
+	address, err := url.Parse(dsn)
+	if err != nil {
+		return "", fmt.Errorf("WEFT_TEST_DATABASE_URL is not a PostgreSQL address")
+	}
+	address.Path = "/" + database
+	return address.String(), nil
+}

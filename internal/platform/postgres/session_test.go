@@ -1,0 +1,167 @@
+package postgres_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/account/workspace"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+)
+
+// settingsOf returns what a session runs with: its role and the settings that bound it.
+func settingsOf(t *testing.T, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) (settings string) {
+	t.Helper()
+	err := db.QueryRow(t.Context(), `SELECT concat_ws(' ', current_user, current_setting('timezone'), current_setting('enable_seqscan'), current_setting('enable_bitmapscan'),
+		current_setting('plan_cache_mode'), current_setting('idle_in_transaction_session_timeout'), current_setting('lock_timeout'), current_setting('statement_timeout'))`).Scan(&settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return settings
+}
+
+func TestSessionsThroughASessionPoolerHaveRoleSettingsAndScope(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DSN(t)
+	pooled := pgtest.NewPooler(t, dsn, pgtest.PoolSessions).DSN
+	owner, err := postgres.Open(t.Context(), dsn, "test", postgres.Owner, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Close()
+	var ids []uuid.UUID
+	for _, name := range []string{"a", "b"} {
+		id, err := workspace.Create(t.Context(), owner, workspace.CreateParams{Name: name, Plan: plan.Starter})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	for _, role := range []postgres.Role{postgres.API, postgres.System} {
+		pool, err := postgres.Open(t.Context(), pooled, "test", role, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		if got, want := settingsOf(t, pool), string(role)+" UTC off off force_generic_plan 30s 5s 30s"; got != want {
+			t.Errorf("%s: %q, want %q", role, got, want)
+		}
+		var names string
+		err = pool.QueryRow(postgres.Scope(t.Context(), ids[0]), "SELECT string_agg(name, ',' ORDER BY name) FROM workspaces").Scan(&names)
+		if want := map[postgres.Role]string{postgres.API: "a", postgres.System: "a,b"}[role]; err != nil || names != want {
+			t.Errorf("%s sees %q, %v, want %q", role, names, err, want)
+		}
+	}
+	if err := postgres.CheckPooler(t.Context(), pooled); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAHeldSessionWorksThroughASessionPooler(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DSN(t)
+	pooled := pgtest.NewPooler(t, dsn, pgtest.PoolSessions).DSN
+	var conns [2]*pgx.Conn
+	for i := range conns {
+		conn, err := postgres.Connect(t.Context(), pooled, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close(context.Background()) }()
+		conns[i] = conn
+	}
+	if got, want := settingsOf(t, conns[0]), " UTC off off force_generic_plan 30s 5s 30s"; !strings.HasSuffix(got, want) {
+		t.Errorf("settings %q, want %q", got, want)
+	}
+	var locked [2]bool
+	for i, conn := range conns { // prepared, as all statements are
+		if err := conn.QueryRow(t.Context(), "SELECT pg_try_advisory_lock($1)", 7).Scan(&locked[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if locked != [2]bool{true, false} {
+		t.Errorf("two sessions locked %v", locked)
+	}
+}
+
+func TestATransactionPoolerIsRefused(t *testing.T) {
+	t.Parallel()
+	pooler := pgtest.NewPooler(t, pgtest.DSN(t), pgtest.PoolTransactions)
+	err := postgres.CheckPooler(t.Context(), pooler.DSN)
+	if err == nil || !strings.Contains(err.Error(), "pool_mode = session") {
+		t.Fatalf("got %v", err)
+	}
+	pool, err := postgres.Open(t.Context(), pooler.DSN, "test", postgres.API, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if err := pool.Ping(t.Context()); err == nil || !postgres.Unavailable(err) {
+		t.Errorf("a connection that shares its session is used: %v", err)
+	}
+}
+
+// An administrator may change the mode while Weft runs.
+func TestASessionThatLostItsSettingsIsFound(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DSN(t)
+	for name, address := range map[string]string{"directly": dsn, "through a pooler": pgtest.NewPooler(t, dsn, pgtest.PoolSessions).DSN} {
+		for _, statement := range []string{"SET ROLE NONE", "SET statement_timeout = 0", "RESET ALL; RESET ROLE"} {
+			pool, err := postgres.Open(t.Context(), address, "test", postgres.API, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pool.Close()
+			if err := postgres.CheckSession(t.Context(), pool); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if _, err := pool.Exec(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+			lost := statement != "RESET ALL; RESET ROLE" || name != "directly" // startup parameters survive a RESET
+			if err := postgres.CheckSession(t.Context(), pool); (err != nil) != lost {
+				t.Errorf("%s, after %s: %v", name, statement, err)
+			}
+			if err := postgres.CheckSession(t.Context(), pool); err != nil {
+				t.Errorf("%s: the session was not replaced after %s: %v", name, statement, err)
+			}
+		}
+	}
+}
+
+func TestAPoolerThatRejectsSettingsIsNamedWithTheCure(t *testing.T) {
+	t.Parallel()
+	pooler := pgtest.NewPooler(t, pgtest.DSN(t), pgtest.RefuseSettings)
+	err := postgres.CheckPooler(t.Context(), pooler.DSN)
+	if err == nil || !strings.Contains(err.Error(), "ignore_startup_parameters = enable_bitmapscan,enable_seqscan,idle_in_transaction_session_timeout,lock_timeout,plan_cache_mode,role,statement_timeout") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAPoolerThatAnswersNobodyEndsTheWait(t *testing.T) {
+	t.Parallel()
+	pooler := pgtest.NewPooler(t, pgtest.DSN(t), pgtest.PoolTransactions)
+	first, err := pgx.Connect(t.Context(), pooler.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = first.Close(context.Background()) }()
+	tx, err := first.Begin(t.Context()) // the only server connection is taken
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := postgres.CheckPooler(ctx, pooler.DSN); err == nil || !postgres.Unavailable(err) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,47 @@
+package quarantine
+
+import (
+	"context"
+	"time"
+
+	"github.com/weft-automation/weft/internal/kit/fault"
+)
+
+// errAdrift refuses requests while the clocks differ.
+var errAdrift = &fault.Error{
+	Code: fault.Unavailable, Reason: "clock_differs", RetryAfter: 5 * time.Second,
+	Message: "The clock of this process differs too much from the database's. It accepts no requests until they agree. Try again: another process may accept them.",
+}
+
+// CheckClock returns an UNAVAILABLE error with the reason `clock_differs` while the clock
+// of this process differs from PostgreSQL's by more than the tolerance.
+func (w *Watch) CheckClock() error {
+	if w.adrift.Load() {
+		return errAdrift
+	}
+	return nil
+}
+
+// Adrift reports whether CheckClock returns an error: this process starts no work, but
+// others may.
+func (w *Watch) Adrift() bool { return w.adrift.Load() }
+
+// compare corrects the clock by an answer of PostgreSQL, and logs when the clocks begin
+// or cease to differ by more than the tolerance. asked is when the query was sent.
+func (w *Watch) compare(ctx context.Context, asked, shown time.Time) {
+	if w.Clock == nil {
+		return
+	}
+	w.Clock.Observe(asked, w.Clock.Local(), shown)
+	offset := w.Clock.Offset()
+	adrift := offset.Abs() > w.Tolerance
+	if was := w.adrift.Swap(adrift); was == adrift {
+		return
+	}
+	if !adrift {
+		w.log.WarnContext(ctx, "the clock agrees with the database's again", "database_ahead", offset.String())
+		return
+	}
+	w.log.ErrorContext(ctx, "THE CLOCK OF THIS PROCESS DIFFERS FROM THE DATABASE'S: it starts no work until they agree. Synchronise both machines by NTP",
+		"database_ahead", offset.String(), "tolerance", w.Tolerance.String())
+}

@@ -1,0 +1,174 @@
+package quarantine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+)
+
+// Status is what an operator has to know before a release. Everything that is
+// unfinished in a restored database may have finished after the backup.
+type Status struct {
+	Since  *time.Time // nil: there is no quarantine
+	Reason string
+	// Elsewhere: the database is not where it was known to live, and no process has
+	// begun the quarantine yet.
+	Elsewhere bool
+
+	Executions []Undone // that are unfinished, by repeat rule
+	Runs       int64    // that are unfinished
+	Unfrozen   int64    // callbacks of unfinished executions: sent with another webhook-id
+	Queued     int64    // callbacks due: sent, perhaps again, as they were before
+}
+
+// Undone counts the unfinished executions of one repeat rule.
+type Undone struct {
+	Rule      string
+	Created   int64
+	Executing int64
+	Held      int64 // of those executing: that a worker had started and not given back
+}
+
+// Unfinished returns the number of unfinished executions.
+func (s Status) Unfinished() (n int64) {
+	for _, u := range s.Executions {
+		n += u.Created + u.Executing
+	}
+	return n
+}
+
+// Unsafe returns the number of unfinished executions that are not safe to repeat.
+func (s Status) Unsafe() (n int64) {
+	for _, u := range s.Executions {
+		if u.Rule == unsafe {
+			n += u.Created + u.Executing
+		}
+	}
+	return n
+}
+
+// UnsafeHeld returns how many of Unsafe a worker had started and not given back. A release
+// ends them with WORKER_LOST if that worker is gone.
+func (s Status) UnsafeHeld() (n int64) {
+	for _, u := range s.Executions {
+		if u.Rule == unsafe {
+			n += u.Held
+		}
+	}
+	return n
+}
+
+// unsafe is the repeat rule of calls that must not be made twice.
+const unsafe = "unsafe"
+
+// StatusOf reads the status.
+func StatusOf(ctx context.Context, pool postgres.DB) (Status, error) {
+	now, err := read(ctx, pool)
+	if err != nil {
+		return Status{}, err
+	}
+	executions, err := db.New().InstallationUndone(ctx, pool)
+	if err != nil {
+		return Status{}, fmt.Errorf("count unfinished executions: %w", err)
+	}
+	pending, err := db.New().InstallationPending(ctx, pool)
+	if err != nil {
+		return Status{}, fmt.Errorf("count unfinished runs and callbacks: %w", err)
+	}
+	status := Status{
+		Since: now.QuarantinedAt, Elsewhere: now.QuarantinedAt == nil && (now.Place != now.PlaceNow || now.Timeline != now.TimelineNow),
+		Runs: pending.Runs, Unfrozen: pending.Unfrozen, Queued: pending.Queued,
+	}
+	for _, row := range executions {
+		status.Executions = append(status.Executions, Undone{Rule: row.RepeatRule, Created: row.Created, Executing: row.Executing, Held: row.Held})
+	}
+	if now.Reason != nil {
+		status.Reason = *now.Reason
+	}
+	return status, nil
+}
+
+const (
+	pageSize   = 500
+	longEnough = 10 * time.Minute // for a statement over all that is unfinished
+)
+
+// List passes everything that goes on after a release to each: unfinished executions,
+// unfinished runs, callbacks due, in the order of their ids within each kind.
+func List(ctx context.Context, pool postgres.DB, each func(db.InstallationListUndoneRow) error) error {
+	for _, kind := range []string{"execution", "run", "callback"} {
+		p := db.InstallationListUndoneParams{Kind: kind, MaxRows: pageSize}
+		for {
+			page, err := db.New().InstallationListUndone(ctx, pool, p)
+			if err != nil {
+				return fmt.Errorf("list what is unfinished: %w", err)
+			}
+			for _, row := range page {
+				if err := each(row); err != nil {
+					return err
+				}
+				p.After = row.ID
+			}
+			if len(page) < pageSize {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// Begin puts the database in quarantine. Within two seconds no process starts anything
+// new; calls in flight finish. It returns false, and changes nothing, if the database is
+// in quarantine already.
+func Begin(ctx context.Context, pool postgres.DB, reason string) (begun bool, err error) {
+	if _, err := read(ctx, pool); err != nil {
+		return false, err
+	}
+	n, err := db.New().InstallationQuarantine(ctx, pool, &reason)
+	if err != nil {
+		return false, fmt.Errorf("begin the quarantine: %w", err)
+	}
+	return n > 0, nil
+}
+
+// CancelRuns requests the cancellation of all unfinished runs, in transactions of up to
+// 500. It returns how many there were. They are CANCELED after the release.
+func CancelRuns(ctx context.Context, pool postgres.DB, reason string) (canceled int64, err error) {
+	for {
+		n, err := db.New().RunCancelUnfinished(ctx, pool, db.RunCancelUnfinishedParams{Reason: reason, MaxRows: pageSize})
+		canceled += n
+		if err != nil {
+			return canceled, fmt.Errorf("cancel unfinished runs: %w", err)
+		}
+		if n < pageSize {
+			return canceled, nil
+		}
+	}
+}
+
+// Release ends the quarantine. In the same commit the callbacks of unfinished executions
+// get another webhook-id: receivers may have had them with another body. It returns false
+// when there was no quarantine.
+func Release(ctx context.Context, pool postgres.DB) (released bool, err error) {
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d", longEnough.Milliseconds())); err != nil {
+			return err
+		}
+		n, err := db.New().InstallationRelease(ctx, tx)
+		if err != nil || n == 0 {
+			return err
+		}
+		released = true
+		_, err = db.New().CallbackRecompute(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("end the quarantine: %w", err)
+	}
+	return released, nil
+}

@@ -1,0 +1,90 @@
+package quarantine
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+)
+
+func TestOP14AServerWithoutAcknowledgedWorkIsFound(t *testing.T) {
+	before := server{timeline: 1}
+	for _, c := range []struct {
+		name string
+		now  server
+		lost bool
+	}{
+		{"the same server", before, false},
+		{"stopped and started in order", server{timeline: 1}, false},
+		{"recovered from a crash with everything", server{timeline: 1, recovered: 5000}, false},
+		{"recovered from a crash without the last commits", server{timeline: 1, recovered: 4999}, true},
+		{"a standby with everything", server{timeline: 2, recovered: 5000}, false},
+		{"a standby with more", server{timeline: 2, recovered: 9000}, false},
+		{"a standby without the last commits", server{timeline: 2, recovered: 4999}, true},
+		{"a standby that was started again before it was seen", server{timeline: 2}, true},
+		{"a server that still recovers", server{recovered: 10}, false},
+	} {
+		var p position
+		p.follow(before, 4000)
+		if !p.advance(before, 5000) {
+			t.Errorf("%s: the position did not advance", c.name)
+		}
+		if got := p.lost(c.now); (got != "") != c.lost {
+			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+}
+
+func TestOP14APositionOfAnotherServerIsNotNoted(t *testing.T) {
+	var p position
+	p.follow(server{timeline: 1}, 4000)
+	if p.advance(server{timeline: 2, recovered: 3000}, 5000) || p.stored != 4000 {
+		t.Errorf("noted %d", p.stored)
+	}
+}
+
+func TestOP14TheEndOfAPageProvesNothing(t *testing.T) {
+	var p position
+	p.follow(server{timeline: 1}, 4000)
+	p.advance(server{timeline: 1}, 2*page)
+	if p.stored != 4000 {
+		t.Errorf("noted %d", p.stored)
+	}
+}
+
+// Each commit that was acknowledged lies before the position that is read next.
+func TestOP14APositionIsReadAfterACommit(t *testing.T) {
+	pool := pgtest.DB(t)
+	w := NewWatch(pool, slog.New(slog.DiscardHandler))
+	look(t, w)
+	var committed int64
+	for range 3 {
+		change(t, pool, "UPDATE installation SET beat = beat")
+		if err := pool.QueryRow(t.Context(), "SELECT flushed_position()").Scan(&committed); err != nil {
+			t.Fatal(err)
+		}
+		w.track(t.Context())
+	}
+	if w.position.stored < committed && committed%page != 0 {
+		t.Errorf("%s is noted, %s was committed", lsn(w.position.stored), lsn(committed))
+	}
+	w.position.follow(server{timeline: 1, recovered: 1}, committed+1_000_000)
+	w.track(t.Context())
+	select {
+	case <-w.soon:
+	default:
+		t.Error("the next look is not due at once on another server")
+	}
+	w.position.server.timeline = 0 // of another timeline than the server's
+	if !look(t, w) {
+		t.Error("work goes on on a server that may lack what was acknowledged")
+	}
+	status, err := StatusOf(t.Context(), pool)
+	if err != nil || status.Since == nil || !strings.Contains(status.Reason, "acknowledged") {
+		t.Errorf("%+v, %v", status, err)
+	}
+	if released, err := Release(t.Context(), pool); err != nil || !released || look(t, w) {
+		t.Errorf("released: %v, %v, held: %v", released, err, w.Held())
+	}
+}

@@ -1,0 +1,331 @@
+// Package app is where it all meets: configuration, construction, and the order
+// of start and stop.
+//
+// It has no behaviour of its own. The one invariant: what is started is stopped,
+// in the reverse order, and nothing stops while something above it still needs
+// it.
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+
+	"github.com/weft-automation/weft/internal/account/audit"
+	"github.com/weft-automation/weft/internal/account/auth"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/environment"
+	"github.com/weft-automation/weft/internal/account/person"
+	"github.com/weft-automation/weft/internal/account/ratelimit"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/execution/callback"
+	"github.com/weft-automation/weft/internal/platform/clock"
+	"github.com/weft-automation/weft/internal/platform/egress"
+	"github.com/weft-automation/weft/internal/platform/footprint"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/quarantine"
+	"github.com/weft-automation/weft/internal/platform/telemetry"
+	"github.com/weft-automation/weft/internal/program/rotation"
+	"github.com/weft-automation/weft/internal/secret/vault"
+	"github.com/weft-automation/weft/internal/web/server"
+	"github.com/weft-automation/weft/internal/workflow"
+	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/hook"
+	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/schedule"
+)
+
+// App is one running process: API, workers, or both.
+type App struct {
+	cfg Config
+	log *slog.Logger
+
+	pools     *pools
+	hub       *notify.Hub
+	watch     *quarantine.Watch
+	keys      *rotation.Holder
+	clock     *clock.Clock // PostgreSQL's
+	guard     *egress.Guard
+	service   *execution.Service
+	callbacks *callback.Service
+	workflows *workflow.Service
+	variables *environment.Service
+	vault     *vault.Vault
+	verifier  server.Verifier
+	book      *audit.Book
+	people    *person.Service
+	limiter   *ratelimit.Limiter // nil in a process that serves nothing
+	metrics   *telemetry.Metrics
+	half      *workingHalf // nil in a process that only serves
+	engine    *engine.Engine
+	runs      *run.Service
+	schedules *schedule.Service
+	hooks     *hook.Service
+	runner    *execution.Runner // the half's, or one that only ends what is canceled
+	untrace   func(context.Context) error
+
+	api, ops   door
+	serving    chan struct{}  // closed: the doors are open
+	leaving    chan struct{}  // closed: readiness is false, requests are still served
+	draining   chan struct{}  // closed: open streams end, which Shutdown would wait for
+	streams    sync.WaitGroup // the open ones
+	background context.CancelFunc
+	running    sync.WaitGroup
+	failed     chan error
+	stopped    sync.Once
+}
+
+// Start builds everything and returns once it works: the API answers and the
+// workers fetch. The schema must be up to date (Migrate). An error leaves
+// nothing running.
+func Start(ctx context.Context, cfg Config, log *slog.Logger) (*App, error) {
+	ctx = audit.By(ctx, audit.Actor{Kind: audit.System}) // whoever started it
+	a := &App{cfg: cfg, log: log, leaving: make(chan struct{}), draining: make(chan struct{}), serving: make(chan struct{}), failed: make(chan error, 4)}
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	a.background = cancel
+	err := a.build(ctx, background)
+	if err == nil {
+		err = a.start(ctx, background)
+	}
+	if err != nil {
+		a.Stop(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	return a, nil
+}
+
+// build constructs everything while the database is asked what has to be known first.
+func (a *App) build(ctx, background context.Context) (err error) {
+	if a.untrace, err = telemetry.StartTracing(ctx, a.cfg.TraceEndpoint, Version, a.log); err != nil {
+		return err
+	}
+	if a.pools, err = openPools(ctx, a.cfg); err != nil {
+		return err
+	}
+	a.clock = clock.New(a.cfg.now)
+	a.watch = quarantine.NewWatch(a.pools.system, a.log)
+	a.watch.Clock, a.watch.Tolerance = a.clock, cmp.Or(a.cfg.ClockTolerance, defaultClockTolerance)
+	asked := meanwhile(func() error { return a.ask(ctx, background) })
+	err = a.construct()
+	return cmp.Or(asked(), err)
+}
+
+// ask asks whether this process may work on the database, and shows the others its keys.
+func (a *App) ask(ctx, background context.Context) error {
+	if err := postgres.CheckPooler(ctx, a.cfg.DatabaseURL); err != nil {
+		return fmt.Errorf("connect to the database: %w", err)
+	}
+	if err := a.checkSchema(ctx); err != nil {
+		return err
+	}
+	if err := a.watch.Look(ctx); err != nil {
+		return err
+	}
+	keys, err := rotation.Hold(ctx, a.cfg.DatabaseURL, a.cfg.Keyring, a.log)
+	if err != nil {
+		return err
+	}
+	a.keys = keys
+	a.running.Go(func() { keys.Run(background) })
+	return nil
+}
+
+// held returns why nothing may be accepted or started here for now: the database is in
+// quarantine, or this process has a wrong master key.
+func (a *App) held() error { return cmp.Or(a.watch.Check(), a.keys.Check()) }
+
+// construct makes the parts, from the bottom up, without starting anything.
+func (a *App) construct() error {
+	a.guard = egress.New(egress.Policy{
+		Allow: a.cfg.AllowNetworks, AllowHosts: a.cfg.AllowHosts, Roots: a.cfg.EgressRoots,
+	})
+	if len(a.cfg.AllowNetworks) > 0 {
+		a.log.Warn("EGRESS IS OPEN beyond public addresses, plain http included: for development and tests",
+			"networks", fmt.Sprint(a.cfg.AllowNetworks))
+	}
+	registry, err := component.NewRegistry(modules.All(a.guard)...)
+	if err != nil {
+		return fmt.Errorf("register modules: %w", err)
+	}
+	inserter, err := newInserter(a.pools.api, a.clock, a.log)
+	if err != nil {
+		return err
+	}
+	a.hub = notify.NewHub()
+	a.observe(registry)
+	a.vault = vault.New(a.pools.system, a.cfg.Keyring)
+	deps := a.executionDeps(registry, inserter)
+	if a.cfg.Work {
+		a.half = newWorkingHalf(a, deps)
+		a.runner = a.half.runner
+	} else {
+		ends := deps
+		ends.DB = a.pools.system
+		a.runner = execution.NewRunner(ends, &execution.Identity{}, 0, a.log)
+	}
+	a.service = execution.NewService(deps, a.runner)
+	a.workflows = workflow.NewService(a.pools.api, registry, a.cfg.Keyring)
+	if err := a.buildRuns(registry, inserter); err != nil {
+		return err
+	}
+	a.callbacks = callback.NewService(a.pools.api, inserter)
+	a.book = audit.NewBook(a.pools.system, a.pools.api, a.metrics.AuditLost, a.log)
+	a.people = person.NewService(a.pools.system, a.pools.api, a.book, person.Options{
+		Keyring: a.cfg.Keyring, Mail: a.cfg.Mail, PublicURL: a.cfg.PublicURL, Log: a.log,
+	})
+	if err := a.buildGates(); err != nil {
+		return err
+	}
+	return a.buildDoors(registry)
+}
+
+// buildGates makes what stands before every request: who asks, and how much.
+func (a *App) buildGates() (err error) {
+	if a.cfg.Instead != nil {
+		a.verifier = a.cfg.Instead.Verifier
+		return nil
+	}
+	if a.verifier, err = auth.NewVerifier(a.pools.system, auth.Options{Leeway: a.cfg.TimestampLeeway}); err != nil || a.cfg.Addr == "" {
+		return err
+	}
+	a.limiter, err = ratelimit.New(a.pools.limits, a.metrics, cmp.Or(a.cfg.LimiterPatience, ratelimit.Patience))
+	return err
+}
+
+// buildRuns makes what brings the runs of workflows on. Every process does: it takes no
+// worker.
+func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx.Tx]) error {
+	a.variables = environment.NewService(a.pools.api, a.cfg.Keyring)
+	a.engine = engine.New(engine.Deps{
+		System: a.pools.runs, Jobs: inserter, Hub: a.hub, Executions: a.service, Modules: registry,
+		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Ledger: billing.Books{}, Quarantined: a.held, Clock: a.clock, Log: a.log,
+	})
+	a.runs = run.NewService(run.Deps{
+		API: a.pools.api, System: a.pools.system, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,
+		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Ledger: billing.Books{}, Draining: a.draining, Quarantined: a.held,
+	})
+	a.schedules = schedule.NewService(schedule.Deps{API: a.pools.api, Runs: a.runs, Log: a.log})
+	a.hooks = hook.NewService(hook.Deps{API: a.pools.api, System: a.pools.system, Runs: a.runs, Keyring: a.cfg.Keyring, Log: a.log})
+	if a.half == nil {
+		return nil
+	}
+	return a.half.join(a, a.engine)
+}
+
+// observe makes the metrics and what they watch by themselves.
+func (a *App) observe(registry *component.Registry) {
+	a.metrics = telemetry.NewMetrics(Version)
+	for name, pool := range map[string]*pgxpool.Pool{
+		"api": a.pools.api, "system": a.pools.system, "limits": a.pools.limits, "runs": a.pools.runs, "work": a.pools.work, "queue": a.pools.queue,
+	} {
+		if pool != nil {
+			a.metrics.WatchPool(name, pool)
+		}
+	}
+	a.metrics.WatchDatabase(a.pools.system)
+	a.metrics.WatchStuck(registry.Stuck)
+	a.metrics.WatchClock(a.clock.Offset)
+}
+
+// start brings things up from the bottom: wake-ups, workers, then the doors.
+func (a *App) start(ctx, background context.Context) error {
+	relay := &notify.Relay{Hub: a.hub, DSN: a.cfg.DatabaseURL, Log: a.log, Changed: a.changed, Lost: a.metrics.ListenLost}
+	a.running.Go(func() { relay.Run(background) })
+	a.running.Go(func() { a.watch.Run(background) })
+	a.running.Go(func() { a.watch.Track(background, a.pools.used()) })
+	a.running.Go(func() { a.book.Run(background) })
+	if a.limiter != nil {
+		a.running.Go(func() { a.limiter.Run(background) })
+	}
+	prepared := meanwhile(func() error { return a.prepare(ctx) })
+	var err error
+	if a.half != nil {
+		err = a.half.start(ctx, background, &a.running)
+	}
+	if err = cmp.Or(err, prepared()); err != nil {
+		return err
+	}
+	a.serve()
+	a.running.Go(func() { a.settle(background) })
+	return nil
+}
+
+// settle does what is best done once those are answered who waited for the start.
+func (a *App) settle(ctx context.Context) {
+	select {
+	case <-time.After(footprint.SettleAfter):
+		rotation.LookAtValues(ctx, a.pools.system, a.cfg.Keyring, a.log)
+	case <-ctx.Done():
+	}
+}
+
+// meanwhile does something while its caller goes on, who asks for its end once.
+func meanwhile(do func() error) (end func() error) {
+	ended := make(chan error, 1)
+	go func() { ended <- do() }()
+	return func() error { return <-ended }
+}
+
+// changed says which of the watched executions and runs have changed lately.
+func (a *App) changed(ctx context.Context, keys []notify.Key, since time.Duration) ([]notify.Key, error) {
+	executions, err := execution.Changed(a.pools.system)(ctx, keys, since)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := run.Changed(a.pools.system)(ctx, keys, since)
+	return append(executions, runs...), err
+}
+
+// URL is the base URL of the API; "" when this process serves none.
+func (a *App) URL() string { return a.api.url() }
+
+// OpsURL is the base URL of health and metrics; "" when there is none.
+func (a *App) OpsURL() string { return a.ops.url() }
+
+// Failed receives when a part stops working for good.
+func (a *App) Failed() <-chan error { return a.failed }
+
+// Run is Start, then Stop when ctx ends or a part fails.
+func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	footprint.Tighten()
+	a, err := Start(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	footprint.Settle(ctx)
+	log.Info("weft is running", "version", Version, "api", a.URL(), "ops", a.OpsURL(), "works", cfg.Work)
+	select {
+	case <-ctx.Done():
+		err = nil
+	case err = <-a.failed:
+	}
+	log.Info("weft is stopping", "drainDelay", cfg.DrainDelay.String(), "stopTimeout", cfg.stopTimeout().String())
+	a.Stop(context.WithoutCancel(ctx))
+	return err
+}
+
+// newInserter makes the River client that inserts only: services hold this one,
+// so that no worker is needed to accept work.
+func newInserter(pool *pgxpool.Pool, databaseClock *clock.Clock, log *slog.Logger) (*river.Client[pgx.Tx], error) {
+	client, err := river.NewClient(riverDriver(pool), &river.Config{
+		Schema: postgres.RiverSchema, Logger: queueLogger(log),
+		// The queue wakes fetchers at most once in this time; what comes sooner
+		// after would wait for their next poll.
+		FetchCooldown: time.Millisecond,
+		Test:          river.TestConfig{Time: databaseClock},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the queue's inserter: %w", err)
+	}
+	return client, nil
+}

@@ -1,0 +1,208 @@
+package app_test
+
+import (
+	"go/ast"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// measures are the functions ("file:Function"), files and packages of tests that may look at
+// the clock, and why. A reason that no longer holds is an error too.
+var measures = map[string]string{
+	"internal/program/chaos/": "limits of single attempts that are repeated, and faults that last for a time",
+
+	"conformance/breaker_test.go:meet":                    "the soak limits a case that waits for what never comes",
+	"conformance/breakages_callbacks_test.go:comingAgain": "a fault that lasts for a time",
+	"conformance/breakages_streams_test.go:late":          "a fault that lasts for a time",
+	"conformance/breakages_streams_test.go:hasty":         "a fault that lasts for a time",
+
+	"internal/workflow/run/work_test.go:work":                                                      "a component that takes its time",
+	"internal/execution/window_test.go:newBusy":                                                    "a component that takes its time",
+	"internal/workflow/run/cancel_test.go:awaitEvents":                                             "returns at the limit without failing anything",
+	"internal/web/server/server_test.go:TestSS13StreamsAreExemptFromTheWriteTimeout":               "the server's own timeout has to pass",
+	"internal/program/cli/listen_test.go:TestListenBoundsItsConnections":                           "nothing may come; it cannot fail by being slow",
+	"internal/platform/retention/retention_test.go:TestOP11DroppingAWeekIsQuickAndLeavesTheLedger": "measures for a time what the soak compares",
+
+	"internal/component/modules/evm/hostile_test.go:run":                                         "the deadline of a component is the input",
+	"internal/component/modules/utility/regex_match_test.go:TestRegexMatchEndsWithItsDeadline":   "the deadline of a component is the input",
+	"internal/platform/postgres/session_test.go:TestAPoolerThatAnswersNobodyEndsTheWait":         "the only connection is never released",
+	"internal/platform/postgres/look_test.go:TestMigratingWaitsForNobodyWhereThereIsNothingToDo": "only a deadline ends a wait for a lock that is never released",
+}
+
+// clockCalls are calls that wait for a time or that limit a wait by one.
+var clockCalls = map[string][]string{
+	"time":    {"After", "AfterFunc", "NewTimer", "Tick"},
+	"context": {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause"},
+}
+
+// A test that judges by the clock fails on a slow machine. It waits for events with
+// internal/kit/waittest, whose one limit is that of go test; it asserts times under
+// testing/synctest, by the database's clock or by counting events. A latency is measured by
+// the benchmark and the soak.
+func TestTestsNeitherSleepNorJudgeByTheClock(t *testing.T) {
+	used := map[string]bool{}
+	for _, file := range sources(t) {
+		if !file.test() || slices.ContainsFunc(file.tree.Imports, func(spec *ast.ImportSpec) bool {
+			return spec.Path.Value == `"testing/synctest"`
+		}) {
+			continue
+		}
+		for _, declared := range file.tree.Decls {
+			function, ok := declared.(*ast.FuncDecl)
+			if !ok || function.Body == nil {
+				continue
+			}
+			for _, found := range judgements(function) {
+				excused := false
+				for _, name := range []string{file.path + ":" + function.Name.Name, file.path, file.path[:strings.LastIndex(file.path, "/")+1]} {
+					if measures[name] != "" {
+						used[name], excused = true, true
+					}
+				}
+				if !excused {
+					t.Errorf("%s: %s: use internal/kit/waittest, testing/synctest or counted events", file.set.Position(found.at), found.what)
+				}
+			}
+		}
+	}
+	for name, why := range measures {
+		if !used[name] {
+			t.Errorf("%s does not look at the clock: remove its exception (%q)", name, why)
+		}
+	}
+}
+
+// A test that is left to the soak names the tests of `make test` that cover its rule.
+func TestASoakTestNamesWhatCoversIt(t *testing.T) {
+	all := sources(t)
+	tests, left := map[string]bool{}, map[string]bool{}
+	for _, file := range all {
+		folder := filepath.Dir(file.path)
+		for _, declared := range file.tree.Decls {
+			if function, ok := declared.(*ast.FuncDecl); ok && file.test() {
+				name := folder + "." + function.Name.Name
+				tests[name] = true
+				left[name] = mentions(function, "waittest", "LeftToSoak")
+			}
+		}
+	}
+	for _, file := range all {
+		ast.Inspect(file.tree, func(node ast.Node) bool {
+			call, ok := node.(*ast.CallExpr)
+			if !ok || !isCall(call, "waittest", "LeftToSoak") {
+				return true
+			}
+			if len(call.Args) < 2 {
+				t.Errorf("%s: no test covers it", file.set.Position(call.Pos()))
+			}
+			for _, arg := range call.Args[1:] {
+				literal, ok := arg.(*ast.BasicLit)
+				if !ok {
+					t.Errorf("%s: name the test by a string", file.set.Position(arg.Pos()))
+					continue
+				}
+				if name, err := strconv.Unquote(literal.Value); err != nil || !tests[name] || left[name] {
+					t.Errorf("%s: make test runs no %s", file.set.Position(arg.Pos()), name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// judgement is a place where a function looks at the clock.
+type judgement struct {
+	at   token.Pos
+	what string
+}
+
+func judgements(function *ast.FuncDecl) (all []judgement) {
+	elapsed := map[string]bool{} // variables that hold the time since something
+	ast.Inspect(function.Body, func(node ast.Node) bool {
+		if assigned, ok := node.(*ast.AssignStmt); ok && (assigned.Tok == token.DEFINE || assigned.Tok == token.ASSIGN) && len(assigned.Lhs) == len(assigned.Rhs) {
+			for i, value := range assigned.Rhs {
+				if name, ok := assigned.Lhs[i].(*ast.Ident); ok && isElapsed(value, nil) {
+					elapsed[name.Name] = true
+				}
+			}
+		}
+		return true
+	})
+	ast.Inspect(function.Body, func(node ast.Node) bool {
+		switch n := node.(type) {
+		case *ast.BinaryExpr:
+			if n.Op == token.LAND && mentions(n, "waittest", "Timed") {
+				return false
+			}
+			more := n.Op == token.GTR || n.Op == token.GEQ
+			less := n.Op == token.LSS || n.Op == token.LEQ
+			if more && isElapsed(n.X, elapsed) || less && isElapsed(n.Y, elapsed) {
+				all = append(all, judgement{n.Pos(), "an upper limit on elapsed time"})
+			}
+		case *ast.CallExpr:
+			method, ok := n.Fun.(*ast.SelectorExpr)
+			if !ok {
+				break
+			}
+			owner, _ := method.X.(*ast.Ident)
+			name := method.Sel.Name
+			switch {
+			case owner != nil && slices.Contains(clockCalls[owner.Name], name) && !mentions(n, "waittest", "Deadline"):
+				all = append(all, judgement{n.Pos(), owner.Name + "." + name})
+			case (name == "After" || name == "Before") && isNow(method.X):
+				all = append(all, judgement{n.Pos(), "a loop or check until a time"})
+			case strings.HasPrefix(name, "Set") && strings.HasSuffix(name, "Deadline") && len(n.Args) == 1 && mentions(n.Args[0], "time", "Now"):
+				all = append(all, judgement{n.Pos(), name + " from now"})
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// isElapsed reports whether an expression is time.Since(...), perhaps with a method, or a
+// variable that holds it.
+func isElapsed(node ast.Expr, elapsed map[string]bool) bool {
+	switch n := node.(type) {
+	case *ast.Ident:
+		return elapsed[n.Name]
+	case *ast.CallExpr:
+		method, ok := n.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return false
+		}
+		if owner, ok := method.X.(*ast.Ident); ok && owner.Name == "time" {
+			return method.Sel.Name == "Since"
+		}
+		return method.Sel.Name == "Sub" && isNow(method.X) || isElapsed(method.X, elapsed)
+	}
+	return false
+}
+
+func isNow(node ast.Expr) bool {
+	call, ok := node.(*ast.CallExpr)
+	return ok && isCall(call, "time", "Now")
+}
+
+func isCall(call *ast.CallExpr, owner, name string) bool {
+	function, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	of, ok := function.X.(*ast.Ident)
+	return ok && of.Name == owner && function.Sel.Name == name
+}
+
+// mentions reports whether a call of a package's function is somewhere in a node.
+func mentions(node ast.Node, owner, name string) (found bool) {
+	ast.Inspect(node, func(inner ast.Node) bool {
+		call, ok := inner.(*ast.CallExpr)
+		found = found || ok && isCall(call, owner, name)
+		return !found
+	})
+	return found
+}

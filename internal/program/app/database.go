@@ -1,0 +1,136 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/workflow/engine"
+)
+
+// pools are the connections by purpose: none can starve another.
+type pools struct {
+	api    *pgxpool.Pool // requests, each within its workspace
+	system *pgxpool.Pool // who calls, and upkeep: what looks across workspaces
+	limits *pgxpool.Pool // what workspaces may ask: it is slow without slowing others
+	runs   *pgxpool.Pool // what brings runs on, for as long as it takes
+	work   *pgxpool.Pool // what executions and deliveries write; nil where none run
+	queue  *pgxpool.Pool // the queue's own; likewise
+}
+
+func openPools(ctx context.Context, cfg Config) (p *pools, err error) {
+	open := func(how func(context.Context, string, string, postgres.Role, int32) (*pgxpool.Pool, error), name string, role postgres.Role, conns int32) (pool *pgxpool.Pool) {
+		if err == nil {
+			pool, err = how(ctx, cfg.DatabaseURL, name, role, conns)
+		}
+		return pool
+	}
+	p = &pools{
+		api: open(postgres.Open, "api", cmp.Or(cfg.apiRole, postgres.API), 16), system: open(postgres.Open, "system", postgres.System, 6),
+		limits: open(postgres.Open, "limits", postgres.System, 4), runs: open(postgres.Open, "runs", postgres.System, engine.FoldsAtOnce+2),
+	}
+	if cfg.Work {
+		p.work, p.queue = open(postgres.Open, "work", postgres.System, 12), open(postgres.OpenUnhurried, "queue", postgres.System, 16)
+	}
+	return p, err
+}
+
+// used returns a function that reports whether something may have been committed by
+// requests, runs or workers since it was last called.
+func (p *pools) used() func() bool {
+	var count int64
+	var busy bool
+	return func() bool {
+		var now int64
+		was := busy
+		busy = false
+		for _, pool := range []*pgxpool.Pool{p.api, p.runs, p.work} {
+			if pool != nil {
+				stat := pool.Stat()
+				now += stat.AcquireCount()
+				busy = busy || stat.AcquiredConns() > 0
+			}
+		}
+		changed := now != count
+		count = now
+		return changed || was
+	}
+}
+
+// closePatience is how long a connection that is not given back is waited for.
+const closePatience = 2 * time.Second
+
+func (p *pools) close() {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		for _, pool := range []*pgxpool.Pool{p.api, p.system, p.limits, p.runs, p.work, p.queue} {
+			if pool != nil {
+				pool.Close()
+			}
+		}
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closePatience):
+	}
+}
+
+// checkSchema says whether the database is at this binary's schema. What is wrong it
+// asks under no role: in a schema that is too old there is none yet.
+func (a *App) checkSchema(ctx context.Context) error {
+	if postgres.CheckSchema(ctx, a.pools.system) == nil {
+		return nil
+	}
+	pool, err := postgres.Open(ctx, a.cfg.DatabaseURL, "check", postgres.Owner, 1)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return postgres.CheckSchema(ctx, pool)
+}
+
+// checkDatabase says whether the database takes writes, and whether its sessions still
+// have their roles and settings: a pooler may have been put in between since the start.
+func (a *App) checkDatabase(ctx context.Context) error {
+	if err := postgres.CheckWritable(ctx, a.pools.api); err != nil {
+		return err
+	}
+	if err := postgres.CheckSession(ctx, a.pools.api); err != nil {
+		return err
+	}
+	return postgres.CheckSession(ctx, a.pools.system)
+}
+
+// Migrate brings the database to this binary's schema.
+func Migrate(ctx context.Context, dsn string) error {
+	if err := postgres.CheckPooler(ctx, dsn); err != nil {
+		return fmt.Errorf("connect for migration: %w", err)
+	}
+	pool, err := postgres.OpenUnhurried(ctx, dsn, "migrate", postgres.Owner, 4)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return postgres.Migrate(ctx, pool)
+}
+
+// FailUnsafe ends the unfinished executions of a database in quarantine that are not safe
+// to repeat. It returns how many.
+func FailUnsafe(ctx context.Context, pool *pgxpool.Pool) (int, error) {
+	log := slog.New(slog.DiscardHandler)
+	inserter, err := newInserter(pool, nil, log) // what it inserts is due at once
+	if err != nil {
+		return 0, err
+	}
+	runner := execution.NewRunner(execution.Deps{DB: pool, Jobs: inserter, Ledger: billing.Books{}}, &execution.Identity{}, 0, log)
+	defer runner.Close()
+	return runner.FailUnsafe(ctx)
+}

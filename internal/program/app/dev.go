@@ -1,0 +1,334 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/auth"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/person"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/account/workspace"
+	"github.com/weft-automation/weft/internal/execution/callback"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/local/demo"
+	"github.com/weft-automation/weft/internal/local/devdb"
+	"github.com/weft-automation/weft/internal/platform/footprint"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/web/contract"
+)
+
+// DevConfig is what `weft dev` can be told.
+type DevConfig struct {
+	Addr, OpsAddr string
+	DataDir       string
+	AllowNetworks []netip.Prefix
+	EgressRoots   *x509.CertPool  // nil = the system's
+	Schedule      []time.Duration // delay before each attempt of a callback; nil = as everywhere
+	Chain         bool            // run a private EVM chain too
+	Plan          string          // "" = enterprise when the workspace is made, and from then on what it has
+	Program       string          // how the person called this program
+	DatabaseURL   string          // "" = a private PostgreSQL in DataDir
+	Log           *slog.Logger
+	Stdout        io.Writer
+}
+
+// CredentialsFile is what `weft dev` leaves for clients in the data folder: mode
+// 0600, there once /readyz answers 200.
+const CredentialsFile = "credentials.json"
+
+// devWorkspace is the name of the one workspace of `weft dev`.
+const devWorkspace = "dev"
+
+// Dev runs a whole Weft in one process until ctx ends: a private PostgreSQL,
+// migrations, a workspace with a key, a demo upstream, API and workers, and a chain if
+// one is asked for.
+func Dev(ctx context.Context, dev DevConfig) error {
+	footprint.Tighten()
+	for _, addr := range []string{dev.Addr, dev.OpsAddr} { // before anything is made for them
+		if err := free(addr); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(dev.DataDir, 0o755); err != nil {
+		return fmt.Errorf("make the data folder: %w", err)
+	}
+	cfg := Config{
+		Addr: dev.Addr, OpsAddr: dev.OpsAddr, Work: true, Workers: defaultWorkers,
+		AllowNetworks: dev.AllowNetworks, EgressRoots: dev.EgressRoots, CallbackSchedule: dev.Schedule,
+		ConnectionsPerAddress: mostConnections,                                // all come from this machine
+		DatabaseURL:           dev.DatabaseURL, StopTimeout: 20 * time.Second, // somebody waits for the prompt
+	}
+	if cfg.CallbackSchedule == nil {
+		cfg.CallbackSchedule = callback.DefaultSchedule()
+	}
+	var err error
+	if cfg.Keyring, err = keyringOfFolder(dev.DataDir); err != nil {
+		return err
+	}
+	beside := surroundings{}
+	if dev.Chain { // before the database, since it may have to be fetched
+		chain, err := dev.startChain(ctx)
+		if err != nil {
+			return err
+		}
+		defer dev.stopChain(chain)
+		beside.chain = chain.Addr()
+	}
+	go func() { _, _ = contract.Load() }() // while the database starts
+	if cfg.DatabaseURL == "" {
+		database, err := startPrivateDatabase(ctx, dev)
+		if err != nil {
+			return err
+		}
+		defer stopPrivateDatabase(database, dev.Log)
+		cfg.DatabaseURL = database.DSN("weft")
+	} else if err := Migrate(ctx, cfg.DatabaseURL); err != nil {
+		return err
+	}
+	upstream, err := dev.startDemo()
+	if err != nil {
+		return err
+	}
+	defer upstream.Close()
+	beside.demo = upstream.Addr
+	cfg.AllowHosts = beside.hosts()
+	return dev.run(ctx, cfg, beside)
+}
+
+// surroundings are where that listens which `weft dev` runs beside the service.
+type surroundings struct {
+	demo  string
+	chain string // "" = there is none
+}
+
+// hosts are what components may reach of them.
+func (s surroundings) hosts() []string {
+	if s.chain == "" {
+		return []string{s.demo}
+	}
+	return []string{s.demo, s.chain}
+}
+
+// run starts the service behind an open door: the credentials are written
+// before anybody can be told that it is ready.
+func (dev DevConfig) run(ctx context.Context, cfg Config, beside surroundings) error {
+	found := dev.findCredentials(ctx, cfg.DatabaseURL)
+	cfg.beforeServing = func(ctx context.Context, a *App) error {
+		c, err := found()
+		if err != nil {
+			return err
+		}
+		c.BaseURL, c.AllowNetworks, c.CallbackSchedule = a.URL(), dev.AllowNetworks, nil
+		for _, delay := range dev.Schedule {
+			c.CallbackSchedule = append(c.CallbackSchedule, delay.String())
+		}
+		if beside.chain != "" {
+			if err := nameChain(ctx, a.variables, c.WorkspaceID, beside.chain); err != nil {
+				return err
+			}
+		}
+		if c.Workflows, err = dev.examples(ctx, a.workflows, c.WorkspaceID, beside.demo); err != nil {
+			return err
+		}
+		return writeFile(filepath.Join(dev.DataDir, CredentialsFile), c)
+	}
+	a, err := Start(ctx, cfg, dev.Log)
+	if err != nil {
+		return err
+	}
+	defer a.Stop(context.WithoutCancel(ctx))
+	footprint.Settle(ctx)
+	dev.greet(a, beside)
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(dev.Stdout, "\nStopping: executions in flight have up to 20 s to finish.")
+		return nil
+	case err := <-a.Failed():
+		return err
+	}
+}
+
+// startPrivateDatabase gives a server whose database is at this binary's schema. There
+// is one from the folder's first start on; what uses it tells whether there is.
+func startPrivateDatabase(ctx context.Context, dev DevConfig) (*devdb.Server, error) {
+	database, err := devdb.Start(ctx, devdb.Config{Dir: filepath.Join(dev.DataDir, "postgres"), Log: dev.Log})
+	if err != nil {
+		return nil, fmt.Errorf("start the private PostgreSQL: %w", err)
+	}
+	err = Migrate(ctx, database.DSN("weft"))
+	if postgres.Raised(err, "3D000") { // there is no such database
+		if err = database.CreateDatabase(ctx, "weft"); err == nil {
+			err = Migrate(ctx, database.DSN("weft"))
+		}
+	}
+	if err != nil {
+		stopPrivateDatabase(database, dev.Log)
+		return nil, err
+	}
+	return database, nil
+}
+
+func stopPrivateDatabase(database *devdb.Server, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	if err := database.Stop(ctx); err != nil {
+		log.Warn("the private PostgreSQL did not stop in order", "error", err)
+	}
+}
+
+// startDemo has the upstream listen where it did last, so that runs that are under way
+// still find it, or else anywhere.
+func (dev DevConfig) startDemo() (*http.Server, error) {
+	made, err := dev.readExamples()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", cmp.Or(made.Demo, demoAnywhere))
+	if err != nil {
+		listener, err = net.Listen("tcp", demoAnywhere)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start the demo upstream: %w", err)
+	}
+	s := &http.Server{Addr: listener.Addr().String(), Handler: demo.Handler(), ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = s.Serve(listener) }()
+	return s, nil
+}
+
+const demoAnywhere = "127.0.0.1:0"
+
+// devOwner is the e-mail address of the owner of the workspace of `weft dev`.
+const devOwner = "owner@weft.localhost"
+
+// findCredentials looks for the credentials while the rest starts, and gives what waits
+// for them.
+func (dev DevConfig) findCredentials(ctx context.Context, dsn string) func() (client.Credentials, error) {
+	var c client.Credentials
+	end := meanwhile(func() error {
+		pool, err := postgres.Open(ctx, dsn, "dev", postgres.System, 2)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		c, err = dev.credentials(ctx, pool)
+		return err
+	})
+	return func() (client.Credentials, error) { err := end(); return c, err }
+}
+
+// credentials are those of the file as far as they still fit the database; what does not
+// fit is made anew. The address is still to come.
+func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool) (client.Credentials, error) {
+	workspaceID, err := dev.workspace(ctx, pool)
+	if err != nil {
+		return client.Credentials{}, err
+	}
+	c, err := client.ReadCredentials(filepath.Join(dev.DataDir, CredentialsFile))
+	if err != nil || c.WorkspaceID != workspaceID {
+		c = client.Credentials{WorkspaceID: workspaceID}
+	}
+	if c.APISecret == "" || !auth.Usable(ctx, pool, c.APIKey) {
+		key, err := auth.NewKeys(pool).Create(ctx, auth.CreateParams{WorkspaceID: workspaceID, Label: "weft dev"})
+		if err != nil {
+			return client.Credentials{}, fmt.Errorf("make the key of weft dev: %w", err)
+		}
+		c.APIKey, c.APISecret = key.APIKey, key.APISecret
+	}
+	if c.AdminPassword == "" || !dev.signsIn(ctx, pool, c) {
+		c.AdminEmail = devOwner
+		if c.AdminPassword, err = makeDevOwner(ctx, pool, workspaceID); err != nil {
+			return client.Credentials{}, err
+		}
+	}
+	return c, nil
+}
+
+// passwordMark is the file of what tells the next start that the password still fits.
+const passwordMark = "password.mark"
+
+// signsIn reports whether the password of the credentials still fits. To check it anew
+// takes longer than the start of PostgreSQL.
+func (dev DevConfig) signsIn(ctx context.Context, pool *pgxpool.Pool, c client.Credentials) bool {
+	path := filepath.Join(dev.DataDir, passwordMark)
+	last, _ := os.ReadFile(path) // without it the password is checked
+	mark := person.Recognise(ctx, pool, c.AdminEmail, c.AdminPassword, string(last))
+	if mark != "" && mark != string(last) {
+		_ = os.WriteFile(path, []byte(mark), 0o600) // or else the next start checks it again
+	}
+	return mark != ""
+}
+
+// makeDevOwner makes the owner and gives the password. One who is there keeps the
+// password that somebody has set since, and the role: then it is "".
+func makeDevOwner(ctx context.Context, pool *pgxpool.Pool, workspaceID uuid.UUID) (password string, err error) {
+	if has, _, err := person.HasAccount(ctx, pool, devOwner); err != nil || has {
+		return "", err
+	}
+	password = rand.Text()
+	_, err = person.CreateOwner(ctx, pool, workspaceID, person.Account{Email: devOwner, Name: "Owner", Password: password})
+	return password, err
+}
+
+// workspace is made on the first start. Later ones put it on another plan only when
+// one is asked for: an operator may have set plan and limits since.
+func (dev DevConfig) workspace(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
+	have, err := db.New().WorkspaceGetByName(ctx, pool, devWorkspace)
+	if postgres.NotFound(err) {
+		have.Plan = cmp.Or(dev.Plan, string(plan.Enterprise))
+		have.ID, err = workspace.Create(ctx, pool, workspace.CreateParams{Name: devWorkspace, Plan: plan.Name(have.Plan)})
+	}
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("find or make the workspace of weft dev: %w", err)
+	}
+	books := billing.Books{}
+	if dev.Plan != "" && have.Plan != dev.Plan {
+		have.Plan = dev.Plan
+		err := books.SetPlan(ctx, pool, billing.Plan{WorkspaceID: have.ID, Name: plan.Name(dev.Plan)})
+		if err != nil {
+			return uuid.Nil, err
+		}
+	}
+	if plan.Name(have.Plan) == plan.Enterprise {
+		// Once, whatever the folder's age.
+		_, err = books.Grant(ctx, pool, billing.Grant{WorkspaceID: have.ID, Amount: devCredits, Reference: "opening"})
+	}
+	return have.ID, err
+}
+
+// devCredits are the paid credits of `weft dev` on the plan that has no others.
+const devCredits = 1_000_000 * credit.Scale
+
+// writeFile replaces a file in one step: no reader sees half of it.
+func writeFile(path string, content any) error {
+	data, err := json.MarshalIndent(content, "", "  ")
+	if err != nil {
+		return err
+	}
+	next := path + ".new"
+	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(next, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
+	return os.Rename(next, path)
+}

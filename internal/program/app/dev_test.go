@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/person"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+)
+
+// startOfDev is what a start does to the database and leaves for clients.
+func startOfDev(t *testing.T, dev DevConfig, pool *pgxpool.Pool) client.Credentials {
+	t.Helper()
+	c, err := dev.credentials(t.Context(), pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeFile(filepath.Join(dev.DataDir, CredentialsFile), c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestAStartOfDevUndoesNothingOfWhatAnOperatorSet(t *testing.T) {
+	t.Parallel()
+	pool, dev := pgtest.DB(t), DevConfig{DataDir: t.TempDir()}
+	planIs := func(want string) {
+		t.Helper()
+		var got string
+		err := pool.QueryRow(t.Context(), "SELECT concat_ws(' ', plan, custom_rps) FROM workspaces WHERE name = $1", devWorkspace).Scan(&got)
+		if err != nil || got != want {
+			t.Fatalf("the plan is %q, %v; want %q", got, err, want)
+		}
+	}
+	made := startOfDev(t, dev, pool)
+	planIs("enterprise")
+	if again := startOfDev(t, dev, pool); !reflect.DeepEqual(again, made) || !person.Known(t.Context(), pool, made.AdminEmail, made.AdminPassword) {
+		t.Fatalf("%s has %s, or another key or password", again, made.AdminEmail)
+	}
+
+	rps := int32(3)
+	if err := (billing.Books{}).SetPlan(t.Context(), pool, billing.Plan{WorkspaceID: made.WorkspaceID, Name: plan.Growth, RPS: &rps}); err != nil {
+		t.Fatal(err)
+	}
+	const password = "one that nobody else knows"
+	if _, err := person.SetPassword(t.Context(), pool, made.AdminEmail, password, false); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		c := startOfDev(t, dev, pool)
+		if c.AdminPassword != "" || c.AdminEmail != made.AdminEmail || c.APIKey != made.APIKey {
+			t.Errorf("the credentials hold a password that does not fit, or another key: %s", c)
+		}
+		planIs("growth 3")
+	}
+	if !person.Known(t.Context(), pool, made.AdminEmail, password) || person.Known(t.Context(), pool, made.AdminEmail, made.AdminPassword) {
+		t.Error("the password is not the one that was set")
+	}
+
+	dev.Plan = string(plan.Starter)
+	startOfDev(t, dev, pool)
+	planIs("starter")
+}
+
+func TestDevMakesNothingBehindAnAddressThatItCannotHave(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for addr, want := range map[string]string{"foo": "missing port", taken.Addr().String(): "is in use"} {
+		for _, dev := range []DevConfig{{Addr: addr, OpsAddr: "127.0.0.1:0"}, {Addr: "127.0.0.1:0", OpsAddr: addr}} {
+			dev.DataDir = filepath.Join(t.TempDir(), "weft")
+			if err := Dev(context.Background(), dev); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", addr, err)
+			}
+			if _, err := os.Stat(dev.DataDir); err == nil {
+				t.Errorf("%s: there is a data folder", addr)
+			}
+		}
+	}
+}
+
+// A template that does not fit its values would leave the person with one line.
+func TestDevGreetsWithAllThatThereIs(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	folder := t.TempDir()
+	credentials := `{"baseUrl":"http://127.0.0.1:1","workflows":{"chainWatch":"` + uuid.NewString() + `","payout":"` + uuid.NewString() + `"}}`
+	if err := os.WriteFile(filepath.Join(folder, CredentialsFile), []byte(credentials), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	DevConfig{DataDir: folder, Program: "weft", AllowNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Stdout: &said}.greet(&App{}, surroundings{demo: "127.0.0.1:1", chain: "127.0.0.1:2"})
+	for _, part := range []string{"weft components --credentials", "workflows run chainWatch", "workflows run payout", "weft call RANDOM_UUID", "http://127.0.0.1:1 ", "http://127.0.0.1:2 ", "may reach 10.0.0.0/8", "Ctrl-C stops it."} {
+		if !strings.Contains(said.String(), part) {
+			t.Errorf("%q is not in %s", part, said.String())
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/weft-automation/weft/internal/account/auth"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/workspace"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/web/catalog"
+	"github.com/weft-automation/weft/internal/web/console"
+	"github.com/weft-automation/weft/internal/web/portal"
+	"github.com/weft-automation/weft/internal/web/server"
+)
+
+// door is a listener and what answers behind it. The zero value is no door.
+type door struct {
+	listener net.Listener
+	http     *http.Server
+}
+
+// open binds the address at once, so that a taken one is told before anything
+// starts.
+func open(addr string, handler http.Handler, limits server.Connections) (door, error) {
+	listener, err := listen(addr)
+	if err != nil {
+		return door{}, err
+	}
+	s := server.HTTPServer(handler, limits.Log)
+	return door{listener: server.Listener(listener, s, limits), http: s}, nil
+}
+
+func listen(addr string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("the address %s is in use: stop the program that has it, or choose another with --addr and --ops-addr", addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the address %q: %w", addr, err)
+	}
+	return listener, nil
+}
+
+// free says whether an address can be opened.
+func free(addr string) error {
+	if addr == "" {
+		return nil
+	}
+	listener, err := listen(addr)
+	if err != nil {
+		return err
+	}
+	return listener.Close()
+}
+
+func (d door) url() string {
+	if d.listener == nil {
+		return ""
+	}
+	return "http://" + d.listener.Addr().String()
+}
+
+func (d door) close(ctx context.Context, log *slog.Logger) {
+	if d.listener == nil {
+		return
+	}
+	// Long downloads and their slow readers do not use up the time that work in flight has.
+	ctx, cancel := context.WithTimeout(ctx, d.http.WriteTimeout)
+	defer cancel()
+	if err := d.http.Shutdown(ctx); err != nil {
+		log.Warn("requests were cut off", "error", err)
+		_ = d.http.Close()
+	}
+	_ = d.listener.Close() // bound, perhaps never served
+}
+
+// buildDoors makes the API's address and that of operations, bound but not yet
+// answering.
+func (a *App) buildDoors(registry *component.Registry) error {
+	if a.cfg.Addr != "" {
+		proxies, keys := auth.Proxies(a.cfg.TrustedProxies), auth.NewKeys(a.pools.api)
+		workspaces, credits := workspace.NewService(a.pools.system, a.pools.api), billing.Reader{DB: a.pools.api}
+		memory := server.NewMemory(cmp.Or(a.cfg.BufferMemory, server.DefaultMemory))
+		a.metrics.WatchMemory(memory.Held)
+		pages, err := console.Handler(console.Deps{People: a.people, Workspaces: workspaces, Keys: keys, Credits: credits, Audit: a.book, Proxies: proxies, Log: a.log})
+		if err != nil {
+			return err
+		}
+		listed := catalog.New(registry)
+		handler, err := server.New(server.Deps{
+			Executions: a.service, Callbacks: a.callbacks, Workflows: a.workflows, Runs: a.runs, Schedules: a.schedules, Hooks: a.hooks, Environment: a.variables, Catalogue: listed, Guard: a.guard,
+			Verifier: a.verifier, Limiter: a.limiter, People: a.people, Keys: keys, Workspaces: workspaces, Audit: a.book,
+			Credits: credits, Console: pages, Proxies: proxies, Memory: memory, ReadyFunc: a.ready,
+			Docs: portal.Handler(listed.All()), Draining: a.draining, Streams: &a.streams, Metrics: a.metrics, Log: a.log,
+		})
+		if err != nil {
+			return err
+		}
+		limits, err := a.connections(proxies)
+		if err != nil {
+			return err
+		}
+		if a.api, err = open(a.cfg.Addr, handler, limits); err != nil {
+			return err
+		}
+	}
+	if a.cfg.OpsAddr == "" {
+		return nil
+	}
+	health, err := server.Health(a.ready, a.metrics, a.log)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", health)
+	mux.Handle("GET /metrics", a.metrics.Handler())
+	a.ops, err = open(a.cfg.OpsAddr, mux, server.Connections{Max: opsConnections, PerAddress: opsConnections, Log: a.log})
+	return err
+}
+
+const (
+	// mostConnections bounds the connections where descriptors would allow more: each one
+	// costs some 20 KiB of memory.
+	mostConnections = 16_384
+	// opsConnections is for the listener of health and metrics.
+	opsConnections = 64
+	// otherDescriptors are for the operations listener, the pools of the database, files and
+	// callbacks.
+	otherDescriptors = opsConnections + 128
+)
+
+// connectionsFor returns how many connections the API may have open under a descriptor limit.
+// The rest is for the operations listener, the database and the workers' requests: at least a
+// quarter, and at most half where the limit is low.
+func connectionsFor(descriptors uint64, workers int) int {
+	limit := int(min(descriptors, 1<<30))
+	reserve := max(limit/4, min(limit/2, 2*workers+otherDescriptors))
+	return min(limit-reserve, mostConnections)
+}
+
+// CheckConnections returns an error if the descriptor limit of this process is too low for
+// the setting.
+func (c Config) CheckConnections() error {
+	_, err := c.descriptors()
+	return err
+}
+
+// descriptors returns the descriptor limit of this process, and an error if it is too low
+// for the setting.
+func (c Config) descriptors() (uint64, error) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, fmt.Errorf("read the limit of file descriptors: %w", err)
+	}
+	highest := int(min(limit.Cur, 1<<30)) - otherDescriptors
+	if c.Connections > highest {
+		return 0, fmt.Errorf("WEFT_CONNECTIONS: the limit of %d file descriptors allows at most %d; raise it (ulimit -n, LimitNOFILE)", limit.Cur, max(highest, 0))
+	}
+	return limit.Cur, nil
+}
+
+// connections returns the bounds of the API's listener. An error means that the descriptor
+// limit is too low for the setting.
+func (a *App) connections(proxies auth.Proxies) (server.Connections, error) {
+	descriptors, err := a.cfg.descriptors()
+	if err != nil {
+		return server.Connections{}, err
+	}
+	most := cmp.Or(a.cfg.Connections, connectionsFor(descriptors, a.cfg.Workers))
+	return server.Connections{
+		Max: most, PerAddress: cmp.Or(a.cfg.ConnectionsPerAddress, max(most/8, 1)), ExemptFunc: proxies.Trusts,
+		Metrics: a.metrics, Log: a.log,
+	}, nil
+}
+
+// prepare does what must be done before anybody can be told that the doors are open.
+func (a *App) prepare(ctx context.Context) error {
+	if a.cfg.beforeServing == nil {
+		return nil
+	}
+	return a.cfg.beforeServing(ctx, a)
+}
+
+// serve opens the doors.
+func (a *App) serve() {
+	for _, d := range []door{a.ops, a.api} {
+		if d.listener == nil {
+			continue
+		}
+		a.running.Go(func() {
+			if err := d.http.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
+				a.failed <- fmt.Errorf("serve %s: %w", d.listener.Addr(), err)
+			}
+		})
+	}
+	close(a.serving)
+}
+
+// ready is what readiness looks at: the database answers within a second and
+// takes writes, its schema is this binary's, the workers move, and the process
+// is not stopping.
+func (a *App) ready(ctx context.Context) []server.Check {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	checks := []server.Check{
+		{Name: "database", Err: a.checkDatabase(ctx)},
+		{Name: "migrations", Err: postgres.CheckSchema(ctx, a.pools.system)},
+		{Name: "quarantine", Err: a.watch.CheckRestore()},
+		{Name: "master_key", Err: a.keys.Check()},
+		{Name: "clock", Err: a.watch.CheckClock()},
+	}
+	if a.cfg.Addr != "" {
+		checks = append(checks, server.Check{Name: "acceptance", Err: a.service.Accepts()})
+	}
+	if a.half != nil {
+		checks = append(checks, server.Check{Name: "workers", Err: a.half.runner.Moving(ctx)})
+	}
+	select {
+	case <-a.leaving:
+		checks = append(checks, server.Check{Name: "process", Err: errors.New("it is stopping")})
+	default:
+	}
+	for _, check := range checks {
+		a.metrics.Ready(check.Name, check.Err == nil)
+	}
+	return checks
+}

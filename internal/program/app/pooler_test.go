@@ -1,0 +1,96 @@
+package app
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/platform/telemetry"
+)
+
+// executeOnce runs one component and waits for its result.
+func executeOnce(t *testing.T, w *whole) {
+	t.Helper()
+	record, _, err := w.client.Execute(t.Context(), api.ExecuteComponentRequest{
+		Module: "RANDOM_UUID", Input: []byte(`{}`), Config: []byte(`{}`), WaitForMs: new(int32(15000)),
+	}, nil)
+	if err != nil || !record.Completed {
+		t.Errorf("an execution ended %s, %v", record.Status, err)
+	}
+}
+
+func readiness(t *testing.T, w *whole) (code int, body string) {
+	t.Helper()
+	answer, err := http.Get(w.app.OpsURL() + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+func TestAProcessWorksThroughASessionPooler(t *testing.T) {
+	t.Parallel()
+	w := startWhole(t, func(cfg *Config) { cfg.DatabaseURL = pgtest.NewPooler(t, cfg.DatabaseURL, pgtest.PoolSessions).DSN })
+	executeOnce(t, w)
+	var role string
+	if err := w.app.pools.api.QueryRow(t.Context(), "SELECT current_user::text").Scan(&role); err != nil || role != string(postgres.API) {
+		t.Errorf("requests work as %q, %v", role, err)
+	}
+	if code, body := readiness(t, w); code != http.StatusOK {
+		t.Errorf("readiness: %d %s", code, body)
+	}
+}
+
+func TestAProcessDoesNotStartBehindATransactionPooler(t *testing.T) {
+	t.Parallel()
+	ring, err := keyring(goodKey, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dsn := pgtest.NewPooler(t, pgtest.DSN(t), pgtest.PoolTransactions).DSN
+	log := &logBook{}
+	_, err = Start(t.Context(), Config{DatabaseURL: dsn, Keyring: ring, Addr: "127.0.0.1:0", Work: true, Workers: 2}, telemetry.NewLogger(log, slog.LevelInfo))
+	if err == nil || !strings.Contains(err.Error(), "pool_mode = session") {
+		t.Errorf("it started: %v", err)
+	}
+	if err := Migrate(t.Context(), dsn); err == nil || !strings.Contains(err.Error(), "pool_mode = session") {
+		t.Errorf("it migrated: %v", err)
+	}
+}
+
+func TestAProcessWhoseSessionsLoseTheirRoleIsNotReady(t *testing.T) {
+	t.Parallel()
+	w := startWhole(t, nil)
+	var all []*pgxpool.Conn
+	for range w.app.pools.api.Config().MaxConns { // whichever session is asked
+		conn, err := w.app.pools.api.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), "SET ROLE NONE"); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, conn)
+	}
+	for _, conn := range all {
+		conn.Release()
+	}
+	if code, body := readiness(t, w); code != http.StatusServiceUnavailable || !strings.Contains(body, "/checks/database") {
+		t.Errorf("readiness: %d %s", code, body)
+	}
+	if !strings.Contains(w.log.String(), "instead of weft_api") {
+		t.Error("the log does not say why")
+	}
+}

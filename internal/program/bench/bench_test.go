@@ -1,0 +1,53 @@
+package bench_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/internal/program/bench"
+	"github.com/weft-automation/weft/internal/program/cli"
+)
+
+// TestMain makes of this test program the weft whose processes the benchmark
+// starts, when it is called like one.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		os.Exit(cli.Run(ctx, cli.Process{
+			Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		}))
+	}
+	os.Exit(m.Run())
+}
+
+// The figures are those of an idle second or a busy one: only that they come
+// out is asserted.
+func TestFiguresComeOut(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table, progress bytes.Buffer
+	report, err := bench.Run(t.Context(), bench.Options{
+		Program: []string{program}, Only: []string{"P1", "P10", "P6"}, Runs: 1, Length: 100 * time.Millisecond, Rows: 1000,
+		Out: &table, Progress: &progress,
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+	if len(report.Figures) != 3 {
+		t.Fatalf("%d figures, want P1, P10 and P6:\n%s", len(report.Figures), table.String())
+	}
+	for _, figure := range report.Figures {
+		if figure.Error != "" || figure.Value == nil || *figure.Value <= 0 || figure.Verdict == "" {
+			t.Errorf("%s: %+v\n%s", figure.ID, figure, progress.String())
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/internal/account/auth"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/account/workspace"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/program/app"
+)
+
+// deployment is a running Weft and a key to it.
+type deployment struct {
+	api         *process
+	within      *app.App // in this process, instead
+	workers     []*process
+	addr        string // of the API
+	env         []string
+	workspaceID uuid.UUID
+	signer      *client.Signer
+	pool        *pgxpool.Pool // the benchmark's own look into its database
+}
+
+const startTime = 60 * time.Second
+
+// together is a Weft in one process, started when first asked for.
+func (r *rig) together(ctx context.Context) (*deployment, error) {
+	if r.one != nil {
+		return r.one, nil
+	}
+	r.quiet()
+	d, err := r.startTogether(ctx, "one")
+	r.one = d
+	return d, err
+}
+
+func (r *rig) startTogether(ctx context.Context, name string) (*deployment, error) {
+	dsn, err := r.database(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	d := &deployment{}
+	if d.addr, err = freeAddr(); err != nil {
+		return nil, err
+	}
+	ops, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(r.dir, name)
+	d.api, err = r.spawn(name, []string{"DATABASE_URL=" + dsn}, "dev", "--addr", d.addr, "--ops-addr", ops,
+		"--data-dir", dir, "--allow-network", "127.0.0.0/8", "--plan", "enterprise")
+	if err != nil {
+		return nil, err
+	}
+	if err := d.open(ctx, dsn); err != nil {
+		d.stop()
+		return nil, err
+	}
+	credentials, err := client.ReadCredentials(filepath.Join(dir, app.CredentialsFile))
+	if err == nil {
+		d.workspaceID = credentials.WorkspaceID
+		d.signer, err = client.NewSigner(credentials.APIKey, credentials.APISecret)
+	}
+	if err != nil {
+		d.stop()
+		return nil, err
+	}
+	return d, nil
+}
+
+// open waits for the API and opens the benchmark's own look into the database.
+func (d *deployment) open(ctx context.Context, dsn string) (err error) {
+	if err := d.api.ready(ctx, "http://"+d.addr+"/readyz", startTime); err != nil {
+		return err
+	}
+	d.pool, err = postgres.Open(ctx, dsn, "bench", postgres.Owner, 4)
+	return err
+}
+
+// apart is a Weft with so many worker processes, each with so many slots.
+func (r *rig) apart(ctx context.Context, workers, slots int) (*deployment, error) {
+	if r.one != nil {
+		r.quiet()
+	}
+	if r.split == nil {
+		d, err := r.startServer(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r.split = d
+	}
+	return r.split, r.scale(ctx, r.split, workers, slots)
+}
+
+func (r *rig) startServer(ctx context.Context) (*deployment, error) {
+	dsn, err := r.database(ctx, "apart")
+	if err != nil {
+		return nil, err
+	}
+	d := &deployment{}
+	if err := d.prepare(ctx, dsn); err != nil {
+		return nil, err
+	}
+	if d.addr, err = freeAddr(); err != nil {
+		return nil, err
+	}
+	ops, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	var key [32]byte
+	rand.Read(key[:]) //nolint:errcheck // ends the program rather than fail
+	d.env = []string{
+		"DATABASE_URL=" + dsn, "WEFT_MASTER_KEY=" + base64.StdEncoding.EncodeToString(key[:]), "WEFT_ALLOW_NETWORKS=127.0.0.0/8",
+	}
+	d.api, err = r.spawn("serve", append([]string{"WEFT_ADDR=" + d.addr, "WEFT_OPS_ADDR=" + ops, "WEFT_CONNECTIONS_PER_ADDRESS=100000"}, d.env...), "serve")
+	if err != nil {
+		return nil, err
+	}
+	err = d.open(ctx, dsn)
+	if err == nil {
+		err = d.greet(ctx)
+	}
+	if err != nil {
+		d.stop()
+		return nil, err
+	}
+	return d, nil
+}
+
+// greet makes the first request: until the service has read the terms of a workspace,
+// which may take a moment on a busy machine, a hundred requests a second are let in.
+func (d *deployment) greet(ctx context.Context) error {
+	w, err := dial(ctx, d.addr)
+	if err != nil {
+		return err
+	}
+	defer w.conn.Close()
+	_, err = w.do(d.call("GET", "/v1/sdk/limits", "").request())
+	return err
+}
+
+// prepare brings an empty database to a workspace with a key.
+func (d *deployment) prepare(ctx context.Context, dsn string) error {
+	if err := app.Migrate(ctx, dsn); err != nil {
+		return err
+	}
+	pool, err := postgres.Open(ctx, dsn, "bench", postgres.Owner, 1)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if d.workspaceID, err = uuid.NewV7(); err != nil {
+		return err
+	}
+	_, err = workspace.Create(ctx, pool, workspace.CreateParams{ID: d.workspaceID, Name: "bench", Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)})
+	if err != nil {
+		return fmt.Errorf("make the workspace: %w", err)
+	}
+	key, err := auth.NewKeys(pool).Create(ctx, auth.CreateParams{WorkspaceID: d.workspaceID, Label: "weft bench"})
+	if err != nil {
+		return err
+	}
+	d.signer, err = client.NewSigner(key.APIKey, key.APISecret)
+	return err
+}
+
+// scale replaces the worker processes.
+func (r *rig) scale(ctx context.Context, d *deployment, workers, slots int) error {
+	for _, p := range d.workers {
+		p.stop()
+	}
+	d.workers = nil
+	for range workers {
+		ops, err := freeAddr()
+		if err != nil {
+			return err
+		}
+		p, err := r.spawn("work", append([]string{"WEFT_OPS_ADDR=" + ops, "WEFT_WORKERS=" + strconv.Itoa(slots)}, d.env...), "work")
+		if err != nil {
+			return err
+		}
+		d.workers = append(d.workers, p)
+		if err := p.ready(ctx, "http://"+ops+"/readyz", startTime); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *deployment) stop() {
+	if d == nil {
+		return
+	}
+	for _, p := range d.workers {
+		p.stop()
+	}
+	d.api.stop()
+	if d.within != nil {
+		d.within.Stop(context.Background())
+	}
+	if d.pool != nil {
+		d.pool.Close()
+	}
+}
+
+// call makes a request to this deployment.
+func (d *deployment) call(method, target, body string) *call {
+	return &call{signer: d.signer, method: method, target: target, host: d.addr, body: []byte(body)}
+}
+
+// execute is a request to execute a component. options are further members of
+// the body, each beginning with a comma.
+func (d *deployment) execute(module, input, config, options string) *call {
+	return d.call("POST", "/v1/sdk/components", fmt.Sprintf(`{"module":%q,"input":%s,"config":%s%s}`, module, input, config, options))
+}
+
+// record is what the benchmark reads of an execution record.
+type record struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+}
+
+// submit has so many executions accepted and gives their ids.
+func (d *deployment) submit(ctx context.Context, n int, request *call) ([]string, error) {
+	clients := min(n, 64)
+	wires, err := dialAll(ctx, d.addr, clients)
+	if err != nil {
+		return nil, err
+	}
+	defer hangUp(wires)
+	ids := make([]string, n)
+	err = times(ctx, clients, n, func(_ context.Context, client, index int) error {
+		answer, err := wires[client].do(request.request())
+		if err != nil {
+			return err
+		}
+		var made record
+		if err := json.Unmarshal(answer, &made); err != nil {
+			return fmt.Errorf("read a record: %w", err)
+		}
+		ids[index] = strings.Clone(made.ID)
+		return nil
+	})
+	return ids, err
+}
+
+// settled waits until every accepted execution is final.
+func (d *deployment) settled(ctx context.Context) error {
+	return d.until(ctx, "executions to end", "SELECT NOT EXISTS (SELECT FROM component_executions WHERE finished_at IS NULL)")
+}
+
+// until asks the database again and again until it says true.
+func (d *deployment) until(ctx context.Context, what, question string, args ...any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 3*time.Minute, fmt.Errorf("waited too long for %s", what))
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var yes bool
+		if err := d.pool.QueryRow(ctx, question, args...).Scan(&yes); err != nil {
+			return fmt.Errorf("wait for %s: %w", what, err)
+		}
+		if yes {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
+)
+
+// adminCommand works on the database: whoever reaches that may give credits,
+// make owners and set passwords.
+type adminCommand struct {
+	Credits  adminCredits  `cmd:"" help:"Give a workspace paid credits, or take them back."`
+	Plan     adminPlan     `cmd:"" help:"Put a workspace on a plan."`
+	Owner    adminOwner    `cmd:"" help:"Make a person an owner of a workspace."`
+	Password adminPassword `cmd:"" help:"Set another password for a person. They keep their roles."`
+}
+
+// adminCredits grants once for each reference.
+type adminCredits struct {
+	database
+	Workspace string `arg:"" help:"Name or id of the workspace."`
+	Amount    string `arg:"" help:"Credits, with at most 6 decimals. To take back, give a negative number behind all else: -- -5."`
+	Reference string `placeholder:"TEXT" help:"What it is for, such as an invoice. The same reference gives once. Without one, every call gives."`
+	Note      string `placeholder:"TEXT" help:"What the workspace's statement says beside it."`
+}
+
+// Run grants the credits.
+func (c *adminCredits) Run(s *session) error {
+	amount, err := credit.Parse(c.Amount)
+	if err != nil {
+		return err
+	}
+	reference := c.Reference
+	if reference == "" {
+		reference = "by hand " + time.Now().UTC().Format(time.RFC3339Nano)
+	}
+	pool, done, err := c.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	id, err := findWorkspace(s.ctx, pool, c.Workspace)
+	if err != nil {
+		return err
+	}
+	granted, err := billing.Books{}.Grant(s.ctx, pool, billing.Grant{WorkspaceID: id, Amount: amount, Reference: reference, Note: c.Note})
+	if failure, ok := errors.AsType[*fault.Error](err); ok {
+		return errors.New(failure.Message)
+	}
+	if err != nil {
+		return err
+	}
+	if !granted {
+		s.note("The reference %q gave these credits before; nothing was changed.", reference)
+		return nil
+	}
+	s.note("Workspace %s: %s paid credits, reference %q.", c.Workspace, amount, reference)
+	return nil
+}
+
+type adminPlan struct {
+	Set adminPlanSet `cmd:"" help:"Set plan and limits. What is not given is as the plan has it. In force within 5 s everywhere."`
+}
+
+type adminPlanSet struct {
+	database
+	Workspace string  `arg:"" help:"Name or id of the workspace."`
+	Plan      string  `arg:"" enum:"starter,growth,professional,enterprise" help:"starter, growth, professional or enterprise."`
+	RPS       *int32  `name:"rps" placeholder:"N" help:"Requests a second."`
+	RPH       *int32  `name:"rph" placeholder:"N" help:"Requests an hour."`
+	Waits     *int32  `placeholder:"N" help:"Calls that wait for their result at once."`
+	Streams   *int32  `placeholder:"N" help:"Streams that are open at once."`
+	Credits   *string `placeholder:"N" help:"Plan credits of a month."`
+	Limit     *string `placeholder:"N" help:"Usage of a month that paid credits need not pay."`
+	Storage   *int64  `placeholder:"GIB" help:"GiB that may be stored in a month."`
+}
+
+// Run sets the plan.
+func (c *adminPlanSet) Run(s *session) error {
+	p := billing.Plan{Name: plan.Name(c.Plan), RPS: c.RPS, RPH: c.RPH, Waits: c.Waits, Streams: c.Streams}
+	var err error
+	if p.Credits, err = ownCredits("--credits", c.Credits); err != nil {
+		return err
+	}
+	if p.UsageLimit, err = ownCredits("--limit", c.Limit); err != nil {
+		return err
+	}
+	if c.Storage != nil {
+		if *c.Storage < 1 || *c.Storage > 1<<30 {
+			return errors.New("--storage is a number of GiB, at least 1 and at most 1,073,741,824")
+		}
+		p.Storage = new(*c.Storage << 30)
+	}
+	pool, done, err := c.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if p.WorkspaceID, err = findWorkspace(s.ctx, pool, c.Workspace); err != nil {
+		return err
+	}
+	reader := billing.Reader{DB: pool}
+	before, err := reader.Credits(s.ctx, p.WorkspaceID)
+	if err != nil {
+		return err
+	}
+	err = billing.Books{}.SetPlan(s.ctx, pool, p)
+	if failure, ok := errors.AsType[*fault.Error](err); ok {
+		return errors.New(failure.Message)
+	}
+	if err != nil {
+		return err
+	}
+	after, err := reader.Credits(s.ctx, p.WorkspaceID)
+	if err != nil {
+		return err
+	}
+	s.note("Workspace %s is on the plan %s: requests a second %s, an hour %s; a month %s plan credits, and usage of %s that paid credits need not pay.",
+		c.Workspace, c.Plan, rate(p.RPS, p.Name.Terms().RPS), rate(p.RPH, p.Name.Terms().RPH), after.MonthlyCredits, *after.UsageLimit)
+	s.note("At once: calls that wait for their result %s, streams %s.", rate(p.Waits, p.Name.Terms().Waits), rate(p.Streams, p.Name.Terms().Streams))
+	s.note("Storage a month: %s.", gibibytes(after.StorageLimit))
+	s.note("Plan credits there: %s before, %s now.", before.PlanCredits, after.PlanCredits)
+	return nil
+}
+
+// gibibytes writes a storage limit.
+func gibibytes(limit *int64) string {
+	if limit == nil {
+		return "no limit"
+	}
+	return fmt.Sprintf("%d GiB", *limit>>30)
+}
+
+// ownCredits reads a flag; nil is what the plan gives.
+func ownCredits(flag string, text *string) (*credit.Amount, error) {
+	if text == nil {
+		return nil, nil
+	}
+	amount, err := credit.Parse(*text)
+	if err != nil || amount < 0 {
+		return nil, fmt.Errorf("%s: %q is not a number of credits from 0 on", flag, *text)
+	}
+	return &amount, nil
+}
+
+// rate is a limit: the workspace's own, else that of its plan.
+func rate(own *int32, of int) string {
+	if own != nil {
+		of = int(*own)
+	}
+	if of == plan.None {
+		return "without limit"
+	}
+	return strconv.Itoa(of)
+}

@@ -1,0 +1,66 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+)
+
+func TestAdminGrantsCreditsSetsPlansAndTheAuditProvesThem(t *testing.T) {
+	dsn := pgtest.DSN(t)
+	environ := []string{"DATABASE_URL=" + dsn}
+	run(t, environ, "", "admin", "credits", "shop", "10").check(t, 1, "", `there is no workspace "shop"`)
+	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop", "--plan=growth").check(t, 0, "", "shown this once")
+
+	run(t, environ, "", "admin", "credits", "shop", "100.5", "--reference=invoice 7", "--note=by transfer").check(t, 0, "", "100.5 paid credits")
+	run(t, environ, "", "admin", "credits", "shop", "100.5", "--reference=invoice 7").check(t, 0, "", "nothing was changed")
+	run(t, environ, "", "admin", "credits", "shop", "1", "--reference="+strings.Repeat("é", 200), "--note="+strings.Repeat("é", 500)).check(t, 0, "", "1 paid credits")
+	run(t, environ, "", "admin", "credits", "shop", "1", "--reference="+strings.Repeat("é", 201)).check(t, 1, "", "1 to 200 characters")
+	run(t, environ, "", "admin", "credits", "shop", "--reference=return", "--", "-1").check(t, 0, "", "-1 paid credits")
+	run(t, environ, "", "admin", "credits", "shop", "7", "--reference=invoice 7").check(t, 1, "", "gave 100.5 credits before")
+	run(t, environ, "", "admin", "credits", "shop", "--", "-0.5").check(t, 0, "", "-0.5 paid credits")
+	run(t, environ, "", "admin", "credits", "shop", "--reference=back", "--", "-101").check(t, 1, "", "has 100 paid credits only")
+	run(t, environ, "", "admin", "credits", "shop", "1e3").check(t, 1, "", "not a decimal")
+
+	run(t, environ, "", "admin", "plan", "set", "shop", "gold").check(t, 2, "", "gold")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=0").check(t, 1, "", "at least 1")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--limit=-1").check(t, 1, "", "not a number of credits")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--limit=9223372036854").check(t, 1, "", "at most 1,000,000,000 credits")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=50", "--rph=9000", "--credits=400", "--limit=1000.5").
+		check(t, 0, "", "is on the plan enterprise: requests a second 50, an hour 9000; a month 400 plan credits, and usage of 1000.5 that")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise").check(t, 0, "", "a second without limit, an hour without limit; a month 0 plan credits")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--streams=0").check(t, 1, "", "At least 1 call")
+	run(t, environ, "", "admin", "plan", "set", "shop", "growth", "--waits=7").check(t, 0, "", "calls that wait for their result 7, streams 50")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise").check(t, 0, "", "result without limit, streams without limit")
+	run(t, environ, "", "admin", "plan", "set", "shop", "growth").check(t, 0, "", "Plan credits there: 0 before, 50 now.")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=50", "--rph=9000", "--waits=100", "--streams=2000", "--credits=400", "--limit=1000.5").check(t, 0, "", "50 before, 100 now")
+
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	var got string
+	err = conn.QueryRow(t.Context(), `SELECT concat_ws(' ', w.plan, w.custom_rps, w.custom_rph, w.custom_waits, w.custom_streams, a.monthly, a.usage_limit, a.plan, a.paid, w.id)
+		FROM workspaces w JOIN credit_accounts a ON a.workspace_id = w.id`).Scan(&got)
+	if want := "enterprise 50 9000 100 2000 400000000 1000500000 100000000 100000000 "; err != nil || !strings.HasPrefix(got, want) {
+		t.Errorf("%v, %v; want %s", got, err, want)
+	}
+	id := got[strings.LastIndex(got, " ")+1:]
+
+	run(t, environ, "", "audit").check(t, 0, "", "1 workspace: ")
+	run(t, environ, "", "audit", id).check(t, 0, "", "Workspace "+id+": ")
+	run(t, environ, "", "audit", "nobody").check(t, 1, "", "there is no workspace")
+	if _, err := conn.Exec(t.Context(), "UPDATE credit_accounts SET paid = paid + 3000000"); err != nil {
+		t.Fatal(err)
+	}
+	run(t, environ, "", "audit").check(t, 1, "account "+id+" has 103 paid credits, its postings sum to 100", "1 row is wrong")
+	if _, err := conn.Exec(t.Context(), "UPDATE credit_accounts SET paid = paid - 3000000; UPDATE workspaces SET billing_stopped_at = now(); UPDATE credit_accounts SET stopped = true"); err != nil {
+		t.Fatal(err)
+	}
+	run(t, environ, "", "audit", "shop").check(t, 0, "", "right again: it goes on")
+	run(t, environ, "", "audit", "shop").check(t, 0, "", "Workspace shop: ")
+}

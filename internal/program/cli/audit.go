@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/account/billing"
+)
+
+// auditCommand may run while the service does. It reads every posting. It also makes
+// checkpoints for the hourly audits, and resumes workspaces whose books were stopped and
+// are right again.
+type auditCommand struct {
+	database
+	Workspace string `arg:"" optional:"" help:"Name or id of the workspace; without it, all."`
+	Renew     bool   `name:"renew-checkpoints" help:"Compute the checkpoints of the workspace again from its present postings. Use it once you know why postings differ from their checkpoint."`
+}
+
+// Run names every row that is wrong, one a line, and ends with 1 if there is any.
+func (c *auditCommand) Run(s *session) error {
+	pool, done, err := c.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var of uuid.UUID
+	if c.Workspace != "" {
+		if of, err = findWorkspace(s.ctx, pool, c.Workspace); err != nil {
+			return err
+		}
+	}
+	if c.Renew {
+		if of == uuid.Nil {
+			return errors.New("--renew-checkpoints: name the workspace")
+		}
+		if err := billing.RenewCheckpoints(s.ctx, pool, of); err != nil {
+			return err
+		}
+	}
+	broken, workspaces, incomplete := billing.Audit(s.ctx, pool, of)
+	for _, drift := range broken {
+		if _, err := fmt.Fprintln(s.stdout, drift); err != nil {
+			return err
+		}
+	}
+	resumed, err := billing.Resume(s.ctx, pool, of)
+	for _, id := range resumed {
+		s.note("The credits of workspace %s are right again: it goes on.", id)
+	}
+	if err := errors.Join(incomplete, err); err != nil {
+		return err
+	}
+	if len(broken) > 0 {
+		s.note("%s", counted(len(broken), "1 row is wrong.", "%d rows are wrong."))
+		return errQuiet
+	}
+	whose := counted(workspaces, "1 workspace", "%d workspaces")
+	if c.Workspace != "" {
+		whose = "Workspace " + c.Workspace
+	}
+	s.note("%s: every account is the sum of its postings, and every final execution was charged once what it used.", whose)
+	return nil
+}

@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/local/client"
+)
+
+// maxWait is the longest that a submit request waits (contract 4.1).
+const maxWait = 15 * time.Second
+
+// maxReconnects is how often in a row a stream that broke off is taken up again.
+const maxReconnects = 5
+
+// callCommand runs one component. A final record that says FAILED is exit code 1.
+type callCommand struct {
+	target
+	Module         string         `arg:"" help:"Name of the component, such as RANDOM_UUID."`
+	Fields         []string       `arg:"" optional:"" name:"field=value" help:"Fields of the input or the config: a text as it is, else JSON; @FILE or @- takes the value from a file or stdin."`
+	Input          string         `default:"{}" placeholder:"JSON" help:"Inputs: JSON, @FILE, or - for stdin."`
+	Config         string         `default:"{}" placeholder:"JSON" help:"Config: JSON, or @FILE."`
+	Wait           *time.Duration `xor:"how" placeholder:"15s" help:"How long the request waits for the result, 0s to 15s."`
+	Stream         bool           `xor:"how" help:"Follow the event stream to the end, however long it takes."`
+	Attempts       int32          `default:"1" help:"How often the component is tried, 1 to 3."`
+	CallbackURL    string         `name:"callback-url" placeholder:"URL" help:"Where the finished record is posted too."`
+	CallbackSecret string         `name:"callback-secret" placeholder:"TEXT" help:"Key of the callback's signature; $$WEFT_CALLBACK_SECRET, which no list of processes shows, does the same."`
+	IdempotencyKey string         `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key gives the same execution."`
+}
+
+// Help is what --help says beside the flags.
+func (c *callCommand) Help() string {
+	return "weft components MODULE tells the fields. A dotted name sets a member of an object (headers.Accept=text/plain), " +
+		"and config.NAME a field of the config where the input has one of that name. A list is one value, in JSON. Secrets are better taken from a file, " +
+		"where no list of processes shows them."
+}
+
+func (c *callCommand) Run(s *session) error {
+	request, header, err := c.request(s)
+	if err != nil {
+		return err
+	}
+	weft, err := c.caller()
+	if err != nil {
+		return err
+	}
+	credentials := weft.credentials
+	if len(c.Fields) > 0 {
+		if err := c.fill(s, weft, &request); err != nil {
+			return err
+		}
+	}
+	if names := envref.Names(request.Input, request.Config); len(names) > 0 {
+		s.note("{{env.%s}} is sent as it stands: environment variables have their values in workflows only.", names[0])
+	}
+	if places := envref.Nearly(request.Input, request.Config); len(places) > 0 {
+		s.note("%s is sent as it stands: environment variables have their values in workflows only, where they are written {{env.NAME}}, in capital letters and without blanks.",
+			printable(places[0]))
+	}
+	start := time.Now()
+	record, raw, err := weft.Execute(s.ctx, request, header)
+	if err != nil {
+		return explain(err, credentials)
+	}
+	s.note("%s  %s  %s", record.ID, record.Module, record.Status)
+	if c.Stream && !record.Status.Terminal() {
+		if record, raw, err = follow(s, weft.Client, record.ID); err != nil {
+			return explain(err, credentials)
+		}
+	}
+	if err := printJSON(s.stdout, raw); err != nil {
+		return err
+	}
+	return conclude(s, record, time.Since(start))
+}
+
+// request is what the flags ask for.
+func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, header http.Header, err error) {
+	wait := maxWait
+	if c.Wait != nil {
+		wait = *c.Wait
+	}
+	if wait < 0 || wait > maxWait {
+		return request, nil, fmt.Errorf("--wait takes 0s to %v; --stream waits to the end", maxWait)
+	}
+	request.Module = moduleName(c.Module)
+	if request.Input, err = object("--input", c.Input, s.stdin); err != nil {
+		return request, nil, err
+	}
+	if request.Config, err = object("--config", c.Config, nil); err != nil {
+		return request, nil, err
+	}
+	if wait > 0 && !c.Stream {
+		request.WaitForMs = new(int32(wait.Milliseconds()))
+	}
+	if c.Attempts != 1 {
+		request.Attempts = &c.Attempts
+	}
+	if c.CallbackURL != "" {
+		request.CallbackURL = &c.CallbackURL
+	}
+	secret := c.CallbackSecret
+	if secret == "" && c.CallbackURL != "" {
+		secret = s.getenv(callbackSecret)
+	}
+	if secret != "" {
+		request.CallbackSecret = &secret
+	}
+	header = strictly()
+	if c.IdempotencyKey != "" {
+		header.Set("Idempotency-Key", c.IdempotencyKey)
+	}
+	return request, header, nil
+}
+
+// fill puts the fields of the command line into the request, by the schemas that the
+// service has of the component.
+func (c *callCommand) fill(s *session, weft caller, request *api.ExecuteComponentRequest) error {
+	one, _, err := weft.component(s, request.Module)
+	if err != nil {
+		return err
+	}
+	taken, err := newForms(one)
+	if err != nil {
+		return err
+	}
+	request.Input, request.Config, err = taken.fill(request.Module, c.Fields, s.stdin, request.Input, request.Config)
+	return err
+}
+
+// object reads a flag's JSON object: the text itself, @FILE, or - for stdin.
+func object(flag, text string, stdin io.Reader) (json.RawMessage, error) {
+	raw, err := []byte(text), error(nil)
+	if path, ok := strings.CutPrefix(text, "@"); ok {
+		raw, err = os.ReadFile(path)
+	} else if text == "-" && stdin != nil {
+		raw, err = io.ReadAll(stdin)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	if err := strictjson.CheckObject(raw); err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return strictjson.Compact(raw), nil
+}
+
+// follow tells of each change until the execution is final, and gives its record.
+func follow(s *session, weft *client.Client, executionID uuid.UUID) (api.ComponentExecution, json.RawMessage, error) {
+	last := status.ExecutionCreated
+	for broken := 0; ; broken++ {
+		var failure error
+		for event, err := range weft.Stream(s.ctx, executionID) {
+			if failure = err; err != nil {
+				break
+			}
+			broken = 0
+			if event.Status != last {
+				last = event.Status
+				s.note("%s  %s  %s", executionID, event.Module, event.Status)
+			}
+		}
+		_, refused := errors.AsType[*client.Problem](failure)
+		if failure == nil {
+			return weft.Get(s.ctx, executionID)
+		}
+		if s.ctx.Err() != nil || refused || broken == maxReconnects {
+			return api.ComponentExecution{}, nil, failure
+		}
+		s.note("the stream broke off (%v); taking it up again", failure)
+		select {
+		case <-time.After(time.Second):
+		case <-s.ctx.Done():
+			return api.ComponentExecution{}, nil, s.ctx.Err()
+		}
+	}
+}
+
+// opening is the cure where Weft refuses an address.
+const opening = "Weft reaches public addresses only. For a network of your own: weft dev --allow-network CIDR, or WEFT_ALLOW_NETWORKS."
+
+// conclude says how it ended.
+func conclude(s *session, record api.ComponentExecution, took time.Duration) error {
+	took = took.Round(time.Millisecond)
+	switch record.Status {
+	case status.ExecutionCompleted:
+		s.note("COMPLETED in %v, usage %v", took, record.TotalUsage)
+		return nil
+	case status.ExecutionFailed:
+		var failure struct{ Code, Message string }
+		_ = json.Unmarshal(record.Error, &failure) // whatever it is, the record shows it
+		s.note("FAILED after %v: %s: %s", took, failure.Code, failure.Message)
+		if failure.Code == component.CodeAddressBlocked {
+			s.note(opening)
+		}
+		return errQuiet
+	}
+	s.note("%s after %v; it goes on by itself (--stream waits to the end)", record.Status, took)
+	return nil
+}
+
+// explain adds the cure to errors that a newcomer meets.
+func explain(err error, credentials client.Credentials) error {
+	problem, ok := errors.AsType[*client.Problem](err)
+	switch {
+	case !ok:
+		return fmt.Errorf("%w\nIs a Weft running at %s? `weft doctor` looks into it", err, credentials.BaseURL)
+	case slices.ContainsFunc(problem.Errors, closed):
+		return fmt.Errorf("%w\n%s", err, opening)
+	case problem.Reason != nil && *problem.Reason == "invalid_credentials":
+		return fmt.Errorf("%w\nThe credentials are not of this Weft, or the key was revoked, or ended after a rotation", err)
+	}
+	return err
+}
+
+// closed says whether a fault is that of a callbackUrl which Weft was not opened to.
+func closed(fault api.ProblemDetail) bool {
+	return fault.Pointer == "/callbackUrl" && (strings.Contains(fault.Message, "public addresses only") || strings.Contains(fault.Message, "must be https"))
+}
+
+func printJSON(w io.Writer, raw []byte) error {
+	var out bytes.Buffer
+	if err := json.Indent(&out, bytes.TrimSpace(raw), "", "  "); err != nil {
+		return fmt.Errorf("the answer is not JSON: %w", err)
+	}
+	out.WriteByte('\n')
+	_, err := w.Write(out.Bytes())
+	return err
+}

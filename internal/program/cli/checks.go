@@ -1,0 +1,379 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/local/devdb"
+	"github.com/weft-automation/weft/internal/platform/clock"
+	"github.com/weft-automation/weft/internal/platform/egress"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/program/app"
+	"github.com/weft-automation/weft/internal/program/rotation"
+	"github.com/weft-automation/weft/internal/secret/seal"
+)
+
+func (d *doctorCommand) lookAtMasterKey(_ context.Context, s *session) []finding {
+	const generate = "make one with: openssl rand -base64 32"
+	text, where := s.getenv("WEFT_MASTER_KEY"), "WEFT_MASTER_KEY"
+	if text == "" && d.DatabaseURL != "" {
+		return []finding{{wrong, "WEFT_MASTER_KEY is not set; serve and work need it", generate}}
+	}
+	if text == "" {
+		where = filepath.Join(d.DataDir, "master.key")
+		raw, err := os.ReadFile(where)
+		if errors.Is(err, fs.ErrNotExist) {
+			return []finding{{fine, "none yet; the first `weft dev` makes one", ""}}
+		}
+		if err != nil {
+			return []finding{{wrong, err.Error(), "run as the user who owns the data folder"}}
+		}
+		if text = strings.TrimSpace(string(raw)); readableByOthers(where) {
+			return []finding{{wrong, where + " can be read by other users", "chmod 600 " + where}}
+		}
+	}
+	text, _, _ = strings.Cut(text, "\n") // the present one; older ones follow
+	if _, err := seal.ParseKey(text); err != nil {
+		return []finding{{wrong, where + ": " + err.Error(), generate}}
+	}
+	return []finding{{fine, where + " holds a good key", ""}}
+}
+
+func readableByOthers(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Perm()&0o077 != 0
+}
+
+func (d *doctorCommand) lookAtDataFolder(context.Context, *session) []finding {
+	info, err := os.Stat(d.DataDir)
+	switch {
+	case d.DatabaseURL != "":
+		return []finding{{fine, "not needed: the database is DATABASE_URL's", ""}}
+	case errors.Is(err, fs.ErrNotExist):
+		return []finding{{fine, d.DataDir + " is not there yet; the first `weft dev` makes it", ""}}
+	case err != nil:
+		return []finding{{wrong, err.Error(), "name another one with --data-dir"}}
+	case !info.IsDir():
+		return []finding{{wrong, d.DataDir + " is not a folder", "name another one with --data-dir"}}
+	}
+	probe, err := os.CreateTemp(d.DataDir, ".doctor-")
+	if err != nil {
+		return []finding{{wrong, "cannot write to " + d.DataDir, "run as the user who owns it, or name another one with --data-dir"}}
+	}
+	probe.Close()
+	_ = os.Remove(probe.Name())
+	return []finding{{fine, d.DataDir + " is there and writable", ""}}
+}
+
+func (d *doctorCommand) lookAtPostgres(ctx context.Context, s *session) []finding {
+	dsn := d.DatabaseURL
+	if dsn == "" {
+		running, ok := devdb.Running(d.privateFolder(), privateDatabase)
+		if !ok {
+			return lookForPrograms(ctx)
+		}
+		dsn = running
+	}
+	if refused, ok := errors.AsType[*postgres.SessionError](postgres.CheckPooler(ctx, dsn)); ok {
+		return []finding{{wrong, refused.Error(), "what Weft needs of a connection pooler is in README.md, \"Connection poolers\""}}
+	}
+	pool, err := postgres.Open(ctx, dsn, "doctor", postgres.Owner, 1)
+	if err != nil {
+		return []finding{{wrong, err.Error(), "DATABASE_URL has the form postgres://user:password@host:5432/name"}}
+	}
+	defer pool.Close()
+	var version int
+	var now time.Time
+	asked := time.Now()
+	if err := pool.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, clock_timestamp()").Scan(&version, &now); err != nil {
+		return []finding{{wrong, "cannot connect: " + err.Error(), "start the server, and check host, user, password and name in DATABASE_URL"}}
+	}
+	all := []finding{{fine, fmt.Sprintf("answers, version %d.%d", version/10000, version%10000), ""}}
+	if version < 150000 {
+		all[0] = finding{wrong, fmt.Sprintf("version %d is too old", version/10000), "Weft needs PostgreSQL 15 or later"}
+	}
+	all = append(all, compareClocks(asked, now, app.ClockToleranceFromEnv(s.environ))...)
+	if err := postgres.CheckSchema(ctx, pool); err != nil {
+		return append(all, finding{wrong, err.Error(), d.cure("weft migrate (weft dev does it by itself)", "weft migrate")})
+	}
+	all = append(all, finding{fine, "the schema is this binary's", ""}, lookAtRoles(ctx, dsn))
+	if now, err := db.New().InstallationGet(ctx, pool); err == nil && now.QuarantinedAt != nil {
+		all = append(all, finding{wrong, fmt.Sprintf("the database is in quarantine since %s: %s", now.QuarantinedAt.UTC().Format(time.DateTime), *now.Reason), cureOfQuarantine})
+	}
+	return all
+}
+
+const cureOfQuarantine = "weft quarantine status shows what is unfinished; weft quarantine release ends the quarantine"
+
+// compareClocks compares this machine's clock with PostgreSQL's. asked is when the query
+// was sent, shown the time in its answer.
+func compareClocks(asked, shown time.Time, tolerance time.Duration) []finding {
+	var here clock.Clock
+	here.Observe(asked, time.Now(), shown)
+	off := here.Offset().Round(time.Millisecond)
+	text := fmt.Sprintf("its clock is %v ahead of this machine's", off)
+	if off < 0 {
+		text = fmt.Sprintf("its clock is %v behind this machine's", -off)
+	}
+	switch {
+	case off.Abs() > tolerance:
+		return []finding{{wrong, fmt.Sprintf("%s; beyond %v (WEFT_CLOCK_TOLERANCE) weft serve and weft work start no work", text, tolerance), "synchronise both by NTP"}}
+	case off.Abs() > time.Second:
+		return []finding{{doubt, text, "synchronise both by NTP"}}
+	}
+	return nil
+}
+
+// lookAtSealed says whether the master keys open what is stored. What keeps it from
+// looking was told by the checks before.
+func (d *doctorCommand) lookAtSealed(ctx context.Context, s *session) []finding {
+	dsn, ring, err := d.DatabaseURL, (*seal.Keyring)(nil), error(nil)
+	cure := "restart serve and work with the missing key in WEFT_MASTER_KEY, or in WEFT_MASTER_KEYS_OLD"
+	if dsn != "" || s.getenv("WEFT_MASTER_KEY") != "" {
+		ring, err = app.KeyringFromEnv(s.environ)
+	} else {
+		ring, err = app.KeyFileOf(d.DataDir).Keyring()
+		cure = "put the missing key back into " + filepath.Join(d.DataDir, "master.key") + ", on a line of its own"
+	}
+	if dsn == "" {
+		dsn, _ = devdb.Running(d.privateFolder(), privateDatabase)
+	}
+	if err != nil || dsn == "" {
+		return nil
+	}
+	pool, err := postgres.Open(ctx, dsn, "doctor", postgres.System, 1)
+	if err != nil {
+		return nil
+	}
+	defer pool.Close()
+	if right, err := rotation.RightKey(ctx, pool, ring); err == nil && !right {
+		text := fmt.Sprintf("the master key given (%s) is not that of the installation: serve and work are not ready with it", strings.Join(ring.Fingerprints(), ", "))
+		return []finding{{wrong, text, cure}}
+	}
+	keys, err := rotation.Unheld(ctx, pool, ring)
+	switch {
+	case err != nil:
+		return nil
+	case len(keys) > 0:
+		text := fmt.Sprintf("values are sealed under the master key %s, which is not among those given (%s)", strings.Join(keys, ", "), strings.Join(ring.Fingerprints(), ", "))
+		return []finding{{wrong, text, cure}}
+	}
+	return []finding{{fine, "the master key opens what is stored", ""}}
+}
+
+// lookAtRoles tries to become what serve and work become.
+func lookAtRoles(ctx context.Context, dsn string) finding {
+	for _, role := range []postgres.Role{postgres.API, postgres.System} {
+		pool, err := postgres.Open(ctx, dsn, "doctor", role, 1)
+		if err == nil {
+			err = pool.Ping(ctx)
+			pool.Close()
+		}
+		if err != nil {
+			return finding{wrong, fmt.Sprintf("cannot work as %s: %v", role, err), "as an administrator: GRANT weft_api, weft_system TO the user of DATABASE_URL"}
+		}
+	}
+	return finding{fine, "its roles can be taken", ""}
+}
+
+// lookAtCredits returns what the last audit found wrong, and whether the hourly audit is complete.
+func (d *doctorCommand) lookAtCredits(ctx context.Context, _ *session) []finding {
+	dsn := d.DatabaseURL
+	if dsn == "" {
+		dsn, _ = devdb.Running(d.privateFolder(), privateDatabase)
+	}
+	if dsn == "" {
+		return nil
+	}
+	pool, err := postgres.Open(ctx, dsn, "doctor", postgres.System, 1)
+	if err != nil {
+		return nil
+	}
+	defer pool.Close()
+	age, err := db.New().InstallationAuditAge(ctx, pool)
+	if err != nil {
+		return nil // the checks before report why
+	}
+	if _, err := db.New().InstallationGet(ctx, pool); postgres.NotFound(err) { // no process has used the database
+		return []finding{{fine, "no audit has run yet; the workers audit every hour", ""}}
+	}
+	last := time.Duration(age.Audited * float64(time.Second)).Round(time.Minute)
+	var all []finding
+	if age.Faults > 0 {
+		all = append(all, finding{wrong, fmt.Sprintf("the last audit found %s", counted(int(age.Faults), "1 wrong row", "%d wrong rows")), "run weft audit, which lists them"})
+	}
+	if age.Stopped > 0 {
+		all = append(all, finding{wrong, fmt.Sprintf("the billing of %s is stopped", counted(int(age.Stopped), "1 workspace", "%d workspaces")), "correct the rows that weft audit lists, then run weft audit WORKSPACE"})
+	}
+	if last > billing.AuditStale {
+		return append(all, finding{doubt, fmt.Sprintf("the last complete audit is %v old; the workers audit every hour", last), "see the log of the workers for why, or run weft audit"})
+	}
+	if all != nil {
+		return all
+	}
+	return []finding{{fine, fmt.Sprintf("the last complete audit is %v old", last), ""}}
+}
+
+func lookForPrograms(ctx context.Context) []finding {
+	if dir, version, ok := devdb.Installed(ctx); ok {
+		return []finding{{fine, fmt.Sprintf("not running; `weft dev` would start version %s from %s", version, dir), ""}}
+	}
+	return []finding{{
+		doubt, "not running, and its programs are not installed; `weft dev` will try to fetch them",
+		"apt-get install postgresql, or PG_BIN=<folder of postgres and initdb>, or DATABASE_URL",
+	}}
+}
+
+func (d *doctorCommand) lookAtPorts(ctx context.Context, _ *session) []finding {
+	var all []finding
+	for _, address := range []string{d.Addr, d.OpsAddr} {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		switch {
+		case err == nil:
+			_ = listener.Close()
+			all = append(all, finding{fine, address + " is free", ""})
+		case isWeft(ctx, address):
+			all = append(all, finding{fine, address + " is served by a Weft", ""})
+		default:
+			all = append(all, finding{wrong, err.Error(), "stop the program that has it, or choose another address with " + d.cure("--addr and --ops-addr", "WEFT_ADDR and WEFT_OPS_ADDR")})
+		}
+	}
+	return all
+}
+
+// isWeft says whether /healthz there answers as ours.
+func isWeft(ctx context.Context, address string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", nil)
+	if err != nil {
+		return false
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	defer answer.Body.Close()
+	var alive api.Liveness
+	return json.NewDecoder(io.LimitReader(answer.Body, 4<<10)).Decode(&alive) == nil && alive.Status.Valid()
+}
+
+func (d *doctorCommand) lookAtService(ctx context.Context, _ *session) []finding {
+	answer, err := d.get(ctx, "/readyz")
+	if err != nil {
+		return []finding{{doubt, "nothing answers at " + d.baseURL(), "start it: " + d.cure("weft dev", "weft serve, and weft work beside it")}}
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusOK {
+		return []finding{{fine, "ready at " + d.baseURL(), ""}}
+	}
+	var problem api.Problem
+	_ = json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&problem) // not a Weft: the status is all there is
+	text := fmt.Sprintf("%s answers /readyz with %d", d.baseURL(), answer.StatusCode)
+	if len(problem.Errors) == 0 {
+		return []finding{{wrong, strings.TrimSuffix(text+": "+problem.Detail, ": "), "see its log"}}
+	}
+	var all []finding
+	for _, failing := range problem.Errors {
+		name := strings.TrimPrefix(failing.Pointer, "/checks/")
+		all = append(all, finding{wrong, fmt.Sprintf("%s: the check %q is failing", text, name), cmp.Or(cureOfReadiness[name], "see its log")})
+	}
+	return all
+}
+
+// cureOfReadiness is by the names of the readiness checks.
+var cureOfReadiness = map[string]string{
+	"database":   "start PostgreSQL, and let the service reach and write it",
+	"migrations": "weft migrate, and run the same version everywhere",
+	"quarantine": cureOfQuarantine,
+	"master_key": "restart it with the right key in WEFT_MASTER_KEY",
+	"clock":      "synchronise its clock and PostgreSQL's by NTP",
+}
+
+// lookAtClock compares with the service's clock in whole seconds, as it will do
+// with a timestamp.
+func (d *doctorCommand) lookAtClock(ctx context.Context, _ *session) []finding {
+	answer, err := d.get(ctx, "/healthz")
+	if err != nil {
+		return []finding{{doubt, "not compared: the service does not answer", ""}}
+	}
+	answer.Body.Close()
+	date, err := http.ParseTime(answer.Header.Get("Date"))
+	if err != nil {
+		return []finding{{doubt, "not compared: the service's answer has no Date", ""}}
+	}
+	const cure = "synchronise this machine's clock by NTP; a signature holds for 30 s and not in the future"
+	ahead := time.Now().Unix() - date.Unix()
+	switch {
+	case ahead > 30 || ahead < -25:
+		return []finding{{wrong, fmt.Sprintf("this machine is %d s ahead of the service", ahead), cure}}
+	case ahead > 1 || ahead < -1:
+		return []finding{{doubt, fmt.Sprintf("this machine is %d s ahead of the service; weft call makes up for it, other clients do not", ahead), cure}}
+	}
+	return []finding{{fine, "agrees with the service's", ""}}
+}
+
+func (d *doctorCommand) lookAtCredentials(ctx context.Context, _ *session) []finding {
+	if _, err := os.Stat(d.Credentials); errors.Is(err, fs.ErrNotExist) {
+		cure := d.cure("weft dev writes one; --credentials names another", "for calls from here: weft keys create --workspace NAME --out "+d.Credentials+"; --credentials names another")
+		return []finding{{doubt, "there is no credentials file " + d.Credentials, cure}}
+	}
+	credentials, signer, err := d.signer()
+	if err != nil {
+		return []finding{{doubt, err.Error(), ""}}
+	}
+	var all []finding
+	if readableByOthers(d.Credentials) {
+		all = append(all, finding{wrong, d.Credentials + " can be read by other users", "chmod 600 " + d.Credentials})
+	}
+	weft, err := client.New(credentials.BaseURL, signer, nil)
+	if err != nil {
+		return append(all, finding{wrong, err.Error(), "name the right one with --base-url"})
+	}
+	_, err = weft.Call(ctx, http.MethodGet, "/v1/sdk/components?limit=1", nil, nil)
+	switch problem, refused := errors.AsType[*client.Problem](err); {
+	case err == nil:
+		return append(all, finding{fine, "accepted: " + credentials.String(), ""})
+	case refused && problem.Status >= http.StatusInternalServerError:
+		return append(all, finding{wrong, err.Error(), "the fault is the service's: its log says more"})
+	case refused:
+		return append(all, finding{wrong, err.Error(), "make a new key: " + d.cure("weft keys create (weft dev makes one at its next start)", "weft keys create --workspace NAME --out FILE")})
+	}
+	return append(all, finding{doubt, "not tried: the service does not answer", ""})
+}
+
+// lookAtEgress tries the guarded way out that callbacks and components take.
+func (d *doctorCommand) lookAtEgress(ctx context.Context, s *session) []finding {
+	var all []finding
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {
+		if s.getenv(name) != "" {
+			all = append(all, finding{doubt, name + " is set; callbacks and components do not use it", "open a direct way out, or run where there is one"})
+		}
+	}
+	guard := egress.New(egress.Policy{})
+	defer guard.Close()
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, d.EgressURL, nil)
+	if err != nil {
+		return append(all, finding{wrong, err.Error(), "name a URL with --egress-url"})
+	}
+	answer, err := guard.Client(egress.ClientOptions{Timeout: 5 * time.Second}).Do(request)
+	if err != nil {
+		text := fmt.Sprintf("the public internet cannot be reached (%s)", egress.Class(err))
+		return append(all, finding{doubt, text, "fine if callbacks and components stay within WEFT_ALLOW_NETWORKS or --allow-network"})
+	}
+	answer.Body.Close()
+	return append(all, finding{fine, "the public internet can be reached", ""})
+}

@@ -1,0 +1,211 @@
+// Package cli is the command weft: one file a command, and the reading of
+// flags. What a command does beyond talking to a person lives in the packages
+// below.
+//
+// The invariant: results go to stdout, everything else to stderr, and the exit
+// code is 0 when what was asked for happened, 1 when it did not, 2 when it was
+// not understood.
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/account/audit"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/program/app"
+)
+
+// commands is the grammar: a line for each command, whose type has its flags
+// and a Run method.
+type commands struct {
+	Dev     devCommand     `cmd:"" help:"Run a whole Weft on a private PostgreSQL, for development."`
+	Serve   serveCommand   `cmd:"" help:"Run the API (any number of processes)."`
+	Work    workCommand    `cmd:"" help:"Run the workers (any number of processes)."`
+	Migrate migrateCommand `cmd:"" help:"Bring the database to this binary's schema."`
+
+	Call       callCommand       `cmd:"" help:"Run a component and print its record."`
+	Components componentsCommand `cmd:"" help:"List the components, or describe one: what it takes, gives and costs."`
+
+	Workflows workflowsCommand `cmd:"" help:"Run workflows, watch their runs, and keep them in files."`
+
+	Schedules schedulesCommand `cmd:"" help:"Have runs of workflows begin by a clock."`
+	Hooks     hooksCommand     `cmd:"" help:"Have runs of workflows begin by what other services deliver."`
+
+	Env envCommand `cmd:"" help:"Keep the environment variables that workflows name."`
+
+	Listen listenCommand `cmd:"" help:"Receive callbacks on this machine: show, check, fail, forward them."`
+
+	Proxy proxyCommand `cmd:"" help:"Serve a local proxy that signs what goes through it."`
+	Keys  keysCommand  `cmd:"" help:"Make, list and revoke API keys (on the server's side)."`
+	Admin adminCommand `cmd:"" help:"Make owners, set passwords, grant credits and set plans (on the server's side)."`
+	Audit auditCommand `cmd:"" help:"Prove that the credits are the sum of what was posted and used."`
+
+	Quarantine quarantineCommand `cmd:"" help:"Put a database in quarantine, for example after a restore, or release it."`
+
+	Conform conformCommand `cmd:"" help:"Hold a deployment against the contract, and tell by its parts what is proven."`
+
+	Doctor doctorCommand `cmd:"" help:"Say what is wrong with a set-up, and the cure."`
+	Bench  benchCommand  `cmd:"" help:"Measure this Weft against what the machine can do."`
+
+	Completion completionCommand `cmd:"" help:"Print a script by which a shell completes commands, flags, components and their fields."`
+	Complete   completeCommand   `cmd:"" name:"complete-words" hidden:""`
+
+	BenchProfiled profiledCommand `cmd:"" hidden:""`
+
+	Version kong.VersionFlag `help:"Print the version."`
+}
+
+// session is what a command gets: the context that Ctrl-C ends, the streams and
+// the environment.
+type session struct {
+	ctx            context.Context
+	program        string
+	environ        []string
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+// getenv is the value of an environment variable, "" if it is not set.
+func (s *session) getenv(name string) string {
+	for _, entry := range s.environ {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// dataDir is where weft dev keeps everything, unless a flag says otherwise.
+func (s *session) dataDir() string { return cmp.Or(s.getenv("WEFT_DATA_DIR"), ".weft") }
+
+// credentialsFile is the one of whoever calls Weft, unless a flag names another.
+func (s *session) credentialsFile() string {
+	return cmp.Or(s.getenv("WEFT_CREDENTIALS"), filepath.Join(s.dataDir(), "credentials.json"))
+}
+
+// note tells the person something that is not the result.
+func (s *session) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.stderr, format+"\n", args...)
+}
+
+// counted says how many there are: one, or many with the number in the place of %d.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return fmt.Sprintf(many, n)
+}
+
+// Process is what Run takes of the process it runs in.
+type Process struct {
+	Program        string   // as it was called
+	Args           []string // without the program's name
+	Environ        []string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
+// errQuiet ends a command with exit code 1 when all has been said.
+var errQuiet = errors.New("said already")
+
+// readID reads an argument that is an id.
+func readID(ctx *kong.DecodeContext, into reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("id", &text); err != nil {
+		return err
+	}
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return fmt.Errorf("%q is no id; one looks like 01a2008b-1ca7-71e9-9654-0113709b637e", text)
+	}
+	into.Set(reflect.ValueOf(id))
+	return nil
+}
+
+// exit is what --help and the like end the parsing with.
+type exit int
+
+// negative is an argument that is taken for a flag.
+var negative = regexp.MustCompile(`^-[0-9.]+$`)
+
+// Run does what the arguments say and returns the exit code.
+func Run(ctx context.Context, p Process) (code int) {
+	ctx = audit.By(ctx, audit.Actor{Kind: audit.Operator})
+	s := &session{ctx: ctx, program: p.Program, environ: p.Environ, stdin: p.Stdin, stdout: p.Stdout, stderr: p.Stderr}
+	defer func() {
+		switch cause := recover().(type) {
+		case nil:
+		case exit:
+			code = int(cause)
+		default:
+			panic(cause)
+		}
+	}()
+	parser, err := newParser(s)
+	if err != nil {
+		s.note("weft: %v", err)
+		return 2
+	}
+	command, err := parser.Parse(p.Args)
+	if err != nil {
+		s.note("weft: %v", err)
+		if at := slices.IndexFunc(p.Args, negative.MatchString); at >= 0 {
+			s.note("A negative number is given as --name=%[1]s, or behind all else as -- %[1]s.", p.Args[at])
+		}
+		if parse, ok := errors.AsType[*kong.ParseError](err); ok {
+			s.note("Try: %s --help", strings.TrimSpace("weft "+parse.Context.Command()))
+		}
+		return 2
+	}
+	if err := command.Run(s); err != nil {
+		if !errors.Is(err, errQuiet) {
+			s.note("weft: %s", plain(err))
+		}
+		return 1
+	}
+	return 0
+}
+
+// plain returns the text of an error without the code that programs read.
+func plain(err error) string {
+	if refused, ok := errors.AsType[*fault.Error](err); ok {
+		return strings.Replace(err.Error(), string(refused.Code)+": ", "", 1)
+	}
+	return err.Error()
+}
+
+func newParser(s *session) (*kong.Kong, error) {
+	addr, opsAddr := "127.0.0.1:8080", "127.0.0.1:9090"
+	if s.getenv("DATABASE_URL") != "" { // of serve, not of dev
+		addr, opsAddr = cmp.Or(s.getenv("WEFT_ADDR"), addr), cmp.Or(s.getenv("WEFT_OPS_ADDR"), opsAddr)
+	}
+	return kong.New(&commands{},
+		kong.Name("weft"),
+		kong.Description("Runs components and workflows, durably."),
+		kong.Writers(s.stdout, s.stderr),
+		kong.Exit(func(code int) { panic(exit(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.TypeMapper(reflect.TypeFor[uuid.UUID](), kong.MapperFunc(readID)),
+		kong.Vars{
+			"data_dir":     s.dataDir(),
+			"credentials":  s.credentialsFile(),
+			"base_url":     s.getenv("WEFT_BASE_URL"),
+			"database_url": s.getenv("DATABASE_URL"),
+			"addr":         addr,
+			"ops_addr":     opsAddr,
+			"version":      app.Version,
+		},
+	)
+}

@@ -1,0 +1,283 @@
+package cli
+
+import (
+	_ "embed"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/web/catalog"
+)
+
+var (
+	//go:embed completion/weft.bash
+	bashScript string
+	//go:embed completion/weft.zsh
+	zshScript string
+	//go:embed completion/weft.fish
+	fishScript string
+)
+
+// completionCommand prints what makes a shell ask completeCommand.
+type completionCommand struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
+}
+
+// Help is what --help says beside the flags.
+func (c *completionCommand) Help() string {
+	return "For the shell that runs: source <(weft completion bash), the same with zsh, or weft completion fish | source. " +
+		"The script says how to have it in every shell. Modules and fields are those of this program; no service is asked."
+}
+
+func (c *completionCommand) Run(s *session) error {
+	_, err := io.WriteString(s.stdout, map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.Shell])
+	return err
+}
+
+// completeCommand is what the scripts ask. bash gives its word breaks and the line up to
+// the cursor, the others the words after the program's name, of which the last is begun.
+type completeCommand struct {
+	Shell string   `arg:"" enum:"bash,zsh,fish"`
+	Words []string `arg:"" optional:""`
+}
+
+func (c *completeCommand) Run(s *session) error {
+	parser, err := newParser(s)
+	if err != nil {
+		return err
+	}
+	words, cut := c.Words, 0
+	if c.Shell == "bash" && len(words) == 2 {
+		words, cut = bashWords(words[1], words[0])
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	last := len(words) - 1
+	if c.Shell != "bash" { // these give a word with the quote that it is begun with
+		words[last] = strings.TrimLeft(words[last], `"'`)
+	}
+	for _, found := range (&completer{offeredFunc: ownModules}).complete(parser.Model.Node, words[:last], words[last]) {
+		line := found.text
+		if c.Shell == "bash" {
+			line = line[min(cut, len(line)):]
+		} else {
+			line += "\t" + printable(catalog.FirstSentence(found.help))
+		}
+		if _, err := fmt.Fprintln(s.stdout, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownModules are the components of this program.
+func ownModules() []api.Component {
+	own, err := ownCatalogue()
+	if err != nil {
+		return nil // nobody reads an error that a shell asked for
+	}
+	return own.All()
+}
+
+// candidate is what a word may become.
+type candidate struct{ text, help string }
+
+// completer finds the candidates by the grammar and by what components take.
+type completer struct {
+	offeredFunc func() []api.Component
+
+	given   []string // arguments of the command that are whole
+	pending *kong.Flag
+	dashed  bool // after --, nothing is a flag
+}
+
+// complete gives what current may become, after these words. There is nothing to say
+// of most values; the shell then offers files.
+func (c *completer) complete(root *kong.Node, words []string, current string) []candidate {
+	node := root
+	for _, word := range words {
+		node = c.step(node, word)
+	}
+	var all []candidate
+	switch {
+	case c.pending != nil:
+		all = values(c.pending.Value, "")
+	case !c.dashed && strings.HasPrefix(current, "-"):
+		if name, _, ok := strings.Cut(current, "="); ok {
+			if flag := find(node, name); flag != nil {
+				all = values(flag.Value, name+"=")
+			}
+			break
+		}
+		all = flags(node)
+	case len(node.Children) > 0:
+		for _, child := range node.Children {
+			if !child.Hidden {
+				all = append(all, candidate{child.Name, child.Help})
+			}
+		}
+	default:
+		all = c.argument(node, current)
+	}
+	return slices.DeleteFunc(all, func(one candidate) bool { return !strings.HasPrefix(one.text, current) })
+}
+
+// step takes one whole word.
+func (c *completer) step(node *kong.Node, word string) *kong.Node {
+	switch {
+	case c.pending != nil:
+		c.pending = nil
+	case c.dashed:
+		c.given = append(c.given, word)
+	case word == "--":
+		c.dashed = true
+	case len(word) > 1 && word[0] == '-':
+		name, _, whole := strings.Cut(word, "=")
+		if flag := find(node, name); flag != nil && !whole && !flag.IsBool() && !flag.IsCounter() {
+			c.pending = flag
+		}
+	default:
+		for _, child := range node.Children {
+			if child.Name == word || slices.Contains(child.Aliases, word) {
+				return child
+			}
+		}
+		c.given = append(c.given, word)
+	}
+	return node
+}
+
+func find(node *kong.Node, name string) *kong.Flag {
+	for _, group := range node.AllFlags(false) {
+		for _, flag := range group {
+			if "--"+flag.Name == name || flag.Short != 0 && "-"+string(flag.Short) == name {
+				return flag
+			}
+		}
+	}
+	return nil
+}
+
+func flags(node *kong.Node) []candidate {
+	var all []candidate
+	for _, group := range node.AllFlags(true) {
+		for _, flag := range group {
+			all = append(all, candidate{"--" + flag.Name, flag.Help})
+			if flag.Tag.Negatable != "" {
+				all = append(all, candidate{"--no-" + flag.Name, flag.Help})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b candidate) int { return strings.Compare(a.text, b.text) })
+	return all
+}
+
+// values are those of a flag or an argument that takes no others.
+func values(value *kong.Value, before string) []candidate {
+	var all []candidate
+	for _, one := range value.EnumSlice() {
+		if one != "" {
+			all = append(all, candidate{before + one, ""})
+		}
+	}
+	return all
+}
+
+// argument is the next argument of a command: a component and its fields where it takes
+// such, else one of those that it knows.
+func (c *completer) argument(node *kong.Node, current string) []candidate {
+	at := len(c.given)
+	switch path := node.Path(); {
+	case (path == "call" || path == "components") && at == 0:
+		var all []candidate
+		for _, one := range c.offeredFunc() {
+			if path == "components" || slices.Contains(one.ExecutionModes, api.ExecutionModeCOMPONENT) {
+				all = append(all, candidate{one.Module, one.Description})
+			}
+		}
+		return all
+	case path == "call":
+		return c.fields(current)
+	case at < len(node.Positional):
+		return values(node.Positional[at], "")
+	}
+	return nil
+}
+
+// fields are those of the component that were not set yet, or the values of the one
+// that is being set.
+func (c *completer) fields(current string) []candidate {
+	offered := c.offeredFunc()
+	i := slices.IndexFunc(offered, func(one api.Component) bool { return one.Module == c.given[0] })
+	if i < 0 {
+		return nil
+	}
+	taken, err := newForms(offered[i])
+	if err != nil {
+		return nil
+	}
+	if name, _, ok := strings.Cut(current, "="); ok {
+		return taken.values(name)
+	}
+	set := map[string]bool{}
+	for _, word := range c.given[1:] {
+		name, _, _ := strings.Cut(word, "=")
+		set[name] = true
+	}
+	return slices.DeleteFunc(taken.candidates(), func(one candidate) bool { return set[strings.TrimSuffix(one.text, "=")] })
+}
+
+// candidates are the beginnings of all that sets a field, members of objects too.
+func (f forms) candidates() []candidate {
+	all := f.input.candidates("")
+	for _, one := range f.config.candidates("") {
+		if name, _, _ := strings.Cut(one.text, "="); f.input.named(strings.SplitN(name, ".", 2)[0]) {
+			one.text = catalog.ConfigPrefix + one.text
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func (f form) candidates(before string) []candidate {
+	var all []candidate
+	for _, field := range f.fields {
+		if len(field.Fields) > 0 && slices.Equal(field.Kinds, []string{"object"}) {
+			all = append(all, form{fields: field.Fields}.candidates(before+field.Name+".")...)
+			continue
+		}
+		all = append(all, candidate{before + field.Name + "=", field.Description})
+	}
+	return all
+}
+
+// values are those of a field that takes no others.
+func (f forms) values(name string) []candidate {
+	rest, inConfig := f.place(name)
+	part := f.input
+	if inConfig {
+		part = f.config
+	}
+	field, known := part.find(rest)
+	for head, tail, nested := strings.Cut(rest, "."); nested && part.named(head); head, tail, nested = strings.Cut(tail, ".") {
+		outer, _ := part.find(head)
+		part = form{outer.Fields, outer.Values}
+		field, known = part.find(tail)
+	}
+	var all []candidate
+	switch {
+	case !known:
+	case len(field.Enum) > 0:
+		for _, value := range field.Enum {
+			all = append(all, candidate{name + "=" + field.Write(value), field.Description})
+		}
+	case slices.Equal(field.Kinds, []string{"boolean"}):
+		all = append(all, candidate{name + "=true", ""}, candidate{name + "=false", ""})
+	}
+	return all
+}

@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/platform/egress"
+	"github.com/weft-automation/weft/internal/web/catalog"
+)
+
+// componentsPath is where the catalogue is.
+const componentsPath = "/v1/sdk/components"
+
+// componentsCommand tells what can be executed: all of it, or one.
+type componentsCommand struct {
+	target
+	Module   string `arg:"" optional:"" help:"The component to describe; without it, all are listed."`
+	Category string `placeholder:"NAME" help:"List only those of a category, such as UTILITY."`
+	JSON     bool   `name:"json" help:"Print what the catalogue says, as JSON."`
+	Offline  bool   `help:"Ask no service: tell of the components of this program."`
+}
+
+// Help is what --help says beside the flags.
+func (c *componentsCommand) Help() string {
+	return "The catalogue is that of the service, which may be of another version than this program. " +
+		"A description ends with a line of weft call that works."
+}
+
+func (c *componentsCommand) Run(s *session) error {
+	if c.Module != "" {
+		return c.describe(s)
+	}
+	all, err := c.all(s)
+	if err != nil {
+		return err
+	}
+	if c.Category != "" {
+		all = slices.DeleteFunc(all, func(one api.Component) bool { return !strings.EqualFold(one.Category, c.Category) })
+		if len(all) == 0 {
+			return fmt.Errorf("there are no components of the category %q", printable(c.Category))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b api.Component) int { return cmp.Compare(a.Category, b.Category) })
+	if c.JSON {
+		raw, err := strictjson.Encode(all)
+		if err != nil {
+			return err
+		}
+		return printJSON(s.stdout, raw)
+	}
+	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CATEGORY\tMODULE\tPRICE\tWHAT IT DOES")
+	for _, one := range all {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%v\t%s\n", printable(one.Category), printable(one.Module), one.Price, printable(catalog.FirstSentence(one.Description)))
+	}
+	return table.Flush()
+}
+
+// all is the whole catalogue.
+func (c *componentsCommand) all(s *session) ([]api.Component, error) {
+	if c.Offline {
+		own, err := ownCatalogue()
+		if err != nil {
+			return nil, err
+		}
+		return slices.Clone(own.All()), nil
+	}
+	const most = 10_000
+	all, _, err := list[api.Component](s, c.target, componentsPath, url.Values{}, most)
+	return all, offline(err)
+}
+
+// offline adds to the error of missing credentials that this needs none.
+func offline(err error) error {
+	if errors.Is(err, errNoCredentials) {
+		return fmt.Errorf("%w; --offline tells of the components of this program", err)
+	}
+	return err
+}
+
+// ownCatalogue is that of the modules in this program. Nothing of it is run.
+func ownCatalogue() (*catalog.Catalog, error) {
+	guard := egress.New(egress.Policy{})
+	defer guard.Close()
+	registry, err := component.NewRegistry(modules.All(guard)...)
+	if err != nil {
+		return nil, err
+	}
+	return catalog.New(registry), nil
+}
+
+func (c *componentsCommand) describe(s *session) error {
+	one, raw, err := c.one(s)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.stdout, raw)
+	}
+	text, err := description(one)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(s.stdout, text)
+	return err
+}
+
+// one is the entry of the component, and the bytes that it was read from.
+func (c *componentsCommand) one(s *session) (one api.Component, raw []byte, err error) {
+	name := moduleName(c.Module)
+	if c.Offline {
+		own, err := ownCatalogue()
+		if err != nil {
+			return one, nil, err
+		}
+		if one, err = own.Get(name); err != nil {
+			return one, nil, err
+		}
+		raw, err = strictjson.Encode(one)
+		return one, raw, err
+	}
+	weft, err := c.caller()
+	if err != nil {
+		return one, nil, offline(err)
+	}
+	return weft.component(s, name)
+}
+
+// component asks the service for one entry of its catalogue.
+func (c caller) component(s *session, name string) (one api.Component, raw []byte, err error) {
+	raw, err = c.exchange(s, http.MethodGet, componentsPath+"/"+url.PathEscape(name), nil, nil, &one)
+	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusNotFound {
+		err = fmt.Errorf("%w\nweft components lists them all", err)
+	}
+	return one, raw, err
+}
+
+// moduleName is the name as the service has it: people need not shout.
+func moduleName(text string) string {
+	return strings.ToUpper(strings.ReplaceAll(text, "-", "_"))
+}
+
+// description tells all of one component, on lines that fit a terminal.
+func description(c api.Component) (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s\n\n%s\n\n", printable(c.Module), printable(c.Title), wrapped(c.Description, ""))
+	for _, fact := range [][2]string{
+		{"Category", c.Category},
+		{"Price", catalog.PriceInWords(c)},
+		{"Timeout", catalog.TimeoutInWords(c)},
+		{"Effect", catalog.EffectInWords(c.Effect)},
+		{"After a crash", catalog.RepeatInWords(c.Repeat)},
+		{"Executed", catalog.ModesInWords(c)},
+	} {
+		fmt.Fprintf(&b, "%-15s%s\n", fact[0], printable(fact[1]))
+	}
+	for _, part := range []struct {
+		title  string
+		schema json.RawMessage
+	}{{"Input", c.Input}, {"Config", c.Config}, {"Output", c.Output}} {
+		object, err := catalog.ReadObject(part.schema)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "\n%s\n", part.title)
+		writeFields(&b, object.Fields, "  ", part.title != "Output")
+		switch {
+		case object.Open != nil:
+			b.WriteString("  further fields of any name\n")
+		case len(object.Fields) == 0:
+			b.WriteString("  no fields\n")
+		}
+	}
+	writePorts(&b, c.Ports)
+	if line := catalog.CallLine(c); line != "" {
+		fmt.Fprintf(&b, "\nFor example\n  %s\n", printable(line))
+	} else {
+		b.WriteString("\nIt is executed inside a workflow only.\n")
+	}
+	return b.String(), nil
+}
+
+// writePorts tells by which ports a run goes on; of an older service nothing is known.
+func writePorts(b *strings.Builder, ports []api.ComponentPort) {
+	if len(ports) == 0 {
+		return
+	}
+	longest := 0
+	for _, port := range ports {
+		longest = max(longest, len(catalog.PortInWords(port)))
+	}
+	b.WriteString("\nPorts, in a workflow\n")
+	for _, port := range ports {
+		fmt.Fprintf(b, "  %-*s  %s\n", longest, printable(catalog.PortInWords(port)), printable(port.Description))
+	}
+}
+
+func writeFields(b *strings.Builder, fields []catalog.Field, indent string, given bool) {
+	for _, f := range fields {
+		words := []string{f.Type}
+		if f.Required && given {
+			words = append(words, "required")
+		}
+		if f.Secret {
+			words = append(words, "secret")
+		}
+		if f.Format != "" {
+			words = append(words, "format "+f.Format)
+		}
+		if f.Default != nil {
+			words = append(words, "default "+catalog.Readable(f.Default))
+		}
+		fmt.Fprintf(b, "%s%s  (%s)\n", indent, printable(f.Name), printable(strings.Join(words, ", ")))
+		inner := indent + "    "
+		if f.Description != "" {
+			fmt.Fprintf(b, "%s%s\n", inner, wrapped(f.Description, inner))
+		}
+		if len(f.Enum) > 0 {
+			fmt.Fprintf(b, "%s%s\n", inner, wrapped("One of "+joined(f.Enum), inner))
+		}
+		for _, rule := range f.Rules {
+			fmt.Fprintf(b, "%s%s\n", inner, printable(strings.TrimSpace(rule.Words+" "+rule.Code)))
+		}
+		if len(f.Examples) > 0 {
+			fmt.Fprintf(b, "%sExample: %s\n", inner, printable(catalog.Readable(f.Examples[0])))
+		}
+		writeFields(b, f.Fields, inner, given)
+	}
+}
+
+func joined(values []json.RawMessage) string {
+	all := make([]string, len(values))
+	for i, value := range values {
+		all[i] = catalog.Readable(value)
+	}
+	return strings.Join(all, ", ")
+}
+
+// wrapped breaks a text into lines of at most 96 characters behind the indent.
+func wrapped(text, indent string) string {
+	const width = 96
+	var b strings.Builder
+	column := len(indent)
+	for i, word := range strings.Fields(text) {
+		switch size := len([]rune(word)); {
+		case i == 0:
+			column += size
+		case column+1+size > width:
+			b.WriteString("\n" + indent)
+			column = len(indent) + size
+		default:
+			b.WriteByte(' ')
+			column += 1 + size
+		}
+		b.WriteString(printable(word))
+	}
+	return b.String()
+}

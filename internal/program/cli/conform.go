@@ -1,0 +1,330 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weft-automation/weft/conformance"
+	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/program/app"
+	"github.com/weft-automation/weft/internal/program/conformseed"
+)
+
+// conformCommand holds a deployment against the contract, from outside.
+type conformCommand struct {
+	target
+	Only   []string `placeholder:"PART" help:"Only these parts, such as 4.1, D5 or C; may be repeated."`
+	Soak   bool     `help:"Run the cases too that take long."`
+	Strict bool     `help:"Count choices made otherwise than Weft decided as failures too."`
+	Parts  bool     `help:"Show each part, not only the sums."`
+	JUnit  string   `name:"junit" placeholder:"FILE" help:"Write the cases as JUnit's XML too."`
+
+	Host        string   `placeholder:"NAME" help:"Name or address under which the deployment reaches this machine, if not loopback. Receivers listen on ports that the system gives."`
+	Authority   string   `xor:"tls" placeholder:"FILE" help:"Receive callbacks by TLS under this authority, which is made if it is not there; the deployment has to trust it."`
+	Certificate string   `xor:"tls" and:"own" placeholder:"FILE" help:"Receive callbacks by TLS with this certificate."`
+	Key         string   `and:"own" placeholder:"FILE" help:"The certificate's private key."`
+	Schedule    []string `name:"callback-schedule" placeholder:"DELAYS" help:"Delays before callback attempts, such as 0s,1s,5s, as the deployment was told them; those of a weft dev are known."`
+
+	Foreign   string `placeholder:"FILE" help:"Credentials of a second workspace."`
+	Viewer    string `placeholder:"FILE" help:"Credentials with adminEmail and adminPassword of somebody who may only look."`
+	Poor      string `placeholder:"FILE" help:"Credentials of a workspace with two credits."`
+	Forwarded bool   `help:"The deployment believes X-Forwarded-For from this machine."`
+
+	Guests      bool   `help:"Make workspaces, keys and people for the cases, in the database of the service: limits, credits and walls between workspaces are proven too. They stay there."`
+	DatabaseURL string `name:"database-url" placeholder:"URL" default:"${database_url}" help:"With --guests: PostgreSQL of the service ($$DATABASE_URL)."`
+	DataDir     string `name:"data-dir" placeholder:"DIR" default:"${data_dir}" help:"With --guests: data folder of weft dev (${default})."`
+}
+
+// Help is what --help says beside the flags.
+func (c *conformCommand) Help() string {
+	return `Runs cases against a deployment and prints a table by part of the contract. THE CONTRACT is what every deployment owes. CHOICES are what the contract leaves open and Weft decided; a deployment that decided otherwise breaks nothing, unless --strict says so. Of each part the table knows one of these:
+
+PROVEN: a case saw it. FAILED: a case saw the contract broken; it speaks against all parts that it proves, and its message says which thing it was. OTHERWISE: a choice that was made otherwise. OPEN: a choice that no case came to, since something else was otherwise before. NOT RUN: its cases need what this deployment or this command was not given; the list below the table says what, and how to give it. UNSEEN: no case is there for it, mostly since it cannot be seen from outside; the list says who proves it.
+
+A few cases that fail are run once more, alone: one that passes then is told as UNSTEADY, which is a busy machine more often than a broken contract. Ctrl-C ends it early and prints what is known by then.
+
+--guests makes workspaces, keys and people of their own for the cases, in the database of weft dev or in that of --database-url: limits, credits and the walls between workspaces are proven by them. They stay there. The other cases leave executions, workflows and the like in the workspace of the credentials: use one for tests, without limits (the plan enterprise).
+
+Cases about failing callbacks wait for the next attempt. Of a weft dev its --callback-schedule is known; of any other deployment it is taken to be that of production, unless --callback-schedule says otherwise. Where it is longer than ten seconds in all, its end is not waited for.
+
+The exit code is 0 when the contract is broken nowhere, 1 when it is, or when the run was broken off or could not begin, and 2 when a flag was not understood.`
+}
+
+// Validate says what cannot be asked for.
+func (c *conformCommand) Validate() error {
+	for _, only := range c.Only {
+		if !slices.ContainsFunc(conformance.Parts, func(p conformance.Part) bool { return conformance.Options{Only: []string{only}}.About(p.ID) }) {
+			return fmt.Errorf("--only %s: there is no such part; weft conform --parts shows them all", only)
+		}
+	}
+	if len(c.Schedule) > 0 {
+		if _, err := app.ParseSchedule(c.Schedule); err != nil {
+			return fmt.Errorf("--callback-schedule: %w", err)
+		}
+	}
+	return nil
+}
+
+func (c *conformCommand) Run(s *session) error {
+	options := conformance.Options{Only: c.Only, Soak: c.Soak}
+	junit, err := c.createJUnit()
+	if err != nil {
+		return err
+	}
+	defer junit.abandon()
+	target, done, err := c.reach(s)
+	if err != nil {
+		return err
+	}
+	defer done()
+	cases := options.Chosen()
+	s.note("%s against %s, several at once: all that there are take a minute or two.", counted(len(cases), "1 case", "%d cases"), target.BaseURL)
+	var results []conformance.Result
+	began := time.Now()
+	conformance.RunAll(s.ctx, target, cases, func(r conformance.Result) {
+		results = append(results, r)
+		if r.Err != nil {
+			s.note("failed: %s (%s)", r.Case.Name, r.Case.Part)
+		}
+	})
+	conformance.Again(s.ctx, target, results)
+	report := conformance.NewReport(options, results)
+	if err := report.WriteTable(s.stdout, c.Parts); err != nil {
+		return err
+	}
+	s.note("\nIt took %v.", time.Since(began).Round(100*time.Millisecond))
+	if err := junit.write(report, c.Strict); err != nil {
+		return err
+	}
+	switch {
+	case s.ctx.Err() != nil:
+		return errors.New("it was broken off: what had not ended is told as not run")
+	case report.Failed(c.Strict):
+		return errQuiet
+	}
+	return nil
+}
+
+// junitFile is where the cases go as JUnit's XML; nil: nowhere.
+type junitFile struct{ file *os.File }
+
+// createJUnit makes the file before anything is run for it.
+func (c *conformCommand) createJUnit() (*junitFile, error) {
+	if c.JUnit == "" {
+		return nil, nil
+	}
+	file, err := os.Create(c.JUnit)
+	if err != nil {
+		return nil, fmt.Errorf("--junit: %w", err)
+	}
+	return &junitFile{file}, nil
+}
+
+func (j *junitFile) write(report conformance.Report, strict bool) error {
+	if j == nil {
+		return nil
+	}
+	file := j.file
+	j.file = nil
+	if err := errors.Join(report.WriteJUnit(file, strict), file.Close()); err != nil {
+		return fmt.Errorf("--junit: %w", err)
+	}
+	return nil
+}
+
+// abandon takes a file away that nothing was written to: whoever reads it finds none,
+// rather than an empty one.
+func (j *junitFile) abandon() {
+	if j == nil || j.file == nil {
+		return
+	}
+	if is, err := j.file.Stat(); err == nil && is.Mode().IsRegular() {
+		_ = os.Remove(j.file.Name())
+	}
+	_ = j.file.Close()
+}
+
+// reach is the deployment, with all that the flags say it offers.
+func (c *conformCommand) reach(s *session) (target *probe.Target, done func(), err error) {
+	done = func() {}
+	authority, err := c.authority(s) // first: the deployment may have to be started with it
+	if err != nil {
+		return nil, done, err
+	}
+	known, _, err := c.signer() // says what to do about it
+	if err != nil {
+		return nil, done, err
+	}
+	base, err := client.ParseBase(known.BaseURL)
+	if err != nil {
+		return nil, done, err
+	}
+	if base.Path != "" { // cases write request lines of their own, which no proxy may change
+		return nil, done, fmt.Errorf("the base URL %q must end after the host: conform tests a service without a proxy that removes a path", known.BaseURL)
+	}
+	own, err := probe.ReadCredentials(c.Credentials)
+	if err != nil {
+		return nil, done, err
+	}
+	own.BaseURL = base.String()
+	if target, err = probe.Reach(own); err != nil {
+		return nil, done, err
+	}
+	target.Lenient, target.Authority, target.Host, target.Forwarded = true, authority, c.Host, c.Forwarded
+	if target.Foreign, err = others(c.Foreign); err == nil {
+		target.Viewer, err = others(c.Viewer)
+	}
+	if err == nil {
+		target.Poor, err = others(c.Poor)
+	}
+	if err != nil {
+		return nil, done, err
+	}
+	if schedule := c.schedule(known); len(schedule) > 0 {
+		if target.Schedule, err = app.ParseSchedule(schedule); err != nil {
+			return nil, done, fmt.Errorf("callback schedule: %w", err)
+		}
+	}
+	if err := c.answers(s, target); err != nil {
+		return nil, done, err
+	}
+	c.tryNear(s, target)
+	if c.Guests {
+		done, err = c.offer(s, target)
+	}
+	return target, done, err
+}
+
+// schedule is that of the callbacks as far as it is known: of a weft dev by its file, unless
+// another service is asked.
+func (c *conformCommand) schedule(known client.Credentials) []string {
+	if len(c.Schedule) > 0 || c.BaseURL != "" {
+		return c.Schedule
+	}
+	return known.CallbackSchedule
+}
+
+// others are the credentials in a file, nil without one.
+func others(file string) (*probe.Credentials, error) {
+	if file == "" {
+		return nil, nil
+	}
+	credentials, err := probe.ReadCredentials(file)
+	return &credentials, err
+}
+
+// authority is what certifies the receivers, nil where they speak plain http.
+func (c *conformCommand) authority(s *session) (*probe.Authority, error) {
+	switch {
+	case c.Certificate != "":
+		return probe.OwnCertificate(c.Certificate, c.Key)
+	case c.Authority == "":
+		return nil, nil
+	}
+	authority, made, err := probe.ReadAuthority(c.Authority, c.Host)
+	if made && err == nil {
+		s.note("%s is a new authority. Start the deployment with WEFT_EGRESS_CA_FILE=%[1]s, or weft dev with --egress-ca %[1]s; then run this again.", c.Authority)
+		return nil, errQuiet
+	}
+	return authority, err
+}
+
+// answers says what keeps the deployment from being tested at all.
+func (c *conformCommand) answers(s *session, target *probe.Target) error {
+	return probe.Run(s.ctx, target, func(t *probe.Trial) {
+		limit, told := toldLimit(t)
+		if !told {
+			read := c.accepted(t, probe.Request{Path: probe.Executions + "?limit=1"})
+			limit = second(read.Header.Get("RateLimit-Policy"))
+		}
+		t.Check(limit >= plenty, "the workspace may make %d requests a second, which the cases go far beyond: use one without limits (the plan enterprise)", limit)
+		c.accepted(t, probe.Request{Method: http.MethodPost, Path: probe.Components, Body: t.JSON(probe.RandomUUID())}) // for which there may be no credits
+	})
+}
+
+// accepted is the answer to a request without which there is nothing to test.
+func (c *conformCommand) accepted(t *probe.Trial, request probe.Request) probe.Answer {
+	request.Unchecked = true
+	base := t.Target().BaseURL
+	answer, err := t.Try(t.Context(), request)
+	if err != nil {
+		t.Fatalf("reach %s: %v\nIs a deployment running there? weft doctor looks into it", base, err)
+	}
+	if answer.Status == http.StatusOK {
+		return answer
+	}
+	var problem struct{ Reason, Detail string }
+	_ = json.Unmarshal(answer.Body, &problem) // whatever it is, the status is told
+	cure := ""
+	switch {
+	case problem.Reason == "invalid_credentials":
+		cure = "\nThe credentials are not of this deployment, or the key was revoked"
+	case answer.Status == http.StatusNotFound:
+		cure = "\nNothing of the contract is there"
+	}
+	t.Fatalf("the credentials %s are answered %d at %s: %s%s", c.Credentials, answer.Status, base, printable(problem.Detail), cure)
+	return answer
+}
+
+// plenty is how many requests a second the cases hardly make.
+const plenty = 100
+
+// toldLimit is how many requests a second the key is told that there may be, plenty without a
+// limit. That is asked first: a limiter that goes on without its store may leave the policy
+// out of its answers.
+func toldLimit(t *probe.Trial) (limit int, told bool) {
+	answer, err := t.Try(t.Context(), probe.Request{Path: "/v1/sdk/limits", Unchecked: true})
+	var limits struct {
+		RequestsPerSecond *struct{ Limit *int }
+	}
+	if err != nil || answer.Status != http.StatusOK || json.Unmarshal(answer.Body, &limits) != nil || limits.RequestsPerSecond == nil {
+		return 0, false
+	}
+	if limits.RequestsPerSecond.Limit == nil {
+		return plenty, true
+	}
+	return *limits.RequestsPerSecond.Limit, true
+}
+
+var inASecond = regexp.MustCompile(`"second";q=([0-9]{1,9})\b`)
+
+// second is how many requests a second a policy allows, plenty where it says nothing of that.
+func second(policy string) int {
+	match := inASecond.FindStringSubmatch(policy)
+	if match == nil {
+		return plenty
+	}
+	n, _ := strconv.Atoi(match[1])
+	return n
+}
+
+// tryNear finds out whether the deployment reaches this machine, which many cases need.
+func (c *conformCommand) tryNear(s *session, target *probe.Target) {
+	err := target.Reaches(s.ctx)
+	if target.Near = err == nil; target.Near {
+		return
+	}
+	s.note("The deployment does not reach this machine: %s", printable(err.Error()))
+	s.note("What needs that is not run. For a deployment on this machine: weft dev --allow-network 127.0.0.0/8, or WEFT_ALLOW_NETWORKS; for one elsewhere --host too.")
+}
+
+// offer makes guests on the server's side.
+func (c *conformCommand) offer(s *session, target *probe.Target) (done func(), err error) {
+	pool, done, err := database{DatabaseURL: c.DatabaseURL, DataDir: c.DataDir}.open(s.ctx)
+	if err != nil {
+		return func() {}, fmt.Errorf("--guests: %w", err)
+	}
+	if err := conformseed.Offer(s.ctx, pool, target); err != nil {
+		done()
+		return func() {}, fmt.Errorf("--guests: %w", err)
+	}
+	return done, nil
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/local/devdb"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+)
+
+// database is which database a command of the server's side works on.
+type database struct {
+	DatabaseURL string `name:"database-url" placeholder:"URL" default:"${database_url}" help:"PostgreSQL of the service ($$DATABASE_URL)."`
+	DataDir     string `name:"data-dir" placeholder:"DIR" default:"${data_dir}" help:"Data folder of weft dev, whose private PostgreSQL is used when there is no URL (${default})."`
+}
+
+// privateDatabase is the name of the database of weft dev.
+const privateDatabase = "weft"
+
+func (d database) privateFolder() string { return filepath.Join(d.DataDir, "postgres") }
+
+// open gives a pool on a database with the right schema. A private PostgreSQL
+// that nobody runs is started, and stopped by done.
+func (d database) open(ctx context.Context) (pool *pgxpool.Pool, done func(), err error) {
+	dsn, stop, err := d.dsn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	pool, err = postgres.Open(ctx, dsn, "cli", postgres.Owner, 2)
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	if err := postgres.CheckSchema(ctx, pool); err != nil {
+		pool.Close()
+		stop()
+		return nil, nil, err
+	}
+	return pool, func() { pool.Close(); stop() }, nil
+}
+
+func (d database) dsn(ctx context.Context) (dsn string, stop func(), err error) {
+	if d.DatabaseURL != "" {
+		return d.DatabaseURL, func() {}, nil
+	}
+	if dsn, ok := devdb.Running(d.privateFolder(), privateDatabase); ok {
+		return dsn, func() {}, nil
+	}
+	if _, err := os.Stat(d.privateFolder()); errors.Is(err, fs.ErrNotExist) {
+		return "", nil, fmt.Errorf("there is no database: set DATABASE_URL, or name the data folder of a `weft dev` with --data-dir (%s holds none)", d.DataDir)
+	}
+	server, err := devdb.Start(ctx, devdb.Config{Dir: d.privateFolder()})
+	if err != nil {
+		return "", nil, fmt.Errorf("start the private PostgreSQL: %w", err)
+	}
+	return server.DSN(privateDatabase), func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		defer cancel()
+		_ = server.Stop(ctx) // a server that was cut off recovers at its next start
+	}, nil
+}
+
+// noWorkspace is that there is none of a name or id.
+type noWorkspace string
+
+func (n noWorkspace) Error() string { return fmt.Sprintf("there is no workspace %q", string(n)) }
+
+// findWorkspace is the id of the workspace of that name or id. Error: noWorkspace.
+func findWorkspace(ctx context.Context, conn postgres.DB, nameOrID string) (uuid.UUID, error) {
+	row, err := db.New().WorkspaceGetByName(ctx, conn, nameOrID)
+	if err == nil {
+		return row.ID, nil
+	}
+	if id, malformed := uuid.Parse(nameOrID); postgres.NotFound(err) && malformed == nil {
+		if _, err = db.New().WorkspaceGet(ctx, conn, id); err == nil {
+			return id, nil
+		}
+	}
+	if postgres.NotFound(err) {
+		return uuid.Nil, noWorkspace(nameOrID)
+	}
+	return uuid.Nil, fmt.Errorf("find workspace %q: %w", nameOrID, err)
+}

@@ -1,0 +1,213 @@
+package cli_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/internal/kit/waittest"
+)
+
+// block is code of a guide, as its Markdown has it.
+type block struct{ language, title, run, code string }
+
+var (
+	fences     = regexp.MustCompile("(?ms)^```(\\w+)([^\\n]*)\\n(.*?)^```$")
+	fenceWords = regexp.MustCompile(`(\w+)="([^"]*)"`)
+	commands   = regexp.MustCompile(`(?m)^\$ (.*(?:\\\n.*)*)$`)
+)
+
+// guideBlocks reads the code of a guide from the running service.
+func guideBlocks(t *testing.T, baseURL, name string) []block {
+	t.Helper()
+	answer, err := http.Get(baseURL + "/docs/" + name + ".md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d, %v", name, answer.StatusCode, err)
+	}
+	var all []block
+	for _, found := range fences.FindAllStringSubmatch(strings.ReplaceAll(string(text), "http://127.0.0.1:8080", baseURL), -1) {
+		b := block{language: found[1], code: found[3]}
+		for _, word := range fenceWords.FindAllStringSubmatch(found[2], -1) {
+			switch word[1] {
+			case "title":
+				b.title = word[2]
+			case "run":
+				b.run = word[2]
+			}
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// workshop is a folder in which a reader tries what stands in the guides. The test program is its
+// bin/weft, so nothing is linked.
+type workshop struct {
+	dir     string
+	environ []string
+}
+
+func newWorkshop(t *testing.T, environ []string) workshop {
+	t.Helper()
+	w := workshop{t.TempDir(), append(os.Environ(), "CGO_ENABLED=0", "CALLBACK_SECRET=open-sesame", "PYTHONDONTWRITEBYTECODE=1", "WEFT_TEST_AS_WEFT=1")}
+	for _, one := range environ {
+		if path, ok := strings.CutPrefix(one, "WEFT_CREDENTIALS="); ok {
+			if err := os.Symlink(filepath.Dir(path), filepath.Join(w.dir, ".weft")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(w.dir, "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(own, filepath.Join(w.dir, "bin", "weft")); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w workshop) command(ctx context.Context, line string) *exec.Cmd {
+	command := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", line)
+	command.Dir, command.Env, command.WaitDelay = w.dir, w.environ, 5*time.Second
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) } // what go run began, too
+	return command
+}
+
+func (w workshop) run(t *testing.T, line string) {
+	t.Helper()
+	ctx := waittest.Context(t)
+	if out, err := w.command(ctx, line).CombinedOutput(); err != nil {
+		t.Errorf("%s\n%v\n%s", line, err, out)
+	} else {
+		t.Logf("%s\n%.300s", line, out)
+	}
+}
+
+func (w workshop) write(t *testing.T, b block) {
+	t.Helper()
+	if b.title == "" || strings.ContainsAny(b.title, " /") || !strings.Contains(b.title, ".") {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, b.title), []byte(b.code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whatever a guide tells its reader to run runs, as it stands there and in its order,
+// against a weft dev. Receivers are tried on their own.
+func TestTheCommandsOfTheGuidesRun(t *testing.T) {
+	t.Parallel()
+	environ, baseURL := startWeft(t)
+	for _, name := range []string{"first-call", "signing", "streams", "workflows", "limits", "errors"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, ran := newWorkshop(t, environ), 0
+			for _, b := range guideBlocks(t, baseURL, name) {
+				w.write(t, b)
+				if b.run != "" {
+					w.run(t, b.run)
+					ran++
+				}
+				if b.language == "console" {
+					for _, found := range commands.FindAllStringSubmatch(b.code, -1) {
+						w.run(t, found[1])
+						ran++
+					}
+				}
+			}
+			t.Logf("%d commands ran", ran)
+			if ran == 0 && name != "limits" && name != "errors" {
+				t.Error("nothing was run")
+			}
+		})
+	}
+}
+
+// Each receiver of the guide takes a signed callback of a real Weft, and refuses one that
+// was signed by another secret.
+func TestTheReceiversOfTheGuideTakeCallbacks(t *testing.T) {
+	t.Parallel()
+	environ, baseURL := startWeft(t, "--allow-network=127.0.0.0/8")
+	w := newWorkshop(t, environ)
+	var send string
+	receivers := 0
+	blocks := guideBlocks(t, baseURL, "callbacks")
+	for _, b := range blocks {
+		for _, found := range commands.FindAllStringSubmatch(b.code, -1) {
+			send = found[1]
+		}
+	}
+	for _, b := range blocks {
+		if b.run == "" {
+			continue
+		}
+		receivers++
+		port := freePort(t)
+		move := strings.NewReplacer("9000", port).Replace
+		b.code = move(b.code)
+		w.write(t, b)
+		ctx, cancel := context.WithCancel(t.Context())
+		received := make(chan string, 256)
+		receiver := w.command(ctx, "exec "+b.run)
+		receiver.Stdout, receiver.Stderr = lineWriter(received), os.Stderr
+		if err := receiver.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.run(t, "until (: > /dev/tcp/127.0.0.1/"+port+") 2>/dev/null; do sleep 0.1; done")
+		w.run(t, strings.Replace(move(send), "open-sesame", "another-secret", 1))
+		w.run(t, move(send))
+		var told strings.Builder
+		for over := waittest.Context(t).Done(); !strings.Contains(told.String(), "COMPLETED"); {
+			select {
+			case part := <-received:
+				told.WriteString(part)
+				continue
+			case <-over:
+				t.Errorf("%s took nothing: %q", b.title, told.String())
+			}
+			break
+		}
+		if strings.Count(told.String(), "COMPLETED") > 1 {
+			t.Errorf("%s took both: %q", b.title, told.String())
+		}
+		cancel()
+		_ = receiver.Wait()
+	}
+	if receivers != 5 {
+		t.Errorf("%d receivers", receivers)
+	}
+}
+
+// freePort is one that nobody listens on now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}

@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/internal/account/auth"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/account/workspace"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/program/app"
+)
+
+// keysCommand works on the database: whoever reaches that may make keys.
+type keysCommand struct {
+	Create keysCreate `cmd:"" help:"Make a key and print it, this once."`
+	List   keysList   `cmd:"" help:"List the keys of a workspace."`
+	Revoke keysRevoke `cmd:"" help:"Revoke a key, for good."`
+
+	RotateMaster keysRotateMaster `cmd:"" name:"rotate-master" help:"Seal anew, under the present master key, what is under an old one."`
+}
+
+// workspace is whose keys.
+type inWorkspace struct {
+	database
+	Workspace string `default:"dev" placeholder:"NAME" help:"Name or id of the workspace (${default})."`
+}
+
+type keysCreate struct {
+	inWorkspace
+	Label        string      `default:"weft keys create" placeholder:"TEXT" help:"What the key is for (${default})."`
+	Workflows    []uuid.UUID `name:"workflow" placeholder:"ID" help:"Restrict the key to this workflow; may be repeated."`
+	NewWorkspace bool        `help:"Make the workspace if there is none of that name."`
+	Plan         string      `default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
+	BaseURL      string      `name:"base-url" placeholder:"URL" default:"${base_url}" help:"Base URL of the service, for the credentials."`
+	Out          string      `placeholder:"FILE" help:"Write the credentials to a new file of mode 0600, instead of stdout."`
+}
+
+func (k *keysCreate) Run(s *session) error {
+	pool, done, err := k.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if k.Out == "" {
+		return k.create(s, pool, s.stdout)
+	}
+	// Before the key is made: nobody would hold one that cannot be written down.
+	file, err := os.OpenFile(k.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the credentials: %w (no key was made)", err)
+	}
+	if err := k.create(s, pool, file); err != nil {
+		file.Close()
+		_ = os.Remove(k.Out)
+		return err
+	}
+	return file.Close()
+}
+
+// create makes the key and writes its credentials.
+func (k *keysCreate) create(s *session, pool *pgxpool.Pool, out io.Writer) error {
+	workspaceID, err := findWorkspace(s.ctx, pool, k.Workspace)
+	if errors.Is(err, noWorkspace(k.Workspace)) && k.NewWorkspace {
+		if len(k.Workflows) > 0 {
+			return errors.New("--workflow: a new workspace has no workflows")
+		}
+		workspaceID, err = k.make(s.ctx, pool)
+		if err == nil && plan.Name(k.Plan).Terms().Monthly == 0 {
+			s.note("The new workspace has no credits yet: weft admin credits %s AMOUNT gives it some.", k.Workspace)
+		}
+	}
+	if err != nil {
+		return k.explain(err)
+	}
+	keys := auth.NewKeys(pool)
+	created, err := keys.Create(s.ctx, auth.CreateParams{
+		WorkspaceID: workspaceID, Label: k.Label, AllowedWorkflowIDs: k.Workflows,
+	})
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(client.Credentials{ //nolint:gosec // showing the secret, this once, is what the command is for
+		BaseURL: k.baseURL(s), WorkspaceID: workspaceID, APIKey: created.APIKey, APISecret: created.APISecret,
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if _, err := out.Write(append(text, '\n')); err != nil {
+		return unwritten(s.ctx, keys, workspaceID, created.KeyID, err)
+	}
+	s.note("Key %s of workspace %s. The secret is shown this once.", created.KeyID, k.Workspace)
+	return nil
+}
+
+// revokePatience is how long the revoking of a key that nobody holds may take.
+const revokePatience = 5 * time.Second
+
+// unwritten revokes a key whose credentials could not be written, for cause, although
+// what interrupted the writing may have ended ctx.
+func unwritten(ctx context.Context, keys *auth.Keys, workspaceID, id uuid.UUID, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokePatience)
+	defer cancel()
+	if _, err := keys.Revoke(ctx, workspaceID, id); err != nil {
+		return fmt.Errorf("write the credentials: %w; nobody holds the key %s, which could not be revoked: %w", cause, id, err)
+	}
+	return fmt.Errorf("write the credentials: %w (the key is revoked)", cause)
+}
+
+// baseURL is the flag's, else that of the service of weft dev, else the one that
+// serve has by default.
+func (k *keysCreate) baseURL(s *session) string {
+	if k.BaseURL != "" {
+		return k.BaseURL
+	}
+	if dev, err := client.ReadCredentials(filepath.Join(k.DataDir, app.CredentialsFile)); err == nil {
+		return dev.BaseURL
+	}
+	const assumed = "http://127.0.0.1:8080"
+	s.note("The credentials say %s; --base-url names another.", assumed)
+	return assumed
+}
+
+func (k *keysCreate) make(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
+	return workspace.Create(ctx, pool, workspace.CreateParams{Name: k.Workspace, Plan: plan.Name(k.Plan)})
+}
+
+// explain says how to name a workspace when there is none.
+func (w inWorkspace) explain(err error) error {
+	if errors.Is(err, noWorkspace(w.Workspace)) {
+		return fmt.Errorf("%w: name one with --workspace (keys create --new-workspace makes it)", err)
+	}
+	return err
+}
+
+type keysList struct {
+	inWorkspace
+}
+
+func (k *keysList) Run(s *session) error {
+	pool, done, err := k.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	workspaceID, err := findWorkspace(s.ctx, pool, k.Workspace)
+	if err != nil {
+		return k.explain(err)
+	}
+	keys, err := auth.NewKeys(pool).List(s.ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "ID\tKEY\tCREATED\tSTATE\tWORKFLOWS\tLABEL")
+	for _, key := range keys {
+		state := "active"
+		switch {
+		case key.RevokedAt != nil:
+			state = "revoked " + date(*key.RevokedAt)
+		case key.ExpiresAt != nil && !key.ExpiresAt.Std().After(time.Now()):
+			state = "ended " + date(*key.ExpiresAt)
+		case key.ExpiresAt != nil:
+			state = "ends " + date(*key.ExpiresAt)
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
+			key.ID, key.Hint, date(key.CreatedAt), state, workflows(key.AllowedWorkflowIds), key.Label)
+	}
+	return table.Flush()
+}
+
+func date(at timestamp.Time) string { return at.Std().UTC().Format(time.DateTime) }
+
+func workflows(ids []uuid.UUID) string {
+	if len(ids) == 0 {
+		return "all"
+	}
+	texts := make([]string, 0, len(ids))
+	for _, id := range ids {
+		texts = append(texts, id.String())
+	}
+	return strings.Join(texts, ",")
+}
+
+type keysRevoke struct {
+	inWorkspace
+	KeyID keyID `arg:"" name:"key-id" help:"Id of the key: the column ID of weft keys list."`
+}
+
+// keyID is an id of a key, which is not the key.
+type keyID struct{ uuid.UUID }
+
+// UnmarshalText does not repeat the text: it may be the key.
+func (id *keyID) UnmarshalText(text []byte) (err error) {
+	if id.UUID, err = uuid.ParseBytes(text); err != nil {
+		return errors.New("this is not the id of a key: the column ID of `weft keys list` shows them")
+	}
+	return nil
+}
+
+func (k *keysRevoke) Run(s *session) error {
+	pool, done, err := k.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	workspaceID, err := findWorkspace(s.ctx, pool, k.Workspace)
+	if err != nil {
+		return k.explain(err)
+	}
+	keys := auth.NewKeys(pool)
+	known, err := keys.List(s.ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	for _, key := range known {
+		if key.ID == k.KeyID.UUID && key.RevokedAt != nil {
+			s.note("Key %s was revoked before, at %s.", k.KeyID, date(*key.RevokedAt))
+			return nil
+		}
+	}
+	if _, err := keys.Revoke(s.ctx, workspaceID, k.KeyID.UUID); err != nil {
+		return err
+	}
+	s.note("Key %s is revoked. It is refused everywhere within a second, and its streams end within five.", k.KeyID)
+	return nil
+}

@@ -1,0 +1,147 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/program/cli"
+)
+
+func TestKeysCreateListRevoke(t *testing.T) {
+	environ := []string{"DATABASE_URL=" + pgtest.DSN(t), "WEFT_BASE_URL=http://127.0.0.1:8080"}
+	run(t, environ, "", "keys", "create").check(t, 1, "", `there is no workspace "dev"`)
+
+	made := run(t, environ, "", "keys", "create", "--new-workspace", "--label", "for the test")
+	made.check(t, 0, `"baseUrl": "http://127.0.0.1:8080"`, "shown this once")
+	var credentials client.Credentials
+	if err := json.Unmarshal([]byte(made.stdout), &credentials); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.NewSigner(credentials.APIKey, credentials.APISecret); err != nil {
+		t.Error(err)
+	}
+	_, after, _ := strings.Cut(made.stderr, "Key ")
+	keyID, _, _ := strings.Cut(after, " ")
+
+	listed := run(t, environ, "", "keys", "list")
+	listed.check(t, 0, keyID, "")
+	listed.check(t, 0, "for the test", "")
+	run(t, environ, "", "keys", "list", "--workspace="+credentials.WorkspaceID.String()).check(t, 0, keyID, "")
+	if strings.Contains(listed.stdout, credentials.APIKey) || !strings.Contains(listed.stdout, "active") {
+		t.Errorf("list: %s", listed.stdout)
+	}
+	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "is revoked")
+	run(t, environ, "", "keys", "list").check(t, 0, "revoked 20", "")
+	run(t, environ, "", "keys", "revoke", "019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 1, "", "weft: There is no")
+	run(t, environ, "", "keys", "create", "--workflow=019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 1, "", "the workspace has no workflow 019aa5f2")
+	run(t, environ, "", "keys", "create", "--workspace=new", "--new-workspace", "--workflow=019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 1, "", "a new workspace has no workflows")
+	run(t, environ, "", "keys", "list", "--workspace=new").check(t, 1, "", `there is no workspace "new"`)
+	if again := run(t, environ, "", "keys", "list"); strings.Count(again.stdout, "\n") != 2 {
+		t.Errorf("a refused key was made:\n%s", again.stdout)
+	}
+	run(t, environ, "", "keys", "revoke", "x").check(t, 2, "", "key-id")
+	run(t, environ, "", "keys", "list", "--workspace=other").check(t, 1, "", `there is no workspace "other"`)
+}
+
+func TestKeysCreateWritesAFileForItsOwnerAlone(t *testing.T) {
+	environ := []string{"DATABASE_URL=" + pgtest.DSN(t)}
+	file := filepath.Join(t.TempDir(), "credentials.json")
+	create := []string{"keys", "create", "--new-workspace", "--workspace=w", "--out", file, "--base-url=http://x:1"}
+	got := run(t, environ, "", create...)
+	got.check(t, 0, "", "Key ")
+	if got.stdout != "" {
+		t.Errorf("stdout %q", got.stdout)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if c, err := client.ReadCredentials(file); err != nil || c.BaseURL != "http://x:1" || c.APISecret == "" {
+		t.Errorf("%v, %v", c, err)
+	}
+	// A key that could not be written down is not made, nor is its workspace.
+	run(t, environ, "", create...).check(t, 1, "", "file exists (no key was made)")
+	if listed := run(t, environ, "", "keys", "list", "--workspace=w").stdout; strings.Count(listed, "active") != 1 {
+		t.Errorf("there are other keys than the one that was written:\n%s", listed)
+	}
+	create[3] = "--workspace=v"
+	run(t, environ, "", create...).check(t, 1, "", "file exists (no key was made)")
+	run(t, environ, "", "keys", "list", "--workspace=v").check(t, 1, "", `there is no workspace "v"`)
+	// One that could not be made leaves no file, and one that finds no room is revoked.
+	none := filepath.Join(t.TempDir(), "none.json")
+	run(t, environ, "", "keys", "create", "--workspace=v", "--out", none).check(t, 1, "", `there is no workspace "v"`)
+	if _, err := os.Stat(none); err == nil {
+		t.Error("the credentials of no key were written")
+	}
+	var stderr strings.Builder
+	code := cli.Run(t.Context(), cli.Process{Args: []string{"keys", "create", "--workspace=w"}, Environ: environ, Stdout: full{}, Stderr: &stderr})
+	if listed := run(t, environ, "", "keys", "list", "--workspace=w").stdout; code != 1 || strings.Count(listed, "active") != 1 || strings.Count(listed, "revoked") != 1 {
+		t.Errorf("code %d, %s\n%s", code, stderr.String(), listed)
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// interrupted is a pipe whose reader goes away with whoever called the command.
+type interrupted struct{ cancel context.CancelFunc }
+
+func (i interrupted) Write([]byte) (int, error) {
+	i.cancel()
+	return 0, syscall.EPIPE
+}
+
+func TestAKeyThatNobodyReadIsRevokedAfterAnInterruptToo(t *testing.T) {
+	environ := []string{"DATABASE_URL=" + pgtest.DSN(t)}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stderr strings.Builder
+	code := cli.Run(ctx, cli.Process{Args: []string{"keys", "create", "--new-workspace"}, Environ: environ, Stdout: interrupted{cancel}, Stderr: &stderr})
+	if code != 1 || !strings.Contains(stderr.String(), "the key is revoked") {
+		t.Errorf("code %d, %s", code, stderr.String())
+	}
+	if listed := run(t, environ, "", "keys", "list").stdout; strings.Count(listed, "revoked 20") != 1 || strings.Contains(listed, "active") {
+		t.Errorf("a key that nobody holds still works:\n%s", listed)
+	}
+}
+
+func TestKeysListAndRevokeTellWhatIsOver(t *testing.T) {
+	dsn := pgtest.DSN(t)
+	environ := []string{"DATABASE_URL=" + dsn}
+	run(t, environ, "", "keys", "create", "--help").check(t, 0, "(weft keys create)", "")
+	made := run(t, environ, "", "keys", "create", "--new-workspace")
+	_, after, _ := strings.Cut(made.stderr, "Key ")
+	keyID, _, _ := strings.Cut(after, " ")
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	for ends, state := range map[string]string{"1 hour": "ends 20", "-1 minute": "ended 20"} {
+		if _, err := conn.Exec(t.Context(), "UPDATE api_keys SET expires_at = now() + $1::interval", ends); err != nil {
+			t.Fatal(err)
+		}
+		run(t, environ, "", "keys", "list").check(t, 0, state, "")
+	}
+	run(t, environ, "", "keys", "revoke", "ws_nope").check(t, 2, "", "the column ID of `weft keys list`")
+	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "is revoked")
+	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "was revoked before, at 20")
+}
+
+func TestKeysNeedADatabaseThatIsUpToDate(t *testing.T) {
+	nowhere := filepath.Join(t.TempDir(), "none")
+	run(t, nil, "", "keys", "list", "--data-dir="+nowhere).check(t, 1, "", "set DATABASE_URL")
+	run(t, nil, "", "keys", "list", "--database-url=postgres://127.0.0.1:1/x").check(t, 1, "", "connect")
+	run(t, nil, "", "keys", "list", "--database-url", pgtest.ServerDSN(t)).check(t, 1, "", "weft migrate")
+}

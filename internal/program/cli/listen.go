@@ -1,0 +1,329 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/local/receiver"
+)
+
+// callbackSecret is the variable with the secret of callbacks, for weft call as for
+// weft listen.
+const callbackSecret = "WEFT_CALLBACK_SECRET"
+
+// maxSenders bounds the connections of weft listen, and so, by receiver.MaxBody, its
+// memory.
+const maxSenders = 64
+
+// listenCommand is a receiver of callbacks for whoever develops one.
+type listenCommand struct {
+	Addr       string           `default:"127.0.0.1:8765" placeholder:"ADDR" help:"Where to listen (${default})."`
+	SecretFile string           `name:"secret-file" placeholder:"FILE" help:"File with the callbackSecret, - for standard input. Without it, $$WEFT_CALLBACK_SECRET; without that, signatures are not checked."`
+	Forward    string           `placeholder:"URL" help:"Hand deliveries on to this address and pass its answer on. One without a path gets that of the delivery."`
+	Fail       receiver.Failure `placeholder:"HOW" help:"Fail on purpose: slow:2s, drop, or a status such as 500."`
+	FailFirst  int              `name:"fail-first" xor:"which" placeholder:"N" help:"Fail the first N deliveries of each execution only."`
+	FailRate   float64          `name:"fail-rate" xor:"which" placeholder:"P" help:"Fail each delivery with this probability, such as 0.3."`
+	Body       bool             `help:"Show bodies too."`
+	JSON       bool             `name:"json" help:"Write a line of JSON for each delivery."`
+	Once       bool             `xor:"count" help:"End after one delivery, like --count 1."`
+	Count      int              `xor:"count" placeholder:"N" help:"End after N deliveries, repeats among them."`
+	Timeout    time.Duration    `placeholder:"TIME" help:"Wait no longer for them, such as 30s."`
+	Expose     bool             `help:"Listen on an address that other machines reach."`
+	Host       []string         `placeholder:"NAME" help:"Names under which it may be called beside its addresses, such as that of a tunnel."`
+}
+
+// Help is what --help says beside the flags.
+func (c *listenCommand) Help() string {
+	return "Prints a line for each delivery and answers 204, or 401 where a secret is known and the signature is not right. With --once or --count the exit code is 0 when all of them came in time and nothing was wrong with them that --fail did not ask for."
+}
+
+// Validate says what cannot be asked for.
+func (c *listenCommand) Validate() error {
+	if c.Once {
+		c.Count = 1
+	}
+	switch {
+	case c.FailFirst < 0 || c.Count < 0:
+		return errors.New("--fail-first and --count take a number from 1 on")
+	case c.FailRate < 0 || c.FailRate > 1:
+		return errors.New("--fail-rate takes a probability from 0 to 1")
+	case c.Timeout < 0 || c.Timeout > 0 && c.Count == 0:
+		return errors.New("--timeout goes with --once or --count")
+	}
+	return nil
+}
+
+func (c *listenCommand) Run(s *session) error {
+	cfg := receiver.Config{Failure: c.failure(), Count: c.Count, Refused: func(why string) { s.note("refused: %s", printable(why)) }}
+	var err error
+	if cfg.Secret, err = c.secret(s); err != nil {
+		return err
+	}
+	if c.Forward != "" {
+		if cfg.Forward, err = receiver.ParseForward(c.Forward); err != nil {
+			return fmt.Errorf("--forward: %w", err)
+		}
+	}
+	ctx, end := context.WithCancelCause(s.ctx)
+	defer end(nil)
+	cfg.Told = func(d receiver.Delivery) {
+		if err := c.tell(s, d); err != nil {
+			end(fmt.Errorf("tell of a delivery: %w", err))
+		}
+	}
+	listener, err := listenAt(s.ctx, c.Addr, c.Expose, "send you what looks like callbacks")
+	if err != nil {
+		return err
+	}
+	taken := receiver.New(cfg)
+	c.greet(s, listener, cfg)
+	if c.Timeout > 0 {
+		late := time.AfterFunc(c.Timeout, func() { end(fmt.Errorf("not all of them came within %v", c.Timeout)) })
+		defer late.Stop()
+	}
+	go func() {
+		select {
+		case <-taken.Done():
+			end(nil)
+		case <-ctx.Done():
+		}
+	}()
+	err = serveUntil(ctx, c.server(s, taken, cfg.Refused), netutil.LimitListener(listener, maxSenders), time.Second)
+	if err != nil {
+		return err
+	}
+	return c.conclude(s, taken, context.Cause(ctx))
+}
+
+// server is the way in: the receiver behind the gate that the proxy has.
+func (c *listenCommand) server(s *session, taken http.Handler, refused func(string)) *http.Server {
+	return &http.Server{
+		Handler:           discarding(&gate{reason: "weft_listen", names: c.Host, anyAddress: c.Expose, refused: refused, next: taken}),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       30 * time.Second,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          log.New(s.stderr, "weft listen: ", 0),
+		BaseContext:       func(net.Listener) context.Context { return s.ctx }, // ends what is slow
+	}
+}
+
+// failure is what is to fail. Which, without how, is a plain error of a server.
+func (c *listenCommand) failure() receiver.Failure {
+	failure := c.Fail
+	if failure.Kind == "" && (c.FailFirst > 0 || c.FailRate > 0) {
+		failure.Kind, failure.Status = receiver.Status, http.StatusInternalServerError
+	}
+	failure.First, failure.Rate = c.FailFirst, c.FailRate
+	return failure
+}
+
+// secret is the callbackSecret, nil if there is none.
+func (c *listenCommand) secret(s *session) (*string, error) {
+	var secret string
+	switch c.SecretFile {
+	case "":
+		if secret = s.getenv(callbackSecret); secret == "" {
+			return nil, nil
+		}
+	case "-":
+		var err error
+		if secret, _, err = readHidden(s, "Secret of the callbacks"); err != nil {
+			return nil, err
+		}
+	default:
+		raw, err := os.ReadFile(c.SecretFile)
+		if err != nil {
+			return nil, fmt.Errorf("--secret-file: %w", err)
+		}
+		secret = strings.TrimSuffix(strings.TrimSuffix(string(raw), "\n"), "\r")
+	}
+	switch {
+	case secret == "":
+		return nil, errors.New("the secret is empty")
+	case !utf8.ValidString(secret):
+		return nil, errors.New("the secret is no text in UTF-8")
+	}
+	return &secret, nil
+}
+
+// greet says what a person needs to know who is about to give the address to Weft.
+func (c *listenCommand) greet(s *session, listener net.Listener, cfg receiver.Config) {
+	s.note("Listening on http://%s", listener.Addr())
+	s.note("Give that as callbackUrl, with any path behind it.")
+	c.noteNetwork(s, listener.Addr())
+	if cfg.Secret != nil {
+		s.note("Signatures are checked; what is not signed right is answered 401.")
+	} else {
+		s.note("There is no secret, so signatures are not checked: --secret-file or %s has it.", callbackSecret)
+	}
+	if cfg.Failure.Kind != "" {
+		s.note("Failing on purpose: %s.", cfg.Failure)
+	}
+	if cfg.Forward != nil {
+		s.note("Forwarding to %s", printable(cfg.Forward.Redacted()))
+	}
+	if c.Expose {
+		s.note("EXPOSED: whoever reaches this address can send what looks like callbacks.")
+	}
+}
+
+// noteNetwork says how Weft is opened to where it listens, unless the weft dev of this
+// folder is already.
+func (c *listenCommand) noteNetwork(s *session, listens net.Addr) {
+	at, _ := netip.ParseAddrPort(listens.String())
+	if weft, err := client.ReadCredentials(s.credentialsFile()); err == nil && weft.Reaches(at.Addr()) {
+		return
+	}
+	network := "127.0.0.0/8"
+	switch {
+	case at.Addr() == netip.IPv6Loopback():
+		network = "::1/128"
+	case !at.Addr().IsLoopback():
+		network = "NETWORK"
+	}
+	s.note("Weft reaches public addresses only, by https. For this one: weft dev --allow-network %s, or WEFT_ALLOW_NETWORKS.", network)
+}
+
+// conclude is the result. cause is why it ended.
+func (c *listenCommand) conclude(s *session, taken *receiver.Receiver, cause error) error {
+	came, failed := taken.Summary()
+	s.note("%s, %d with something wrong.", counted(came, "1 delivery", "%d deliveries"), failed)
+	switch {
+	case cause != nil && !errors.Is(cause, context.Canceled):
+		return cause
+	case c.Count > 0 && (came < c.Count || failed > 0):
+		return errQuiet
+	}
+	return nil
+}
+
+// tell prints one delivery.
+func (c *listenCommand) tell(s *session, d receiver.Delivery) error {
+	var out bytes.Buffer
+	if c.JSON {
+		line := struct {
+			receiver.Delivery
+			Body *string `json:"body,omitempty"`
+		}{Delivery: d}
+		if c.Body {
+			line.Body = new(string(d.Body))
+		}
+		encoder := json.NewEncoder(&out)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(line); err != nil {
+			return err
+		}
+		escaped := escapeUnprintable(out.String())
+		out.Reset()
+		out.WriteString(escaped)
+	} else {
+		fmt.Fprintln(&out, summary(d))
+		if c.Body {
+			showBody(&out, d.Body)
+		}
+	}
+	_, err := s.stdout.Write(out.Bytes())
+	return err
+}
+
+// escapeUnprintable writes what a terminal would obey as JSON's escapes. The line's
+// end stays.
+func escapeUnprintable(line string) string {
+	var out strings.Builder
+	for _, r := range line {
+		if r == '\n' || printable(string(r)) == string(r) {
+			out.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&out, `\u%04x`, unit)
+		}
+	}
+	return out.String()
+}
+
+// summary is a delivery on one line.
+func summary(d receiver.Delivery) string {
+	or := func(text string) string {
+		if text == "" {
+			return "-"
+		}
+		return text
+	}
+	verdict := string(d.Signature)
+	if d.Signature == receiver.Bad {
+		verdict = "BAD"
+	}
+	parts := []string{
+		d.At.Std().Local().Format("15:04:05.000"), or(d.ExecutionID), or(d.Module), or(string(d.Status)),
+		fmt.Sprintf("attempt %d", d.Attempt), "signature " + verdict, answered(d),
+	}
+	if d.Reason != "" {
+		parts = append(parts, d.Reason)
+	}
+	if d.Repeat == receiver.Repeated {
+		parts = append(parts, "repeated: it was accepted before, with the same bytes")
+	}
+	for _, fault := range d.Faults {
+		parts = append(parts, "WRONG: "+printable(fault))
+	}
+	return strings.Join(parts, "  ")
+}
+
+// answered says what became of a delivery, and how fast.
+func answered(d receiver.Delivery) string {
+	took := time.Duration(d.DurationMs) * time.Millisecond
+	slow := d.Injected != nil && *d.Injected == receiver.Slow
+	var text string
+	switch {
+	case d.GaveUp:
+		text = "no answer, the sender went away"
+	case d.Answer == nil:
+		text = "dropped"
+	default:
+		text = fmt.Sprintf("answered %d", *d.Answer)
+	}
+	switch {
+	case slow:
+		text += ", slow on purpose,"
+	case d.Injected != nil && !d.GaveUp:
+		text += " on purpose"
+	}
+	if d.Forwarded {
+		text = "forwarded, " + text
+	}
+	if took == 0 {
+		return text + " in under 1ms"
+	}
+	return fmt.Sprintf("%s in %v", text, took)
+}
+
+// showBody prints a body for a person: JSON with indents, and nothing that a
+// terminal would obey.
+func showBody(out *bytes.Buffer, body []byte) {
+	var indented bytes.Buffer
+	if json.Indent(&indented, body, "", "  ") != nil {
+		indented.Reset()
+		indented.Write(body)
+	}
+	for line := range strings.Lines(indented.String() + "\n") {
+		out.WriteString(printable(strings.TrimSuffix(line, "\n")))
+		out.WriteByte('\n')
+	}
+}

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/audit"
+	"github.com/weft-automation/weft/internal/program/app"
+	"github.com/weft-automation/weft/internal/program/rotation"
+	"github.com/weft-automation/weft/internal/secret/seal"
+)
+
+// keysRotateMaster seals anew what is under an old master key. With
+// WEFT_MASTER_KEY it has the keys of serve and work, of which the new one is
+// already the first everywhere; without, it makes a new key in the data folder
+// of a weft dev that does not run.
+type keysRotateMaster struct {
+	database
+}
+
+// sayEvery is how often progress is told.
+const sayEvery = 2 * time.Second
+
+func (k *keysRotateMaster) Run(s *session) error {
+	pool, done, err := k.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if s.getenv("WEFT_MASTER_KEY") == "" {
+		return k.ofFolder(s, pool)
+	}
+	ring, err := app.KeyringFromEnv(s.environ)
+	if err != nil {
+		return err
+	}
+	if err := knownEverywhere(s.ctx, pool, ring); err != nil {
+		return err
+	}
+	report, err := sealAnew(s, pool, ring)
+	if err != nil {
+		return err
+	}
+	return tell(s, ring, report)
+}
+
+// ofFolder rotates the key of a weft dev.
+func (k *keysRotateMaster) ofFolder(s *session, pool *pgxpool.Pool) error {
+	uses, err := rotation.Uses(s.ctx, pool)
+	if err != nil {
+		return err
+	}
+	if len(uses) > 0 {
+		return fmt.Errorf("a process works with the master key of %s: stop it first (for weft serve and weft work, set WEFT_MASTER_KEY and WEFT_MASTER_KEYS_OLD as they have them)", k.DataDir)
+	}
+	file := app.KeyFileOf(k.DataDir)
+	ring, err := file.Renew()
+	if err != nil {
+		return err
+	}
+	report, err := sealAnew(s, pool, ring)
+	if err != nil {
+		return err
+	}
+	if report.Done() {
+		old, err := file.PutAside()
+		if err != nil {
+			return err
+		}
+		for _, path := range old {
+			s.note("The old key is in %s: keep it as long as backups that were made under it.", path)
+		}
+	}
+	return tell(s, ring, report)
+}
+
+// knownEverywhere refuses to seal under a key that a running process could not
+// open.
+func knownEverywhere(ctx context.Context, pool *pgxpool.Pool, ring *seal.Keyring) error {
+	uses, err := rotation.Uses(ctx, pool)
+	if err != nil {
+		return err
+	}
+	primary, without := ring.Fingerprints()[0], 0
+	for _, use := range uses {
+		if !use.Opens(primary) {
+			without++
+		}
+	}
+	if without > 0 {
+		return fmt.Errorf("%d of %d running processes do not have the key %s: give it to all of them in WEFT_MASTER_KEYS_OLD, then make it WEFT_MASTER_KEY everywhere, then come again", without, len(uses), primary)
+	}
+	return nil
+}
+
+func sealAnew(s *session, pool *pgxpool.Pool, ring *seal.Keyring) (rotation.Report, error) {
+	s.note("Sealing anew under the key %s. This can be ended and begun again at any time.", ring.Fingerprints()[0])
+	last := time.Now()
+	report, err := rotation.Run(s.ctx, pool, ring, func(p rotation.Progress) {
+		if time.Since(last) > sayEvery {
+			last = time.Now()
+			s.note("%s: %d values looked at, %d of them sealed anew", p.Table, p.Looked, p.Sealed)
+		}
+	})
+	if err != nil || report.Sealed == 0 {
+		return report, err
+	}
+	return report, tellEverybody(s.ctx, pool, ring.Fingerprints()[0])
+}
+
+// tellEverybody writes into the audit log of every workspace that its secrets are
+// under another key.
+func tellEverybody(ctx context.Context, pool *pgxpool.Pool, primary string) error {
+	p := db.WorkspaceListIdsParams{MaxRows: 100}
+	for {
+		ids, err := db.New().WorkspaceListIds(ctx, pool, p)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			for _, id := range ids {
+				err := audit.RecordTx(ctx, tx, audit.Event{WorkspaceID: id, Action: "master_key.rotated", Details: map[string]any{"key": primary}})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		p.After = ids[len(ids)-1]
+	}
+}
+
+// tell prints which keys are still needed. It is an error that one of the old
+// ones is.
+func tell(s *session, ring *seal.Keyring, report rotation.Report) error {
+	s.note("%s", counted(report.Sealed, "1 value was sealed anew.", "%d values were sealed anew."))
+	for _, place := range report.First {
+		s.note("No key that was given opens %s.", place)
+	}
+	if report.Closed > 0 {
+		return fmt.Errorf("%s damaged or sealed under a key that was not given: name that one in WEFT_MASTER_KEYS_OLD and come again; remove no key",
+			counted(report.Closed, "1 value is", "%d values are"))
+	}
+	needed, err := listKeys(s.stdout, ring, report)
+	if err == nil && needed {
+		s.note("A key is still needed: restart the processes that seal under it with WEFT_MASTER_KEY=the new key, then come again.")
+		return errQuiet
+	}
+	return err
+}
+
+// listKeys prints a line for each key: how many processes seal under it, and
+// whether it can go.
+func listKeys(w io.Writer, ring *seal.Keyring, report rotation.Report) (needed bool, err error) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "KEY\tPROCESSES\tSTATE")
+	strange := 0 // processes that seal under a key that was not given
+	for _, use := range report.Uses {
+		if !slices.ContainsFunc(ring.Fingerprints(), use.Seals) {
+			strange++
+		}
+	}
+	if strange > 0 {
+		_, _ = fmt.Fprintf(table, "(not given)\t%d\tis still needed\n", strange)
+	}
+	for i, key := range ring.Fingerprints() {
+		processes := 0
+		for _, use := range report.Uses {
+			if use.Seals(key) {
+				processes++
+			}
+		}
+		state := "can be removed: nothing is sealed under it"
+		switch {
+		case i == 0:
+			state = "everything is sealed under it"
+		case processes > 0 || report.Left > 0:
+			state, needed = "is still needed", true
+		}
+		if i == 0 && report.Left > 0 {
+			state = fmt.Sprintf("all but %s sealed under it", counted(report.Left, "1 value are", "%d values are"))
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\n", key, processes, state)
+	}
+	return needed || strange > 0 || report.Left > 0, table.Flush()
+}

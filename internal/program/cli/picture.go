@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/status"
+)
+
+const (
+	pictureWidth = 79 // no line wraps, so that as many are taken back as were drawn
+	pictureLines = 12
+)
+
+// picture shows a run as it is now: on a terminal as lines that are drawn over and over,
+// elsewhere as a line for each change, at most one a second unless the state is another.
+type picture struct {
+	out    io.Writer
+	live   bool
+	began  time.Time
+	state  api.RunEvent
+	output api.RunEventOutput
+	fresh  bool       // state is not shown yet
+	shown  status.Run // what the last line said
+	lines  int        // of the picture that stands on the terminal
+}
+
+func newPicture(out io.Writer) *picture {
+	return &picture{out: out, began: time.Now(), live: terminal(out)}
+}
+
+// terminal says whether a person reads what is written.
+func terminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// interval is how often draw is to be called.
+func (p *picture) interval() time.Duration {
+	if p.live {
+		return 100 * time.Millisecond
+	}
+	return time.Second
+}
+
+// take keeps the newest state.
+func (p *picture) take(event api.RunEvent) {
+	p.state, p.output, p.fresh = event, api.RunEventOutput{}, true
+	_ = json.Unmarshal(event.Output, &p.output) // any of its members may be absent
+	if !p.live && event.Status != p.shown {
+		p.draw()
+	}
+}
+
+// draw shows the state.
+func (p *picture) draw() {
+	switch {
+	case p.state.Status == "":
+	case p.live:
+		p.redraw()
+	case p.fresh:
+		p.fresh, p.shown = false, p.state.Status
+		line := p.head()
+		if groups := p.groups(); len(groups) > 0 {
+			line += ": " + strings.Join(groups, ", ")
+		}
+		_, _ = fmt.Fprintln(p.out, line)
+	}
+}
+
+func (p *picture) redraw() {
+	lines := []string{fmt.Sprintf("%s  %.1f s", p.head(), time.Since(p.began).Seconds())}
+	for _, group := range p.groups() {
+		lines = append(lines, "  "+group)
+	}
+	if len(lines) > pictureLines {
+		lines = append(lines[:pictureLines-1], "  ...")
+	}
+	var frame strings.Builder
+	p.erase(&frame)
+	for _, line := range lines {
+		if runes := []rune(line); len(runes) > pictureWidth {
+			line = string(runes[:pictureWidth])
+		}
+		frame.WriteString(line + "\n")
+	}
+	p.lines = len(lines)
+	_, _ = io.WriteString(p.out, frame.String())
+}
+
+// clear takes the picture away, for what is to stand in its place.
+func (p *picture) clear() {
+	if p.lines == 0 {
+		return
+	}
+	var frame strings.Builder
+	p.erase(&frame)
+	p.lines = 0
+	_, _ = io.WriteString(p.out, frame.String())
+}
+
+func (p *picture) erase(frame *strings.Builder) {
+	if p.lines > 0 {
+		fmt.Fprintf(frame, "\x1b[%dA\r\x1b[J", p.lines)
+	}
+}
+
+func (p *picture) head() string {
+	head := fmt.Sprintf("%-9s  usage %v  pending %d", p.state.Status, p.output.TotalUsage, p.output.PendingStageCount)
+	if p.output.FailedStageCount > 0 {
+		head += fmt.Sprintf("  failed %d", p.output.FailedStageCount)
+	}
+	if p.output.CancelRequestedAt != nil {
+		head += "  cancel requested"
+	}
+	return head
+}
+
+// groups counts the stages that are not final by module and status.
+func (p *picture) groups() []string {
+	var order []string
+	counts := map[string]int{}
+	for _, stage := range p.output.NonTerminalStages {
+		group := printable(stage.Module) + " " + string(stage.Status)
+		if counts[group]++; counts[group] == 1 {
+			order = append(order, group)
+		}
+	}
+	for i, group := range order {
+		if n := counts[group]; n > 1 {
+			order[i] = fmt.Sprintf("%s x%d", group, n)
+		}
+	}
+	if rest := int(p.output.PendingStageCount) - len(p.output.NonTerminalStages); rest > 0 {
+		order = append(order, fmt.Sprintf("%d more", rest))
+	}
+	return order
+}
+
+// printable is a text of the service's without what a terminal would obey.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+}

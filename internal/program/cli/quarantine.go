@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/platform/quarantine"
+	"github.com/weft-automation/weft/internal/program/app"
+)
+
+// quarantineCommand works on the database: it needs no running process.
+type quarantineCommand struct {
+	Status  quarantineStatus  `cmd:"" help:"Show whether the database is in quarantine, and what a release does with unfinished work."`
+	Begin   quarantineBegin   `cmd:"" help:"Put the database in quarantine: no component runs and no callback is sent until a release."`
+	Release quarantineRelease `cmd:"" help:"End the quarantine. Work continues from the state of the database."`
+}
+
+type quarantineStatus struct {
+	database
+	List bool `help:"List each unfinished execution, unfinished run and due callback too."`
+}
+
+func (q *quarantineStatus) Run(s *session) error {
+	pool, done, err := q.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	status, err := quarantine.StatusOf(s.ctx, pool)
+	if err != nil {
+		return err
+	}
+	switch {
+	case status.Elsewhere:
+		_, _ = fmt.Fprintln(s.stdout, "The database is not where it was known to live: the processes of Weft will put it in quarantine.")
+	case status.Since == nil:
+		_, err := fmt.Fprintln(s.stdout, "The database is not in quarantine.")
+		return err
+	default:
+		_, _ = fmt.Fprintf(s.stdout, "In quarantine since %s: %s.\n", status.Since.UTC().Format(time.DateTime), status.Reason)
+	}
+	if err := showUndone(s.stdout, status); err != nil || !q.List {
+		return err
+	}
+	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "\nKIND\tWORKSPACE\tID\tSTATUS\tMODULE OR WORKFLOW\tREPEAT RULE")
+	err = quarantine.List(s.ctx, pool, func(row db.InstallationListUndoneRow) error {
+		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", row.Kind, row.WorkspaceID, row.ID, row.Status, row.What, row.Rule)
+		return err
+	})
+	return cmp.Or(err, table.Flush())
+}
+
+// afterRelease says what becomes of the unfinished executions of a repeat rule.
+var afterRelease = map[string]string{
+	"pure":       "run again; they change nothing outside Weft",
+	"idempotent": "run again; a repeat has the effect of one call",
+	"unsafe":     "not safe to repeat; choose --fail-unsafe or --repeat-unsafe",
+}
+
+// showUndone prints what is unfinished, and what a release does with it.
+func showUndone(w io.Writer, status quarantine.Status) error {
+	_, _ = fmt.Fprintf(w, "%s unfinished. If the database was restored, each of them may have finished after the backup.\n",
+		counted(int(status.Unfinished()), "1 execution is", "%d executions are"))
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if len(status.Executions) > 0 {
+		_, _ = fmt.Fprintln(table, "REPEAT RULE\tCREATED\tEXECUTING\tAFTER A RELEASE")
+	}
+	for _, u := range status.Executions {
+		what := afterRelease[u.Rule]
+		if u.Rule == "unsafe" && u.Held > 0 {
+			what += fmt.Sprintf(", which fails %d of them with WORKER_LOST if their workers are gone and runs the others", u.Held)
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", u.Rule, u.Created, u.Executing, what)
+	}
+	_ = table.Flush()
+	_, err := fmt.Fprintf(w, `%s unfinished: stages that ran after the backup run again, unless --cancel-runs cancels them.
+%s of unfinished executions get another webhook-id (ID.2 and so on), because the body may differ.
+%s due. A release sends due callbacks with the same body and webhook-id as before. Receivers may get them twice.
+`, counted(int(status.Runs), "1 run is", "%d runs are"), counted(int(status.Unfrozen), "1 callback", "%d callbacks"), counted(int(status.Queued), "1 callback is", "%d callbacks are"))
+	return err
+}
+
+type quarantineBegin struct {
+	database
+	Reason string `default:"an operator began it" placeholder:"TEXT" help:"Why, for the log and for status."`
+}
+
+func (q *quarantineBegin) Run(s *session) error {
+	if q.Reason == "" || len(q.Reason) > 500 {
+		return fmt.Errorf("--reason: must have 1 to 500 bytes")
+	}
+	pool, done, err := q.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	begun, err := quarantine.Begin(s.ctx, pool, q.Reason)
+	if err != nil {
+		return err
+	}
+	if !begun {
+		status, err := quarantine.StatusOf(s.ctx, pool)
+		if err == nil && status.Since != nil {
+			s.note("The database already is in quarantine, since %s: %s. Nothing changed.", status.Since.UTC().Format(time.DateTime), status.Reason)
+		}
+		return err
+	}
+	s.note("The database is in quarantine: within two seconds no process starts anything new.")
+	return nil
+}
+
+type quarantineRelease struct {
+	database
+	FailUnsafe   bool `name:"fail-unsafe" xor:"unsafe" help:"End unfinished executions that are not safe to repeat as FAILED with RESTORE_UNCERTAIN, in sets of up to 500."`
+	RepeatUnsafe bool `name:"repeat-unsafe" xor:"unsafe" help:"Run unfinished executions that are not safe to repeat, although they may have taken effect before. Those that a lost worker had started end as FAILED with WORKER_LOST instead."`
+	CancelRuns   bool `name:"cancel-runs" help:"Cancel the unfinished runs of workflows."`
+}
+
+// cancelReason is recorded on the runs that a release cancels.
+const cancelReason = "the database was restored from a backup in which this run had not finished"
+
+func (q *quarantineRelease) Run(s *session) error {
+	pool, done, err := q.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	status, err := quarantine.StatusOf(s.ctx, pool)
+	if err != nil {
+		return err
+	}
+	if status.Since == nil && !status.Elsewhere {
+		s.note("The database was not in quarantine.")
+		return errQuiet
+	}
+	if n := status.Unsafe(); n > 0 && !q.FailUnsafe && !q.RepeatUnsafe {
+		return fmt.Errorf("%s not safe to repeat, and may have taken effect before the restore: choose --fail-unsafe or --repeat-unsafe (`weft quarantine status --list` lists them)",
+			counted(int(n), "1 unfinished execution is", "%d unfinished executions are"))
+	}
+	if status.Elsewhere { // no process has begun it yet
+		if _, err := quarantine.Begin(s.ctx, pool, "an operator prepares the release"); err != nil {
+			return err
+		}
+	}
+	if q.FailUnsafe {
+		n, err := app.FailUnsafe(s.ctx, pool)
+		s.note("%s with RESTORE_UNCERTAIN.", counted(n, "1 execution failed", "%d executions failed"))
+		if err != nil {
+			return err
+		}
+	}
+	if q.CancelRuns {
+		n, err := quarantine.CancelRuns(s.ctx, pool, cancelReason)
+		s.note("The cancellation of %s was requested.", counted(int(n), "1 run", "%d runs"))
+		if err != nil {
+			return err
+		}
+	}
+	released, err := quarantine.Release(s.ctx, pool)
+	if err != nil {
+		return err
+	}
+	if !released {
+		s.note("Somebody else released the database meanwhile.")
+		return errQuiet
+	}
+	s.note("Released: work continues within two seconds.")
+	if n := status.Unsafe() - status.UnsafeHeld(); n > 0 && q.RepeatUnsafe {
+		s.note("%s not safe to repeat and will run.", counted(int(n), "1 execution is", "%d executions are"))
+	}
+	if n := status.UnsafeHeld(); n > 0 && q.RepeatUnsafe {
+		s.note("%s not safe to repeat and had started on a worker. If that worker is gone, the result is FAILED with WORKER_LOST.", counted(int(n), "1 execution is", "%d executions are"))
+	}
+	if status.Runs > 0 && !q.CancelRuns {
+		s.note("%s: stages that ran after the backup run again.", counted(int(status.Runs), "1 run continues", "%d runs continue"))
+	}
+	return nil
+}

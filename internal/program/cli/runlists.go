@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/local/client"
+)
+
+// maxPage is how many items a page has at most (decisions 1.5).
+const maxPage = 100
+
+// workflowsList prints the workflows, newest first.
+type workflowsList struct {
+	target
+	Status string `placeholder:"STATUS" help:"Only those that are ACTIVE, PAUSED or ARCHIVED; without it, all that are not archived."`
+	Limit  int    `default:"20" help:"How many at most (${default})."`
+}
+
+func (c *workflowsList) Run(s *session) error {
+	all, more, err := list[api.WorkflowSummary](s, c.target, workflowsPath, query("status", c.Status), c.Limit)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "ID\tVERSION\tSTATUS\tUPDATED\tNAME")
+	for _, w := range all {
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\n", w.ID, w.Version, w.Status, date(w.UpdatedAt), printable(w.Name))
+	}
+	s.noteMore(more)
+	return table.Flush()
+}
+
+// workflowsRuns prints the runs, newest first.
+type workflowsRuns struct {
+	ofWorkflows
+	Status string `placeholder:"STATUS" help:"Only those that are CREATED, EXECUTING, COMPLETED, FAILED or CANCELED."`
+}
+
+func (c *workflowsRuns) Run(s *session) error {
+	filter, err := c.filter()
+	if err != nil {
+		return err
+	}
+	if c.Status != "" {
+		filter.Set("status", c.Status)
+	}
+	all, more, err := list[api.WorkflowRun](s, c.target, runsPath, filter, c.Limit)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "ID\tWORKFLOW\tVERSION\tTRIGGER\tSTATUS\tBEGAN\tTOOK\tCREDITS")
+	for _, r := range all {
+		took := ""
+		if r.FinishedAt != nil {
+			took = r.FinishedAt.Std().Sub(r.CreatedAt.Std()).String()
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%v\n",
+			r.ID, r.WorkflowID, r.WorkflowVersion, printable(r.Trigger), r.Status, date(r.CreatedAt), took, r.TotalUsage)
+	}
+	s.noteMore(more)
+	return table.Flush()
+}
+
+// ofWorkflows is which of what belongs to workflows a list shows.
+type ofWorkflows struct {
+	target
+	Workflow string `placeholder:"ID" help:"Only those of this workflow: its id, or its name in the credentials file."`
+	Limit    int    `default:"20" help:"How many at most (${default})."`
+}
+
+func (c ofWorkflows) filter() (url.Values, error) {
+	if c.Workflow == "" {
+		return url.Values{}, nil
+	}
+	id, err := c.workflow(c.Workflow)
+	if err != nil {
+		return nil, fmt.Errorf("--workflow: %w", err)
+	}
+	return url.Values{"workflowId": {id.String()}}, nil
+}
+
+// workflow finds a workflow by its id, or by its name in the credentials file.
+func (t target) workflow(text string) (uuid.UUID, error) {
+	credentials, err := t.read()
+	if err != nil {
+		return uuid.Nil, err
+	}
+	if id, named := credentials.Workflows[text]; named {
+		return id, nil
+	}
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return id, fmt.Errorf("%s is no id, and no name of a workflow in the credentials file; %s", text, knownWorkflows(credentials, text))
+	}
+	return id, nil
+}
+
+// knownWorkflows says what there is in the place of a name that there is not.
+func knownWorkflows(credentials client.Credentials, text string) string {
+	names := slices.Sorted(maps.Keys(credentials.Workflows))
+	bare := func(name string) string {
+		return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(name))
+	}
+	if at := slices.IndexFunc(names, func(name string) bool { return bare(name) == bare(text) }); at >= 0 {
+		return fmt.Sprintf("did you mean %s?", names[at])
+	}
+	if len(names) == 0 {
+		return "the file names none, and weft workflows list shows the ids"
+	}
+	return fmt.Sprintf("the file names %s, and weft workflows list shows the ids of all", strings.Join(names, ", "))
+}
+
+func query(name, value string) url.Values {
+	if value == "" {
+		return url.Values{}
+	}
+	return url.Values{name: {value}}
+}
+
+// list reads so many items of a list, page by page, and says whether there are more.
+func list[T any](s *session, t target, path string, filter url.Values, limit int) (all []T, more bool, err error) {
+	if limit < 1 {
+		return nil, false, fmt.Errorf("--limit must be at least 1")
+	}
+	weft, err := t.caller()
+	if err != nil {
+		return nil, false, err
+	}
+	for more = true; more && len(all) < limit; {
+		filter.Set("limit", strconv.Itoa(min(maxPage, limit-len(all))))
+		raw, err := weft.ask(s, http.MethodGet, path+"?"+filter.Encode(), nil, nil)
+		if err != nil {
+			return nil, false, err
+		}
+		var page struct {
+			Data       []T
+			NextCursor string
+			HasMore    bool
+		}
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return nil, false, fmt.Errorf("read the list: %w", err)
+		}
+		all, more = append(all, page.Data...), page.HasMore
+		filter.Set("cursor", page.NextCursor)
+	}
+	return all, more, nil
+}
+
+// noteMore says that a list goes on.
+func (s *session) noteMore(more bool) {
+	if more {
+		s.note("There are more: --limit shows them.")
+	}
+}

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"reflect"
+	"regexp"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+)
+
+// runsPath is where runs are.
+const runsPath = workflowsPath + "/executions"
+
+// workflowsRun begins a run. Without --watch exit code 0 says that it was accepted,
+// with it that it is COMPLETED.
+type workflowsRun struct {
+	target
+	Workflow       string `arg:"" help:"Id of the workflow, or its name in the credentials file, or a JSON file with one, which is saved first."`
+	Input          string `default:"{}" placeholder:"JSON" help:"Input of the run: JSON, @FILE, or - for stdin."`
+	Watch          bool   `help:"Show how it goes, to its end."`
+	MaxCredits     string `name:"max-credits" placeholder:"N" help:"The most that it may cost."`
+	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key gives the same run."`
+}
+
+func (c *workflowsRun) Run(s *session) error {
+	request := api.TriggerWorkflowRequest{}
+	var err error
+	if request.Input, err = object("--input", c.Input, s.stdin); err != nil {
+		return err
+	}
+	if c.MaxCredits != "" {
+		request.MaxCredits = new(json.Number(c.MaxCredits))
+	}
+	body, err := strictjson.Encode(request)
+	if err != nil { // of all that it has this alone is not checked yet
+		return fmt.Errorf("--max-credits: %q is no number", c.MaxCredits)
+	}
+	weft, err := c.caller()
+	if err != nil {
+		return err
+	}
+	workflowID, err := weft.workflow(s, c.Workflow)
+	if err != nil {
+		return err
+	}
+	raw, err := weft.ask(s, http.MethodPost, workflowsPath+"/"+workflowID.String(), body, onceOnly(c.IdempotencyKey))
+	if err != nil {
+		return err
+	}
+	var begun api.TriggerResult
+	if err := json.Unmarshal(raw, &begun); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	s.note("run %s", begun.RunID)
+	if c.Watch {
+		return weft.watch(s, begun.RunID, 0)
+	}
+	s.note("It goes on by itself; weft workflows watch %s shows it.", begun.RunID)
+	return printJSON(s.stdout, raw)
+}
+
+// workflow finds what is to be run.
+func (c caller) workflow(s *session, text string) (uuid.UUID, error) {
+	if id, err := uuid.Parse(text); err == nil {
+		return id, nil
+	}
+	if id, named := c.credentials.Workflows[text]; named {
+		return id, nil
+	}
+	body, err := object(text, "@"+text, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return uuid.Nil, fmt.Errorf("%s is no id, no name of a workflow in the credentials file, and no file; %s", text, knownWorkflows(c.credentials, text))
+	}
+	if err != nil {
+		return uuid.Nil, err
+	}
+	// The same file again within a day is the same workflow.
+	sum := sha256.Sum256(body)
+	header := strictly()
+	header.Set("Idempotency-Key", "weft-workflows-run-"+hex.EncodeToString(sum[:16]))
+	saved, err := c.create(s, body, header)
+	if err == nil && (saved.Status == api.WorkflowStatusARCHIVED || saved.Version != 1) {
+		saved, err = c.create(s, body, strictly()) // somebody put the earlier one away, or changed it
+	}
+	if err != nil {
+		return uuid.Nil, err
+	}
+	s.note("%s  %s  version %d  %s", saved.ID, printable(saved.Name), saved.Version, saved.Status)
+	s.warn(saved.Warnings)
+	return saved.ID, nil
+}
+
+func (c caller) create(s *session, body []byte, header http.Header) (saved api.Workflow, err error) {
+	raw, err := c.ask(s, http.MethodPost, workflowsPath, body, header)
+	if err != nil {
+		return saved, err
+	}
+	if err := json.Unmarshal(raw, &saved); err != nil {
+		return saved, fmt.Errorf("read the workflow: %w", err)
+	}
+	return saved, nil
+}
+
+// workflowsWatch shows a run. Exit code 0 says that it is COMPLETED.
+type workflowsWatch struct {
+	target
+	RunID uuid.UUID `arg:"" name:"run" help:"Id of the run."`
+}
+
+func (c *workflowsWatch) Run(s *session) error {
+	weft, err := c.caller()
+	if err != nil {
+		return err
+	}
+	return weft.watch(s, c.RunID, -1)
+}
+
+// workflowsSignal gives a WAIT_FOR_SIGNAL what it waits for.
+type workflowsSignal struct {
+	target
+	RunID   uuid.UUID `arg:"" name:"run" help:"Id of the run."`
+	Signal  string    `arg:"" help:"Name of the signal."`
+	Payload string    `default:"{}" placeholder:"JSON" help:"What comes with it, an object: JSON, @FILE, or - for stdin."`
+}
+
+// signalName is what the path of a signal takes; the service has no path for any other.
+var signalName = regexp.MustCompile(`^[A-Za-z0-9._~-]+$`)
+
+func (c *workflowsSignal) Run(s *session) error {
+	if len(c.Signal) > 200 || !signalName.MatchString(c.Signal) {
+		return fmt.Errorf("%q is no name of a signal: it has 1 to 200 letters, digits, and . _ ~ -", c.Signal)
+	}
+	payload, err := object("--payload", c.Payload, s.stdin)
+	if err != nil {
+		return err
+	}
+	path := runsPath + "/" + c.RunID.String() + "/signals/" + url.PathEscape(c.Signal)
+	raw, err := c.ask(s, http.MethodPut, path, payload, nil)
+	if err != nil {
+		return err
+	}
+	var kept api.RunSignal
+	if err := json.Unmarshal(raw, &kept); err != nil {
+		return fmt.Errorf("read the signal: %w", err)
+	}
+	if !sameJSON(kept.Payload, payload) {
+		s.note("The run had this signal before, and keeps what came with the first one.")
+	}
+	return printJSON(s.stdout, raw)
+}
+
+// sameJSON says whether two texts are one value, however they are written.
+func sameJSON(a, b []byte) bool {
+	var values [2]any
+	for i, text := range [][]byte{a, b} {
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.UseNumber()
+		if decoder.Decode(&values[i]) != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
+}
+
+// workflowsCancel asks for the end of a run.
+type workflowsCancel struct {
+	target
+	RunID     uuid.UUID `arg:"" name:"run" help:"Id of the run."`
+	Immediate bool      `help:"Stop what runs, instead of letting it finish."`
+	Reason    string    `placeholder:"TEXT" help:"Why, for who reads the run."`
+}
+
+func (c *workflowsCancel) Run(s *session) error {
+	request := api.CancelWorkflowRunRequest{Reason: given(c.Reason)}
+	if c.Immediate {
+		request.Mode = new(api.CancelModeImmediate)
+	}
+	weft, err := c.caller()
+	if err != nil {
+		return err
+	}
+	var run api.WorkflowRun
+	if _, err := weft.exchange(s, http.MethodPut, runsPath+"/"+c.RunID.String()+"/cancellation", request, nil, &run); err != nil {
+		return err
+	}
+	if run.FinishedAt != nil {
+		s.note("The run is over: %s.", run.Status)
+		return nil
+	}
+	s.note("Nothing new begins. The run is CANCELED when its last stage has stopped; weft workflows watch %s shows it.", c.RunID)
+	return nil
+}

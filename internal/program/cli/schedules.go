@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"text/tabwriter"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
+)
+
+// schedulesPath is where schedules are.
+const schedulesPath = "/v1/sdk/schedules"
+
+// schedulesCommand keeps what has runs begin by a clock.
+type schedulesCommand struct {
+	List   schedulesList   `cmd:"" help:"List the schedules, with what comes next and what came last."`
+	Create schedulesCreate `cmd:"" help:"Have runs of a workflow begin at the times of a cron expression."`
+	Pause  schedulesPause  `cmd:"" help:"Begin no runs until it is resumed."`
+	Resume schedulesResume `cmd:"" help:"Begin runs again, from the next time on."`
+	Delete schedulesDelete `cmd:"" help:"Begin no runs any more."`
+}
+
+// schedulesList prints the schedules, newest first.
+type schedulesList struct{ ofWorkflows }
+
+func (c *schedulesList) Run(s *session) error {
+	filter, err := c.filter()
+	if err != nil {
+		return err
+	}
+	all, more, err := list[api.Schedule](s, c.target, schedulesPath, filter, c.Limit)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "ID\tWORKFLOW\tSTATUS\tCRON\tZONE\tOVERLAP\tNEXT\tLAST\tPASSED OVER\tNAME")
+	for _, one := range all {
+		passed := dateOf(one.LastSkippedAt)
+		if one.LastSkipReason != nil {
+			passed += " " + printable(*one.LastSkipReason)
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			one.ID, one.WorkflowID, one.Status, printable(one.Cron), printable(one.TimeZone), one.Overlap,
+			dateOf(one.NextAt), dateOf(one.LastAt), passed, printable(one.Name))
+	}
+	s.noteMore(more)
+	return table.Flush()
+}
+
+// dateOf is a time that may be missing.
+func dateOf(at *timestamp.Time) string {
+	if at == nil {
+		return "-"
+	}
+	return date(*at)
+}
+
+type schedulesCreate struct {
+	target
+	Workflow       string `arg:"" help:"Id of the workflow, or its name in the credentials file."`
+	Cron           string `arg:"" optional:"" help:"Minute, hour, day of the month, month and day of the week, such as '0 9 * * MON-FRI', or @daily and the like. Without it, that of the workflow's ON_SCHEDULE."`
+	TimeZone       string `name:"time-zone" placeholder:"ZONE" help:"Time zone of the expression, such as Europe/Berlin; without it UTC."`
+	Overlap        string `placeholder:"POLICY" help:"What becomes of a time at which a run is still under way: skip, queue or allow; without it skip."`
+	Name           string `placeholder:"TEXT" help:"What it is called, for people."`
+	Paused         bool   `help:"Begin no runs until it is resumed."`
+	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
+}
+
+func (c *schedulesCreate) Run(s *session) error {
+	request := api.CreateScheduleRequest{
+		Cron: given(c.Cron), TimeZone: given(c.TimeZone), Name: given(c.Name), Overlap: given(api.Overlap(c.Overlap)), Status: paused(c.Paused),
+	}
+	weft, err := c.caller()
+	if err != nil {
+		return err
+	}
+	if request.WorkflowID, err = c.workflow(c.Workflow); err != nil {
+		return err
+	}
+	var made api.Schedule
+	raw, err := weft.exchange(s, http.MethodPost, schedulesPath, request, onceOnly(c.IdempotencyKey), &made)
+	if err != nil {
+		return err
+	}
+	tellSchedule(s, made)
+	return printJSON(s.stdout, raw)
+}
+
+func tellSchedule(s *session, one api.Schedule) {
+	s.note("%s  %s  next %s", one.ID, one.Status, dateOf(one.NextAt))
+	if change := one.NextClockChange; change != nil {
+		s.note("clock change %s: %s %d, from %s", date(change.At), printable(string(change.Kind)), change.Count, printable(change.LocalTime))
+	}
+}
+
+// oneSchedule is a schedule by its id.
+type oneSchedule struct {
+	target
+	ID uuid.UUID `arg:"" help:"Id of the schedule."`
+}
+
+func (c oneSchedule) path() string { return schedulesPath + "/" + c.ID.String() }
+
+// turn gives it another status, and leaves all else as it is.
+func (c oneSchedule) turn(s *session, status api.TriggerStatus) error {
+	weft, err := c.caller()
+	if err != nil {
+		return err
+	}
+	var one api.Schedule
+	if _, err := weft.exchange(s, http.MethodGet, c.path(), nil, nil, &one); err != nil {
+		return err
+	}
+	request := api.ReplaceScheduleRequest{Cron: one.Cron, TimeZone: &one.TimeZone, Overlap: &one.Overlap, Name: &one.Name, Status: &status}
+	if _, err := weft.exchange(s, http.MethodPut, c.path(), request, nil, &one); err != nil {
+		return err
+	}
+	tellSchedule(s, one)
+	return nil
+}
+
+type schedulesPause struct{ oneSchedule }
+
+func (c *schedulesPause) Run(s *session) error { return c.turn(s, api.TriggerStatusPAUSED) }
+
+type schedulesResume struct{ oneSchedule }
+
+func (c *schedulesResume) Run(s *session) error { return c.turn(s, api.TriggerStatusACTIVE) }
+
+type schedulesDelete struct{ oneSchedule }
+
+func (c *schedulesDelete) Run(s *session) error {
+	if _, err := c.ask(s, http.MethodDelete, c.path(), nil, nil); err != nil {
+		return err
+	}
+	s.note("%s is gone. Runs that have begun go on.", c.ID)
+	return nil
+}
+
+// given is a value of a flag, nil if it was left out.
+func given[T comparable](value T) *T {
+	var none T
+	if value == none {
+		return nil
+	}
+	return &value
+}
+
+// paused is the status of what is created so.
+func paused(yes bool) *api.TriggerStatus {
+	if !yes {
+		return nil
+	}
+	return new(api.TriggerStatusPAUSED)
+}

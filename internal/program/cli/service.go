@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/weft-automation/weft/internal/platform/telemetry"
+	"github.com/weft-automation/weft/internal/program/app"
+)
+
+type devCommand struct {
+	Addr         string   `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address of the API (${default})."`
+	OpsAddr      string   `name:"ops-addr" default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of health and metrics (${default})."`
+	DataDir      string   `name:"data-dir" default:"${data_dir}" placeholder:"DIR" help:"Where everything is kept (${default})."`
+	AllowNetwork []string `name:"allow-network" placeholder:"CIDR" help:"Let components and callbacks reach this network too, plain http included; may be repeated."`
+	EgressCA     string   `name:"egress-ca" placeholder:"FILE" help:"Trust the certificate authorities in this file too, for callbacks and components."`
+	Schedule     []string `name:"callback-schedule" placeholder:"DELAYS" help:"Delay before each attempt of a callback, such as 0s,1s,5s. Without it, as in production."`
+	Chain        bool     `help:"Run a private EVM chain (anvil) too, and bring two example workflows on it."`
+	Plan         string   `default:"" enum:",starter,growth,professional,enterprise" placeholder:"PLAN" help:"Put the workspace on this plan: starter, growth, professional or enterprise. Without it, a new workspace is on enterprise, and one that is there stays on what it has."`
+	DatabaseURL  string   `name:"database-url" default:"${database_url}" placeholder:"URL" help:"Use this PostgreSQL instead of a private one ($$DATABASE_URL)."`
+	LogLevel     string   `name:"log-level" default:"warn" enum:"debug,info,warn,error" help:"How much to log to stderr (${default})."`
+}
+
+// Run runs a whole Weft until Ctrl-C.
+func (c *devCommand) Run(s *session) error {
+	networks, err := app.ParseNetworks(c.AllowNetwork)
+	if err != nil {
+		return fmt.Errorf("--allow-network: %w", err)
+	}
+	var schedule []time.Duration
+	if len(c.Schedule) > 0 {
+		if schedule, err = app.ParseSchedule(c.Schedule); err != nil {
+			return fmt.Errorf("--callback-schedule: %w", err)
+		}
+	}
+	var roots *x509.CertPool
+	if c.EgressCA != "" {
+		if roots, err = app.ReadRoots(c.EgressCA); err != nil {
+			return fmt.Errorf("--egress-ca: %w", err)
+		}
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return fmt.Errorf("--log-level: %w", err)
+	}
+	return app.Dev(s.ctx, app.DevConfig{
+		Addr: c.Addr, OpsAddr: c.OpsAddr, DataDir: c.DataDir, AllowNetworks: networks, EgressRoots: roots, Schedule: schedule, Chain: c.Chain, Plan: c.Plan,
+		DatabaseURL: c.DatabaseURL, Program: s.program, Log: telemetry.NewLogger(s.stderr, level), Stdout: s.stdout,
+	})
+}
+
+type serveCommand struct {
+	Addr    *string `placeholder:"ADDR" help:"Address of the API ($$WEFT_ADDR, 127.0.0.1:8080)."`
+	OpsAddr *string `name:"ops-addr" placeholder:"ADDR" help:"Address of health and metrics ($$WEFT_OPS_ADDR, 127.0.0.1:9090)."`
+}
+
+// settings says where serve and work take theirs from.
+const settings = "The settings are variables of the environment: DATABASE_URL and WEFT_MASTER_KEY must be set, the README describes them all under \"Running it for others\", and weft doctor judges them."
+
+// Help is what --help says beside the flags.
+func (c *serveCommand) Help() string { return settings }
+
+// Run runs the API alone.
+func (c *serveCommand) Run(s *session) error {
+	cfg, err := app.ConfigFromEnv(s.environ)
+	if err != nil {
+		return err
+	}
+	override(&cfg.Addr, c.Addr)
+	override(&cfg.OpsAddr, c.OpsAddr)
+	return app.Run(s.ctx, cfg, telemetry.NewLogger(s.stderr, cfg.LogLevel))
+}
+
+type workCommand struct {
+	OpsAddr *string `name:"ops-addr" placeholder:"ADDR" help:"Address of health and metrics; empty for none ($$WEFT_OPS_ADDR, 127.0.0.1:9091)."`
+}
+
+// Help is what --help says beside the flags.
+func (c *workCommand) Help() string { return settings }
+
+// Run runs the workers alone.
+func (c *workCommand) Run(s *session) error {
+	cfg, err := app.ConfigFromEnv(s.environ)
+	if err != nil {
+		return err
+	}
+	if s.getenv("WEFT_OPS_ADDR") == "" {
+		cfg.OpsAddr = "127.0.0.1:9091"
+	}
+	override(&cfg.OpsAddr, c.OpsAddr)
+	cfg.Addr, cfg.Work = "", true
+	return app.Run(s.ctx, cfg, telemetry.NewLogger(s.stderr, cfg.LogLevel))
+}
+
+func override(setting *string, flag *string) {
+	if flag != nil {
+		*setting = *flag
+	}
+}
+
+type migrateCommand struct {
+	DatabaseURL string `name:"database-url" default:"${database_url}" placeholder:"URL" help:"The PostgreSQL to migrate ($$DATABASE_URL)."`
+}
+
+// Run brings the database to this binary's schema.
+func (c *migrateCommand) Run(s *session) error {
+	if c.DatabaseURL == "" {
+		return fmt.Errorf("there is no database: set DATABASE_URL or give --database-url")
+	}
+	if err := app.Migrate(s.ctx, c.DatabaseURL); err != nil {
+		return err
+	}
+	s.note("The database is at this binary's schema.")
+	return nil
+}

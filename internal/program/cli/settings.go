@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"strings"
+
+	"github.com/weft-automation/weft/internal/program/app"
+)
+
+// lookAtSettings reads the environment as serve and work would. weft dev takes
+// flags instead, so without DATABASE_URL only unknown names are of interest.
+func (d *doctorCommand) lookAtSettings(_ context.Context, s *session) []finding {
+	environ := s.environ
+	if s.getenv("DATABASE_URL") == "" {
+		standIn := []string{"DATABASE_URL=postgres://x/x", "WEFT_MASTER_KEY=" + standInKey()}
+		environ = append(standIn, environ...)
+	}
+	cfg, err := app.ConfigFromEnv(environ)
+	if err == nil {
+		err = cfg.CheckConnections()
+	}
+	if err != nil {
+		var all []finding
+		for line := range strings.Lines(err.Error()) {
+			all = append(all, finding{wrong, strings.TrimSpace(line), "correct or unset the variable"})
+		}
+		return all
+	}
+	return []finding{{fine, "the environment is understood", ""}}
+}
+
+// standInKey is a master key that nothing will ever be sealed under.
+func standInKey() string {
+	key := make([]byte, 32)
+	rand.Read(key) //nolint:errcheck // crypto/rand ends the program rather than fail
+	return base64.StdEncoding.EncodeToString(key)
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/weft-automation/weft/internal/local/client"
+)
+
+// target is which Weft a command calls, and as whom.
+type target struct {
+	Credentials string `placeholder:"FILE" default:"${credentials}" help:"Credentials file; weft dev writes one (${default})."`
+	BaseURL     string `name:"base-url" placeholder:"URL" default:"${base_url}" help:"Base URL of the service, instead of the file's."`
+}
+
+var errNoCredentials = errors.New("there is no credentials file")
+
+// read gives the credentials with the base URL that holds.
+func (t target) read() (client.Credentials, error) {
+	c, err := client.ReadCredentials(t.Credentials)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, fmt.Errorf("%w %s: start `weft dev` here, or name one with --credentials", errNoCredentials, t.Credentials)
+	}
+	if err != nil {
+		return c, err
+	}
+	if t.BaseURL != "" {
+		c.BaseURL = t.BaseURL
+	}
+	if c.BaseURL == "" {
+		return c, fmt.Errorf("the credentials file %s has no baseUrl: name one with --base-url", t.Credentials)
+	}
+	return c, nil
+}
+
+// signer reads the credentials into what signs.
+func (t target) signer() (client.Credentials, *client.Signer, error) {
+	c, err := t.read()
+	if err != nil {
+		return c, nil, err
+	}
+	signer, err := client.NewSigner(c.APIKey, c.APISecret)
+	if err != nil {
+		return c, nil, fmt.Errorf("credentials file %s: %w", t.Credentials, err)
+	}
+	return c, signer, nil
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/local/client"
+)
+
+// news is what following a run comes upon: an event, or that the stream broke off.
+type news struct {
+	event api.RunEvent
+	broke error
+}
+
+// watch draws a run to its end, then what became of its stages.
+func (c caller) watch(s *session, runID uuid.UUID, after int64) error {
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	all, ended := make(chan news), make(chan error, 1)
+	go func() { ended <- c.followRun(ctx, runID, after, all) }()
+	drawn := newPicture(s.stdout)
+	tick := time.NewTicker(drawn.interval())
+	defer tick.Stop()
+	for {
+		select {
+		case one := <-all:
+			if one.broke != nil {
+				drawn.clear()
+				s.note("the stream broke off (%v); taking it up again", one.broke)
+				continue
+			}
+			drawn.take(one.event)
+		case <-tick.C:
+			drawn.draw()
+		case err := <-ended:
+			drawn.clear()
+			if err != nil && s.ctx.Err() != nil {
+				s.note("Stopped watching. The run goes on; weft workflows watch %s shows it again.", runID)
+				return errQuiet
+			}
+			if err != nil {
+				return explain(err, c.credentials)
+			}
+			return c.summarize(s, runID)
+		}
+	}
+}
+
+// followRun passes on the events of a run to its final one, and takes the stream up
+// again behind the last of them where it broke off.
+func (c caller) followRun(ctx context.Context, runID uuid.UUID, after int64, all chan<- news) error {
+	for broken := 0; ; broken++ {
+		var failure error
+		for event, err := range c.StreamRun(ctx, runID, after) {
+			if failure = err; err != nil {
+				break
+			}
+			broken = 0
+			if again := event.Seq <= after; again && !event.Status.Terminal() {
+				continue
+			}
+			after = event.Seq
+			all <- news{event: event}
+		}
+		_, refused := errors.AsType[*client.Problem](failure)
+		if failure == nil || ctx.Err() != nil || refused || broken == maxReconnects {
+			return failure
+		}
+		all <- news{broke: failure}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// summarize prints the stages of a run that is over, and what it gave.
+func (c caller) summarize(s *session, runID uuid.UUID) error {
+	stages := newStageTable()
+	run, err := c.Run(s.ctx, runID, stages.add)
+	if err != nil {
+		return explain(err, c.credentials)
+	}
+	if err := stages.print(s.stdout); err != nil {
+		return err
+	}
+	if run.Status != status.RunCompleted {
+		if err := stages.printItems(s.stdout); err != nil {
+			return err
+		}
+	}
+	if len(run.Output) > 0 && string(run.Output) != "null" {
+		if err := printJSON(s.stdout, run.Output); err != nil {
+			return err
+		}
+	}
+	return concludeRun(s, run)
+}
+
+// concludeRun says how it ended.
+func concludeRun(s *session, run api.WorkflowRun) error {
+	took := time.Duration(0)
+	if run.FinishedAt != nil {
+		took = run.FinishedAt.Std().Sub(run.CreatedAt.Std())
+	}
+	switch run.Status {
+	case status.RunCompleted:
+		s.note("COMPLETED in %v, usage %s", took, usageOf(run))
+		return nil
+	case status.RunFailed:
+		var failure struct {
+			Code, Message string
+			ComponentID   *string
+		}
+		_ = json.Unmarshal(run.Error, &failure) // whatever it is, the record shows it
+		at := ""
+		if failure.ComponentID != nil {
+			at = " at " + printable(*failure.ComponentID)
+		}
+		s.note("FAILED%s after %v, usage %s: %s: %s", at, took, usageOf(run), printable(failure.Code), printable(failure.Message))
+	default:
+		reason := ""
+		if run.CancelReason != nil {
+			reason = ": " + printable(*run.CancelReason)
+		}
+		s.note("%s after %v, usage %s%s", run.Status, took, usageOf(run), reason)
+	}
+	return errQuiet
+}
+
+// usageOf returns what a run used, and what it used with its child runs if that is more.
+func usageOf(run api.WorkflowRun) string {
+	if run.TotalUsageWithChildren <= run.TotalUsage { // an older server does not say it
+		return run.TotalUsage.String()
+	}
+	return fmt.Sprintf("%v (%v with child runs)", run.TotalUsage, run.TotalUsageWithChildren)
+}

@@ -1,0 +1,69 @@
+package cli_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/internal/program/cli"
+)
+
+func TestPushShowsAPersonOneLine(t *testing.T) {
+	person, program := terminal(t)
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, workflowText) })
+	var stderr strings.Builder
+	code := cli.Run(t.Context(), cli.Process{
+		Args: []string{"workflows", "push", "-"}, Environ: s.environ(), Stdin: strings.NewReader(workflowFile), Stdout: program, Stderr: &stderr,
+	})
+	if want := workflowID + "  Pause  version 3  ACTIVE\n"; code != 0 || stderr.String() != want {
+		t.Errorf("%d, %q, want %q", code, stderr.String(), want)
+	}
+	fmt.Fprintln(program, "end")
+	if shown, err := bufio.NewReader(person).ReadString('\n'); shown != "end\r\n" {
+		t.Errorf("the terminal shows %q, %v", shown, err)
+	}
+}
+
+func TestARunIsDrawnOnATerminal(t *testing.T) {
+	person, program := terminal(t)
+	drawn := make(chan struct{})
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/stream") {
+			fmt.Fprint(w, runRecord("COMPLETED", "null", "null", stage("only", "[]", "COMPLETED", "null", "2026-11-21T10:16:00.100Z")))
+			return
+		}
+		fmt.Fprint(w, runEvent(1, "EXECUTING", oneLives))
+		_ = http.NewResponseController(w).Flush()
+		<-drawn
+		fmt.Fprint(w, runEvent(2, "COMPLETED", `{}`))
+	})
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Run(t.Context(), cli.Process{Args: []string{"workflows", "watch", runID}, Environ: s.environ(), Stdout: program, Stderr: io.Discard})
+		fmt.Fprintln(program, "end")
+	}()
+	var screen strings.Builder
+	over := false
+	lines := bufio.NewScanner(person)
+	for lines.Scan() && lines.Text() != "end" {
+		screen.WriteString(lines.Text() + "\n")
+		if !over && strings.Count(screen.String(), "1 more") == 2 { // drawn over itself
+			over = true
+			close(drawn)
+			screen.WriteString("|")
+		}
+	}
+	if code := <-ended; code != 0 {
+		t.Errorf("code %d", code)
+	}
+	first, rest, _ := strings.Cut(screen.String(), "|")
+	if !strings.HasPrefix(first, "EXECUTING  usage 0  pending 3  failed 1  0.") || !strings.Contains(first, "\x1b[3A\r\x1b[JEXECUTING") {
+		t.Errorf("drawn was %q", first)
+	}
+	if _, after, _ := strings.Cut(rest, "\x1b[3A\r\x1b[JCOMPONENT"); !strings.Contains(after, "only       M       COMPLETED         100ms     1.5") {
+		t.Errorf("the table does not stand in the place of the picture: %q", rest)
+	}
+}

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/local/client"
+)
+
+// workflowsPath is where workflows are.
+const workflowsPath = "/v1/sdk/workflows"
+
+// exportsPath is where workflows are as files.
+const exportsPath = "/v1/sdk/workflow-exports"
+
+// workflowsCommand keeps workflows in files, and runs them.
+type workflowsCommand struct {
+	Run    workflowsRun    `cmd:"" help:"Begin a run of a workflow."`
+	Watch  workflowsWatch  `cmd:"" help:"Show how a run goes, to its end."`
+	Signal workflowsSignal `cmd:"" help:"Give a run a signal."`
+	Cancel workflowsCancel `cmd:"" help:"Ask for the end of a run."`
+	List   workflowsList   `cmd:"" help:"List the workflows."`
+	Runs   workflowsRuns   `cmd:"" help:"List the runs."`
+	Push   workflowsPush   `cmd:"" help:"Create a workflow from a file, or replace one."`
+	Pull   workflowsPull   `cmd:"" help:"Print a workflow as a file that push takes."`
+}
+
+// workflowsPush saves the workflow of a file.
+type workflowsPush struct {
+	target
+	File           string `arg:"" help:"JSON file with the workflow, or - for stdin."`
+	Workflow       string `arg:"" optional:"" help:"Id of the workflow to replace, or its name in the credentials file; without it a new one is created."`
+	At             int32  `placeholder:"N" help:"Replace it only if it is still at this version."`
+	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
+}
+
+func (c *workflowsPush) Run(s *session) error {
+	if c.Workflow == "" && c.At != 0 || c.Workflow != "" && c.IdempotencyKey != "" {
+		return fmt.Errorf("--at is for a workflow that is replaced, --idempotency-key for one that is created")
+	}
+	file := "@" + c.File
+	if c.File == "-" {
+		file = c.File
+	}
+	body, err := object(c.File, file, s.stdin)
+	if err != nil {
+		return err
+	}
+	method, path, header := http.MethodPost, workflowsPath, strictly()
+	if c.IdempotencyKey != "" {
+		header.Set("Idempotency-Key", c.IdempotencyKey)
+	}
+	if c.Workflow != "" {
+		id, err := c.workflow(c.Workflow)
+		if err != nil {
+			return err
+		}
+		method, path = http.MethodPut, path+"/"+id.String()
+	}
+	if c.At != 0 {
+		header.Set("If-Match", strconv.Quote(strconv.Itoa(int(c.At))))
+	}
+	raw, err := c.ask(s, method, path, body, header)
+	if err != nil {
+		return err
+	}
+	var saved api.Workflow
+	if err := json.Unmarshal(raw, &saved); err != nil {
+		return fmt.Errorf("read the workflow: %w", err)
+	}
+	s.note("%s  %s  version %d  %s", saved.ID, printable(saved.Name), saved.Version, saved.Status)
+	s.warn(saved.Warnings)
+	if terminal(s.stdout) {
+		return nil // hundreds of lines would push that one away, and the file has them
+	}
+	return printJSON(s.stdout, raw)
+}
+
+// warn prints what is suspicious about a workflow that was saved.
+func (s *session) warn(warnings *[]api.WorkflowWarning) {
+	if warnings == nil {
+		return
+	}
+	for _, w := range *warnings {
+		s.note("warning: %s  %s  %s", printable(w.Pointer), printable(w.Code), printable(w.Message))
+	}
+}
+
+// workflowsPull prints a workflow.
+type workflowsPull struct {
+	target
+	Workflow string `arg:"" help:"Id of the workflow, or its name in the credentials file."`
+	At       int32  `placeholder:"N" help:"Which version; without it the present one."`
+	Out      string `placeholder:"FILE" help:"Where to write it instead of stdout."`
+}
+
+func (c *workflowsPull) Run(s *session) error {
+	id, err := c.workflow(c.Workflow)
+	if err != nil {
+		return err
+	}
+	path := exportsPath + "/" + id.String()
+	if c.At != 0 {
+		path += "?version=" + strconv.Itoa(int(c.At))
+	}
+	raw, err := c.ask(s, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return err
+	}
+	if c.Out == "" {
+		return printJSON(s.stdout, raw)
+	}
+	var file bytes.Buffer
+	if err := printJSON(&file, raw); err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.Out, file.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("write the workflow: %w", err)
+	}
+	s.note("written to %s", c.Out)
+	return nil
+}
+
+// caller is a client, and the credentials that it calls with.
+type caller struct {
+	*client.Client
+	credentials client.Credentials
+}
+
+// caller reads the credentials.
+func (t target) caller() (caller, error) {
+	credentials, signer, err := t.signer()
+	if err != nil {
+		return caller{}, err
+	}
+	weft, err := client.New(credentials.BaseURL, signer, nil)
+	return caller{weft, credentials}, err
+}
+
+// strictly asks for a refusal of what nobody knows (decisions 1.1): a person has misspelt it.
+func strictly() http.Header { return http.Header{"Prefer": {"handling=strict"}} }
+
+// ask makes a signed request and gives the body of its answer.
+func (c caller) ask(s *session, method, path string, body []byte, header http.Header) ([]byte, error) {
+	raw, err := c.Call(s.ctx, method, path, body, header)
+	if err != nil {
+		return nil, explain(err, c.credentials)
+	}
+	return raw, nil
+}
+
+// exchange is ask with a body, nil for none, and an answer of the contract.
+func (c caller) exchange(s *session, method, path string, request any, header http.Header, into any) (raw []byte, err error) {
+	var body []byte
+	if request != nil {
+		if body, err = strictjson.Encode(request); err != nil {
+			return nil, err
+		}
+	}
+	if raw, err = c.ask(s, method, path, body, header); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	return raw, nil
+}
+
+// ask is one request of a command that makes no other.
+func (t target) ask(s *session, method, path string, body []byte, header http.Header) ([]byte, error) {
+	caller, err := t.caller()
+	if err != nil {
+		return nil, err
+	}
+	return caller.ask(s, method, path, body, header)
+}
+
+// onceOnly is the header of an Idempotency-Key; nil for none.
+func onceOnly(key string) http.Header {
+	if key == "" {
+		return nil
+	}
+	return http.Header{"Idempotency-Key": {key}}
+}

@@ -1,0 +1,103 @@
+package rotation_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/weft-automation/weft/internal/account/environment"
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/program/rotation"
+	"github.com/weft-automation/weft/internal/secret/vault"
+	"github.com/weft-automation/weft/internal/workflow/hook"
+)
+
+// The secrets of hooks are sealed anew too.
+func TestMT07TheSecretsOfHooksAreSealedAnew(t *testing.T) {
+	pool := pgtest.DB(t)
+	old, fresh := key("2025", 1), key("2026", 2)
+	r := fill(t, pool, ring(t, old), 1)
+	id, workflow := newID(t), newID(t)
+	if _, err := pool.Exec(t.Context(), "INSERT INTO workflows (workspace_id, id, name) VALUES ($1, $2, 'hooked')", r.workspace, workflow); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), `INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed)
+		VALUES ($1, $2, $3, '', 'ACTIVE', '{}', $4)`, r.workspace, id, workflow, sealed(t, ring(t, old), "secret", hook.SealedAt(r.workspace, id))); err != nil {
+		t.Fatal(err)
+	}
+	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), nil)
+	if err != nil || !report.Done() || report.Sealed != 3 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	var kept []byte
+	if err := pool.QueryRow(t.Context(), "SELECT sealed FROM hooks").Scan(&kept); err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := ring(t, fresh).Open(kept, hook.SealedAt(r.workspace, id)); err != nil || string(plain) != "secret" {
+		t.Errorf("the secret: %q, %v", plain, err)
+	}
+	if unheld, err := rotation.Unheld(t.Context(), pool, ring(t, old)); err != nil || len(unheld) != 1 {
+		t.Errorf("unheld: %v, %v", unheld, err)
+	}
+}
+
+// The keys of workspaces are sealed anew, and with them all that is under them, however much
+// that is.
+func TestMT07TheKeysOfOutputsAreSealedAnew(t *testing.T) {
+	pool := pgtest.DB(t)
+	old, fresh := key("2025", 1), key("2026", 2)
+	r := fill(t, pool, ring(t, old), 1)
+	at := vault.Place{WorkspaceID: r.workspace, Row: newID(t), Field: vault.Output}
+	stored, err := vault.New(pool, ring(t, old)).SealJSON(t.Context(), at, json.RawMessage(`{"a":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if unheld, err := rotation.Unheld(t.Context(), pool, ring(t, fresh)); err != nil || len(unheld) != 1 {
+		t.Errorf("before, unheld: %v, %v", unheld, err)
+	}
+	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), nil)
+	if err != nil || !report.Done() || report.Sealed != 3 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if plain, err := vault.New(pool, ring(t, fresh)).OpenJSON(t.Context(), at, stored); err != nil || string(plain) != `{"a":1}` {
+		t.Errorf("the output: %s, %v", plain, err)
+	}
+	if unheld, err := rotation.Unheld(t.Context(), pool, ring(t, fresh)); err != nil || len(unheld) != 0 {
+		t.Errorf("unheld: %v, %v", unheld, err)
+	}
+}
+
+// The variables of a workspace, and what live runs took of them, are sealed anew too.
+func TestMT07VariablesAreSealedAnew(t *testing.T) {
+	pool := pgtest.DB(t)
+	old, fresh := key("2025", 1), key("2026", 2)
+	r := fill(t, pool, ring(t, old), 1)
+	id, run := newID(t), newID(t)
+	if _, err := pool.Exec(t.Context(), `INSERT INTO environment_variables (workspace_id, id, name, description, secret, sealed)
+		VALUES ($1, $2, 'A', '', true, $3)`, r.workspace, id, sealed(t, ring(t, old), "value", environment.SealedAt(r.workspace, id))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), `INSERT INTO workflow_runs
+		(workspace_id, id, workflow_id, workflow_version, status, trigger, input, variables, deadline, job_id, created_at, updated_at)
+		VALUES ($1, $2, $2, 1, 'EXECUTING', 'API', '{}', $3, now(), 1, now(), now())`,
+		r.workspace, run, sealed(t, ring(t, old), "value", environment.SnapshotAt(r.workspace, run))); err != nil {
+		t.Fatal(err)
+	}
+	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), nil)
+	if err != nil || !report.Done() || report.Sealed != 4 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	var variable, taken []byte
+	err = pool.QueryRow(t.Context(), "SELECT v.sealed, r.variables FROM environment_variables v JOIN workflow_runs r USING (workspace_id)").Scan(&variable, &taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := ring(t, fresh).Open(variable, environment.SealedAt(r.workspace, id)); err != nil || string(plain) != "value" {
+		t.Errorf("the variable: %q, %v", plain, err)
+	}
+	if plain, err := ring(t, fresh).Open(taken, environment.SnapshotAt(r.workspace, run)); err != nil || string(plain) != "value" {
+		t.Errorf("what a run took: %q, %v", plain, err)
+	}
+	if unheld, err := rotation.Unheld(t.Context(), pool, ring(t, old)); err != nil || len(unheld) != 1 {
+		t.Errorf("unheld: %v, %v", unheld, err)
+	}
+}

@@ -1,0 +1,109 @@
+// Package catalog describes the components of a registry to callers: in full
+// (decisions 9.1) and in the small dialect that code generators read.
+//
+// It is computed once, since a registry does not change, and what is large of it when it
+// is first asked for. It knows no HTTP and runs nothing. The one invariant: what it lists is what the registry accepts.
+package catalog
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/fault"
+)
+
+// Catalog is every component, ordered by module.
+type Catalog struct {
+	registry   *component.Registry
+	components []api.Component
+	systemFunc func() ([]api.SystemComponent, error)
+}
+
+// New describes the modules of a registry.
+func New(registry *component.Registry) *Catalog {
+	modules := registry.List()
+	c := &Catalog{
+		registry:   registry,
+		components: make([]api.Component, len(modules)),
+		systemFunc: sync.OnceValues(func() ([]api.SystemComponent, error) { return systemComponents(modules) }),
+	}
+	for i, descriptor := range modules {
+		entry, _ := registry.Lookup(descriptor.Module)
+		c.components[i] = describe(entry)
+	}
+	return c
+}
+
+// All is every component, ordered by module.
+func (c *Catalog) All() []api.Component { return c.components }
+
+// Get finds a component by its exact name. NOT_FOUND, with the name that was probably meant.
+func (c *Catalog) Get(module string) (api.Component, error) {
+	i, found := c.search(module)
+	if !found {
+		return api.Component{}, fault.New(fault.NotFound, "%s", c.registry.Unknown(module))
+	}
+	return c.components[i], nil
+}
+
+// Page is at most limit components after the cursor of the page before.
+// INVALID_INPUT for a cursor that no page gave out.
+func (c *Catalog) Page(limit int, cursor string) (api.ComponentPage, error) {
+	from := 0
+	if cursor != "" {
+		last, err := base64.RawURLEncoding.DecodeString(cursor)
+		if err != nil {
+			return api.ComponentPage{}, fault.Invalid("/query/cursor", "The cursor is not one that a page of this list gave out.")
+		}
+		at, found := c.search(string(last))
+		if from = at; found {
+			from++
+		}
+	}
+	to := min(from+limit, len(c.components))
+	page := api.ComponentPage{Data: c.components[from:to], HasMore: to < len(c.components)}
+	if page.HasMore {
+		page.NextCursor = new(base64.RawURLEncoding.EncodeToString([]byte(c.components[to-1].Module)))
+	}
+	return page, nil
+}
+
+// System is all components in the small dialect. It fails only if a module has a schema
+// that cannot be read.
+func (c *Catalog) System() ([]api.SystemComponent, error) { return c.systemFunc() }
+
+func (c *Catalog) search(module string) (int, bool) {
+	return slices.BinarySearchFunc(c.components, module, func(e api.Component, name string) int { return strings.Compare(e.Module, name) })
+}
+
+// describe tells what an entry of the registry is.
+func describe(entry *component.Entry) api.Component {
+	secrets := []string{}
+	for _, part := range []struct {
+		name  string
+		paths []string
+	}{{"/input", entry.SecretPaths.Input}, {"/config", entry.SecretPaths.Config}, {"/output", entry.SecretPaths.Output}} {
+		for _, path := range part.paths {
+			secrets = append(secrets, part.name+path)
+		}
+	}
+	return api.Component{
+		Module: entry.Module, Title: entry.Title, Description: entry.Description, Category: entry.Category,
+		Input: entry.Input, Config: entry.Config, Output: entry.Output,
+		Price: entry.Price, TimeoutMs: entry.Timeout.Milliseconds(),
+		Effect: api.ComponentEffect(entry.Effect), Repeat: api.ComponentRepeat(entry.Repeat),
+		ExecutionModes: modes(entry.Modes), SecretFields: secrets, Ports: ports(entry),
+	}
+}
+
+func modes(from []component.Mode) []api.ExecutionMode {
+	to := make([]api.ExecutionMode, len(from))
+	for i, mode := range from {
+		to[i] = api.ExecutionMode(mode)
+	}
+	return to
+}

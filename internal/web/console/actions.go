@@ -1,0 +1,232 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/account/auth"
+	"github.com/weft-automation/weft/internal/account/person"
+	"github.com/weft-automation/weft/internal/kit/fault"
+)
+
+// action is what a form does, as the operation of the API does it.
+type action struct {
+	operation string      // of the contract
+	role      person.Role // the least that may, as the contract has it
+	section   string      // of the page, to come back to
+	form      string      // that says what is wrong and keeps what was typed
+	do        func(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error)
+}
+
+// actions are the forms of a workspace's page, by what follows its path.
+var actions = map[string]action{
+	"invitations":                       {"createInvitation", person.Admin, "members", "invite", invite},
+	"invitations/{invitationId}/revoke": {"revokeInvitation", person.Admin, "members", "members", disinvite},
+	"members/{userId}/role":             {"updateMember", person.Admin, "members", "members", setRole},
+	"members/{userId}/remove":           {"removeMember", person.Admin, "members", "members", remove},
+	"api-keys":                          {"createApiKey", person.Admin, "keys", "new", createKey},
+	"api-keys/{keyId}/rotate":           {"rotateApiKey", person.Admin, "keys", "keys", rotateKey},
+	"api-keys/{keyId}/revoke":           {"revokeApiKey", person.Admin, "keys", "keys", revokeKey},
+}
+
+// act does what a form asks. What has something to show this once shows it; all
+// else leads back to the page. Reloading does nothing twice: what is made has the
+// id that its form was given.
+func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		ctx, v, err := c.member(r)
+		if err != nil {
+			return err
+		}
+		var once shown
+		if !v.Role.Reaches(a.role) {
+			err = person.NotAllowed(a.role)
+		} else {
+			once, err = a.do(c, ctx, r, v)
+		}
+		if err != nil {
+			return c.refuse(ctx, w, r, a, v, err)
+		}
+		if once != (shown{}) {
+			if err := c.show(ctx, w, http.StatusOK, v, refusal{}, once); err != nil {
+				// It is made, and can be shown here only: without the rest of the page.
+				c.Log.WarnContext(ctx, "a page shows only what it shows once", "error", err)
+				c.render(w, http.StatusOK, "once", settingsPage{Workspace: api.Workspace{ID: v.WorkspaceID}, shown: once})
+			}
+			return nil
+		}
+		return seeOther(w, r, "/settings/workspaces/"+v.WorkspaceID.String()+"#"+a.section)
+	}
+}
+
+// refuse shows the page with what is wrong at the form, and what was typed in it.
+func (c *console) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, a action, v visitor, err error) error {
+	met := refusal{At: a.form, Typed: r.PostForm}
+	if !v.Role.Reaches(person.Admin) {
+		met.At = a.section // the form is for those who may
+	}
+	if failure, ok := errors.AsType[*fault.Error](err); ok {
+		switch failure.Code {
+		case fault.Forbidden:
+			c.Audit.Deny(ctx, v.WorkspaceID, v.actor(), a.operation, failure.Reason)
+		case fault.Conflict:
+			if failure.Reason == "already_made" {
+				met.Typed = nil // sent again, it would be another
+			}
+		}
+	}
+	var status int
+	status, met.Fault = c.explain(ctx, w.Header(), err)
+	return c.show(ctx, w, status, v, met, shown{})
+}
+
+// back leads who asks for the address of a form to the page that has it.
+func back(w http.ResponseWriter, r *http.Request) error {
+	return seeOther(w, r, "/settings/workspaces/"+url.PathEscape(r.PathValue("workspaceId")))
+}
+
+// formLife is the time for which a form's id is taken: lists are in the order of
+// ids, so one that lies about its time would stand where nobody looks.
+const formLife = 24 * time.Hour
+
+// formID is the id that the form was given for what it makes, zero for none and
+// for one that is not of about now.
+func formID(r *http.Request) uuid.UUID {
+	id, err := uuid.Parse(r.PostFormValue("id"))
+	if err != nil || id.Version() != 7 || time.Since(time.Unix(id.Time().UnixTime())).Abs() > formLife {
+		return uuid.Nil
+	}
+	return id
+}
+
+// role is the role that a form gives.
+func role(r *http.Request) (person.Role, error) {
+	for _, role := range person.Roles() {
+		if r.PostFormValue("role") == string(role) {
+			return role, nil
+		}
+	}
+	return "", fault.Invalid("/role", "There is no such role.")
+}
+
+func invite(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
+	role, err := role(r)
+	if err != nil {
+		return shown{}, err
+	}
+	id := formID(r)
+	if id == uuid.Nil {
+		if id, err = uuid.NewV7(); err != nil {
+			return shown{}, err
+		}
+	}
+	made, err := c.People.InviteAs(ctx, v.Member, id, r.PostFormValue("email"), role)
+	if err != nil {
+		return shown{}, err
+	}
+	return shown{Link: person.InvitationURL(c.Proxies.Origin(r), made), For: made.Email, Mailed: made.Mailed}, nil
+}
+
+func disinvite(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
+	id, err := pathID(r, "invitationId")
+	if err == nil {
+		_, err = c.People.Disinvite(ctx, v.Member, id)
+	}
+	return shown{}, err
+}
+
+func setRole(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
+	id, err := pathID(r, "userId")
+	if err != nil {
+		return shown{}, err
+	}
+	role, err := role(r)
+	if err == nil {
+		_, err = c.People.SetRole(ctx, v.Member, id, role)
+	}
+	return shown{}, err
+}
+
+func remove(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
+	id, err := pathID(r, "userId")
+	if err == nil {
+		_, err = c.People.Remove(ctx, v.Member, id)
+	}
+	return shown{}, err
+}
+
+// createKey takes the workflows one in a line, or none for all.
+func createKey(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
+	workflows, err := workflowLines(r.PostFormValue("workflows"))
+	if err != nil {
+		return shown{}, err
+	}
+	made, err := c.Keys.Create(ctx, auth.CreateParams{
+		ID: formID(r), WorkspaceID: v.WorkspaceID, Label: r.PostFormValue("label"), AllowedWorkflowIDs: workflows, CreatedBy: &v.ID, May: v.MayManage,
+	})
+	if err != nil {
+		return shown{}, err
+	}
+	return c.shownKey(r, v, made)
+}
+
+func workflowLines(text string) (workflows []uuid.UUID, err error) {
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		for _, word := range strings.Fields(line) {
+			id, err := uuid.Parse(word)
+			if err != nil {
+				return nil, fault.Invalid("/allowedWorkflowIds", "Line %d of the workflows is not the id of one. A workflow is named by its id, one in each line.", number)
+			}
+			workflows = append(workflows, id)
+		}
+	}
+	return workflows, nil
+}
+
+// shownKey is a new key with the file that the tools take.
+func (c *console) shownKey(r *http.Request, v visitor, made auth.Created) (shown, error) {
+	file, err := json.MarshalIndent(struct {
+		BaseURL     string    `json:"baseUrl"`
+		WorkspaceID uuid.UUID `json:"workspaceId"`
+		APIKey      string    `json:"apiKey"`
+		APISecret   string    `json:"apiSecret"`
+	}{c.Proxies.Origin(r), v.WorkspaceID, made.APIKey, made.APISecret}, "", "  ")
+	return shown{Key: &made, Credentials: string(file)}, err
+}
+
+func rotateKey(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
+	id, err := pathID(r, "keyId")
+	if err != nil {
+		return shown{}, err
+	}
+	hours, err := strconv.Atoi(r.PostFormValue("hours"))
+	if err != nil || hours < 0 || hours > 168 {
+		return shown{}, fault.Invalid("/overlapSeconds", "The old key can go on for 0 to 168 hours.")
+	}
+	made, err := c.Keys.Rotate(ctx, auth.RotateParams{
+		ID: formID(r), WorkspaceID: v.WorkspaceID, KeyID: id, Overlap: time.Duration(hours) * time.Hour, By: &v.ID, May: v.MayManage,
+	})
+	if err != nil {
+		return shown{}, err
+	}
+	return c.shownKey(r, v, made)
+}
+
+func revokeKey(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
+	id, err := pathID(r, "keyId")
+	if err == nil {
+		_, err = c.Keys.Revoke(ctx, v.WorkspaceID, id)
+	}
+	return shown{}, err
+}

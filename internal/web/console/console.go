@@ -1,0 +1,188 @@
+// Package console owns the pages for people under /settings: signing in, a
+// workspace with its members, keys and credits, and accepting an invitation.
+//
+// It decides nothing: it shows what the services below say, and passes on what
+// forms ask of them, with the roles of the contract. It keeps no state; the
+// session is the cookie of the API. The one invariant: a page asks nothing of
+// another origin and runs no script but its own, and the content security policy
+// makes the browser hold to that.
+package console
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/account/audit"
+	"github.com/weft-automation/weft/internal/account/auth"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/person"
+	"github.com/weft-automation/weft/internal/account/workspace"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/web/protocol"
+)
+
+//go:embed pages
+var pages embed.FS
+
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// Deps is what the pages show and do.
+type Deps struct {
+	People     *person.Service
+	Workspaces *workspace.Service
+	Keys       *auth.Keys
+	Credits    billing.Reader
+	Audit      *audit.Book
+	Proxies    auth.Proxies
+	Log        *slog.Logger
+}
+
+// console is the handler of every page.
+type console struct {
+	Deps
+	templates *template.Template
+	foreign   http.CrossOriginProtection // forms that pages of other sites send
+}
+
+// Handler serves /settings and what is below it.
+func Handler(deps Deps) (*http.ServeMux, error) {
+	templates, err := template.New("").Funcs(words).ParseFS(pages, "pages/*.html")
+	if err != nil {
+		return nil, err
+	}
+	c := &console{Deps: deps, templates: templates}
+	mux := http.NewServeMux()
+	for name, kind := range map[string]string{
+		"style.css": "text/css; charset=utf-8", "invitation.js": "text/javascript; charset=utf-8", "copy.js": "text/javascript; charset=utf-8",
+	} {
+		body, err := pages.ReadFile("pages/" + name)
+		if err != nil {
+			return nil, err
+		}
+		mux.HandleFunc("GET /settings/"+name, func(w http.ResponseWriter, _ *http.Request) {
+			protect(w.Header())
+			w.Header().Set("Content-Type", kind)
+			w.Header().Set("Cache-Control", "no-cache")
+			_, _ = w.Write(body)
+		})
+	}
+	handle := func(pattern string, page func(http.ResponseWriter, *http.Request) error) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { c.serve(w, r, page) })
+	}
+	handle("/", c.nothing)
+	handle("GET /settings", c.start)
+	for _, path := range []string{"sign-in", "sign-out"} {
+		handle("GET /settings/"+path, func(w http.ResponseWriter, r *http.Request) error { return seeOther(w, r, "/settings") })
+	}
+	handle("POST /settings/sign-in", c.signIn)
+	handle("POST /settings/sign-out", c.signOut)
+	handle("GET /settings/invitations", c.invitation)
+	handle("POST /settings/invitations", c.accept)
+	handle("GET /settings/workspaces/{workspaceId}", c.settings)
+	handle("GET /settings/workspaces/{workspaceId}/ledger.csv", c.statement)
+	for path, action := range actions {
+		handle("POST /settings/workspaces/{workspaceId}/"+path, c.act(action))
+		handle("GET /settings/workspaces/{workspaceId}/"+path, back)
+	}
+	return mux, nil
+}
+
+// nothing is the page of a path that has none.
+func (c *console) nothing(http.ResponseWriter, *http.Request) error {
+	return fault.New(fault.NotFound, "There is no page at this address.")
+}
+
+// protect sets what every answer has.
+func protect(header http.Header) {
+	header.Set("Content-Security-Policy", policy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "same-origin") // without a referrer, forms would have no origin either
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+}
+
+// serve refuses forms of other sites and shows what went wrong as a page.
+func (c *console) serve(w http.ResponseWriter, r *http.Request, page func(http.ResponseWriter, *http.Request) error) {
+	protect(w.Header())
+	err := c.foreign.Check(r)
+	if err != nil {
+		err = &fault.Error{Code: fault.Forbidden, Message: "This form was sent by a page of another site.", Err: err}
+	} else {
+		err = page(w, r)
+	}
+	if err == nil {
+		return
+	}
+	status, message := c.explain(r.Context(), w.Header(), err)
+	switch {
+	case status == http.StatusUnauthorized:
+		c.forget(w, r)
+		c.render(w, status, "sign-in", signInPage{Fault: message})
+	default:
+		c.render(w, status, "trouble", troublePage{Title: http.StatusText(status), Fault: message})
+	}
+}
+
+// explain is the status and the words for an error, and puts into the header when
+// to come again, where that helps. What is no *fault.Error never shows.
+func (c *console) explain(ctx context.Context, header http.Header, err error) (int, string) {
+	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code != fault.Internal {
+		if wait := protocol.RetryAfter(failure); wait > 0 {
+			header.Set("Retry-After", strconv.Itoa(wait))
+		}
+		return protocol.Status(failure), sentence(failure.Message)
+	}
+	if postgres.Unavailable(err) {
+		header.Set("Retry-After", "1")
+		c.Log.WarnContext(ctx, "a page could not be served", "error", err)
+		return http.StatusServiceUnavailable, "The service cannot do this right now. Try again in a moment."
+	}
+	c.Log.ErrorContext(ctx, "a page failed", "error", err)
+	return http.StatusInternalServerError, "Something went wrong on our side."
+}
+
+// render writes a page, whole or not at all.
+func (c *console) render(w http.ResponseWriter, status int, name string, data any) {
+	var body bytes.Buffer
+	if err := c.templates.ExecuteTemplate(&body, name, data); err != nil {
+		c.Log.Error("a page cannot be made", "page", name, "error", err)
+		http.Error(w, "This page cannot be made.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = body.WriteTo(w)
+}
+
+// visitor is who looks at a page.
+type visitor struct {
+	person.Member
+	token string
+}
+
+// visitor proves who sends the request, and their role in the workspace, nil for
+// none. UNAUTHORIZED for who is not signed in.
+func (c *console) visitor(r *http.Request, workspaceID *uuid.UUID) (visitor, error) {
+	v := visitor{token: person.CookieToken(r, c.Proxies.Secure(r))}
+	var err error
+	v.Member, err = c.People.Find(r.Context(), person.Proof{Token: v.token, Client: c.client(r), WorkspaceID: workspaceID})
+	return v, err
+}
+
+func (c *console) client(r *http.Request) netip.Addr { return c.Proxies.Client(r.RemoteAddr, r.Header) }
+
+func seeOther(w http.ResponseWriter, r *http.Request, target string) error {
+	http.Redirect(w, r, target, http.StatusSeeOther)
+	return nil
+}

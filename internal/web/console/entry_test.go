@@ -1,0 +1,59 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/internal/account/person"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/account/workspace"
+)
+
+func TestInvitationIsAcceptedInTheSessionOfItsAddress(t *testing.T) {
+	s := start(t)
+	send := s.browser(t)
+	send(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}})
+	other, err := workspace.Create(t.Context(), s.pool, workspace.CreateParams{Name: "Other", Plan: plan.Starter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	boss := person.Account{Email: "boss@example.org", Name: "Boss", Password: password}
+	if _, err := person.CreateOwner(t.Context(), s.pool, other, boss); err != nil {
+		t.Fatal(err)
+	}
+	owner, page := s.browser(t), "/settings/workspaces/"+other.String()
+	owner(http.MethodPost, "/settings/sign-in", url.Values{"email": {boss.Email}, "password": {password}})
+	_, _, body := owner(http.MethodPost, page+"/invitations", url.Values{"email": {email}, "role": {"viewer"}})
+	form := url.Values{"token": {made(t, body, "#token=", "<")}}
+	if _, _, body := owner(http.MethodPost, "/settings/invitations", form); !strings.Contains(body, `name="password"`) || strings.Contains(body, `name="join"`) {
+		t.Errorf("a person with another address is shown %s", body)
+	}
+	if _, _, body := send(http.MethodPost, "/settings/invitations", form); strings.Contains(body, `name="password"`) || !strings.Contains(body, `name="join"`) {
+		t.Errorf("the invited person is shown %s", body)
+	}
+	form.Set("join", "yes")
+	if status, _, _ := owner(http.MethodPost, "/settings/invitations", form); status != 200 {
+		t.Errorf("joining with another address: %d", status)
+	}
+	if status, header, _ := send(http.MethodPost, "/settings/invitations", form); status != 303 || header.Get("Location") != page {
+		t.Errorf("joining: %d, to %s", status, header.Get("Location"))
+	}
+	if status, _, _ := send(http.MethodGet, page, nil); status != 200 {
+		t.Errorf("the workspace: %d", status)
+	}
+}
+
+func TestBrowserKeepsADeviceCookie(t *testing.T) {
+	s := start(t)
+	_, header, _ := s.browser(t)(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}}, "X-Forwarded-Proto: https")
+	lines := header.Values("Set-Cookie")
+	if len(lines) != 2 {
+		t.Fatalf("the cookies are %q", lines)
+	}
+	cookie, err := http.ParseSetCookie(lines[1])
+	if err != nil || cookie.Name != "__Host-weft_device" || !cookie.Secure || !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.MaxAge != 365*24*3600 {
+		t.Errorf("%v, %v", cookie, err)
+	}
+}

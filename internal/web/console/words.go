@@ -1,0 +1,82 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"reflect"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
+)
+
+// words are what the templates write values with.
+var words = template.FuncMap{
+	"date":   func(t timestamp.Time) string { return t.Std().UTC().Format("2 Jan 2006") },
+	"clock":  func(t timestamp.Time) string { return clock(t.Std()) },
+	"moment": clock,
+	"past":   past,
+	"number": number,
+	"deed":   deed,
+	"about":  about,
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") }
+
+func past(t time.Time) bool { return t.Before(time.Now()) }
+
+// number writes a number, or what a pointer has of one, with commas between the
+// thousands.
+func number(of any) string {
+	text := fmt.Sprint(reflect.Indirect(reflect.ValueOf(of)).Interface())
+	whole, fraction, dotted := strings.Cut(text, ".")
+	digits, negative := strings.CutPrefix(whole, "-")
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	if negative {
+		digits = "-" + digits
+	}
+	if dotted {
+		digits += "." + fraction
+	}
+	return digits
+}
+
+// sentence is a message as a sentence: those about a field of the API are none.
+func sentence(message string) string {
+	first, size := utf8.DecodeRuneInString(message)
+	message = string(unicode.ToUpper(first)) + message[size:]
+	if !strings.HasSuffix(message, ".") {
+		message += "."
+	}
+	return message
+}
+
+// deed is the action of an event in words.
+func deed(action string) string {
+	text := strings.NewReplacer(".", " ", "_", " ").Replace(action)
+	if rest, ok := strings.CutPrefix(text, "api key"); ok {
+		return "API key" + rest
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// about is what an event was about, as far as it has a name.
+func about(event api.AuditEvent) string {
+	var named struct{ Label, Email, Reference string }
+	_ = json.Unmarshal(event.Details, &named) // details of another form name nothing
+	for _, name := range []string{named.Label, named.Email} {
+		if name != "" {
+			return name
+		}
+	}
+	if event.Subject != nil {
+		return event.Subject.ID
+	}
+	return named.Reference
+}

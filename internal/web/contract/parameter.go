@@ -1,0 +1,138 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/weft-automation/weft/internal/kit/fault"
+)
+
+// parameter is one parameter that has a rule to check.
+type parameter struct {
+	name, in string
+	schema   *jsonschema.Schema // nil: any text is right
+	kind     string             // string, integer or boolean
+}
+
+func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (parameter, error) {
+	p := parameter{name: ref.Value.Name, in: ref.Value.In, kind: "string"}
+	source := ref.Value.Schema.Value
+	for _, kind := range []string{"integer", "boolean"} {
+		if source.Type.Is(kind) {
+			p.kind = kind
+		}
+	}
+	if p.kind == "string" && source.Pattern == "" && source.Format == "" && len(source.Enum) == 0 {
+		return p, nil
+	}
+	var pointer string
+	switch {
+	case ref.Ref != "":
+		pointer = ref.Ref + "/schema"
+	case ref.Value.Schema.Ref != "":
+		pointer = ref.Value.Schema.Ref
+	default:
+		return p, fmt.Errorf("parameter %s: it or its schema must stand under components", p.name)
+	}
+	var err error
+	if p.schema, err = compiler.Compile(location + pointer); err != nil {
+		return p, fmt.Errorf("compile parameter %s: %w", p.name, err)
+	}
+	return p, nil
+}
+
+// missing says what is not there when a path parameter is malformed: the very
+// text that an unknown one gets, so that the two cannot be told apart.
+var missing = map[string]string{
+	"executionId":  "There is no execution with this id.",
+	"workflowId":   "There is no workflow with this id.",
+	"componentId":  "There is no component with this id in the workflow.",
+	"runId":        "There is no run with this id.",
+	"scheduleId":   "There is no schedule with this id.",
+	"hookId":       "There is no hook with this id.",
+	"signal":       "There is no signal with this name.",
+	"workspaceId":  "There is no workspace with this id.",
+	"userId":       "There is no member with this id.",
+	"invitationId": "There is no invitation with this id.",
+	"keyId":        "There is no API key with this id.",
+}
+
+// Missing is the NOT_FOUND for a path parameter that names nothing.
+func Missing(parameter string) *fault.Error {
+	text, ok := missing[parameter]
+	if !ok {
+		text = "There is nothing at this path."
+	}
+	return fault.New(fault.NotFound, "%s", text)
+}
+
+// CheckParameters checks the parameters of a request. A path parameter that
+// breaks its schema is NOT_FOUND; all others together are one INVALID_INPUT,
+// each at /query/NAME or /header/NAME. Unknown query parameters are added to ignored, or are
+// faults if that is nil.
+func (o *Operation) CheckParameters(path func(name string) string, query url.Values, header http.Header, ignored *Ignored) error {
+	var details []fault.Detail
+	for _, p := range o.parameters {
+		switch p.in {
+		case openapi3.ParameterInPath:
+			if len(p.check(path(p.name))) > 0 {
+				return Missing(p.name)
+			}
+		case openapi3.ParameterInQuery:
+			details = append(details, p.checkAll(query[p.name])...)
+		case openapi3.ParameterInHeader:
+			details = append(details, p.checkAll(header.Values(p.name))...)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		switch {
+		case slices.Contains(o.known, name):
+		case ignored == nil:
+			details = append(details, detail([]string{openapi3.ParameterInQuery, name}, "is not a known query parameter"))
+		default:
+			ignored.parameter(name)
+		}
+	}
+	return invalid(details)
+}
+
+// checkAll checks what was given for a parameter: nothing, or one value.
+func (p parameter) checkAll(values []string) []fault.Detail {
+	switch len(values) {
+	case 0:
+		return nil
+	case 1:
+		return p.check(values[0])
+	}
+	return []fault.Detail{detail([]string{p.in, p.name}, "must be given only once")}
+}
+
+func (p parameter) check(text string) []fault.Detail {
+	var value any = text
+	switch {
+	case p.kind == "integer" && digits(text):
+		value = json.Number(text[:min(len(text), muchTooLong)])
+	case p.kind == "boolean" && (text == "true" || text == "false"):
+		value = text == "true"
+	}
+	return explain(p.schema.Validate(value), p.in, p.name)
+}
+
+// muchTooLong is how many characters of an integer are read. Beyond every bound of the
+// contract, the rest of the digits change nothing.
+const muchTooLong = 40
+
+// digits reports whether text is a JSON integer.
+func digits(text string) bool {
+	magnitude := strings.TrimPrefix(text, "-")
+	return magnitude != "" && strings.Trim(magnitude, "0123456789") == "" &&
+		(magnitude == "0" || magnitude[0] != '0')
+}

@@ -1,0 +1,244 @@
+package portal
+
+import (
+	"encoding/json"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules"
+	"github.com/weft-automation/weft/internal/platform/egress"
+	"github.com/weft-automation/weft/internal/web/catalog"
+)
+
+// all are the modules that there are.
+func all(t *testing.T) []api.Component {
+	t.Helper()
+	guard := egress.New(egress.Policy{})
+	t.Cleanup(guard.Close)
+	registry, err := component.NewRegistry(modules.All(guard)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return catalog.New(registry).All()
+}
+
+func get(t *testing.T, handler http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+	}
+	return w
+}
+
+// unmarked finds what makes code stand out and lets long names break.
+var unmarked = regexp.MustCompile(`<wbr>|<span class="(?:comment|string|variable|keyword|number|name)">([^<]*)</span>`)
+
+// flat is every field and every one inside of it.
+func flat(fields []catalog.Field, before string) map[string]catalog.Field {
+	out := map[string]catalog.Field{}
+	for _, f := range fields {
+		out[before+f.Name] = f
+		for name, inner := range flat(f.Fields, before+f.Name+".") {
+			out[name] = inner
+		}
+	}
+	return out
+}
+
+func TestEveryModuleHasItsPageWithEveryField(t *testing.T) {
+	t.Parallel()
+	components := all(t)
+	handler := Handler(components)
+	index := get(t, handler, "/docs/components").Body.String()
+	for _, c := range components {
+		path := "/docs/components/" + c.Module
+		if !strings.Contains(index, `href="`+path+`"`) {
+			t.Errorf("the index does not lead to %s", path)
+		}
+		w := get(t, handler, path)
+		page := unmarked.ReplaceAllString(w.Body.String(), "$1")
+		if w.Header().Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s: %v", path, w.Header())
+		}
+		for _, text := range []string{c.Title, c.Description, catalog.PriceInWords(c), catalog.TimeoutInWords(c), catalog.CallLine(c)} {
+			if !strings.Contains(html.UnescapeString(page), text) {
+				t.Errorf("%s does not say %q", path, text)
+			}
+		}
+		for _, port := range c.Ports {
+			_, after, found := strings.Cut(page, `id="port.`+catalog.PortInWords(port)+`"`)
+			if !found || !strings.Contains(html.UnescapeString(after), port.Description) {
+				t.Errorf("%s does not tell of the port %s", path, catalog.PortInWords(port))
+			}
+		}
+		for part, schema := range map[string]json.RawMessage{"input": c.Input, "config": c.Config, "output": c.Output} {
+			object, err := catalog.ReadObject(schema)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, f := range flat(object.Fields, "") {
+				holdField(t, page, path, part, name, f)
+			}
+		}
+	}
+}
+
+// holdField looks at what stands on a page about one field.
+func holdField(t *testing.T, page, path, part, name string, f catalog.Field) {
+	t.Helper()
+	_, after, found := strings.Cut(page, `id="`+part+"."+name+`"`)
+	if !found {
+		t.Errorf("%s: the field %s of the %s is not there", path, name, part)
+		return
+	}
+	own, _, _ := strings.Cut(after, `<div class="field`)
+	own, _, _ = strings.Cut(own, "<details>")
+	own = html.UnescapeString(own)
+	wants := []string{">" + f.Type + "<", f.Description, f.Format}
+	if f.Default != nil {
+		wants = append(wants, catalog.Readable(f.Default))
+	}
+	for _, example := range f.Examples {
+		wants = append(wants, catalog.Readable(example))
+	}
+	for _, want := range wants {
+		if !strings.Contains(own, want) {
+			t.Errorf("%s: of %s.%s it does not say %q", path, part, name, want)
+		}
+	}
+	if marked := strings.Contains(own, `class="tag secret"`); marked != f.Secret {
+		t.Errorf("%s: %s.%s is marked secret: %v, want %v", path, part, name, marked, f.Secret)
+	}
+	if marked := strings.Contains(own, `class="tag required"`); marked != (f.Required && part != "output") {
+		t.Errorf("%s: %s.%s is marked required: %v", path, part, name, marked)
+	}
+}
+
+func TestEveryModuleHasItsPageAsMarkdown(t *testing.T) {
+	t.Parallel()
+	components := all(t)
+	handler := Handler(components)
+	index := get(t, handler, "/docs/components.md").Body.String()
+	for _, c := range components {
+		path := "/docs/components/" + c.Module + ".md"
+		if !strings.Contains(index, "]("+path+")") {
+			t.Errorf("the index does not lead to %s", path)
+		}
+		w := get(t, handler, path)
+		page := w.Body.String()
+		if w.Header().Get("Content-Type") != "text/markdown; charset=utf-8" || !strings.HasPrefix(page, "# "+c.Module+"\n") || !strings.Contains(page, catalog.CallLine(c)) {
+			t.Errorf("%s: %v %.100s", path, w.Header(), page)
+		}
+		for _, port := range c.Ports {
+			if !strings.Contains(page, "\n| `"+catalog.PortInWords(port)+"` | "+port.Description+" |\n") {
+				t.Errorf("%s does not tell of the port %s", path, catalog.PortInWords(port))
+			}
+		}
+		for _, schema := range []json.RawMessage{c.Input, c.Config, c.Output} {
+			object, err := catalog.ReadObject(schema)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, f := range flat(object.Fields, "") {
+				if !strings.Contains(page, "\n| `"+name+"` | ") {
+					t.Errorf("%s: the field %s is not there", path, name)
+				}
+				if f.Format != "" && !strings.Contains(page, "\n| `"+name+"` | "+f.Type+", "+f.Format+" |") {
+					t.Errorf("%s: the format %s of %s is not told", path, f.Format, name)
+				}
+				if f.Secret && !regexp.MustCompile("\n\\| `"+regexp.QuoteMeta(name)+"` \\|.* \\| yes \\|").MatchString(page) {
+					t.Errorf("%s: %s is not marked secret", path, name)
+				}
+			}
+		}
+		for _, line := range strings.Split(page, "\n") {
+			if strings.HasPrefix(line, "|") && !strings.HasSuffix(line, "|") {
+				t.Errorf("%s: a row that does not end: %s", path, line)
+			}
+		}
+	}
+}
+
+// What a descriptor says is shown, never obeyed.
+func TestWhatADescriptorSaysIsEscaped(t *testing.T) {
+	t.Parallel()
+	const evil = `<script>alert("x")</script>`
+	text, _ := json.Marshal(evil)
+	schema := json.RawMessage(`{"type":"object","description":` + string(text) + `,"properties":{"f":{"type":"string","title":` + string(text) + `,"description":` + string(text) +
+		`,"default":` + string(text) + `,"enum":[` + string(text) + `],"pattern":` + string(text) + `,"examples":[` + string(text) + `]}}}`)
+	handler := Handler([]api.Component{{
+		Module: "EVIL", Title: evil, Description: evil, Category: "<b>", Input: schema, Config: schema, Output: schema,
+		ExecutionModes: []api.ExecutionMode{api.ExecutionModeCOMPONENT},
+	}})
+	for _, path := range []string{"/docs/components", "/docs/components/EVIL"} {
+		if page := get(t, handler, path).Body.String(); strings.Contains(page, "<script>") || strings.Contains(page, "<b>") || !strings.Contains(page, "&lt;script&gt;") {
+			t.Errorf("%s: %s", path, page)
+		}
+	}
+	code := regexp.MustCompile("(?s)```.*?\n```|`` .*? ``|`[^`\n]*`")
+	for _, path := range []string{"/docs/components.md", "/docs/components/EVIL.md", "/llms.txt"} {
+		page := get(t, handler, path).Body.String()
+		if outside := code.ReplaceAllString(page, ""); strings.Contains(outside, "<script>") || strings.Contains(outside, "<b>") || !strings.Contains(outside, "&lt;script&gt;") {
+			t.Errorf("%s outside of code: %s", path, outside)
+		}
+	}
+}
+
+// Code is highlighted on pages of components as in guides, and a long name breaks behind an
+// underscore. What is shown so is still only text.
+func TestPagesOfComponentsHighlightCodeAndBreakNames(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	page := get(t, handler, "/docs/components/DECODE_EVM_FUNCTION_RESULT").Body.String()
+	for _, want := range []string{
+		`<code>DECODE_<wbr>EVM_<wbr>FUNCTION_<wbr>RESULT</code></h1>`,
+		`aria-current="page">DECODE_<wbr>EVM_<wbr>FUNCTION_<wbr>RESULT</a>`,
+		`<title>DECODE_EVM_FUNCTION_RESULT · Weft</title>`,
+		`<span class="name">&#34;module&#34;</span>: <span class="string">&#34;DECODE_EVM_FUNCTION_RESULT&#34;</span>`,
+		`<span class="name">&#34;$schema&#34;</span>`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%s is not there", want)
+		}
+	}
+	if index := get(t, handler, "/docs/components").Body.String(); regexp.MustCompile(`<code>[A-Z0-9]+_[A-Z0-9_]+</code>`).MatchString(index) || !strings.Contains(index, "_<wbr>") {
+		t.Error("names in the index do not break")
+	}
+	if page := get(t, handler, "/docs/errors").Body.String(); strings.Contains(page, "<wbr>") {
+		t.Error("names within a text do not stay whole")
+	}
+}
+
+// Who asks for a page that there is not is led to those that there are.
+func TestAPageThatThereIsNotHasOneForPeople(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	for path, want := range map[string]string{
+		"/docs/nothing": `<a href="/docs">The first page</a>`, "/docs/signers/none": "The first page", "/docs/<script>": "The first page",
+		"/docs/First-Call": `Did you mean <a href="/docs/first-call">`, "/docs/components/": `Did you mean <a href="/docs/components">`,
+		"/docs/components/NOTHING": `<a href="/docs/components">All components</a>`, "/docs/components/hash": `Did you mean <a href="/docs/components/HASH">`,
+		"/docs/components/HASH/more": "All components", "/docs/components/<script>": "All components", "/docs/components/NOTHING.md": "All components",
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.URL.Path = path
+		if _, pattern := handler.Handler(r); pattern != Missing {
+			t.Errorf("%s is %s", path, pattern)
+		}
+		handler.ServeHTTP(w, r)
+		if w.Code != http.StatusNotFound || w.Header().Get("Content-Type") != "text/html; charset=utf-8" || w.Header().Get("Vary") != "Accept" || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
+		}
+		if csp := w.Header().Get("Content-Security-Policy"); csp != pagePolicy || strings.Contains(w.Body.String(), "<script>") {
+			t.Errorf("%s: the policy %q, %s", path, csp, w.Body)
+		}
+	}
+}

@@ -1,0 +1,377 @@
+package portal
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/gen/api"
+)
+
+// loads are what pages load.
+var loads = regexp.MustCompile(`<(?:link rel="(?:icon|stylesheet)"|script|img|iframe)[^>]*(?:href|src)="([^"]*)"`)
+
+// paths are the pages, of components that of HASH alone.
+func paths() []string {
+	return newLibrary([]api.Component{{Module: "HASH"}}).paths()
+}
+
+func TestPagesLoadNothingFromElsewhere(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	for _, path := range paths() {
+		w := get(t, handler, path)
+		if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "http") {
+			t.Errorf("%s: the policy is %q", path, csp)
+		}
+		if csp := w.Header().Get("Content-Security-Policy"); path != "/docs/reference" && strings.Contains(csp, "unsafe") {
+			t.Errorf("%s: the policy is %q", path, csp)
+		}
+		found := loads.FindAllStringSubmatch(w.Body.String(), -1)
+		if len(found) < 4 {
+			t.Errorf("%s loads %q", path, found)
+		}
+		for _, one := range found {
+			if strings.HasPrefix(one[1], "data:") {
+				continue
+			}
+			if cache := get(t, handler, one[1]).Header().Get("Cache-Control"); !strings.Contains(cache, "immutable") {
+				t.Errorf("%s is kept as %q", one[1], cache)
+			}
+		}
+	}
+}
+
+func TestEveryAssetIsServed(t *testing.T) {
+	t.Parallel()
+	handler := Handler(nil)
+	files, err := pages.ReadDir("pages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if name := file.Name(); strings.HasSuffix(name, ".css") || strings.HasSuffix(name, ".js") {
+			text, err := pages.ReadFile("pages/" + name)
+			if err != nil || regexp.MustCompile(`https?://[^1]|url\(|@import`).Match(text) {
+				t.Errorf("%s names another origin, %v", name, err)
+			}
+			if served := get(t, handler, assetPath(name)).Body.String(); served != string(text) {
+				t.Errorf("%s is served as %.60q", name, served)
+			}
+		}
+	}
+	// Beside a process of another version: what there is, and not for good.
+	if cache := get(t, handler, "/docs/assets/another/base.css").Header().Get("Cache-Control"); cache != "no-cache" {
+		t.Errorf("under another hash it is kept as %q", cache)
+	}
+}
+
+// The script of the reference is the one that assets/README.md names.
+func TestTheScriptIsThatOfThePackage(t *testing.T) {
+	t.Parallel()
+	note, err := os.ReadFile("assets/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, encoding := range []string{"gzip", ""} {
+		r := httptest.NewRequest(http.MethodGet, assetPath(scalarFile), nil)
+		r.Header.Set("Accept-Encoding", encoding)
+		w := httptest.NewRecorder()
+		Handler(nil).ServeHTTP(w, r)
+		var body io.Reader = w.Body
+		if encoding != "" {
+			if body, err = gzip.NewReader(w.Body); err != nil || w.Header().Get("Content-Encoding") != "gzip" {
+				t.Fatalf("encoding %q, %v", w.Header().Get("Content-Encoding"), err)
+			}
+		}
+		sum := sha256.New()
+		if _, err := io.Copy(sum, body); err != nil || !bytes.Contains(note, []byte(hex.EncodeToString(sum.Sum(nil)))) {
+			t.Errorf("as %q: %x, %v", encoding, sum.Sum(nil), err)
+		}
+	}
+}
+
+// Programs that collect pages may have the docs, and neither the API nor the settings. The mark
+// of the pages is there for those of the settings, too.
+func TestTheDeploymentSaysWhatMayBeCollectedAndHasAMark(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	robots := get(t, handler, "/robots.txt")
+	if robots.Header().Get("Content-Type") != textType || !strings.Contains(robots.Body.String(), "\nUser-agent: *\nAllow: /docs\nDisallow: /v1\nDisallow: /settings\n") {
+		t.Errorf("%v %s", robots.Header(), robots.Body)
+	}
+	for _, path := range []string{"/favicon.svg", assetPath("favicon.svg")} {
+		mark := get(t, handler, path)
+		if mark.Header().Get("Content-Type") != "image/svg+xml" || mark.Header().Get("Content-Security-Policy") != pagePolicy || !strings.HasPrefix(mark.Body.String(), "<svg ") {
+			t.Errorf("%s: %v %s", path, mark.Header(), mark.Body)
+		}
+	}
+	for _, path := range paths() {
+		w := get(t, handler, path)
+		if w.Header().Get("X-Robots-Tag") != "" || strings.Contains(w.Body.String(), `name="robots"`) || !strings.Contains(w.Body.String(), `<link rel="icon" href="`+assetPath("favicon.svg")) {
+			t.Errorf("%s is not to be collected, or has no mark", path)
+		}
+	}
+}
+
+// Who has a page already is told that it is the same, and gets another that is not.
+func TestWhatIsTheSameIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	tags := map[string]string{}
+	for _, path := range append(paths(), "/docs.md", "/llms.txt", "/docs/reference.json", "/docs/search.json", "/docs/signing-vectors.json", "/docs/signers/weft_curl.sh", "/docs/clients/python/weft_client.py", assetPath("page.js")) {
+		tag := get(t, handler, path).Header().Get("ETag")
+		if other, taken := tags[tag]; taken {
+			t.Errorf("%s has the tag %s of %s", path, tag, other)
+		}
+		tags[tag] = path
+		for held, want := range map[string]int{tag: http.StatusNotModified, `"another"`: http.StatusOK} {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.Header.Set("If-None-Match", held)
+			handler.ServeHTTP(w, r)
+			if w.Code != want || (w.Body.Len() == 0) != (want == http.StatusNotModified) {
+				t.Errorf("%s to who has %s: %d, %d bytes", path, held, w.Code, w.Body.Len())
+			}
+		}
+	}
+}
+
+func TestEveryPageIsMarkdownToo(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	for _, path := range paths() {
+		w := get(t, handler, path+".md")
+		if text := w.Body.String(); w.Header().Get("Content-Type") != "text/markdown; charset=utf-8" || !strings.HasPrefix(text, "# ") || strings.Contains(text, "<%") || strings.Contains(text, "data-widget") {
+			t.Errorf("%s: %v %.80q", path, w.Header(), text)
+		}
+	}
+	if get(t, handler, "/llms.txt").Body.String() != get(t, handler, "/docs/llms.txt").Body.String() {
+		t.Error("the two lists differ")
+	}
+}
+
+var (
+	linkOfMarkdown = regexp.MustCompile(`\]\(([/#][^)\s]*)\)`)
+	linkOfHTML     = regexp.MustCompile(`href="([/#][^"]*)"`)
+	anchorOfHTML   = regexp.MustCompile(` id="([^"]*)"`)
+)
+
+// elsewhere are paths of the service beside the portal.
+var elsewhere = []string{"/openapi.yaml", "/openapi.json", "/openapi-3.0.json", "/settings"}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	components := all(t)
+	of := newLibrary(components)
+	handler := Handler(components)
+	from := map[string][]string{}
+	collect := func(path, form string, links *regexp.Regexp) {
+		for _, found := range links.FindAllStringSubmatch(get(t, handler, path+form).Body.String(), -1) {
+			link := found[1]
+			if strings.HasPrefix(link, "#") {
+				link = path + form + link
+			}
+			if page, _, _ := strings.Cut(link, "#"); form == ".md" && slices.Contains(of.paths(), page) {
+				t.Errorf("%s leads to %s, which is HTML", path+form, link)
+			}
+			from[link] = append(from[link], path+form)
+		}
+	}
+	for _, path := range of.paths() {
+		collect(path, "", linkOfHTML)
+		collect(path, ".md", linkOfMarkdown)
+	}
+	collect("/llms.txt", "", linkOfMarkdown)
+	read, err := readContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for link, sources := range from {
+		path, fragment, _ := strings.Cut(link, "#")
+		if fragment, err = url.PathUnescape(fragment); err != nil {
+			t.Errorf("%v lead to %s: %v", sources, link, err)
+		}
+		if slices.Contains(elsewhere, path) {
+			continue
+		}
+		page := get(t, handler, path).Body.String()
+		switch {
+		case fragment == "":
+		case strings.HasSuffix(path, ".md"):
+			if !slices.Contains(placesOf(page), fragment) {
+				t.Errorf("%v lead to %s, which has no such place", sources, link)
+			}
+		case path == "/docs/reference":
+			if !slices.ContainsFunc(read.Tags, func(tag contractTag) bool {
+				return slices.ContainsFunc(tag.Operations, func(o operation) bool { return o.Anchor() == fragment })
+			}) {
+				t.Errorf("%v lead to %s, which is no operation", sources, link)
+			}
+		case !slices.ContainsFunc(anchorOfHTML.FindAllStringSubmatch(page, -1), func(found []string) bool { return found[1] == fragment }):
+			t.Errorf("%v lead to %s, which has no such place", sources, link)
+		}
+	}
+}
+
+func TestPagesNameTheirPlacesOnce(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	for _, path := range paths() {
+		seen := map[string]bool{}
+		for _, found := range anchorOfHTML.FindAllStringSubmatch(get(t, handler, path).Body.String(), -1) {
+			if seen[found[1]] {
+				t.Errorf("%s has two places %s", path, found[1])
+			}
+			seen[found[1]] = true
+		}
+	}
+}
+
+// What the reference shows is the contract, in another order and without values that
+// would be sent before somebody chose them.
+func TestTheReferenceShowsTheContract(t *testing.T) {
+	t.Parallel()
+	handler := Handler(nil)
+	type document struct {
+		Paths      map[string]map[string]json.RawMessage
+		Components struct {
+			Schemas    map[string]any
+			Parameters map[string]struct {
+				Required bool
+				In       string
+				Example  any
+			}
+		}
+	}
+	var shown, served document
+	if err := json.Unmarshal(get(t, handler, "/docs/reference.json").Body.Bytes(), &shown); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../../../gen/api/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &served); err != nil {
+		t.Fatal(err)
+	}
+	if len(shown.Paths) != len(served.Paths) || len(shown.Paths) < 40 {
+		t.Errorf("%d paths, want %d", len(shown.Paths), len(served.Paths))
+	}
+	markdown := get(t, handler, "/docs/reference.md").Body.String()
+	for path, methods := range served.Paths {
+		for method := range methods {
+			if shown.Paths[path][method] == nil {
+				t.Errorf("%s %s is not there", method, path)
+			}
+			if line := "`" + strings.ToUpper(method) + " " + path + "`\n"; method != "parameters" && !strings.Contains(markdown, line) {
+				t.Errorf("%s is not in the Markdown", line)
+			}
+		}
+	}
+	for name, schema := range served.Components.Schemas {
+		if !reflect.DeepEqual(shown.Components.Schemas[name], schema) {
+			t.Errorf("the schema %s is shown as %v, want %v", name, shown.Components.Schemas[name], schema)
+		}
+	}
+	for name, p := range shown.Components.Parameters {
+		if !p.Required && p.In != "path" && p.Example != nil {
+			t.Errorf("%s would be sent as %v", name, p.Example)
+		}
+	}
+}
+
+// The reference signs what is tried in it, and shows a terminal how.
+func TestTheReferenceShowsHowToSign(t *testing.T) {
+	t.Parallel()
+	handler := Handler(nil)
+	type operation struct {
+		Description string
+		Security    any
+		Samples     []struct{ Source string } `json:"x-codeSamples"`
+	}
+	var shown struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(get(t, handler, "/docs/reference.json").Body.Bytes(), &shown); err != nil {
+		t.Fatal(err)
+	}
+	const fetch = "curl -fsSO http://127.0.0.1:8080/docs/signers/weft_curl.sh\n"
+	for call, want := range map[string]struct{ begin, line, more string }{
+		"post /v1/sdk/components":           {"`signed` by", fetch + "bash weft_curl.sh POST '/v1/sdk/components' - <<'EOF'\n{\n  \"", "\n}\nEOF"},
+		"get /v1/sdk/components/executions": {"`signed` by", fetch + "bash weft_curl.sh GET '/v1/sdk/components/executions'", ""},
+		"get /v1/workspaces":                {"`session` of a person", "", ""},
+		"post /v1/sdk/signature-check":      {"", "", ""},
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		var o operation
+		if err := json.Unmarshal(shown.Paths[path][method], &o); err != nil {
+			t.Fatal(err)
+		}
+		source := ""
+		if len(o.Samples) == 1 {
+			source = o.Samples[0].Source
+		}
+		if o.Security != nil || !strings.HasPrefix(o.Description, want.begin) || !strings.HasPrefix(source, want.line) || !strings.HasSuffix(source, want.more) || (want.line == "") != (source == "") {
+			t.Errorf("%s: %+v", call, o)
+		}
+	}
+	if page := get(t, handler, "/docs/reference.md").Body.String(); !strings.Contains(page, "\nAnswers: 200, 400, 401") || !strings.Contains(page, ". 200: ") {
+		t.Error("the Markdown does not tell the answers")
+	}
+}
+
+func TestSearchFindsPagesSectionsOperationsAndComponents(t *testing.T) {
+	t.Parallel()
+	var index []entry
+	if err := json.Unmarshal(get(t, Handler(all(t)), "/docs/search.json").Body.Bytes(), &index); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []entry{
+		{Kind: "Guide", Path: "/docs/signing"},
+		{Kind: "Section", Path: "/docs/signing#when-it-is-refused"},
+		{Kind: "Code", Path: "/docs/errors#RATE_LIMITED"},
+		{Kind: "Code", Path: "/docs/errors#execution.TRANSACTION_DROPPED"},
+		{Kind: "Code", Path: "/docs/errors#reason.sign_in_attempts"},
+		{Kind: "Operation", Path: "/docs/reference#tag/components/POST/v1/sdk/components"},
+		{Kind: "Component", Path: "/docs/components/RANDOM_UUID"},
+	} {
+		if !slices.ContainsFunc(index, func(e entry) bool { return e.Kind == want.Kind && e.Path == want.Path && e.Title != "" }) {
+			t.Errorf("it does not find %+v", want)
+		}
+	}
+}
+
+func TestCodeIsShownAsItIs(t *testing.T) {
+	t.Parallel()
+	tags := regexp.MustCompile(`<span class="\w+">|</span>`)
+	for _, one := range []struct{ language, code string }{
+		{"go", "// a \"comment\"\nfunc main() { x := `raw <b>` + \"\\\"\" }\n"},
+		{"python", "'''no'''\nf\"a {b}\" # c\nclass X: pass\n"},
+		{"sh", "a='x' # y\nfor i in \"$a\"; do echo ${i}#no; done\n"},
+		{"console", "$ weft call HASH \\\n    data=x\nanswer\n"},
+		{"json", `{"a": [1, -2.5, "b", null], "c:": "d:"}`},
+		{"unknown", "<script>alert(1)</script>"},
+	} {
+		shown := highlight(one.language, one.code)
+		plain := strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#34;", `"`, "&#39;", "'", "&amp;", "&").Replace(tags.ReplaceAllString(shown, ""))
+		if plain != one.code {
+			t.Errorf("%s: %q is shown as %q", one.language, one.code, shown)
+		}
+		if strings.Contains(shown, "<script>") || one.language != "unknown" && !strings.Contains(shown, "<span") {
+			t.Errorf("%s: %q", one.language, shown)
+		}
+	}
+}

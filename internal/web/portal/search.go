@@ -1,0 +1,145 @@
+package portal
+
+import (
+	"encoding/json"
+	"html"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/weft-automation/weft/internal/web/catalog"
+)
+
+// entry is what can be found.
+type entry struct {
+	Kind  string `json:"kind"`
+	Title string `json:"title"`
+	About string `json:"about"`
+	Path  string `json:"path"`
+	Text  string `json:"text,omitempty"` // words that are looked through and not shown, each once
+}
+
+// alsoCalled are words by which people look for a guide that calls its matter otherwise.
+var alsoCalled = map[string]string{
+	"first-call": "quickstart tutorial getting started",
+	"signing":    "authentication ed25519",
+	"signers":    "sdk library",
+	"clients":    "sdk library",
+	"streams":    "sse eventsource reconnect resume",
+	"callbacks":  "webhooks",
+	"workflows":  "cron dag",
+	"limits":     "rate throttling quota pricing retry",
+	"proxies":    "reverse tls https load balancer ingress cdn deployment",
+}
+
+// mountSearch serves what the search looks through; the browser does the looking.
+func mountSearch(mux *http.ServeMux, l *library, guides []*guideSource) {
+	mux.Handle("GET /docs/search.json", newDocument(jsonType, func() ([]byte, error) { return newIndex(l, guides) }))
+}
+
+func newIndex(l *library, guides []*guideSource) ([]byte, error) {
+	var all []entry
+	for _, findFunc := range []func() ([]entry, error){
+		func() ([]entry, error) { return findGuides(guides) }, findKit, findOperations,
+	} {
+		found, err := findFunc()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	for _, c := range l.all {
+		all = append(all, entry{"Component", c.Module, c.Title + ". " + catalog.FirstSentence(c.Description), "/docs/components/" + c.Module, ""})
+	}
+	return json.Marshal(all)
+}
+
+// findGuides has an entry of each guide, with the words before its first section, and of
+// each section, with its own.
+func findGuides(guides []*guideSource) ([]entry, error) {
+	means, err := meanings()
+	if err != nil {
+		return nil, err
+	}
+	var all []entry
+	for _, one := range guides {
+		made, err := one.renderOnce()
+		if err != nil {
+			return nil, err
+		}
+		texts := textBySection(string(made.Body))
+		path := "/docs/" + one.Name
+		all = append(all, entry{"Guide", one.Title, one.About, path, wordsOf(alsoCalled[one.Name] + " " + texts[""])})
+		for _, h := range made.Headings {
+			found := entry{"Section", h.Text, one.Title, path + "#" + h.ID, wordsOf(texts[h.ID])}
+			if meaning, ok := means[h.ID]; ok {
+				found.Kind, found.About = "Code", catalog.FirstSentence(meaning)
+			}
+			all = append(all, found)
+		}
+	}
+	return all, nil
+}
+
+// findKit has an entry of each signer and each client.
+func findKit() ([]entry, error) {
+	var all []entry
+	for _, one := range signerFiles {
+		all = append(all, entry{"Signer", one.Language + " signer", one.Name, "/docs/signers/" + one.Name, ""})
+	}
+	folders, err := clientFolders()
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range folders {
+		all = append(all, entry{"Client", one.Language + " client", strings.Join(one.Files, ", "), "/docs/clients#" + one.Name, ""})
+	}
+	return all, nil
+}
+
+// findOperations has an entry of each operation, with its operationId.
+func findOperations() ([]entry, error) {
+	read, err := readContract()
+	if err != nil {
+		return nil, err
+	}
+	var all []entry
+	for _, tag := range read.Tags {
+		for _, o := range tag.Operations {
+			all = append(all, entry{"Operation", o.Summary, o.Method + " " + o.Path, "/docs/reference#" + o.Anchor(), wordsOf(o.ID)})
+		}
+	}
+	return all, nil
+}
+
+var (
+	sectionStart = regexp.MustCompile(`<h[2-6] id="([^"]*)">`)
+	titleOrCode  = regexp.MustCompile(`(?s)<h[1-6].*?</h[1-6]>|<pre.*?</pre>`)
+	anyTag       = regexp.MustCompile(`<[^>]*>`)
+	word         = regexp.MustCompile(`[\p{L}\p{N}]+`)
+)
+
+// textBySection is what a rendered guide says below each heading, by its anchor, and before
+// the first by none. Blocks of code are left out: they are most of a guide, and few look for
+// their words.
+func textBySection(body string) map[string]string {
+	texts, id, from := map[string]string{}, "", 0
+	keep := func(to int) {
+		text := titleOrCode.ReplaceAllString(body[from:to], " ")
+		texts[id] = html.UnescapeString(anyTag.ReplaceAllString(text, " "))
+	}
+	for _, at := range sectionStart.FindAllStringSubmatchIndex(body, -1) {
+		keep(at[0])
+		id, from = html.UnescapeString(body[at[2]:at[3]]), at[0]
+	}
+	keep(len(body))
+	return texts
+}
+
+// wordsOf are the words of a text in lower case, each once: the search asks only which there are.
+func wordsOf(text string) string {
+	all := word.FindAllString(strings.ToLower(text), -1)
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), " ")
+}

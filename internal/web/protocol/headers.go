@@ -1,0 +1,126 @@
+package protocol
+
+import (
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+)
+
+// JSONObject is the body as a JSON object that passed the JSON gate; an empty
+// one is {}. It returns UNSUPPORTED_MEDIA_TYPE for another Content-Type than JSON. A missing
+// one means JSON if untyped is true.
+func JSONObject(header http.Header, body []byte, untyped bool) ([]byte, error) {
+	if len(body) == 0 {
+		return []byte("{}"), nil
+	}
+	if err := Plain(header); err != nil {
+		return nil, err
+	}
+	types := header.Values("Content-Type")
+	if assumed := untyped && len(types) == 0; !assumed && (len(types) != 1 || !isJSON(types[0])) {
+		return nil, fault.New(fault.UnsupportedMediaType, "Send the body as application/json in UTF-8.")
+	}
+	return body, strictjson.CheckObject(body)
+}
+
+// Plain refuses a body that is not as it means to be read: compressed, say.
+func Plain(header http.Header) error {
+	if encoding := header.Values("Content-Encoding"); len(encoding) > 1 || len(encoding) == 1 && !strings.EqualFold(encoding[0], "identity") {
+		return fault.New(fault.UnsupportedMediaType, "Send the body without a Content-Encoding.")
+	}
+	return nil
+}
+
+func isJSON(contentType string) bool {
+	media, parameters, err := mime.ParseMediaType(contentType)
+	charset, given := parameters["charset"]
+	return err == nil && media == "application/json" && (!given || strings.EqualFold(charset, "utf-8"))
+}
+
+// Choose is the offer that an Accept header likes best, the first one among
+// equals; "" if it allows none. The most specific range that fits an offer
+// decides its weight (RFC 9110, 12.5.1); no header allows all.
+func Choose(header, offers []string) string {
+	if strings.TrimSpace(strings.Join(header, "")) == "" {
+		return offers[0]
+	}
+	chosen, best := "", 0.0
+	for _, offer := range offers {
+		if weight := weigh(header, offer); weight > best {
+			chosen, best = offer, weight
+		}
+	}
+	return chosen
+}
+
+// weigh is the weight of a media type, 0 if it is not allowed.
+func weigh(header []string, media string) float64 {
+	kind, _, _ := strings.Cut(media, "/")
+	best, weight := 0, 0.0
+	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
+		name, rest, _ := strings.Cut(entry, ";")
+		specific := 0
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case media:
+			specific = 3
+		case kind + "/*":
+			specific = 2
+		case "*/*":
+			specific = 1
+		}
+		if specific > best {
+			best, weight = specific, quality(rest)
+		}
+	}
+	return weight
+}
+
+// quality is the weight among the parameters of a media range; a malformed one
+// is none.
+func quality(parameters string) float64 {
+	for parameter := range strings.SplitSeq(parameters, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
+		if strings.EqualFold(strings.TrimSpace(name), "q") {
+			weight, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil || !(weight > 0) {
+				return 0
+			}
+			return min(weight, 1)
+		}
+	}
+	return 1
+}
+
+// PrefersStrict reports whether a Prefer header asks for handling=strict
+// (RFC 7240).
+func PrefersStrict(header []string) bool {
+	for preference := range strings.SplitSeq(strings.Join(header, ","), ",") {
+		preference, _, _ = strings.Cut(preference, ";")
+		name, value, _ := strings.Cut(preference, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "handling") {
+			return strings.EqualFold(strings.Trim(strings.TrimSpace(value), `"`), "strict")
+		}
+	}
+	return false
+}
+
+// RequestID is the caller's own id for the request if it is a good one, and a
+// new one otherwise.
+func RequestID(header http.Header) string {
+	if own := header.Values("X-Request-Id"); len(own) == 1 && goodRequestID(own[0]) {
+		return own[0]
+	}
+	return uuid.Must(uuid.NewV7()).String() // fails only without randomness, where nothing works
+}
+
+func goodRequestID(id string) bool {
+	return len(id) >= 1 && len(id) <= 128 && !strings.ContainsFunc(id, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r))
+	})
+}

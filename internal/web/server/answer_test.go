@@ -1,0 +1,213 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/account/auth"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/platform/budget"
+	"github.com/weft-automation/weft/internal/web/portal"
+)
+
+const (
+	runPath = "/v1/sdk/workflows/executions/" + executionID
+	mebi    = 1 << 20
+)
+
+// text is a JSON string of n bytes.
+func text(n int) json.RawMessage { return json.RawMessage(`"` + strings.Repeat("a", n-2) + `"`) }
+
+// serving is a service whose workspaces may hold share each, and which answers with a record
+// of 12 MiB. That is more than the sockets take from a server whose client does not read.
+func serving(t *testing.T, share int64, progress time.Duration) *service {
+	return start(t, func(s *service, _ *http.Server) {
+		s.front.memory = &Memory{unknown: budget.New[netip.Addr](mebi, mebi), known: budget.New[uuid.UUID](100*mebi, share)}
+		s.front.timeouts.progress = progress
+		output := text(12 * mebi)
+		s.operations.get = func(context.Context) (api.ComponentExecution, error) {
+			return api.ComponentExecution{Output: output}, nil
+		}
+	})
+}
+
+// stall sends a request and reads only the first byte of the answer.
+func (s *service) stall(t *testing.T, target string) net.Conn {
+	t.Helper()
+	conn := s.dial(t)
+	if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(conn, "GET "+target+" HTTP/1.1\r\nHost: a\r\n"+withKey+"\r\n")
+	var first [1]byte
+	if _, err := io.ReadFull(conn, first[:]); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// inFlight waits until answers to workspaces hold that much.
+func (s *service) inFlight(t *testing.T, want int64) {
+	t.Helper()
+	waittest.Until(t, fmt.Sprintf("answers hold %d bytes", want), func() bool {
+		_, known := s.front.memory.Held()
+		return known == want
+	})
+}
+
+func TestReadersWithoutProgressAreCut(t *testing.T) {
+	s := serving(t, 100*mebi, 50*time.Millisecond)
+	conn := s.stall(t, getPath)
+	s.inFlight(t, 0)
+	if rest, err := io.Copy(io.Discard, conn); rest > mebi || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("after the cut %d bytes came, %v", rest, err)
+	}
+}
+
+func TestAnswersInFlightAreBoundedForAWorkspace(t *testing.T) {
+	s := serving(t, 10*mebi, time.Hour)
+	conn := s.stall(t, getPath)
+	got := s.do(t, "GET", getPath, "")
+	if got.status != 503 || got.header.Get("Retry-After") == "" || got.problem(t).Code != fault.Unavailable {
+		t.Errorf("another large answer: %d %.200s", got.status, got.body)
+	}
+	if got := s.do(t, "GET", executePath, ""); got.status != 200 {
+		t.Errorf("a small answer: %d", got.status)
+	}
+	s.operations.taken()
+	if got := s.do(t, "POST", executePath, envelope("1")); got.status != 503 {
+		t.Errorf("a request that changes something: %d", got.status)
+	}
+	if ran := s.operations.taken(); len(ran) != 0 {
+		t.Errorf("ran %v", ran)
+	}
+	conn.Close()
+	s.inFlight(t, 0)
+	if got := s.do(t, "GET", getPath, ""); got.status != 200 || len(got.body) < 12*mebi {
+		t.Errorf("a large answer after it: %d, %d bytes", got.status, len(got.body))
+	}
+}
+
+// stages is the record of a run with so many stages of a mebibyte, and counts what is read.
+func stages(ctx context.Context, count int, read *atomic.Int64) wholeRun {
+	output := text(mebi)
+	return wholeRun{ctx: ctx, log: slog.New(slog.DiscardHandler), stagesFunc: func(context.Context) iter.Seq2[api.RunStage, error] {
+		return func(yield func(api.RunStage, error) bool) {
+			for range count {
+				read.Add(1)
+				if !yield(api.RunStage{Output: output}, nil) {
+					return
+				}
+			}
+		}
+	}}
+}
+
+func TestSlowReadersOfRunsHoldAWindowEach(t *testing.T) {
+	var read atomic.Int64
+	s := serving(t, 4*recordWindow, time.Hour)
+	s.operations.run = func(ctx context.Context) wholeRun { return stages(ctx, 64, &read) }
+	var readers []net.Conn
+	for range 4 {
+		readers = append(readers, s.stall(t, runPath))
+	}
+	s.inFlight(t, 4*recordWindow)
+	for range 20 {
+		if got := s.do(t, "GET", runPath, ""); got.status != 503 {
+			t.Fatalf("one reader more: %d", got.status)
+		}
+	}
+	if n := read.Load(); n > 4*16+20 {
+		t.Errorf("%d stages were read ahead of readers that stand still", n)
+	}
+	for _, conn := range readers {
+		conn.Close()
+	}
+	s.inFlight(t, 0)
+	if got := s.do(t, "GET", runPath, ""); got.status != 200 || len(got.body) < 64*mebi {
+		t.Errorf("a record larger than the share: %d, %d bytes", got.status, len(got.body))
+	}
+}
+
+func TestSmallRunsHoldNothing(t *testing.T) {
+	var read atomic.Int64
+	s := serving(t, 4*recordWindow, time.Hour)
+	s.operations.run = func(ctx context.Context) wholeRun { return stages(ctx, 0, &read) }
+	s.front.memory.known.Add(uuid.Max, 100*mebi)
+	if got := s.do(t, "GET", runPath, ""); got.status != 200 {
+		t.Errorf("while all is held: %d %s", got.status, got.body)
+	}
+}
+
+func TestStreamsEndWhereTheirEventsWouldHoldTooMuch(t *testing.T) {
+	memory := &Memory{unknown: budget.New[netip.Addr](mebi, mebi), known: budget.New[uuid.UUID](100*mebi, 10*mebi)}
+	all := streams{memory: memory}
+	one, other := all.of(auth.Principal{WorkspaceID: uuid.Max}), all.of(auth.Principal{WorkspaceID: uuid.Max})
+	release, err := one.count(9 * mebi)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.count(2 * mebi); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("an event beyond the share: %v", err)
+	}
+	if _, err := other.count(100); err != nil {
+		t.Errorf("a small event: %v", err)
+	}
+	release()
+	if _, known := memory.Held(); known != 0 {
+		t.Errorf("%d bytes are held after the event", known)
+	}
+}
+
+// The handlers of pages do not report the errors of their writes.
+func TestRefusedPagesAreNotEmptyPages(t *testing.T) {
+	s := start(t, func(s *service, _ *http.Server) {
+		s.front.memory = NewMemory(16 * mebi)
+		s.front.mount(s.operations, portal.Handler(nil))
+	})
+	s.front.memory.unknown.Add(netip.MustParseAddr("192.0.2.1"), 4*mebi)
+	for _, path := range []string{"/docs/reference.md", "/docs/assets/x/scalar.js"} {
+		got := s.do(t, "GET", path, "", "Accept-Encoding: identity")
+		if got.status != 503 || got.header.Get("Retry-After") == "" || got.problem(t).Code != fault.Unavailable {
+			t.Errorf("%s: %d %.100s", path, got.status, got.body)
+		}
+		if cache := got.header.Get("Cache-Control"); cache != "no-store" {
+			t.Errorf("%s: Cache-Control %q", path, cache)
+		}
+	}
+	s.front.memory.unknown.Release(netip.MustParseAddr("192.0.2.1"), 4*mebi)
+	if got := s.do(t, "GET", "/docs/assets/x/scalar.js", ""); got.status != 200 || len(got.body) < mebi {
+		t.Errorf("once there is room: %d, %d bytes", got.status, len(got.body))
+	}
+}
+
+func TestFailureAfterAStatusIsAnsweredWhileNothingWasSent(t *testing.T) {
+	s := start(t, func(s *service, _ *http.Server) {
+		docs := http.NewServeMux()
+		docs.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			panic("late")
+		})
+		s.front.mount(s.operations, docs)
+	})
+	if got := s.do(t, "GET", "/docs", ""); got.status != 500 || got.problem(t).Code != fault.Internal {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+}

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/web/catalog"
+)
+
+// ListComponents is one page of the catalogue.
+func (s *Server) ListComponents(_ context.Context, request api.ListComponentsRequestObject) (api.ListComponentsResponseObject, error) {
+	page, err := s.catalogue.Page(limit(request.Params.Limit), value(request.Params.Cursor))
+	return api.ListComponents200JSONResponse(page), err
+}
+
+// GetComponent is one component of the catalogue.
+func (s *Server) GetComponent(_ context.Context, request api.GetComponentRequestObject) (api.GetComponentResponseObject, error) {
+	found, err := s.catalogue.Get(request.Module)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetComponent200JSONResponse(found), nil
+}
+
+// ListSystemComponents is the whole catalogue in the dialect of code
+// generators.
+func (s *Server) ListSystemComponents(_ context.Context, request api.ListSystemComponentsRequestObject) (api.ListSystemComponentsResponseObject, error) {
+	system, err := s.systemFunc()
+	return systemAnswer{system.text, newTagged(system.tag, request.Params.IfNoneMatch)}, err
+}
+
+// encoded is JSON with its ETag.
+type encoded struct {
+	text []byte
+	tag  string
+}
+
+// encodeSystem returns a function that encodes the catalogue for code generators once.
+func encodeSystem(catalogue *catalog.Catalog) func() (encoded, error) {
+	return sync.OnceValues(func() (encoded, error) {
+		all, err := catalogue.System()
+		if err != nil {
+			return encoded{}, err
+		}
+		text, err := strictjson.Encode(all)
+		return encoded{append(text, '\n'), tagOf(text)}, err
+	})
+}
+
+// systemAnswer is the catalogue as JSON.
+type systemAnswer struct {
+	text []byte
+	tagged
+}
+
+// VisitListSystemComponentsResponse writes the catalogue, or that it is unchanged.
+func (a systemAnswer) VisitListSystemComponentsResponse(w http.ResponseWriter) error {
+	w.Header().Set("Cache-Control", "private, no-cache")
+	if a.unchanged(w) {
+		return nil
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err := w.Write(a.text)
+	return err
+}

@@ -1,0 +1,227 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/account/auth"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/execution/callback"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/platform/egress"
+	"github.com/weft-automation/weft/internal/platform/telemetry"
+)
+
+// defaultLimit is the length of a page when none is asked for (decisions 1.5).
+const defaultLimit = 20
+
+// ExecuteComponent accepts an execution and waits for its end if it is asked
+// to. Once it is accepted the answer is 200, whatever becomes of the wait.
+func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteComponentRequestObject) (api.ExecuteComponentResponseObject, error) {
+	params, err := s.submitParams(ctx, request.Body)
+	if err != nil {
+		return nil, mismatchFirst(ctx, s.executions.CheckRepeat, callOf(ctx), err)
+	}
+	var stopWaiting func()
+	params.WaitFor, stopWaiting = s.mayWait(ctx, params.WorkspaceID, params.WaitFor)
+	defer stopWaiting()
+	submitted, err := s.executions.Submit(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	telemetry.Concerns(ctx, submitted.Record.ID)
+	return executed{record: submitted.Record, replayed: submitted.Replayed}, nil
+}
+
+// submitParams translates the body and checks where the callback would go.
+func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentRequest) (execution.SubmitParams, error) {
+	call := callOf(ctx)
+	params := execution.SubmitParams{
+		WorkspaceID: call.principal.WorkspaceID,
+		KeyID:       call.principal.KeyID,
+		KeyRootID:   call.principal.RootID,
+		Sees:        visibleKeys(call.principal),
+		Module:      body.Module,
+		Input:       body.Input,
+		Config:      body.Config,
+		Strict:      call.strict,
+		Attempts:    max(1, int(value(body.Attempts))),
+		Idempotency: call.idempotency(),
+		Traceparent: telemetry.Traceparent(ctx),
+		WaitFor:     time.Duration(value(body.WaitForMs)) * time.Millisecond,
+	}
+	if body.MaxCredits != nil {
+		most, err := credit.Parse(body.MaxCredits.String())
+		if err != nil {
+			return params, fault.InvalidAt("/maxCredits", "must have at most 6 decimals")
+		}
+		params.MaxCredits = &most
+	}
+	if err := egress.CheckCallbackHeaders(body.CallbackHeaders); err != nil {
+		return params, err
+	}
+	if body.CallbackSecret != nil {
+		if err := callback.CheckSecret(*body.CallbackSecret); err != nil {
+			return params, err
+		}
+	}
+	if body.CallbackURL == nil {
+		return params, checkNoCallback(body)
+	}
+	if err := s.guard.CheckCallbackURL(*body.CallbackURL); err != nil {
+		return params, err
+	}
+	params.Callback = &execution.CallbackParams{
+		URL: *body.CallbackURL, Secret: body.CallbackSecret, Headers: body.CallbackHeaders,
+	}
+	return params, nil
+}
+
+// checkNoCallback returns INVALID_INPUT if a body without a callbackUrl has something that is
+// for the callback only. Accepted, it would be dropped, and the caller would wait in vain.
+func checkNoCallback(body *api.ExecuteComponentRequest) error {
+	switch {
+	case body.CallbackSecret != nil:
+		return fault.Invalid("/callbackSecret", "callbackSecret: needs a callbackUrl. Add the URL, or leave the secret out")
+	case body.CallbackHeaders != nil:
+		return fault.Invalid("/callbackHeaders", "callbackHeaders: need a callbackUrl. Add the URL, or leave the headers out")
+	}
+	return nil
+}
+
+// executed is a record, perhaps that of an earlier submit with the same
+// Idempotency-Key.
+type executed struct {
+	record   api.ComponentExecution
+	replayed bool
+}
+
+// VisitExecuteComponentResponse writes the record and marks a repeat.
+func (e executed) VisitExecuteComponentResponse(w http.ResponseWriter) error {
+	if e.replayed {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	return writeJSON(w, e.record)
+}
+
+// writeJSON answers 200. The generated answers would escape what stands in an
+// output.
+func writeJSON(w http.ResponseWriter, value any) error {
+	body, err := strictjson.Encode(value)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err = w.Write(append(body, '\n'))
+	return err
+}
+
+// executionAnswer is a record as an answer.
+type executionAnswer api.ComponentExecution
+
+// VisitGetComponentExecutionResponse writes the record.
+func (a executionAnswer) VisitGetComponentExecutionResponse(w http.ResponseWriter) error {
+	return writeJSON(w, api.ComponentExecution(a))
+}
+
+// VisitReplayComponentCallbackResponse writes the record.
+func (a executionAnswer) VisitReplayComponentCallbackResponse(w http.ResponseWriter) error {
+	return writeJSON(w, api.ComponentExecution(a))
+}
+
+// executionsAnswer is a page of records as an answer.
+type executionsAnswer api.ComponentExecutionPage
+
+// VisitListComponentExecutionsResponse writes the page.
+func (a executionsAnswer) VisitListComponentExecutionsResponse(w http.ResponseWriter) error {
+	return writeJSON(w, api.ComponentExecutionPage(a))
+}
+
+// visibleKeys returns the keys whose executions a key sees, nil for all keys.
+func visibleKeys(principal auth.Principal) []uuid.UUID {
+	if !principal.Restricted() {
+		return nil
+	}
+	return principal.Keys()
+}
+
+// checkSees returns NOT_FOUND if the key that signed may not see an execution.
+func (s *Server) checkSees(ctx context.Context, executionID uuid.UUID) error {
+	principal := callOf(ctx).principal
+	if !principal.Restricted() {
+		return nil
+	}
+	return s.executions.CheckSees(ctx, principal.WorkspaceID, executionID, visibleKeys(principal))
+}
+
+// ListComponentExecutions returns one page of the executions that the key may see.
+func (s *Server) ListComponentExecutions(ctx context.Context, request api.ListComponentExecutionsRequestObject) (api.ListComponentExecutionsResponseObject, error) {
+	principal := callOf(ctx).principal
+	page, err := s.executions.List(ctx, principal.WorkspaceID, execution.ListParams{
+		Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor), Keys: visibleKeys(principal),
+	})
+	return executionsAnswer(page), err
+}
+
+// GetComponentExecution is the record as it stands.
+func (s *Server) GetComponentExecution(ctx context.Context, request api.GetComponentExecutionRequestObject) (api.GetComponentExecutionResponseObject, error) {
+	telemetry.Concerns(ctx, request.ExecutionID)
+	if err := s.checkSees(ctx, request.ExecutionID); err != nil {
+		return nil, err
+	}
+	record, err := s.executions.Get(ctx, callOf(ctx).principal.WorkspaceID, request.ExecutionID)
+	return executionAnswer(record), err
+}
+
+// StreamComponentExecution opens the stream of an execution. The first state is
+// read before the header leaves, so an unknown id is an ordinary 404.
+func (s *Server) StreamComponentExecution(ctx context.Context, request api.StreamComponentExecutionRequestObject) (api.StreamComponentExecutionResponseObject, error) {
+	telemetry.Concerns(ctx, request.ExecutionID)
+	if err := s.checkSees(ctx, request.ExecutionID); err != nil {
+		return nil, err
+	}
+	call := callOf(ctx)
+	principal, head := call.principal, call.head
+	if last := request.Params.LastEventID; head || last != nil && *last == finalEventID {
+		record, err := s.executions.Get(ctx, principal.WorkspaceID, request.ExecutionID)
+		switch {
+		case err != nil:
+			return nil, err
+		case last != nil && *last == eventID(record.Status) && record.Status.Terminal():
+			return streamOver{}, nil
+		case head:
+			return streamHead{}, nil
+		}
+	}
+	ctx, stop, err := s.streams.open(ctx, principal)
+	if err != nil {
+		return nil, err
+	}
+	events, err := s.executions.Watch(ctx, principal.WorkspaceID, request.ExecutionID)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return executionStream{ctx: ctx, stop: stop, events: events, streams: s.streams.of(principal)}, nil
+}
+
+// value is *p, or nothing.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+func limit(given *api.Limit) int {
+	if given == nil {
+		return defaultLimit
+	}
+	return int(*given)
+}

@@ -1,0 +1,199 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/account/auth"
+	"github.com/weft-automation/weft/internal/kit/waittest"
+)
+
+const health = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+
+// bounded is a service whose listener has those bounds.
+func bounded(t *testing.T, limits Connections, change ...func(*service)) *service {
+	return start(t, func(s *service, _ *http.Server) {
+		limits.Log = s.connections.Log
+		s.connections = limits
+		for _, c := range change {
+			c(s)
+		}
+	})
+}
+
+func (s *service) connected() int { return s.Listener.(*boundedListener).count() }
+
+// cut reports whether the server has closed the connection without an answer. It waits for
+// that, or for an answer to health.
+func cut(t *testing.T, conn net.Conn) bool {
+	t.Helper()
+	_, _ = io.WriteString(conn, health)
+	var first [1]byte
+	_, err := conn.Read(first[:])
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal("the connection is open, and there is no answer")
+	}
+	return err != nil
+}
+
+func TestSilentConnectionsOfAnAddressDisplaceEachOther(t *testing.T) {
+	s := bounded(t, Connections{Max: 100, PerAddress: 4})
+	var silent []net.Conn
+	for range 10 {
+		silent = append(silent, s.dialFrom(t, "127.0.0.2"))
+	}
+	if cut(t, s.dialFrom(t, "127.0.0.3")) {
+		t.Error("another address was not served")
+	}
+	if open := s.connected(); open > 5 {
+		t.Errorf("%d connections are open", open)
+	}
+	for i, conn := range silent {
+		if got, want := cut(t, conn), i < 6; got != want {
+			t.Errorf("connection %d: cut is %v, want %v", i, got, want)
+		}
+	}
+}
+
+func TestNewcomersDisplaceSilentConnectionsOfTheLargestAddress(t *testing.T) {
+	s := bounded(t, Connections{Max: 8, PerAddress: 6})
+	small := s.dialFrom(t, "127.0.0.2")
+	for range 20 {
+		s.dialFrom(t, "127.0.0.3")
+		s.dialFrom(t, "127.0.0.4")
+	}
+	for i := range 5 {
+		if cut(t, s.dialFrom(t, fmt.Sprintf("127.0.1.%d", i+1))) {
+			t.Errorf("newcomer %d was not served", i)
+		}
+	}
+	if cut(t, small) {
+		t.Error("the only connection of an address was displaced by addresses with more")
+	}
+	if open := s.connected(); open > 8 {
+		t.Errorf("%d connections are open", open)
+	}
+}
+
+// A header that does not end is no request yet.
+func TestConnectionsWithHalfAHeaderMakeRoom(t *testing.T) {
+	s := bounded(t, Connections{Max: 3, PerAddress: 3})
+	for range 3 {
+		_, _ = io.WriteString(s.dialFrom(t, "127.0.0.2"), "GET /healthz HTTP/1.1\r\n")
+	}
+	if cut(t, s.dialFrom(t, "127.0.0.3")) {
+		t.Error("a newcomer was not served")
+	}
+}
+
+// Nothing is done for a request before its body has arrived.
+func TestConnectionsWithHalfABodyMakeRoom(t *testing.T) {
+	s := bounded(t, Connections{Max: 3, PerAddress: 3})
+	for range 3 {
+		conn := s.dialFrom(t, "127.0.0.2")
+		_, _ = io.WriteString(conn, "POST /v1/sdk/components HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"+withKey+"\r\n")
+		var sent [len("HTTP/1.1 100 Continue")]byte
+		if _, err := io.ReadFull(conn, sent[:]); err != nil || string(sent[:]) != "HTTP/1.1 100 Continue" {
+			t.Fatalf("the service doesn't wait for the body: %q, %v", sent[:], err)
+		}
+		_, _ = io.WriteString(conn, "{")
+	}
+	if cut(t, s.dialFrom(t, "127.0.0.3")) {
+		t.Error("a newcomer was not served")
+	}
+}
+
+func TestRequestsAreNotDisplaced(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	s := bounded(t, Connections{Max: 2, PerAddress: 2}, func(s *service) {
+		s.operations.get = func(context.Context) (api.ComponentExecution, error) {
+			entered <- struct{}{}
+			<-leave
+			return api.ComponentExecution{}, nil
+		}
+	})
+	var busy []net.Conn
+	for range 2 {
+		conn := s.dialFrom(t, "127.0.0.2")
+		_, _ = io.WriteString(conn, "GET "+getPath+" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"+withKey+"\r\n")
+		<-entered
+		busy = append(busy, conn)
+	}
+	if !cut(t, s.dialFrom(t, "127.0.0.3")) {
+		t.Error("a connection beyond the bound was accepted")
+	}
+	if !strings.Contains(s.logs.String(), "connections were closed because there are too many") {
+		t.Error("nothing was logged")
+	}
+	close(leave)
+	for _, conn := range busy {
+		if got := answersOf(conn); len(got) != 1 || got[0].status != 200 {
+			t.Errorf("a request in flight got %+v", got)
+		}
+	}
+}
+
+func TestProxiesHaveNoBoundOfTheirOwn(t *testing.T) {
+	proxies := auth.Proxies{netip.MustParsePrefix("127.0.0.2/32")}
+	s := bounded(t, Connections{Max: 10, PerAddress: 2, ExemptFunc: proxies.Trusts})
+	var kept []net.Conn
+	for range 8 {
+		kept = append(kept, s.dialFrom(t, "127.0.0.2"))
+	}
+	for range 20 {
+		s.dialFrom(t, "127.0.0.3")
+	}
+	for i, conn := range kept {
+		if cut(t, conn) {
+			t.Errorf("connection %d of the proxy was cut", i)
+		}
+	}
+}
+
+func TestIdleConnectionsMakeRoomAfterTheirRequest(t *testing.T) {
+	s := bounded(t, Connections{Max: 3, PerAddress: 3})
+	for range 3 {
+		if cut(t, s.dialFrom(t, "127.0.0.2")) {
+			t.Fatal("a connection was not served")
+		}
+	}
+	for range 5 {
+		if cut(t, s.dialFrom(t, "127.0.0.3")) {
+			t.Error("a newcomer was not served")
+		}
+	}
+}
+
+func TestStreamsCountUntilTheyEnd(t *testing.T) {
+	events := make(chan api.ComponentExecutionEvent)
+	s := bounded(t, Connections{Max: 10, PerAddress: 1}, func(s *service) {
+		s.operations.stream = func(context.Context) (api.StreamComponentExecutionResponseObject, error) {
+			return executionStream{ctx: context.Background(), stop: func() {}, events: events, streams: streams{log: s.front.log}}, nil
+		}
+	})
+	stream := s.dialFrom(t, "127.0.0.2")
+	_, _ = io.WriteString(stream, "GET "+getPath+"/stream HTTP/1.1\r\nHost: a\r\n"+withKey+"\r\n")
+	var first [1]byte
+	if _, err := io.ReadFull(stream, first[:]); err != nil {
+		t.Fatal(err)
+	}
+	if !cut(t, s.dialFrom(t, "127.0.0.2")) {
+		t.Error("a second connection was accepted next to the stream")
+	}
+	close(events)
+	_, _ = io.Copy(io.Discard, stream)
+	stream.Close()
+	waittest.Until(t, "the stream is counted no more", func() bool { return s.connected() == 0 })
+	if cut(t, s.dialFrom(t, "127.0.0.2")) {
+		t.Error("a connection after the stream was not accepted")
+	}
+}

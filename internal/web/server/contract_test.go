@@ -1,0 +1,229 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/web/protocol"
+)
+
+// parameters are those of a path.
+var parameters = regexp.MustCompile(`\{[^}]+\}`)
+
+func TestEveryOperationIsOnTheMux(t *testing.T) {
+	s := start(t)
+	if len(s.front.contract.Operations) < 13 {
+		t.Fatalf("%d operations", len(s.front.contract.Operations))
+	}
+	for _, operation := range s.front.contract.Operations {
+		target := parameters.ReplaceAllString(operation.Path, executionID)
+		r, err := http.NewRequest(operation.Method, target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, pattern := s.front.mux.Handler(r); pattern != operation.Pattern() {
+			t.Errorf("%s is served by %q", operation.Pattern(), pattern)
+		}
+	}
+}
+
+func TestFaultCodesAreThoseOfTheContract(t *testing.T) {
+	document, err := loadOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(document.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var known []fault.Code
+	for _, value := range doc.Components.Schemas["ErrorCode"].Value.Extensions["x-extensible-enum"].([]any) {
+		known = append(known, fault.Code(value.(string)))
+	}
+	if !slices.Equal(known, fault.Codes()) {
+		t.Errorf("contract %v, fault %v", known, fault.Codes())
+	}
+	for _, code := range fault.Codes() {
+		if title, _ := protocol.Words(code); title == "" || code != fault.Internal && protocol.Status(fault.New(code, "x")) == http.StatusInternalServerError {
+			t.Errorf("%s has no status", code)
+		}
+	}
+}
+
+func TestTheContractIsValid(t *testing.T) {
+	doc, err := openapi3.NewLoader().LoadFromData(api.SpecYAML())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context(), openapi3.IsOpenAPI31OrLater(), openapi3.DisableExamplesValidation()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every `examples` of a schema, and every example of a media type or a
+// parameter, must fit the schema beside it.
+func TestExamplesOfTheContractValidate(t *testing.T) {
+	document, err := loadOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root map[string]any
+	if err := json.Unmarshal(document.JSON, &root); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	walk(root, "", func(pointer string, node map[string]any) {
+		at, values := pointer, []any{}
+		switch examples := node["examples"].(type) {
+		case []any:
+			values = examples
+		case map[string]any:
+			at += "/schema"
+			for _, example := range examples {
+				values = append(values, resolve(root, example)["value"])
+			}
+		}
+		if example, ok := node["example"]; ok && node["schema"] != nil {
+			at, values = pointer+"/schema", append(values, example)
+		}
+		if len(values) == 0 || pointer == "/components" || strings.HasPrefix(pointer, "/components/examples") {
+			return
+		}
+		schema := schemaOf(t, at)
+		for _, value := range values {
+			checked++
+			if err := schema.Validate(normal(t, value)); err != nil {
+				t.Errorf("%s: %v", at, err)
+			}
+		}
+	})
+	if checked < 500 {
+		t.Errorf("only %d examples were found", checked)
+	}
+}
+
+// Generators and the breaking-change gate look for the events of a stream in the schema of its
+// media type.
+func TestStreamsNameTheSchemaOfTheirEvents(t *testing.T) {
+	document, err := loadOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(document.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []string
+	for _, item := range doc.Paths.Map() {
+		if item.Get == nil {
+			continue
+		}
+		if media := item.Get.Responses.Value("200").Value.Content["text/event-stream"]; media != nil {
+			events = append(events, media.Schema.Ref)
+		}
+	}
+	slices.Sort(events)
+	if want := []string{"#/components/schemas/ComponentExecutionEvent", "#/components/schemas/RunEvent"}; !slices.Equal(events, want) {
+		t.Errorf("streams of %q, want %q", events, want)
+	}
+}
+
+// The example of a failure must be what the service would say: the title and whether it may
+// be tried again are those of its code, and its status is one of those that it stands under.
+func TestProblemExamplesAreWhatTheServiceSays(t *testing.T) {
+	document, err := loadOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(document.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for path, item := range doc.Paths.Map() {
+		for method, operation := range item.Operations() {
+			for status, answer := range operation.Responses.Map() {
+				media := answer.Value.Content["application/problem+json"]
+				if media == nil {
+					continue
+				}
+				examples := []any{media.Example}
+				if media.Example == nil {
+					examples = nil
+				}
+				for _, example := range media.Examples {
+					examples = append(examples, example.Value.Value)
+				}
+				for _, example := range examples {
+					checked++
+					problem := example.(map[string]any)
+					code := fault.Code(problem["code"].(string))
+					title, retryable := protocol.Words(code)
+					if problem["title"] != title || problem["retryable"] != retryable || problem["type"] != "urn:weft:problem:"+string(code) ||
+						problem["error"] != problem["code"] || problem["message"] != problem["detail"] ||
+						status != "default" && strconv.Itoa(int(problem["status"].(float64))) != status {
+						t.Errorf("%s %s %s: %v, of its code %q and %v", method, path, status, problem, title, retryable)
+					}
+				}
+			}
+		}
+	}
+	if checked < 400 {
+		t.Errorf("only %d examples were found", checked)
+	}
+}
+
+// walk visits every object of a document with its JSON pointer, fit for a URL.
+func walk(node any, pointer string, visit func(string, map[string]any)) {
+	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D", "$", "%24", "#", "%23")
+	switch node := node.(type) {
+	case map[string]any:
+		visit(pointer, node)
+		for key, child := range node {
+			if key != "examples" && key != "example" {
+				walk(child, pointer+"/"+escape.Replace(key), visit)
+			}
+		}
+	case []any:
+		for i, child := range node {
+			walk(child, pointer+"/"+strconv.Itoa(i), visit)
+		}
+	}
+}
+
+// resolve follows the $ref of an example.
+func resolve(root map[string]any, node any) map[string]any {
+	example := node.(map[string]any)
+	ref, ok := example["$ref"].(string)
+	if !ok {
+		return example
+	}
+	at := any(root)
+	for _, token := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
+		at = at.(map[string]any)[token]
+	}
+	return at.(map[string]any)
+}
+
+func normal(t *testing.T, value any) any {
+	t.Helper()
+	data, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err = jsonschema.UnmarshalJSON(strings.NewReader(string(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}

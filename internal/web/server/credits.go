@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/web/protocol"
+)
+
+// GetWorkspaceOfKey is the workspace as the key that signed sees it.
+func (s *Server) GetWorkspaceOfKey(ctx context.Context, _ api.GetWorkspaceOfKeyRequestObject) (api.GetWorkspaceOfKeyResponseObject, error) {
+	principal := callOf(ctx).principal
+	credits, err := s.credits.Credits(ctx, principal.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	name, label, err := s.workspaces.OfKey(ctx, principal.WorkspaceID, principal.KeyID)
+	if err != nil {
+		return nil, err
+	}
+	allowed := principal.Workflows
+	if allowed == nil {
+		allowed = []uuid.UUID{}
+	}
+	return api.GetWorkspaceOfKey200JSONResponse{
+		ID: principal.WorkspaceID, Name: name, Plan: credits.Plan, Credits: credits,
+		APIKey: api.CallingAPIKey{ID: principal.KeyID, Label: label, AllowedWorkflowIds: allowed},
+	}, nil
+}
+
+// GetCredits is what the workspace has.
+func (s *Server) GetCredits(ctx context.Context, request api.GetCreditsRequestObject) (api.GetCreditsResponseObject, error) {
+	credits, err := s.credits.Credits(ctx, request.WorkspaceID)
+	return api.GetCredits200JSONResponse(credits), err
+}
+
+// ListLedger is a page of the statement, or the whole of it as a file.
+func (s *Server) ListLedger(ctx context.Context, request api.ListLedgerRequestObject) (api.ListLedgerResponseObject, error) {
+	statement := billing.Statement{WorkspaceID: request.WorkspaceID}
+	if from := request.Params.From; from != nil {
+		statement.From = &from.Time
+	}
+	if to := request.Params.To; to != nil {
+		statement.To = &to.Time
+	}
+	if callOf(ctx).media != ledgerFileMedia {
+		page, err := s.credits.Page(ctx, statement, limit(request.Params.Limit), value(request.Params.Cursor))
+		return api.ListLedger200JSONResponse(page), err
+	}
+	file, err := s.credits.File(ctx, statement)
+	return ledgerFile{ctx: ctx, file: file}, err
+}
+
+const ledgerFileMedia = "text/csv"
+
+// ledgerFile is a statement as a file, which is written as it is read.
+type ledgerFile struct {
+	ctx  context.Context //nolint:containedctx // the generated answer is written without one
+	file *billing.File
+}
+
+// VisitListLedgerResponse writes the file.
+func (l ledgerFile) VisitListLedgerResponse(w http.ResponseWriter) error {
+	w.Header().Set("Content-Type", ledgerFileMedia+"; charset=utf-8")
+	w.Header().Set("Content-Disposition", `attachment; filename="ledger.csv"`)
+	parts := protocol.Parts(l.ctx, w)
+	defer parts.End()
+	return l.file.Write(parts.Context, w, parts.Next)
+}

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/account/person"
+)
+
+// page is which part of a list the parameters ask for.
+func page(given *api.Limit, cursor *api.Cursor) person.Page {
+	return person.Page{Limit: limit(given), Cursor: value(cursor)}
+}
+
+// ListMembers is one page of the members.
+func (s *Server) ListMembers(ctx context.Context, request api.ListMembersRequestObject) (api.ListMembersResponseObject, error) {
+	members, err := s.people.Members(ctx, callOf(ctx).member.WorkspaceID, page(request.Params.Limit, request.Params.Cursor))
+	return api.ListMembers200JSONResponse(members), err
+}
+
+// UpdateMember gives a member another role.
+func (s *Server) UpdateMember(ctx context.Context, request api.UpdateMemberRequestObject) (api.UpdateMemberResponseObject, error) {
+	member, err := s.people.SetRole(ctx, callOf(ctx).member, request.UserID, person.Role(request.Body.Role))
+	return api.UpdateMember200JSONResponse(member), err
+}
+
+// RemoveMember takes a member out of the workspace.
+func (s *Server) RemoveMember(ctx context.Context, request api.RemoveMemberRequestObject) (api.RemoveMemberResponseObject, error) {
+	member, err := s.people.Remove(ctx, callOf(ctx).member, request.UserID)
+	return api.RemoveMember200JSONResponse(member), err
+}
+
+// ListInvitations is one page of the invitations.
+func (s *Server) ListInvitations(ctx context.Context, request api.ListInvitationsRequestObject) (api.ListInvitationsResponseObject, error) {
+	invitations, err := s.people.Invitations(ctx, callOf(ctx).member.WorkspaceID, page(request.Params.Limit, request.Params.Cursor))
+	return api.ListInvitations200JSONResponse(invitations), err
+}
+
+// CreateInvitation makes an invitation and shows its link, this once.
+func (s *Server) CreateInvitation(ctx context.Context, request api.CreateInvitationRequestObject) (api.CreateInvitationResponseObject, error) {
+	call := callOf(ctx)
+	made, err := s.people.Invite(ctx, call.member, request.Body.Email, person.Role(request.Body.Role))
+	return api.CreateInvitation200JSONResponse{
+		ID: made.ID, Email: made.Email, Role: made.Role, CreatedAt: made.CreatedAt, ExpiresAt: made.ExpiresAt,
+		Token: made.Token, URL: person.InvitationURL(call.visit.origin, made), Mailed: made.Mailed,
+	}, err
+}
+
+// RevokeInvitation ends an invitation.
+func (s *Server) RevokeInvitation(ctx context.Context, request api.RevokeInvitationRequestObject) (api.RevokeInvitationResponseObject, error) {
+	invitation, err := s.people.Disinvite(ctx, callOf(ctx).member, request.InvitationID)
+	return api.RevokeInvitation200JSONResponse(invitation), err
+}
+
+// AcceptInvitation makes a member of who holds the token, and signs them in.
+func (s *Server) AcceptInvitation(ctx context.Context, request api.AcceptInvitationRequestObject) (api.AcceptInvitationResponseObject, error) {
+	visit := callOf(ctx).visit
+	session, err := s.people.Accept(ctx, person.Acceptance{
+		Token: request.Body.Token, Name: request.Body.Name, Password: request.Body.Password, Client: visit.client,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.welcome(ctx, visit, session)
+}
+
+// VisitAcceptInvitationResponse writes the session and sets the cookie.
+func (a signedIn) VisitAcceptInvitationResponse(w http.ResponseWriter) error {
+	return a.VisitCreateSessionResponse(w)
+}

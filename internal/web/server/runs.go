@@ -1,0 +1,205 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/telemetry"
+	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/run"
+)
+
+// TriggerWorkflow accepts a run and waits for its end if it is asked to. Once it is
+// accepted the answer is 200, whatever becomes of the wait.
+func (s *Server) TriggerWorkflow(ctx context.Context, request api.TriggerWorkflowRequestObject) (api.TriggerWorkflowResponseObject, error) {
+	params, err := triggerParams(ctx, request)
+	if err != nil {
+		return nil, mismatchFirst(ctx, s.executions.CheckRepeat, callOf(ctx), err)
+	}
+	if params.WaitFor != nil {
+		waitFor, stopWaiting := s.mayWait(ctx, params.WorkspaceID, *params.WaitFor)
+		defer stopWaiting()
+		params.WaitFor = &waitFor
+	}
+	triggered, err := s.runs.Trigger(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	telemetry.Concerns(ctx, triggered.RunID)
+	result := api.TriggerResult{RunID: triggered.RunID, JobID: strconv.FormatInt(triggered.JobID, 10)}
+	answer := triggerAnswer{written: written{value: result, replayed: triggered.Replayed}, result: result}
+	if triggered.Run != nil {
+		answer.run = new(s.whole(ctx, runKey(ctx, triggered.RunID), *triggered.Run))
+	}
+	return answer, nil
+}
+
+func triggerParams(ctx context.Context, request api.TriggerWorkflowRequestObject) (run.TriggerParams, error) {
+	call := callOf(ctx)
+	params := run.TriggerParams{
+		WorkspaceID: call.principal.WorkspaceID, WorkflowID: request.WorkflowID, KeyRootID: call.principal.RootID, Access: call.principal,
+		Traceparent: telemetry.Traceparent(ctx),
+	}
+	if key := call.idempotency(); key != nil {
+		params.Once = key
+	}
+	body := request.Body
+	if body == nil {
+		return params, nil
+	}
+	params.Version, params.Input, params.Metadata = body.Version, body.Input, body.Metadata
+	if body.WaitForMs != nil {
+		params.WaitFor = new(time.Duration(*body.WaitForMs) * time.Millisecond)
+	}
+	if body.RerunOf != nil {
+		params.RerunOf = &engine.Origin{RunID: body.RerunOf.RunID, FromStageID: body.RerunOf.FromStageID}
+	}
+	if body.MaxCredits != nil {
+		most, err := credit.Parse(body.MaxCredits.String())
+		if err != nil {
+			return params, fault.InvalidAt("/maxCredits", "must have at most 6 decimals")
+		}
+		params.MaxCredits = &most
+	}
+	return params, nil
+}
+
+// QuoteWorkflow says what a run would cost.
+func (s *Server) QuoteWorkflow(ctx context.Context, request api.QuoteWorkflowRequestObject) (api.QuoteWorkflowResponseObject, error) {
+	var version *int32
+	if request.Body != nil {
+		version = request.Body.Version
+	}
+	principal := callOf(ctx).principal
+	quote, err := s.runs.Quote(ctx, principal.WorkspaceID, request.WorkflowID, version, principal)
+	return written{value: quote}, err
+}
+
+// ListWorkflowRuns is a page of runs, of those workflows that the key may be used on.
+func (s *Server) ListWorkflowRuns(ctx context.Context, request api.ListWorkflowRunsRequestObject) (api.ListWorkflowRunsResponseObject, error) {
+	p, err := listOf(ctx, request.Params.Limit, request.Params.Cursor, request.Params.WorkflowID)
+	if err != nil {
+		return nil, err
+	}
+	if request.Params.Status != nil {
+		p.Status = new(string(*request.Params.Status))
+	}
+	page, err := s.runs.List(ctx, callOf(ctx).principal.WorkspaceID, p)
+	return written{value: page}, err
+}
+
+// GetWorkflowRun is the record of a run, with its stages unless these are left out.
+func (s *Server) GetWorkflowRun(ctx context.Context, request api.GetWorkflowRunRequestObject) (api.GetWorkflowRunResponseObject, error) {
+	key := runKey(ctx, request.RunID)
+	record, err := s.runs.Get(ctx, key, callOf(ctx).principal)
+	if err != nil {
+		return nil, err
+	}
+	if request.Params.Stages != nil {
+		return written{value: record}, nil
+	}
+	return s.whole(ctx, key, record), nil
+}
+
+// StreamWorkflowRun streams the log of a run.
+func (s *Server) StreamWorkflowRun(ctx context.Context, request api.StreamWorkflowRunRequestObject) (api.StreamWorkflowRunResponseObject, error) {
+	call := callOf(ctx)
+	principal, head := call.principal, call.head
+	if last := request.Params.LastEventID; head || last != nil {
+		over, err := s.runs.EndedWith(ctx, runKey(ctx, request.RunID), principal, value(last))
+		switch {
+		case err != nil:
+			return nil, err
+		case over:
+			return streamOver{}, nil
+		case head:
+			return streamHead{}, nil
+		}
+	}
+	ctx, stop, err := s.streams.open(ctx, principal)
+	if err != nil {
+		return nil, err
+	}
+	events, err := s.runs.Watch(ctx, notify.Key{WorkspaceID: principal.WorkspaceID, ID: request.RunID}, principal, afterOf(request.Params))
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return runStream{ctx: ctx, stop: stop, events: events, streams: s.streams.of(principal)}, nil
+}
+
+// afterOf is the event after which a stream begins: that of the header, or else of the
+// query; nil for the present state.
+func afterOf(p api.StreamWorkflowRunParams) *int64 {
+	if p.LastEventID != nil {
+		return p.LastEventID
+	}
+	return p.After
+}
+
+// ListRunStages is a page of a run's stages.
+func (s *Server) ListRunStages(ctx context.Context, request api.ListRunStagesRequestObject) (api.ListRunStagesResponseObject, error) {
+	page, err := s.runs.StagePage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
+		run.ListParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)})
+	return written{value: page}, err
+}
+
+// ListRunEvents is a page of a run's log.
+func (s *Server) ListRunEvents(ctx context.Context, request api.ListRunEventsRequestObject) (api.ListRunEventsResponseObject, error) {
+	page, err := s.runs.EventPage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
+		run.ListParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)}, value(request.Params.After))
+	return written{value: page}, err
+}
+
+// CancelWorkflowRun asks for the end of a run.
+func (s *Server) CancelWorkflowRun(ctx context.Context, request api.CancelWorkflowRunRequestObject) (api.CancelWorkflowRunResponseObject, error) {
+	var mode string
+	var reason *string
+	if request.Body != nil {
+		mode, reason = string(value(request.Body.Mode)), request.Body.Reason
+	}
+	record, err := s.runs.Cancel(ctx, runKey(ctx, request.RunID), callOf(ctx).principal, mode, reason)
+	if err != nil {
+		return nil, err
+	}
+	return s.whole(ctx, runKey(ctx, request.RunID), record), nil
+}
+
+// SendRunSignal gives a run a signal.
+func (s *Server) SendRunSignal(ctx context.Context, request api.SendRunSignalRequestObject) (api.SendRunSignalResponseObject, error) {
+	var payload api.SignalPayload
+	if request.Body != nil {
+		payload = *request.Body
+	}
+	signal, err := s.runs.Signal(ctx, runKey(ctx, request.RunID), callOf(ctx).principal, request.Signal, payload)
+	return written{value: signal}, err
+}
+
+func runKey(ctx context.Context, runID api.RunID) notify.Key { return belonging(ctx, runID) }
+
+// written is an answer that is written as it is.
+type written struct {
+	value    any
+	replayed bool
+}
+
+func (a written) write(w http.ResponseWriter) error {
+	if a.replayed {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	return writeJSON(w, a.value)
+}
+
+// The operations whose answers it is.
+func (a written) VisitQuoteWorkflowResponse(w http.ResponseWriter) error    { return a.write(w) }
+func (a written) VisitListWorkflowRunsResponse(w http.ResponseWriter) error { return a.write(w) }
+func (a written) VisitGetWorkflowRunResponse(w http.ResponseWriter) error   { return a.write(w) }
+func (a written) VisitListRunStagesResponse(w http.ResponseWriter) error    { return a.write(w) }
+func (a written) VisitListRunEventsResponse(w http.ResponseWriter) error    { return a.write(w) }
+func (a written) VisitSendRunSignalResponse(w http.ResponseWriter) error    { return a.write(w) }

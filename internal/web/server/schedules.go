@@ -1,0 +1,78 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/schedule"
+)
+
+// CreateSchedule stores a schedule.
+func (s *Server) CreateSchedule(ctx context.Context, request api.CreateScheduleRequestObject) (api.CreateScheduleResponseObject, error) {
+	call, body := callOf(ctx), request.Body
+	made, replayed, err := s.schedules.Create(ctx, schedule.CreateParams{
+		WorkspaceID: call.principal.WorkspaceID, WorkflowID: body.WorkflowID, Idempotency: call.idempotency(),
+		Draft: schedule.Draft{
+			Name: value(body.Name), Cron: value(body.Cron), TimeZone: value(body.TimeZone),
+			Overlap: string(value(body.Overlap)), Status: string(value(body.Status)),
+		},
+	})
+	return written{value: made, replayed: replayed}, err
+}
+
+// ListSchedules is a page of schedules, of those workflows that the key may be used on.
+func (s *Server) ListSchedules(ctx context.Context, request api.ListSchedulesRequestObject) (api.ListSchedulesResponseObject, error) {
+	p, err := listOf(ctx, request.Params.Limit, request.Params.Cursor, request.Params.WorkflowID)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.schedules.List(ctx, callOf(ctx).principal.WorkspaceID, p)
+	return written{value: page}, err
+}
+
+// GetSchedule is a schedule.
+func (s *Server) GetSchedule(ctx context.Context, request api.GetScheduleRequestObject) (api.GetScheduleResponseObject, error) {
+	record, err := s.schedules.Get(ctx, belonging(ctx, request.ScheduleID), callOf(ctx).principal)
+	return written{value: record}, err
+}
+
+// ReplaceSchedule gives a schedule other times.
+func (s *Server) ReplaceSchedule(ctx context.Context, request api.ReplaceScheduleRequestObject) (api.ReplaceScheduleResponseObject, error) {
+	body := request.Body
+	record, err := s.schedules.Replace(ctx, belonging(ctx, request.ScheduleID), schedule.Draft{
+		Name: value(body.Name), Cron: body.Cron, TimeZone: value(body.TimeZone), Overlap: string(value(body.Overlap)), Status: string(value(body.Status)),
+	})
+	return written{value: record}, err
+}
+
+// DeleteSchedule ends a schedule.
+func (s *Server) DeleteSchedule(ctx context.Context, request api.DeleteScheduleRequestObject) (api.DeleteScheduleResponseObject, error) {
+	gone, err := s.schedules.Delete(ctx, belonging(ctx, request.ScheduleID))
+	return written{value: gone}, err
+}
+
+// belonging is what an id of the path names in the workspace that asks.
+func belonging(ctx context.Context, id api.ID) notify.Key {
+	return notify.Key{WorkspaceID: callOf(ctx).principal.WorkspaceID, ID: id}
+}
+
+// listOf is a page of what belongs to workflows, as far as the key reaches. FORBIDDEN for
+// another workflow by its id.
+func listOf(ctx context.Context, most *api.Limit, cursor *api.Cursor, workflowID *api.ID) (run.ListParams, error) {
+	principal := callOf(ctx).principal
+	p := run.ListParams{Limit: limit(most), Cursor: value(cursor), WorkflowID: workflowID, Allowed: principal.Workflows}
+	if workflowID != nil && !principal.MayUse(*workflowID) {
+		return p, run.ErrOtherWorkflow
+	}
+	return p, nil
+}
+
+// The operations whose answers are written as they are.
+func (a written) VisitCreateScheduleResponse(w http.ResponseWriter) error  { return a.write(w) }
+func (a written) VisitListSchedulesResponse(w http.ResponseWriter) error   { return a.write(w) }
+func (a written) VisitGetScheduleResponse(w http.ResponseWriter) error     { return a.write(w) }
+func (a written) VisitReplaceScheduleResponse(w http.ResponseWriter) error { return a.write(w) }
+func (a written) VisitDeleteScheduleResponse(w http.ResponseWriter) error  { return a.write(w) }

@@ -1,0 +1,173 @@
+// Package server is Weft over HTTP: the gates that every request passes, in the
+// order of decisions 1.8, the operations of openapi.yaml, and the one writer of
+// error answers.
+//
+// It decides nothing about executions, keys or callbacks: handlers translate
+// and call. It holds no SQL and starts no work of its own. The one invariant:
+// a handler runs only for a request whose target is canonical, whose signature
+// was checked over the bytes as received, and whose form the contract allows.
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/account/audit"
+	"github.com/weft-automation/weft/internal/account/auth"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/environment"
+	"github.com/weft-automation/weft/internal/account/person"
+	"github.com/weft-automation/weft/internal/account/ratelimit"
+	"github.com/weft-automation/weft/internal/account/workspace"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/execution/callback"
+	"github.com/weft-automation/weft/internal/platform/egress"
+	"github.com/weft-automation/weft/internal/platform/telemetry"
+	"github.com/weft-automation/weft/internal/web/catalog"
+	"github.com/weft-automation/weft/internal/web/contract"
+	"github.com/weft-automation/weft/internal/workflow"
+	"github.com/weft-automation/weft/internal/workflow/hook"
+	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/schedule"
+)
+
+// Deps is what the server is made of.
+type Deps struct {
+	Executions  *execution.Service
+	Workflows   *workflow.Service
+	Runs        *run.Service
+	Schedules   *schedule.Service
+	Hooks       *hook.Service
+	Environment *environment.Service
+	Callbacks   *callback.Service
+	Catalogue   *catalog.Catalog
+	Guard       *egress.Guard
+	Verifier    Verifier
+	People      *person.Service
+	Workspaces  *workspace.Service
+	Keys        *auth.Keys
+	Audit       *audit.Book
+	Limiter     *ratelimit.Limiter
+	Credits     billing.Reader
+	Proxies     auth.Proxies                  // whose X-Forwarded-For is believed
+	Memory      *Memory                       // that requests and answers may hold
+	ReadyFunc   func(context.Context) []Check // what /readyz looks at
+	Console     *http.ServeMux                // the pages for people under /settings; nil: there are none
+	Docs        *http.ServeMux                // GET /docs, what is below it, and /llms.txt; nil: nothing is there
+	Draining    <-chan struct{}               // once closed, open streams end; nil: never
+	Streams     *sync.WaitGroup               // counts open streams, which http.Server.Shutdown does not know of
+	Metrics     *telemetry.Metrics
+	Log         *slog.Logger
+}
+
+// Verifier proves whose key signed a request, and knows until when it is good. That
+// of the service is auth.Verifier, whose methods say what is owed.
+type Verifier interface {
+	Precheck(header http.Header, client netip.Addr) error
+	Verify(ctx context.Context, r auth.Request) (auth.Principal, error)
+	UntilRevoked(ctx context.Context, p auth.Principal) (_ context.Context, stop context.CancelFunc)
+	Check(ctx context.Context, claim auth.Claim) (api.SignatureCheck, error)
+}
+
+// New makes the handler of the API's address. An error means that the embedded
+// openapi.yaml cannot be used.
+func New(deps Deps) (http.Handler, error) {
+	document, err := contract.Load()
+	if err != nil {
+		return nil, err
+	}
+	f := &front{
+		contract: document, precheck: deps.Verifier.Precheck, verify: deps.Verifier.Verify, find: deps.People.Find, console: deps.Console, repeat: deps.Executions.CheckRepeat,
+		limiter: deps.Limiter, proxies: deps.Proxies, memory: deps.Memory,
+		book:    deps.Audit,
+		metrics: deps.Metrics, log: deps.Log, timeouts: defaultTimeouts,
+	}
+	f.mount(&Server{
+		executions:  deps.Executions,
+		workflows:   deps.Workflows,
+		runs:        deps.Runs,
+		schedules:   deps.Schedules,
+		hooks:       deps.Hooks,
+		environment: deps.Environment,
+		people:      deps.People,
+		keys:        deps.Keys,
+		workspaces:  deps.Workspaces,
+		audit:       deps.Audit,
+		credits:     deps.Credits,
+		callbacks:   deps.Callbacks,
+		guard:       deps.Guard,
+		limiter:     deps.Limiter,
+		catalogue:   deps.Catalogue,
+		systemFunc:  encodeSystem(deps.Catalogue),
+		ready:       deps.ReadyFunc,
+		streams: streams{
+			verifier: deps.Verifier, limiter: deps.Limiter, draining: deps.Draining, spread: drainSpread, memory: deps.Memory,
+			running: deps.Streams, metrics: deps.Metrics, log: deps.Log,
+		},
+	}, deps.Docs)
+	return f, nil
+}
+
+// Health makes a handler of /healthz and /readyz alone, for another listener.
+func Health(ready func(context.Context) []Check, metrics *telemetry.Metrics, log *slog.Logger) (http.Handler, error) {
+	document, err := contract.Load()
+	if err != nil {
+		return nil, err
+	}
+	f := &front{contract: document, memory: NewMemory(DefaultMemory), metrics: metrics, log: log, timeouts: defaultTimeouts, only: []string{"getLiveness", "getReadiness"}}
+	f.mount(&Server{ready: ready}, nil)
+	return f, nil
+}
+
+// Server is the operations of the contract, one file for each tag.
+type Server struct {
+	executions  *execution.Service
+	workflows   *workflow.Service
+	runs        *run.Service
+	schedules   *schedule.Service
+	hooks       *hook.Service
+	environment *environment.Service
+	people      *person.Service
+	keys        *auth.Keys
+	workspaces  *workspace.Service
+	audit       *audit.Book
+	credits     billing.Reader
+	callbacks   *callback.Service
+	guard       *egress.Guard
+	limiter     *ratelimit.Limiter
+	catalogue   *catalog.Catalog
+	systemFunc  func() (encoded, error)
+	ready       func(context.Context) []Check
+	streams     streams
+}
+
+var _ api.StrictServerInterface = (*Server)(nil)
+
+// The sizes and times of HTTP itself (reliability AB-01 to AB-03). An answer
+// may take writeTimeout in all; streams set a deadline for each write instead.
+const (
+	readHeaderTimeout = 5 * time.Second
+	writeTimeout      = 45 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 12 << 10 // net/http adds 4 KiB
+)
+
+// HTTPServer makes the server for a handler of New, with its limits set. It is
+// not started.
+func HTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: readHeaderTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// Otherwise net/http answers `OPTIONS *` by itself.
+		DisableGeneralOptionsHandler: true,
+	}
+}

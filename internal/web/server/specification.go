@@ -1,0 +1,106 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/web/portal"
+	"github.com/weft-automation/weft/internal/web/protocol"
+)
+
+// The contract in its forms.
+var (
+	asJSON   = newDocument("application/json", api.SpecJSON())
+	asYAML   = newDocument("application/yaml", api.SpecYAML())
+	as30JSON = newDocument("application/json", api.Spec30JSON())
+)
+
+// GetOpenapiJSON is the contract as JSON.
+func (s *Server) GetOpenapiJSON(ctx context.Context, request api.GetOpenapiJSONRequestObject) (api.GetOpenapiJSONResponseObject, error) {
+	return asJSON.to(ctx, request.Params.IfNoneMatch), nil
+}
+
+// GetOpenapiYaml is the contract as it is written.
+func (s *Server) GetOpenapiYaml(ctx context.Context, request api.GetOpenapiYamlRequestObject) (api.GetOpenapiYamlResponseObject, error) {
+	return asYAML.to(ctx, request.Params.IfNoneMatch), nil
+}
+
+// GetOpenapi30JSON is the contract in the words of OpenAPI 3.0.
+func (s *Server) GetOpenapi30JSON(ctx context.Context, request api.GetOpenapi30JSONRequestObject) (api.GetOpenapi30JSONResponseObject, error) {
+	return as30JSON.to(ctx, request.Params.IfNoneMatch), nil
+}
+
+// document is a form of the contract. It is served with the address by which the caller reached
+// the deployment as its server, so that generated clients call that address.
+type document struct {
+	media string
+	text  []byte
+	last  atomic.Pointer[edition] // most callers reach a deployment by the same address
+}
+
+// edition is a document as one address has it, also compressed.
+type edition struct {
+	media, origin string
+	tag           string // of the uncompressed text
+	text          []byte
+	packedOnce    func() []byte
+}
+
+func newDocument(media string, text []byte) *document { return &document{media: media, text: text} }
+
+// at returns the document for callers at an origin.
+func (d *document) at(origin string) *edition {
+	if last := d.last.Load(); last != nil && last.origin == origin {
+		return last
+	}
+	text := portal.AtOrigin(d.text, origin)
+	made := &edition{d.media, origin, tagOf(text), text, sync.OnceValue(func() []byte { return protocol.Gzip(text) })}
+	d.last.Store(made)
+	return made
+}
+
+// sent is an edition for one caller.
+type sent struct {
+	*edition
+	tagged
+	packed bool
+}
+
+func (d *document) to(ctx context.Context, ifNoneMatch *api.IfNoneMatch) sent {
+	call := callOf(ctx)
+	e := d.at(call.origin)
+	tag := e.tag
+	if call.gzip {
+		tag = strings.TrimSuffix(tag, `"`) + `-gzip"`
+	}
+	return sent{e, newTagged(tag, ifNoneMatch), call.gzip}
+}
+
+// VisitGetOpenapiJSONResponse writes the document.
+func (s sent) VisitGetOpenapiJSONResponse(w http.ResponseWriter) error { return s.write(w) }
+
+// VisitGetOpenapiYamlResponse writes the document.
+func (s sent) VisitGetOpenapiYamlResponse(w http.ResponseWriter) error { return s.write(w) }
+
+// VisitGetOpenapi30JSONResponse writes the document.
+func (s sent) VisitGetOpenapi30JSONResponse(w http.ResponseWriter) error { return s.write(w) }
+
+func (s sent) write(w http.ResponseWriter) error {
+	w.Header().Set("Cache-Control", "private, no-cache")
+	w.Header().Set("Vary", "Accept-Encoding, Host, X-Forwarded-Proto")
+	if s.unchanged(w) {
+		return nil
+	}
+	w.Header().Set("Content-Type", s.media)
+	text := s.text
+	if s.packed {
+		w.Header().Set("Content-Encoding", "gzip")
+		text = s.packedOnce()
+	}
+	_, err := w.Write(text)
+	return err
+}

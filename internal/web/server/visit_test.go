@@ -1,0 +1,90 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/account/person"
+)
+
+func (o *operations) GetWorkspace(ctx context.Context, _ api.GetWorkspaceRequestObject) (api.GetWorkspaceResponseObject, error) {
+	o.saw("getWorkspace as " + string(callOf(ctx).member.Role) + " of " + callOf(ctx).workspaceID().String())
+	return api.GetWorkspace200JSONResponse{}, nil
+}
+
+func (o *operations) RevokeAPIKey(context.Context, api.RevokeAPIKeyRequestObject) (api.RevokeAPIKeyResponseObject, error) {
+	o.saw("revokeApiKey")
+	return api.RevokeAPIKey200JSONResponse{}, nil
+}
+
+// people serves the test operations to members of the workspace executionID,
+// whose token is their role.
+func people(t *testing.T) *service {
+	t.Helper()
+	return start(t, func(s *service, _ *http.Server) {
+		s.front.find = func(_ context.Context, p person.Proof) (person.Member, error) {
+			if p.Token == "" {
+				return person.Member{}, person.NotAllowed(person.Owner) // stands for any refusal
+			}
+			return person.Member{WorkspaceID: *p.WorkspaceID, Role: person.Role(p.Token)}, nil
+		}
+	})
+}
+
+func TestTheRoleOfAnOperationIsAskedFor(t *testing.T) {
+	s := people(t)
+	revoke := "/v1/workspaces/" + executionID + "/api-keys/" + executionID
+	for _, tc := range []struct {
+		method, path, role, origin string
+		status                     int
+		reason                     string
+	}{
+		{"GET", "/v1/workspaces/" + executionID, "viewer", "", 200, ""},
+		{"GET", "/v1/workspaces/" + executionID, "owner", "", 200, ""},
+		{"GET", "/v1/workspaces/" + executionID, "king", "", 403, "role_not_allowed"},
+		{"GET", "/v1/workspaces/" + executionID, "viewer", "cross-site", 200, ""},
+		{"DELETE", revoke, "viewer", "", 403, "role_not_allowed"},
+		{"DELETE", revoke, "editor", "", 403, "role_not_allowed"},
+		{"DELETE", revoke, "admin", "", 200, ""},
+		{"DELETE", revoke, "owner", "same-origin", 200, ""},
+		{"DELETE", revoke, "owner", "none", 200, ""},
+		{"DELETE", revoke, "owner", "same-site", 403, "cross_origin"},
+		{"DELETE", revoke, "owner", "cross-site", 403, "cross_origin"},
+	} {
+		got := s.do(t, tc.method, tc.path, "", "Cookie: "+person.Cookie(tc.role, false).Name+"="+tc.role, "Sec-Fetch-Site: "+tc.origin)
+		if got.status != tc.status || got.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%+v: %d %s", tc, got.status, got.body)
+		}
+		if tc.reason != "" && !strings.Contains(got.body, `"reason":"`+tc.reason+`"`) {
+			t.Errorf("%+v: %s", tc, got.body)
+		}
+		if ran := s.operations.taken(); (len(ran) == 1) != (tc.status == 200) {
+			t.Errorf("%+v: ran %v", tc, ran)
+		}
+		if len(s.takeVerified()) > 0 {
+			t.Errorf("%+v: the signature of a person's request was looked at", tc)
+		}
+	}
+	if got := s.do(t, "DELETE", revoke, "", "Authorization: Bearer owner", "Sec-Fetch-Site: cross-site"); got.status != 200 {
+		t.Errorf("a bearer token from anywhere: %d", got.status)
+	}
+	if got := s.do(t, "HEAD", "/v1/workspaces/"+executionID, "", "Authorization: Bearer owner"); got.status != 200 || got.body != "" {
+		t.Errorf("HEAD: %d %s", got.status, got.body)
+	}
+}
+
+func TestAPersonsRequestIsAboutTheWorkspaceOfItsPath(t *testing.T) {
+	s := people(t)
+	for _, id := range []string{executionID, strings.ToUpper(executionID)} {
+		s.do(t, "GET", "/v1/workspaces/"+id, "", "Authorization: Bearer editor")
+		if ran := s.operations.taken(); len(ran) != 1 || ran[0] != "getWorkspace as editor of "+executionID {
+			t.Errorf("%s: ran %v", id, ran)
+		}
+	}
+	if got := s.do(t, "GET", "/v1/workspaces/x", "", "Authorization: Bearer editor"); got.status != 404 {
+		t.Errorf("a malformed ID: %d", got.status)
+	}
+}

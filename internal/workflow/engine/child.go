@@ -1,0 +1,309 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/storage"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/workflow"
+)
+
+// How a run is ended on request (decisions 8.9).
+const (
+	CancelGraceful  = "graceful" // what runs may finish
+	CancelImmediate = "immediate"
+)
+
+// Bounds of a tree of runs. A workflow that runs itself, or a few that run each other, would
+// otherwise fill the database.
+const (
+	maxDepth = 8      // levels of runs below a root
+	maxLive  = 1_000  // unfinished runs below a root
+	maxBelow = 10_000 // about how many unfinished child runs a workspace has before a child run may start none
+)
+
+// reasonAbove is the cancelReason of a run that is canceled because of a run above it.
+const reasonAbove = "the run that began it ended"
+
+// reasonLate is the cancelReason of a run that is canceled because its stage took too long.
+const reasonLate = "the stage that began it took longer than its timeoutMs"
+
+// runWorkflow begins a run of another workflow and waits for its end. Nothing is kept
+// back for it beforehand: its stages are paid for as they come.
+func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
+	var config struct {
+		WorkflowID uuid.UUID `json:"workflowId"`
+		Version    *int32    `json:"version"`
+	}
+	if err := json.Unmarshal(Object(t.component.Config), &config); err != nil {
+		f.put(sc, t.failed(component.Permanent(component.CodeInvalidInput, "workflowId is not an id")))
+		return nil
+	}
+	may, err := f.mayRun(config.WorkflowID)
+	if err != nil {
+		return err
+	}
+	if !may {
+		f.put(sc, t.failed(errNotForKey))
+		return nil
+	}
+	refusal, err := f.crowded()
+	if err != nil || f.ending() {
+		return err
+	}
+	if refusal != nil {
+		f.put(sc, t.failed(refusal))
+		return nil
+	}
+	loaded, err := f.childVersion(config.WorkflowID, config.Version, input)
+	if refusal, ok := errors.AsType[*fault.Error](err); ok {
+		f.put(sc, t.failed(refusal))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if t.child, err = f.insertChild(t, config.WorkflowID, loaded, input); err != nil {
+		return err
+	}
+	t.status = status.StageRunning
+	f.put(sc, t)
+	return nil
+}
+
+var errNotForKey = &fault.Error{
+	Code: fault.Forbidden, Reason: "workflow_not_allowed",
+	Message: "The API key that triggered this run, or the run above it, may not use this workflow.",
+}
+
+// mayRun reports whether the key that triggered the run, or the first of the runs above it,
+// may be used on a workflow (decisions 2.8). The keys of a rotation have the same workflows,
+// so their root stands for each of them. A schedule or a hook triggers without a key.
+func (f *fold) mayRun(workflowID uuid.UUID) (bool, error) {
+	if f.run.KeyRootID == nil {
+		return true, nil
+	}
+	may, err := db.New().APIKeyMayUse(f.ctx, f.tx, db.APIKeyMayUseParams{
+		WorkspaceID: f.run.WorkspaceID, ID: *f.run.KeyRootID, WorkflowID: workflowID,
+	})
+	if postgres.NotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the workflows of a key: %w", err)
+	}
+	return may, nil
+}
+
+// errTreeGrew is returned by a fold that starts child runs while other folds of the tree start
+// so many that all of them together exceed maxLive. Nothing of the fold is committed. The next
+// one reads the new count.
+var errTreeGrew = errors.New("other folds started child runs of the tree meanwhile")
+
+// crowded returns why the run may not start a child run, nil if it may. It cancels the run
+// if a run above it is ending.
+//
+// A cancel of the run above may commit just after this check. It then waits for this run,
+// which the fold has locked, and cancels it too, so the next fold finds the new child and
+// cancels it.
+func (f *fold) crowded() (refusal *component.Error, err error) {
+	if int(f.run.TreeLive)+len(f.children) >= maxLive {
+		return component.Permanent("LIMIT_EXCEEDED", "At most %d unfinished runs may be below a run that no other run started.", maxLive), nil
+	}
+	if f.run.ParentRunID == nil {
+		return nil, nil
+	}
+	if f.above == nil {
+		if err := f.readAbove(); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case f.above.Ending:
+		return nil, f.cancelWithAbove()
+	case f.above.Depth >= maxDepth:
+		return component.Permanent("LIMIT_EXCEEDED", "At most %d runs may be below each other.", maxDepth), nil
+	case int(f.below)+len(f.children) >= maxBelow:
+		return component.Permanent("LIMIT_EXCEEDED", "A run below another one begins no more while some %d of them are under way.", maxBelow), nil
+	}
+	return nil, nil
+}
+
+// readAbove reads what limits the child runs of a run that is itself a child.
+func (f *fold) readAbove() error {
+	above, err := db.New().RunAbove(f.ctx, f.tx, db.RunAboveParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
+	if err != nil {
+		return fmt.Errorf("read the runs above: %w", err)
+	}
+	f.above = &above
+	if f.below, err = db.New().RunCountBelow(f.ctx, f.tx, db.RunCountBelowParams{WorkspaceID: f.run.WorkspaceID, MaxRows: 2 * maxBelow}); err != nil {
+		return fmt.Errorf("count the child runs of the workspace: %w", err)
+	}
+	return nil
+}
+
+// cancelWithAbove cancels this run because a run above it is ending.
+func (f *fold) cancelWithAbove() error {
+	mode := CancelGraceful
+	if f.above.Immediate {
+		mode = CancelImmediate
+	}
+	err := db.New().RunCancel(f.ctx, f.tx, db.RunCancelParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Mode: mode, Reason: reasonAbove, At: f.stamp})
+	if err != nil {
+		return fmt.Errorf("cancel the run: %w", err)
+	}
+	f.run.CancelRequestedAt, f.run.CancelMode, f.run.CancelReason = new(f.stamp), &mode, new(reasonAbove)
+	f.changed, f.halted = true, true
+	return nil
+}
+
+// childVersion is which version of a workflow a child runs. A *fault.Error says why none.
+func (f *fold) childVersion(workflowID uuid.UUID, number *int32, input json.RawMessage) (workflow.Loaded, error) {
+	loaded, err := f.engine.Workflows.Load(f.ctx, f.tx, f.run.WorkspaceID, workflowID, number)
+	switch {
+	case err != nil:
+		return loaded, err
+	case loaded.Status != api.WorkflowStatusACTIVE:
+		return loaded, NotActive(loaded.Status)
+	}
+	return loaded, loaded.Input.Check(f.ctx, "/input", input)
+}
+
+func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loaded, input json.RawMessage) (uuid.UUID, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return id, fmt.Errorf("make run id: %w", err)
+	}
+	net := f.engine.Job(f.run.WorkspaceID, id)
+	job, err := f.engine.Jobs.InsertTx(f.ctx, f.tx, net.Args, net.InsertOpts)
+	if err != nil {
+		return id, fmt.Errorf("insert job: %w", err)
+	}
+	row := db.RunInsertParams{ // with the deadline of this run: At + Lasts
+		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN",
+		Lasts: f.run.Deadline.Sub(f.stamp), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, KeyRootID: f.run.KeyRootID, Traceparent: f.run.Traceparent,
+		UncountedBytes: storage.RunBytes + int64(len(input)), At: new(f.stamp),
+	}
+	effectRoot, err := f.effectID(t)
+	if err != nil {
+		return id, err
+	}
+	row.EffectRootID = &effectRoot
+	earlier, err := f.resumes(t, workflowID, loaded.Version, input)
+	if err != nil {
+		return id, err
+	}
+	if earlier != nil {
+		row.RerunOf, _ = json.Marshal(earlier) // an id
+	}
+	hidden := loaded.Input.SecretPaths()
+	if t.secret {
+		hidden = []string{component.AllMembers}
+	}
+	if row.Input, err = SealInput(f.ctx, f.engine.Vault, f.run.WorkspaceID, id, input, hidden); err != nil {
+		return id, err
+	}
+	if f.run.MaxCredits != nil {
+		row.MaxCredits = new(max(0, *f.run.MaxCredits-f.run.Committed-f.run.Below))
+	}
+	env, err := f.environment()
+	if err != nil {
+		return id, err
+	}
+	if row.Variables, err = f.engine.Environment.Take(f.ctx, f.tx, f.run.WorkspaceID, id, loaded.Wanted(slices.Concat(env.Secrets, t.secrets))); err != nil {
+		return id, err
+	}
+	if err := db.New().RunInsert(f.ctx, f.tx, row); err != nil {
+		return id, fmt.Errorf("insert run: %w", err)
+	}
+	f.children = append(f.children, id)
+	return id, nil
+}
+
+// beyond is the maxCredits that a stage of that price would exceed, of the run itself or of
+// one above it; nil if none.
+func (f *fold) beyond(price credit.Amount) (*credit.Amount, error) {
+	most := f.run.MaxCredits
+	if most == nil || price == 0 {
+		return nil, nil
+	}
+	if f.run.Committed+f.run.Below+price > *most {
+		return most, nil
+	}
+	if f.run.ParentRunID != nil && f.payers == nil {
+		rows, err := db.New().RunLockAbove(f.ctx, f.tx, db.RunLockAboveParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
+		if err != nil {
+			return nil, fmt.Errorf("lock the runs above: %w", err)
+		}
+		f.payers = rows
+	}
+	for _, run := range f.payers {
+		if run.Committed+run.Below+f.spent+price > *run.MaxCredits {
+			return run.MaxCredits, nil
+		}
+	}
+	return nil, nil
+}
+
+// writeAbove counts for the runs above what this fold has committed.
+func (f *fold) writeAbove(tx pgx.Tx) error {
+	if len(f.payers) == 0 || f.spent == 0 {
+		return nil
+	}
+	p := db.RunCommitBelowParams{WorkspaceID: f.run.WorkspaceID, Amount: f.spent}
+	for _, run := range f.payers {
+		p.Ids = append(p.Ids, run.ID)
+	}
+	if err := db.New().RunCommitBelow(f.ctx, tx, p); err != nil {
+		return fmt.Errorf("commit for the runs above: %w", err)
+	}
+	return nil
+}
+
+// stopChildren cancels the child runs that a fold found to be ended, and all runs below them.
+func (e *Engine) stopChildren(ctx context.Context, f *fold, mode string) error {
+	if len(f.orphans) == 0 {
+		return nil
+	}
+	reason := reasonAbove
+	if !f.ending() {
+		reason = reasonLate
+	}
+	return e.CancelTree(ctx, e.System, f.run.WorkspaceID, f.orphans, mode, &reason)
+}
+
+// CancelTree requests the cancellation of runs and of all unfinished runs below them, and
+// wakes them. It is one statement: if this process dies afterwards, the sweep folds the runs.
+func (e *Engine) CancelTree(ctx context.Context, conn db.DBTX, workspaceID uuid.UUID, ids []uuid.UUID, mode string, reason *string) error {
+	canceled, err := db.New().RunCancelTree(ctx, conn, db.RunCancelTreeParams{
+		WorkspaceID: workspaceID, Ids: ids, Mode: mode, Reason: reason, ReasonBelow: reasonAbove, MaxDepth: maxDepth,
+	})
+	if err != nil {
+		return fmt.Errorf("cancel runs and those below: %w", err)
+	}
+	for _, id := range canceled {
+		e.folder.wake(notify.Key{WorkspaceID: workspaceID, ID: id})
+	}
+	return nil
+}
+
+// NotActive is why a workflow is not run.
+func NotActive(now api.WorkflowStatus) *fault.Error {
+	word := strings.ToLower(string(now))
+	return &fault.Error{Code: fault.Conflict, Reason: "workflow_" + word, Message: "This workflow is " + word + ", so it cannot be run."}
+}

@@ -1,0 +1,308 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/secret/vault"
+)
+
+// loop is a FOR_EACH under way in some iteration of what is around it.
+type loop struct {
+	id          uuid.UUID
+	componentID string
+	iteration   []int32
+	concurrency int32
+	keepsOn     bool // when an item fails
+	count       int32
+	next        int32 // the first that has not begun
+	live        int32
+	failed      int32
+	stage       *stage // when this fold makes it
+	late        bool   // it has taken longer than it may
+	dirty       bool
+	ended       *stage // how it ended
+}
+
+// failing reports whether nothing more of it begins because an item failed, or it is late.
+func (l *loop) failing() bool { return l.late || l.failed > 0 && !l.keepsOn }
+
+// loopOf is the loop of which a scope is an iteration; it is known by then.
+func (f *fold) loopOf(sc *scope) *loop {
+	return f.loops[at(sc.component, sc.iteration[:len(sc.iteration)-1])]
+}
+
+// readLoopsAround reads the loops around scopes that are not known yet.
+func (f *fold) readLoopsAround(round []*scope) error {
+	var missing []place
+	seen := map[place]bool{}
+	for _, sc := range round {
+		for sc.component != "" {
+			outer := sc.iteration[:len(sc.iteration)-1]
+			p := at(sc.component, outer)
+			if f.loops[p] == nil && !seen[p] {
+				seen[p] = true
+				missing = append(missing, p)
+			}
+			sc = f.scopeOf(sc.component, outer)
+		}
+	}
+	return f.readLoops(missing)
+}
+
+func (f *fold) readLoops(missing []place) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	components, iterations := sortedPlaces(missing)
+	rows, err := db.New().StageListLoops(f.ctx, f.tx, db.StageListLoopsParams{
+		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentIds: components, Iterations: iterations,
+	})
+	if err != nil {
+		return fmt.Errorf("read loops: %w", err)
+	}
+	for _, row := range rows {
+		p := at(row.ComponentID, row.Iteration)
+		if f.loops[p] != nil {
+			continue
+		}
+		l := &loop{
+			id: row.ID, componentID: row.ComponentID, iteration: row.Iteration,
+			count: row.ItemCount, next: row.NextItem, live: row.LiveItems, failed: row.FailedItems,
+			late: f.late(row.ComponentID, &row.StartedAt),
+		}
+		written, _ := f.plan.Component(row.ComponentID)
+		c, err := f.resolved(written)
+		if err != nil {
+			return fmt.Errorf("read the config of a loop: %w", err)
+		}
+		l.configure(c.Config)
+		f.loops[p] = l
+	}
+	return nil
+}
+
+// configure reads what the definition says of a loop (components.md).
+func (l *loop) configure(config json.RawMessage) {
+	var c struct {
+		Concurrency   int32  `json:"concurrency"`
+		OnItemFailure string `json:"onItemFailure"`
+	}
+	_ = json.Unmarshal(config, &c) // what was saved was checked
+	l.concurrency, l.keepsOn = c.Concurrency, c.OnItemFailure == graph.OnFailureContinue
+	if l.concurrency < 1 || l.concurrency > 100 {
+		l.concurrency = 10
+	}
+}
+
+// fill begins as many items as may run beside each other, and ends a loop none of which
+// is left.
+func (f *fold) fill(l *loop) error {
+	if l.ended != nil {
+		return nil
+	}
+	parent := f.scopeOf(l.componentID, l.iteration)
+	stopped := f.stopped(parent) || l.failing()
+	for !stopped && l.next < l.count && l.live < l.concurrency {
+		if f.full() {
+			f.more = true
+			break
+		}
+		sc := f.scope(l.componentID, append(slices.Clone(l.iteration), l.next))
+		sc.queued = true
+		if len(f.run.RerunOf) == 0 { // else stages of it may have been taken over
+			sc.states = map[string]graph.State{}
+		}
+		l.next, l.live, l.dirty, f.changed = l.next+1, l.live+1, true, true
+		f.fresh = append(f.fresh, sc)
+	}
+	if l.live > 0 || l.next < l.count && !stopped {
+		return nil
+	}
+	end := &stage{status: status.StageCompleted, port: graph.PortDone}
+	switch {
+	case l.late:
+		c, _ := f.plan.Component(l.componentID)
+		end = (&stage{}).failed(errLate(c))
+	case l.failing():
+		first, err := f.firstFailed(l)
+		if err != nil {
+			return err
+		}
+		end = (&stage{}).failed(itemFailed(l, first))
+		end.failure = f.hide(end)
+	case stopped: // its items did not all come to their ends, or no more of them begin
+		end = &stage{status: status.StageCanceled}
+	default:
+		end.output = json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.count, l.failed))
+	}
+	f.endLoop(l, end)
+	return nil
+}
+
+// giveBack leaves the iterations to the next fold of which nothing has begun. Of a loop they
+// are the last ones.
+func (f *fold) giveBack() {
+	for _, sc := range f.fresh {
+		l := f.loopOf(sc)
+		l.next, l.live, f.more = l.next-1, l.live-1, true
+		delete(f.scopes, sc.place)
+	}
+	f.fresh = nil
+}
+
+func (f *fold) endLoop(l *loop, end *stage) {
+	l.ended, f.changed = end, true
+	f.run.PendingCount--
+	if end.status == status.StageFailed {
+		f.run.FailedCount++
+	}
+	if l.stage != nil {
+		l.stage.status, l.stage.port, l.stage.output, l.stage.failure = end.status, end.port, end.output, end.failure
+	} else {
+		f.ended = append(f.ended, l)
+	}
+	f.gave(int64(len(end.output)))
+	f.values[at(l.componentID, l.iteration)] = given{output: end.output} // the row tells of it when all is written
+	parent := f.scopeOf(l.componentID, l.iteration)
+	f.set(parent, l.componentID, graph.State{Status: end.status, Port: end.port})
+	f.failures[at(l.componentID, l.iteration)] = failed{l.id, end.failure}
+}
+
+// iterationOver counts an iteration out, of which failed is what failed in it without
+// being handled.
+func (f *fold) iterationOver(sc *scope, failed string) error {
+	l := f.loopOf(sc)
+	if l == nil || l.ended != nil {
+		return nil
+	}
+	l.live, l.dirty, f.changed = l.live-1, true, true
+	f.items++
+	if failed != "" {
+		l.failed++
+		f.more = f.more || l.failing() && l.live > 0 // what waits in the other items is cut off
+	}
+	return f.fill(l)
+}
+
+// itemsBytes bounds what a process remembers of the items of loops.
+const (
+	itemsBytes = 64 << 20
+	itemHeader = 24 // bytes of a slice beside what it holds
+)
+
+// itemCache remembers the items of loops under way, which every fold of theirs needs.
+type itemCache struct {
+	mu    sync.Mutex
+	size  int
+	loops map[uuid.UUID]cachedItems
+}
+
+type cachedItems struct {
+	run    uuid.UUID
+	items  []json.RawMessage
+	secret bool
+	size   int
+}
+
+func (c *itemCache) get(id uuid.UUID) (cachedItems, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cached, ok := c.loops[id]
+	return cached, ok
+}
+
+func (c *itemCache) put(run, id uuid.UUID, items []json.RawMessage, secret bool, size int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	size += len(items) * itemHeader // many are shorter than what names them
+	if c.loops == nil || c.size+size > itemsBytes {
+		c.loops, c.size = map[uuid.UUID]cachedItems{}, 0
+	}
+	if _, known := c.loops[id]; !known {
+		c.loops[id] = cachedItems{run, items, secret, size}
+		c.size += size
+	}
+}
+
+func (c *itemCache) forget(run uuid.UUID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, cached := range c.loops {
+		if cached.run == run {
+			delete(c.loops, id)
+			c.size -= cached.size
+		}
+	}
+}
+
+// itemsOf are the items of a loop under way, and whether they are secret.
+func (f *fold) itemsOf(l *loop) (items []json.RawMessage, secret bool, err error) {
+	if cached, ok := f.engine.items.get(l.id); ok {
+		return cached.items, cached.secret, nil
+	}
+	raw, err := db.New().StageItems(f.ctx, f.tx, db.StageItemsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: l.id})
+	if err != nil {
+		return nil, false, fmt.Errorf("read the items of a loop: %w", err)
+	}
+	secret = vault.Sealed(raw)
+	if raw, err = f.engine.Vault.OpenJSON(f.ctx, f.place(l.id, vault.Items), raw); err == nil {
+		raw, err = f.readItems(l.componentID, raw)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read the items of a loop: %w", err)
+	}
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return nil, false, fmt.Errorf("read the items of a loop: %w", err)
+	}
+	f.engine.items.put(f.run.ID, l.id, items, secret, len(raw))
+	return items, secret, nil
+}
+
+// storedItems are the items of a loop as they may be stored: without what came from
+// variables.
+func (f *fold) storedItems(sc *scope, componentID string, items json.RawMessage) (json.RawMessage, error) {
+	written, _ := f.plan.Component(componentID)
+	if len(envref.Names(written.Input)) == 0 {
+		return items, nil
+	}
+	input, err := f.bind(sc, written)
+	if err != nil {
+		return nil, err
+	}
+	var in struct{ Items json.RawMessage }
+	if err := json.Unmarshal(input, &in); err != nil {
+		return nil, fmt.Errorf("read the items of a loop: %w", err)
+	}
+	return in.Items, nil
+}
+
+// readItems are items that were stored, with what came from variables.
+func (f *fold) readItems(componentID string, stored json.RawMessage) (json.RawMessage, error) {
+	written, _ := f.plan.Component(componentID)
+	if len(envref.Names(written.Input)) == 0 {
+		return stored, nil
+	}
+	env, err := f.environment()
+	if err != nil {
+		return nil, err
+	}
+	items, err := strictjson.Encode(map[string]json.RawMessage{"items": stored})
+	if err == nil {
+		items, err = env.Values.ResolveAs("/input", items, written.Input)
+	}
+	var in struct{ Items json.RawMessage }
+	if err == nil {
+		err = json.Unmarshal(items, &in)
+	}
+	return in.Items, err
+}

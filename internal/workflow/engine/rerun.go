@@ -1,0 +1,363 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/environment"
+	"github.com/weft-automation/weft/internal/account/storage"
+	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+)
+
+// Origin is the run that another one repeats (decisions 8.10).
+type Origin struct {
+	RunID       uuid.UUID  `json:"runId"`
+	FromStageID *uuid.UUID `json:"fromStageId,omitempty"` // nil: all that is complete is taken over
+}
+
+// Reuse is what a run takes over from the finished run that it repeats.
+type Reuse struct {
+	Stages []uuid.UUID
+	Done   []string // components of the root whose stages are taken over or resumed
+
+	from     uuid.UUID // the run that is repeated
+	children map[place]resumedChild
+}
+
+// resumedChild is a child run that the child run of a rerun repeats, and the place of its
+// RUN_WORKFLOW stage.
+type resumedChild struct {
+	ComponentID string    `json:"componentId"`
+	Iteration   []int32   `json:"iteration"`
+	RunID       uuid.UUID `json:"runId"`
+}
+
+// ErrEarlierGone means that retention has deleted the run that is to be repeated.
+var ErrEarlierGone = errors.New("the run that is repeated is no longer stored")
+
+// Reused finds what a run takes over from a finished run of the same version and input. It
+// returns ErrEarlierGone if that run, or the stage from which on it is repeated, is missing.
+//
+// In each scope the stages are taken over that completed and come neither after the given
+// stage nor after one that did not complete: the outcome of that may be another one this
+// time. A loop that completed is taken over with all its stages. A loop that did not, or that
+// contains the given stage, is resumed if it has the same items as before: its finished items
+// are taken over with all their stages, and of its other items what these rules say. A
+// RUN_WORKFLOW that did not complete is resumed too: its child run repeats the earlier one.
+//
+// If the earlier run is a rerun itself, the loops and child runs that it did not reach are
+// resumed too. If it has no stages at all, the run that it repeats takes its place.
+func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID uuid.UUID, of Origin) (reuse Reuse, err error) {
+	repeated, err := db.New().RunRepeated(ctx, conn, db.RunRepeatedParams{WorkspaceID: workspaceID, ID: of.RunID})
+	if postgres.NotFound(err) {
+		return reuse, ErrEarlierGone
+	}
+	if err != nil {
+		return reuse, fmt.Errorf("read the earlier run: %w", err)
+	}
+	rows, err := db.New().StageListEarlier(ctx, conn, db.StageListEarlierParams{WorkspaceID: workspaceID, RunID: of.RunID})
+	if err != nil {
+		return reuse, fmt.Errorf("read the stages of the earlier run: %w", err)
+	}
+	if len(rows) == 0 && len(repeated.RerunOf) > 0 && of.FromStageID == nil {
+		origin, err := originOf(repeated.RerunOf)
+		if err != nil {
+			return reuse, err
+		}
+		return Reused(ctx, conn, plan, workspaceID, origin)
+	}
+	e := &earlier{plan: plan, stages: make(map[place]db.StageListEarlierRow, len(rows)), changes: map[string]bool{}}
+	e.reuse.from, e.reuse.children = of.RunID, map[place]resumedChild{}
+	for _, row := range rows {
+		e.stages[at(row.ComponentID, row.Iteration)] = row
+		if of.FromStageID != nil && row.ID == *of.FromStageID {
+			e.from = &row
+		}
+	}
+	if of.FromStageID != nil && e.from == nil {
+		return reuse, ErrEarlierGone
+	}
+	if err := e.addUnreached(rows, repeated.ResumedChildren); err != nil {
+		return reuse, err
+	}
+	for _, c := range plan.Components() {
+		if _, m := plan.Component(c.ID); m.Loop {
+			changed, err := environment.ChangedSince(ctx, conn, workspaceID, envref.Names(c.Input), startOf(of.RunID, repeated.CreatedAt))
+			if err != nil {
+				return reuse, err
+			}
+			e.changes[c.ID] = len(changed) > 0
+		}
+	}
+	e.scope("", nil)
+	return e.reuse, nil
+}
+
+// startOf returns the earlier of when a run was created and when its ID was made. A child run can
+// be created ahead of the clock if that went back, but the ID has the time of the process.
+func startOf(id uuid.UUID, created time.Time) time.Time {
+	if made := time.Unix(id.Time().UnixTime()); made.Before(created) {
+		return made
+	}
+	return created
+}
+
+// earlier is a finished run that another one repeats.
+type earlier struct {
+	plan    *graph.Plan
+	stages  map[place]db.StageListEarlierRow
+	from    *db.StageListEarlierRow // from which on it is repeated; nil: from what did not complete
+	changes map[string]bool         // loops that may have other items now
+	reuse   Reuse
+}
+
+// addUnreached adds, as canceled stages, the loops and the RUN_WORKFLOW components that the earlier
+// run was to resume as a rerun and did not reach. It knows the loops by the stages in their items.
+func (e *earlier) addUnreached(rows []db.StageListEarlierRow, resumedChildren []byte) error {
+	for _, row := range rows {
+		e.addLoops(row.ComponentID, row.Iteration)
+	}
+	if resumedChildren == nil {
+		return nil
+	}
+	var children []resumedChild
+	if err := json.Unmarshal(resumedChildren, &children); err != nil {
+		return fmt.Errorf("read the child runs that the earlier run resumes: %w", err)
+	}
+	for _, c := range children {
+		e.addLoops(c.ComponentID, c.Iteration)
+		row, ran := e.stages[at(c.ComponentID, c.Iteration)]
+		if !ran {
+			row = db.StageListEarlierRow{ComponentID: c.ComponentID, Iteration: c.Iteration, Status: status.StageCanceled}
+		}
+		if row.ChildRunID == nil {
+			row.ChildRunID = &c.RunID
+		}
+		e.stages[at(c.ComponentID, c.Iteration)] = row
+	}
+	return nil
+}
+
+// addLoops adds the loops around a stage, with items up to that of the stage.
+func (e *earlier) addLoops(componentID string, iteration []int32) {
+	for level, loop := range e.plan.Around(componentID) {
+		row, ran := e.stages[at(loop, iteration[:level])]
+		if !ran {
+			row = db.StageListEarlierRow{ComponentID: loop, Iteration: iteration[:level], Status: status.StageCanceled}
+		}
+		if count := iteration[level] + 1; row.ItemCount == nil || *row.ItemCount < count {
+			row.ItemCount = &count
+			e.stages[at(loop, iteration[:level])] = row
+		}
+	}
+}
+
+// scope finds what is taken over of the root, or of an item of a loop that is resumed.
+func (e *earlier) scope(loop string, iteration []int32) {
+	var again []string
+	for _, id := range e.plan.Members(loop) {
+		if row, ran := e.stages[at(id, iteration)]; ran && (row.Status != status.StageCompleted || e.startsIn(row)) {
+			again = append(again, id)
+		}
+	}
+	after := e.plan.After(loop, again...)
+	for _, id := range e.plan.Members(loop) {
+		row, ran := e.stages[at(id, iteration)]
+		if !ran || slices.Contains(after, id) {
+			continue
+		}
+		switch {
+		case !slices.Contains(again, id):
+			e.whole(row)
+		case e.from != nil && e.from.ID == row.ID:
+			continue
+		case row.ChildRunID != nil:
+			e.reuse.children[at(id, iteration)] = resumedChild{id, iteration, *row.ChildRunID}
+		case row.ItemCount != nil && !e.changes[id]:
+			e.resume(row)
+		default:
+			continue
+		}
+		if loop == "" {
+			e.reuse.Done = append(e.reuse.Done, id)
+		}
+	}
+}
+
+// startsIn reports whether the run is repeated from a stage, or from one in that loop.
+func (e *earlier) startsIn(row db.StageListEarlierRow) bool {
+	if e.from == nil || e.from.ID == row.ID {
+		return e.from != nil
+	}
+	level, around := len(row.Iteration), e.plan.Around(e.from.ComponentID)
+	return level < len(around) && around[level] == row.ComponentID && slices.Equal(e.from.Iteration[:level], row.Iteration)
+}
+
+// resume finds what is taken over of a loop that is not taken over as a whole.
+func (e *earlier) resume(row db.StageListEarlierRow) {
+	for i := range *row.ItemCount {
+		item := append(slices.Clone(row.Iteration), i)
+		if e.finished(row.ComponentID, item) {
+			e.item(row.ComponentID, item)
+		} else {
+			e.scope(row.ComponentID, item)
+		}
+	}
+}
+
+// finished reports whether an item came to its end and nothing in it is to be repeated. A
+// failure in it that something handled is no reason to do it again.
+func (e *earlier) finished(loop string, iteration []int32) bool {
+	states := map[string]graph.State{}
+	for _, id := range e.plan.Members(loop) {
+		row, ran := e.stages[at(id, iteration)]
+		if !ran {
+			continue
+		}
+		if row.Status == status.StageCanceled || e.startsIn(row) {
+			return false
+		}
+		states[id] = graph.State{Status: row.Status}
+		if row.Port != nil {
+			states[id] = graph.State{Status: row.Status, Port: *row.Port}
+		}
+	}
+	next := e.plan.Next(loop, states)
+	return next.Done && next.Failed == ""
+}
+
+// whole takes over a stage, and of a loop all that is in it.
+func (e *earlier) whole(row db.StageListEarlierRow) {
+	e.reuse.Stages = append(e.reuse.Stages, row.ID)
+	if row.ItemCount == nil {
+		return
+	}
+	for i := range *row.ItemCount {
+		e.item(row.ComponentID, append(slices.Clone(row.Iteration), i))
+	}
+}
+
+// item takes over all stages of an item.
+func (e *earlier) item(loop string, iteration []int32) {
+	for _, id := range e.plan.Members(loop) {
+		if row, ran := e.stages[at(id, iteration)]; ran {
+			e.whole(row)
+		}
+	}
+}
+
+// originOf reads the column rerun_of.
+func originOf(rerunOf json.RawMessage) (origin Origin, err error) {
+	if err := json.Unmarshal(rerunOf, &origin); err != nil {
+		return origin, fmt.Errorf("read which run is repeated: %w", err)
+	}
+	return origin, nil
+}
+
+// reused is Reused for this run. It reads the earlier run once in a fold.
+func (f *fold) reused() (*Reuse, error) {
+	if f.reuse != nil {
+		return f.reuse, nil
+	}
+	origin, err := originOf(f.run.RerunOf)
+	if err != nil {
+		return nil, err
+	}
+	reuse, err := Reused(f.ctx, f.tx, f.plan, f.run.WorkspaceID, origin)
+	if err != nil {
+		return nil, err
+	}
+	f.reuse = &reuse
+	return f.reuse, nil
+}
+
+// resumes returns the child run that the one of a RUN_WORKFLOW repeats. Nil: none, because the
+// earlier run had no such child run, or that completed, is deleted, or ran another version or
+// with another input.
+func (f *fold) resumes(t *stage, workflowID uuid.UUID, version int32, input json.RawMessage) (*Origin, error) {
+	if len(f.run.RerunOf) == 0 {
+		return nil, nil
+	}
+	reuse, err := f.reused()
+	if errors.Is(err, ErrEarlierGone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	child, found := reuse.children[at(t.component.ID, t.iteration)]
+	if !found {
+		return nil, nil
+	}
+	id := child.RunID
+	row, err := db.New().RunGet(f.ctx, f.tx, db.RunGetParams{WorkspaceID: f.run.WorkspaceID, ID: id})
+	if postgres.NotFound(err) || err == nil && (row.WorkflowID != workflowID || row.WorkflowVersion != version) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the earlier child run: %w", err)
+	}
+	earlier, _, err := OpenInput(f.ctx, f.engine.Vault, f.run.WorkspaceID, id, row.Input)
+	if err != nil {
+		return nil, err
+	}
+	if same, err := sameValue(earlier, input); err != nil || !same {
+		return nil, err
+	}
+	return &Origin{RunID: id}, nil
+}
+
+// takeOverEarlier copies the stages that this run takes over from the run that it repeats.
+func (f *fold) takeOverEarlier() error {
+	if f.run.Status != status.RunCreated || len(f.run.RerunOf) == 0 {
+		return nil
+	}
+	reuse, err := f.reused()
+	if errors.Is(err, ErrEarlierGone) {
+		f.failWith(string(fault.NotFound), "The run that rerunOf names was deleted before this run started. Trigger the workflow without rerunOf.")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(reuse.children) > 0 {
+		children, _ := json.Marshal(slices.Collect(maps.Values(reuse.children))) // places and ids
+		err := db.New().RunResumesChildren(f.ctx, f.tx, db.RunResumesChildrenParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, ResumedChildren: children})
+		if err != nil {
+			return fmt.Errorf("store which child runs are resumed: %w", err)
+		}
+	}
+	if len(reuse.Stages) == 0 {
+		return nil
+	}
+	row, err := db.New().StageCopyMany(f.ctx, f.tx, db.StageCopyManyParams{
+		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, EarlierRunID: reuse.from, Ids: reuse.Stages,
+	})
+	if err != nil {
+		return fmt.Errorf("take stages over: %w", err)
+	}
+	f.copied, f.changed = true, true
+	f.notBefore(row.FinishedAt)
+	f.run.StageCount += row.Stages
+	f.run.FailedCount += row.Failed
+	f.run.Output = row.Response
+	f.gave(row.Bytes)
+	f.taken = storage.Usage{Stages: int64(row.Stages), Bytes: row.Bytes}
+	from, err := f.opened(row.ResponseID, row.Response)
+	if err != nil || !from.secret {
+		return err
+	}
+	return f.answer(from.output)
+}

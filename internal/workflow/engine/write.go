@@ -1,0 +1,398 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/storage"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+)
+
+// rest notes, of a fold that changed nothing, when the next is due.
+func (f *fold) rest() error {
+	if !f.looked {
+		return nil
+	}
+	wake := f.nextWake()
+	f.tx.Last(func(tx pgx.Tx) error { return f.writeRun(tx, wake) })
+	return nil
+}
+
+// write writes what follows from the fold: the stages, how far loops are, an event, the
+// run; and of a run that is over the charge, last of all because it locks the account.
+func (f *fold) write() error {
+	f.conclude()
+	f.showLive()
+	f.tx.Last(f.writeStages)
+	f.tx.Last(f.writeEnds)
+	f.tx.Last(f.writeLoops)
+	f.tx.Last(f.writeAbove)
+	return f.tell(f.nextWake())
+}
+
+// writeFirst is write for a run that is inserted with this fold, as row.
+func (f *fold) writeFirst(row *db.RunInsertParams) error {
+	f.conclude()
+	f.showLive()
+	f.tx.Last(f.writeStages)
+	if err := f.log(); err != nil {
+		return err
+	}
+	row.UncountedBytes = max(0, f.run.UncountedBytes+f.stored())
+	row.Status, row.Output, row.Error = f.run.Status, f.run.Output, f.run.Error
+	row.Committed, row.Reserved, row.Usage = f.run.Committed, f.run.Reserved, f.run.Usage
+	row.StageCount, row.FailedCount, row.PendingCount = f.run.StageCount, f.run.FailedCount, f.run.PendingCount
+	row.OutputBytes, row.EventSeq = f.run.OutputBytes, f.run.EventSeq
+	row.Grace = f.nextWake().Sub(f.run.Now)
+	return nil
+}
+
+// tell writes the run, and an event of how it stands, and settles a run that is over.
+func (f *fold) tell(wake *time.Time) error {
+	f.tx.Last(func(tx pgx.Tx) error { return f.writeRun(tx, wake) })
+	if err := f.log(); err != nil {
+		return err
+	}
+	if f.run.Status.Terminal() && f.run.ParentRunID != nil {
+		f.tx.Last(func(tx pgx.Tx) error {
+			return db.New().RunWake(f.ctx, tx, db.RunWakeParams{WorkspaceID: f.run.WorkspaceID, ID: *f.run.ParentRunID})
+		})
+	}
+	if !f.counted && (f.run.InTree || len(f.children) > 0) {
+		f.tx.Last(f.writeTree)
+	}
+	f.run.UncountedBytes = max(0, f.run.UncountedBytes+f.stored())
+	if f.run.Status.Terminal() {
+		f.tx.Last(func(tx pgx.Tx) error { return db.New().RiverJobDeleteMany(f.ctx, tx, []int64{f.run.JobID}) })
+		charge := billing.Charge{WorkspaceID: f.run.WorkspaceID, ExecutionID: f.run.ID, Amount: f.run.Usage, Reserved: f.run.Reserved, Bytes: f.run.UncountedBytes}
+		f.tx.Last(func(tx pgx.Tx) error { return f.engine.Ledger.SettleRunTx(f.ctx, tx, charge) })
+		f.run.UncountedBytes = 0
+	}
+	if bytes := f.run.UncountedBytes; bytes >= countedFrom {
+		f.tx.Last(func(tx pgx.Tx) error { return f.engine.Ledger.StoreTx(f.ctx, tx, f.run.WorkspaceID, bytes) })
+		f.run.UncountedBytes = 0
+	}
+	return nil
+}
+
+// log writes an event of how the run stands.
+func (f *fold) log() error {
+	event, err := f.event(f.live[:min(len(f.live), shownStages)])
+	if err != nil {
+		return err
+	}
+	f.run.EventSeq++
+	f.events += storage.EventBytes + int64(len(event))
+	f.tx.Last(func(tx pgx.Tx) error {
+		err := db.New().RunEventInsert(f.ctx, tx, db.RunEventInsertParams{
+			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Seq: f.run.EventSeq, Status: f.run.Status, Output: event, Error: f.shownError(), At: f.unlessFirst(f.stamp),
+		})
+		if err != nil {
+			return fmt.Errorf("write event: %w", err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// shownError is why the run failed, once it has.
+func (f *fold) shownError() json.RawMessage {
+	if f.run.Status == status.RunFailed {
+		return f.run.Error
+	}
+	return nil
+}
+
+// conclude decides in which state the run is after this fold, and whether the next is due at
+// once. A cancel wins over a failure.
+func (f *fold) conclude() {
+	// What waits for nothing but a timer or another run is found by a look at all.
+	f.more = f.more || f.halted && !f.cleared && f.run.PendingCount > 0 || f.waits()
+	switch {
+	case !f.over || f.run.PendingCount > 0 || f.waits():
+		if f.run.StageCount > 0 {
+			f.run.Status = status.RunExecuting
+		}
+	case f.run.CancelRequestedAt != nil:
+		f.run.Status = status.RunCanceled
+	case len(f.run.Error) > 0:
+		f.run.Status = status.RunFailed
+	default:
+		f.run.Status = status.RunCompleted
+	}
+}
+
+// waits reports whether the run ends by the next fold only: the account is locked by now,
+// and the run above is to be told of the end, which locks that one. Accounts come last.
+func (f *fold) waits() bool { return (f.dropped || f.charged) && f.run.ParentRunID != nil }
+
+// recall reads what the end of the fold needs: afterwards the account may be locked.
+func (f *fold) recall() (err error) {
+	if f.looked && f.run.Status != status.RunCreated { // else nothing waits
+		f.timer, err = db.New().StageNextWake(f.ctx, f.tx, db.StageNextWakeParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID})
+		if err != nil && !postgres.NotFound(err) {
+			return fmt.Errorf("look for timers: %w", err)
+		}
+	}
+	if f.changed && f.run.PendingCount > 0 {
+		f.before, err = f.livedBefore()
+		return err
+	}
+	return nil
+}
+
+// nextWake is when the run is to be folded although nothing tells of it. Who did not look
+// at all that waits puts that off for nobody: a signal may have come while the fold waited
+// for its lock.
+func (f *fold) nextWake() *time.Time {
+	if f.run.Status.Terminal() {
+		return nil
+	}
+	next := f.run.Deadline
+	earlier := func(t time.Time) {
+		if t.Before(next) {
+			next = t
+		}
+	}
+	switch again := f.run.Now.Add(cancelAgain); {
+	case f.more:
+		earlier(f.run.Now)
+	case f.ending() && next.Before(again):
+		next = again
+	case f.ending():
+		earlier(again)
+	}
+	if f.looked && f.timer != nil {
+		earlier(*f.timer)
+	}
+	if f.looked && f.deadline != nil {
+		earlier(*f.deadline)
+	}
+	if len(f.orphans) > 0 { // until they are over
+		earlier(f.run.Now.Add(cancelAgain))
+	}
+	if !f.looked && f.run.WakeAt != nil {
+		earlier(*f.run.WakeAt)
+	}
+	for _, t := range f.made {
+		if t.wake > 0 && !t.dropped {
+			earlier(f.run.Now.Add(t.wake))
+		}
+		if limit := timeout(f.plan.Component(t.component.ID)); limit > 0 && !t.status.Terminal() {
+			earlier(f.run.Now.Add(limit))
+		}
+	}
+	f.wake = next
+	return &next
+}
+
+func (f *fold) writeRun(tx pgx.Tx, wake *time.Time) error {
+	err := db.New().RunFold(f.ctx, tx, db.RunFoldParams{
+		WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Status: f.run.Status, Output: f.run.Output, Error: f.run.Error,
+		Committed: f.run.Committed, Reserved: f.run.Reserved, Usage: f.run.Usage, UsageBelow: f.run.UsageBelow,
+		StageCount: f.run.StageCount, FailedCount: f.run.FailedCount, PendingCount: f.run.PendingCount,
+		OutputBytes: f.run.OutputBytes, StorageFee: f.run.StorageFee, UncountedBytes: f.run.UncountedBytes, EventSeq: f.run.EventSeq, WakeAt: wake, Final: f.run.Status.Terminal(), At: f.stamp,
+	})
+	if err != nil {
+		return fmt.Errorf("write run: %w", err)
+	}
+	return nil
+}
+
+// unlessFirst returns t, or nil in the first fold of a run. PostgreSQL then uses the time of the
+// transaction, which is also the time at which the run is created.
+func (f *fold) unlessFirst(t time.Time) *time.Time {
+	if f.first {
+		return nil
+	}
+	return &t
+}
+
+func (f *fold) writeStages(tx pgx.Tx) error {
+	p := db.StageInsertManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.unlessFirst(f.stamp), Now: f.unlessFirst(f.run.Now)}
+	for _, t := range f.made {
+		if !t.dropped {
+			appendStage(&p, t)
+		}
+	}
+	if len(p.Ids) == 0 {
+		return nil
+	}
+	if err := db.New().StageInsertMany(f.ctx, tx, p); err != nil {
+		return fmt.Errorf("insert stages: %w", err)
+	}
+	return nil
+}
+
+func appendStage(p *db.StageInsertManyParams, t *stage) {
+	p.Ids = append(p.Ids, t.id)
+	p.ComponentIds = append(p.ComponentIds, t.component.ID)
+	p.Modules = append(p.Modules, t.component.Module)
+	p.Names = append(p.Names, t.component.Name)
+	p.Iterations = append(p.Iterations, written(t.iteration))
+	p.Statuses = append(p.Statuses, string(t.status))
+	p.Ports = append(p.Ports, t.port)
+	p.Outputs = append(p.Outputs, string(t.output))
+	p.Errors = append(p.Errors, string(t.failure))
+	executionID := uuid.Nil
+	if t.execution != nil {
+		executionID = t.execution.ExecutionID
+	}
+	p.ExecutionIds = append(p.ExecutionIds, executionID)
+	p.ChildRunIds = append(p.ChildRunIds, t.child)
+	p.Items = append(p.Items, string(t.items))
+	l := loop{count: -1}
+	if t.loop != nil {
+		l = *t.loop
+	}
+	p.ItemCounts, p.NextItems = append(p.ItemCounts, l.count), append(p.NextItems, l.next)
+	p.LiveItems, p.FailedItems = append(p.LiveItems, l.live), append(p.FailedItems, l.failed)
+	p.WakeMs = append(p.WakeMs, t.wake.Milliseconds())
+	p.Signals = append(p.Signals, t.signal)
+}
+
+// writeEnds ends what earlier folds made.
+func (f *fold) writeEnds(tx pgx.Tx) error {
+	p := db.StageFinishManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.stamp}
+	end := func(id uuid.UUID, s *stage, l loop) {
+		p.Ids = append(p.Ids, id)
+		p.Statuses, p.Ports = append(p.Statuses, string(s.status)), append(p.Ports, s.port)
+		p.Outputs, p.Errors = append(p.Outputs, string(s.output)), append(p.Errors, string(s.failure))
+		p.NextItems, p.FailedItems = append(p.NextItems, l.next), append(p.FailedItems, l.failed)
+	}
+	for _, l := range f.ended {
+		end(l.id, l.ended, *l)
+	}
+	for _, id := range f.cut {
+		end(id, &stage{status: status.StageCanceled}, loop{})
+	}
+	if len(p.Ids) == 0 {
+		return nil
+	}
+	if err := db.New().StageFinishMany(f.ctx, tx, p); err != nil {
+		return fmt.Errorf("end stages: %w", err)
+	}
+	return nil
+}
+
+// writeLoops notes how far loops of earlier folds are.
+func (f *fold) writeLoops(tx pgx.Tx) error {
+	on := db.StageAdvanceLoopsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.stamp}
+	byID := func(a, b *loop) int { return bytes.Compare(a.id[:], b.id[:]) }
+	for _, l := range slices.SortedFunc(maps.Values(f.loops), byID) {
+		if l.dirty && l.stage == nil && l.ended == nil {
+			on.Ids, on.NextItems = append(on.Ids, l.id), append(on.NextItems, l.next)
+			on.LiveItems, on.FailedItems = append(on.LiveItems, l.live), append(on.FailedItems, l.failed)
+		}
+	}
+	if len(on.Ids) == 0 {
+		return nil
+	}
+	if err := db.New().StageAdvanceLoops(f.ctx, tx, on); err != nil {
+		return fmt.Errorf("bring loops on: %w", err)
+	}
+	return nil
+}
+
+// event is what the run's log is told (contract 2.5).
+func (f *fold) event(live []api.NonTerminalStage) (json.RawMessage, error) {
+	output, err := strictjson.Encode(api.RunEventOutput{
+		TotalUsage: f.run.Usage, PendingStageCount: f.run.PendingCount, FailedStageCount: f.run.FailedCount,
+		CancelRequestedAt: timestamp.OfPointer(f.run.CancelRequestedAt), CancelReason: f.run.CancelReason, NonTerminalStages: live,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write an event: %w", err)
+	}
+	return output, nil
+}
+
+// shownStages is how many live stages an event names.
+const shownStages = 100
+
+// showLive finds the stages that are not final after this fold, the oldest first.
+func (f *fold) showLive() {
+	f.live = []api.NonTerminalStage{}
+	if f.run.PendingCount == 0 {
+		return
+	}
+	for _, l := range f.ended {
+		f.gone[l.id] = true
+	}
+	for _, stage := range f.before {
+		if !f.gone[stage.ID] {
+			f.live = append(f.live, stage)
+		}
+	}
+	for _, t := range f.made {
+		if !t.status.Terminal() && !t.dropped {
+			stage := api.NonTerminalStage{ID: t.id, Module: t.component.Module, Status: t.status, ExecutionAttempt: 1}
+			if t.execution != nil {
+				stage.ExecutionEventID = &t.execution.ExecutionID
+			}
+			f.live = append(f.live, stage)
+		}
+	}
+}
+
+// livedBefore are the stages that lived before this fold, as far as they are now.
+func (f *fold) livedBefore() ([]api.NonTerminalStage, error) {
+	if f.run.EventSeq == 0 {
+		return nil, nil
+	}
+	before := f.stood.live
+	if before != nil {
+		return before, f.progress(before[:min(len(before), shownStages)])
+	}
+	rows, err := db.New().StageListLive(f.ctx, f.tx, db.StageListLiveParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, MaxRows: liveKept + 1})
+	if err != nil {
+		return nil, fmt.Errorf("list live stages: %w", err)
+	}
+	for _, row := range rows {
+		before = append(before, living(row))
+	}
+	return before, nil
+}
+
+// living is a stage that is not final, as an event names it.
+func living(row db.StageListLiveRow) api.NonTerminalStage {
+	return api.NonTerminalStage{
+		ID: row.ID, Module: row.Module, Status: status.Stage(row.Status), ExecutionEventID: row.ExecutionID, ExecutionAttempt: row.Attempt,
+	}
+}
+
+// progress notes which of the stages run by now.
+func (f *fold) progress(stages []api.NonTerminalStage) error {
+	places := map[uuid.UUID]int{}
+	var ids []uuid.UUID
+	for i, stage := range stages {
+		if stage.ExecutionEventID != nil && !f.gone[stage.ID] {
+			places[*stage.ExecutionEventID] = i
+			ids = append(ids, *stage.ExecutionEventID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := db.New().StageListProgress(f.ctx, f.tx, db.StageListProgressParams{WorkspaceID: f.run.WorkspaceID, Ids: ids})
+	if err != nil {
+		return fmt.Errorf("look at live stages: %w", err)
+	}
+	for _, row := range rows {
+		stage := &stages[places[row.ID]]
+		stage.Status, stage.ExecutionAttempt = status.StageRunning, max(row.Attempt, 1)
+	}
+	return nil
+}

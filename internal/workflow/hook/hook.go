@@ -1,0 +1,142 @@
+// Package hook owns the hooks of workflows: addresses that other services call, and the
+// runs that begin by what they deliver there (decisions 8.15).
+//
+// It knows neither routes nor how a run goes on. The one invariant: nothing of a delivery is
+// believed, counted or kept before its signature was verified over the bytes as received,
+// and of the same delivery there is one run.
+package hook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/audit"
+	"github.com/weft-automation/weft/internal/kit/cursor"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/throttle"
+	"github.com/weft-automation/weft/internal/secret/seal"
+	"github.com/weft-automation/weft/internal/workflow/run"
+)
+
+// trigger is what a run of a hook is triggered by.
+const trigger = "WEBHOOK"
+
+// Deps is what hooks are made of.
+type Deps struct {
+	API     *pgxpool.Pool // sees the workspace of postgres.Scope
+	System  *pgxpool.Pool // finds whose hook is called
+	Runs    *run.Service
+	Keyring *seal.Keyring
+	Log     *slog.Logger
+}
+
+// Service keeps hooks and takes what is delivered to them.
+type Service struct {
+	Deps
+	failures *throttle.Limiter[netip.Addr]
+}
+
+// Failed deliveries that one address may make: so many at once, and so many a second from
+// then on, as for the signatures of requests.
+const failureBurst, failureRate = 1000, 100
+
+// NewService makes a Service.
+func NewService(deps Deps) *Service {
+	return &Service{Deps: deps, failures: throttle.NewLimiter[netip.Addr](failureBurst, failureRate, time.Now)}
+}
+
+// SealedAt names where the sealed secret of a hook belongs.
+func SealedAt(workspaceID, id uuid.UUID) seal.AAD {
+	return seal.AAD{WorkspaceID: workspaceID, Table: "hooks", Row: id.String(), Field: "sealed"}
+}
+
+// shown is a hook as it is shown. NOT_FOUND for an unknown id and for another workspace's
+// alike.
+func (s *Service) shown(ctx context.Context, conn postgres.DB, key notify.Key) (api.Hook, error) {
+	row, err := db.New().HookGet(ctx, conn, db.HookGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+	if postgres.NotFound(err) {
+		return api.Hook{}, errNone
+	}
+	if err != nil {
+		return api.Hook{}, fmt.Errorf("read hook: %w", err)
+	}
+	return record(row)
+}
+
+var errNone = fault.New(fault.NotFound, "There is no hook with this id.")
+
+// Get is a hook. NOT_FOUND; FORBIDDEN where the key may not be used on its workflow.
+func (s *Service) Get(ctx context.Context, key notify.Key, who run.Access) (api.Hook, error) {
+	shown, err := s.shown(ctx, s.API, key)
+	if err == nil && !who.MayUse(shown.WorkflowID) {
+		return api.Hook{}, run.ErrOtherWorkflow
+	}
+	return shown, err
+}
+
+// List is a page of the workspace's hooks, newest first. INVALID_INPUT for a cursor that no
+// page gave out.
+func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListParams) (api.HookPage, error) {
+	page := api.HookPage{Data: []api.Hook{}}
+	before, err := cursor.Before(p.Cursor)
+	if err != nil {
+		return page, err
+	}
+	var allowed []uuid.UUID // nil: whatever it is
+	if len(p.Allowed) > 0 {
+		allowed = p.Allowed
+	}
+	rows, err := db.New().HookList(ctx, s.API, db.HookListParams{
+		WorkspaceID: workspaceID, Before: before, WorkflowID: p.WorkflowID, Allowed: allowed, MaxRows: int32(p.Limit) + 1,
+	})
+	if err != nil {
+		return page, fmt.Errorf("list hooks: %w", err)
+	}
+	if len(rows) > p.Limit {
+		rows = rows[:p.Limit]
+		page.HasMore, page.NextCursor = true, cursor.Encode(rows[p.Limit-1].ID[:])
+	}
+	for _, row := range rows {
+		shown, err := record(db.HookGetRow(row))
+		if err != nil {
+			return page, err
+		}
+		page.Data = append(page.Data, shown)
+	}
+	return page, nil
+}
+
+// record is a hook as it is shown.
+func record(row db.HookGetRow) (api.Hook, error) {
+	shown := api.Hook{
+		ID: row.ID, WorkflowID: row.WorkflowID, Name: row.Name, Status: api.TriggerStatus(row.Status), Path: "/v1/hooks/" + row.ID.String(),
+		LastAt: timestamp.OfPointer(row.LastAt), LastRunID: row.LastRunID,
+		LastRefusedAt: timestamp.OfPointer(row.LastRefusedAt), LastRefusal: row.LastRefusal,
+		CreatedAt: timestamp.Of(row.CreatedAt), UpdatedAt: timestamp.Of(row.UpdatedAt),
+	}
+	if err := json.Unmarshal(row.Verification, &shown.Verification); err != nil {
+		return shown, fmt.Errorf("read the verification of a hook: %w", err)
+	}
+	return shown, nil
+}
+
+// tell writes into the audit log what became of a hook, with the deed.
+func tell(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, shown api.Hook, what string) error {
+	return audit.RecordTx(ctx, tx, audit.Event{
+		WorkspaceID: workspaceID, Action: "hook." + what, SubjectKind: "hook", SubjectID: shown.ID.String(),
+		Details: map[string]any{"name": shown.Name, "workflowId": shown.WorkflowID.String(), "scheme": shown.Verification.Scheme, "status": shown.Status},
+	})
+}

@@ -1,0 +1,207 @@
+package hook
+
+import (
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/secret/signature"
+)
+
+const secret = "correct-horse-battery"
+
+func made(t *testing.T, given api.NewVerification) api.Verification {
+	t.Helper()
+	given.Secret = new(secret)
+	v, _, err := check(&given, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestADeliveryIsVerifiedOverItsBytes(t *testing.T) {
+	body := []byte(`{"x": 1}`)
+	right := hex.EncodeToString(digest(sha256.New, secret, body))
+	github := api.NewVerification{Header: new("X-Hub-Signature-256"), Prefix: new("sha256=")}
+	base := api.NewVerification{Header: new("X-Mac"), Encoding: new(api.VerificationEncodingBase64), Algorithm: new(api.VerificationAlgorithmSha512)}
+	long := base64.StdEncoding.EncodeToString(digest(sha512.New, secret, body))
+	for name, c := range map[string]struct {
+		verification api.NewVerification
+		header       http.Header
+		body         string
+		want         bool
+	}{
+		"right":                {github, http.Header{"X-Hub-Signature-256": {"sha256=" + right}}, `{"x": 1}`, true},
+		"in upper case":        {github, http.Header{"X-Hub-Signature-256": {"sha256=" + strings.ToUpper(right)}}, `{"x": 1}`, true},
+		"another body":         {github, http.Header{"X-Hub-Signature-256": {"sha256=" + right}}, `{"x":1}`, false},
+		"no prefix":            {github, http.Header{"X-Hub-Signature-256": {right}}, `{"x": 1}`, false},
+		"nothing but it":       {github, http.Header{"X-Hub-Signature-256": {"sha256="}}, `{"x": 1}`, false},
+		"cut":                  {github, http.Header{"X-Hub-Signature-256": {"sha256=" + right[:32]}}, `{"x": 1}`, false},
+		"not hex":              {github, http.Header{"X-Hub-Signature-256": {"sha256=" + right[:63] + "g"}}, `{"x": 1}`, false},
+		"twice":                {github, http.Header{"X-Hub-Signature-256": {"sha256=" + right, "sha256=" + right}}, `{"x": 1}`, false},
+		"none":                 {github, http.Header{}, `{"x": 1}`, false},
+		"base64, sha512":       {base, http.Header{"X-Mac": {long}}, `{"x": 1}`, true},
+		"base64 without its =": {base, http.Header{"X-Mac": {strings.TrimRight(long, "=")}}, `{"x": 1}`, false},
+		"the other algorithm":  {base, http.Header{"X-Mac": {base64.StdEncoding.EncodeToString(digest(sha256.New, secret, body))}}, `{"x": 1}`, false},
+	} {
+		if got := verified(made(t, c.verification), secret, c.header, []byte(c.body), time.Now()); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestASecretOfStandardWebhooksMustBeReadable(t *testing.T) {
+	for _, wrong := range []string{"whsec_correct-horse", "whsec_", "whsec_YQ", "whsec_YWI-"} {
+		given := api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: &wrong}
+		_, _, err := check(&given, "")
+		refused, ok := errors.AsType[*fault.Error](err)
+		if !ok || refused.Code != fault.InvalidInput || refused.Details[0].Pointer != "/verification/secret" || !strings.Contains(refused.Details[0].Message, "base64") {
+			t.Errorf("%s: %v", wrong, err)
+		}
+		given = api.NewVerification{Secret: &wrong, Header: new("X-Mac")}
+		if _, _, err := check(&given, ""); err != nil {
+			t.Errorf("%s as the text of an HMAC: %v", wrong, err)
+		}
+	}
+}
+
+// What Weft's own callbacks send a hook takes, within five minutes of its clock.
+func TestADeliveryByStandardWebhooks(t *testing.T) {
+	v := made(t, api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks)})
+	now := time.Unix(1795256130, 0)
+	body := []byte(`{"x":1}`)
+	for _, secret := range []string{secret, "whsec_" + base64.StdEncoding.EncodeToString([]byte(secret))} {
+		for name, c := range map[string]struct {
+			id, at, signature string
+			want              bool
+		}{
+			"right":             {"a", "1795256130", signature.StandardWebhook(secret, "a", now, body), true},
+			"one of several":    {"a", "1795256130", "v1,eA== v2,x " + signature.StandardWebhook(secret, "a", now, body), true},
+			"five minutes old":  {"a", "1795255830", signature.StandardWebhook(secret, "a", now.Add(-5*time.Minute), body), true},
+			"older":             {"a", "1795255829", signature.StandardWebhook(secret, "a", now.Add(-301*time.Second), body), false},
+			"of the future":     {"a", "1795256431", signature.StandardWebhook(secret, "a", now.Add(301*time.Second), body), false},
+			"another id":        {"b", "1795256130", signature.StandardWebhook(secret, "a", now, body), false},
+			"no id":             {"", "1795256130", signature.StandardWebhook(secret, "", now, body), false},
+			"another time":      {"a", "1795256131", signature.StandardWebhook(secret, "a", now, body), false},
+			"a time with zeros": {"a", "01795256130", signature.StandardWebhook(secret, "a", now, body), false},
+			"no time":           {"a", "now", signature.StandardWebhook(secret, "a", now, body), false},
+			"no version":        {"a", "1795256130", strings.TrimPrefix(signature.StandardWebhook(secret, "a", now, body), "v1,"), false},
+			"nothing":           {"a", "1795256130", "", false},
+		} {
+			header := http.Header{}
+			header.Set(standardID, c.id)
+			header.Set(standardAt, c.at)
+			header.Set(standardSignature, c.signature)
+			if got := verified(v, secret, header, body, now); got != c.want {
+				t.Errorf("%s: %v", name, got)
+			}
+		}
+	}
+}
+
+// FuzzVerified throws headers at the verification: none panics, and none is right.
+func FuzzVerified(f *testing.F) {
+	f.Add("sha256=00", "1", "v1,x", "a")
+	f.Add("sha256="+strings.Repeat("0", 64), strconv.FormatInt(1<<40, 10), "v1,"+strings.Repeat("A", 44), "")
+	f.Fuzz(func(t *testing.T, mac, at, list, id string) {
+		header := http.Header{"X-Mac": {mac}, "Webhook-Id": {id}, "Webhook-Timestamp": {at}, "Webhook-Signature": {list}}
+		for _, v := range []api.Verification{
+			{Scheme: api.VerificationSchemeHmac, Header: "X-Mac", Prefix: "sha256=", Encoding: api.VerificationEncodingHex},
+			{Scheme: api.VerificationSchemeHmac, Header: "X-Mac", Encoding: api.VerificationEncodingBase64, Algorithm: api.VerificationAlgorithmSha512},
+			{Scheme: api.VerificationSchemeStandardWebhooks},
+		} {
+			if verified(v, secret, header, []byte("body"), time.Unix(0, 0)) {
+				t.Fatalf("%+v is right for %s", header, v.Scheme)
+			}
+		}
+	})
+}
+
+func TestWhatARunIsGiven(t *testing.T) {
+	v := made(t, api.NewVerification{Header: new("X-Proof")})
+	header := http.Header{
+		"Content-Type": {"application/json"}, "X-Proof": {"00"}, "Authorization": {"Bearer x"}, "Proxy-Authorization": {"x"}, "Cookie": {"x"}, "X-Shopify-Hmac-Sha256": {"x"},
+		"X-Gitlab-Token": {"x"}, "Webhook-Signature": {"v1,x"}, "X-Api-Key": {"x"}, "X-Event": {"a", "b"}, "X-Bytes": {"\xff"},
+	}
+	raw, err := input(v, header, []byte(`{"n":12345678901234567890}`))
+	if want := `{"body":{"n":12345678901234567890},"headers":{"content-type":"application/json","x-event":"a, b"}}`; err != nil || string(raw) != want {
+		t.Errorf("%s, %v", raw, err)
+	}
+	if _, err := input(v, http.Header{}, []byte(strings.Repeat("\x01", 1<<20))); err == nil {
+		t.Error("a body that grows to 6 MiB was taken")
+	}
+}
+
+// FuzzWhatARunIsGiven throws requests at what a run is given of them: an input that can be stored
+// and holds no proof of the sender's, or a refusal.
+func FuzzWhatARunIsGiven(f *testing.F) {
+	f.Add("application/json", "X-Event", "push", []byte(`{"a":[1,{"b":null}]}`))
+	f.Add("application/ld+json; charset=utf-8", "X-Proof", "secret", []byte(`{"a":1,"a":2}`))
+	f.Add("text/plain", "Cookie", "\xff", []byte("a\x00b"))
+	f.Add("x;;=", "A", "", []byte(`"\ud800"`))
+	named := regexp.MustCompile(`^[A-Za-z0-9-]+$`) // what net/http lets pass as a name, and no more
+	f.Fuzz(func(t *testing.T, contentType, name, value string, body []byte) {
+		if !named.MatchString(name) {
+			return
+		}
+		raw, err := input(api.Verification{Header: "X-Proof"}, http.Header{"Content-Type": {contentType}, name: {value}}, body)
+		if err != nil {
+			return
+		}
+		if err := strictjson.Check(raw); err != nil {
+			t.Errorf("%q cannot be stored: %v", raw, err)
+		}
+		var given struct{ Headers map[string]string }
+		if err := json.Unmarshal(raw, &given); err != nil {
+			t.Errorf("%q: %v", raw, err)
+		}
+		for _, proof := range []string{"x-proof", "cookie", "authorization"} {
+			if given.Headers[proof] != "" {
+				t.Errorf("%s is in %q", proof, raw)
+			}
+		}
+	})
+}
+
+// What is verified begins a run at ON_WEBHOOK. The secret, the body and the signature are the
+// example of GitHub's documentation (Validating webhook deliveries, Testing the webhook payload
+// validation).
+func TestTheDeliveryOfGitHubsDocumentationIsVerified(t *testing.T) {
+	t.Parallel()
+	const key, mac = "It's a Secret to Everybody", "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
+	v := made(t, api.NewVerification{Header: new("X-Hub-Signature-256"), Prefix: new("sha256=")})
+	for body, want := range map[string]bool{"Hello, World!": true, "Hello, World": false} {
+		if got := verified(v, key, http.Header{"X-Hub-Signature-256": {mac}}, []byte(body), time.Now()); got != want {
+			t.Errorf("%s: %v", body, got)
+		}
+	}
+}
+
+// For ON_WEBHOOK, too: the secret, the message and its signature are those of the reference implementations of
+// Standard Webhooks (github.com/standard-webhooks/standard-webhooks, libraries, the test of sign).
+func TestTheMessageOfStandardWebhooksIsVerified(t *testing.T) {
+	t.Parallel()
+	v := made(t, api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks)})
+	header := http.Header{}
+	header.Set(standardID, "msg_p5jXN8AQM9LWM0D4loKWxJek")
+	header.Set(standardAt, "1614265330")
+	header.Set(standardSignature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
+	for body, want := range map[string]bool{`{"test": 2432232314}`: true, `{"test":2432232314}`: false} {
+		if got := verified(v, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", header, []byte(body), time.Unix(1614265330, 0)); got != want {
+			t.Errorf("%s: %v", body, got)
+		}
+	}
+}

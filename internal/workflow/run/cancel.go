@@ -1,0 +1,28 @@
+package run
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/workflow/engine"
+)
+
+// Cancel requests the cancellation of a run and of all runs below it: they start nothing new,
+// and each is CANCELED when its last stage has stopped. A repeated cancel changes nothing. It
+// returns the record of the run; a finished run stays as it is.
+func (s *Service) Cancel(ctx context.Context, key notify.Key, who Access, mode string, reason *string) (api.WorkflowRun, error) {
+	if _, err := s.allowed(ctx, key, who); err != nil {
+		return api.WorkflowRun{}, err
+	}
+	if mode == "" {
+		mode = engine.CancelGraceful
+	}
+	if err := s.Engine.CancelTree(ctx, s.API, key.WorkspaceID, []uuid.UUID{key.ID}, mode, reason); err != nil {
+		return api.WorkflowRun{}, err
+	}
+	s.Engine.Wake(key) // also if it had been canceled before
+	return s.Get(ctx, key, who)
+}

@@ -1,0 +1,37 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/workflow/run"
+)
+
+// What a stage's input breaks of the component's schema stands in the details of its error
+// as errors do everywhere: code, message and pointer, and nothing else.
+func TestTheFaultsOfAStageAreNamedAsInTheContract(t *testing.T) {
+	t.Parallel()
+	strict := made("STRICT", 0, anything, func(context.Context, component.Call) (component.Result, error) {
+		return component.Result{Output: json.RawMessage(`{}`)}, nil
+	})
+	strict.Input = json.RawMessage(`{"type":"object","properties":{"list":{"type":"array","items":{"type":"integer","maximum":0}}}}`)
+	n := newBench(t, strict).start(t, options{slots: 4})
+	id := n.draw(t, `[{"id":"start","module":"ON_API_CALLED"},{"id":"strict","module":"STRICT"}]`, `[{"id":"1","from":"start","to":"strict"}]`,
+		`[{"id":"a","from":{"componentId":"start","output":"list"},"to":{"componentId":"strict","input":"list"}}]`)
+	got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id, Input: json.RawMessage(`{"list":[0,7]}`)}))
+	var why struct {
+		Code    string
+		Details map[string][]map[string]string
+	}
+	err := json.Unmarshal(stages["strict@[]"].Error, &why)
+	if err != nil || got.Status != status.RunFailed || why.Code != "INVALID_INPUT" || len(why.Details) != 1 || len(why.Details["errors"]) != 1 {
+		t.Fatalf("the error is %s, %v", stages["strict@[]"].Error, err)
+	}
+	fault := why.Details["errors"][0]
+	if len(fault) != 3 || fault["code"] != "INVALID_INPUT" || fault["pointer"] != "/input/list/1" || fault["message"] != "must be at most 0, got 7" {
+		t.Errorf("the fault is %v", fault)
+	}
+}

@@ -1,0 +1,365 @@
+package run_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"go.uber.org/goleak"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/environment"
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/account/workspace"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules/logic"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/secret/seal"
+	"github.com/weft-automation/weft/internal/secret/vault"
+	"github.com/weft-automation/weft/internal/workflow"
+	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/run"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// soak says that the tests run at full size.
+var soak = os.Getenv("WEFT_SOAK") != ""
+
+func size(quick, whole int) int {
+	if soak {
+		return whole
+	}
+	return quick
+}
+
+// module is a component made of a function.
+type module struct {
+	component.Descriptor
+	run func(ctx context.Context, call component.Call) (component.Result, error)
+}
+
+func (m module) Describe() component.Descriptor { return m.Descriptor }
+func (m module) Run(ctx context.Context, call component.Call) (component.Result, error) {
+	return m.run(ctx, call)
+}
+
+const anything = `{"type":"object","additionalProperties":true}`
+
+// made is a module whose output is of the given schema.
+func made(name string, price credit.Amount, output string, run func(ctx context.Context, call component.Call) (component.Result, error)) module {
+	return module{component.Descriptor{
+		Module: name, Title: name, Description: "A component of the tests.", Category: "UTILITY",
+		Input: json.RawMessage(anything), Config: json.RawMessage(anything), Output: json.RawMessage(output), Price: price,
+		Timeout: 20 * time.Second, Effect: component.EffectNone, Repeat: component.RepeatPure,
+		Modes: []component.Mode{component.ModeComponent, component.ModeWorkflow},
+	}, run}
+}
+
+// canonical is JSON in one form only.
+func canonical(data json.RawMessage) string {
+	if len(data) == 0 {
+		return "nothing"
+	}
+	var value any
+	if err := json.Unmarshal(data, &value); err != nil {
+		return "not JSON: " + string(data)
+	}
+	text, _ := json.Marshal(value)
+	return string(text)
+}
+
+// bench is a database with a workspace.
+type bench struct {
+	dsn       string
+	pool      *pgxpool.Pool // sees all
+	workspace uuid.UUID
+	keyring   *seal.Keyring
+	modules   *component.Registry
+}
+
+// newBench has all modules of control flow, WORK and those given.
+func newBench(t testing.TB, more ...component.Module) *bench {
+	t.Helper()
+	b := &bench{dsn: pgtest.DSN(t)}
+	b.pool = b.open(t, postgres.Owner, 8)
+	b.workspace = b.account(t, credit.Credits(1_000_000), plan.Enterprise)
+	var err error
+	if b.keyring, err = seal.NewKeyring(seal.Key{ID: "test", Secret: [32]byte{1, 2, 3, 4, 5, 6, 7, 8}}); err != nil {
+		t.Fatal(err)
+	}
+	if b.modules, err = component.NewRegistry(append(append(logic.Modules(), work()), more...)...); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// account makes a workspace that has so much.
+func (b *bench) account(t testing.TB, paid credit.Amount, of plan.Name) uuid.UUID {
+	t.Helper()
+	id, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: "test " + string(of), Plan: of, Paid: paid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func (b *bench) open(t testing.TB, role postgres.Role, conns int32) *pgxpool.Pool {
+	t.Helper()
+	pool, err := postgres.Open(context.Background(), b.dsn, "test", role, conns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// node is one process.
+type node struct {
+	*bench
+	workflows   *workflow.Service
+	environment *environment.Service
+	engine      *engine.Engine
+	runs        *run.Service
+	ctx         context.Context // of requests
+	windUp      func()          // begins the stop
+	stop        func()
+}
+
+// options of a node.
+type options struct {
+	slots int                                                          // of executions, as many again of the queue
+	deaf  bool                                                         // nobody tells it of the end of executions
+	also  func(ctx context.Context, stages map[notify.Key][]uuid.UUID) // who else is told
+	sweep time.Duration                                                // how often it sweeps; 0: never
+
+	ledger execution.Ledger // of executions; nil: billing.Books
+}
+
+// start brings up a node; it is stopped when the test ends.
+func (b *bench) start(t testing.TB, o options) *node {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	n := &node{bench: b, ctx: postgres.Scope(context.Background(), b.workspace)}
+	requests, system := b.open(t, postgres.API, 12), b.open(t, postgres.System, 16)
+	inserter, err := river.NewClient(riverpgxv5.New(requests), &river.Config{Schema: postgres.RiverSchema, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub := notify.NewHub()
+	kept := vault.New(system, b.keyring)
+	deps := execution.Deps{DB: requests, Jobs: inserter, Modules: b.modules, Keyring: b.keyring, Vault: kept, Hub: hub, Ledger: cmp.Or[execution.Ledger](o.ledger, billing.Books{})}
+	deps.Ended = func(ctx context.Context, stages map[notify.Key][]uuid.UUID) {
+		if !o.deaf {
+			n.engine.Ended(ctx, stages)
+		}
+		if o.also != nil {
+			o.also(ctx, stages)
+		}
+	}
+	deps.EndWithRun = func(ctx context.Context, run notify.Key, end *execution.End) error {
+		if o.deaf {
+			return execution.ErrApart
+		}
+		err := n.engine.End(ctx, run, end)
+		if err == nil && o.also != nil {
+			o.also(ctx, map[notify.Key][]uuid.UUID{run: {end.ExecutionID}})
+		}
+		return err
+	}
+	identity := execution.NewIdentity(b.dsn, 2*max(o.slots, 1), log)
+	ends := deps
+	ends.DB = system
+	runner := execution.NewRunner(ends, identity, o.slots, log)
+	executions := execution.NewService(deps, runner)
+	n.workflows = workflow.NewService(requests, b.modules, b.keyring)
+	n.environment = environment.NewService(requests, b.keyring)
+	n.engine = engine.New(engine.Deps{
+		System: system, Jobs: inserter, Hub: hub, Executions: executions, Modules: b.modules,
+		Workflows: n.workflows, Environment: n.environment, Vault: kept, Ledger: billing.Books{}, Log: log,
+	})
+	n.runs = run.NewService(run.Deps{
+		API: requests, System: system, Hub: hub, Engine: n.engine, Executions: executions, Modules: b.modules,
+		Workflows: n.workflows, Environment: n.environment, Vault: kept, Ledger: billing.Books{},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	relay := &notify.Relay{Hub: hub, DSN: b.dsn, Log: log, Changed: run.Changed(system)}
+	running.Go(func() { relay.Run(ctx) })
+	running.Go(func() { runner.Reclaim(ctx) })
+	running.Go(func() { identity.Run(ctx, execution.NewSweeper(runner).Sweep) })
+	if o.sweep > 0 {
+		running.Go(func() { sweep(ctx, engine.NewSweeper(n.engine), o.sweep) })
+	}
+	<-identity.Ready()
+	queue := queue(t, system, max(o.slots, 1), &execution.Worker{Runner: runner}, &engine.Worker{Engine: n.engine})
+	n.windUp = runner.WindUp
+	n.stop = sync.OnceFunc(func() {
+		_ = queue.StopAndCancel(context.Background())
+		soft, done := waittest.CleanupContext(t)
+		defer done()
+		runner.Drain(soft)
+		runner.Close()
+		n.engine.Close()
+		executions.Close()
+		cancel()
+		running.Wait()
+	})
+	t.Cleanup(n.stop)
+	return n
+}
+
+// queue runs jobs.
+func queue(t testing.TB, pool *pgxpool.Pool, workers int, executions *execution.Worker, runs *engine.Worker) *river.Client[pgx.Tx] {
+	t.Helper()
+	set := river.NewWorkers()
+	river.AddWorker(set, executions)
+	river.AddWorker(set, runs)
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
+		Schema: postgres.RiverSchema, Logger: slog.New(slog.DiscardHandler), Workers: set, JobTimeout: -1,
+		Queues: map[string]river.QueueConfig{engine.Queue: {MaxWorkers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func sweep(ctx context.Context, sweeper *engine.Sweeper, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			sweeper.Sweep(ctx)
+		}
+	}
+}
+
+// anyone may use every workflow.
+type anyone struct{}
+
+func (anyone) MayUse(uuid.UUID) bool { return true }
+
+// save stores a workflow of these components, edges and connections.
+func (n *node) save(t testing.TB, draft workflow.Draft) uuid.UUID {
+	t.Helper()
+	draft.Name = "test"
+	saved, _, err := n.workflows.Create(n.ctx, workflow.CreateParams{WorkspaceID: n.workspace, Draft: draft})
+	if err != nil {
+		t.Fatalf("save: %s\n%s\n%s", told(err), draft.Components, draft.SequenceEdges)
+	}
+	return saved.ID
+}
+
+// draw is save for what is written as text.
+func (n *node) draw(t testing.TB, components, edges, connections string) uuid.UUID {
+	t.Helper()
+	draft := workflow.Draft{Components: json.RawMessage(components)}
+	if edges != "" {
+		draft.SequenceEdges = json.RawMessage(edges)
+	}
+	if connections != "" {
+		draft.DataConnections = json.RawMessage(connections)
+	}
+	return n.save(t, draft)
+}
+
+func told(err error) string {
+	text, _ := json.Marshal(err)
+	return err.Error() + " " + string(text)
+}
+
+// trigger begins a run.
+func (n *node) trigger(t testing.TB, p run.TriggerParams) notify.Key {
+	t.Helper()
+	p.WorkspaceID = n.workspace
+	begun, err := n.runs.Trigger(n.ctx, p)
+	if err != nil {
+		t.Fatalf("trigger: %s", told(err))
+	}
+	return notify.Key{WorkspaceID: n.workspace, ID: begun.RunID}
+}
+
+// end waits for the end of a run by its log.
+func (n *node) end(t testing.TB, key notify.Key) (api.WorkflowRun, map[string]api.RunStage) {
+	t.Helper()
+	ctx, cancel := context.WithDeadline(n.ctx, waittest.Deadline(t))
+	defer cancel()
+	events, err := n.runs.Watch(ctx, key, anyone{}, nil)
+	if err != nil {
+		t.Fatalf("watch: %v", err)
+	}
+	for range events {
+	}
+	got, err := n.runs.Get(n.ctx, key, anyone{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stages := n.stages(t, key)
+	if !got.Status.Terminal() {
+		t.Fatalf("run %s is %s: %v", key.ID, got.Status, live(stages))
+	}
+	return got, stages
+}
+
+// analyze does what autovacuum does elsewhere, which the tests' database has not: plans
+// that were made on empty tables read those of a whole workspace.
+func (b *bench) analyze(t testing.TB) {
+	t.Helper()
+	if _, err := b.pool.Exec(context.Background(), "ANALYZE workflow_runs, run_stages, run_events, component_executions"); err != nil {
+		t.Error(err)
+	}
+}
+
+// stages are those of a run, by component and iteration.
+func (n *node) stages(t testing.TB, key notify.Key) map[string]api.RunStage {
+	t.Helper()
+	stages := map[string]api.RunStage{}
+	for stage, err := range n.runs.Stages(n.ctx, key) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := place(stage.ComponentID, stage.Iteration)
+		if _, twice := stages[at]; twice {
+			t.Errorf("run %s has the stage %s twice", key.ID, at)
+		}
+		stages[at] = stage
+	}
+	return stages
+}
+
+func place[T any](component string, iteration []T) string {
+	return fmt.Sprint(component, "@", iteration)
+}
+
+func live(stages map[string]api.RunStage) (live []string) {
+	for at, stage := range stages {
+		if !stage.Status.Terminal() {
+			live = append(live, at+" "+stage.Module+" "+string(stage.Status))
+		}
+	}
+	return live
+}

@@ -1,0 +1,319 @@
+package run_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/status"
+)
+
+// fate is how a stage ends.
+type fate struct {
+	status status.Stage
+	port   string
+	output json.RawMessage
+}
+
+// reference says what a run gives, from the drawing alone and as plainly as decisions 8.2
+// to 8.6 do: one component after the other, and nothing stops for a failure. What a real
+// run may leave out, because something fails beside it, is optional.
+type reference struct {
+	*drawing
+	loops    map[string][]string // around each component
+	fates    map[string]fate
+	dead     map[string]bool
+	items    map[string][]json.RawMessage
+	failed   map[string]bool // iterations, by their loop and indexes
+	optional map[string]bool
+	broken   []string // components of the root whose failure nothing handles
+	output   json.RawMessage
+	input    json.RawMessage
+
+	generation int                     // of WORK
+	taken      map[string]api.RunStage // stages that a rerun has taken over
+}
+
+func interpret(w *drawing, input json.RawMessage) *reference {
+	return interpretAgain(w, input, 0, nil)
+}
+
+// interpretAgain is interpret for a rerun that has taken stages over.
+func interpretAgain(w *drawing, input json.RawMessage, generation int, taken map[string]api.RunStage) *reference {
+	r := &reference{
+		generation: generation, taken: taken,
+		drawing: w, loops: map[string][]string{}, fates: map[string]fate{}, dead: map[string]bool{},
+		items: map[string][]json.RawMessage{}, failed: map[string]bool{}, optional: map[string]bool{}, input: input,
+	}
+	for _, p := range w.parts {
+		r.loops[p.ID] = w.around(p.ID)
+	}
+	r.broken = r.scope("", nil)
+	return r
+}
+
+// scope runs all that is in a scope, and tells which failures nothing handles.
+func (r *reference) scope(loop string, iteration []int) (broken []string) {
+	before := maps.Clone(r.fates)
+	for again := true; again; {
+		again = false
+		for _, p := range r.parts {
+			around := r.loops[p.ID]
+			inner := ""
+			if len(around) > 0 {
+				inner = around[len(around)-1]
+			}
+			if inner != loop || r.settled(p.ID, iteration) {
+				continue
+			}
+			ready, dead := r.ready(p.ID, loop, iteration)
+			switch {
+			case dead:
+				r.dead[place(p.ID, iteration)] = true
+			case ready:
+				r.fates[place(p.ID, iteration)] = r.run(p, iteration)
+			default:
+				continue
+			}
+			again = true
+		}
+	}
+	for _, p := range r.parts {
+		if f, ran := r.fates[place(p.ID, iteration)]; ran && slices.Equal(r.loops[p.ID], r.enclosing(loop)) && f.status == status.StageFailed && !r.handled(p) {
+			broken = append(broken, p.ID)
+		}
+	}
+	if len(broken) > 0 {
+		r.loosen(before)
+	}
+	return broken
+}
+
+func (r *reference) enclosing(loop string) []string {
+	if loop == "" {
+		return nil
+	}
+	return append(slices.Clone(r.loops[loop]), loop)
+}
+
+// loosen makes optional whatever has been added.
+func (r *reference) loosen(before map[string]fate) {
+	for at := range r.fates {
+		if _, was := before[at]; !was {
+			r.optional[at] = true
+		}
+	}
+}
+
+func (r *reference) settled(id string, iteration []int) bool {
+	_, ran := r.fates[place(id, iteration)]
+	return ran || r.dead[place(id, iteration)]
+}
+
+func (r *reference) handled(p part) bool {
+	return p.OnFailure == "continue" || slices.ContainsFunc(r.arrows, func(a arrow) bool { return a.From == p.ID && a.Port == "error" })
+}
+
+// ready tells whether a component begins, or never will (decisions 8.3).
+func (r *reference) ready(id, loop string, iteration []int) (ready, dead bool) {
+	edges, fired := 0, false
+	for _, a := range r.arrows {
+		if a.To != id {
+			continue
+		}
+		edges++
+		switch {
+		case a.From == loop && a.Port == "each":
+			fired = true
+		case !r.settled(a.From, iteration):
+			return false, false
+		default:
+			f, ran := r.fates[place(a.From, iteration)]
+			fired = fired || ran && r.fires(*r.one(a.From), f, a.Port)
+		}
+	}
+	if edges > 0 && !fired {
+		return false, true
+	}
+	for _, c := range r.wires {
+		if giver := r.giver(c, id); giver != "" && !r.settled(giver, iteration) {
+			return false, false
+		}
+	}
+	return true, false
+}
+
+func (r *reference) fires(p part, f fate, port string) bool {
+	if p.Module == "FOR_EACH" && port == "done" {
+		port = "next"
+	}
+	if f.status == status.StageCompleted {
+		return port == f.port
+	}
+	if slices.ContainsFunc(r.arrows, func(a arrow) bool { return a.From == p.ID && a.Port == "error" }) {
+		return port == "error"
+	}
+	plain := map[string]string{"IF": "else", "SWITCH": "default"}[p.Module]
+	if plain == "" {
+		plain = "next"
+	}
+	return p.OnFailure == "continue" && port == plain
+}
+
+// giver is what a component waits for on account of a connection into it or into its body.
+func (r *reference) giver(c wire, id string) string {
+	from, to := append(slices.Clone(r.loops[c.From.ComponentID]), c.From.ComponentID), append(slices.Clone(r.loops[c.To.ComponentID]), c.To.ComponentID)
+	for level := range to {
+		if level >= len(from) {
+			return ""
+		}
+		if from[level] != to[level] {
+			if to[level] == id {
+				return from[level]
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+// value is what a connection carries; nil for none (decisions 8.4, 8.5).
+func (r *reference) value(c wire, iteration []int) json.RawMessage {
+	from, to := r.loops[c.From.ComponentID], r.loops[c.To.ComponentID]
+	if depth := slices.Index(to, c.From.ComponentID); depth >= 0 {
+		if c.From.Output == "index" {
+			return json.RawMessage(fmt.Sprint(iteration[depth]))
+		}
+		return r.items[place(c.From.ComponentID, iteration[:depth])][iteration[depth]]
+	}
+	shared := 0
+	for shared < min(len(from), len(to)) && from[shared] == to[shared] {
+		shared++
+	}
+	return r.gather(c, from[shared:], iteration[:shared])
+}
+
+func (r *reference) gather(c wire, leaves []string, iteration []int) json.RawMessage {
+	if len(leaves) == 0 {
+		return member(r.fates[place(c.From.ComponentID, iteration)].output, c.From.Output)
+	}
+	loop, ran := r.fates[place(leaves[0], iteration)]
+	if !ran || loop.status != status.StageCompleted {
+		return nil
+	}
+	all := []json.RawMessage{}
+	for i := range r.items[place(leaves[0], iteration)] {
+		inner := append(slices.Clone(iteration), i)
+		value := r.gather(c, leaves[1:], inner)
+		if value == nil || r.failed[place(leaves[0], inner)] {
+			value = json.RawMessage("null")
+		}
+		all = append(all, value)
+	}
+	text, _ := json.Marshal(all)
+	return text
+}
+
+func member(output json.RawMessage, name string) json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(output, &members) != nil {
+		return nil
+	}
+	return members[name]
+}
+
+// run is how a component ends in an iteration.
+func (r *reference) run(p part, iteration []int) fate {
+	bound := map[string]any{}
+	maps.Copy(bound, p.Input)
+	for _, c := range r.wires {
+		if c.To.ComponentID == p.ID {
+			if value := r.value(c, iteration); value != nil {
+				bound[c.To.Input] = value
+			}
+		}
+	}
+	input, _ := json.Marshal(bound)
+	n := 0
+	_ = json.Unmarshal(member(input, "n"), &n)
+	gives := func(port, format string, args ...any) fate {
+		return fate{status.StageCompleted, port, fmt.Appendf(nil, format, args...)}
+	}
+	switch p.Module {
+	case "ON_API_CALLED":
+		return fate{status.StageCompleted, "next", nil}
+	case "WORK", "SEND":
+		if stage, taken := r.taken[place(p.ID, iteration)]; taken && stage.Status != status.StageCanceled {
+			return fate{stage.Status, "next", stage.Output}
+		}
+		salt, _ := p.Config["salt"].(int)
+		fails, _ := p.Config["fails"].(int)
+		output, failed := worked(input, salt, fails, r.generation)
+		if failed {
+			return fate{status: status.StageFailed}
+		}
+		return fate{status.StageCompleted, "next", output}
+	case "IF":
+		return gives(map[bool]string{true: "then", false: "else"}[n%2 == 0], `{"result":%v}`, n%2 == 0)
+	case "SWITCH":
+		name := []string{"red", "green", "default"}[n%3]
+		return gives(name, `{"case":%q}`, name)
+	case "TRANSFORM":
+		return gives("next", `{"result":%d}`, n+1)
+	case "NUMBER_CONSTANT":
+		return gives("next", `{"value":%v}`, p.Config["value"])
+	case "RESPOND":
+		r.output = input
+		return fate{status.StageCompleted, "next", input}
+	case "DELAY":
+		return fate{status.StageCompleted, "next", nil}
+	case "WAIT_FOR_SIGNAL":
+		if p.Config["name"] == "given" {
+			return gives("next", `{"payload":%s}`, payload)
+		}
+		return gives("timeout", `{}`)
+	case "FOR_EACH":
+		return r.repeat(p, input, iteration)
+	case "RUN_WORKFLOW":
+		inner := interpret(r.below[p.Config["workflowId"].(string)], input)
+		if len(inner.broken) > 0 {
+			return fate{status: status.StageFailed}
+		}
+		if inner.output == nil {
+			return gives("next", "{}")
+		}
+		return fate{status.StageCompleted, "next", inner.output}
+	case "FAIL":
+		return fate{status: status.StageFailed}
+	}
+	return fate{status: status.StageFailed}
+}
+
+// payload is that of the signal.
+const payload = `{"by":"ada"}`
+
+// repeat runs a body for each item.
+func (r *reference) repeat(p part, input json.RawMessage, iteration []int) fate {
+	before := maps.Clone(r.fates)
+	at := place(p.ID, iteration)
+	var items []json.RawMessage
+	if json.Unmarshal(member(input, "items"), &items) != nil || items == nil {
+		return fate{status: status.StageFailed}
+	}
+	r.items[at] = items
+	failed := 0
+	for i := range items {
+		inner := append(slices.Clone(iteration), i)
+		if len(r.scope(p.ID, inner)) > 0 {
+			r.failed[place(p.ID, inner)] = true
+			failed++
+		}
+	}
+	if failed > 0 && p.Config["onItemFailure"] == "fail" {
+		r.loosen(before)
+		return fate{status: status.StageFailed}
+	}
+	return fate{status.StageCompleted, "next", fmt.Appendf(nil, `{"count":%d,"failedItems":%d}`, len(items), failed)}
+}

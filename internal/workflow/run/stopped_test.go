@@ -1,0 +1,286 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/run"
+)
+
+// sender is a WORK that says which of its attempts were sent, and of which kind they are.
+type sender struct {
+	module
+	mu   sync.Mutex
+	sent map[uuid.UUID][]int // the attempt of each call, by execution
+	open map[uuid.UUID]bool  // whether an attempt of these was not answered
+}
+
+// newSender makes SEND. Its config says its repeat rule, how its first attempts fail, and whether it
+// waits before it does what WORK does.
+func newSender() *sender {
+	s := &sender{module: work(), sent: map[uuid.UUID][]int{}, open: map[uuid.UUID]bool{}}
+	does := s.run
+	s.Module, s.Effect = "SEND", component.EffectWrite
+	s.run = func(ctx context.Context, call component.Call) (component.Result, error) {
+		var config struct {
+			Codes []string // the codes of the first attempts
+			Waits bool
+		}
+		if err := json.Unmarshal(call.Config, &config); err != nil {
+			return component.Result{}, err
+		}
+		code := "" // none: it succeeds
+		if call.Attempt <= len(config.Codes) {
+			code = config.Codes[call.Attempt-1]
+		}
+		s.mu.Lock()
+		s.sent[call.ExecutionID] = append(s.sent[call.ExecutionID], call.Attempt)
+		s.open[call.ExecutionID] = s.open[call.ExecutionID] || code != component.CodeUpstream
+		s.mu.Unlock()
+		switch {
+		case code != "":
+			return component.Result{}, component.Temporary(code, "it is busy")
+		case config.Waits && call.State == nil:
+			return component.Result{Wait: &component.Wait{After: time.Millisecond, State: json.RawMessage(`1`)}}, nil
+		}
+		return does(ctx, call)
+	}
+	return s
+}
+
+// RepeatFor is the rule that the config names.
+func (s *sender) RepeatFor(call component.Call) component.Repeat {
+	var config struct{ Repeat component.Repeat }
+	if err := json.Unmarshal(call.Config, &config); err != nil {
+		return component.RepeatUnsafe
+	}
+	return config.Repeat
+}
+
+// calls are the attempts that were sent so far.
+func (s *sender) calls() map[uuid.UUID][]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.sent)
+}
+
+// allAnswered reports whether each attempt of an execution that was sent failed with an answer.
+func (s *sender) allAnswered(id uuid.UUID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sent[id]) > 0 && !s.open[id]
+}
+
+// sends replaces each WORK of a drawing by a SEND of a random kind.
+func (w *drawing) sends() {
+	for i := range w.parts {
+		p := &w.parts[i]
+		if p.Module != "WORK" {
+			continue
+		}
+		p.Module = "SEND"
+		p.Config["repeat"] = []component.Repeat{component.RepeatPure, component.RepeatIdempotent, component.RepeatUnsafe}[w.IntN(3)]
+		p.Config["ms"] = 1 + w.IntN(20)
+		switch w.IntN(6) {
+		case 0:
+			p.Config["codes"], p.Attempts = []string{component.CodeUpstream}, 2
+		case 1:
+			p.Config["waits"] = true
+		case 2:
+			p.Config["codes"], p.Attempts = []string{component.CodeTimeout, component.CodeUpstream}, 3
+		}
+	}
+}
+
+// wide is a loop of many items, all of which want to be sent at once.
+func wide(seed uint64) *drawing {
+	w := &drawing{Rand: rand.New(rand.NewPCG(seed, 7))}
+	w.parts = []part{
+		{ID: "each", Module: "FOR_EACH", Input: map[string]any{"items": make([]int, 60)}, Config: map[string]any{"concurrency": 60}},
+		{ID: "send", Module: "WORK", Input: map[string]any{"n": 1}, Config: map[string]any{"salt": 1}},
+	}
+	w.arrows = []arrow{{ID: "e", From: "each", To: "send", Port: "each"}}
+	return w
+}
+
+// No attempt whose start commits after a cancellation is sent, in a run and in those below it;
+// what was cut off after it was sent says so; and what did not finish is not charged.
+func TestNoAttemptStartsAfterACancel(t *testing.T) {
+	t.Parallel()
+	cancelMany(t, 16)
+}
+
+// The same for many graphs.
+func TestNoAttemptStartsAfterACancelInManyGraphs(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/workflow/run.TestNoAttemptStartsAfterACancel") {
+		return
+	}
+	t.Parallel()
+	cancelMany(t, 1_000)
+}
+
+func cancelMany(t *testing.T, count int) {
+	s := newSender()
+	b := newBench(t, s)
+	other := b.start(t, options{slots: 3})
+	n := b.start(t, options{slots: 3, sweep: time.Second, also: other.engine.Ended})
+	c := canceler{node: n, sender: s}
+	var running sync.WaitGroup
+	slots := make(chan struct{}, 6)
+	for _, seed := range seeds(t, count) {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			c.play(t, seed)
+		})
+	}
+	running.Wait()
+	t.Logf("%d runs, %d of them CANCELED, %d calls, %d stages cut off", count, c.canceled.Load(), len(s.calls()), c.unknown.Load())
+	b.balanced(t)
+}
+
+// canceler cancels runs and judges what they sent.
+type canceler struct {
+	*node
+	sender            *sender
+	canceled, unknown atomic.Int64
+}
+
+// standing is how an execution stood once a cancellation was answered.
+type standing struct {
+	held, waiting bool
+	attempt       int
+}
+
+func (c *canceler) play(t *testing.T, seed uint64) {
+	chance := rand.New(rand.NewPCG(seed, 3))
+	w := newDrawing(seed, 30)
+	if seed%3 == 0 {
+		w = wide(seed)
+	}
+	w.sends()
+	input := fmt.Appendf(nil, `{"n":%d}`, seed%7)
+	id, nested := c.save(t, w.draft()), seed%4 == 1
+	if nested { // three at once below another
+		id = c.draw(t, fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":[1,2,3]}},{"id":"c","module":"RUN_WORKFLOW","input":%s,"config":{"workflowId":%q}}]`, input, id),
+			`[{"id":"1","from":"l","to":"c","port":"each"}]`, "")
+	}
+	key := c.trigger(t, run.TriggerParams{WorkflowID: id, Input: input})
+	c.awaitEvents(key, chance.Int64N(8))
+	mode := []string{engine.CancelGraceful, engine.CancelImmediate}[chance.IntN(2)]
+	answered, err := c.runs.Cancel(c.ctx, key, anyone{}, mode, nil)
+	if err != nil {
+		t.Errorf("seed %d: cancel: %v", seed, err)
+		return
+	}
+	stood := c.standings(t)
+	before := c.sender.calls()
+	p := played{}
+	p.run, p.stages = c.end(t, key)
+	if answered.Status.Terminal() {
+		return
+	}
+	c.canceled.Add(1)
+	if !nested {
+		interpret(w, input).compare(t, seed, p, true)
+	}
+	after := c.sender.calls()
+	for _, e := range c.tree(t, key) {
+		was := stood[e.id]
+		for _, attempt := range after[e.id][len(before[e.id]):] {
+			if goesOn := was.held || was.waiting && mode == engine.CancelGraceful; !goesOn || attempt > was.attempt {
+				t.Errorf("seed %d, %s cancel: execution %s was sent as attempt %d, and stood at %+v when the cancel was answered", seed, mode, e.id, attempt, was)
+			}
+		}
+		c.judge(t, seed, e, len(after[e.id]) > 0, mode)
+	}
+}
+
+// judge compares what a stage says of its end with what was sent of it. An answer that comes with
+// an immediate cancellation may be lost.
+func (c *canceler) judge(t *testing.T, seed uint64, e ended, sent bool, mode string) {
+	var why api.ExecutionError
+	if e.why != nil {
+		if err := json.Unmarshal(e.why, &why); err != nil {
+			t.Errorf("seed %d: execution %s: %v", seed, e.id, err)
+		}
+	}
+	cut := why.Code == component.CodeCanceled
+	unknown := why.Outcome != nil && *why.Outcome == "unknown"
+	answered := c.sender.allAnswered(e.id)
+	if want := cut && sent && !answered && e.rule != component.RepeatPure; unknown != want && (!answered || mode == engine.CancelGraceful) {
+		t.Errorf("seed %d: execution %s (%s, sent: %v, answered: %v) ended with %s, want its outcome unknown: %v", seed, e.id, e.rule, sent, answered, e.why, want)
+	}
+	if unknown {
+		c.unknown.Add(1)
+	}
+	if charged := e.usage > 0; charged != (e.status == status.ExecutionCompleted) {
+		t.Errorf("seed %d: execution %s is %s and was charged %s", seed, e.id, e.status, e.usage)
+	}
+}
+
+// standings are those of all executions.
+func (c *canceler) standings(t *testing.T) map[uuid.UUID]standing {
+	rows, err := c.pool.Query(context.Background(), `SELECT id, worker_id IS NOT NULL, worker_id IS NULL AND continuing AND attempt_started_at IS NOT NULL, attempt
+		FROM component_executions WHERE finished_at IS NULL`)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	defer rows.Close()
+	all := map[uuid.UUID]standing{}
+	for rows.Next() {
+		var id uuid.UUID
+		var s standing
+		if err := rows.Scan(&id, &s.held, &s.waiting, &s.attempt); err != nil {
+			t.Error(err)
+		}
+		all[id] = s
+	}
+	return all
+}
+
+// ended is an execution of a run that is over.
+type ended struct {
+	id     uuid.UUID
+	status status.Execution
+	rule   component.Repeat
+	usage  credit.Amount
+	why    json.RawMessage
+}
+
+// tree are the executions of a run and of those below it.
+func (c *canceler) tree(t *testing.T, key notify.Key) (all []ended) {
+	rows, err := c.pool.Query(context.Background(), `SELECT e.id, e.status, e.repeat_rule, e.usage, e.error FROM component_executions e
+		JOIN workflow_runs r ON r.workspace_id = e.workspace_id AND r.id = e.run_id
+		WHERE e.workspace_id = $1 AND COALESCE(r.root_run_id, r.id) = $2`, key.WorkspaceID, key.ID)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var e ended
+		if err := rows.Scan(&e.id, &e.status, &e.rule, &e.usage, &e.why); err != nil {
+			t.Error(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}

@@ -1,0 +1,277 @@
+package run_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/workflow"
+	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/run"
+)
+
+const unfinished = "SELECT count(*) FROM workflow_runs WHERE finished_at IS NULL"
+
+// waits draws a workflow that waits for the signal "go".
+func (n *node) waits(t testing.TB) uuid.UUID {
+	t.Helper()
+	return n.draw(t, `[{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":3600000}}]`, "", "")
+}
+
+// thrice draws a workflow that runs another one three times at once.
+func (n *node) thrice(t testing.TB, id uuid.UUID) uuid.UUID {
+	t.Helper()
+	return n.draw(t, fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":[1,2,3]}},{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, id),
+		`[{"id":"1","from":"l","to":"c","port":"each"}]`, "")
+}
+
+// One statement cancels all runs of a tree. If the process dies after it, the sweep of another
+// one ends them all, and each tells so in its own log.
+func TestCancelReachesWholeTreeAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	key := n.trigger(t, run.TriggerParams{WorkflowID: n.thrice(t, n.thrice(t, n.waits(t)))})
+	b.until(t, 9, nothing, "SELECT count(*) FROM run_stages WHERE signal = 'go' AND finished_at IS NULL")
+	n.stop()
+	if _, err := n.runs.Cancel(n.ctx, key, anyone{}, engine.CancelGraceful, new("enough")); err != nil {
+		t.Fatal(err)
+	}
+	if missed := b.number(t, "SELECT count(*) FROM workflow_runs WHERE cancel_requested_at IS NULL"); missed != 0 {
+		t.Errorf("%d of 13 runs are not canceled", missed)
+	}
+	if reasons := b.number(t, "SELECT count(*) FROM workflow_runs WHERE cancel_reason = CASE WHEN parent_run_id IS NULL THEN 'enough' ELSE 'the run that began it ended' END"); reasons != 13 {
+		t.Errorf("%d of 13 runs have the right reason", reasons)
+	}
+	b.start(t, options{slots: 4, sweep: 100 * time.Millisecond})
+	b.until(t, 13, nothing, "SELECT count(*) FROM workflow_runs WHERE status = 'CANCELED'")
+	if told := b.number(t, "SELECT count(DISTINCT run_id) FROM run_events WHERE status = 'CANCELED'"); told != 13 {
+		t.Errorf("%d of 13 runs tell that they are CANCELED", told)
+	}
+	if trees := b.number(t, "SELECT count(*) FROM run_trees"); trees != 0 {
+		t.Errorf("%d trees are kept", trees)
+	}
+	b.balanced(t)
+}
+
+// A later immediate cancel reaches the runs below, too.
+func TestImmediateCancelReplacesGracefulOneInWholeTree(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, held(nil))
+	n := b.start(t, options{slots: 4, sweep: 100 * time.Millisecond})
+	key := n.trigger(t, run.TriggerParams{WorkflowID: n.below(t, n.draw(t, `[{"id":"h","module":"HELD"}]`, "", ""))})
+	b.until(t, 1, nothing, "SELECT count(*) FROM component_executions WHERE status = 'EXECUTING'")
+	for _, mode := range []string{engine.CancelGraceful, engine.CancelImmediate} {
+		if _, err := n.runs.Cancel(n.ctx, key, anyone{}, mode, nil); err != nil {
+			t.Fatal(err)
+		}
+		if reached := b.number(t, "SELECT count(*) FROM workflow_runs WHERE cancel_mode = $1", mode); reached != 2 {
+			t.Errorf("%d of 2 runs have the mode %s", reached, mode)
+		}
+	}
+	if got, _ := n.end(t, key); got.Status != status.RunCanceled {
+		t.Errorf("%s %s", got.Status, got.Error)
+	}
+}
+
+// A run starts no child run while a run above it is ending, though nobody has canceled the run
+// itself yet: it cancels itself.
+func TestRunBelowEndingRunStartsNoChild(t *testing.T) {
+	t.Parallel()
+	for what, ends := range map[string]string{
+		"canceled":    "cancel_requested_at = now(), cancel_mode = 'graceful'",
+		"immediately": "cancel_requested_at = now(), cancel_mode = 'immediate'",
+		"failing":     `error = '{"code":"BROKEN","message":"it broke","retryable":false}'`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			n := b.start(t, options{slots: 4})
+			middle := n.draw(t, fmt.Sprintf(`[{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":3600000}},
+				{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, n.waits(t)), `[{"id":"1","from":"w","to":"c","port":"next"}]`, "")
+			key := n.trigger(t, run.TriggerParams{WorkflowID: n.below(t, middle)})
+			b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE signal = 'go' AND finished_at IS NULL")
+			child := n.child(t, key)
+			b.exec(t, "UPDATE workflow_runs SET "+ends+" WHERE id = $1", key.ID)
+			if _, err := n.runs.Signal(n.ctx, child, anyone{}, "go", nil); err != nil {
+				t.Fatal(err)
+			}
+			got, _ := n.end(t, child)
+			if got.Status != status.RunCanceled {
+				t.Errorf("the run is %s %s, want CANCELED", got.Status, got.Error)
+			}
+			if runs := b.number(t, "SELECT count(*) FROM workflow_runs"); runs != 2 {
+				t.Errorf("there are %d runs, want 2", runs)
+			}
+		})
+	}
+}
+
+// A tree that goes on growing is canceled while it grows: once the cancel is answered, no more
+// runs start than those that were about to be committed.
+func TestCancelEndsTreeThatGrows(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: 200 * time.Millisecond})
+	id := n.waits(t)
+	components := fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":[1,2,3,4]},"config":{"concurrency":2,"onItemFailure":"continue"}},
+		{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, id)
+	draft := workflow.Draft{Name: "endless", Components: json.RawMessage(components), SequenceEdges: json.RawMessage(`[{"id":"1","from":"l","to":"c","port":"each"}]`)}
+	if _, err := n.workflows.Replace(n.ctx, workflow.ReplaceParams{WorkspaceID: n.workspace, WorkflowID: id, Draft: draft}); err != nil {
+		t.Fatal(told(err))
+	}
+	key := n.trigger(t, run.TriggerParams{WorkflowID: id})
+	b.until(t, 1, nothing, "SELECT (count(*) > 100)::integer FROM workflow_runs")
+	if _, err := n.runs.Cancel(n.ctx, key, anyone{}, engine.CancelGraceful, nil); err != nil {
+		t.Fatal(err)
+	}
+	runs := b.number(t, "SELECT count(*) FROM workflow_runs")
+	b.until(t, 0, nothing, unfinished)
+	if more := b.number(t, "SELECT count(*) FROM workflow_runs") - runs; more > 2*engine.FoldsAtOnce {
+		t.Errorf("%d runs started after the cancel", more)
+	}
+	b.balanced(t)
+}
+
+// The runs of a tree are counted together, until its root has finished.
+func TestRunsOfTreeAreCountedTogether(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	key := n.trigger(t, run.TriggerParams{WorkflowID: n.waitsAfter(t, n.thrice(t, n.draw(t, chain(""), chained, "")))})
+	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND signal = 'go'", key.ID)
+	for what, sql := range map[string]string{
+		"unfinished runs below": "SELECT live FROM run_trees",
+		"stages":                "SELECT (SELECT sum(stage_count) FROM workflow_runs) - stages FROM run_trees",
+		"bytes":                 "SELECT ((SELECT sum(output_bytes) FROM workflow_runs) - bytes)::bigint FROM run_trees",
+	} {
+		if off := b.number(t, sql); off != 0 {
+			t.Errorf("%s are off by %d", what, off)
+		}
+	}
+	n.goOn(t, key)
+	if got, _ := n.end(t, key); got.Status != status.RunCompleted {
+		t.Errorf("%s %s", got.Status, got.Error)
+	}
+	if trees := b.number(t, "SELECT count(*) FROM run_trees"); trees != 0 {
+		t.Errorf("%d trees are kept", trees)
+	}
+	b.balanced(t)
+}
+
+// waitsAfter draws a workflow that runs another one, waits for the signal "go", and runs the
+// other one again.
+func (n *node) waitsAfter(t testing.TB, id uuid.UUID) uuid.UUID {
+	t.Helper()
+	return n.draw(t, fmt.Sprintf(`[{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}},
+		{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":3600000}},
+		{"id":"d","module":"RUN_WORKFLOW","config":{"workflowId":%[1]q}}]`, id), `[{"id":"1","from":"c","to":"w","port":"next"},{"id":"2","from":"w","to":"d","port":"next"}]`, "")
+}
+
+// goOn sends the signal "go".
+func (n *node) goOn(t testing.TB, key notify.Key) {
+	t.Helper()
+	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "go", nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a run may hold, its root and all runs below that hold together.
+func TestRunsOfTreeShareTheLimitsOfARun(t *testing.T) {
+	t.Parallel()
+	for code, c := range map[string]struct{ full, message string }{
+		"OUTPUT_TOO_LARGE": {"bytes = 64 * 1024 * 1024", "64 MiB"},
+		"LIMIT_EXCEEDED":   {"stages = 50000", "50000 stages"},
+		"too many below":   {"live = 1000", "1000 unfinished runs"},
+	} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			n := b.start(t, options{slots: 4, sweep: time.Second})
+			key := n.trigger(t, run.TriggerParams{WorkflowID: n.waitsAfter(t, n.draw(t, `[{"id":"r","module":"RESPOND","input":{"value":7}}]`, "", ""))})
+			b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND signal = 'go'", key.ID)
+			b.exec(t, "UPDATE run_trees SET "+c.full)
+			n.goOn(t, key)
+			got, _ := n.end(t, key)
+			if got.Status != status.RunFailed || !strings.Contains(string(got.Error), c.message) {
+				t.Errorf("%s %s, want FAILED for %q", got.Status, got.Error, c.message)
+			}
+		})
+	}
+}
+
+// A run that finishes wakes the run above it before it locks the row of the tree. A fold of the
+// run above locks them in the same order, so the two don't deadlock.
+func TestFinishingRunLocksRunAboveBeforeTree(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	key := n.trigger(t, run.TriggerParams{WorkflowID: n.below(t, n.waits(t))})
+	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE signal = 'go' AND finished_at IS NULL")
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(n.ctx) }()
+	if _, err := tx.Exec(t.Context(), "SELECT FROM workflow_runs WHERE id = $1 FOR NO KEY UPDATE", key.ID); err != nil {
+		t.Fatal(err)
+	}
+	n.goOn(t, n.child(t, key))
+	b.until(t, 1, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '-- name: RunWake%'")
+	if _, err := tx.Exec(t.Context(), "SELECT FROM run_trees FOR UPDATE NOWAIT"); err != nil {
+		t.Errorf("the tree is locked while its run waits for the run above: %v", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := n.end(t, key); got.Status != status.RunCompleted {
+		t.Errorf("%s %s", got.Status, got.Error)
+	}
+}
+
+// Concurrent folds of a tree keep its bound of unfinished runs: the count is checked again
+// under the lock of its row.
+func TestConcurrentFoldsKeepBoundOfUnfinishedRuns(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	middle := n.draw(t, fmt.Sprintf(`[{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"first","timeoutMs":3600000}},
+		{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, n.waits(t)), `[{"id":"1","from":"w","to":"c","port":"next"}]`, "")
+	n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":[1,2,3]},"config":{"onItemFailure":"continue"}},
+		{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, middle), `[{"id":"1","from":"l","to":"c","port":"each"}]`, "")})
+	b.until(t, 3, nothing, "SELECT count(*) FROM run_stages WHERE signal = 'first' AND finished_at IS NULL")
+	b.exec(t, "UPDATE run_trees SET live = 999")
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(n.ctx) }()
+	if _, err := tx.Exec(t.Context(), "SELECT FROM run_trees FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	rows, _ := b.pool.Query(t.Context(), "SELECT id FROM workflow_runs WHERE parent_run_id IS NOT NULL")
+	children, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, child := range children {
+		if _, err := n.runs.Signal(n.ctx, notify.Key{WorkspaceID: b.workspace, ID: child}, anyone{}, "first", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.until(t, 3, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '-- name: RunTreeAdd%'")
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.until(t, 2, nothing, "SELECT count(*) FROM workflow_runs WHERE status = 'FAILED' AND error::text LIKE '%LIMIT_EXCEEDED%' AND parent_run_id IS NOT NULL")
+	if started := b.number(t, "SELECT count(*) FROM run_stages WHERE signal = 'go'"); started != 1 {
+		t.Errorf("%d runs were started where one was left", started)
+	}
+}

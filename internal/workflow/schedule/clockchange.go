@@ -1,0 +1,41 @@
+package schedule
+
+import (
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/kit/cron"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
+)
+
+// foresight is the number of years in which the next clock change is searched. It covers the
+// longest time between two occurrences of an expression.
+const foresight = 12
+
+// clockChanges returns the last clock change since the schedule was saved, and the next one,
+// that skip or repeat times of an active schedule. It returns nil for each that is missing.
+func clockChanges(row db.ScheduleGetRow) (last, next *api.ScheduleClockChange) {
+	if row.Status != active {
+		return nil, nil
+	}
+	times, err := cron.Parse(row.Cron, row.TimeZone)
+	if err != nil { // the time zone database has lost the zone
+		return nil, nil
+	}
+	for change := range times.ClockChanges(row.UpdatedAt, row.Now) {
+		last = shownChange(change)
+	}
+	for change := range times.ClockChanges(row.Now, row.Now.AddDate(foresight, 0, 0)) {
+		return last, shownChange(change)
+	}
+	return last, nil
+}
+
+func shownChange(change cron.ClockChange) *api.ScheduleClockChange {
+	kind := api.ScheduleClockChangeKindRepeated
+	if change.Skipped {
+		kind = api.ScheduleClockChangeKindSkipped
+	}
+	return &api.ScheduleClockChange{
+		At: timestamp.Of(change.At), Kind: kind, LocalTime: change.First.Format("2006-01-02T15:04"), Count: int32(change.Count),
+	}
+}

@@ -1,0 +1,223 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/component/modules/logic"
+	"github.com/weft-automation/weft/internal/kit/cron"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/idempotency"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+)
+
+const (
+	// No rate limit counts what a clock begins: these bound how many runs begin in a minute.
+	maxSchedules  = 500 // of a workspace
+	maxOfWorkflow = 50
+
+	active = string(api.TriggerStatusACTIVE)
+	queue  = string(api.OverlapQueue)
+	allow  = string(api.OverlapAllow)
+)
+
+// Draft is a schedule as somebody saves it. What is empty has its default.
+type Draft struct {
+	Name, Cron, TimeZone, Overlap, Status string
+}
+
+// CreateParams says what to create.
+type CreateParams struct {
+	WorkspaceID, WorkflowID uuid.UUID
+	Draft                   Draft
+	Idempotency             *idempotency.Key // nil: a repeat creates another
+}
+
+// Create stores a schedule, or finds what the Idempotency-Key made. NOT_FOUND for an
+// unknown workflow; CONFLICT for one that is archived, that begins with other triggers only,
+// or that has as many as it can; INVALID_INPUT for times that are none.
+func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Schedule, replayed bool, err error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return made, false, fmt.Errorf("make schedule id: %w", err)
+	}
+	key := notify.Key{WorkspaceID: p.WorkspaceID}
+	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
+		key.ID, replayed, err = p.Idempotency.OnceTx(ctx, tx, id, func() error { return s.createTx(ctx, tx, id, p) })
+		if err != nil {
+			return err
+		}
+		if made, err = s.shown(ctx, tx, key); err != nil || replayed {
+			return err
+		}
+		return tell(ctx, tx, p.WorkspaceID, made, "created")
+	})
+	return made, replayed, err
+}
+
+func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p CreateParams) error {
+	if err := db.New().LockName(ctx, tx, "schedules "+p.WorkspaceID.String()); err != nil {
+		return fmt.Errorf("lock schedules: %w", err)
+	}
+	entry, err := s.Runs.Entry(ctx, tx, p.WorkspaceID, p.WorkflowID, trigger)
+	if err != nil {
+		return err
+	}
+	d := p.Draft
+	if d.Cron == "" {
+		if err := d.like(entry.Config); err != nil {
+			return err
+		}
+	}
+	times, err := d.check()
+	if err != nil {
+		return err
+	}
+	there, err := db.New().ScheduleCount(ctx, tx, db.ScheduleCountParams{WorkspaceID: p.WorkspaceID, WorkflowID: p.WorkflowID})
+	if err != nil {
+		return fmt.Errorf("count schedules: %w", err)
+	}
+	if there.OfWorkflow >= maxOfWorkflow || there.OfWorkspace >= maxSchedules {
+		return &fault.Error{
+			Code: fault.Conflict, Reason: "too_many_schedules",
+			Message: fmt.Sprintf("A workflow has at most %d schedules, and a workspace %d.", maxOfWorkflow, maxSchedules),
+		}
+	}
+	row := db.ScheduleInsertParams{
+		WorkspaceID: p.WorkspaceID, ID: id, WorkflowID: p.WorkflowID, Name: d.Name, Cron: d.Cron, TimeZone: d.TimeZone, Overlap: d.Overlap,
+		Status: cmp.Or(d.Status, active),
+	}
+	if row.Status == active {
+		row.NextAt = first(times, there.Now)
+	}
+	if err := db.New().ScheduleInsert(ctx, tx, row); err != nil {
+		return fmt.Errorf("insert schedule: %w", err)
+	}
+	return nil
+}
+
+// like takes the times of an ON_SCHEDULE.
+func (d *Draft) like(config json.RawMessage) error {
+	var c struct{ Cron, TimeZone string }
+	if len(config) > 0 {
+		if err := json.Unmarshal(config, &c); err != nil {
+			return fmt.Errorf("read the config of an ON_SCHEDULE: %w", err)
+		}
+	}
+	switch {
+	case c.Cron == "":
+		return fault.InvalidAt("/cron", "is required: the workflow has no ON_SCHEDULE to take it from")
+	case envref.In(c.Cron) || envref.In(c.TimeZone):
+		return fault.InvalidAt("/cron", "is required: that of the workflow's ON_SCHEDULE is in the environment, which only its runs have")
+	}
+	d.Cron, d.TimeZone = c.Cron, cmp.Or(d.TimeZone, c.TimeZone)
+	return nil
+}
+
+// check writes the defaults out and reads the times.
+func (d *Draft) check() (*cron.Schedule, error) {
+	d.TimeZone, d.Overlap = cmp.Or(d.TimeZone, "UTC"), cmp.Or(d.Overlap, string(api.OverlapSkip))
+	raw, err := json.Marshal(map[string]string{"cron": d.Cron, "timeZone": d.TimeZone})
+	if err != nil {
+		return nil, fmt.Errorf("write a schedule: %w", err)
+	}
+	for _, problem := range logic.CheckConfig("ON_SCHEDULE", raw) {
+		return nil, fault.InvalidAt(problem.Pointer, "%s", problem.Message)
+	}
+	if envref.In(d.Cron) || envref.In(d.TimeZone) {
+		return nil, fault.InvalidAt("/cron", "names an environment variable, which only runs have")
+	}
+	return cron.Parse(d.Cron, d.TimeZone)
+}
+
+// first is the first time after another; nil: there is none any more.
+func first(times *cron.Schedule, after time.Time) *time.Time {
+	if at := times.Next(after); !at.IsZero() {
+		return &at
+	}
+	return nil
+}
+
+// Replace gives a schedule other times. NOT_FOUND; INVALID_INPUT for times that are none.
+func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replaced api.Schedule, err error) {
+	times, err := d.check()
+	if err != nil {
+		if _, none := s.shown(ctx, s.API, key); none != nil {
+			return replaced, none
+		}
+		return replaced, err
+	}
+	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
+		if err := s.replaceTx(ctx, tx, key, d, times); err != nil {
+			return err
+		}
+		if replaced, err = s.shown(ctx, tx, key); err != nil {
+			return err
+		}
+		return tell(ctx, tx, key.WorkspaceID, replaced, "updated")
+	})
+	return replaced, err
+}
+
+func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Draft, times *cron.Schedule) error {
+	present, err := lockTx(ctx, tx, key)
+	if err != nil {
+		return err
+	}
+	row := db.ScheduleUpdateParams{
+		WorkspaceID: key.WorkspaceID, ID: key.ID, Name: d.Name, Cron: d.Cron, TimeZone: d.TimeZone, Overlap: d.Overlap,
+		Status: cmp.Or(d.Status, present.Status), Waiting: []time.Time{},
+	}
+	if row.Status == active {
+		row.NextAt = first(times, present.Now)
+		if present.Status == active && present.Cron == d.Cron && present.TimeZone == d.TimeZone {
+			row.NextAt = present.NextAt // it may be due just now
+		}
+		if d.Overlap == queue {
+			row.Waiting = present.Waiting
+		}
+	}
+	if err := db.New().ScheduleUpdate(ctx, tx, row); err != nil {
+		return fmt.Errorf("update schedule: %w", err)
+	}
+	return nil
+}
+
+// Delete ends a schedule, and shows it as it was. NOT_FOUND.
+func (s *Service) Delete(ctx context.Context, key notify.Key) (gone api.Schedule, err error) {
+	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
+		if _, err := lockTx(ctx, tx, key); err != nil {
+			return err
+		}
+		if gone, err = s.shown(ctx, tx, key); err != nil {
+			return err
+		}
+		if err := db.New().ScheduleDelete(ctx, tx, db.ScheduleDeleteParams{WorkspaceID: key.WorkspaceID, ID: key.ID}); err != nil {
+			return fmt.Errorf("delete schedule: %w", err)
+		}
+		return tell(ctx, tx, key.WorkspaceID, gone, "deleted")
+	})
+	return gone, err
+}
+
+// lockTx is a schedule that nobody else changes until the transaction ends. NOT_FOUND.
+func lockTx(ctx context.Context, tx pgx.Tx, key notify.Key) (db.ScheduleLockRow, error) {
+	present, err := db.New().ScheduleLock(ctx, tx, db.ScheduleLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+	if postgres.NotFound(err) {
+		return present, errNone
+	}
+	if err != nil {
+		return present, fmt.Errorf("lock schedule: %w", err)
+	}
+	return present, nil
+}

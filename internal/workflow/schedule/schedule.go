@@ -1,0 +1,137 @@
+// Package schedule owns the schedules of workflows: cron expressions in time zones, and the
+// runs that begin by them (decisions 8.15).
+//
+// It knows neither HTTP nor how a run goes on; when it is time the engine's sweep tells it,
+// by the database's clock. The one invariant: a schedule goes on to its next time in the
+// commit that makes the run of the last one, so each time has one run or the reason why it
+// has none.
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/audit"
+	"github.com/weft-automation/weft/internal/kit/cursor"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/workflow/run"
+)
+
+// trigger is what a run of a schedule is triggered by.
+const trigger = "SCHEDULE"
+
+// Deps is what schedules are made of.
+type Deps struct {
+	API  *pgxpool.Pool // sees the workspace of postgres.Scope
+	Runs *run.Service
+	Log  *slog.Logger
+}
+
+// Service keeps schedules and has their runs begin.
+type Service struct {
+	Deps
+	slots chan struct{} // of what begins runs beside each other
+	ctx   context.Context
+	stop  context.CancelFunc
+
+	mu       sync.Mutex
+	underWay map[notify.Key]bool
+	closed   bool
+	running  sync.WaitGroup
+}
+
+// NewService makes a Service. Close ends it.
+func NewService(deps Deps) *Service {
+	s := &Service{Deps: deps, slots: make(chan struct{}, dueAtOnce), underWay: map[notify.Key]bool{}}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// shown is a schedule as it is shown. NOT_FOUND for an unknown id and for another
+// workspace's alike.
+func (s *Service) shown(ctx context.Context, conn postgres.DB, key notify.Key) (api.Schedule, error) {
+	row, err := db.New().ScheduleGet(ctx, conn, db.ScheduleGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+	if postgres.NotFound(err) {
+		return api.Schedule{}, errNone
+	}
+	if err != nil {
+		return api.Schedule{}, fmt.Errorf("read schedule: %w", err)
+	}
+	return record(row), nil
+}
+
+var errNone = fault.New(fault.NotFound, "There is no schedule with this id.")
+
+// Get is a schedule. NOT_FOUND; FORBIDDEN where the key may not be used on its workflow.
+func (s *Service) Get(ctx context.Context, key notify.Key, who run.Access) (api.Schedule, error) {
+	shown, err := s.shown(ctx, s.API, key)
+	if err == nil && !who.MayUse(shown.WorkflowID) {
+		return api.Schedule{}, run.ErrOtherWorkflow
+	}
+	return shown, err
+}
+
+// List is a page of the workspace's schedules, newest first. INVALID_INPUT for a cursor that
+// no page gave out.
+func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListParams) (api.SchedulePage, error) {
+	page := api.SchedulePage{Data: []api.Schedule{}}
+	before, err := cursor.Before(p.Cursor)
+	if err != nil {
+		return page, err
+	}
+	var allowed []uuid.UUID // nil: whatever it is
+	if len(p.Allowed) > 0 {
+		allowed = p.Allowed
+	}
+	rows, err := db.New().ScheduleList(ctx, s.API, db.ScheduleListParams{
+		WorkspaceID: workspaceID, Before: before, WorkflowID: p.WorkflowID, Allowed: allowed, MaxRows: int32(p.Limit) + 1,
+	})
+	if err != nil {
+		return page, fmt.Errorf("list schedules: %w", err)
+	}
+	if len(rows) > p.Limit {
+		rows = rows[:p.Limit]
+		page.HasMore, page.NextCursor = true, cursor.Encode(rows[p.Limit-1].ID[:])
+	}
+	for _, row := range rows {
+		page.Data = append(page.Data, record(db.ScheduleGetRow(row)))
+	}
+	return page, nil
+}
+
+// record is a schedule as it is shown.
+func record(row db.ScheduleGetRow) api.Schedule {
+	shown := api.Schedule{
+		ID: row.ID, WorkflowID: row.WorkflowID, Name: row.Name, Cron: row.Cron, TimeZone: row.TimeZone, Overlap: api.Overlap(row.Overlap),
+		Status: api.TriggerStatus(row.Status), NextAt: timestamp.OfPointer(row.NextAt), Waiting: make([]timestamp.Time, len(row.Waiting)),
+		LastAt: timestamp.OfPointer(row.LastAt), LastRunID: row.LastRunID,
+		LastSkippedAt: timestamp.OfPointer(row.LastSkippedAt), LastSkipReason: row.LastSkipReason,
+		CreatedAt: timestamp.Of(row.CreatedAt), UpdatedAt: timestamp.Of(row.UpdatedAt),
+	}
+	for i, at := range row.Waiting {
+		shown.Waiting[i] = timestamp.Of(at)
+	}
+	shown.LastClockChange, shown.NextClockChange = clockChanges(row)
+	return shown
+}
+
+// tell writes into the audit log what became of a schedule, with the deed.
+func tell(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, shown api.Schedule, what string) error {
+	return audit.RecordTx(ctx, tx, audit.Event{
+		WorkspaceID: workspaceID, Action: "schedule." + what, SubjectKind: "schedule", SubjectID: shown.ID.String(),
+		Details: map[string]any{
+			"name": shown.Name, "workflowId": shown.WorkflowID.String(), "cron": shown.Cron, "timeZone": shown.TimeZone, "status": shown.Status,
+		},
+	})
+}
