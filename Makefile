@@ -24,7 +24,7 @@ LINT_TESTS ?= false
 
 # The packages with the most shared state. The race detector needs every dependency compiled
 # again, which takes minutes, so only the soak uses it.
-RACED := /internal/(attempt|auth|billing|callback|component|engine|execution|groupcommit|notify|ratelimit|run|server|sse)$$
+RACED := /internal/(account/(auth|billing|ratelimit)|component|execution(/callback)?|platform/(groupcommit|notify|sse|throttle)|web/server|workflow/(engine|run))$$
 
 # Go runs a test again only if one of its dependencies has changed. The packages of PROGRAMS and
 # LOAD depend on files that Go does not track, so they always run, one of each at a time: PROGRAMS

@@ -21,7 +21,7 @@ func TestEveryReasonIsInTheContract(t *testing.T) {
 	doc := specification(t)
 	told := doc.resolve(map[string]any{"$ref": "#/components/schemas/Problem/properties/reason"})["description"].(string)
 	found := 0
-	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}

@@ -39,7 +39,7 @@ func TestEveryCodeHasAnEntry(t *testing.T) {
 		"expressions": named.typed("expression", "Code"),
 		"connections": slices.Concat(named.constants("egress", "Class"), named.constants("callback", "classSecrets"), told("CallbackError", "class")),
 		"skips":       slices.Concat(named.constants("schedule", "skip"), told("Schedule", "lastSkipReason")),
-		"causes":      slices.Concat(named.typed("mistake", "Code"), told("SignatureCause", "code")),
+		"causes":      slices.Concat(named.typed("signcheck", "Code"), told("SignatureCause", "code")),
 	} {
 		var have []string
 		groups, err := codes(kind)
@@ -214,7 +214,7 @@ type codebase struct {
 func newCodebase(t *testing.T) codebase {
 	t.Helper()
 	c := codebase{map[string]map[string]string{}, map[string]map[string]string{}, map[string][]*ast.File{}}
-	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
