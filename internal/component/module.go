@@ -1,13 +1,11 @@
-// Package component owns what a module is and how one call of a module is
-// checked and run safely.
+// Package component defines what a module is, and checks and runs one call of a module safely.
 //
-// It holds the table of modules with their compiled schemas, tells which
-// fields are secret, and contains a module that panics, hangs or returns
-// nonsense. It knows nothing of the queue, the database or HTTP serving, and
-// nothing of any single module: those live in modules/<family>.
+// It holds the table of modules with their compiled schemas, knows which fields are secret, and
+// contains modules that panic, hang or return invalid output. It knows nothing of the queue, the
+// database or the HTTP server, and of no particular module: those are in modules/<family>.
 //
-// The one invariant: whatever a module does, Run returns within the call's
-// deadline plus a short grace, and no text that it returns holds a secret.
+// The one invariant: whatever a module does, Run returns within the call's deadline plus a short
+// grace period, and no text that it returns contains a secret.
 package component
 
 import (

@@ -1,11 +1,9 @@
-// Package execution owns the life of one component execution: accepting it,
-// running it, finishing it, watching it, and bringing it back when a process
-// dies.
+// Package execution manages the life of one component execution: it accepts, runs, finishes and
+// watches it, and recovers it when a process dies.
 //
-// It does not know HTTP, and it does not deliver callbacks. The one invariant:
-// an accepted execution ends in exactly one final state with exactly one usage
-// posting, whatever dies when. Every write after the start of an attempt is
-// fenced by the row's epoch.
+// It knows no HTTP and delivers no callbacks. The one invariant: an accepted execution reaches
+// exactly one final state with exactly one usage posting, whatever process dies at whatever time.
+// Every write after the start of an attempt is fenced by the row's epoch.
 package execution
 
 import (

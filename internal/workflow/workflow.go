@@ -1,10 +1,9 @@
-// Package workflow owns the definitions of workflows: what is saved, in which
-// versions, and what a component of one becomes (contract 4.8, decisions 8.1 and
-// 8.12).
+// Package workflow stores the definitions of workflows and their versions, and turns a component
+// of one into a call (contract 4.8, decisions 8.1 and 8.12).
 //
-// It runs nothing and knows no run; what a definition means is graph's. Secret
-// literals are kept apart from the definition, sealed. The one invariant: every
-// stored version compiled when it was saved, and none ever changes.
+// It runs nothing; package graph says what a definition means. Secret literals are stored apart
+// from the definition, sealed. The one invariant: every stored version compiled when it was saved,
+// and none ever changes.
 package workflow
 
 import (

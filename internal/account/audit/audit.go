@@ -1,10 +1,9 @@
-// Package audit owns the book of who did what to rights, money and secrets, and
-// of what was denied (reliability MT-09).
+// Package audit records who changed rights, money and secrets, and which requests were denied
+// (reliability MT-09).
 //
-// It judges nothing: those who do the deed tell it, in the transaction of the
-// deed. The one invariant: what is told is never changed and never taken back,
-// for which the database sees by a trigger and by rights; and it holds no secret,
-// for which those see who tell it.
+// It judges nothing. The code that makes a change writes its event in the same transaction. The
+// one invariant: an event never changes and is never deleted, which a trigger and the database's
+// rights enforce. Callers must not put secrets into an event.
 package audit
 
 import (

@@ -1,10 +1,10 @@
-// Package auth owns API keys and the proof that a request was made by one:
-// Verifier turns a request as received into a Principal, Keys makes, lists and
-// revokes keys (contract 5, decisions 2).
+// Package auth stores API keys and authenticates the requests that they sign: Verifier turns a
+// request as received into a Principal, and Keys creates, lists and revokes keys (contract 5,
+// decisions 2).
 //
-// It knows no routes and decides nothing about what a principal may do beyond
-// its list of workflows. The invariant: an unknown key, a revoked key and a wrong
-// signature cannot be told apart, neither by the answer nor by the work done.
+// It knows no routes. Of a principal's permissions it decides only the list of workflows. The one
+// invariant: an unknown key, a revoked key and a wrong signature look the same, both in the
+// response and in the work done.
 package auth
 
 import (

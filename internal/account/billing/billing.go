@@ -1,10 +1,10 @@
-// Package billing owns the credits of workspaces: their accounts, the ledger, what
-// is kept back for executions under way, the releases of plan credits, and the
-// audit of all of it (decisions 7).
+// Package billing keeps the credits of workspaces: their accounts, the ledger, the reservations
+// for unfinished executions, the releases of plan credits, and the audit of all of it (decisions
+// 7).
 //
-// It knows no price, and decides nothing about executions: reservations and charges
-// ride in the transactions that accept and end them. The one invariant: an account
-// is the sum of its postings, at every moment that anybody else can see.
+// It knows no prices and decides nothing about executions: reservations and charges are part of
+// the transactions that accept and finish them. The one invariant: in every committed state, an
+// account is the sum of its postings.
 package billing
 
 import (

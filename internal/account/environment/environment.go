@@ -1,8 +1,9 @@
-// Package environment owns the variables of a workspace, which its workflows name.
+// Package environment stores the environment variables of a workspace, which its workflows refer
+// to by name.
 //
-// How texts name them it does not know (internal/kit/envref), nor what a run does with
-// them: a run takes what it names along when it begins, sealed. The one invariant: a value
-// leaves the database sealed only, and that of a secret one is shown to nobody.
+// The syntax of references belongs to internal/kit/envref. A run copies the variables that it
+// refers to, sealed, when it starts. The one invariant: a value leaves the database sealed only,
+// and a secret value is never shown.
 package environment
 
 import (

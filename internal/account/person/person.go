@@ -1,11 +1,9 @@
-// Package person owns people: their accounts and passwords, the sessions that
-// they sign in with, their roles in workspaces, and the invitations that bring
-// them there (decisions 9.2).
+// Package person manages the people who use Weft: their accounts and passwords, their sessions,
+// their roles in workspaces, and invitations (decisions 9.2).
 //
-// It knows no route but that of an invitation's link, and nothing of the keys that
-// programs use. The one invariant: of passwords, sessions and invitations the database
-// holds hashes only, and who does not know the secret learns nothing of whether
-// it exists.
+// It knows one route, the link of an invitation, and nothing of API keys. The one invariant: the
+// database holds only hashes of passwords, sessions and invitations, and a caller without the
+// secret cannot find out whether it exists.
 package person
 
 import (

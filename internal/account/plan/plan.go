@@ -1,7 +1,7 @@
-// Package plan owns what the plans give: rates, caps and credits (contract part 8,
-// decisions 6 and 7).
+// Package plan lists what each plan includes: rates, caps and credits (contract part 8, decisions
+// 6 and 7).
 //
-// It knows no workspace and no storage. The one invariant: a plan's numbers stand
+// It knows no workspaces and no database. The one invariant: the numbers of the plans are defined
 // here and nowhere else.
 package plan
 

@@ -1,11 +1,10 @@
-// Package ratelimit owns how much a workspace may ask at a time: requests in a
-// second and in an hour, and calls that stay open, over all nodes (contract part
-// 8, decisions 6).
+// Package ratelimit limits how much a workspace may request across all nodes: requests per second
+// and per hour, and open calls (contract part 8, decisions 6).
 //
-// It knows no operation and no plan: costs are the caller's, terms the
-// workspace's. State is in PostgreSQL, and time is PostgreSQL's. The one
-// invariant: a decision comes within 50 ms. When the store is slower than that, a
-// node goes on with what it last saw of it, and tells the store later.
+// It knows no operations and no plans: the caller passes the cost, and the workspace's terms set
+// the limits. The state and the clock are PostgreSQL's. The one invariant: a decision takes at
+// most 50 ms. If the store is slower, the node decides by the last state it saw and reports to the
+// store later.
 package ratelimit
 
 import (

@@ -1,7 +1,7 @@
-// Package storage owns how much a run may store, what it counts as, and what it costs
-// (decisions 7 and 8).
+// Package storage computes how many stages and bytes a run may store, and the fee beyond the free
+// part (decisions 7 and 8).
 //
-// It knows no run and no database. The one invariant: sizes and prices are whole numbers, so
+// It knows no runs and no database. The one invariant: sizes and prices are whole numbers, so
 // every computation of a fee returns the same amount.
 package storage
 

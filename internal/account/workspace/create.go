@@ -1,7 +1,7 @@
-// Package workspace owns workspaces: how they begin and on what terms they run.
+// Package workspace creates workspaces and stores the terms on which they run.
 //
-// Who belongs to them is person's, and credits move in billing. The one invariant: a workspace has an
-// account from its first moment.
+// Membership belongs to package person, and credits to package billing. The one invariant: a
+// workspace is created together with its account.
 package workspace
 
 import (

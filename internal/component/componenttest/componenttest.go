@@ -1,9 +1,7 @@
-// Package componenttest owns how tests of modules call them: as the engine
-// does, through Check and Run of a registry, with every output held against
-// the module's own output schema.
+// Package componenttest lets tests call modules as the engine does: through Check and Run of a
+// registry, with every output validated against the module's own output schema.
 //
-// It is imported by tests only. The one invariant: an output that its schema
-// does not describe fails the test.
+// Only tests import it. The one invariant: an output that violates its schema fails the test.
 package componenttest
 
 import (

@@ -1,6 +1,5 @@
-// Package expression owns the one language in which workflows compute: the
-// conditions of IF and SWITCH and what TRANSFORM makes of its input
-// (decisions 8.16).
+// Package expression evaluates the one language in which workflows compute: the
+// conditions of IF and SWITCH, and the results of TRANSFORM (decisions 8.16).
 //
 // The language is that of github.com/expr-lang/expr, whose parser reads it. It
 // is evaluated here, because expr's own machine counts neither the bytes of

@@ -1,11 +1,10 @@
-// Package graph owns what a workflow's definition means: which definitions are
-// valid, which components of one are ready, and how a value gets from an output
-// into an input (decisions 8.1 to 8.6).
+// Package graph defines what a graph of components means: which definitions of workflows are
+// valid, which components are ready, and how a value gets from an output into an input (decisions
+// 8.1 to 8.6).
 //
-// It is pure. It knows nothing of storage, time, logging or of what a module
-// does: whoever runs a plan keeps the states of the stages and asks again. The
-// one invariant: what Next answers depends on the states alone, so the order in
-// which stages became final changes nothing.
+// It is pure: it knows nothing of storage, time, logging or what a module does. The caller keeps
+// the states of the stages and asks again. The one invariant: the answer of Next depends on the
+// states alone, not on the order in which stages became final.
 package graph
 
 import (

@@ -1,8 +1,8 @@
-// Package modules owns the list of the component library: the one place where
-// the families are registered.
+// Package modules lists the families of the component library, so that they are registered in one
+// place.
 //
-// It holds no module itself. A new module is a line in its family's table; a
-// new family is a line here.
+// It contains no module. A new module is a line in its family's table; a new family is a line
+// here.
 package modules
 
 import (

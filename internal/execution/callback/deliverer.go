@@ -1,11 +1,10 @@
-// Package callback owns the delivery of results to the URLs that callers gave:
-// freezing the bytes, queueing, signing, sending, the schedule of attempts,
-// their log, and replays.
+// Package callback delivers results to the URLs that callers gave: it freezes the body, queues,
+// signs and sends it, retries on a schedule, logs the attempts and replays deliveries.
 //
-// It does not decide when an execution is final, and knows no HTTP of the API.
-// The one invariant: once an execution with a callback is final, its delivery
-// has a job in the queue until it is delivered or its schedule is used up; every
-// attempt sends the same bytes, and counts when its row is written.
+// It does not decide when an execution is final, and knows nothing of the HTTP API. The one
+// invariant: once an execution with a callback is final, its delivery has a job in the queue until
+// it is delivered or its schedule is exhausted. Every attempt sends the same bytes, and counts
+// when its row is written.
 package callback
 
 import (

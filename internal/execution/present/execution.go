@@ -1,8 +1,8 @@
-// Package present maps database rows to the records of the contract: the one
-// place where shapes change, in one direction.
+// Package present converts database rows to the records of the API, so that the shape of a record
+// is defined in one place.
 //
-// It reads no database and knows no HTTP. The one invariant: every field of the
-// contract is there, a nullable one as null, an empty list as [].
+// It reads no database and knows no HTTP. The one invariant: every field of the contract is
+// present, a nullable one as null and an empty list as [].
 package present
 
 import (

@@ -1,8 +1,8 @@
-// Package credit owns amounts of credits: their arithmetic, their rounding and
-// their form in JSON and in the database.
+// Package credit defines amounts of credits: their arithmetic, their rounding, and their form in
+// JSON and in the database.
 //
-// An Amount is a whole number of micro-credits, so sums are exact; no float
-// touches an amount anywhere (decisions 1.4).
+// An Amount is a whole number of micro-credits, so sums are exact. No amount is ever a float
+// (decisions 1.4).
 package credit
 
 import (

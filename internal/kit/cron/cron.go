@@ -1,8 +1,8 @@
-// Package cron reads cron expressions and computes their times in a time zone.
+// Package cron parses cron expressions and computes their times in a time zone.
 //
-// It knows nothing of schedules or workflows, and it never reads a clock. The one invariant:
-// an expression matches what a clock on a wall of its time zone shows. A time that a clock
-// change skips never comes. A time that a clock change repeats comes twice.
+// It knows nothing of schedules or workflows and never reads a clock. The one invariant: an
+// expression matches what a wall clock in its time zone shows. A time that a clock change skips
+// never occurs. A time that a clock change repeats occurs twice.
 package cron
 
 import (

@@ -1,7 +1,7 @@
-// Package cursor owns the opaque text by which a caller asks for the next page of
-// a list (decisions 1.5): the place after which that page begins.
+// Package cursor encodes the position in a list after which the next page starts, as an opaque
+// string (decisions 1.5).
 //
-// It knows no list. The one invariant: a text that no page gave out is refused,
+// It knows no particular list. The one invariant: a string that no page returned is rejected,
 // never guessed at.
 package cursor
 

@@ -1,9 +1,9 @@
-// Package envref owns how the texts of a workflow name variables of the environment:
-// `{{env.NAME}}`, anywhere in a string.
+// Package envref finds and replaces the references to environment variables in the texts of a
+// workflow: `{{env.NAME}}`, anywhere in a string.
 //
-// It finds the names, tells what is no name, and puts values in their place. Where values
-// come from and who may see them it does not know. The one invariant: what was put in a
-// place is never looked at again, so a value that looks like a name stays as it is.
+// It reports malformed references too. It does not know where values come from or who may see
+// them. The one invariant: a replaced value is never scanned again, so a value that looks like a
+// reference stays as it is.
 package envref
 
 import (

@@ -1,9 +1,9 @@
-// Package failpoint lets a test kill this process at the places where a crash
-// hurts most (reliability: crash points P1 to P9; P10 is of schedules).
+// Package failpoint lets a test kill or stall this process at the places where a crash is most
+// dangerous (reliability: crash points P1 to P9; P10 is in schedules).
 //
-// Nothing is armed unless the environment says so: WEFT_CRASH_AT=P3 or P3:20
-// (the twentieth time); P2:stall makes everything that comes there stand still
-// instead. The one invariant: an unarmed point costs one load and does nothing.
+// Nothing is armed unless the environment says so: WEFT_CRASH_AT=P3, or P3:20 for the twentieth
+// time. P2:stall blocks every goroutine that reaches P2. The one invariant: an unarmed point costs
+// one load and does nothing.
 package failpoint
 
 import (

@@ -1,10 +1,8 @@
-// Package fault owns the one error type that crosses packages with a meaning
-// for the caller.
+// Package fault defines the one error type that has a meaning for the caller across packages.
 //
-// A package returns a *fault.Error only when the caller's caller should act on
-// it; anything else is a plain wrapped error, which the server renders as
-// INTERNAL_ERROR without detail. The package knows nothing of HTTP: the table
-// from code to status is the server's.
+// A package returns a *fault.Error only if the caller's caller should act on it. Anything else is
+// a plain wrapped error, which the server renders as INTERNAL_ERROR without detail. The package
+// knows no HTTP: the table from code to status is in internal/web/protocol.
 package fault
 
 import (

@@ -1,7 +1,7 @@
-// Package status owns the names of states and says which of them are final.
+// Package status names the states of executions, runs and stages, and reports which are final.
 //
-// It knows nothing of storage, HTTP or time. The one invariant: a state that
-// is Terminal is never left again.
+// It knows nothing of storage, HTTP or time. The one invariant: a state that is Terminal never
+// changes again.
 package status
 
 // Execution is the state of a component execution (contract 3.1).

@@ -1,10 +1,10 @@
-// Package strictjson is the gate that request bodies pass before anything is
-// decoded: one scan over the tokens, which refuses what is not JSON, what two
-// parsers could read in two ways, what PostgreSQL's jsonb cannot hold, and what
-// is too big to be worth reading (decisions 1.1, 1.9).
+// Package strictjson checks a JSON text before anything decodes it, in one scan over its tokens
+// (decisions 1.1, 1.9).
 //
-// It makes no values and knows nothing of schemas. The invariant: text that
-// passed Check means the same to every JSON parser and is storable as it stands.
+// It rejects invalid JSON, JSON that two parsers could read differently, values that PostgreSQL's
+// jsonb cannot store, and texts that are too big. It decodes nothing and knows no schemas. The one
+// invariant: a text that passed Check means the same to every JSON parser and can be stored as it
+// is.
 package strictjson
 
 import (

@@ -1,8 +1,8 @@
-// Package timestamp owns the form of times on the wire: RFC 3339 in UTC with
-// "Z" and exactly three decimals (decisions 1.3).
+// Package timestamp defines the wire format of times: RFC 3339 in UTC with "Z" and exactly three
+// decimals (decisions 1.3).
 //
-// It reads no clock and knows nothing of records. The one invariant: what
-// MarshalJSON writes has always the same length, so texts order as times do.
+// It reads no clock and knows no records. The one invariant: MarshalJSON always writes the same
+// length, so the strings sort like the times.
 package timestamp
 
 import (

@@ -1,9 +1,9 @@
-// Package client talks to a Weft over HTTP as any customer's program would: it
-// signs requests, reads records, problems and event streams.
+// Package client calls a Weft over HTTP as a customer's program would: it signs requests and reads
+// records, problems and event streams.
 //
-// The command line and the benchmark use it; the conformance tests never do, so
-// that a mistake here is not mirrored there. The invariant: what is signed are
-// the very bytes and the very target that are sent, without the path of the base URL.
+// The CLI and the benchmark use it. The conformance cases never do, so that they don't share its
+// mistakes. The one invariant: it signs exactly the bytes and the target that it sends, without
+// the path of the base URL.
 package client
 
 import (

@@ -1,9 +1,9 @@
-// Package demo owns the small upstream that `weft dev` runs beside itself, so
-// that the examples of the README call something real without the internet.
+// Package demo is the small upstream that `weft dev` runs, so that the examples of the README can
+// call something real without the internet.
 //
-// Its answers are JSON and depend on the request alone, but for /flaky, which
-// counts. It knows nothing of the rest of the service, is never part of
-// `weft serve`, and must listen on loopback only: it echoes what it is sent.
+// Its responses are JSON and depend on the request alone, except for /flaky, which counts. It
+// knows nothing of the rest of the service, is never part of `weft serve`, and must listen on
+// loopback only, because it echoes requests.
 package demo
 
 import (

@@ -1,12 +1,11 @@
 //go:build linux
 
-// Package devchain runs the private EVM chain of `weft dev --chain`: it finds anvil,
-// keeps the chain in a folder from start to start, makes its blocks and stops it.
+// Package devchain runs the private EVM chain of `weft dev --chain`: it finds anvil, keeps the
+// chain in a folder between starts, mines its blocks and stops it.
 //
-// It knows nothing of components and workflows, and its keys are known to the whole
-// world: the chain is for trying things out. The one invariant: a folder is served by at
-// most one node, which listens on loopback alone and never outlives the process that
-// started it, however that process ends.
+// It knows nothing of components and workflows. Its keys are public knowledge: the chain is for
+// trying things out. The one invariant: at most one node serves a folder, it listens on loopback
+// only, and it never outlives the process that started it, however that process ends.
 package devchain
 
 import (

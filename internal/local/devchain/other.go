@@ -1,7 +1,7 @@
 //go:build !linux
 
 // Package devchain runs the private EVM chain of `weft dev --chain`, on Linux. Elsewhere
-// there is no way to have the node die with its owner, so Start refuses.
+// a node cannot be made to end with its owner, so Start returns an error.
 package devchain
 
 import (

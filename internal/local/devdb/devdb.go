@@ -1,13 +1,11 @@
 //go:build linux
 
-// Package devdb runs the private PostgreSQL of weft dev and of the tests: it
-// finds the binaries, makes the data folder, starts the server on a unix socket
-// and stops it. It knows nothing of Weft's schema and of migrations.
+// Package devdb runs the private PostgreSQL of `weft dev` and of the tests: it finds the binaries,
+// creates the data folder, starts the server on a Unix socket and stops it.
 //
-// The invariant: a folder is served by at most one server, and the server never
-// outlives the process that started it, however that process ends. The data
-// folder stays whole, because it appears by a rename once it is complete and
-// because PostgreSQL itself survives any death.
+// It knows nothing of Weft's schema or migrations. The one invariant: at most one server serves a
+// folder, and it never outlives the process that started it, however that process ends. The data
+// folder is never half made: it is renamed into place once it is complete.
 package devdb
 
 import (

@@ -1,8 +1,8 @@
 //go:build !linux
 
 // Package devdb runs the private PostgreSQL of weft dev and of the tests, on
-// Linux. Elsewhere there is no way to have the server die with its owner, so
-// Start refuses and DATABASE_URL is the way.
+// Linux. Elsewhere a server cannot be made to end with its owner, so Start returns an
+// error: set DATABASE_URL instead.
 package devdb
 
 import (

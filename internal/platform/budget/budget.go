@@ -1,8 +1,8 @@
-// Package budget bounds what is held at the same time, such as bytes or connections, in
-// total and for each source: a client address, a workspace.
+// Package budget limits what is held at the same time, such as bytes or connections, in total and
+// for each source (a client address, a workspace).
 //
-// It knows neither what is counted nor who the sources are. The one invariant: it remembers
-// only sources that hold something, so its memory is bounded by what it counts.
+// It knows neither what is counted nor who the sources are. The one invariant: it remembers only
+// sources that hold something, so the budget also bounds its memory.
 package budget
 
 import "sync"

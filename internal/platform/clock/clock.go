@@ -1,7 +1,8 @@
-// Package clock owns the difference between this process's clock and PostgreSQL's.
+// Package clock estimates PostgreSQL's time without a query, from the difference between the two
+// clocks.
 //
-// It sends no queries: callers pass each answer to Observe. The one invariant: after an
-// answer, Now differs from PostgreSQL's clock by at most the time that the answer took.
+// It sends no queries: callers pass each answer to Observe. The one invariant: after an answer,
+// Now differs from PostgreSQL's clock by at most the time that the answer took.
 package clock
 
 import (

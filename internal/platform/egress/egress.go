@@ -1,14 +1,15 @@
-// Package egress owns every connection that leaves the service on behalf of a
-// caller: callbacks and the upstreams of components (decisions 5.5, 5.6).
+// Package egress makes every connection that leaves the service on behalf of a caller, so that
+// internal addresses stay out of reach: callbacks and the upstreams of components (decisions 5.5,
+// 5.6).
 //
-// It decides which URLs, addresses, ports and headers are allowed, dials them,
-// and names what went wrong. It does not know what is sent or why.
+// It decides which URLs, addresses, ports and headers are allowed, dials, and classifies failures.
+// It does not know what is sent or why.
 //
-// The one invariant: no socket is opened to an address that is not public,
-// unless the operator's policy names it; the check is made on the address
-// really dialled, whatever a name resolved to before.
+// The one invariant: no socket is opened to an address that is not public, unless the operator's
+// policy allows it. The check covers the address that is actually dialled, whatever a name
+// resolved to before.
 //
-// A request is sent at most once. Repeating it is up to the caller.
+// A request is sent at most once. Retries are up to the caller.
 package egress
 
 import (

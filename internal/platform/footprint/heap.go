@@ -1,4 +1,4 @@
-// Package footprint keeps small what a process holds of the machine's memory.
+// Package footprint limits how much of the machine's memory the process holds.
 package footprint
 
 import (

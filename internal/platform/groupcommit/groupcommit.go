@@ -1,9 +1,9 @@
-// Package groupcommit merges concurrent writes into shared commits.
+// Package groupcommit merges concurrent writes into shared commits, because a commit costs more
+// than a write.
 //
-// Whatever queues while one commit is on its way goes out with the next. There
-// is no timer: alone, a write leaves at once; under load the batches grow by
-// themselves. It knows nothing of SQL. The one invariant: every accepted item
-// gets exactly one answer, and one bad item never fails the others.
+// Writes that queue while a commit is in progress go out with the next one. There is no timer: a
+// single write leaves at once, and batches grow under load. It knows nothing of SQL. The one
+// invariant: every accepted item gets exactly one answer, and one bad item never fails the others.
 package groupcommit
 
 import (

@@ -1,8 +1,9 @@
-// Package idempotency owns the memory of Idempotency-Key (decisions 1.7).
+// Package idempotency remembers Idempotency-Keys, so that a repeated request has its effect once
+// (decisions 1.7).
 //
-// The row commits in the transaction that makes the thing, so a repeat finds
-// both or neither; a refused request leaves no row. It never begins a
-// transaction and knows nothing of what is made.
+// The row is committed by the transaction that creates the resource, so a repeat finds both or
+// neither. A rejected request leaves no row. The package never starts a transaction and does not
+// know what is created.
 package idempotency
 
 import (

@@ -1,8 +1,8 @@
 // Package mail sends e-mail through the SMTP server that the operator configured.
 //
-// It owns the connection and the form of a message. It knows nothing of what messages
-// say, keeps no queue and never tries twice. The one invariant: the password of the SMTP server and
-// the text of a message leave the process over TLS only, unless the server is on this machine.
+// It knows nothing of what messages say, keeps no queue and never retries. The one invariant: the
+// password of the SMTP server and the text of a message leave the process over TLS only, unless
+// the server is on this machine.
 package mail
 
 import (

@@ -1,10 +1,8 @@
-// Package notify owns wake-ups: who waits for a change of which row, and how
-// the news travels between processes.
+// Package notify wakes the subscribers of a row when it changes, in this process and in others.
 //
-// A wake-up carries an id and nothing else; it may be lost, doubled or early,
-// and is never a source of truth: whoever is woken reads the row. The one
-// invariant: a subscriber is woken within two seconds of a commit even when
-// every notification is lost, because the hub re-checks what is watched.
+// A wake-up carries an ID and nothing else. It may be lost, duplicated or early, so subscribers
+// always read the row. The one invariant: a subscriber is woken within two seconds of a commit
+// even if every notification is lost, because the hub polls the rows that it watches.
 package notify
 
 import (

@@ -1,9 +1,8 @@
-// Package postgres owns the connection to PostgreSQL: opening pools, applying
-// migrations, the DB interface and the reading of its errors.
+// Package postgres connects to PostgreSQL: it opens pools, applies migrations, defines the
+// interface DB and interprets errors.
 //
-// It knows no word of the domain; every higher level may import it. The one
-// invariant: a session that Open or Connect returns has the role, the time zone and
-// the timeouts of this package, even through a connection pooler.
+// It knows nothing of the domain. The one invariant: a session that Open or Connect returns has
+// the role, the time zone and the timeouts of this package, even through a connection pooler.
 package postgres
 
 import (

@@ -1,11 +1,10 @@
-// Package quarantine owns the question whether this process may work on this database.
-// A restored database takes for undone what was done after the moment that it
-// shows: it is held until an operator says that it may go on. A process whose clock
-// differs from the database's holds itself.
+// Package quarantine decides whether this process may work on this database, because a restored
+// backup has forgotten work that was already done.
 //
-// It does not stop work itself: those who begin work ask Held. The one
-// invariant: nothing is free before it was found at its known place, and what
-// is held is freed only by a release.
+// It holds a restored database until an operator releases it. It also holds a process whose clock
+// differs from the database's. It stops no work itself: code that starts work asks Held. The one
+// invariant: nothing is free before the database was found at its known place, and only a release
+// frees what is held.
 package quarantine
 
 import (

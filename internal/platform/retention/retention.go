@@ -1,10 +1,8 @@
-// Package retention owns how long what was executed is kept, executions and runs of
-// workflows with all that hangs on them: it makes the partitions of the coming weeks and drops whole weeks that have been final for
-// long enough.
+// Package retention creates the weekly partitions of executions and runs, and drops whole weeks
+// once their retention time is over.
 //
-// It deletes no row of these, and it never touches the ledger. The one invariant: what is
-// not final, what is still to be delivered and what is younger than the retention
-// time is never dropped.
+// It deletes no single row of these tables and never touches the ledger. The one invariant: what
+// is not final, still to be delivered, or younger than the retention time is never dropped.
 package retention
 
 import (

@@ -1,9 +1,8 @@
-// Package sse writes server-sent events: frames, heartbeats, and the end of a
-// stream. Reading them is the client's business.
+// Package sse writes server-sent events: frames, heartbeats, and the end of a stream.
 //
-// It knows nothing of what the events say. The invariant: a stream gets whole
-// frames only, each in one write and flush, and no payload, however it is made,
-// can begin a second frame or a second field.
+// Reading them is the client's business. It knows nothing of what events say. The one invariant: a
+// stream gets whole frames only, each in one write and flush, and no payload can start a second
+// frame or a second field.
 package sse
 
 import (

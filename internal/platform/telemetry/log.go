@@ -1,10 +1,9 @@
-// Package telemetry owns what Weft says about itself: JSON logs, Prometheus
-// metrics, and traces when an endpoint is set.
+// Package telemetry lets operators see what Weft does: JSON logs, Prometheus metrics, and traces
+// if an endpoint is set.
 //
-// It decides nothing and stores nothing; what counts as an event is for the
-// packages that call it. The invariant: nothing that came from outside can
-// break a log line, fill the disk, or bring an id, an address or a secret into
-// a metric; and a value of a secret's type never prints.
+// It decides and stores nothing; callers decide what counts as an event. The one invariant:
+// external input cannot break a log line, fill the disk, or bring an ID, an address or a secret
+// into a metric, and a value of a secret's type never prints.
 package telemetry
 
 import (

@@ -1,9 +1,8 @@
-// Package throttle owns the limiting of attempts that fail: a token bucket for
-// each source, which only failures empty.
+// Package throttle limits failed attempts, with a token bucket for each source that only failures
+// drain.
 //
-// It knows neither what is attempted nor who answers for it; each process counts
-// for itself. The one invariant: its memory is bounded, whatever sources there
-// are.
+// It knows neither what is attempted nor who the sources are. Each process counts separately. The
+// one invariant: its memory is bounded, however many sources there are.
 package throttle
 
 import (

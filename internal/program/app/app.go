@@ -1,9 +1,8 @@
-// Package app is where it all meets: configuration, construction, and the order
-// of start and stop.
+// Package app builds the running service from its parts: configuration, construction, and the
+// order of start and stop.
 //
-// It has no behaviour of its own. The one invariant: what is started is stopped,
-// in the reverse order, and nothing stops while something above it still needs
-// it.
+// It has no behavior of its own. The one invariant: whatever is started is stopped, in reverse
+// order, and nothing stops while something above still needs it.
 package app
 
 import (

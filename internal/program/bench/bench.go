@@ -1,12 +1,11 @@
-// Package bench owns the measuring of Weft: what the machine can do (the
-// floors), what Weft does on the same machine in the same minutes, and the
-// ratio of the two, which alone means something on a shared machine.
+// Package bench measures Weft in relation to its machine: what the machine can do (the floors),
+// what Weft does on it in the same minutes, and the ratio of the two, which alone is meaningful on
+// a shared machine.
 //
-// It measures the real service in processes of its own, over HTTP, from the
-// outside; it reads the database only for what cannot be seen from there
-// (commit times, commits made). It reports and never judges a build. The one
-// invariant: floor and ours are measured in turns, by the same load generator,
-// against the same PostgreSQL.
+// It measures the real service over HTTP, in processes of its own. It reads the database only for
+// commit times and the number of commits. It reports and never judges a build. The one invariant:
+// floor and service are measured in turns, by the same load generator, against the same
+// PostgreSQL.
 package bench
 
 import (

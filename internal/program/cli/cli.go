@@ -1,10 +1,8 @@
-// Package cli is the command weft: one file a command, and the reading of
-// flags. What a command does beyond talking to a person lives in the packages
-// below.
+// Package cli is the command weft: it parses flags, and has one file for each command.
 //
-// The invariant: results go to stdout, everything else to stderr, and the exit
-// code is 0 when what was asked for happened, 1 when it did not, 2 when it was
-// not understood.
+// What a command does beyond talking to a person is in the packages below. The one invariant:
+// results go to stdout, everything else to stderr. The exit code is 0 on success, 1 on failure,
+// and 2 for wrong usage.
 package cli
 
 import (

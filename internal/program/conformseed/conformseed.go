@@ -1,9 +1,8 @@
-// Package conformseed makes what the conformance cases need of the server's side: workspaces of
-// their own, keys, people and credits. It works on the database, as the operator's
-// commands do.
+// Package conformseed creates what the conformance cases need on the server's side: workspaces,
+// keys, people and credits.
 //
-// The invariant: it touches no workspace but those that it made and that of the target, where
-// it makes keys and members alone.
+// It works on the database, like the operator's commands. The one invariant: it changes only the
+// workspaces that it created and that of the target, where it creates only keys and members.
 package conformseed
 
 import (

@@ -1,9 +1,9 @@
-// Package rotation owns the change of the master key: which processes use which
-// key, and sealing anew what is under an old one, while traffic runs.
+// Package rotation replaces the master key while traffic runs: it tracks which processes use which
+// key, and re-encrypts stored values.
 //
-// It does not know where keys are kept, nor what the sealed values mean. The one
-// invariant: a value is replaced only by itself under the primary key, in a
-// statement that waits for nobody and holds its locks for one batch.
+// It does not know where keys are stored or what sealed values mean. The one invariant: a value is
+// replaced only by itself under the primary key, in a statement that waits for nobody and holds
+// its locks for one batch.
 package rotation
 
 import (

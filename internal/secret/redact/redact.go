@@ -1,10 +1,9 @@
-// Package redact owns how a secret is found in a text that may repeat it: as it is, in base64,
-// in hexadecimal digits, in letters of another case, and in the escapes of JSON, of URLs and
-// of HTML, one inside another.
+// Package redact finds a secret in a text that may repeat it, so that it can be hidden.
 //
-// It does not know which values are secret, nor what becomes of a text that shows one. The
-// one invariant: a text is gone through a few times, however many secrets are looked for,
-// and whatever it and they are.
+// It finds the secret as it is, in base64, in hexadecimal, in another case, and in the escapes of
+// JSON, URLs and HTML, also nested. It does not know which values are secret, or what happens to a
+// text that contains one. The one invariant: the number of passes over a text does not depend on
+// the number of secrets, nor on what they and the text are.
 package redact
 
 import (

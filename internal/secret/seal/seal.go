@@ -1,13 +1,11 @@
-// Package seal owns the encryption of secrets at rest: callback secrets,
-// header values, secret fields of inputs.
+// Package seal encrypts secrets at rest: callback secrets, header values, secret fields of inputs.
 //
-// Each value is sealed under a data key of its own (AES-256-GCM), and the data
-// key under a master key named in the header, so that values under an old master
-// key open, and are found, until they have been sealed anew. It knows nothing of
-// storage or configuration.
+// Each value has its own data key (AES-256-GCM), which is encrypted under a master key that the
+// header names. So values under an old master key can be opened, and found, until they are
+// re-encrypted. The package knows nothing of storage or configuration.
 //
-// The one invariant: a sealed value opens only in the row and field that it was
-// sealed for; anything else is ErrUnsealable.
+// The one invariant: a sealed value opens only in the row and field that it was sealed for;
+// anything else returns ErrUnsealable.
 package seal
 
 import (

@@ -1,11 +1,10 @@
-// Package signature knows which bytes are signed and how: the message of an
-// API request (contract 5.2), Ed25519 over it, and the HMAC signatures of a
-// callback (contract 5.3, Standard Webhooks).
+// Package signature defines which bytes are signed and how: the message of an API request
+// (contract 5.2), Ed25519 over it, and the HMAC signatures of a callback (contract 5.3, Standard
+// Webhooks).
 //
-// It is pure: no clock, no storage, no HTTP. It never re-encodes a body; whoever
-// calls it decides which bytes were sent. The invariant: two different signable
-// requests have two different messages, but for an empty body and the body {},
-// which the contract makes one.
+// It is pure: no clock, no storage, no HTTP. It never re-encodes a body: the caller decides which
+// bytes were sent. The one invariant: two different signable requests have two different messages.
+// The exception is an empty body and the body {}, which the contract equates.
 package signature
 
 import (

@@ -1,9 +1,9 @@
-// Package signcheck knows how signers of requests go wrong: what is to be seen in the
-// parts of a request, and which other messages a signer makes that is wrong in one of
-// the usual ways.
+// Package signcheck finds out why a signature is wrong, so that the author of a client gets a hint
+// instead of a plain refusal.
 //
-// It is pure and knows no keys. The one invariant: what it says follows from the
-// request alone, so it can tell nothing of a key.
+// It reports what is wrong in the parts of a request, and computes the messages that clients with
+// common bugs would sign. It is pure and knows no keys. The one invariant: its result follows from
+// the request alone, so it reveals nothing of a key.
 package signcheck
 
 import (

@@ -1,10 +1,10 @@
-// Package vault owns how values that hold a secret are stored in rows which never change
-// again: outputs, what is made of them, and what runs begin with.
+// Package vault encrypts the secret values of rows that never change again, such as outputs and
+// the inputs of runs, so that a new master key doesn't have to rewrite them.
 //
-// Each is sealed, for the row and the field where it was made, under a key of its workspace,
-// and that key under the master key: a change of the master key reaches all of them by one
-// row a workspace. It does not know which values are secret. The one invariant: a key is
-// committed before anything is sealed under it.
+// Each value is sealed, for the row and field where it was created, under a key of its workspace,
+// and that key under the master key. A change of the master key rewrites one row per workspace.
+// The package does not know which values are secret. The one invariant: a key is committed before
+// anything is sealed under it.
 package vault
 
 import (

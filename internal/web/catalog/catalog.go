@@ -1,8 +1,8 @@
-// Package catalog describes the components of a registry to callers: in full
-// (decisions 9.1) and in the small dialect that code generators read.
+// Package catalog describes the components of a registry to callers: in full (decisions 9.1), and
+// in the small dialect that code generators read.
 //
-// It is computed once, since a registry does not change, and what is large of it when it
-// is first asked for. It knows no HTTP and runs nothing. The one invariant: what it lists is what the registry accepts.
+// It is computed once, its large parts on first use, because a registry does not change. It knows
+// no HTTP and runs nothing. The one invariant: it lists exactly what the registry accepts.
 package catalog
 
 import (

@@ -1,11 +1,10 @@
-// Package console owns the pages for people under /settings: signing in, a
-// workspace with its members, keys and credits, and accepting an invitation.
+// Package console serves the pages for people under /settings: signing in, a workspace with its
+// members, keys and credits, and accepting an invitation.
 //
-// It decides nothing: it shows what the services below say, and passes on what
-// forms ask of them, with the roles of the contract. It keeps no state; the
-// session is the cookie of the API. The one invariant: a page asks nothing of
-// another origin and runs no script but its own, and the content security policy
-// makes the browser hold to that.
+// It decides nothing: it shows what the services below return and passes on what forms request,
+// with the roles of the contract. It keeps no state; the session is the API's cookie. The one
+// invariant: a page requests nothing from another origin and runs only its own scripts, which the
+// content security policy enforces.
 package console
 
 import (

@@ -1,11 +1,9 @@
-// Package contract owns what openapi.yaml says of each operation beyond its Go
-// types: whether it is signed, what it costs, what it answers with, and which
-// requests are right.
+// Package contract reads the rules for each operation from openapi.yaml, beyond its Go types:
+// whether it is signed, what it costs, what it answers with, and which requests are valid.
 //
-// Validators are compiled once, by Load, because compiling costs more than a
-// whole request. The package knows nothing of handlers or of modules: the
-// schemas of `input` and `config` are the registry's. The one invariant: no
-// error holds a value of the request.
+// Load compiles the validators once, because compiling costs more than a whole request. The
+// package knows no handlers and no modules: the schemas of `input` and `config` are the
+// registry's. The one invariant: no error contains a value of the request.
 package contract
 
 import (

@@ -1,9 +1,9 @@
-// Package openapi30 owns how the document of the API is told to generators that know
-// OpenAPI 3.0 only: From makes that edition of a document of OpenAPI 3.1.
+// Package openapi30 converts the OpenAPI 3.1 document to OpenAPI 3.0, for generators that know no
+// later version.
 //
-// It knows no operation and no schema of Weft's. The one invariant: what 3.0 has no
-// words for is never lost in silence. It becomes an extension where nothing that is sent
-// or answered depends on it, and an error otherwise.
+// It knows no operation and no schema of Weft's. The one invariant: nothing is lost silently. What
+// 3.0 cannot express becomes an extension if no request or response depends on it, and an error
+// otherwise.
 package openapi30
 
 import (

@@ -1,11 +1,12 @@
-// Package portal owns the docs at /docs: guides, written as Markdown and rendered
-// when they are first asked for; a page for each component, made from its entry in
-// the catalogue; and the reference, made in the reader's browser from openapi.yaml.
-// What the service decides (codes, components, vectors) is taken from it, so that no
-// page can differ from what is served.
+// Package portal serves the docs at /docs: guides in Markdown, a page for each component, and the
+// reference of the API.
 //
-// Everything is embedded. The one invariant: no page asks anything of another
-// origin, and the content security policy makes the browser hold to that.
+// Guides are rendered on first use, component pages come from the catalogue, and the reader's
+// browser renders the reference from openapi.yaml. Codes, components and vectors are taken from
+// the service, so no page can differ from what is served.
+//
+// Everything is embedded. The one invariant: no page requests anything from another origin, which
+// the content security policy enforces.
 package portal
 
 import (

@@ -1,10 +1,9 @@
-// Package protocol judges the form of a request before anything reads it: the
-// target, the headers that say how to read and to answer, and the JSON of the
-// body. Beside them stand the status of every refusal, whoever refuses, how an
-// answer without a bound is sent, and how one that many get is compressed.
+// Package protocol implements the rules of HTTP that net/http leaves to a server: it validates a
+// request's target, headers and body, and maps each error to its status.
 //
-// It knows no operation, key or workspace. The one invariant: what it lets
-// through, the router, the binder and the database read in one way only.
+// It also negotiates content, compresses shared responses and sends responses of unlimited length.
+// It knows no operation, key or workspace. The one invariant: the router, the binder and the
+// database read whatever it lets through in one way only.
 package protocol
 
 import (

@@ -1,11 +1,10 @@
-// Package server is Weft over HTTP: the gates that every request passes, in the
-// order of decisions 1.8, the operations of openapi.yaml, and the one writer of
-// error answers.
+// Package server is Weft's HTTP API: the checks that every request passes, in the order of
+// decisions 1.8, the operations of openapi.yaml, and the one writer of error responses.
 //
-// It decides nothing about executions, keys or callbacks: handlers translate
-// and call. It holds no SQL and starts no work of its own. The one invariant:
-// a handler runs only for a request whose target is canonical, whose signature
-// was checked over the bytes as received, and whose form the contract allows.
+// It decides nothing about executions, keys or callbacks: handlers translate and call. It contains
+// no SQL and starts no work of its own. The one invariant: a handler runs only for a request with
+// a canonical target, a signature checked over the bytes as received, and a form that the contract
+// allows.
 package server
 
 import (

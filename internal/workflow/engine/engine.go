@@ -1,11 +1,10 @@
-// Package engine owns how runs of workflows go on: from their first stage to their end.
+// Package engine advances the runs of workflows from their first stage to their end.
 //
-// What runs is an execution, which it asks internal/execution for; what is ready next says
-// internal/component/graph. It knows neither HTTP nor who asks for a run. A run is brought on by
-// folds: a fold takes over, under the run's lock, what has finished since the last one, and
-// makes all of what follows from it in the same commit. The one invariant: folding again
-// changes nothing, so whoever thinks that there is something to do may fold, in any process,
-// at any time.
+// Packages execution and graph do the rest: a stage that does work is an execution, and the graph
+// says which components are ready. The engine knows neither HTTP nor who requested a run. It works
+// in folds: under the lock of the run's row, a fold applies what has finished since the last one
+// and commits everything that follows from it. The one invariant: folding again changes nothing,
+// so any process may fold at any time.
 package engine
 
 import (

@@ -1,9 +1,9 @@
-// Package hook owns the hooks of workflows: addresses that other services call, and the
-// runs that begin by what they deliver there (decisions 8.15).
+// Package hook starts runs from the deliveries of other services: it manages the hooks of
+// workflows and verifies what arrives at their addresses (decisions 8.15).
 //
-// It knows neither routes nor how a run goes on. The one invariant: nothing of a delivery is
-// believed, counted or kept before its signature was verified over the bytes as received,
-// and of the same delivery there is one run.
+// It knows neither routes nor how a run advances. The one invariant: nothing of a delivery is
+// used, counted or stored before its signature was verified over the bytes as received, and one
+// delivery starts one run.
 package hook
 
 import (

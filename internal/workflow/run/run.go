@@ -1,8 +1,8 @@
-// Package run owns the runs of workflows for those who ask for them: triggering, reading,
-// watching, canceling, signals, and what a run would cost.
+// Package run serves the runs of workflows to callers: triggering, reading, watching, canceling,
+// signals, and cost estimates.
 //
-// It knows neither HTTP nor how a run goes on: that is internal/workflow/engine's, which it wakes.
-// The one invariant: a run that was answered for is committed with its job.
+// It knows neither HTTP nor how a run advances: that is the engine's, which it wakes. The one
+// invariant: a run is committed together with its job before the caller gets an answer.
 package run
 
 import (

@@ -1,10 +1,8 @@
-// Package schedule owns the schedules of workflows: cron expressions in time zones, and the
-// runs that begin by them (decisions 8.15).
+// Package schedule starts runs on a cron schedule, in time zones (decisions 8.15).
 //
-// It knows neither HTTP nor how a run goes on; when it is time the engine's sweep tells it,
-// by the database's clock. The one invariant: a schedule goes on to its next time in the
-// commit that makes the run of the last one, so each time has one run or the reason why it
-// has none.
+// It knows neither HTTP nor how a run advances. The engine's sweep calls it when a schedule is due
+// by the database's clock. The one invariant: a schedule moves to its next time in the commit that
+// creates the run of the last one, so each time has one run or a reason why it has none.
 package schedule
 
 import (

@@ -1,7 +1,7 @@
-// Package apicall holds the modules of the category HTTP: API_CALL.
+// Package apicall implements the module API_CALL, which sends an HTTP request (category HTTP).
 //
-// Every request goes through the egress guard; every answer is hostile until
-// read within its limits. The package keeps no state between calls.
+// Every request goes through the egress guard. Every response is hostile until it has been read
+// within its limits. The package keeps no state between calls.
 package apicall
 
 import (

@@ -1,11 +1,10 @@
-// Package evm holds the modules of the category EVM: what reads and
-// writes chains of the Ethereum kind through a node that the caller names, and
-// what encodes, decodes and signs for them without one.
+// Package evm implements the modules of the category EVM, which read and write Ethereum-like
+// chains through a node that the caller names, and encode, decode and sign without one.
 //
-// Nodes are hostile upstreams: every connection goes through the egress guard
-// and every answer is decoded strictly before it is passed on. Big integers
-// travel as decimal strings, bytes as 0x-hex, addresses in EIP-55 form. The
-// package keeps no state between calls; what a wait needs travels with it.
+// Nodes are hostile upstreams: every connection goes through the egress guard, and every response
+// is decoded strictly. Big integers are decimal strings, bytes are 0x-hex, and addresses are in
+// EIP-55 form. The package keeps no state between calls: the state of a wait is stored with the
+// call.
 package evm
 
 import (

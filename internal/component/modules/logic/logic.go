@@ -1,15 +1,13 @@
-// Package logic holds the modules of the category LOGIC: where a run begins,
-// which way it goes, what it computes on the way, what it waits for and how it
-// ends.
+// Package logic implements the modules of the category LOGIC, which control a run: triggers,
+// branches, loops, waits, computations and ends.
 //
-// A module here does no work of its own. Evaluate gives what is a function of
-// input and config; whatever needs a run (triggers, loops, waits, children,
-// ends) the engine does, by the module's name, and Due tells when a wait is
-// over. CheckConfig and CheckWhole judge a component when a workflow is saved,
-// where its schemas alone cannot.
+// A module here does no work itself. Evaluate returns what is a function of input and config. The
+// engine does whatever needs a run (triggers, loops, waits, child runs, ends), by the module's
+// name. Due reports when a wait is over. CheckConfig and CheckWhole validate a component when a
+// workflow is saved, where schemas alone cannot.
 //
-// The one invariant: nothing here reads a clock or changes anything, so the
-// same call gives the same.
+// The one invariant: nothing here reads a clock or has an effect, so the same call returns the
+// same result.
 package logic
 
 import (

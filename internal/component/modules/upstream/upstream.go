@@ -1,8 +1,8 @@
-// Package upstream owns the exchange of a module with an HTTP server outside:
-// one request, one bounded answer, and how a failure is told to the caller.
+// Package upstream exchanges one HTTP request and one bounded response with an external server on
+// behalf of a module.
 //
-// It knows nothing of what is asked. The one invariant: no error holds the
-// URL, which may carry a key; only the host is named.
+// It also turns failures into errors for the caller. It knows nothing of what is requested. The
+// one invariant: no error contains the URL, which may hold a key; errors name the host only.
 package upstream
 
 import (

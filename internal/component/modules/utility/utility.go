@@ -1,8 +1,8 @@
-// Package utility holds the modules of the category UTILITY: functions of
-// their input, or of chance, that touch nothing outside.
+// Package utility implements the modules of the category UTILITY, which compute a function of
+// their input, or of chance, and touch nothing outside.
 //
-// One file per module and one line in the table below. No module here may
-// open a connection, read a clock that its output depends on, or keep state.
+// There is one file per module and one line in the table below. A module here may not open a
+// connection, read a clock that its output depends on, or keep state.
 package utility
 
 import "github.com/weft-automation/weft/internal/component"

@@ -1,8 +1,7 @@
-// Package egresstest owns the hostile and friendly neighbours that tests of
-// outgoing connections need: a certificate authority, TLS receivers on
-// loopback, raw receivers, and a name server whose answers the test decides.
+// Package egresstest gives tests of outgoing connections the peers that they need: a certificate
+// authority, TLS and raw receivers on loopback, and a name server whose answers the test decides.
 //
-// It is imported by tests only and never opens a socket beyond loopback.
+// Only tests import it, and it never opens a socket beyond loopback.
 package egresstest
 
 import (

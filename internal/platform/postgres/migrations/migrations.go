@@ -1,7 +1,7 @@
-// Package migrations holds the schema's changes, as files alone.
+// Package migrations holds the schema's migrations, as files only, so that a change to them
+// recompiles nothing else.
 //
-// A package of its own, so that another set of them compiles nothing else anew. The one
-// invariant: what was released is never changed.
+// The one invariant: a released migration never changes.
 package migrations
 
 import "embed"

@@ -1,11 +1,10 @@
 //go:build linux
 
-// Package pgtest gives tests a real PostgreSQL: databases of their own that are
-// already migrated, or a transaction that is rolled back.
+// Package pgtest gives tests a real PostgreSQL: a migrated database of their own, or a transaction
+// that is rolled back.
 //
-// The server is $WEFT_TEST_DATABASE_URL, else one private server that all test
-// processes of a machine's user share and that ends by itself soon after the
-// last of them. A machine without PostgreSQL fails the test: nothing is ever
+// The server is $WEFT_TEST_DATABASE_URL, or a private one that all test processes of a user share
+// and that stops soon after the last of them. Without PostgreSQL a test fails; it is never
 // skipped. Only test files may import this package.
 package pgtest
 

@@ -1,9 +1,9 @@
-// Package evmtest owns a real EVM node for tests (anvil) and real contracts to
-// deploy on it: an ERC-20 token, and a registry of names with its resolvers.
+// Package evmtest gives tests a real EVM node (anvil) and real contracts to deploy on it: an
+// ERC-20 token, and a registry of names with its resolvers.
 //
-// It is imported by tests only, and knows nothing of the rest of the service.
-// The one invariant: a node started here listens on loopback alone and is gone
-// when its test ends. A missing anvil fails the test; it never skips it.
+// Only tests import it, and it knows nothing of the rest of the service. The one invariant: a node
+// listens on loopback only and stops with its test. If anvil is missing, the test fails; it is
+// never skipped.
 package evmtest
 
 import (
