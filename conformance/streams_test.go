@@ -24,8 +24,8 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/program/app"
 	"github.com/weft-automation/weft/internal/program/conformseed"
 )

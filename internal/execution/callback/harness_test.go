@@ -25,10 +25,10 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/egress/egresstest"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/secret/seal"
 	"github.com/weft-automation/weft/internal/secret/vault"
 )

@@ -3,8 +3,8 @@ package postgres_test
 import (
 	"testing"
 
+	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
 )
 
 // What a migration declares is built in every partition, also where a build was cut

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
 func TestOP14AServerWithoutAcknowledgedWorkIsFound(t *testing.T) {

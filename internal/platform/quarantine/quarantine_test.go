@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weft-automation/weft/internal/kit/fault"
-	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -17,7 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/local/client"
-	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
 // startOfDev is what a start does to the database and leaves for clients.

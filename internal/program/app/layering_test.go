@@ -40,8 +40,8 @@ type group struct {
 	why    string
 }
 
-// groups is the first half of the law of imports: what the folders may know of each other. It
-// binds all code that ships; packages that only test files import are free of it.
+// groups is the first half of the law of imports: what the folders may know of each other. Test
+// files are free of it.
 var groups = map[string]group{
 	"internal/kit":       {rank: 0, denied: []string{pgx, "net/http"}, why: "values and formats that every group shares; no I/O"},
 	"gen":                {rank: 1, denied: []string{river}, why: "generated from openapi.yaml and queries/"},
@@ -96,7 +96,6 @@ var places = map[string]place{
 	"internal/platform/groupcommit":         {level: 1, why: "many writes in one transaction"},
 	"internal/platform/postgres":            {level: 1, inside: []string{"internal/platform/postgres/migrations"}, outside: []string{ids, pgx, river, "github.com/vgarvardt/pgx-google-uuid/v5"}, why: "pools and migrations, no word of the domain"},
 	"internal/platform/telemetry":           {level: 1, inside: []string{"internal/kit/status"}, outside: []string{ids, pgx, traces, "github.com/prometheus/client_golang"}, why: "what Weft says about itself"},
-	"internal/platform/postgres/pgtest":     {level: 3, inside: []string{"internal/platform/postgres", "internal/local/devdb", "internal/kit/waittest"}, outside: []string{pgx}, why: "test databases", tests: true},
 	"internal/platform/notify":              {level: 3, inside: []string{"internal/platform/postgres", "internal/platform/telemetry"}, outside: []string{ids, pgx}, why: "wake-ups that may be lost"},
 	"internal/platform/idempotency":         {level: 3, inside: []string{"gen/db", "internal/kit/fault", "internal/platform/postgres"}, outside: []string{ids, pgx}, why: "keys of repeated requests"},
 	"internal/platform/retention":           {level: 3, inside: []string{"gen/db", "internal/platform/postgres", "internal/platform/telemetry"}, outside: []string{pgx}, why: "partitions made and dropped"},
@@ -221,6 +220,7 @@ var places = map[string]place{
 	"internal/local/devdb":    {level: 2, inside: []string{"internal/local/sidecar"}, outside: []string{pgx}, why: "a private server, no word of the schema"},
 	"internal/local/devchain": {level: 2, inside: []string{"internal/local/sidecar"}, why: "a private EVM chain, no word of components"},
 	"internal/local/client":   {level: 3, inside: []string{"gen/api", "internal/secret/signature", "internal/platform/sse", "internal/kit/strictjson"}, outside: []string{ids}, why: "the other end of the wire"},
+	"internal/local/pgtest":   {level: 3, inside: []string{"internal/platform/postgres", "internal/local/devdb", "internal/kit/waittest"}, outside: []string{pgx}, why: "test databases", tests: true},
 	"internal/local/demo":     {level: 3, why: "the upstream of weft dev's own"},
 
 	"internal/program/rotation": {
@@ -303,7 +303,7 @@ func TestGroupsImportGroupsOfLowerRank(t *testing.T) {
 	for _, p := range packages(t) {
 		name := groupOf(p.ImportPath)
 		here, known := groups[name]
-		if name == "" || places[p.ImportPath].tests {
+		if name == "" {
 			continue
 		}
 		if !known {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
 // wellService answers what the doctor asks of a service that is well.

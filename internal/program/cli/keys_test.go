@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/internal/local/client"
-	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/program/cli"
 )
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/internal/account/person"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
 )
 
 func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/internal/kit/fault"
-	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/program/rotation"
 	"github.com/weft-automation/weft/internal/secret/seal"
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/kit/waittest"
-	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/program/rotation"
 	"github.com/weft-automation/weft/internal/secret/seal"
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/internal/account/environment"
-	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/program/rotation"
 	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow/hook"

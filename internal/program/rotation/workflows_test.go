@@ -9,7 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/apicall"
-	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/program/rotation"
 	"github.com/weft-automation/weft/internal/workflow"
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
 	"github.com/weft-automation/weft/internal/secret/seal"
 	"github.com/weft-automation/weft/internal/secret/vault"
 )

@@ -16,8 +16,8 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/person"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/platform/postgres/pgtest"
 )
 
 func (o *operations) ListLedger(ctx context.Context, request api.ListLedgerRequestObject) (api.ListLedgerResponseObject, error) {
