@@ -42,7 +42,7 @@ export CGO_ENABLED := 0
 # The document that is promised: see its README.
 RELEASED := conformance/released
 
-.PHONY: help dev build version test cached programs load check lint vet static compiled race fuzz soak judges generators kills others chaos bench generate breaking changes released tools go clean
+.PHONY: help dev build version test cached programs load check lint prose vet static compiled race fuzz soak judges generators kills others chaos bench generate breaking changes released tools go clean
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
@@ -88,6 +88,10 @@ check: lint vet static
 lint: go $(NODE_DONE)
 	@files=$$(gofmt -l cmd conformance gen internal); test -z "$$files" || { printf '%s\n' "$$files" "these files are not formatted: run gofmt -w" >&2; exit 1; }
 	nice -n 19 npm --prefix $(TOOLS) run --silent lint
+
+# Phrases that the writing style replaces: make prose ARGS="internal/workflow queries".
+prose: go
+	@nice -n 19 go run ./internal/program/prose $(ARGS)
 
 vet: go
 	nice -n 19 go vet ./...

@@ -233,6 +233,7 @@ var places = map[string]place{
 		level: 11, inside: []string{"conformance/probe", "internal/account/auth", "internal/account/billing", "internal/kit/credit", "internal/account/person", "internal/account/plan", "internal/account/workspace"}, outside: []string{ids, pgx},
 		why: "what the conformance cases need of the server's side",
 	},
+	"internal/program/prose": {level: 0, why: "phrases that the writing style replaces; a command of make lint"},
 	"internal/program/chaos": {level: 11, why: "only tests: processes killed under load"},
 	"internal/program/cli":   {level: 12, inside: []string{"internal/", "gen/", "conformance", "conformance/probe"}, outside: []string{ids, pgx, "github.com/alecthomas/kong", "golang.org/x/net/netutil"}, why: "one file a command"},
 
