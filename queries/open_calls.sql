@@ -19,10 +19,6 @@ ORDER BY u.workspace_id
 ON CONFLICT (workspace_id, node)
 DO UPDATE SET waits = excluded.waits, streams = excluded.streams, waits_end_at = excluded.waits_end_at, expires_at = excluded.expires_at;
 
--- name: OpenCallDeleteMany :exec
--- Forgets what a node has open of workspaces.
-DELETE FROM open_calls WHERE workspace_id = ANY(@workspace_ids::uuid[]) AND node = @node;
-
 -- name: OpenCallDeleteExpired :exec
 -- Forgets the rows of nodes that are gone.
 DELETE FROM open_calls WHERE expires_at < clock_timestamp() - interval '1 minute';

@@ -22,21 +22,6 @@ func (q *Queries) OpenCallDeleteExpired(ctx context.Context, db DBTX) error {
 	return err
 }
 
-const openCallDeleteMany = `-- name: OpenCallDeleteMany :exec
-DELETE FROM open_calls WHERE workspace_id = ANY($1::uuid[]) AND node = $2
-`
-
-type OpenCallDeleteManyParams struct {
-	WorkspaceIds []uuid.UUID
-	Node         uuid.UUID
-}
-
-// Forgets what a node has open of workspaces.
-func (q *Queries) OpenCallDeleteMany(ctx context.Context, db DBTX, arg OpenCallDeleteManyParams) error {
-	_, err := db.Exec(ctx, openCallDeleteMany, arg.WorkspaceIds, arg.Node)
-	return err
-}
-
 const openCallLock = `-- name: OpenCallLock :exec
 SELECT pg_advisory_xact_lock($1::integer, key) FROM unnest($2::integer[]) AS key
 `

@@ -16,33 +16,33 @@ const (
 	Hour   Policy = "requests_per_hour"
 )
 
-// Decision is what became of a request, and what is left.
+// Decision is the result of a request, and what remains of the limits.
 type Decision struct {
 	Allowed  bool
-	Wait     time.Duration // until the same would be let in, if nothing else comes
-	Violated Policy        // of a refusal: the limit that makes it wait
+	Wait     time.Duration // until the request would be let in if no other comes
+	Violated Policy        // the limit that a refused request has to wait for
 	Second   Quota
 	Hour     Quota
 
 	limits  Limits
-	charged charge // what a refund takes back
-	lease   charge // what the node may let in beyond it
+	charged charge // what Refund takes back
+	leased  charge // what the node may let in beyond the request
 }
 
-// Quota is what is left of a limit.
+// Quota is what remains of a limit.
 type Quota struct {
 	Remaining int
-	Reset     time.Duration // until there is more of it
+	Reset     time.Duration // until more remains
 }
 
-// RetryAfter is the whole seconds of a refusal's wait, never too few.
+// RetryAfter returns the wait of a refused request in whole seconds, rounded up.
 func (d Decision) RetryAfter() int { return max(1, seconds(d.Wait)) }
 
-// Limits are those that the decision was made by.
+// Limits returns the limits in force at the decision.
 func (d Decision) Limits() Limits { return d.limits }
 
-// PolicyField is the field RateLimit-Policy: the limits, and the seconds that
-// each needs to be whole again. Without limits it is empty.
+// PolicyField returns the header field RateLimit-Policy: each limit with the seconds in which
+// it refills. It is empty if there are no limits.
 func (d Decision) PolicyField() string {
 	var items []string
 	if d.limits.RPS != 0 {
@@ -54,8 +54,9 @@ func (d Decision) PolicyField() string {
 	return strings.Join(items, ", ")
 }
 
-// Field is the field RateLimit: what is left of each limit. Retry-After must not
-// be contradicted: in an answer that has it, a later time is left out.
+// Field returns the header field RateLimit: what remains of each limit. It omits reset times
+// after retryAfter, which would contradict the Retry-After of the same answer. 0 means that the
+// answer has none.
 func (d Decision) Field(retryAfter int) string {
 	var items []string
 	item := func(name string, q Quota) {
@@ -74,11 +75,10 @@ func (d Decision) Field(retryAfter int) string {
 	return strings.Join(items, ", ")
 }
 
-// refunded is the decision after what it charged was given back.
-func (d Decision) refunded() Decision {
-	d.Second.Remaining = min(d.Second.Remaining+int(d.charged.n), int(d.limits.second()))
-	d.Hour.Remaining = min(d.Hour.Remaining+int(d.charged.n), int(d.limits.hour()))
-	d.charged = charge{}
+// withMore returns the decision with n more requests remaining.
+func (d Decision) withMore(n int64) Decision {
+	d.Second.Remaining = min(d.Second.Remaining+int(n), int(d.limits.second()))
+	d.Hour.Remaining = min(d.Hour.Remaining+int(n), int(d.limits.hour()))
 	return d
 }
 

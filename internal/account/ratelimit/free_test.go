@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +13,9 @@ import (
 // A plan that was lowered leaves more used than it allows, and what costs nothing
 // is let in even then.
 func TestWhatCostsNothingIsAlwaysLetIn(t *testing.T) {
-	var state State
-	state.Take(epoch, 9, Limits{RPS: 10, RPH: 10})
-	d := state.Take(epoch, 0, Limits{RPS: 1, RPH: 2})
+	var u usage
+	u.take(epoch, 9, Limits{RPS: 10, RPH: 10})
+	d := u.take(epoch, 0, Limits{RPS: 1, RPH: 2})
 	if !d.Allowed || d.Second.Remaining != 0 || d.Hour.Remaining != 0 || d.Hour.Reset == 0 {
 		t.Errorf("%+v", d)
 	}
@@ -64,7 +63,7 @@ func TestWhatCostsNothingDoesNotReachTheStore(t *testing.T) {
 				terms.until = time.Now().Add(time.Hour)
 				v := l.view(id)
 				v.terms = terms
-				v.seen.change(func(s *State, now time.Time) { s.Take(now, 2, Limits{RPS: 2, RPH: 2}) })
+				v.usage.take(v.now(), 2, Limits{RPS: 2, RPH: 2})
 				asked := time.Now()
 				for range 100 {
 					if d := l.Take(t.Context(), id, 0); !d.Allowed {
@@ -74,7 +73,7 @@ func TestWhatCostsNothingDoesNotReachTheStore(t *testing.T) {
 				if took := time.Since(asked); took > 0 || len(v.owed) > 0 {
 					t.Errorf("it took %v, and is owed as %v", took, v.owed)
 				}
-				l.Close(context.Background())
+				l.Close()
 			})
 		})
 	}

@@ -54,7 +54,7 @@ func startOn(t *testing.T, dsn string, n int, patience time.Duration) *nodes {
 		t.Cleanup(func() {
 			cancel()
 			running.Wait()
-			limiter.Close(context.Background())
+			limiter.Close()
 		})
 		all.limiters, all.metrics = append(all.limiters, limiter), append(all.metrics, metrics)
 	}
@@ -90,6 +90,16 @@ func (n *nodes) workspace(t *testing.T, name plan.Name, custom ...string) uuid.U
 		})
 	}
 	return id
+}
+
+// stored returns the usage of a workspace in the store.
+func (n *nodes) stored(t *testing.T, id uuid.UUID) usage {
+	t.Helper()
+	var data []byte
+	if err := n.owner.QueryRow(t.Context(), "SELECT state FROM rate_limits WHERE workspace_id = $1", id).Scan(&data); err != nil {
+		t.Fatal(err)
+	}
+	return decode(data)
 }
 
 // decisions is how many decisions a node made.
@@ -176,12 +186,7 @@ func TestRL02LeasesHoldTheLimit(t *testing.T) {
 		t.Errorf("%v of 2000 were asked of the store one by one", trips)
 	}
 	waittest.Until(t, "what was not used is given back", func() bool {
-		var data []byte
-		var state State
-		if err := n.owner.QueryRow(t.Context(), "SELECT state FROM rate_limits WHERE workspace_id = $1", id).Scan(&data); err != nil {
-			t.Fatal(err)
-		}
-		return state.UnmarshalBinary(data) == nil && state.sum == let.Load()
+		return n.stored(t, id).sum == let.Load()
 	})
 }
 
@@ -268,14 +273,9 @@ func TestRL10StoreBlocked(t *testing.T) {
 		l.Take(t.Context(), id, 1)
 		return n.decisions(t, 0, "store", "allowed") > before
 	})
-	var state State
 	waittest.Until(t, "the store knows what was let in", func() bool {
 		l.Take(t.Context(), id, 1)
-		var data []byte
-		if err := n.owner.QueryRow(t.Context(), "SELECT state FROM rate_limits WHERE workspace_id = $1", id).Scan(&data); err != nil {
-			t.Fatal(err)
-		}
-		return state.UnmarshalBinary(data) == nil && state.sum >= int64(let)
+		return n.stored(t, id).sum >= int64(let)
 	})
 }
 
@@ -294,11 +294,9 @@ func TestRL10StoreDown(t *testing.T) {
 		t.Errorf("%d were let in, want 5 to %v", let, most)
 	}
 	strange := uuid.New()
-	began = time.Now()
-	for n, want := range []bool{true, true, false} {
+	for n := range 3 {
 		d := l.Take(t.Context(), strange, 50)
-		if time.Since(began) < 500*time.Millisecond && d.Allowed != want || // later there is room for one more
-			d.PolicyField() != `"second";q=100;w=1` || d.Field(0) == "" {
+		if !d.Allowed || d.PolicyField() != `"second";q=100;w=1` || d.Field(0) == "" {
 			t.Errorf("request %d of a workspace whose terms nobody knows: %+v", n, d)
 		}
 	}
@@ -332,7 +330,7 @@ func BenchmarkTake(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer l.Close(context.Background())
+	defer l.Close()
 	id, err := workspace.Create(b.Context(), pool, workspace.CreateParams{Name: "bench", Plan: plan.Growth})
 	if err != nil {
 		b.Fatal(err)

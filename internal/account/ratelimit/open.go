@@ -1,18 +1,20 @@
 package ratelimit
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // Kind is a kind of call that stays open.
@@ -26,27 +28,21 @@ const (
 )
 
 const (
-	// openLife is how long what a node has open counts without being renewed, and
-	// renewEvery how often it is.
-	openLife   = 10 * time.Second
-	renewEvery = 3 * time.Second
-	// openLockClass is the class of the advisory locks under which caps are judged.
+	// openLife is how long the open calls of a node count unless they are renewed.
+	openLife = 10 * time.Second
+	// openLockClass is the class of the advisory locks under which caps are checked.
 	openLockClass = 0x6f70656e
 )
 
-// calls is how many calls of each kind are open.
+// StreamPause is the Retry-After of a stream beyond the cap. When a stream ends is unknown, but
+// by then the streams of a dead node no longer count.
+const StreamPause = openLife
+
+// calls is the number of open calls of each kind.
 type calls [kinds]int
 
-// capOf is the cap on a kind.
-func capOf(kind Kind, terms plan.Terms) int {
-	if kind == Wait {
-		return terms.Waits
-	}
-	return terms.Streams
-}
-
-// opening is a call that wants to be open, or nothing but news of a workspace
-// when cap is 0. What follows the parameters belongs to the limiter's lock.
+// opening is a call that is about to open. With a cap of plan.None, it only has the store
+// updated. The fields after cap are guarded by the limiter's lock.
 type opening struct {
 	workspaceID uuid.UUID
 	kind        Kind
@@ -55,190 +51,119 @@ type opening struct {
 	decided, allowed bool
 }
 
-// StreamPause is the Retry-After of a stream that is over the cap: nobody knows when one ends,
-// but what a node that is gone had open no longer counts by then.
-const StreamPause = openLife
-
-// Open counts a call as open until closed is called, over all nodes. It reports false, and
-// counts nothing, if the workspace has as many open as its plan allows.
+// Open counts a call as open, over all nodes, until closed is called. It counts nothing and
+// returns false if the workspace has as many open calls as its plan allows.
 func (l *Limiter) Open(ctx context.Context, workspaceID uuid.UUID, kind Kind) (closed func(), allowed bool) {
 	if l == nil {
 		return func() {}, true
 	}
-	began := time.Now()
 	_, terms, known := l.Terms(ctx, workspaceID)
-	o := &opening{workspaceID: workspaceID, kind: kind, cap: capOf(kind, terms)}
-	if o.cap == plan.None {
-		return l.openFreely(o), true
+	o := &opening{workspaceID: workspaceID, kind: kind, cap: terms.Streams}
+	if kind == Wait {
+		o.cap = terms.Waits
 	}
-	switch {
-	case l.open(ctx, o, l.patience-time.Since(began)):
-		return l.closing(o), true
-	case known:
-		return nil, false
-	case l.awaitTerms(ctx, workspaceID):
-		return l.Open(ctx, workspaceID, kind)
-	}
-	return l.openFreely(&opening{workspaceID: workspaceID, kind: kind, cap: plan.None}), true
-}
-
-// openFreely counts a call that no cap holds for, or one whose cap is unknown.
-func (l *Limiter) openFreely(o *opening) (closed func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.view(o.workspaceID).open[o.kind]++
-	return l.closing(o)
-}
-
-func (l *Limiter) closing(o *opening) func() { return sync.OnceFunc(func() { l.closed(o) }) }
-
-// open judges a call that has a cap, within what its terms left of the patience.
-func (l *Limiter) open(ctx context.Context, o *opening, patience time.Duration) (allowed bool) {
-	l.mu.Lock()
-	own := l.view(o.workspaceID).open
-	l.mu.Unlock()
-	if own[o.kind] >= o.cap {
-		l.metrics.LimitDecided("memory", false)
-		return false
+	if o.cap == plan.None || !known {
+		o.cap = plan.None // refuse nothing by terms that are not the workspace's
+		l.view(workspaceID).open[kind]++
+		return sync.OnceFunc(func() { l.close(o) }), true
 	}
-	source := "degraded"
-	if l.opensHealth.ask() {
-		done := make(chan struct{})
-		l.later.Go(func() {
-			defer close(done)
+	source := "memory"
+	if l.view(workspaceID).open[kind] < o.cap {
+		source = "store"
+		l.mu.Unlock()
+		l.await(func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.patience)
 			defer cancel()
-			_, _ = l.opens.Do(ctx, o) // a failure leaves it undecided
+			_, _ = l.opens.Do(ctx, o) // after a failure it is undecided
 		})
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		select {
-		case <-done:
-			source = "store"
-		case <-timer.C:
-			l.opensHealth.late()
+		l.mu.Lock()
+		if !o.decided {
+			source = "degraded"
+			l.decideOpen(o, 0)
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !o.decided {
-		source = "degraded"
-		l.grant(o, l.view(o.workspaceID).open[o.kind] < o.cap)
-	}
 	l.metrics.LimitDecided(source, o.allowed)
-	return o.allowed
+	if !o.allowed {
+		return nil, false
+	}
+	return sync.OnceFunc(func() { l.close(o) }), true
 }
 
-// grant decides once; l.mu is held.
-func (l *Limiter) grant(o *opening, allowed bool) {
-	if o.decided || o.cap == plan.None {
-		return
+// decideOpen decides a call, unless that is done. others is what the other nodes have open; l.mu
+// is held.
+func (l *Limiter) decideOpen(o *opening, others int) {
+	v := l.view(o.workspaceID)
+	if !o.decided && v.open[o.kind]+others < o.cap {
+		v.open[o.kind]++
+		o.allowed = true
 	}
-	o.decided, o.allowed = true, allowed
-	if allowed {
-		l.view(o.workspaceID).open[o.kind]++
-	}
+	o.decided = true
 }
 
-// closed ends a call. The store hears of it at once where others may wait for it.
-func (l *Limiter) closed(o *opening) {
+// close ends a call. If it counts towards a cap, the store is updated at once.
+func (l *Limiter) close(o *opening) {
 	l.mu.Lock()
 	l.view(o.workspaceID).open[o.kind]--
 	l.mu.Unlock()
-	if o.cap != plan.None && l.opensHealth.ask() {
-		l.later.Go(func() { _, _ = l.opens.Do(context.Background(), &opening{workspaceID: o.workspaceID}) })
+	if o.cap != plan.None {
+		l.background.Go(func() { _, _ = l.opens.Do(context.Background(), &opening{workspaceID: o.workspaceID}) })
 	}
 }
 
-// OpenCalls is how many calls of each kind a workspace has open on all nodes. What
-// others have without a cap is known here three seconds later.
+// OpenCalls returns how many calls of each kind a workspace has open on all nodes. What other
+// nodes have without a cap may be ten seconds old.
 func (l *Limiter) OpenCalls(ctx context.Context, workspaceID uuid.UUID) (waits, streams int) {
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
-	others, err := queries.OpenCallSumOthers(ctx, l.db, db.OpenCallSumOthersParams{WorkspaceIds: []uuid.UUID{workspaceID}, Node: l.node})
-	if err == nil && len(others) > 0 {
-		waits, streams = int(others[0].Waits), int(others[0].Streams)
-	}
+	others, _ := l.sumOthers(ctx, l.db, []uuid.UUID{workspaceID}) // without the store, only its own
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.view(workspaceID).open
-	return waits + own[Wait], streams + own[Stream]
+	return others[workspaceID][Wait] + own[Wait], others[workspaceID][Stream] + own[Stream]
 }
 
-// judge decides on many openings and writes what this node has open of their
-// workspaces, in one transaction. Two nodes never judge one workspace at once.
-func (l *Limiter) judge(ctx context.Context, openings []*opening) (out []bool, err error) {
-	l.judging.Lock()
-	defer l.judging.Unlock()
-	began := time.Now()
-	l.opensHealth.begin()
-	defer func() { l.opensHealth.end(err == nil && time.Since(began) <= l.patience) }()
-	ids := make([]uuid.UUID, len(openings))
-	for i, o := range openings {
-		ids[i] = o.workspaceID
+// sumOthers returns what the other nodes have open.
+func (l *Limiter) sumOthers(ctx context.Context, conn postgres.DB, ids []uuid.UUID) (map[uuid.UUID]calls, error) {
+	rows, err := queries.OpenCallSumOthers(ctx, conn, db.OpenCallSumOthersParams{WorkspaceIds: ids, Node: l.node})
+	others := make(map[uuid.UUID]calls, len(rows))
+	for _, row := range rows {
+		others[row.WorkspaceID] = calls{Wait: int(row.Waits), Stream: int(row.Streams)}
 	}
-	ids = sorted(ids)
-	tx, err := l.db.Begin(ctx)
+	return others, err
+}
+
+// openTx decides calls and writes what this node then has open of their workspaces. It keeps
+// other nodes from deciding on the same workspaces.
+func (l *Limiter) openTx(ctx context.Context, tx pgx.Tx, openings []*opening) error {
+	workspaces := map[uuid.UUID]bool{}
+	locks := map[int32]bool{} // workspaces that share a lock wait for each other
+	for _, o := range openings {
+		workspaces[o.workspaceID] = true
+		locks[int32(binary.BigEndian.Uint32(o.workspaceID[12:]))] = true
+	}
+	ids := slices.Collect(maps.Keys(workspaces))
+	err := queries.OpenCallLock(ctx, tx, db.OpenCallLockParams{LockClass: openLockClass, Keys: slices.Sorted(maps.Keys(locks))})
 	if err != nil {
-		return nil, fmt.Errorf("begin to judge open calls: %w", err)
+		return fmt.Errorf("lock open calls: %w", err)
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if err := queries.OpenCallLock(ctx, tx, db.OpenCallLockParams{LockClass: openLockClass, Keys: lockKeys(ids)}); err != nil {
-		return nil, fmt.Errorf("lock open calls: %w", err)
-	}
-	others, err := queries.OpenCallSumOthers(ctx, tx, db.OpenCallSumOthersParams{WorkspaceIds: ids, Node: l.node})
+	others, err := l.sumOthers(ctx, tx, ids)
 	if err != nil {
-		return nil, fmt.Errorf("sum open calls: %w", err)
+		return fmt.Errorf("sum open calls: %w", err)
 	}
-	foreign := make(map[uuid.UUID]calls, len(others))
-	for _, row := range others {
-		foreign[row.WorkspaceID] = calls{Wait: int(row.Waits), Stream: int(row.Streams)}
-	}
-	out, own := l.judgeOwn(openings, foreign)
-	if err := l.writeOpen(ctx, tx, ids, own); err != nil {
-		return nil, err
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return nil, fmt.Errorf("commit open calls: %w", err)
-	}
+	own := db.OpenCallUpsertManyParams{Node: l.node, Life: openLife, WorkspaceIds: ids}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, o := range openings {
-		l.grant(o, out[i])
+	for _, o := range openings {
+		l.decideOpen(o, others[o.workspaceID][o.kind])
 	}
 	for _, id := range ids {
-		l.view(id).stored = own[id] != calls{}
+		open := l.view(id).open
+		own.Waits, own.Streams = append(own.Waits, int32(open[Wait])), append(own.Streams, int32(open[Stream]))
 	}
-	return out, nil
-}
-
-// judgeOwn decides in the order of asking. own is what this node has open with
-// what is let in now.
-func (l *Limiter) judgeOwn(openings []*opening, foreign map[uuid.UUID]calls) (out []bool, own map[uuid.UUID]calls) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out, own = make([]bool, len(openings)), map[uuid.UUID]calls{}
-	for i, o := range openings {
-		here, ok := own[o.workspaceID]
-		if !ok {
-			here = l.view(o.workspaceID).open
-		}
-		if o.cap != plan.None && !o.decided && here[o.kind]+foreign[o.workspaceID][o.kind] < o.cap {
-			out[i] = true
-			here[o.kind]++
-		}
-		own[o.workspaceID] = here
+	l.mu.Unlock()
+	if err := queries.OpenCallUpsertMany(ctx, tx, own); err != nil {
+		return fmt.Errorf("write open calls: %w", err)
 	}
-	return out, own
-}
-
-// lockKeys are the keys of the advisory locks of workspaces, sorted. Two that
-// share one only wait for each other.
-func lockKeys(ids []uuid.UUID) []int32 {
-	keys := make([]int32, len(ids))
-	for i, id := range ids {
-		keys[i] = int32(binary.BigEndian.Uint32(id[12:]))
-	}
-	slices.SortFunc(keys, cmp.Compare)
-	return slices.Compact(keys)
+	return nil
 }

@@ -98,3 +98,26 @@ func TestRL09RowsOfADeadNodeExpire(t *testing.T) {
 	before := left()
 	waittest.Until(t, "it is renewed", func() bool { now := left(); defer func() { before = now }(); return now > before })
 }
+
+// A node that stops has closed its calls. The other nodes need not wait until its rows expire.
+func TestRL09AStoppedNodeHoldsNoCalls(t *testing.T) {
+	n := start(t, 2, patient)
+	id := n.workspace(t, plan.Starter)
+	var open []func()
+	for range plan.Starter.Terms().Streams {
+		closed, allowed := n.limiters[0].Open(t.Context(), id, Stream)
+		if !allowed {
+			t.Fatal("fewer than the cap are open, and no other is allowed")
+		}
+		open = append(open, closed)
+	}
+	for _, closed := range open {
+		closed()
+	}
+	n.limiters[0].Close()
+	closed, allowed := n.limiters[1].Open(t.Context(), id, Stream)
+	if !allowed {
+		t.Fatal("the calls of the stopped node count")
+	}
+	closed()
+}

@@ -94,7 +94,7 @@ func TestRL10ADecisionWaitsForTheStoreFor50Milliseconds(t *testing.T) {
 							t.Errorf("decision %d took %v", n, took)
 						}
 					}
-					l.Close(context.Background())
+					l.Close()
 				})
 			})
 		}
@@ -109,7 +109,7 @@ func TestRL10StoreSlow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close(context.Background()) })
+	t.Cleanup(func() { l.Close() })
 	made := func(name plan.Name) uuid.UUID {
 		id, err := workspace.Create(t.Context(), pool, workspace.CreateParams{Name: string(name), Plan: name})
 		if err != nil {
@@ -120,7 +120,6 @@ func TestRL10StoreSlow(t *testing.T) {
 	var let, waits, bare atomic.Int64
 	var all sync.WaitGroup
 	growth, enterprise := made(plan.Growth), made(plan.Enterprise)
-	began := time.Now()
 	for range 200 {
 		all.Go(func() {
 			d := l.Take(t.Context(), growth, 1)
@@ -140,8 +139,8 @@ func TestRL10StoreSlow(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if most := 100 * (1.02 + time.Since(began).Seconds()); let.Load() < 100 || float64(let.Load()) > most || bare.Load() > 0 {
-		t.Errorf("%d of 200 requests were let in, want 100 to %.0f; %d had no fields", let.Load(), most, bare.Load())
+	if bare.Load() > 0 {
+		t.Errorf("%d requests had no fields", bare.Load())
 	}
 	if waits.Load() != 150 {
 		t.Errorf("%d of 150 waits of a workspace without a limit were let in", waits.Load())
@@ -151,9 +150,13 @@ func TestRL10StoreSlow(t *testing.T) {
 		_, _, other := l.Terms(t.Context(), enterprise)
 		return one && other
 	})
-	if d := l.Take(t.Context(), growth, 1); d.limits.RPS != plan.Growth.Terms().RPS {
+	terms := plan.Growth.Terms()
+	if d := l.Take(t.Context(), growth, 1); d.limits.RPS != terms.RPS {
 		t.Errorf("by known terms: %+v", d)
 	}
+	waittest.Until(t, "what was let in before the terms were known counts", func() bool {
+		return l.Take(t.Context(), growth, 0).Hour.Remaining <= terms.RPH-int(let.Load())
+	})
 	if d := l.Take(t.Context(), enterprise, 1); !d.Allowed || d.PolicyField() != "" {
 		t.Errorf("without limits: %+v", d)
 	}

@@ -1,10 +1,10 @@
 package ratelimit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,49 +14,84 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 )
 
-// locked is the state of a workspace while its row is locked.
-type locked struct {
-	state   State
-	now     time.Time
-	owed    []charge
-	changed bool
-	leased  bool // to this batch
+// takeFromStore decides a request in the store. If the caller has already decided without it,
+// the workspace owes the difference.
+func (l *Limiter) takeFromStore(ctx context.Context, r *request) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.patience)
+	defer cancel()
+	d, err := l.takes.Do(ctx, r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := l.view(r.workspaceID)
+	if d.leased.n > 0 {
+		v.startLease(d)
+	}
+	r.returned = true
+	if r.decision != nil {
+		own := r.decision.charged
+		v.owe(charge{max(own.at, d.charged.at), own.n - d.charged.n})
+	} else if err == nil {
+		r.decision = &d
+	}
 }
 
-// take decides for many asks, in one transaction. The table is unlogged: its
-// commit waits for no disk.
-func (l *Limiter) take(ctx context.Context, asks []*ask) (out []Decision, err error) {
-	began := time.Now()
-	l.takesHealth.begin()
-	ids := make([]uuid.UUID, len(asks))
-	for i, a := range asks {
-		ids[i] = a.workspaceID
+var errMissingRows = errors.New("rows of workspaces are missing")
+
+// takeBatch decides requests in one transaction. The table is unlogged, so the commit waits for
+// no disk.
+func (l *Limiter) takeBatch(ctx context.Context, requests []*request) (decisions []Decision, err error) {
+	rows := map[uuid.UUID]*row{}
+	for _, r := range requests {
+		rows[r.workspaceID] = &row{}
 	}
-	ids = sorted(ids)
-	owed := l.takeOwed(ids)
-	defer func() {
-		l.takesHealth.end(err == nil && time.Since(began) <= l.patience)
-		if err != nil {
-			l.restoreOwed(owed)
+	take := func(tx pgx.Tx) (err error) {
+		decisions, err = l.takeTx(ctx, tx, rows, requests)
+		return err
+	}
+	if err = pgx.BeginFunc(ctx, l.db, take); errors.Is(err, errMissingRows) {
+		if err = queries.RateLimitInsertMany(ctx, l.db, slices.Collect(maps.Keys(rows))); err == nil {
+			err = pgx.BeginFunc(ctx, l.db, take)
 		}
-	}()
-	tx, states, err := l.lock(ctx, ids)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, row := range rows {
+		v := l.view(id)
+		if err != nil {
+			v.owed = append(row.owed, v.owed...)
+			continue
+		}
+		row.usage.catchUp(v.owed, row.now, limitsOf(v.terms.terms)) // charged since takeTx
+		v.usage, v.storeTime, v.seen = row.usage, row.now, time.Now()
+	}
+	return decisions, err
+}
+
+// takeTx locks the rows of the workspaces, charges what they owe and decides the requests.
+func (l *Limiter) takeTx(ctx context.Context, tx pgx.Tx, rows map[uuid.UUID]*row, requests []*request) ([]Decision, error) {
+	locked, err := queries.RateLimitLock(ctx, tx, slices.Collect(maps.Keys(rows)))
 	if err != nil {
 		return nil, fmt.Errorf("lock rate limits: %w", err)
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	for id, counts := range owed {
-		states[id].owed = counts
+	if len(locked) < len(rows) {
+		return nil, errMissingRows
 	}
-	out = make([]Decision, len(asks))
-	for i, a := range asks {
-		out[i] = states[a.workspaceID].take(a)
+	l.mu.Lock()
+	for _, r := range locked {
+		row, v := rows[r.WorkspaceID], l.view(r.WorkspaceID)
+		row.usage, row.now, row.owed, v.owed = decode(r.State), r.Now, v.owed, nil
+		row.usage.catchUp(row.owed, row.now, limitsOf(v.terms.terms))
+		row.changed = len(row.owed) > 0
+	}
+	l.mu.Unlock()
+	decisions := make([]Decision, len(requests))
+	for i, r := range requests {
+		decisions[i] = rows[r.workspaceID].take(r)
 	}
 	var changed db.RateLimitUpdateManyParams
-	for id, s := range states {
-		if s.changed {
-			data, _ := s.state.AppendBinary(nil) // cannot fail
-			changed.WorkspaceIds, changed.States = append(changed.WorkspaceIds, id), append(changed.States, data)
+	for id, row := range rows {
+		if row.changed {
+			changed.WorkspaceIds, changed.States = append(changed.WorkspaceIds, id), append(changed.States, row.usage.encode())
 		}
 	}
 	if len(changed.WorkspaceIds) > 0 {
@@ -64,94 +99,28 @@ func (l *Limiter) take(ctx context.Context, asks []*ask) (out []Decision, err er
 			return nil, fmt.Errorf("update rate limits: %w", err)
 		}
 	}
-	if err := tx.Commit(ctx); err != nil {
-		return nil, fmt.Errorf("commit rate limits: %w", err)
-	}
-	l.saw(states)
-	return out, nil
+	return decisions, nil
 }
 
-// take is what an ask gets of a locked state. What is owed is charged before, by
-// the limits of whoever comes first.
-func (s *locked) take(a *ask) Decision {
-	if s.owed != nil {
-		s.state.catchUp(s.owed, s.now, a.limits)
-		s.owed, s.changed = nil, true
+// row is the usage of a workspace while its row is locked.
+type row struct {
+	usage   usage
+	now     time.Time
+	owed    []charge // usage includes it
+	changed bool
+	leased  bool // a request of this batch has a lease
+}
+
+func (s *row) take(r *request) Decision {
+	d := s.usage.take(s.now, r.cost, r.limits)
+	if !d.Allowed || r.cost == 0 {
+		return d
 	}
-	d := s.state.Take(s.now, a.cost, a.limits)
-	s.changed = s.changed || d.Allowed && a.cost > 0
-	if more := leased(a.limits); d.Allowed && a.cost > 0 && more > 0 && !s.leased {
-		if lease := s.state.Take(s.now, more, a.limits); lease.Allowed {
-			d.lease, s.leased = lease.charged, true
-			d.Second.Reset, d.Hour.Reset = lease.Second.Reset, lease.Hour.Reset
+	s.changed = true
+	if size := leaseSize(r.limits); size > 0 && !s.leased {
+		if lease := s.usage.take(s.now, size, r.limits); lease.Allowed {
+			d.leased, s.leased = lease.charged, true
 		}
 	}
 	return d
-}
-
-// lock begins a transaction that holds the states of workspaces, whose ids are
-// sorted. Rows that are missing are made first.
-func (l *Limiter) lock(ctx context.Context, ids []uuid.UUID) (pgx.Tx, map[uuid.UUID]*locked, error) {
-	for range 2 {
-		tx, err := l.db.Begin(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		rows, err := queries.RateLimitLock(ctx, tx, ids)
-		if err == nil && len(rows) == len(ids) {
-			states := make(map[uuid.UUID]*locked, len(rows))
-			for _, row := range rows {
-				s := &locked{now: row.Now}
-				_ = s.state.UnmarshalBinary(row.State) // one of another version begins anew
-				states[row.WorkspaceID] = s
-			}
-			return tx, states, nil
-		}
-		_ = tx.Rollback(context.WithoutCancel(ctx))
-		if err == nil {
-			err = queries.RateLimitInsertMany(ctx, l.db, ids)
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	return nil, nil, errors.New("rows that were made are not there")
-}
-
-// saw notes what was seen of the store. What is owed by now counts with it.
-func (l *Limiter) saw(states map[uuid.UUID]*locked) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for id, s := range states {
-		v := l.view(id)
-		s.state.catchUp(v.owed, s.now, Limits{RPS: v.terms.terms.RPS, RPH: v.terms.terms.RPH})
-		data, _ := s.state.AppendBinary(nil) // cannot fail
-		v.seen = stateView{state: data, at: s.now, when: time.Now()}
-	}
-}
-
-func (l *Limiter) takeOwed(ids []uuid.UUID) map[uuid.UUID][]charge {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	owed := map[uuid.UUID][]charge{}
-	for _, id := range ids {
-		if v := l.view(id); len(v.owed) > 0 {
-			owed[id], v.owed = v.owed, nil
-		}
-	}
-	return owed
-}
-
-func (l *Limiter) restoreOwed(owed map[uuid.UUID][]charge) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for id, counts := range owed {
-		v := l.view(id)
-		v.owed = append(counts, v.owed...)
-	}
-}
-
-func sorted(ids []uuid.UUID) []uuid.UUID {
-	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-	return slices.Compact(ids)
 }

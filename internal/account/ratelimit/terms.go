@@ -11,14 +11,18 @@ import (
 )
 
 const (
-	// termsLife is how long terms hold. With the look-up itself a change is in
-	// force everywhere within 3 s.
+	// termsLife is how long terms hold. With the look-up, a change is in force everywhere
+	// within 3 s.
 	termsLife = 2 * time.Second
-	// termsPause is the time between two look-ups while they fail.
-	termsPause = 250 * time.Millisecond
-	// termsPatience is how long a decision waits for terms when it has old ones.
-	termsPatience = 5 * time.Millisecond
+	// termsRetry is the time until the next look-up after one that failed.
+	termsRetry = 250 * time.Millisecond
+	// stalePatience is how long a decision waits for newer terms if it has old ones.
+	stalePatience = 5 * time.Millisecond
 )
+
+// unknownTerms are shown until the terms of a workspace could be read. Nothing is refused by
+// them; the store charges what was let in.
+var unknownTerms = plan.Terms{RPS: 100}
 
 // termsView is what is known of the terms of a workspace.
 type termsView struct {
@@ -26,74 +30,60 @@ type termsView struct {
 	terms   plan.Terms
 	known   bool
 	until   time.Time
-	loading chan struct{} // closed when the look-up under way ends; nil when there is none
+	loading chan struct{} // closed when the look-up under way ends; nil without one
 }
 
-// loadTerms gives the terms of a workspace and looks them up when they are too
-// old. Many that ask at once share one look-up.
-func (l *Limiter) loadTerms(ctx context.Context, id uuid.UUID) termsView {
-	l.mu.Lock()
-	v := l.view(id)
-	view := v.terms
-	if time.Now().Before(view.until) {
-		l.mu.Unlock()
-		return view
-	}
-	if view.loading == nil {
-		view.loading = make(chan struct{})
-		v.terms.loading = view.loading
-		l.later.Go(func() { l.lookUp(context.WithoutCancel(ctx), id, view.loading) })
-	}
-	l.mu.Unlock()
-	wait := l.patience
-	if view.known {
-		wait = termsPatience
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-view.loading:
-	case <-timer.C:
-	}
+// Terms returns the plan and the terms of a workspace, at most three seconds old. If they
+// cannot be read, it returns the last ones. If there are none, known is false and the terms
+// are wide enough for any workspace.
+func (l *Limiter) Terms(ctx context.Context, workspaceID uuid.UUID) (name plan.Name, terms plan.Terms, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.view(id).terms
+	t := &l.view(workspaceID).terms
+	if time.Now().After(t.until) {
+		if t.loading == nil { // concurrent callers share a look-up
+			t.loading = make(chan struct{})
+			l.background.Go(func() { l.readTerms(context.WithoutCancel(ctx), workspaceID) })
+		}
+		loading, patience := t.loading, l.patience
+		if t.known {
+			patience = stalePatience
+		}
+		l.mu.Unlock()
+		timer := time.NewTimer(patience)
+		select {
+		case <-loading:
+		case <-timer.C:
+		}
+		timer.Stop()
+		l.mu.Lock()
+		t = &l.view(workspaceID).terms
+	}
+	if !t.known {
+		return "", unknownTerms, false
+	}
+	return t.name, t.terms, true
 }
 
-// lookUp reads the terms. Their life is counted from before the query.
-func (l *Limiter) lookUp(ctx context.Context, id uuid.UUID, done chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, l.tripLimit)
+// readTerms reads the terms of a workspace. Their life starts before the query.
+func (l *Limiter) readTerms(ctx context.Context, id uuid.UUID) {
+	ctx, cancel := context.WithTimeout(ctx, max(tripTimeout, l.patience))
 	defer cancel()
-	began := time.Now()
+	started := time.Now()
 	name, terms, err := workspace.Terms(ctx, l.db, id)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	defer close(done)
 	v := l.view(id)
+	close(v.terms.loading)
 	v.terms.loading = nil
 	if err != nil {
-		v.terms.until = time.Now().Add(termsPause)
+		v.terms.until = time.Now().Add(termsRetry)
 		return
 	}
-	if (Limits{RPS: terms.RPS, RPH: terms.RPH}).none() {
-		v.owed = nil // the store counts nothing of it
+	v.terms = termsView{name: name, terms: terms, known: true, until: started.Add(termsLife)}
+	if limitsOf(terms).none() {
+		v.owed = nil // there is nothing to charge
 	}
-	v.terms = termsView{name: name, terms: terms, known: true, until: began.Add(termsLife)}
 }
 
-// awaitTerms waits as long as a trip to the store may take for the first terms of a workspace and reports whether
-// they are known.
-func (l *Limiter) awaitTerms(ctx context.Context, id uuid.UUID) bool {
-	ctx, cancel := context.WithTimeout(ctx, l.tripLimit)
-	defer cancel()
-	for {
-		if l.loadTerms(ctx, id).known {
-			return true
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(termsPatience):
-		}
-	}
-}
+func limitsOf(terms plan.Terms) Limits { return Limits{RPS: terms.RPS, RPH: terms.RPH} }

@@ -61,7 +61,7 @@ func (a *App) stop(ctx context.Context) {
 	a.ops.close(ctx, a.log)
 	a.running.Wait()
 	if a.limiter != nil {
-		a.limiter.Close(ctx)
+		a.limiter.Close()
 	}
 	if a.guard != nil {
 		a.guard.Close()

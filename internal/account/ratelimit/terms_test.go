@@ -21,12 +21,13 @@ func TestNothingIsRefusedByLimitsThatAreUnknown(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := uuid.New()
-		for i := range unread.RPS + 50 {
+		const requests, waits = 150, 205
+		for i := range requests {
 			if d := l.Take(t.Context(), id, 1); !d.Allowed || d.charged.n != 1 {
 				t.Fatalf("request %d: %+v", i, d)
 			}
 		}
-		for i := range unread.Waits + 5 {
+		for i := range waits {
 			closed, allowed := l.Open(t.Context(), id, Wait)
 			if !allowed {
 				t.Fatalf("wait %d is not allowed", i)
@@ -37,10 +38,10 @@ func TestNothingIsRefusedByLimitsThatAreUnknown(t *testing.T) {
 		for _, c := range l.view(id).owed {
 			owed += c.n
 		}
-		if want := int64(unread.RPS + 50); owed != want {
-			t.Errorf("the store is owed %d requests of %d", owed, want)
+		if owed != requests {
+			t.Errorf("the store is owed %d requests of %d", owed, requests)
 		}
-		l.Close(context.Background())
+		l.Close()
 	})
 }
 
@@ -65,9 +66,9 @@ func TestTermsAreAwaitedAsLongAsTheStore(t *testing.T) {
 		_, _, is := n.limiters[0].Terms(context.Background(), id)
 		known <- is
 	}()
-	waittest.Until(t, "the look-up has waited for longer than giveUp", func() (long bool) {
+	waittest.Until(t, "the look-up has waited for longer than tripTimeout", func() (long bool) {
 		err := n.owner.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock' AND clock_timestamp() - query_start > $1::interval)`, giveUp).Scan(&long)
+			WHERE datname = current_database() AND wait_event_type = 'Lock' AND clock_timestamp() - query_start > $1::interval)`, tripTimeout).Scan(&long)
 		if err != nil {
 			t.Fatal(err)
 		}
