@@ -130,7 +130,7 @@ var streamBreakages = []breakage{
 	{name: "CREATED comes after EXECUTING", part: "D4.5.order", stream: of("components", each(underway, func(frame string) []string {
 		return []string{frame, strings.Replace(frame, started, `"status":"CREATED"`, 1)}
 	}))},
-	{name: "the present state comes late", part: "D4.5.connect", slow: true, stream: of("components", late(underway, 400*time.Millisecond))},
+	{name: "the present state comes late", part: "D4.5.connect", slow: true, stream: of("components", late(underway, 2*time.Second))},
 	{name: "a progress event has no name", part: "D4.5.names", stream: of("components", each(underway, func(frame string) []string {
 		return []string{strings.Replace(frame, "event: progress\n", "", 1)}
 	}))},
@@ -171,7 +171,7 @@ var streamBreakages = []breakage{
 	{name: "the third heartbeat comes twice", part: "8.6.heartbeat", long: true, stream: of("components", pings(func(n int) bool { return n == 3 }, twice))},
 	{name: "no heartbeat comes", part: "8.6.heartbeat", slow: true, stream: of("components", each(ping, never))},
 	{name: "each heartbeat comes twice", part: "8.6.heartbeat", slow: true, stream: of("components", each(ping, twice))},
-	{name: "a heartbeat is a second and a half late", part: "8.6.heartbeat", slow: true, stream: of("components", late(ping, 1500*time.Millisecond))},
+	{name: "a heartbeat is five seconds late", part: "8.6.heartbeat", slow: true, stream: of("components", late(ping, 5*time.Second))},
 	{name: "a heartbeat has another text", part: "8.6.heartbeat", slow: true, stream: of("components", each(ping, func(string) []string { return []string{": heartbeat\n\n"} }))},
 	{name: "a heartbeat comes every 10 seconds", part: "8.6.heartbeat", slow: true, stream: of("components", hasty)},
 }
@@ -292,6 +292,6 @@ var runStreamBreakages = []breakage{
 	{name: "an event is missed by who comes again", part: "D8.11.resume", do: resumed(func(after string) string { return after + "0" })},
 	{name: "no heartbeat of a run comes", part: "6.1.ping", slow: true, stream: of("workflows", each(ping, never))},
 	{name: "each heartbeat of a run comes twice", part: "6.1.idle", slow: true, stream: of("workflows", each(ping, twice))},
-	{name: "a heartbeat of a run is late", part: "6.1.ping", slow: true, stream: of("workflows", late(ping, 1200*time.Millisecond))},
+	{name: "a heartbeat of a run is late", part: "6.1.ping", slow: true, stream: of("workflows", late(ping, 5*time.Second))},
 	{name: "a heartbeat of a run comes every 10 seconds", part: "6.1.idle", slow: true, stream: of("workflows", hasty)},
 }
