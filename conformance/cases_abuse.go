@@ -17,7 +17,7 @@ var gateCases = []Case{
 	{Part: "D1.1.duplicates, D1.1.utf8, D1.1.type", Name: "AU06 bodies that are not one clean JSON object", Run: dirtyBodies},
 	{Part: "D1.1.nesting", Name: "AB04 nesting of 64 and of 65, too many members, too long numbers", Run: heavyBodies},
 	{Part: "D1.9", Name: "AB05 what PostgreSQL cannot hold, in every text of a request", Run: poison},
-	{Part: "D1.9", Name: "AB05 the same in paths, queries and headers", Run: poisonElsewhere},
+	{Part: "D1.9, D1.7.form", Name: "AB05 the same in paths, queries and headers", Run: poisonElsewhere},
 	{Part: "D1.9", Name: "AB05 the same in workflows and their runs", Run: poisonWorkflow},
 	{Part: "4.1.module, D3.table", Name: "AB06 modules that do not exist", Run: oddModules},
 }

@@ -13,7 +13,7 @@ import (
 var catalogueCases = []Case{
 	{Part: "D9.1.catalogue", Name: "catalogue/200 every component with its schemas", Run: catalogueAll},
 	{Part: "D8.2", Name: "catalogue/200 the ports of each component", Run: cataloguePorts},
-	{Part: "D1.4", Name: "catalogue/200 what components cost", Run: cataloguePrices},
+	{Part: "D1.4, D7.5.price", Name: "catalogue/200 what components cost", Run: cataloguePrices},
 	{Part: "D9.1.catalogue, D1.5.cursor", Name: "catalogue/200 by pages", Run: cataloguePages},
 	{Part: "D9.1.catalogue", Name: "catalogue/404 unknown modules", Run: catalogueUnknown},
 	{Part: "D9.1.system, D1.8.open", Name: "catalogue/200 in the dialect of generators", Run: catalogueSystem},

@@ -19,6 +19,7 @@ var apiKeyCases = []Case{
 		Name: "keys/200 making, listing, rotating, revoking", Run: keyLife, Needs: owner,
 	},
 	{Part: "2.6.creation, 5.1.2", Name: "keys/400 label and allowedWorkflowIds are both required", Run: keyRefused, Needs: owner},
+	{Part: "D1.7.operations", Name: "EX15 keys/200 an Idempotency-Key repeats no key", Run: keyNotRepeated, Needs: owner},
 	{Part: "D9.2.rotate", Name: "keys/409 and 404 what cannot be rotated or revoked", Run: keyConflicts, Needs: owner},
 	{
 		Part: "D9.2.rotate, D2.6.revoked", Name: "AU11AndSS10 a rotated key and its stream end after the overlap", Run: keyOverlap,
@@ -96,6 +97,23 @@ func keyLife(t *probe.Trial) {
 	t.Equal("again", probe.Decode[api.APIKey](t, within(t, boss, http.MethodDelete, path, nil)), revoked)
 	t.Check(works(t, successor), "the successor is refused too")
 	within(t, boss, http.MethodDelete, "/api-keys/"+next.ID.String(), nil)
+}
+
+// keyNotRepeated proves that the answer with a secret is never given twice.
+func keyNotRepeated(t *probe.Trial) {
+	boss := t.SignIn()
+	create := probe.Request{
+		Method: http.MethodPost, Path: probe.Workspace(t.Target().WorkspaceID) + "/api-keys", Bearer: boss,
+		Header: http.Header{"Idempotency-Key": {"key"}}, Body: t.JSON(object{"label": "Checkout", "allowedWorkflowIds": []string{}}),
+	}
+	first, _ := keyOf(t, t.Do(create))
+	answer := t.Do(create)
+	second, _ := keyOf(t, answer)
+	t.Check(first.ID != second.ID && first.APIKey != second.APIKey, "the key %s was returned twice", first.ID)
+	t.Equal("Idempotent-Replayed", answer.Header.Get("Idempotent-Replayed"), "")
+	for _, made := range []api.CreatedAPIKey{first, second} {
+		within(t, boss, http.MethodDelete, "/api-keys/"+made.ID.String(), nil)
+	}
 }
 
 func keyRefused(t *probe.Trial) {

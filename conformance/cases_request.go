@@ -13,7 +13,7 @@ import (
 var requestCases = []Case{
 	{Part: "D1.6.id, D1.6.own, D3.form", Name: "request/X-Request-Id of one's own and of bad form", Run: requestID},
 	{Part: "D3.405, D3.table", Name: "AB07 405 with Allow for every other method of every path", Run: methods},
-	{Part: "D3.table, D1.8.target", Name: "request/404 paths that do not exist", Run: unknownPaths},
+	{Part: "D3.table, D1.8.target, D9.3.metrics", Name: "request/404 paths that do not exist", Run: unknownPaths},
 	{Part: "D3.406, D3.table", Name: "AB07 406 what is not acceptable", Run: acceptable},
 	{Part: "D1.1.type, D1.1.untyped, D3.table", Name: "AB07 415 another content type, 200 none", Run: contentTypes},
 	{Part: "D3.table, D1.1.size, D1.1.type", Name: "AB07 400, 413, 415 the form of every signed request", Run: signedForm},

@@ -14,12 +14,8 @@ type Part struct {
 	Elsewhere string
 }
 
-// insideBy is why no case proves a part that cannot be seen from outside, with the test that
-// does: PACKAGE.TEST.
-func insideBy(test string) string { return "not to be seen from outside; proven by " + test }
-
 // Parts lists what is promised: by the texts, in their order, and by the component library.
-var Parts = slices.Concat(textParts, componentParts)
+var Parts = slices.Concat(textParts, insideParts, componentParts)
 
 var textParts = []Part{
 	{"2.1.id", "id: the execution's identifier, a UUID", ""},
@@ -182,6 +178,8 @@ var textParts = []Part{
 	{"D1.6.id", "X-Request-Id in every answer", ""},
 	{"D1.6.own", "the caller's own id is kept if it has the form", ""},
 	{"D1.6.traceparent", "traceparent is passed on to callbacks", ""},
+	{"D1.7.form", "1 to 255 printable ASCII characters", ""},
+	{"D1.7.operations", "execute, trigger and the creation of workflows, schedules and hooks take it; keys never", ""},
 	{"D1.7.replay", "a repeat renders the present record, marked", ""},
 	{"D1.7.scope", "the scope is the workspace", ""},
 	{"D1.7.wait", "a repeat honours waitForMs", ""},
@@ -293,6 +291,7 @@ var textParts = []Part{
 	{"D7.3", "402 only when both pots are zero and the plan allows no more", ""},
 	{"D7.3.limit", "usage beyond both pots ends at the usage limit", ""},
 	{"D7.4", "the price is reserved at submit and charged at the end; a failed execution costs nothing", ""},
+	{"D7.5.price", "each module has a price, in the catalogue", ""},
 	{"D7.5.execute", "maxCredits on execute stops cleanly", ""},
 	{"D7.4.run", "a run reserves its quote's minimum without loops and child runs, each stage its price; a stage that cannot be paid ends it; what finished is charged once", ""},
 	{"D7.5.quote", "a quote: minimum, maximum, which bounds are unknown", ""},
@@ -392,6 +391,7 @@ var textParts = []Part{
 	{"D9.2.environment", "environment variables, for members too", ""},
 	{"D9.2.rest", "credits and ledger, for members", ""},
 	{"D9.3", "healthz and readyz", ""},
+	{"D9.3.metrics", "metrics are not on the API's listener", ""},
 	{"D9.4", "openapi.json and openapi.yaml from one document, and its edition in OpenAPI 3.0", ""},
 	{"D9.5", "retention", insideBy("internal/platform/retention.TestNothingAliveQueuedOrYoungIsDropped")},
 	{"D9.6", "additive changes only", insideBy("gen.TestTheContractBreaksNothingThatIsPromised")},

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oasdiff/yaml"
 )
@@ -17,7 +18,8 @@ const released = "../conformance/released/openapi.yaml"
 func breaks(t *testing.T, before, after string) []string {
 	t.Helper()
 	output, err := tool(t.Context(), "oasdiff", "breaking", before, after, "--fail-on", "WARN",
-		"--severity-levels", "../conformance/released/severity.txt", "--format", "singleline")
+		"--severity-levels", "../conformance/released/severity.txt", "--format", "singleline",
+		"--deprecation-days-stable", "365") // decisions 9.6
 	var found []string
 	for line := range strings.Lines(string(output)) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "error") || strings.HasPrefix(line, "warning") {
@@ -130,12 +132,21 @@ func renamed(name, into string) edit {
 	}
 }
 
+// deprecated returns an edit that announces the end of an operation, so many days ahead.
+func deprecated(pointer string, days int) edit {
+	return func(at func(string) object) {
+		at(pointer)["deprecated"] = true
+		at(pointer)["x-sunset"] = time.Now().AddDate(0, 0, days).Format(time.DateOnly)
+	}
+}
+
 // planted are edits that break clients. Each has the texts of one line of the findings.
 var planted = []struct {
 	finding []string
 	change  edit
 }{
 	{[]string{"GET /v1/sdk/limits ", "[api-path-removed-without-deprecation]"}, remove("paths", "/v1/sdk/limits")},
+	{[]string{"GET /v1/sdk/environment-variables ", "[api-sunset-date-too-small]"}, deprecated("paths/~1v1~1sdk~1environment-variables/get", 360)},
 	{[]string{"DELETE /v1/sdk/hooks/{hookId} ", "[api-removed-without-deprecation]"}, remove("paths/~1v1~1sdk~1hooks~1{hookId}", "delete")},
 	{[]string{"`apiKey`", "[response-required-property-removed]"}, remove("components/schemas/CreatedApiKey/properties", "apiKey")},
 	{[]string{"`title`", "[response-property-type-changed]"}, set("components/schemas/Problem/properties/title", "type", "integer")},
@@ -208,7 +219,7 @@ func caught(found, texts []string) bool {
 }
 
 func TestWhatGrowsTheContractIsNotRefusedAndIsTold(t *testing.T) {
-	grown := changed(t, func(at func(string) object) {
+	grown := changed(t, deprecated("paths/~1v1~1sdk~1environment-variables/get", 370), func(at func(string) object) {
 		at("paths")["/v1/sdk/more"] = object{"get": object{"operationId": "more", "x-rate-limit-cost": 1, "responses": object{"200": object{"description": "More."}}}}
 		at("components/schemas/Limits/properties")["more"] = object{"type": "string"}
 		at("components/schemas/ExecuteComponentRequest/properties")["more"] = object{"type": "string", "x-secret": true}
