@@ -2,17 +2,15 @@ package component
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/url"
 	"regexp/syntax"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/jsonschema"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // Schema is a JSON Schema that a caller wrote, as a workflow has one of its input.
@@ -31,7 +29,7 @@ func (s *Schema) Marks(data json.RawMessage) (marked bool) {
 	if len(s.shape.secrets) == 0 {
 		return false
 	}
-	value, err := decode(data)
+	value, err := strictjson.Decode(data)
 	for _, path := range s.shape.secrets {
 		eachSecret(value, "", splitPath(path), func(_, _ string) { marked = true })
 	}
@@ -42,7 +40,11 @@ func (s *Schema) Marks(data json.RawMessage) (marked bool) {
 const AllMembers = "/*"
 
 func secretsOf(raw json.RawMessage) []string {
-	paths, err := secretPaths(raw)
+	schema, err := jsonschema.Parse(raw)
+	if err != nil {
+		return []string{AllMembers}
+	}
+	paths, err := schema.SecretPaths()
 	switch {
 	case err != nil || slices.Contains(paths, ""): // an input is an object whatever is hidden of it
 		return []string{AllMembers}
@@ -55,7 +57,7 @@ func secretsOf(raw json.RawMessage) []string {
 // refersElsewhere reports whether a schema refers to more than its definitions, whose marks
 // are in no place of their own: to something marked, say, that is secret in its own place only.
 func refersElsewhere(raw json.RawMessage) bool {
-	root, err := decode(raw)
+	root, err := strictjson.Decode(raw)
 	var refers func(node any) bool
 	refers = func(node any) (does bool) {
 		if object, ok := node.(map[string]any); ok {
@@ -83,9 +85,9 @@ const (
 // that it stands in.
 func NewSchema(pointer string, raw json.RawMessage) (*Schema, []fault.Detail) {
 	refuse := func(format string, args ...any) []fault.Detail {
-		return []fault.Detail{{Code: string(fault.InvalidInput), Message: fmt.Sprintf(format, args...), Pointer: pointer}}
+		return []fault.Detail{fault.NewDetail(pointer, fmt.Sprintf(format, args...))}
 	}
-	root, err := decode(raw)
+	root, err := strictjson.Decode(raw)
 	if err != nil {
 		return nil, refuse("is not valid JSON")
 	}
@@ -97,17 +99,15 @@ func NewSchema(pointer string, raw json.RawMessage) (*Schema, []fault.Detail) {
 	case s.nodes > maxSchemaNodes:
 		return nil, refuse("is too large: with all that it refers to it has more than %d parts", maxSchemaNodes)
 	}
-	schema, err := compile(raw, nil)
-	if _, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
-		s.shape.compiledFunc = schemaOfSchemas
-		if details := s.shape.faults(pointer, raw); len(details) > 0 {
+	schema, err := jsonschema.Compile(raw, nil)
+	if err != nil {
+		explained := shape{compiledFunc: jsonschema.Metaschema}
+		if details := explained.faults(pointer, raw); len(details) > 0 {
 			return nil, details
 		}
-	}
-	if err != nil {
 		return nil, refuse("is not a JSON Schema (2020-12) that can be used")
 	}
-	s.shape.compiledFunc = func() (*jsonschema.Schema, error) { return schema, nil }
+	s.shape.compiledFunc = func() (*jsonschema.Compiled, error) { return schema, nil }
 	s.shape.secrets = secretsOf(raw)
 	return s, nil
 }
@@ -115,9 +115,9 @@ func NewSchema(pointer string, raw json.RawMessage) (*Schema, []fault.Detail) {
 // Check tells all that is wrong with data, with pointers below the given one. No message
 // shows a secret value.
 func (s *Schema) Check(pointer string, data json.RawMessage) []fault.Detail {
-	value, err := decode(data)
+	value, err := strictjson.Decode(data)
 	if err == nil && parts(value)*s.nodes > maxCheckSteps {
-		return []fault.Detail{{Code: string(fault.InvalidInput), Message: "is too large to be checked against its schema", Pointer: pointer}}
+		return []fault.Detail{fault.NewDetail(pointer, "is too large to be checked against its schema")}
 	}
 	if len(s.shape.secrets) == 0 {
 		return s.shape.faults(pointer, data)
@@ -178,7 +178,7 @@ func (m *measure) keyword(name string, member any) int {
 		return m.referred(text)
 	case isText && name == "pattern":
 		return steps(text)
-	case isText && slices.Contains([]string{"$dynamicRef", "$recursiveRef", "$id", "$anchor", "$dynamicAnchor"}, name), name == "$schema" && text != draft:
+	case isText && slices.Contains([]string{"$dynamicRef", "$recursiveRef", "$id", "$anchor", "$dynamicAnchor"}, name), name == "$schema" && text != jsonschema.Draft:
 		m.refusal = fmt.Sprintf("may not have %s", name)
 	}
 	n := m.size(member)
@@ -203,9 +203,6 @@ func steps(pattern string) int {
 	return len(program.Inst)
 }
 
-// draft is the one version of JSON Schema.
-const draft = "https://json-schema.org/draft/2020-12/schema"
-
 // add is the sum, as far as it matters.
 func (m *measure) add(a, b int) int { return min(a+b, maxSchemaNodes+1) }
 
@@ -216,21 +213,12 @@ func (m *measure) referred(reference string) int {
 		}
 		return known
 	}
-	pointer, local := strings.CutPrefix(reference, "#")
-	if !local || pointer != "" && pointer[0] != '/' {
+	at, local := jsonschema.LocalReference(reference)
+	if !local {
 		m.refusal = "refers to another document"
 		return 0
 	}
 	m.sizes[reference] = 0
-	pointer, err := url.PathUnescape(pointer)
-	if err != nil {
-		m.refusal = "has a reference that is not well formed"
-		return 0
-	}
-	var at []string
-	for _, token := range splitPath(pointer) {
-		at = append(at, unescapeToken(token))
-	}
 	size := m.size(inside(m.root, at))
 	m.sizes[reference] = size
 	return size

@@ -6,9 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
@@ -56,7 +53,7 @@ func (s shape) faults(pointer string, data json.RawMessage) []fault.Detail {
 		return failure.Details
 	}
 	if err != nil {
-		return []fault.Detail{{Code: string(fault.InvalidInput), Message: "cannot be checked", Pointer: pointer}}
+		return []fault.Detail{fault.NewDetail(pointer, "cannot be checked")}
 	}
 	return details
 }
@@ -114,14 +111,4 @@ func inside(value any, at []string) any {
 		}
 	}
 	return value
-}
-
-// never says that a value is of the wrong type whatever the variables are that it names:
-// they are texts, and may be whole numbers.
-func (s shape) never(k jsonschema.ErrorKind, value any) bool {
-	wrong, ok := k.(*kind.Type)
-	text, isText := value.(string)
-	return ok && isText && envref.In(text) && !slices.ContainsFunc(wrong.Want, func(name string) bool {
-		return name == "string" || name == "integer" || name == "number"
-	})
 }

@@ -105,7 +105,7 @@ func (r *Redactor) JSON(data json.RawMessage) json.RawMessage {
 	if r == nil || r.replacer == nil && !r.Whole() || len(data) == 0 {
 		return data
 	}
-	value, err := decode(data)
+	value, err := strictjson.Decode(data)
 	if err == nil {
 		data, err = strictjson.Encode(r.value(value, r.Text))
 	}
@@ -194,7 +194,7 @@ func (r *Redactor) details(data json.RawMessage) json.RawMessage {
 	if len(data) == 0 || len(data) > 4*maxText {
 		return nil
 	}
-	value, err := decode(data)
+	value, err := strictjson.Decode(data)
 	if err != nil {
 		return nil
 	}
@@ -256,7 +256,7 @@ func (r *Redactor) collect(data json.RawMessage, paths []string) {
 	if len(paths) == 0 || len(data) == 0 {
 		return
 	}
-	value, err := decode(data)
+	value, err := strictjson.Decode(data)
 	if err != nil {
 		return
 	}
@@ -268,7 +268,7 @@ func (r *Redactor) collect(data json.RawMessage, paths []string) {
 // Texts are the texts and numbers in some JSON, each once and none too short to be looked
 // for: one more than MaxSecrets at most.
 func Texts(data json.RawMessage) (texts []string) {
-	value, err := decode(data)
+	value, err := strictjson.Decode(data)
 	if err != nil {
 		return nil
 	}

@@ -12,9 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/jsonschema"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
@@ -37,7 +36,7 @@ type Entry struct {
 
 // shape is a schema and the names of the members it knows.
 type shape struct {
-	compiledFunc func() (*jsonschema.Schema, error) // compiles it at the first call
+	compiledFunc func() (*jsonschema.Compiled, error) // compiles it at the first call
 
 	known   map[string]bool // nil: every member is passed on
 	secrets []string
@@ -180,7 +179,7 @@ func (s shape) unknown(pointer string, data json.RawMessage) (details []fault.De
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if !s.known[name] {
-			details = append(details, fault.Detail{Code: string(fault.InvalidInput), Message: "is not a known field", Pointer: cutPointer(pointer + "/" + escapeToken(name))})
+			details = append(details, fault.NewDetail(fault.Pointer(pointer, name), "is not a known field"))
 		}
 	}
 	return details
@@ -228,66 +227,24 @@ func complete(d Descriptor) error {
 
 func newShape(raw json.RawMessage, formats map[string]func(string) error) (shape, error) {
 	var s shape
-	secrets, err := secretPaths(raw)
+	schema, err := jsonschema.Parse(raw)
 	if err != nil {
 		return s, err
 	}
-	var head struct {
-		Type                 string                     `json:"type"`
-		Properties           map[string]json.RawMessage `json:"properties"`
-		AdditionalProperties json.RawMessage            `json:"additionalProperties"`
-		PatternProperties    json.RawMessage            `json:"patternProperties"`
-	}
-	if err := json.Unmarshal(raw, &head); err != nil || head.Type != "object" {
+	if !slices.Equal(schema.Types, []string{"object"}) {
 		return s, errors.New("the schema is not of type object")
 	}
-	s.secrets = secrets
-	if head.AdditionalProperties == nil && head.PatternProperties == nil {
-		s.known = make(map[string]bool, len(head.Properties))
-		for name := range head.Properties {
-			s.known[name] = true
+	if s.secrets, err = schema.SecretPaths(); err != nil {
+		return s, err
+	}
+	if schema.AdditionalProperties == nil && schema.PatternProperties == nil {
+		s.known = make(map[string]bool, len(schema.Properties))
+		for _, property := range schema.Properties {
+			s.known[property.Name] = true
 		}
 	}
-	s.compiledFunc = sync.OnceValues(func() (*jsonschema.Schema, error) { return compile(raw, formats) })
+	s.compiledFunc = sync.OnceValues(func() (*jsonschema.Compiled, error) { return jsonschema.Compile(raw, formats) })
 	return s, nil
-}
-
-// offline refuses to load a schema from anywhere else.
-type offline struct{}
-
-func (offline) Load(url string) (any, error) {
-	return nil, fmt.Errorf("a schema may not refer to %s", url)
-}
-
-func compile(raw json.RawMessage, formats map[string]func(string) error) (*jsonschema.Schema, error) {
-	doc, err := decode(raw)
-	if err != nil {
-		return nil, err
-	}
-	compiler := jsonschema.NewCompiler()
-	compiler.DefaultDraft(jsonschema.Draft2020)
-	compiler.AssertFormat()
-	compiler.UseLoader(offline{})
-	for name, check := range formats {
-		compiler.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(value any) error {
-			text, ok := value.(string)
-			if !ok {
-				return nil
-			}
-			if err := check(text); err != nil {
-				return formatFault{err}
-			}
-			return nil
-		}})
-	}
-	if err := placeNames(compiler, doc); err != nil {
-		return nil, err
-	}
-	const address = "mem:///schema.json"
-	if err := compiler.AddResource(address, doc); err != nil {
-		return nil, err
-	}
-	return compiler.Compile(address)
 }
 
 // Unknown says that a module is not there, and which one was probably meant or, where none

@@ -1,16 +1,16 @@
 package component
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/jsonschema"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/secret/redact"
 )
 
@@ -25,34 +25,13 @@ type SecretPaths struct {
 	Input, Config, Output []string
 }
 
-// secretPaths finds the values that a schema marks with `x-secret: true`.
-// A mark in a place that this walk does not understand is an error: it would
-// silently protect nothing.
-func secretPaths(schema json.RawMessage) ([]string, error) {
-	var root any
-	if err := json.Unmarshal(schema, &root); err != nil {
-		return nil, fmt.Errorf("read schema: %w", err)
-	}
-	found := map[string]bool{}
-	reached := walkSchema(root, "", func(schema map[string]any) bool { return schema["x-secret"] == true }, found)
-	if marks := countMarks(root); marks != reached {
-		return nil, fmt.Errorf("%d of %d x-secret marks stand where they have no effect", marks-reached, marks)
-	}
-	return slices.Sorted(maps.Keys(found)), nil
-}
-
 // AddressPaths returns the places of the addresses in a call's input and config, in the form
 // of SecretPaths: the fields that decide who receives the call's data. These are URLs, and the
 // recipients of encrypted data.
 func (e *Entry) AddressPaths() (input, config []string) {
-	find := func(schema json.RawMessage) []string {
-		var root any
-		_ = json.Unmarshal(schema, &root) // newEntry has read it
-		found := map[string]bool{}
-		walkSchema(root, "", func(schema map[string]any) bool {
-			return schema["format"] == "uri" || schema["format"] == "age-recipient"
-		}, found)
-		return slices.Sorted(maps.Keys(found))
+	find := func(text json.RawMessage) []string {
+		schema, _ := jsonschema.Parse(text) // newEntry has read it
+		return schema.Paths(func(s *jsonschema.Schema) bool { return s.Format == "uri" || s.Format == "age-recipient" })
 	}
 	return find(e.Input), find(e.Config)
 }
@@ -64,56 +43,6 @@ func (e *Entry) Open(name string) bool {
 	return opens && opener.Open(name)
 }
 
-// walkSchema finds the paths of the fields whose schemas match, and counts those schemas.
-func walkSchema(node any, path string, matches func(schema map[string]any) bool, found map[string]bool) (reached int) {
-	schema, ok := node.(map[string]any)
-	if !ok {
-		return 0
-	}
-	if matches(schema) {
-		found[path] = true
-		reached++
-	}
-	if properties, ok := schema["properties"].(map[string]any); ok {
-		for name, property := range properties {
-			reached += walkSchema(property, path+"/"+escapeToken(name), matches, found)
-		}
-	}
-	for _, keyword := range []string{"additionalProperties", "items"} {
-		reached += walkSchema(schema[keyword], path+"/*", matches, found)
-	}
-	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
-		branches, _ := schema[keyword].([]any)
-		for _, branch := range branches {
-			reached += walkSchema(branch, path, matches, found)
-		}
-	}
-	return reached
-}
-
-func countMarks(node any) (marks int) {
-	switch node := node.(type) {
-	case map[string]any:
-		for key, value := range node {
-			if key == "x-secret" && value == true {
-				marks++
-			}
-			marks += countMarks(value)
-		}
-	case []any:
-		for _, value := range node {
-			marks += countMarks(value)
-		}
-	}
-	return marks
-}
-
-var toToken, ofToken = strings.NewReplacer("~", "~0", "/", "~1"), strings.NewReplacer("~1", "/", "~0", "~")
-
-func escapeToken(token string) string { return toToken.Replace(token) }
-
-func unescapeToken(token string) string { return ofToken.Replace(token) }
-
 // isSecret reports whether the value at the tokens lies at or under one of the
 // paths.
 func isSecret(paths []string, tokens []string) bool {
@@ -123,7 +52,7 @@ func isSecret(paths []string, tokens []string) bool {
 			return false
 		}
 		for i, want := range pattern {
-			if want != "*" && unescapeToken(want) != tokens[i] {
+			if want != "*" && fault.UnescapeToken(want) != tokens[i] {
 				return false
 			}
 		}
@@ -155,7 +84,7 @@ func Redact(data json.RawMessage, paths []string) json.RawMessage {
 	if len(paths) == 0 || len(data) == 0 {
 		return data
 	}
-	value, err := decode(data)
+	value, err := strictjson.Decode(data)
 	if err != nil {
 		return json.RawMessage(`"` + Redacted + `"`)
 	}
@@ -182,7 +111,7 @@ func eachChild(value any, token string, visit func(child any, set func(any))) {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, child := range value {
-			if token == "*" || unescapeToken(token) == name {
+			if token == "*" || fault.UnescapeToken(token) == name {
 				visit(child, func(v any) { value[name] = v })
 			}
 		}
@@ -215,7 +144,7 @@ func eachSecret(value any, name string, pattern []string, visit func(name, secre
 		}
 	case map[string]any:
 		for name, member := range value {
-			if len(pattern) == 0 || pattern[0] == "*" || unescapeToken(pattern[0]) == name {
+			if len(pattern) == 0 || pattern[0] == "*" || fault.UnescapeToken(pattern[0]) == name {
 				eachSecret(member, name, pattern[min(1, len(pattern)):], visit)
 			}
 		}
@@ -316,7 +245,7 @@ func (e *Entry) Shows(call Call, given json.RawMessage) bool {
 		if len(field.paths) == 0 || len(field.data) == 0 {
 			continue
 		}
-		value, err := decode(field.data)
+		value, err := strictjson.Decode(field.data)
 		if err != nil {
 			return true // it is not known what it took
 		}
@@ -329,14 +258,4 @@ func (e *Entry) Shows(call Call, given json.RawMessage) bool {
 		}
 	}
 	return left < 0 || sought.In(given)
-}
-
-func decode(data []byte) (any, error) {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return nil, err
-	}
-	return value, nil
 }

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,16 +51,10 @@ func (s *Service) moved(before *earlier, d definition, kept []place) (details []
 			if changed == "" {
 				continue
 			}
-			details = append(details, fault.Detail{
-				Code: string(fault.InvalidInput), Pointer: secret.pointer,
-				Message: "must be sent again: it is a stored secret, and " + changed + " now leads to another origin or recipient",
-			})
+			details = append(details, fault.NewDetail(secret.pointer, "must be sent again: it is a stored secret, and "+changed+" now leads to another origin or recipient"))
 			continue
 		}
-		details = append(details, fault.Detail{
-			Code: string(fault.InvalidInput), Pointer: secret.pointer,
-			Message: "must be sent again: it is a stored secret of another module",
-		})
+		details = append(details, fault.NewDetail(secret.pointer, "must be sent again: it is a stored secret of another module"))
 	}
 	return details, nil
 }
@@ -150,10 +143,8 @@ func (s *Service) origins(d definition, c api.WorkflowComponent) (map[string]str
 		if len(part.paths) == 0 {
 			continue
 		}
-		decoder := json.NewDecoder(bytes.NewReader(part.raw))
-		decoder.UseNumber()
-		var value any
-		if err := decoder.Decode(&value); err != nil {
+		value, err := strictjson.Decode(part.raw)
+		if err != nil {
 			return nil, fmt.Errorf("read the %s of a component: %w", part.name, err)
 		}
 		for _, path := range part.paths {

@@ -153,7 +153,7 @@ func hides(paths []string, output string) bool {
 				if i == len(tokens) {
 					break
 				}
-				if token != "*" && token != toPointer.Replace(tokens[i]) {
+				if token != "*" && token != fault.EscapeToken(tokens[i]) {
 					return false
 				}
 			}

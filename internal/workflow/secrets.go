@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,12 +36,9 @@ type place struct {
 	member        string // the name of the member that it is or stands in
 }
 
-// toPointer writes a name as a part of a JSON pointer.
-var toPointer = strings.NewReplacer("~", "~0", "/", "~1")
-
 func (p place) inside(token string) place {
 	p.member = token
-	token = "/" + toPointer.Replace(token)
+	token = "/" + fault.EscapeToken(token)
 	p.pointer, p.name = p.pointer+token, p.name+token
 	return p
 }
@@ -65,10 +61,8 @@ func (s *Service) eachSecret(d *definition, visit func(place, any) any) error {
 			if len(part.paths) == 0 {
 				continue
 			}
-			decoder := json.NewDecoder(bytes.NewReader(*part.raw))
-			decoder.UseNumber()
-			var value any
-			if err := decoder.Decode(&value); err != nil {
+			value, err := strictjson.Decode(*part.raw)
+			if err != nil {
 				return fmt.Errorf("read the %s of a component: %w", part.name, err)
 			}
 			changed := false
@@ -99,7 +93,7 @@ func walk(value any, path []string, at place, visit func(place, any) any) any {
 	if len(path) == 0 {
 		return visit(at, value)
 	}
-	name := strings.NewReplacer("~1", "/", "~0", "~").Replace(path[0])
+	name := fault.UnescapeToken(path[0])
 	switch outer := value.(type) {
 	case map[string]any:
 		for _, member := range slices.Sorted(maps.Keys(outer)) {
@@ -131,10 +125,7 @@ func (s *Service) restore(d *definition, earlierFunc func() (secrets, error)) (k
 		}
 		stored, ok := known[at.name]
 		if !ok {
-			details = append(details, fault.Detail{
-				Code: string(fault.InvalidInput), Pointer: at.pointer,
-				Message: "the mark of a secret stands here, and there is none: give the value, or a variable as {{env.NAME}}",
-			})
+			details = append(details, fault.NewDetail(at.pointer, "the mark of a secret stands here, and there is none: give the value, or a variable as {{env.NAME}}"))
 			return value
 		}
 		kept = append(kept, at)

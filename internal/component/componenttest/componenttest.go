@@ -5,7 +5,6 @@
 package componenttest
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,16 +13,17 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/jsonschema"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // Bench runs modules for one test.
 type Bench struct {
 	Registry *component.Registry
-	outputs  map[string]*jsonschema.Schema
+	outputs  map[string]*jsonschema.Compiled
 }
 
 // New makes a bench with the given modules.
@@ -36,7 +36,7 @@ func New(t testing.TB, modules ...component.Module) *Bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Bench{Registry: registry, outputs: map[string]*jsonschema.Schema{}}
+	b := &Bench{Registry: registry, outputs: map[string]*jsonschema.Compiled{}}
 	for _, d := range registry.List() {
 		b.outputs[d.Module] = Compile(t, d.Output)
 	}
@@ -44,18 +44,9 @@ func New(t testing.TB, modules ...component.Module) *Bench {
 }
 
 // Compile compiles a schema with format assertions.
-func Compile(t testing.TB, schema json.RawMessage) *jsonschema.Schema {
+func Compile(t testing.TB, schema json.RawMessage) *jsonschema.Compiled {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	compiler.AssertFormat()
-	if err := compiler.AddResource("mem:///schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := compiler.Compile("mem:///schema.json")
+	compiled, err := jsonschema.Compile(schema, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +96,7 @@ func (b *Bench) Look(t testing.TB, module string, call component.Call) (componen
 // hold fails the test when an output does not fit the module's schema.
 func (b *Bench) hold(t testing.TB, module string, output json.RawMessage) {
 	t.Helper()
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(output))
+	value, err := strictjson.Decode(output)
 	if err != nil {
 		t.Fatalf("%s: output %s: %v", module, output, err)
 	}
@@ -119,7 +110,7 @@ func (b *Bench) hold(t testing.TB, module string, output json.RawMessage) {
 
 // unnamed are the members of a value that its schema does not name. A schema lets
 // them pass, but nobody who reads it would know of them.
-func unnamed(schema *jsonschema.Schema, value any, at string) (all []string) {
+func unnamed(schema *jsonschema.Compiled, value any, at string) (all []string) {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, inner := range value {

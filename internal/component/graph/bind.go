@@ -5,17 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
+
+	"github.com/weft-automation/weft/internal/kit/jsonschema"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// maxIndex bounds the places of an array that a path names, because those before
-// it are filled up, and maxFilled how many places are filled up in one input.
-const (
-	maxIndex  = 9_999
-	maxFilled = 10_000
-)
+// maxFilled bounds the places of arrays that are filled up in one input, because a path names
+// a later place.
+const maxFilled = 10_000
 
 // Bound is a source and the value that came from it.
 type Bound struct {
@@ -61,7 +59,7 @@ func step(value json.RawMessage, segment string) (json.RawMessage, bool) {
 		}
 	case trimmed[0] == '[':
 		var items []json.RawMessage
-		if index, ok := position(segment); ok && json.Unmarshal(value, &items) == nil && index < len(items) {
+		if index, ok := jsonschema.Index(segment); ok && json.Unmarshal(value, &items) == nil && index < len(items) {
 			return items[index], true
 		}
 	}
@@ -75,7 +73,7 @@ func Bind(literal json.RawMessage, values []Bound) (json.RawMessage, error) {
 	if len(values) == 0 {
 		return object(literal), nil
 	}
-	read, err := decode(object(literal))
+	read, err := strictjson.Decode(object(literal))
 	if err != nil {
 		return nil, fmt.Errorf("read the written input: %w", err)
 	}
@@ -92,7 +90,7 @@ func Bind(literal json.RawMessage, values []Bound) (json.RawMessage, error) {
 		if bound.Value == nil {
 			continue
 		}
-		value, err := Convert(bound.Value, bound.Schema)
+		value, err := bound.Schema.Convert(bound.Value)
 		if err == nil {
 			_, err = l.lay(input, segments, value)
 		}
@@ -109,7 +107,7 @@ func Bind(literal json.RawMessage, values []Bound) (json.RawMessage, error) {
 			return nil, bound.refused("there is none, and the input is required")
 		}
 	}
-	return encode(input)
+	return strictjson.Encode(input)
 }
 
 func (b Bound) refused(reason string) error {
@@ -126,7 +124,7 @@ func (l *layer) lay(container any, segments []string, value any) (any, error) {
 	if len(segments) == 0 {
 		return value, nil
 	}
-	index, isIndex := position(segments[0])
+	index, isIndex := jsonschema.Index(segments[0])
 	switch at := container.(type) {
 	case nil:
 		if isIndex {
@@ -151,37 +149,5 @@ func (l *layer) lay(container any, segments []string, value any) (any, error) {
 		at[index] = item
 		return at, err
 	}
-	return container, fmt.Errorf("there is %s, which has no member %s", kindOf(container), quote(segments[0]))
-}
-
-// encode writes JSON without escaping what HTML would.
-func encode(value any) (json.RawMessage, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, fmt.Errorf("write the value: %w", err)
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
-}
-
-func sortedNames(members map[string]any) []string { return slices.Sorted(maps.Keys(members)) }
-
-// clone copies the containers of a value.
-func clone(value any) any {
-	switch value := value.(type) {
-	case []any:
-		items := slices.Clone(value)
-		for i := range items {
-			items[i] = clone(items[i])
-		}
-		return items
-	case map[string]any:
-		members := maps.Clone(value)
-		for name := range members {
-			members[name] = clone(members[name])
-		}
-		return members
-	}
-	return value
+	return container, fmt.Errorf("there is %s, which has no member %s", jsonschema.TypeOf(container), quote(segments[0]))
 }

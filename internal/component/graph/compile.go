@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
 // The bounds of one definition.
@@ -43,8 +46,8 @@ type node struct {
 	wired     map[string]bool
 	sources   []Source
 	bound     []binding
-	input     shape
-	output    shape
+	input     *jsonschema.Schema
+	output    *jsonschema.Schema
 
 	// Within its scope, whose members are in an order in which everything comes
 	// after what it waits for.
@@ -67,11 +70,11 @@ type compiler struct {
 	definition Definition
 	library    Library
 	nodes      []node
-	index      map[string]int     // by id, the first of that id
-	arrows     []arrow            // the edges, later without those that close a cycle
-	flows      []arrow            // edges and connections between the members of a scope
-	items      map[int]Connection // into the items of a FOR_EACH
-	schemas    map[string]shape   // parsed once
+	index      map[string]int                // by id, the first of that id
+	arrows     []arrow                       // the edges, later without those that close a cycle
+	flows      []arrow                       // edges and connections between the members of a scope
+	items      map[int]Connection            // into the items of a FOR_EACH
+	schemas    map[string]*jsonschema.Schema // parsed once
 	problems   []Problem
 	warnings   []Problem
 	told       map[Problem]bool // without its message
@@ -84,7 +87,7 @@ func Compile(d Definition, library Library) (*Plan, []Problem) {
 }
 
 func compile(d Definition, library Library, more func(c *compiler)) (plan *Plan, problems, warnings []Problem) {
-	c := &compiler{definition: d, library: library, index: map[string]int{}, schemas: map[string]shape{}, told: map[Problem]bool{}}
+	c := &compiler{definition: d, library: library, index: map[string]int{}, schemas: map[string]*jsonschema.Schema{}, told: map[Problem]bool{}}
 	if c.limits() {
 		c.components()
 		c.edges()
@@ -159,7 +162,7 @@ func (c *compiler) components() {
 		if !n.known {
 			c.fault(pointer+"/module", CodeUnknownModule, "component %s: %s", quote(component.ID), c.library.Unknown(component.Module))
 		}
-		n.input, n.output = c.shape(n.module.Input), c.shape(n.module.Output)
+		n.input, n.output = c.schema(n.module.Input), c.schema(n.module.Output)
 		n.ports = portsOf(n.module, component.Config)
 		if component.Attempts < 0 || component.Attempts > maxAttempts {
 			c.fault(pointer+"/attempts", CodeInvalidSetting, "component %s: attempts must be 1 to %d", quote(component.ID), maxAttempts)
@@ -174,12 +177,13 @@ func (c *compiler) components() {
 	}
 }
 
-// shape reads a schema, of which many components have the same.
-func (c *compiler) shape(schema json.RawMessage) shape {
-	read, known := c.schemas[string(schema)]
+// schema reads a schema once, because many components have the same. It returns nil, which
+// allows any value, for one that cannot be read.
+func (c *compiler) schema(text json.RawMessage) *jsonschema.Schema {
+	read, known := c.schemas[string(text)]
 	if !known {
-		read = parse(schema)
-		c.schemas[string(schema)] = read
+		read, _ = jsonschema.Parse(text)
+		c.schemas[string(text)] = read
 	}
 	return read
 }
@@ -329,25 +333,8 @@ func spread(out [][]arrow, begin []int) []bool {
 	return reached
 }
 
-// quote shows an author's text in ASCII, cut.
-func quote(text string) string {
-	short, count := text, 0
-	for i := range text {
-		if count == maxQuoted {
-			short = text[:i]
-			break
-		}
-		count++
-	}
-	word := strconv.QuoteToASCII(strings.ToValidUTF8(short, "\uFFFD"))
-	switch {
-	case len(word) > 2*maxQuoted:
-		return word[:2*maxQuoted-1] + `"...`
-	case len(short) < len(text):
-		return word + "..."
-	}
-	return word
-}
+// quote returns an author's text for a message.
+func quote(text string) string { return fault.Quote(text, maxQuoted) }
 
 // listing names some things, in words.
 func listing(names []string) string {

@@ -7,6 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/jsonschema"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 const (
@@ -33,8 +37,8 @@ type Source struct {
 	// or index then, and means the receiver's own iteration: its index at Depth.
 	Item bool
 
-	Required bool            // by the receiver's schema
-	Schema   json.RawMessage // what the receiver takes there; nil says nothing
+	Required bool               // by the receiver's schema
+	Schema   *jsonschema.Schema // what the receiver takes there; nil: any value
 
 	segments []string // of To
 }
@@ -87,10 +91,10 @@ func (c *compiler) path(pointer, code, path string) bool {
 // claim takes an input for a connection, and reports whether there is such an input.
 func (c *compiler) claim(pointer string, to int, connection Connection) bool {
 	n := &c.nodes[to]
-	whole, segments, missing := n.input.follow(connection.To.Input)
+	whole, segments, missing := n.input.Follow(connection.To.Input)
 	if missing >= 0 {
 		c.fault(pointer+"/to/input", CodeUnknownInput, "component %s (%s) has no input %s: %s",
-			quote(n.component.ID), n.component.Module, quote(connection.To.Input), whole.lacks(segments[:missing], "inputs"))
+			quote(n.component.ID), n.component.Module, quote(connection.To.Input), lacks(whole, segments[:missing], "inputs"))
 	}
 	for _, other := range n.bound {
 		shorter := min(len(other.segments), len(segments))
@@ -119,14 +123,13 @@ func (c *compiler) connect(pointer string, from, to int, connection Connection) 
 		c.fault(pointer, CodeCycle, "the FOR_EACH %s takes data from %s, which is in its own body", quote(taker.component.ID), quote(giver.component.ID))
 		return
 	}
-	given, fault := c.arriving(from, to, connection.From.Output, 0)
-	if fault != "" {
-		c.fault(pointer+"/from/output", CodeUnknownOutput, "%s", fault)
+	given, reason := c.arriving(from, to, connection.From.Output, 0)
+	if reason != "" {
+		c.fault(pointer+"/from/output", CodeUnknownOutput, "%s", reason)
 		return
 	}
-	taken, segments, _ := taker.input.follow(connection.To.Input)
-	r := reader{left: maxSteps}
-	if reason := r.mismatch(given, taken); reason != "" {
+	taken, segments, _ := taker.input.Follow(connection.To.Input)
+	if reason := jsonschema.Mismatch(given, taken); reason != "" {
 		c.fault(pointer, CodeTypeMismatch, "%s does not fit into %s: %s; only integers and decimal strings are converted into each other, and numbers into strings",
 			end(connection.From.ComponentID, connection.From.Output), end(connection.To.ComponentID, connection.To.Input), reason)
 	}
@@ -136,29 +139,29 @@ func (c *compiler) connect(pointer string, from, to int, connection Connection) 
 		From:       connection.From.ComponentID, Path: connection.From.Output,
 		Into: connection.To.ComponentID, To: connection.To.Input,
 		Depth: shared, Collected: len(giver.around) - shared, Item: first == second,
-		Required: slices.Contains(taker.input.required(), segments[0]),
-		Schema:   taken.text(),
+		Required: slices.Contains(taker.input.RequiredNames(), segments[0]),
+		Schema:   taken,
 		segments: segments,
 	})
 }
 
-// arriving is the shape of what one component gets of another's output, or why
+// arriving returns the schema of what one component receives of another's output, or why
 // there is no such output.
-func (c *compiler) arriving(from, to int, path string, hops int) (shape, string) {
+func (c *compiler) arriving(from, to int, path string, hops int) (*jsonschema.Schema, string) {
 	n := c.nodes[from]
 	name, rest, deeper := strings.Cut(path, ".")
 	own := n.module.Loop && (name == OutputItem || name == OutputIndex)
 	around := slices.Contains(c.nodes[to].around, from)
 	switch {
 	case own && !around:
-		return shape{}, fmt.Sprintf("%s is there in the body of the FOR_EACH %s only; outside, connect an output of a component of the body, which gives the array of its values",
+		return nil, fmt.Sprintf("%s is there in the body of the FOR_EACH %s only; outside, connect an output of a component of the body, which gives the array of its values",
 			quote(name), quote(n.component.ID))
 	case !own && around:
-		return shape{}, fmt.Sprintf("inside its body the FOR_EACH %s gives item and index only, not %s", quote(n.component.ID), quote(path))
+		return nil, fmt.Sprintf("inside its body the FOR_EACH %s gives item and index only, not %s", quote(n.component.ID), quote(path))
 	}
 	whole, inner := n.output, path
 	if own {
-		whole, inner = shape{node: map[string]any{"type": "integer"}}, rest
+		whole, inner = &jsonschema.Schema{Types: []string{"integer"}}, rest
 		if name == OutputItem {
 			whole = c.item(from, hops)
 		}
@@ -166,33 +169,33 @@ func (c *compiler) arriving(from, to int, path string, hops int) (shape, string)
 			return whole, ""
 		}
 	}
-	given, segments, missing := whole.follow(inner)
+	given, segments, missing := whole.Follow(inner)
 	if missing >= 0 {
 		segments = segments[:missing]
 		if own {
 			segments = append([]string{name}, segments...)
 		}
-		return shape{}, fmt.Sprintf("component %s (%s) has no output %s: %s", quote(n.component.ID), n.component.Module, quote(path), given.lacks(segments, "outputs"))
+		return nil, fmt.Sprintf("component %s (%s) has no output %s: %s", quote(n.component.ID), n.component.Module, quote(path), lacks(given, segments, "outputs"))
 	}
 	for range len(n.around) - c.shared(from, to) {
-		given = given.listed()
+		given = &jsonschema.Schema{Types: []string{"array"}, Items: given}
 	}
 	return given, ""
 }
 
-// item is the shape of one item of a FOR_EACH, as far as what gives the items
+// item returns the schema of one item of a FOR_EACH, as far as the output that gives the items
 // says it.
-func (c *compiler) item(loop, hops int) shape {
+func (c *compiler) item(loop, hops int) *jsonschema.Schema {
 	connection, ok := c.items[loop]
 	from, known := c.index[connection.From.ComponentID]
 	if !ok || !known || from == loop || hops == maxHops {
-		return shape{}
+		return nil
 	}
-	items, fault := c.arriving(from, loop, connection.From.Output, hops+1)
-	if fault != "" {
-		return shape{}
+	items, reason := c.arriving(from, loop, connection.From.Output, hops+1)
+	if reason != "" {
+		return nil
 	}
-	return items.item(0)
+	return items.Item(0)
 }
 
 // inputs checks the literals, and that what is required is given.
@@ -230,7 +233,7 @@ func (c *compiler) inputs() {
 // literal reads the input that the author wrote, and tries whether the values of
 // the connections can be laid into it.
 func (c *compiler) literal(pointer string, n *node) (map[string]json.RawMessage, bool) {
-	tree, err := decode(object(n.component.Input))
+	tree, err := strictjson.Decode(object(n.component.Input))
 	if _, ok := tree.(map[string]any); err != nil || !ok {
 		c.fault(pointer, CodeInvalidInput, "component %s: input must be an object", quote(n.component.ID))
 		return nil, false
@@ -250,16 +253,16 @@ func (c *compiler) literal(pointer string, n *node) (map[string]json.RawMessage,
 
 // missing tells the required inputs that are neither written nor connected.
 func (c *compiler) missing(pointer string, n *node, literal map[string]json.RawMessage) {
-	for _, name := range n.input.required() {
+	for _, name := range n.input.RequiredNames() {
 		_, written := literal[name]
 		connected := slices.ContainsFunc(n.bound, func(b binding) bool { return b.segments[0] == name })
 		if !written && !connected {
 			wanted := ""
-			property, _ := n.input.resolved().property(name)
-			if kinds := (&reader{left: maxSteps}).kinds(property); kinds != anyKind {
-				wanted = ": expected " + kinds.String()
+			property, _ := n.input.Resolve().Property(name)
+			if types := property.TypeSet(); types != jsonschema.AnyType {
+				wanted = ": expected " + types.String()
 			}
-			c.fault(pointer+"/input/"+escape(name), CodeMissingInput, "component %s (%s): the input %s is required, and is neither given nor connected%s",
+			c.fault(pointer+"/input/"+fault.EscapeToken(name), CodeMissingInput, "component %s (%s): the input %s is required, and is neither given nor connected%s",
 				quote(n.component.ID), n.component.Module, quote(name), wanted)
 		}
 	}
@@ -268,9 +271,20 @@ func (c *compiler) missing(pointer string, n *node, literal map[string]json.RawM
 // end names one end of a connection.
 func end(id, path string) string { return quote(id + "." + path) }
 
-// escape makes a name fit for a JSON pointer.
-func escape(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+// lacks says what a schema has instead of a member at a path. The given segments of the path
+// lead to the schema.
+func lacks(schema *jsonschema.Schema, segments []string, things string) string {
+	whose := "its " + things
+	if len(segments) > 0 {
+		whose = "the members of " + quote(strings.Join(segments, "."))
+	}
+	if names := schema.Names(); len(names) > 0 {
+		return whose + " are " + listing(names)
+	}
+	if len(segments) == 0 {
+		return "it has no " + things
+	}
+	return quote(strings.Join(segments, ".")) + " is " + schema.TypeSet().String()
 }
 
 // object is a value that may be left out.

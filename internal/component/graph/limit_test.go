@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
 // sized is a definition of so many parts, each component connected to many before it.
@@ -115,7 +116,8 @@ func TestSchemasWithoutAnEnd(t *testing.T) {
 			"dataConnections":[{"id":"1","from":{"componentId":"a","output":"a.a.0"},"to":{"componentId":"b","input":"a.a.0"}},
 			{"id":"2","from":{"componentId":"a","output":"b"},"to":{"componentId":"b","input":"b"}}]}`), modules)
 		for _, value := range []string{`{"a":{"a":{"a":[[[]]]}}}`, `[[[[[[[1]]]]]]]`, `1`} {
-			_, _ = graph.Convert(json.RawMessage(value), json.RawMessage(schema))
+			parsed, _ := jsonschema.Parse(json.RawMessage(schema))
+			_, _ = parsed.Convert(json.RawMessage(value))
 		}
 	}
 }

@@ -106,14 +106,14 @@ func (c *compiler) resolves(pointer string, connection Connection) {
 	}
 	path := connection.From.Output
 	for _, given := range n.module.Gives(object(n.component.Input), object(n.component.Config), c.definition.InputSchema, n.paths()) {
-		if end, segments, missing := parse(given.Possible).follow(path); missing >= 0 {
+		if end, segments, missing := c.schema(given.Possible).Follow(path); missing >= 0 {
 			c.fault(pointer, CodeUnknownOutput, "component %s (%s) never has the output %s: %s",
-				quote(n.component.ID), n.component.Module, quote(path), end.lacks(segments[:missing], "outputs"))
+				quote(n.component.ID), n.component.Module, quote(path), lacks(end, segments[:missing], "outputs"))
 			return
 		}
-		if end, segments, missing := parse(given.Declared).follow(path); missing >= 0 {
+		if end, segments, missing := c.schema(given.Declared).Follow(path); missing >= 0 {
 			c.warn(pointer, WarnOutput, "component %s (%s): its input schema does not name %s, so there is a value only where a caller sends one: %s",
-				quote(n.component.ID), n.component.Module, quote(path), end.lacks(segments[:missing], "outputs"))
+				quote(n.component.ID), n.component.Module, quote(path), lacks(end, segments[:missing], "outputs"))
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
 // joined compiles one connection from an output to an input of some schemas.
@@ -90,7 +91,7 @@ func TestPathsGoThroughSchemas(t *testing.T) {
 		{`{"properties":{"a":{"type":"array"}}}`, "a.10000", `!"a" is an array`},
 		{`{"properties":{"a":{"anyOf":[{"properties":{"b":{}}}],"additionalProperties":false}}}`, "a.b", ``},
 		{`{"properties":{"a":{"$ref":"#/$defs/n"}},"$defs":{"n":{"properties":{"next":{"$ref":"#/$defs/n"},"old":{"$ref":"#/definitions/o"}}}},"definitions":{"o":{"type":"null"}}}`, "a.next.next.old",
-			`{"$defs":{"n":{"properties":{"next":{"$ref":"#/$defs/n"},"old":{"$ref":"#/definitions/o"}}}},"$ref":"#/definitions/o","definitions":{"o":{"type":"null"}}}`},
+			`{"$ref":"#/definitions/o"}`},
 		{`{"properties":{` + strings.TrimSuffix(many(22), ",") + `}}`, "y", `!its inputs are n0, n1, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n2, n20, n21, n3, n4, n5, n6, n7, ...`},
 		{`{"properties":{"a b":{}}}`, strings.Repeat("\u00e9", 100), `!its inputs are "a b"`},
 	} {
@@ -100,7 +101,7 @@ func TestPathsGoThroughSchemas(t *testing.T) {
 			_, found, _ = strings.Cut(faults, `: `)
 			found = "!" + strings.TrimSpace(found)
 		} else {
-			found = string(plan.Sources("b")[0].Schema)
+			found = written(plan.Sources("b")[0].Schema)
 		}
 		if found != c.found {
 			t.Errorf("%s at %s: %s, want %s", c.schema, c.path, found, c.found)
@@ -109,6 +110,14 @@ func TestPathsGoThroughSchemas(t *testing.T) {
 			t.Errorf("%s shows what is not ASCII", faults)
 		}
 	}
+}
+
+// written returns the text of a schema; "" for one that allows any value.
+func written(schema *jsonschema.Schema) string {
+	if schema == nil || string(schema.Raw) == "true" {
+		return ""
+	}
+	return string(schema.Raw)
 }
 
 func many(count int) string {

@@ -7,7 +7,6 @@
 package envref
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -213,7 +212,7 @@ func (f *filling) into(pointer string, value, author any) (any, error) {
 			if _, there := value[name]; !there {
 				continue
 			}
-			if value[name], err = f.into(pointer+"/"+escape(name), value[name], members[name]); err != nil {
+			if value[name], err = f.into(pointer+"/"+fault.EscapeToken(name), value[name], members[name]); err != nil {
 				return nil, err
 			}
 		}
@@ -252,19 +251,14 @@ func each(value any, pointer string, visit func(pointer, text string)) {
 		}
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(value)) {
-			each(value[name], pointer+"/"+escape(name), visit)
+			each(value[name], pointer+"/"+fault.EscapeToken(name), visit)
 		}
 	}
 }
-
-func escape(token string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(token) }
 
 func decode(data json.RawMessage) (value any, err error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	err = decoder.Decode(&value)
-	return value, err
+	return strictjson.Decode(data)
 }

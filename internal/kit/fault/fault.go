@@ -8,6 +8,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -126,7 +127,7 @@ func Malformed(details []Detail) *Error {
 	if len(details) == 0 {
 		return nil
 	}
-	message := AndMore(fmt.Sprintf("%s: %s", details[0].Pointer, details[0].Message), len(details))
+	message := AndMore(strings.TrimPrefix(details[0].Pointer+": ", ": ")+details[0].Message, len(details))
 	return &Error{Code: InvalidInput, Message: message, Details: details[:min(len(details), MaxDetails)]}
 }
 

@@ -45,3 +45,12 @@ func RawSeparators(data []byte) []byte {
 	}
 	return out
 }
+
+// Decode reads JSON with its numbers as they are written, as json.Number. It ignores what
+// follows the first value.
+func Decode(data []byte) (value any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	err = decoder.Decode(&value)
+	return value, err
+}

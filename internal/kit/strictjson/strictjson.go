@@ -271,8 +271,6 @@ func (s *scanner) refuse(format string, args ...any) error {
 	return fault.Invalid("", format, args...)
 }
 
-var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
-
 // pointer is the way to the value at hand (RFC 6901), as far as it fits.
 func (s *scanner) pointer() string {
 	var way strings.Builder
@@ -282,7 +280,7 @@ func (s *scanner) pointer() string {
 			if !f.named {
 				break
 			}
-			step = pointerEscape.Replace(f.key)
+			step = fault.EscapeToken(f.key)
 		}
 		if way.Len()+1+len(step) > maxPointer || !utf8.ValidString(step) {
 			break

@@ -30,7 +30,7 @@ var (
 func CheckCallbackHeaders(headers map[string]string) error {
 	all := &fault.Error{Code: fault.InvalidInput, Message: "callbackHeaders: not allowed"}
 	add := func(pointer, reason string) {
-		all.Details = append(all.Details, fault.Detail{Code: string(fault.InvalidInput), Message: reason, Pointer: pointer})
+		all.Details = append(all.Details, fault.NewDetail(pointer, reason))
 	}
 	if len(headers) > maxHeaders {
 		add("/callbackHeaders", "at most 20 headers")
@@ -97,5 +97,5 @@ func headerPointer(name string) string {
 		name = string(runes[:maxHeaderName]) + "..."
 	}
 	name = strings.ToValidUTF8(name, "?")
-	return "/callbackHeaders/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	return "/callbackHeaders/" + fault.EscapeToken(name)
 }

@@ -30,7 +30,6 @@ var exceptions = map[string]string{
 	"internal/program/cli":   "one file a command",
 
 	"internal/execution":       "one file for each step of the life of an execution, its cancellation among them",
-	"internal/component/graph": "one file for each step of compiling, and one for each question about a plan",
 	"internal/workflow/engine": "one file for each step of a fold, and one for what a fold may store",
 
 	"internal/component/modules/evm":     "one file for each module",

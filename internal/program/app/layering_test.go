@@ -71,6 +71,7 @@ var places = map[string]place{
 	"internal/kit/cursor":     {level: 1, inside: []string{"internal/kit/fault"}, outside: []string{ids}, why: "the place of a page in a list"},
 	"internal/kit/strictjson": {level: 1, inside: []string{"internal/kit/fault"}, why: "what JSON may be decoded"},
 	"internal/kit/cron":       {level: 1, why: "cron expressions and their times; no clock"},
+	"internal/kit/jsonschema": {level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, outside: []string{schema}, why: "schemas read, compiled and explained"},
 	"internal/kit/envref":     {level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, why: "how texts name variables"},
 
 	"gen": {level: 1, why: "only a test: what is generated is fresh"},
@@ -136,20 +137,20 @@ var places = map[string]place{
 		why: "what a workspace may ask at a time",
 	},
 
-	"internal/component/graph":      {level: 1, inside: []string{"internal/kit/status"}, why: "what a workflow's definition means; no database, no clock, no log"},
+	"internal/component/graph":      {level: 3, inside: []string{"internal/kit/status", "internal/kit/fault", "internal/kit/jsonschema", "internal/kit/strictjson"}, why: "what a workflow's definition means; no database, no clock, no log"},
 	"internal/component/expression": {level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, outside: []string{"github.com/expr-lang/expr"}, why: "what conditions and transforms compute"},
 	"internal/component": {
-		level: 3, inside: []string{"internal/kit/credit", "internal/secret/redact", "internal/kit/fault", "internal/component/graph", "internal/kit/strictjson", "internal/kit/envref"},
-		outside: []string{ids, schema}, why: "what a module is; no database, no queue, no HTTP server",
+		level: 4, inside: []string{"internal/kit/credit", "internal/secret/redact", "internal/kit/fault", "internal/kit/jsonschema", "internal/component/graph", "internal/kit/strictjson", "internal/kit/envref"},
+		outside: []string{ids}, why: "what a module is; no database, no queue, no HTTP server",
 	},
-	"internal/component/componenttest":       {level: 4, inside: []string{"internal/component", "internal/kit/fault", "internal/platform/egress"}, outside: []string{ids, schema}, why: "what every module must pass", tests: true},
-	"internal/component/modules/upstream":    {level: 4, inside: []string{"internal/component", "internal/platform/egress", "internal/kit/credit"}, why: "HTTP calls of modules"},
+	"internal/component/componenttest":       {level: 5, inside: []string{"internal/component", "internal/kit/fault", "internal/platform/egress", "internal/kit/jsonschema", "internal/kit/strictjson"}, outside: []string{ids}, why: "what every module must pass", tests: true},
+	"internal/component/modules/upstream":    {level: 5, inside: []string{"internal/component", "internal/platform/egress", "internal/kit/credit"}, why: "HTTP calls of modules"},
 	"internal/component/modules/utility":     {level: 5, inside: []string{"internal/component", "internal/kit/credit", "internal/kit/fault", "internal/kit/strictjson", "internal/kit/timestamp"}, outside: []string{ids, "filippo.io/age", "golang.org/x/crypto"}, why: "modules that touch nothing"},
-	"internal/component/modules/apicall":     {level: 5, inside: []string{"internal/component", "internal/component/graph", "internal/component/modules/upstream", "internal/kit/credit", "internal/kit/strictjson", "internal/platform/egress"}, outside: []string{ids, "github.com/tidwall/gjson"}, why: "API_CALL"},
+	"internal/component/modules/apicall":     {level: 6, inside: []string{"internal/component", "internal/component/graph", "internal/component/modules/upstream", "internal/kit/credit", "internal/kit/strictjson", "internal/platform/egress"}, outside: []string{ids, "github.com/tidwall/gjson"}, why: "API_CALL"},
 	"internal/component/modules/logic":       {level: 5, inside: []string{"internal/component", "internal/kit/cron", "internal/component/expression", "internal/kit/fault", "internal/component/graph", "internal/secret/signature", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref"}, why: "control flow: what a run's engine does by name, described and computed"},
-	"internal/component/modules/evm":         {level: 5, inside: []string{"internal/component", "internal/component/modules/upstream", "internal/kit/credit", "internal/kit/fault", "internal/kit/strictjson", "internal/platform/egress"}, outside: []string{ids, "github.com/adraffy/go-ens-normalize", "github.com/ethereum/go-ethereum"}, why: "modules of EVM chains"},
+	"internal/component/modules/evm":         {level: 6, inside: []string{"internal/component", "internal/component/modules/upstream", "internal/kit/credit", "internal/kit/fault", "internal/kit/strictjson", "internal/platform/egress"}, outside: []string{ids, "github.com/adraffy/go-ens-normalize", "github.com/ethereum/go-ethereum"}, why: "modules of EVM chains"},
 	"internal/component/modules/evm/evmtest": {level: 5, inside: []string{"internal/kit/waittest"}, outside: []string{"github.com/ethereum/go-ethereum"}, why: "a real node for tests", tests: true},
-	"internal/component/modules":             {level: 6, inside: []string{"internal/component", "internal/component/modules/", "internal/platform/egress"}, why: "the one list of modules"},
+	"internal/component/modules":             {level: 7, inside: []string{"internal/component", "internal/component/modules/", "internal/platform/egress"}, why: "the one list of modules"},
 
 	"internal/execution/present": {level: 3, inside: []string{"gen/", "internal/kit/fault", "internal/secret/seal", "internal/kit/timestamp", "internal/kit/status", "internal/kit/strictjson"}, outside: []string{ids}, why: "row to record, the only place where shapes change, and what a record says of an output that no key opens"},
 	"internal/execution/callback": {
@@ -164,13 +165,13 @@ var places = map[string]place{
 	},
 
 	"internal/workflow": {
-		level:   4,
+		level:   5,
 		inside:  []string{"gen/", "internal/account/audit", "internal/account/billing", "internal/component", "internal/kit/cursor", "internal/account/environment", "internal/kit/fault", "internal/component/graph", "internal/platform/idempotency", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/account/storage", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref"},
 		outside: []string{ids, pgx}, why: "definitions: saved, checked, kept; it runs nothing",
 	},
 	"internal/workflow/engine": {
 		level:   6,
-		inside:  []string{"gen/", "internal/account/billing", "internal/account/environment", "internal/account/storage", "internal/component", "internal/component/graph", "internal/component/modules/logic", "internal/execution", "internal/execution/present", "internal/kit/credit", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/platform/clock", "internal/platform/notify", "internal/platform/postgres", "internal/secret/vault", "internal/workflow"},
+		inside:  []string{"gen/", "internal/account/billing", "internal/account/environment", "internal/account/storage", "internal/component", "internal/component/graph", "internal/component/modules/logic", "internal/execution", "internal/execution/present", "internal/kit/credit", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/platform/clock", "internal/platform/notify", "internal/platform/postgres", "internal/secret/vault", "internal/workflow", "internal/kit/jsonschema"},
 		outside: []string{ids, pgx, river}, why: "how runs go on; nothing of who asks for them",
 	},
 	"internal/workflow/run": {
@@ -196,12 +197,12 @@ var places = map[string]place{
 		why: "the form of a request, before anything reads it",
 	},
 	"internal/web/contract": {
-		level: 3, inside: []string{"gen/api", "internal/kit/fault", "internal/kit/strictjson"},
-		outside: []string{spec, schema}, why: "the spec's rules, compiled once",
+		level: 3, inside: []string{"gen/api", "internal/kit/fault", "internal/kit/strictjson", "internal/kit/jsonschema"},
+		outside: []string{spec}, why: "the spec's rules, compiled once",
 	},
-	"internal/web/catalog": {level: 4, inside: []string{"gen/api", "internal/component", "internal/kit/fault", "internal/component/graph"}, why: "components described to callers"},
+	"internal/web/catalog": {level: 5, inside: []string{"gen/api", "internal/component", "internal/kit/fault", "internal/component/graph", "internal/kit/jsonschema"}, why: "components described to callers"},
 	"internal/web/portal": {
-		level: 5, inside: []string{"conformance/clients", "conformance/signers", "gen/api", "internal/web/catalog", "internal/kit/fault", "internal/web/protocol", "internal/secret/signcheck", "internal/account/plan"}, outside: []string{"github.com/oasdiff/yaml3", "github.com/yuin/goldmark"},
+		level: 6, inside: []string{"conformance/clients", "conformance/signers", "gen/api", "internal/web/catalog", "internal/kit/fault", "internal/web/protocol", "internal/secret/signcheck", "internal/account/plan"}, outside: []string{"github.com/oasdiff/yaml3", "github.com/yuin/goldmark"},
 		why: "the docs: guides, and what is made of the spec, the catalogue, the signing kit and the clients",
 	},
 	"internal/web/console": {

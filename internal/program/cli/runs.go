@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -162,15 +161,9 @@ func (c *workflowsSignal) Run(s *session) error {
 
 // sameJSON says whether two texts are one value, however they are written.
 func sameJSON(a, b []byte) bool {
-	var values [2]any
-	for i, text := range [][]byte{a, b} {
-		decoder := json.NewDecoder(bytes.NewReader(text))
-		decoder.UseNumber()
-		if decoder.Decode(&values[i]) != nil {
-			return false
-		}
-	}
-	return reflect.DeepEqual(values[0], values[1])
+	first, err := strictjson.Decode(a)
+	second, otherErr := strictjson.Decode(b)
+	return err == nil && otherErr == nil && reflect.DeepEqual(first, second)
 }
 
 // workflowsCancel asks for the end of a run.

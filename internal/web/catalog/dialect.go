@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
 // FormatBigint marks a schema whose values are integers of any size: in a schema of
@@ -30,10 +30,10 @@ func systemComponents(modules []component.Descriptor) ([]api.SystemComponent, er
 }
 
 func systemComponent(d component.Descriptor) (api.SystemComponent, error) {
-	var parts [3]schema
+	var parts [3]*jsonschema.Schema
 	for i, raw := range []json.RawMessage{d.Input, d.Config, d.Output} {
 		var err error
-		if parts[i], err = readSchema(raw); err != nil {
+		if parts[i], err = jsonschema.Parse(raw); err != nil {
 			return api.SystemComponent{}, err
 		}
 	}
@@ -43,56 +43,54 @@ func systemComponent(d component.Descriptor) (api.SystemComponent, error) {
 		Inputs:  api.SystemComponentInputs{Parameters: []api.SystemComponentParameter{}},
 		Outputs: api.SystemComponentOutputs{Response: []api.SystemComponentResponse{}},
 		Configs: api.SystemComponentConfigs{
-			Type: api.SystemComponentConfigsTypeObject, Properties: config.members(), Required: config.required(),
+			Type: api.SystemComponentConfigsTypeObject, Properties: dialects(config), Required: required(config),
 		},
 	}
-	for _, p := range input.Properties.byName() {
-		parameter := api.SystemComponentParameter{Name: p.name, Required: slices.Contains(input.Required, p.name), JSONSchema: p.object()}
+	for _, name := range input.Names() {
+		property, _ := input.Property(name)
+		parameter := api.SystemComponentParameter{Name: name, Required: slices.Contains(input.Required, name), JSONSchema: object(property)}
 		if parameter.Required { // generators make a field optional if its schema has no type
-			parameter.Schema = p.schema.requiredDialect()
+			parameter.Schema = requiredDialect(property)
 		}
 		c.Inputs.Parameters = append(c.Inputs.Parameters, parameter)
 	}
-	for _, p := range output.Properties.byName() {
+	for _, name := range output.Names() {
+		property, _ := output.Property(name)
 		c.Outputs.Response = append(c.Outputs.Response, api.SystemComponentResponse{
-			Name: p.name, Schema: p.schema.dialect(), Required: slices.Contains(output.Required, p.name),
+			Name: name, Schema: dialect(property), Required: slices.Contains(output.Required, name),
 		})
 	}
 	return c, nil
 }
 
-// object is the schema as an object: {} instead of true.
-func (p property) object() json.RawMessage {
-	if string(p.raw) == "true" {
+// object returns the schema as an object: {} instead of true.
+func object(s *jsonschema.Schema) json.RawMessage {
+	if string(s.Raw) == "true" {
 		return json.RawMessage("{}")
 	}
-	return p.raw
+	return s.Raw
 }
 
-func (p properties) byName() properties {
-	return slices.SortedFunc(slices.Values(p), func(a, b property) int { return strings.Compare(a.name, b.name) })
-}
-
-// dialect is the schema in the small dialect; what that cannot tell is left
-// out, which means "any value".
-func (s schema) dialect() api.DialectSchema {
+// dialect returns the schema in the small dialect. It leaves out what the dialect cannot
+// express, which means "any value".
+func dialect(s *jsonschema.Schema) api.DialectSchema {
 	var out api.DialectSchema
-	kind, ok := s.kind()
+	kind, ok := dialectType(s)
 	if ok {
 		out.Type = &kind
 	}
-	for _, value := range s.only() {
+	for _, value := range s.Values() {
 		out.Enum = append(out.Enum, value)
 	}
-	if (ok || out.Enum != nil) && s.nullable() {
+	if (ok || out.Enum != nil) && nullable(s) {
 		out.Nullable = new(true)
 	}
 	if s.Items != nil && kind == api.DialectTypeArray {
-		out.Items = new(s.Items.dialect())
+		out.Items = new(dialect(s.Items))
 	}
 	if len(s.Properties) > 0 && kind == api.DialectTypeObject {
-		out.Properties = s.members()
-		out.Required = s.required()
+		out.Properties = dialects(s)
+		out.Required = required(s)
 	}
 	return out
 }
@@ -100,33 +98,34 @@ func (s schema) dialect() api.DialectSchema {
 // requiredDialect returns the schema of a required input in the small dialect. If the input
 // allows several types, the result has the first one, because generators make an input without
 // a type optional. The type of an input that allows any value is object.
-func (s schema) requiredDialect() api.DialectSchema {
-	out := s.dialect()
-	if len(s.Type) == 0 && len(s.branches()) == 0 && s.only() == nil {
+func requiredDialect(s *jsonschema.Schema) api.DialectSchema {
+	out := dialect(s)
+	if len(s.Types) == 0 && len(s.Alternatives()) == 0 && s.Values() == nil {
 		out.Type = new(api.DialectTypeObject)
 		return out
 	}
-	first := slices.IndexFunc(s.Type, func(name string) bool { return name != "null" })
+	first := slices.IndexFunc(s.Types, func(name string) bool { return name != "null" })
 	if out.Type != nil || first < 0 {
 		return out
 	}
-	s.Type = slices.DeleteFunc(slices.Clone(s.Type), func(name string) bool { return name != "null" && name != s.Type[first] })
-	out = s.dialect()
+	narrow := *s
+	narrow.Types = slices.DeleteFunc(slices.Clone(s.Types), func(name string) bool { return name != "null" && name != s.Types[first] })
+	out = dialect(&narrow)
 	if *out.Type == api.DialectTypeArray && out.Items == nil {
 		out.Items = &api.DialectSchema{} // generators read the items of every array
 	}
 	return out
 }
 
-func (s schema) members() map[string]api.DialectSchema {
+func dialects(s *jsonschema.Schema) map[string]api.DialectSchema {
 	members := make(map[string]api.DialectSchema, len(s.Properties))
 	for _, p := range s.Properties {
-		members[p.name] = p.schema.dialect()
+		members[p.Name] = dialect(p.Schema)
 	}
 	return members
 }
 
-func (s schema) required() []string {
+func required(s *jsonschema.Schema) []string {
 	if s.Required == nil {
 		return []string{}
 	}
@@ -134,21 +133,21 @@ func (s schema) required() []string {
 }
 
 // nullable reports whether null is among the values of a schema that says what they are.
-func (s schema) nullable() bool {
-	if only := s.only(); only != nil && !slices.ContainsFunc(only, func(value json.RawMessage) bool { return string(value) == "null" }) {
+func nullable(s *jsonschema.Schema) bool {
+	if only := s.Values(); only != nil && !slices.ContainsFunc(only, func(value json.RawMessage) bool { return string(value) == "null" }) {
 		return false
 	}
-	if len(s.Type) > 0 {
-		return slices.Contains(s.Type, "null")
+	if len(s.Types) > 0 {
+		return slices.Contains(s.Types, "null")
 	}
-	branches := s.branches()
-	return len(branches) == 0 && s.only() != nil || slices.ContainsFunc(branches, schema.nullable)
+	branches := s.Alternatives()
+	return len(branches) == 0 && s.Values() != nil || slices.ContainsFunc(branches, nullable)
 }
 
-// kind is the one type of the dialect that fits all values of the schema.
-func (s schema) kind() (api.DialectType, bool) {
-	names := slices.DeleteFunc(slices.Clone(s.Type), func(name string) bool { return name == "null" })
-	if (s.Format == FormatBigint || s.decimal()) && slices.Contains(names, "string") && !slices.ContainsFunc(names, func(name string) bool { return name != "string" && name != "integer" }) {
+// dialectType returns the one type of the dialect that fits all values of the schema.
+func dialectType(s *jsonschema.Schema) (api.DialectType, bool) {
+	names := slices.DeleteFunc(slices.Clone(s.Types), func(name string) bool { return name == "null" })
+	if (s.Format == FormatBigint || decimal(s)) && slices.Contains(names, "string") && !slices.ContainsFunc(names, func(name string) bool { return name != "string" && name != "integer" }) {
 		return api.DialectTypeBigint, true
 	}
 	if len(names) == 1 {
@@ -158,11 +157,11 @@ func (s schema) kind() (api.DialectType, bool) {
 		return api.DialectType(names[0]), true
 	}
 	var common api.DialectType
-	for _, branch := range s.branches() {
-		if slices.Equal(branch.Type, typeNames{"null"}) {
+	for _, branch := range s.Alternatives() {
+		if slices.Equal(branch.Types, []string{"null"}) {
 			continue
 		}
-		kind, ok := branch.kind()
+		kind, ok := dialectType(branch)
 		if !ok || common != "" && kind != common {
 			return "", false
 		}
@@ -173,7 +172,7 @@ func (s schema) kind() (api.DialectType, bool) {
 
 // decimal reports whether the pattern of a string allows integers of any size
 // and nothing else: such a string is the dialect's bigint.
-func (s schema) decimal() bool {
+func decimal(s *jsonschema.Schema) bool {
 	pattern, err := regexp.Compile(s.Pattern)
 	if s.Pattern == "" || err != nil || len(s.Enum) > 0 {
 		return false

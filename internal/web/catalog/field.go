@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
 // Field is one member of an input, a config or an output, told to people.
@@ -38,21 +40,21 @@ type Object struct {
 
 // ReadObject tells what the schema of an object says.
 func ReadObject(raw json.RawMessage) (Object, error) {
-	root, err := readSchema(raw)
+	root, err := jsonschema.Parse(raw)
 	if err != nil {
 		return Object{}, err
 	}
-	return Object{root.Description, root.fields(0), root.values(0)}, nil
+	return Object{root.Description, fields(root, 0), values(root, 0)}, nil
 }
 
-func (s schema) fields(depth int) []Field {
+func fields(s *jsonschema.Schema, depth int) []Field {
 	if depth == maxNesting {
 		return nil
 	}
 	all := make([]Field, 0, len(s.Properties))
 	for _, one := range s.Properties {
-		f := one.schema.field(depth)
-		f.Name, f.Required = one.name, slices.Contains(s.Required, one.name)
+		f := fieldOf(one.Schema, depth)
+		f.Name, f.Required = one.Name, slices.Contains(s.Required, one.Name)
 		all = append(all, f)
 	}
 	slices.SortStableFunc(all, func(a, b Field) int {
@@ -67,64 +69,66 @@ func (s schema) fields(depth int) []Field {
 	return all
 }
 
-// values is what is said of members without a name.
-func (s schema) values(depth int) *Field {
+// values describes the members without a name. It returns nil if there are none, or if the
+// schema does not describe them.
+func values(s *jsonschema.Schema, depth int) *Field {
 	from := s.AdditionalProperties
 	if len(s.PatternProperties) > 0 {
-		from = &s.PatternProperties[0].schema
+		from = s.PatternProperties[0].Schema
 	}
-	if from == nil || from.never || depth == maxNesting {
+	if from == nil || from.Never || depth == maxNesting {
 		return nil
 	}
-	return new(from.field(depth + 1))
+	return new(fieldOf(from, depth+1))
 }
 
-func (s schema) field(depth int) Field {
+func fieldOf(s *jsonschema.Schema, depth int) Field {
 	f := Field{
-		Description: s.Description, Type: s.words(depth), Kinds: s.kinds(), Format: s.format(depth), Secret: s.secret(depth),
-		Default: s.Default, Enum: s.only(), Examples: s.Examples, Rules: s.rules(), Fields: s.fields(depth + 1), Values: s.values(depth),
+		Description: s.Description, Type: typeInWords(s, depth), Kinds: kinds(s), Format: formatIn(s, depth), Secret: holdsSecret(s, depth),
+		Default: s.Keyword("default"), Enum: s.Values(), Examples: s.Examples, Rules: rules(s), Fields: fields(s, depth+1), Values: values(s, depth),
 	}
 	if s.Items != nil && len(f.Fields) == 0 {
-		f.Fields = s.Items.fields(depth + 1)
+		f.Fields = fields(s.Items, depth+1)
 	}
 	return f
 }
 
-// secret is a mark on the schema or on whatever it holds without a name; members with
-// one have marks of their own.
-func (s schema) secret(depth int) bool {
+// holdsSecret reports whether the schema, or a schema of what it holds without a name, is
+// marked as secret. Members with a name have marks of their own.
+func holdsSecret(s *jsonschema.Schema, depth int) bool {
 	if s.Secret || depth == maxNesting {
 		return s.Secret
 	}
-	for _, inside := range []*schema{s.Items, s.AdditionalProperties} {
-		if inside != nil && inside.secret(depth+1) {
+	for _, inside := range []*jsonschema.Schema{s.Items, s.AdditionalProperties} {
+		if inside != nil && holdsSecret(inside, depth+1) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(s.branches(), func(branch schema) bool { return branch.secret(depth + 1) })
+	return slices.ContainsFunc(s.Alternatives(), func(branch *jsonschema.Schema) bool { return holdsSecret(branch, depth+1) })
 }
 
-// format is that of the value, else the first of what it holds without a name.
-func (s schema) format(depth int) string {
+// formatIn returns the format of the value, or else the first format of what it holds without
+// a name.
+func formatIn(s *jsonschema.Schema, depth int) string {
 	if s.Format != "" || depth == maxNesting {
 		return s.Format
 	}
-	inner := s.branches()
-	for _, inside := range []*schema{s.Items, s.AdditionalProperties} {
+	inner := s.Alternatives()
+	for _, inside := range []*jsonschema.Schema{s.Items, s.AdditionalProperties} {
 		if inside != nil {
-			inner = append(inner, *inside)
+			inner = append(inner, inside)
 		}
 	}
 	for _, one := range inner {
-		if format := one.format(depth + 1); format != "" {
+		if format := formatIn(one, depth+1); format != "" {
 			return format
 		}
 	}
 	return ""
 }
 
-// kinds are the JSON types of the values, without null.
-func (s schema) kinds() []string {
+// kinds returns the JSON types of the values, without null.
+func kinds(s *jsonschema.Schema) []string {
 	var all []string
 	add := func(names ...string) {
 		for _, name := range names {
@@ -133,30 +137,30 @@ func (s schema) kinds() []string {
 			}
 		}
 	}
-	add(s.Type...)
-	for _, branch := range s.branches() {
-		if len(s.Type) == 0 {
-			add(branch.kinds()...)
+	add(s.Types...)
+	for _, branch := range s.Alternatives() {
+		if len(s.Types) == 0 {
+			add(kinds(branch)...)
 		}
 	}
 	return all
 }
 
-// words is the type in words.
-func (s schema) words(depth int) string {
+// typeInWords returns the types of the values in words.
+func typeInWords(s *jsonschema.Schema, depth int) string {
 	var all []string
-	for _, name := range s.Type {
+	for _, name := range s.Types {
 		switch {
 		case depth == maxNesting:
-		case name == "array" && s.Items != nil && s.Items.words(depth+1) != anyValue:
-			name = "array of " + s.Items.words(depth+1)
-		case name == "object" && len(s.Properties) == 0 && s.AdditionalProperties != nil && len(s.AdditionalProperties.kinds()) > 0:
-			name = "object of " + s.AdditionalProperties.words(depth+1)
+		case name == "array" && s.Items != nil && typeInWords(s.Items, depth+1) != anyValue:
+			name = "array of " + typeInWords(s.Items, depth+1)
+		case name == "object" && len(s.Properties) == 0 && s.AdditionalProperties != nil && len(kinds(s.AdditionalProperties)) > 0:
+			name = "object of " + typeInWords(s.AdditionalProperties, depth+1)
 		}
 		all = append(all, name)
 	}
-	for _, branch := range s.branches() {
-		if word := branch.words(depth); len(s.Type) == 0 && !slices.Contains(all, word) {
+	for _, branch := range s.Alternatives() {
+		if word := typeInWords(branch, depth); len(s.Types) == 0 && !slices.Contains(all, word) {
 			all = append(all, word)
 		}
 	}
@@ -168,28 +172,28 @@ func (s schema) words(depth int) string {
 
 const anyValue = "any value"
 
-func (s schema) rules() []Rule {
+func rules(s *jsonschema.Schema) []Rule {
 	var all []Rule
-	for _, bound := range []struct{ min, max, unit string }{
-		{s.Minimum.String(), s.Maximum.String(), ""},
-		{s.MinLength.String(), s.MaxLength.String(), " characters"},
-		{s.MinItems.String(), s.MaxItems.String(), " items"},
-		{s.MinProperties.String(), s.MaxProperties.String(), " members"},
+	for _, of := range []struct{ min, max, unit string }{
+		{"minimum", "maximum", ""},
+		{"minLength", "maxLength", " characters"},
+		{"minItems", "maxItems", " items"},
+		{"minProperties", "maxProperties", " members"},
 	} {
-		switch {
-		case bound.min != "" && bound.max != "":
-			all = append(all, Rule{Words: bound.min + " to " + bound.max + bound.unit})
-		case bound.min != "":
-			all = append(all, Rule{Words: "at least " + bound.min + bound.unit})
-		case bound.max != "":
-			all = append(all, Rule{Words: "at most " + bound.max + bound.unit})
+		switch min, max := string(s.Keyword(of.min)), string(s.Keyword(of.max)); {
+		case min != "" && max != "":
+			all = append(all, Rule{Words: min + " to " + max + of.unit})
+		case min != "":
+			all = append(all, Rule{Words: "at least " + min + of.unit})
+		case max != "":
+			all = append(all, Rule{Words: "at most " + max + of.unit})
 		}
 	}
-	if s.ExclusiveMinimum != "" {
-		all = append(all, Rule{Words: "more than " + s.ExclusiveMinimum.String()})
+	if bound := s.Keyword("exclusiveMinimum"); bound != nil {
+		all = append(all, Rule{Words: "more than " + string(bound)})
 	}
-	if s.ExclusiveMaximum != "" {
-		all = append(all, Rule{Words: "less than " + s.ExclusiveMaximum.String()})
+	if bound := s.Keyword("exclusiveMaximum"); bound != nil {
+		all = append(all, Rule{Words: "less than " + string(bound)})
 	}
 	if s.Pattern != "" {
 		all = append(all, Rule{Words: "matches", Code: s.Pattern})

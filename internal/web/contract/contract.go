@@ -7,18 +7,20 @@
 package contract
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/jsonschema"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // Contract is openapi.yaml, read.
@@ -68,7 +70,7 @@ func Load() (*Contract, error) { return load() }
 
 var load = sync.OnceValues(func() (*Contract, error) {
 	data := api.SpecJSON()
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	value, err := strictjson.Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("decode openapi document: %w", err)
 	}
@@ -82,8 +84,6 @@ var load = sync.OnceValues(func() (*Contract, error) {
 		return nil, fmt.Errorf("load openapi document: %w", err)
 	}
 	compiler := jsonschema.NewCompiler()
-	compiler.DefaultDraft(jsonschema.Draft2020)
-	compiler.AssertFormat()
 	if err := compiler.AddResource(location, value); err != nil {
 		return nil, fmt.Errorf("add openapi document: %w", err)
 	}
@@ -194,9 +194,9 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 		o.Raw = true
 		return o, nil
 	}
-	pointer := "/paths/" + escape(path) + "/" + strings.ToLower(method) + "/requestBody/content/application~1json/schema"
+	pointer := "/paths/" + url.PathEscape(fault.EscapeToken(path)) + "/" + strings.ToLower(method) + "/requestBody/content/application~1json/schema"
 	var err error
-	if o.body, err = newBody(compiler, pointer, source.RequestBody.Value.Content.Get("application/json")); err != nil {
+	if o.body, err = newBody(compiler, pointer); err != nil {
 		return nil, err
 	}
 	o.body.required = source.RequestBody.Value.Required
@@ -217,17 +217,4 @@ func (o *Operation) readPeople(extensions map[string]any) error {
 		return fmt.Errorf("an operation that signs somebody in is open")
 	}
 	return nil
-}
-
-func escape(token string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(token)
-}
-
-// decode reads JSON with its numbers as they are written.
-func decode(data []byte) (any, error) {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	var value any
-	err := decoder.Decode(&value)
-	return value, err
 }

@@ -73,16 +73,16 @@ func TestCheckBodyTellsAllFaultsOfTheEnvelope(t *testing.T) {
 	execute := load(t)["executeComponent"]
 	long := strings.Repeat("a", 10_000)
 	for _, c := range []struct{ name, body, want string }{
-		{"empty", `{}`, "/config is required; /input is required; /module is required"},
-		{"wrong types", `{"module":7,"input":[],"config":null}`, "/config must be of type object; /input must be of type object; /module must be of type string"},
+		{"empty", `{}`, "/config is required: expected an object; /input is required: expected an object; /module is required: expected a string"},
+		{"wrong types", `{"module":7,"input":[],"config":null}`, "/config must be an object; /input must be an object; /module must be a string"},
 		{"out of range", `{"module":"A","input":{},"config":{},"attempts":4,"waitForMs":15001}`, "/attempts must be at most 3; /waitForMs must be at most 15000"},
 		{"below range", `{"module":"A","input":{},"config":{},"attempts":0,"waitForMs":-1}`, "/attempts must be at least 1; /waitForMs must be at least 0"},
-		{"fraction", `{"module":"A","input":{},"config":{},"attempts":1.5}`, "/attempts must be of type integer"},
-		{"null where none is allowed", `{"module":"A","input":{},"config":null}`, "/config must be of type object"},
+		{"fraction", `{"module":"A","input":{},"config":{},"attempts":1.5}`, "/attempts must be an integer or null"},
+		{"null where none is allowed", `{"module":"A","input":{},"config":null}`, "/config must be an object"},
 		{"long module", `{"module":"` + long + `","input":{},"config":{}}`, "/module must have at most 64 characters"},
-		{"not a url", `{"module":"A","input":{},"config":{},"callbackUrl":"no url"}`, "/callbackUrl must be a valid uri"},
+		{"not a url", `{"module":"A","input":{},"config":{},"callbackUrl":"no url"}`, "/callbackUrl must be a valid uri, such as https://api.example.org/v1"},
 		{"empty secret", `{"module":"A","input":{},"config":{},"callbackSecret":""}`, "/callbackSecret must have at least 1 character"},
-		{"header value", `{"module":"A","input":{},"config":{},"callbackHeaders":{"a":"x\ny","b":7}}`, `/callbackHeaders/a must match ^[\x20-\x7E]*$; /callbackHeaders/b must be of type string`},
+		{"header value", `{"module":"A","input":{},"config":{},"callbackHeaders":{"a":"x\ny","b":7}}`, `/callbackHeaders/a must match ^[\x20-\x7E]*$; /callbackHeaders/b must be a string`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := execute.CheckBody([]byte(c.body), new(contract.Ignored))
@@ -127,8 +127,8 @@ func TestCheckBodyLooksIntoWhatTheContractLooksInto(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	_, err = create.CheckBody([]byte(`{"name":"","components":[{"module":"a","position":[1],"attempts":9},7],"sequenceEdges":{}}`), new(contract.Ignored))
-	if got, want := faults(t, err), "/components/0/attempts must be at most 3; /components/0/id is required; "+
-		"/components/0/position must have at least 2 items; /components/1 must be of type object; /name must have at least 1 character; /sequenceEdges must be of type array"; got != want {
+	if got, want := faults(t, err), "/components/0/attempts must be at most 3; /components/0/id is required: expected a string; "+
+		"/components/0/position must have at least 2 items; /components/1 must be an object; /name must have at least 1 character; /sequenceEdges must be an array"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -166,7 +166,7 @@ func TestStrictHandlingRefusesWhatTheContractDoesNotKnow(t *testing.T) {
 		t.Errorf("what is wrong by an unknown member alone is %s, %v", fit, err)
 	}
 	fit, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"more":1}`), nil)
-	if got, want := faults(t, err), "/config is required; /more is not a known field"; got != want || fit != nil {
+	if got, want := faults(t, err), "/config is required: expected an object; /more is not a known field"; got != want || fit != nil {
 		t.Errorf("got %s, %s", got, fit)
 	}
 	_, err = operations["replayComponentCallback"].CheckBody([]byte(`{"force":true}`), nil)
@@ -195,23 +195,23 @@ func TestCheckParameters(t *testing.T) {
 		{name: "right", operation: "listComponentExecutions", query: "limit=100&cursor=QUJD&nonce=7"},
 		{name: "zero", operation: "listComponentExecutions", query: "limit=0", want: "/query/limit must be at least 1"},
 		{name: "many", operation: "listComponentExecutions", query: "limit=101", want: "/query/limit must be at most 100"},
-		{name: "no number", operation: "listComponentExecutions", query: "limit=ten", want: "/query/limit must be of type integer"},
+		{name: "no number", operation: "listComponentExecutions", query: "limit=ten", want: "/query/limit must be an integer"},
 		{name: "huge", operation: "listComponentExecutions", query: "limit=" + strings.Repeat("9", 5000), want: "/query/limit must be at most 100"},
 		{name: "hugely negative", operation: "listComponentExecutions", query: "limit=-" + strings.Repeat("9", 5000), want: "/query/limit must be at least 1"},
-		{name: "leading zero", operation: "listComponentExecutions", query: "limit=020", want: "/query/limit must be of type integer"},
+		{name: "leading zero", operation: "listComponentExecutions", query: "limit=020", want: "/query/limit must be an integer"},
 		{name: "twice", operation: "listComponentExecutions", query: "limit=1&limit=2", want: "/query/limit must be given only once"},
 		{name: "cursor", operation: "listComponentExecutions", query: "cursor=%20", want: "/query/cursor must match ^[A-Za-z0-9_-]+$"},
 		{name: "id", operation: "getComponentExecution", path: id},
 		{name: "upper case id", operation: "getComponentExecution", path: strings.ToUpper(id)},
 		{name: "id without hyphens", operation: "getComponentExecution", path: strings.ReplaceAll(id, "-", ""), want: "404"},
 		{name: "filter", operation: "listWorkflowRuns", query: "workflowId=" + strings.ToUpper(id)},
-		{name: "no filter", operation: "listWorkflowRuns", query: "workflowId=x", want: "/query/workflowId must be a valid uuid"},
+		{name: "no filter", operation: "listWorkflowRuns", query: "workflowId=x", want: "/query/workflowId must be a valid uuid, such as 0198c2a4-7d1e-7c33-9b1a-2f6f0e5d4c3b"},
 		{name: "braced id", operation: "getComponentExecution", path: "{" + id + "}", want: "404"},
 		{name: "no id", operation: "getComponentExecution", path: "nope", want: "404"},
 		{name: "force", operation: "replayComponentCallback", path: id, query: "force=true"},
-		{name: "forced", operation: "replayComponentCallback", path: id, query: "force=yes", want: "/query/force must be of type boolean"},
+		{name: "forced", operation: "replayComponentCallback", path: id, query: "force=yes", want: "/query/force must be a boolean"},
 		{name: "enum", operation: "getWorkflowRun", path: id, query: "stages=none"},
-		{name: "no enum", operation: "getWorkflowRun", path: id, query: "stages=some", want: "/query/stages must be one of [all none]"},
+		{name: "no enum", operation: "getWorkflowRun", path: id, query: "stages=some", want: `/query/stages must be one of "all", "none"`},
 		{name: "version", operation: "exportWorkflow", path: id, query: "version=2"},
 		{name: "version 0", operation: "getWorkflow", path: id, query: "version=0", want: "/query/version must be at least 1"},
 		{name: "last version", operation: "getWorkflow", path: id, query: "version=2147483647"},
@@ -219,9 +219,9 @@ func TestCheckParameters(t *testing.T) {
 		{name: "last event", operation: "listRunEvents", path: id, query: "after=9223372036854775807"},
 		{name: "event beyond int64", operation: "listRunEvents", path: id, query: "after=9223372036854775808", want: "/query/after must be at most 9223372036854775807"},
 		{name: "event id beyond int64", operation: "streamWorkflowRun", path: id, header: http.Header{"Last-Event-Id": {"9999999999999999999"}}, want: "/header/Last-Event-ID must be at most 9223372036854775807"},
-		{name: "status", operation: "listWorkflowRuns", query: "status=RUNNING", want: "/query/status must be one of [CREATED EXECUTING COMPLETED FAILED CANCELED]"},
+		{name: "status", operation: "listWorkflowRuns", query: "status=RUNNING", want: `/query/status must be one of "CREATED", "EXECUTING", "COMPLETED", "FAILED", "CANCELED"`},
 		{name: "event id", operation: "streamWorkflowRun", path: id, query: "after=7", header: http.Header{"Last-Event-Id": {"9"}}},
-		{name: "no event id", operation: "streamWorkflowRun", path: id, header: http.Header{"Last-Event-Id": {"x"}}, want: "/header/Last-Event-ID must be of type integer"},
+		{name: "no event id", operation: "streamWorkflowRun", path: id, header: http.Header{"Last-Event-Id": {"x"}}, want: "/header/Last-Event-ID must be an integer"},
 		{name: "etag", operation: "replaceWorkflow", path: id, header: http.Header{"If-Match": {`W/"12"`}}},
 		{name: "no etag", operation: "replaceWorkflow", path: id, header: http.Header{"If-Match": {`12`}}},
 		{name: "key", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"order 4711, first"}}},

@@ -3,6 +3,8 @@ package contract
 import (
 	"net/url"
 	"strings"
+
+	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 // The bounds of a list of what was ignored.
@@ -45,7 +47,7 @@ func (i *Ignored) field(tokens []string) {
 	}
 	var pointer strings.Builder
 	for _, name := range tokens {
-		pointer.WriteString("/" + url.PathEscape(token.Replace(name)))
+		pointer.WriteString("/" + url.PathEscape(fault.EscapeToken(name)))
 	}
 	i.add(pointer.String())
 }

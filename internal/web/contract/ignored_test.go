@@ -80,8 +80,8 @@ func TestNullCountsAsLeftOut(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ operation, body, want string }{
-		{"executeComponent", `{"module":null,"input":null,"config":null}`, "/config must be of type object; /input must be of type object; /module must be of type string"},
-		{"cancelWorkflowRun", `{"reason":null}`, "/reason must be of type string"},
+		{"executeComponent", `{"module":null,"input":null,"config":null}`, "/config must be an object; /input must be an object; /module must be a string"},
+		{"cancelWorkflowRun", `{"reason":null}`, "/reason must be a string"},
 		{"triggerWorkflow", `{"version":1e131071}`, "/version is out of range; /version must be at least 1"},
 	} {
 		_, err := operations[c.operation].CheckBody([]byte(c.body), nil)

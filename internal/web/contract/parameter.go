@@ -10,16 +10,16 @@ import (
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
 // parameter is one parameter that has a rule to check.
 type parameter struct {
 	name, in string
-	schema   *jsonschema.Schema // nil: any text is right
-	kind     string             // string, integer or boolean
+	schema   *jsonschema.Compiled // nil: any text is right
+	kind     string               // string, integer or boolean
 }
 
 func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (parameter, error) {
@@ -123,7 +123,7 @@ func (p parameter) check(text string) []fault.Detail {
 	case p.kind == "boolean" && (text == "true" || text == "false"):
 		value = text == "true"
 	}
-	return explain(p.schema.Validate(value), p.in, p.name)
+	return check(p.schema, value, p.in, p.name)
 }
 
 // muchTooLong is how many characters of an integer are read. Beyond every bound of the

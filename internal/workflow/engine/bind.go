@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/jsonschema"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/secret/vault"
@@ -348,9 +349,13 @@ func (f *fold) resolved(c graph.Component) (graph.Component, error) {
 		value   *json.RawMessage
 		schema  json.RawMessage
 	}{{"/input", &c.Input, entry.Input}, {"/config", &c.Config, entry.Config}} {
+		schema, err := jsonschema.Parse(part.schema)
+		if err != nil {
+			return c, err
+		}
 		value, err := env.Values.Resolve(part.pointer, *part.value)
 		if err == nil {
-			value, err = graph.Convert(value, part.schema)
+			value, err = schema.Convert(value)
 		}
 		if err != nil {
 			return c, unresolved(part.pointer, err)

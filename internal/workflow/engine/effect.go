@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -30,9 +29,7 @@ func (f *fold) effectKey(t *stage, input, config json.RawMessage) (uuid.UUID, er
 
 // valueOf returns what a text means, whatever the order of its fields and its white space.
 func valueOf(text json.RawMessage) (value any, err error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	if err := decoder.Decode(&value); err != nil {
+	if value, err = strictjson.Decode(text); err != nil {
 		return nil, errors.New("read the input of a stage: not JSON") // what is wrong may show some of it
 	}
 	return value, nil

@@ -1,7 +1,6 @@
 package evm
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"math/big"
@@ -12,15 +11,6 @@ import (
 
 // This file encodes JSON values as the contract ABI wants them. What a value
 // must be comes from its type alone; nothing is guessed, rounded or cut.
-
-// values reads JSON with its numbers as they are written.
-func values(raw json.RawMessage) (any, error) {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var value any
-	err := decoder.Decode(&value)
-	return value, err
-}
 
 // encodeArguments encodes values in the order of the parameters.
 func encodeArguments(parameters []parameter, list []any) ([]byte, error) {

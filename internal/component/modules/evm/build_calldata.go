@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // functionNameForms says what functionName may be.
@@ -42,7 +43,7 @@ func (buildCalldata) Run(_ context.Context, call component.Call) (component.Resu
 	if err != nil {
 		return component.Result{}, refused("abi", err)
 	}
-	value, err := values(input.Arguments)
+	value, err := strictjson.Decode(input.Arguments)
 	arguments, ok := value.([]any)
 	if err != nil || !ok {
 		return component.Result{}, refused("arguments", misfitf("expected an array, got %s", came(value)))

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/accounts/abi"
 
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 func TestResultsComeByPlaceAndByName(t *testing.T) {
@@ -194,7 +195,7 @@ func FuzzDecodedResults(f *testing.F) {
 			}
 			return
 		}
-		read, err := values(json.RawMessage(text(t, list)))
+		read, err := strictjson.Decode(json.RawMessage(text(t, list)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +231,7 @@ func FuzzArguments(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, which uint8, given string) {
 		of := parameters[int(which)%len(abis)]
-		value, err := values(json.RawMessage(given))
+		value, err := strictjson.Decode(json.RawMessage(given))
 		list, ok := value.([]any)
 		if err != nil || !ok || len(list) != len(of) {
 			return
@@ -246,7 +247,7 @@ func FuzzArguments(f *testing.F) {
 			}
 			t.Fatalf("%s became %x, which is refused: %v", given, encoded, err)
 		}
-		read, _ := values(json.RawMessage(text(t, decoded)))
+		read, _ := strictjson.Decode(json.RawMessage(text(t, decoded)))
 		if again, err := encodeArguments(of, read.([]any)); err != nil || !bytes.Equal(again, encoded) {
 			t.Fatalf("%s became %x, and then %x, %v", given, encoded, again, err)
 		}

@@ -10,6 +10,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
+
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // The kinds of transaction that are built and signed.
@@ -106,7 +108,7 @@ func (t *outgoing) check() error {
 // parseOutgoing reads the input `transaction`: an object, or an unsigned
 // transaction in hexadecimal digits.
 func parseOutgoing(raw json.RawMessage) (*outgoing, error) {
-	value, err := values(raw)
+	value, err := strictjson.Decode(raw)
 	if err != nil {
 		return nil, errors.New("expected a transaction")
 	}

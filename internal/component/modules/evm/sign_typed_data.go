@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 type signTypedData struct{ formats }
@@ -46,11 +47,11 @@ func (signTypedData) Run(_ context.Context, call component.Call) (component.Resu
 	if err != nil {
 		return component.Result{}, err
 	}
-	domain, err := values(input.Domain)
+	domain, err := strictjson.Decode(input.Domain)
 	if err != nil {
 		return component.Result{}, refused("domain", misfitf("expected an object"))
 	}
-	message, err := values(input.Message)
+	message, err := strictjson.Decode(input.Message)
 	if err != nil {
 		return component.Result{}, refused("message", misfitf("expected an object"))
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // mail is the example of EIP-712, whose key is the hash of "cow".
@@ -61,7 +63,7 @@ func TestTheMailOfEIP712IsSignedAsThere(t *testing.T) {
 	b.gives(t, "with members that are not known", "SIGN_EVM_TYPED_DATA", more, object{}, want)
 	var message any = input["message"]
 	raw := json.RawMessage(jsonOf(t, message))
-	read, err := values(raw)
+	read, err := strictjson.Decode(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,11 +202,11 @@ func FuzzTypedData(f *testing.F) {
 	f.Add(`{"A":[{"name":"b","type":"A[2][]"}]}`, `{"name":"x"}`, `{"b":[]}`, "A")
 	f.Add(`{"A":[{"name":"b","type":"B"}],"B":[{"name":"a","type":"A"}]}`, `{"salt":"0x00"}`, `{"b":{"a":null}}`, "A")
 	f.Fuzz(func(t *testing.T, types, domain, message, primary string) {
-		d, err := values(json.RawMessage(domain))
+		d, err := strictjson.Decode(json.RawMessage(domain))
 		if err != nil {
 			return
 		}
-		m, err := values(json.RawMessage(message))
+		m, err := strictjson.Decode(json.RawMessage(message))
 		if err != nil {
 			return
 		}

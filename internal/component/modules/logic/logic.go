@@ -188,10 +188,9 @@ func members(data json.RawMessage) (map[string]any, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return map[string]any{}, nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	var all map[string]any
-	if err := decoder.Decode(&all); err != nil {
+	value, err := strictjson.Decode(data)
+	all, isObject := value.(map[string]any)
+	if err != nil || !isObject && value != nil {
 		return nil, &component.Error{Code: component.CodeInvalidInput, Message: "the input is not an object", Err: err}
 	}
 	return all, nil
@@ -199,5 +198,5 @@ func members(data json.RawMessage) (map[string]any, error) {
 
 // problem is one fault of a config.
 func problem(pointer, message string) []fault.Detail {
-	return []fault.Detail{{Code: string(fault.InvalidInput), Pointer: pointer, Message: message}}
+	return []fault.Detail{fault.NewDetail(pointer, message)}
 }

@@ -80,10 +80,8 @@ func (jsonStringify) Run(_ context.Context, call component.Call) (component.Resu
 // sortedKeys is the value with the members of its objects in the order of
 // their names. Numbers stay as they are written.
 func sortedKeys(data []byte) ([]byte, error) {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
+	value, err := strictjson.Decode(data)
+	if err != nil {
 		return nil, fmt.Errorf("read value: %w", err)
 	}
 	out, err := strictjson.Encode(value) // maps are written in order

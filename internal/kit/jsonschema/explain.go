@@ -1,0 +1,286 @@
+package jsonschema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/weft-automation/weft/internal/kit/fault"
+)
+
+const (
+	maxValue   = 48 // characters of a value in a message
+	maxReason  = 200
+	maxListing = 20 // allowed values named in a message
+)
+
+// Violation is one way in which a value breaks a schema.
+type Violation struct {
+	At       []string // the names and indexes that lead to the value
+	Message  string
+	Presence bool    // it is about the presence of the value at At, not about the value
+	Allowed  TypeSet // the allowed types if the value has another type, otherwise 0
+}
+
+// Violations checks a value and yields what is wrong with it: at least one violation if it is
+// invalid. The consumer may stop at any time, and should after fault.MaxDetails and one more.
+//
+// Messages contain the offending value as show returns it. If show is nil, they only say what
+// is allowed.
+func Violations(schema *Compiled, value any, show func(at []string, value any) string) iter.Seq[Violation] {
+	return func(yield func(Violation) bool) {
+		err := schema.Validate(value)
+		if err == nil {
+			return
+		}
+		explained := false
+		e := explanation{schema: schema, show: show, yield: func(v Violation) bool {
+			explained = true
+			return yield(v)
+		}}
+		if invalid, ok := errors.AsType[*santhosh.ValidationError](err); ok {
+			e.explain(invalid)
+		}
+		if !explained {
+			yield(Violation{Message: "does not match the schema"})
+		}
+	}
+}
+
+type explanation struct {
+	schema *Compiled
+	show   func(at []string, value any) string
+	yield  func(Violation) bool
+}
+
+// explain yields the leaves of the validator's tree. It returns false if the consumer stopped.
+func (e explanation) explain(invalid *santhosh.ValidationError) bool {
+	at := invalid.InstanceLocation
+	each := func(names []string, messageFunc func(place []string) string) bool {
+		return !slices.ContainsFunc(names, func(name string) bool {
+			place := append(slices.Clone(at), name)
+			return !e.yield(Violation{At: place, Presence: true, Message: messageFunc(place)})
+		})
+	}
+	switch k := invalid.ErrorKind.(type) {
+	case *kind.AnyOf, *kind.OneOf, *kind.Not:
+		if only := onlyAlternative(invalid.Causes); only != nil {
+			return e.explain(only)
+		}
+		return e.yield(Violation{At: at, Message: "has none of the allowed forms"})
+	case *kind.Required:
+		return each(k.Missing, func(place []string) string { return "is required" + e.expected(place) })
+	case *kind.DependentRequired:
+		return each(k.Missing, func([]string) string { return "is required together with " + fault.Quote(k.Prop, maxValue) })
+	case *kind.AdditionalProperties:
+		return each(k.Properties, func([]string) string { return "is not a known field" })
+	case *kind.PropertyNames:
+		return true // its location is wrong; the vocabulary of names reports it
+	case invalidName:
+		return each([]string{k.Property}, func([]string) string { return "has a name that is not allowed" + k.rule })
+	}
+	if len(invalid.Causes) == 0 {
+		return e.yield(e.leaf(at, invalid.ErrorKind))
+	}
+	return !slices.ContainsFunc(invalid.Causes, func(cause *santhosh.ValidationError) bool { return !e.explain(cause) })
+}
+
+// onlyAlternative returns why a value does not match the one alternative that is not null; nil
+// if there are several.
+func onlyAlternative(causes []*santhosh.ValidationError) *santhosh.ValidationError {
+	others := slices.DeleteFunc(slices.Clone(causes), func(cause *santhosh.ValidationError) bool {
+		wanted, ok := cause.ErrorKind.(*kind.Type)
+		return ok && slices.Equal(wanted.Want, []string{"null"})
+	})
+	if len(others) != 1 {
+		return nil
+	}
+	return others[0]
+}
+
+func (e explanation) leaf(at []string, k santhosh.ErrorKind) Violation {
+	v := Violation{At: at}
+	if wrong, ok := k.(*kind.Type); ok {
+		v.Allowed = typesOf(wrong.Want)
+	}
+	must, got := e.words(at, k)
+	_, isFormat := k.(*kind.Format)
+	switch {
+	case got == "" || e.show == nil:
+		v.Message = must
+	case isFormat: // its hint may have a comma
+		v.Message = must + "; got " + got
+	default:
+		v.Message = must + ", got " + got
+	}
+	return v
+}
+
+// words returns what a value must be and, if it may be shown, what it is.
+func (e explanation) words(at []string, k santhosh.ErrorKind) (must, got string) {
+	value := func(value any) string {
+		if e.show == nil {
+			return ""
+		}
+		return e.show(at, value)
+	}
+	switch k := k.(type) {
+	case *kind.Type:
+		return "must be " + typesOf(k.Want).String(), typesByName[k.Got].String()
+	case *kind.Enum:
+		return "must be one of " + listing(k.Want), value(k.Got)
+	case *kind.Const:
+		return "must be " + listing([]any{k.Want}), value(k.Got)
+	case *kind.Format:
+		return "must be a valid " + k.Want + formatHint(k.Want, k.Err), value(k.Got)
+	case *kind.Pattern:
+		if rule, ok := patternRules[k.Want]; ok {
+			return rule, value(k.Got)
+		}
+		return "must match " + k.Want, value(k.Got)
+	case *kind.MinLength:
+		return "must have at least " + fault.Count(k.Want, "character"), strconv.Itoa(k.Got)
+	case *kind.MaxLength:
+		return "must have at most " + fault.Count(k.Want, "character"), strconv.Itoa(k.Got)
+	case *kind.MinItems:
+		return "must have at least " + fault.Count(k.Want, "item"), strconv.Itoa(k.Got)
+	case *kind.MaxItems:
+		return "must have at most " + fault.Count(k.Want, "item"), strconv.Itoa(k.Got)
+	case *kind.MinProperties:
+		return "must have at least " + fault.Count(k.Want, "member"), strconv.Itoa(k.Got)
+	case *kind.MaxProperties:
+		return "must have at most " + fault.Count(k.Want, "member"), strconv.Itoa(k.Got)
+	case *kind.Minimum:
+		return "must be at least " + number(k.Want), value(k.Got)
+	case *kind.Maximum:
+		return "must be at most " + number(k.Want), value(k.Got)
+	case *kind.ExclusiveMinimum:
+		return "must be more than " + number(k.Want), value(k.Got)
+	case *kind.ExclusiveMaximum:
+		return "must be less than " + number(k.Want), value(k.Got)
+	case *kind.UniqueItems:
+		return fmt.Sprintf("must have no equal items, got them at %d and %d", k.Duplicates[0], k.Duplicates[1]), ""
+	case *kind.FalseSchema:
+		return "is not allowed here", ""
+	}
+	return "breaks the rule " + strings.Join(k.KeywordPath(), "."), ""
+}
+
+// patternRules are the messages for patterns that are hard to read.
+var patternRules = map[string]string{
+	`^[^\x00-\x1F\x7F-\x9F]*[^\s\x00-\x1F\x7F-\x9F][^\x00-\x1F\x7F-\x9F]*$`: "must not be blank or have control characters",
+}
+
+// formatExamples are values of the formats of JSON Schema.
+var formatExamples = map[string]string{
+	"uri": "https://api.example.org/v1", "date-time": "2026-01-31T12:00:00Z", "date": "2026-01-31", "time": "12:00:00Z",
+	"email": "ada@example.org", "hostname": "api.example.org", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1",
+	"uuid": "0198c2a4-7d1e-7c33-9b1a-2f6f0e5d4c3b", "duration": "P1DT12H", "json-pointer": "/a/0",
+}
+
+// formatHint says why a string does not have the format, or shows one that does.
+func formatHint(name string, err error) string {
+	if reason, ok := errors.AsType[formatError](err); ok {
+		return ": " + fault.CutRunes(reason.Error(), maxReason)
+	}
+	if example := formatExamples[name]; example != "" {
+		return ", such as " + example
+	}
+	return ""
+}
+
+// Show returns a value for a message: a scalar, cut, or the type of what contains others.
+func Show(value any) string {
+	switch value := value.(type) {
+	case nil:
+		return "null"
+	case string:
+		return fault.Quote(value, maxValue)
+	case *big.Rat:
+		return number(value)
+	case json.Number:
+		return fault.CutRunes(value.String(), maxValue)
+	case bool:
+		return strconv.FormatBool(value)
+	}
+	return TypeOf(value).String()
+}
+
+func number(value *big.Rat) string {
+	if value.IsInt() && value.Num().BitLen() <= 160 {
+		return value.Num().String()
+	}
+	approx, _ := value.Float64()
+	return strconv.FormatFloat(approx, 'g', -1, 64)
+}
+
+func listing(values []any) string {
+	var words []string
+	for _, value := range values[:min(len(values), maxListing)] {
+		word, _ := json.Marshal(value)
+		words = append(words, string(word))
+	}
+	return strings.Join(words, ", ")
+}
+
+// maxExpected bounds the parts of a schema that are read for one missing field: they may refer
+// to each other in many ways.
+const maxExpected = 1_000
+
+// expected says what a missing value should be, as far as the schema says so.
+func (e explanation) expected(at []string) string {
+	left := maxExpected
+	if words := expected(e.schema, at, &left); words != "" {
+		return ": expected " + words
+	}
+	return ""
+}
+
+// expected returns the allowed values or types at a place below a schema; "" if it does not
+// name them.
+func expected(schema *Compiled, at []string, left *int) string {
+	if *left--; schema == nil || *left < 0 {
+		return ""
+	}
+	switch {
+	case len(at) > 0:
+		if words := expected(child(schema, at[0]), at[1:], left); words != "" {
+			return words
+		}
+	case schema.Enum != nil && len(schema.Enum.Values) <= maxListing:
+		return "one of " + listing(schema.Enum.Values)
+	case schema.Types != nil && !schema.Types.IsEmpty():
+		return typesOf(schema.Types.ToStrings()).String()
+	}
+	for _, same := range append([]*Compiled{schema.Ref, schema.Then, schema.Else}, schema.AllOf...) {
+		if words := expected(same, at, left); words != "" {
+			return words
+		}
+	}
+	return ""
+}
+
+// child returns what a schema itself says of a property or an item.
+func child(schema *Compiled, name string) *Compiled {
+	if property, ok := schema.Properties[name]; ok {
+		return property
+	}
+	if i, err := strconv.Atoi(name); err == nil && i >= 0 && schema.Properties == nil {
+		if i < len(schema.PrefixItems) {
+			return schema.PrefixItems[i]
+		}
+		if schema.Items2020 != nil {
+			return schema.Items2020
+		}
+	}
+	other, _ := schema.AdditionalProperties.(*Compiled)
+	return other
+}
