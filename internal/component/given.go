@@ -125,7 +125,7 @@ func (s *Schema) Check(pointer string, data json.RawMessage) []fault.Detail {
 	hiddenFunc := sync.OnceValue(func() *Redactor {
 		r := NewRedactor()
 		r.collect(data, s.shape.secrets)
-		return r.ready()
+		return r
 	})
 	return s.shape.hiding(hiddenFunc).faults(pointer, data)
 }

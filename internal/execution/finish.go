@@ -201,24 +201,19 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 // commit ends executions in a transaction, and begins periods of credits that are over
 // first.
 func (r *Runner) commit(ctx context.Context, end func(tx *postgres.Tx) (ends, error)) (made ends, err error) {
-	for tries := 1; ; tries++ {
+	err = r.Ledger.InPeriod(ctx, r.DB, func() error {
 		err := postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) (err error) {
 			made, err = end(tx)
 			return err
 		})
-		if err == nil {
-			return made, nil
+		if err != nil {
+			made.deliveries.Drop()
+			made.next.drop(err)
+			made = ends{}
 		}
-		made.deliveries.Drop()
-		made.next.drop(err)
-		over, ok := errors.AsType[*billing.PeriodOver](err)
-		if !ok || tries == 3 {
-			return ends{}, err
-		}
-		if err := r.Ledger.Renew(ctx, r.DB, over.Workspaces...); err != nil {
-			return ends{}, fmt.Errorf("begin a period: %w", err)
-		}
-	}
+		return err
+	})
+	return made, err
 }
 
 // tell does what is to be done after a commit that ended executions: it wakes those

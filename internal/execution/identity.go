@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
@@ -79,10 +80,7 @@ func (i *Identity) Run(ctx context.Context, lead func(context.Context)) {
 	for ctx.Err() == nil {
 		if err := i.session(ctx, lead); err != nil && ctx.Err() == nil {
 			i.log.Warn("worker lost its session and takes a new number", "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(200 * time.Millisecond):
-			}
+			_ = wait.For(ctx, 200*time.Millisecond)
 		}
 	}
 }

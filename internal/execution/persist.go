@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
@@ -34,8 +35,11 @@ const maxResultRefusals = 18
 // call is not safe to repeat, the execution fails with WORKER_LOST. Otherwise any worker runs it
 // again, and after maxCrashes repeats it fails with QUARANTINED.
 func (r *Runner) persist(ctx context.Context, maxRefusals int, write func(context.Context) error) error {
-	delay, refusals := 50*time.Millisecond, 0
-	for {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.ctx, cancel)()
+	var backoff wait.Backoff
+	for refusals := 0; ; {
 		timeout := writeTimeout
 		if ctx.Err() != nil || r.ctx.Err() != nil {
 			timeout = lastWriteTimeout
@@ -52,13 +56,8 @@ func (r *Runner) persist(ctx context.Context, maxRefusals int, write func(contex
 				r.log.WarnContext(ctx, "the database refused a write, which is tried again", "error", err)
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Wait(waiting) != nil {
 			return err
-		case <-r.ctx.Done():
-			return err
-		case <-time.After(delay):
 		}
-		delay = min(2*delay, time.Second)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/cursor"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
@@ -240,10 +241,8 @@ func (s *Service) follow(ctx context.Context, seen status.Execution, key notify.
 		if err == nil {
 			return now
 		}
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, rereadAfter) != nil {
 			return seen
-		case <-time.After(rereadAfter):
 		}
 	}
 }

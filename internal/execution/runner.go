@@ -18,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/groupcommit"
 	"github.com/weft-automation/weft/internal/platform/postgres"
@@ -125,15 +126,7 @@ func (r *Runner) start(ctx context.Context, row db.ExecutionStartManyRow, unsure
 // returns when none is left. Nothing may be accepted any more.
 func (r *Runner) Drain(ctx context.Context) {
 	r.WindUp()
-	drained := make(chan struct{})
-	go func() { r.running.Wait(); close(drained) }()
-	select {
-	case <-drained:
-		return
-	case <-ctx.Done():
-	}
-	r.stop()
-	<-drained
+	wait.Drain(ctx, &r.running, r.stop)
 }
 
 // Close ends the writing. Call it when neither a local run nor the queue works

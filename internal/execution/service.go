@@ -102,7 +102,7 @@ type Ledger interface {
 	ReserveTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) (map[uuid.UUID]billing.Load, error)
 	DecideTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) (refusals []error, loads map[uuid.UUID]billing.Load, err error)
 	SettleTx(ctx context.Context, tx pgx.Tx, charges []billing.Charge) (map[uuid.UUID]billing.Load, error)
-	Renew(ctx context.Context, conn postgres.DB, workspaceIDs ...uuid.UUID) error
+	InPeriod(ctx context.Context, conn postgres.DB, do func() error) error
 	RenewDue(ctx context.Context, conn postgres.DB) (done int, err error)
 }
 

@@ -129,6 +129,20 @@ func (b Books) Renew(ctx context.Context, conn postgres.DB, workspaceIDs ...uuid
 	})
 }
 
+// InPeriod calls do, again where periods of credits had to be renewed first.
+func (b Books) InPeriod(ctx context.Context, conn postgres.DB, do func() error) error {
+	for tries := 1; ; tries++ {
+		err := do()
+		over, ok := errors.AsType[*PeriodOver](err)
+		if !ok || tries == 3 {
+			return err
+		}
+		if err := b.Renew(ctx, conn, over.Workspaces...); err != nil {
+			return fmt.Errorf("begin a period: %w", err)
+		}
+	}
+}
+
 // renewBatch is how many accounts are renewed in one transaction.
 const renewBatch = 100
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/execution/present"
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
@@ -28,18 +29,15 @@ const recordPatience = 10 * time.Second
 // delivered, by this job.
 func (d *Deliverer) record(ctx context.Context, a attempt) (pending bool, err error) {
 	deadline := time.Now().Add(recordPatience)
-	delay := 50 * time.Millisecond
+	var backoff wait.Backoff
 	for {
 		pending, err = d.records.Do(context.WithoutCancel(ctx), a) // it was made: that must be known
 		if !postgres.Unavailable(err) || time.Now().After(deadline) {
 			break
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Wait(ctx) != nil {
 			return false, err
-		case <-time.After(delay):
 		}
-		delay = min(2*delay, time.Second)
 	}
 	if err != nil {
 		return false, fmt.Errorf("record callback attempt: %w", err)

@@ -24,19 +24,10 @@ type Final db.ExecutionGetRow
 // it stands at that moment, the callback's progress still at nought; every
 // attempt and replay sends these bytes (decisions 5.1). A body with a sealed output is
 // sealed too.
-func FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], v *vault.Vault, finals []Final) error {
-	_, err := freezeManyTx(ctx, tx, jobs, v, finals, nil)
-	return err
-}
-
-// FreezeManyTx is the function of this name, but keeps the deliveries that this
-// process has room for: the caller Starts them after the commit, or Drops them.
-// A nil Deliverer keeps none.
+//
+// It keeps the deliveries that this process has room for: the caller Starts them after the
+// commit, or Drops them. A nil Deliverer keeps none.
 func (d *Deliverer) FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], v *vault.Vault, finals []Final) (*Ready, error) {
-	return freezeManyTx(ctx, tx, jobs, v, finals, d)
-}
-
-func freezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], v *vault.Vault, finals []Final, d *Deliverer) (*Ready, error) {
 	if len(finals) == 0 {
 		return nil, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/kit/wait"
 )
 
 const (
@@ -74,14 +75,8 @@ func (h *handoff) drain(ctx context.Context) {
 		close(h.closing)
 	}
 	h.mu.Unlock()
-	drained := make(chan struct{})
-	go func() { h.running.Wait(); close(drained) }()
-	select {
-	case <-drained:
-	case <-ctx.Done():
-	}
+	wait.Drain(ctx, &h.running, h.stop)
 	h.stop()
-	<-drained
 }
 
 // Ready is a set of deliveries that a transaction has queued and this process
@@ -142,10 +137,7 @@ func (d *Deliverer) deliverHere(c delivery, delay time.Duration) {
 func (d *Deliverer) attemptHere(ctx context.Context, c delivery, latest time.Time) {
 	again, err := d.deliver(ctx, c)
 	for err == nil && again > 0 && again < time.Second && time.Now().Add(again).Before(latest) {
-		select {
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-time.After(again):
+		if err = wait.For(ctx, again); err == nil {
 			again, err = d.deliver(ctx, c)
 		}
 	}

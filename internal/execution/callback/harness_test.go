@@ -255,10 +255,11 @@ func (b *bench) finish(t testing.TB, here bool, finals ...Final) {
 		if err != nil {
 			return err
 		}
-		if !here {
-			return FreezeManyTx(t.Context(), tx, b.jobs, b.vault, finals)
+		var deliverer *Deliverer
+		if here {
+			deliverer = b.deliverer
 		}
-		ready, err = b.deliverer.FreezeManyTx(t.Context(), tx, b.jobs, b.vault, finals)
+		ready, err = deliverer.FreezeManyTx(t.Context(), tx, b.jobs, b.vault, finals)
 		return err
 	})
 	if err != nil {

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/weft-automation/weft/internal/kit/wait"
 )
 
 const (
@@ -108,12 +110,8 @@ func slow(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "ms must be a number from 0 to 60000")
 		return
 	}
-	timer := time.NewTimer(time.Duration(delay) * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
+	if wait.For(r.Context(), time.Duration(delay)*time.Millisecond) == nil {
 		write(w, http.StatusOK, map[string]int{"waitedMs": delay})
-	case <-r.Context().Done():
 	}
 }
 

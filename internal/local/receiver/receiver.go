@@ -10,7 +10,6 @@
 package receiver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +21,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/kit/wait"
 )
 
 // MaxBody bounds the body of a delivery: an output of a mebibyte, and the record
@@ -121,7 +121,7 @@ func (r *Receiver) answer(request *http.Request, d *Delivery) answer {
 		case Status:
 			return plain(f.Status, "failed on purpose")
 		case Slow:
-			pause(request.Context(), f.Delay)
+			_ = wait.For(request.Context(), f.Delay)
 		}
 	}
 	if r.onward == nil {
@@ -134,15 +134,6 @@ func (r *Receiver) answer(request *http.Request, d *Delivery) answer {
 		return plain(http.StatusBadGateway, "it could not be forwarded")
 	}
 	return out
-}
-
-func pause(ctx context.Context, how time.Duration) {
-	timer := time.NewTimer(how)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // begin takes a place among the deliveries that are asked for.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
@@ -63,10 +64,7 @@ func (r *Relay) keep(ctx context.Context, name string, loop func(context.Context
 		if r.Lost != nil {
 			r.Lost()
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(250 * time.Millisecond):
-		}
+		_ = wait.For(ctx, 250*time.Millisecond)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/postgres/migrations"
 )
 
@@ -80,10 +81,8 @@ func lockForMigration(ctx context.Context, conn *pgx.Conn) error {
 		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", migrationLock).Scan(&locked); err != nil || locked {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+		if err := wait.For(ctx, 100*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
@@ -152,10 +151,8 @@ func patiently(ctx context.Context, conn *pgx.Conn, change func(pgx.Tx) error) e
 		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "55P03" && e.Code != "40P01" || tries == 30 {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
+		if err := wait.For(ctx, time.Second); err != nil {
+			return err
 		}
 	}
 }

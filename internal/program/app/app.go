@@ -10,6 +10,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -19,7 +21,6 @@ import (
 
 	"github.com/weft-automation/weft/internal/account/audit"
 	"github.com/weft-automation/weft/internal/account/auth"
-	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/environment"
 	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/account/ratelimit"
@@ -27,16 +28,15 @@ import (
 	"github.com/weft-automation/weft/internal/component/modules"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/execution/callback"
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/clock"
 	"github.com/weft-automation/weft/internal/platform/egress"
-	"github.com/weft-automation/weft/internal/platform/footprint"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/platform/quarantine"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 	"github.com/weft-automation/weft/internal/program/rotation"
 	"github.com/weft-automation/weft/internal/secret/vault"
-	"github.com/weft-automation/weft/internal/web/server"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/engine"
 	"github.com/weft-automation/weft/internal/workflow/hook"
@@ -60,7 +60,7 @@ type App struct {
 	workflows *workflow.Service
 	variables *environment.Service
 	vault     *vault.Vault
-	verifier  server.Verifier
+	verifier  *auth.Verifier
 	book      *audit.Book
 	people    *person.Service
 	limiter   *ratelimit.Limiter // nil in a process that serves nothing
@@ -190,10 +190,6 @@ func (a *App) construct() error {
 
 // buildGates makes what stands before every request: who asks, and how much.
 func (a *App) buildGates() (err error) {
-	if a.cfg.Instead != nil {
-		a.verifier = a.cfg.Instead.Verifier
-		return nil
-	}
 	if a.verifier, err = auth.NewVerifier(a.pools.system, auth.Options{Leeway: a.cfg.TimestampLeeway}); err != nil || a.cfg.Addr == "" {
 		return err
 	}
@@ -207,11 +203,11 @@ func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx
 	a.variables = environment.NewService(a.pools.api, a.cfg.Keyring)
 	a.engine = engine.New(engine.Deps{
 		System: a.pools.runs, Jobs: inserter, Hub: a.hub, Executions: a.service, Modules: registry,
-		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Ledger: billing.Books{}, Quarantined: a.held, Clock: a.clock, Log: a.log,
+		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Quarantined: a.held, Clock: a.clock, Log: a.log,
 	})
 	a.runs = run.NewService(run.Deps{
 		API: a.pools.api, System: a.pools.system, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,
-		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Ledger: billing.Books{}, Draining: a.draining, Quarantined: a.held,
+		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Draining: a.draining, Quarantined: a.held,
 	})
 	a.schedules = schedule.NewService(schedule.Deps{API: a.pools.api, Runs: a.runs, Log: a.log})
 	a.hooks = hook.NewService(hook.Deps{API: a.pools.api, System: a.pools.system, Runs: a.runs, Keyring: a.cfg.Keyring, Log: a.log})
@@ -261,10 +257,8 @@ func (a *App) start(ctx, background context.Context) error {
 
 // settle does what is best done once those are answered who waited for the start.
 func (a *App) settle(ctx context.Context) {
-	select {
-	case <-time.After(footprint.SettleAfter):
+	if wait.For(ctx, time.Second) == nil {
 		rotation.LookAtValues(ctx, a.pools.system, a.cfg.Keyring, a.log)
-	case <-ctx.Done():
 	}
 }
 
@@ -294,14 +288,23 @@ func (a *App) OpsURL() string { return a.ops.url() }
 // Failed receives when a part stops working for good.
 func (a *App) Failed() <-chan error { return a.failed }
 
+// tuneMemory returns to the system what only the start needed. From then on twice as much garbage
+// as live memory comes together: a small heap would be collected too often otherwise. GOGC
+// overrides that, and GOMEMLIMIT bounds it.
+func tuneMemory() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(200)
+	}
+	time.AfterFunc(time.Second, debug.FreeOSMemory)
+}
+
 // Run is Start, then Stop when ctx ends or a part fails.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
-	footprint.Tighten()
 	a, err := Start(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
-	footprint.Settle(ctx)
+	tuneMemory()
 	log.Info("weft is running", "version", Version, "api", a.URL(), "ops", a.OpsURL(), "works", cfg.Work)
 	select {
 	case <-ctx.Done():

@@ -15,13 +15,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/platform/mail"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/platform/retention"
 	"github.com/weft-automation/weft/internal/secret/seal"
-	"github.com/weft-automation/weft/internal/web/server"
 )
 
 // Config is everything that an operator decides. Its zero value is not usable:
@@ -65,10 +63,6 @@ type Config struct {
 	LogLevel      slog.Level
 	TraceEndpoint string // OTLP over HTTP; "" traces nothing
 
-	// Instead takes the place of parts of the service, to measure what they cost;
-	// nil everywhere but in the benchmark, and no setting makes it.
-	Instead *Instead
-
 	// apiRole is under whose rights requests work: postgres.API, unless a test takes
 	// away what row-level security hides.
 	apiRole postgres.Role
@@ -79,13 +73,6 @@ type Config struct {
 	// beforeServing runs when all is built and the addresses are bound, before
 	// the first request is answered.
 	beforeServing func(ctx context.Context, a *App) error
-}
-
-// Instead is what stands where authentication, ledger and limiter are.
-type Instead struct {
-	Verifier server.Verifier
-	Ledger   execution.Ledger
-	// No limiter stands in its place.
 }
 
 const defaultClockTolerance = 5 * time.Second

@@ -31,7 +31,6 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/local/demo"
 	"github.com/weft-automation/weft/internal/local/devdb"
-	"github.com/weft-automation/weft/internal/platform/footprint"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/web/contract"
 )
@@ -62,7 +61,6 @@ const devWorkspace = "dev"
 // migrations, a workspace with a key, a demo upstream, API and workers, and a chain if
 // one is asked for.
 func Dev(ctx context.Context, dev DevConfig) error {
-	footprint.Tighten()
 	for _, addr := range []string{dev.Addr, dev.OpsAddr} { // before anything is made for them
 		if err := free(addr); err != nil {
 			return err
@@ -156,7 +154,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, beside surroundings) e
 		return err
 	}
 	defer a.Stop(context.WithoutCancel(ctx))
-	footprint.Settle(ctx)
+	tuneMemory()
 	dev.greet(a, beside)
 	select {
 	case <-ctx.Done():

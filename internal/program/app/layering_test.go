@@ -68,6 +68,7 @@ var places = map[string]place{
 	"internal/kit/fault":      {level: 0, why: "the one error with a meaning across packages"},
 	"internal/kit/failpoint":  {level: 0, why: "named places where a test kills the process"},
 	"internal/kit/waittest":   {level: 0, why: "waits of tests, limited by go test alone", tests: true},
+	"internal/kit/wait":       {level: 0, why: "waits between attempts, and for work to finish"},
 	"internal/kit/cursor":     {level: 1, inside: []string{"internal/kit/fault"}, outside: []string{ids}, why: "the place of a page in a list"},
 	"internal/kit/strictjson": {level: 1, inside: []string{"internal/kit/fault"}, why: "what JSON may be decoded"},
 	"internal/kit/cron":       {level: 1, why: "cron expressions and their times; no clock"},
@@ -93,11 +94,10 @@ var places = map[string]place{
 	"internal/platform/budget":              {level: 1, why: "what is held at once, bounded in total and by source"},
 	"internal/platform/mail":                {level: 1, outside: []string{"github.com/wneessen/go-mail"}, why: "e-mail through the operator's SMTP server"},
 	"internal/platform/mail/mailtest":       {level: 1, outside: []string{"github.com/emersion/go-smtp"}, why: "an SMTP server for tests", tests: true},
-	"internal/platform/footprint":           {level: 1, why: "what the process holds of the machine's memory"},
 	"internal/platform/groupcommit":         {level: 1, why: "many writes in one transaction"},
-	"internal/platform/postgres":            {level: 1, inside: []string{"internal/platform/postgres/migrations"}, outside: []string{ids, pgx, river, "github.com/vgarvardt/pgx-google-uuid/v5"}, why: "pools and migrations, no word of the domain"},
+	"internal/platform/postgres":            {level: 1, inside: []string{"internal/platform/postgres/migrations", "internal/kit/wait"}, outside: []string{ids, pgx, river, "github.com/vgarvardt/pgx-google-uuid/v5"}, why: "pools and migrations, no word of the domain"},
 	"internal/platform/telemetry":           {level: 1, inside: []string{"internal/kit/status"}, outside: []string{ids, pgx, traces, "github.com/prometheus/client_golang"}, why: "what Weft says about itself"},
-	"internal/platform/notify":              {level: 3, inside: []string{"internal/platform/postgres", "internal/platform/telemetry"}, outside: []string{ids, pgx}, why: "wake-ups that may be lost"},
+	"internal/platform/notify":              {level: 3, inside: []string{"internal/platform/postgres", "internal/platform/telemetry", "internal/kit/wait"}, outside: []string{ids, pgx}, why: "wake-ups that may be lost"},
 	"internal/platform/idempotency":         {level: 3, inside: []string{"gen/db", "internal/kit/fault", "internal/platform/postgres"}, outside: []string{ids, pgx}, why: "keys of repeated requests"},
 	"internal/platform/retention":           {level: 3, inside: []string{"gen/db", "internal/platform/postgres", "internal/platform/telemetry"}, outside: []string{pgx}, why: "partitions made and dropped"},
 	"internal/platform/quarantine":          {level: 3, inside: []string{"gen/db", "internal/platform/clock", "internal/kit/fault", "internal/platform/postgres"}, outside: []string{pgx}, why: "whether a restored database may be worked on"},
@@ -155,12 +155,12 @@ var places = map[string]place{
 	"internal/execution/present": {level: 3, inside: []string{"gen/", "internal/kit/fault", "internal/secret/seal", "internal/kit/timestamp", "internal/kit/status", "internal/kit/strictjson"}, outside: []string{ids}, why: "row to record, the only place where shapes change, and what a record says of an output that no key opens"},
 	"internal/execution/callback": {
 		level:   4,
-		inside:  []string{"gen/", "internal/platform/clock", "internal/account/audit", "internal/kit/failpoint", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/secret/signature", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault"},
+		inside:  []string{"gen/", "internal/platform/clock", "internal/account/audit", "internal/kit/failpoint", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/secret/signature", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault", "internal/kit/wait"},
 		outside: []string{ids, pgx, river, traces}, why: "delivery; knows nothing of how an execution runs",
 	},
 	"internal/execution": {
 		level:   5,
-		inside:  []string{"gen/", "internal/platform/clock", "internal/account/audit", "internal/account/billing", "internal/execution/callback", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault"},
+		inside:  []string{"gen/", "internal/platform/clock", "internal/account/audit", "internal/account/billing", "internal/execution/callback", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault", "internal/kit/wait"},
 		outside: []string{ids, pgx, river, traces, "golang.org/x/sync"}, why: "the life of one execution",
 	},
 
@@ -171,12 +171,12 @@ var places = map[string]place{
 	},
 	"internal/workflow/engine": {
 		level:   6,
-		inside:  []string{"gen/", "internal/account/billing", "internal/account/environment", "internal/account/storage", "internal/component", "internal/component/graph", "internal/component/modules/logic", "internal/execution", "internal/execution/present", "internal/kit/credit", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/platform/clock", "internal/platform/notify", "internal/platform/postgres", "internal/secret/vault", "internal/workflow", "internal/kit/jsonschema"},
+		inside:  []string{"gen/", "internal/account/billing", "internal/account/environment", "internal/account/storage", "internal/component", "internal/component/graph", "internal/component/modules/logic", "internal/execution", "internal/execution/present", "internal/kit/credit", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/platform/clock", "internal/platform/notify", "internal/platform/postgres", "internal/secret/vault", "internal/workflow", "internal/kit/jsonschema", "internal/kit/wait"},
 		outside: []string{ids, pgx, river}, why: "how runs go on; nothing of who asks for them",
 	},
 	"internal/workflow/run": {
 		level:   7,
-		inside:  []string{"gen/", "internal/account/billing", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/workflow/engine", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/component/graph", "internal/platform/notify", "internal/platform/postgres", "internal/kit/status", "internal/account/storage", "internal/execution/present", "internal/kit/timestamp", "internal/secret/vault", "internal/workflow"},
+		inside:  []string{"gen/", "internal/account/billing", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/workflow/engine", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/component/graph", "internal/platform/notify", "internal/platform/postgres", "internal/kit/status", "internal/account/storage", "internal/execution/present", "internal/kit/timestamp", "internal/secret/vault", "internal/workflow", "internal/kit/wait"},
 		outside: []string{ids, pgx, river}, why: "runs, for those who ask for them",
 	},
 	"internal/workflow/hook": {
@@ -186,7 +186,7 @@ var places = map[string]place{
 	},
 	"internal/workflow/schedule": {
 		level:   8,
-		inside:  []string{"gen/", "internal/account/audit", "internal/component", "internal/component/modules/logic", "internal/kit/cron", "internal/kit/cursor", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/timestamp", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run"},
+		inside:  []string{"gen/", "internal/account/audit", "internal/component", "internal/component/modules/logic", "internal/kit/cron", "internal/kit/cursor", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/timestamp", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/kit/wait"},
 		outside: []string{ids, pgx}, why: "runs by a clock",
 	},
 
@@ -217,15 +217,15 @@ var places = map[string]place{
 	},
 
 	"internal/local/sidecar":  {level: 1, why: "programs beside this one: fetched, started, ended"},
-	"internal/local/receiver": {level: 2, inside: []string{"internal/secret/signature", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp"}, outside: []string{ids}, why: "callbacks taken as a customer's program would; prints nothing"},
+	"internal/local/receiver": {level: 2, inside: []string{"internal/secret/signature", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/wait"}, outside: []string{ids}, why: "callbacks taken as a customer's program would; prints nothing"},
 	"internal/local/devdb":    {level: 2, inside: []string{"internal/local/sidecar"}, outside: []string{pgx}, why: "a private server, no word of the schema"},
 	"internal/local/devchain": {level: 2, inside: []string{"internal/local/sidecar"}, why: "a private EVM chain, no word of components"},
 	"internal/local/client":   {level: 3, inside: []string{"gen/api", "internal/secret/signature", "internal/platform/sse", "internal/kit/strictjson"}, outside: []string{ids}, why: "the other end of the wire"},
 	"internal/local/pgtest":   {level: 3, inside: []string{"internal/platform/postgres", "internal/local/devdb", "internal/kit/waittest"}, outside: []string{pgx}, why: "test databases", tests: true},
-	"internal/local/demo":     {level: 3, why: "the upstream of weft dev's own"},
+	"internal/local/demo":     {level: 3, inside: []string{"internal/kit/wait"}, why: "the upstream of weft dev's own"},
 
 	"internal/program/rotation": {
-		level: 9, inside: []string{"gen/db", "internal/execution/callback", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/workflow/hook", "internal/platform/postgres", "internal/secret/seal", "internal/secret/vault", "internal/workflow"}, outside: []string{ids, pgx},
+		level: 9, inside: []string{"gen/db", "internal/execution/callback", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/workflow/hook", "internal/platform/postgres", "internal/secret/seal", "internal/secret/vault", "internal/workflow", "internal/kit/wait"}, outside: []string{ids, pgx},
 		why: "sealing anew under another master key",
 	},
 	"internal/program/app":   {level: 10, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces}, why: "construction, order of start and stop"},

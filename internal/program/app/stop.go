@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"time"
+
+	"github.com/weft-automation/weft/internal/kit/wait"
 )
 
 // Stop stops everything in order: readiness, then after the drain delay the fetching of
@@ -26,10 +28,7 @@ func (a *App) leave(ctx context.Context) {
 	if a.api.listener == nil || a.cfg.DrainDelay == 0 {
 		return
 	}
-	select {
-	case <-time.After(a.cfg.DrainDelay):
-	case <-ctx.Done():
-	}
+	_ = wait.For(ctx, a.cfg.DrainDelay)
 }
 
 func (a *App) stop(ctx context.Context) {

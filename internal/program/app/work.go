@@ -87,7 +87,7 @@ func slotsOf(cfg Config) int {
 
 // executionDeps is what executions are made of. The engine is made after them.
 func (a *App) executionDeps(registry *component.Registry, inserter *river.Client[pgx.Tx]) execution.Deps {
-	deps := execution.Deps{
+	return execution.Deps{
 		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Vault: a.vault, Hub: a.hub,
 		Draining: a.draining, Metrics: a.metrics, Quarantined: a.held, Clock: a.clock, Ledger: billing.Books{},
 		CallTimeout: a.cfg.componentTimeout(),
@@ -96,10 +96,6 @@ func (a *App) executionDeps(registry *component.Registry, inserter *river.Client
 			return a.engine.End(ctx, run, end)
 		},
 	}
-	if a.cfg.Instead != nil {
-		deps.Ledger = a.cfg.Instead.Ledger
-	}
-	return deps
 }
 
 func newWorkingHalf(a *App, deps execution.Deps) *workingHalf {

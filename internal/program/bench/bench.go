@@ -52,7 +52,6 @@ var figures = []struct {
 	{"P4", (*rig).drainRate},
 	{"P5", (*rig).callbackRate},
 	{"P13", (*rig).twoWorkers},
-	{"P14", (*rig).gateCost},
 	{"P8", (*rig).streamMemory},
 	{"P11", (*rig).history},
 	{"P12", (*rig).idle},

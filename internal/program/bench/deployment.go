@@ -26,7 +26,6 @@ import (
 // deployment is a running Weft and a key to it.
 type deployment struct {
 	api         *process
-	within      *app.App // in this process, instead
 	workers     []*process
 	addr        string // of the API
 	env         []string
@@ -211,9 +210,6 @@ func (d *deployment) stop() {
 		p.stop()
 	}
 	d.api.stop()
-	if d.within != nil {
-		d.within.Stop(context.Background())
-	}
 	if d.pool != nil {
 		d.pool.Close()
 	}

@@ -148,8 +148,7 @@ func perStream(ctx context.Context, p *process, steps []int, each func(index int
 	return costs, nil
 }
 
-// settledMemory is the resident memory so long after the last request that garbage is
-// collected, which the service does in lulls of some seconds.
+// settledMemory is the resident memory some seconds after the last request.
 func settledMemory(ctx context.Context, p *process) (float64, error) {
 	if err := pause(ctx, 11*time.Second); err != nil {
 		return 0, err

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
@@ -81,10 +82,8 @@ func Run(ctx context.Context, pool *pgxpool.Pool, ring *seal.Keyring, tell func(
 			report.Uses = merged(before, after)
 			return report, cmp.Or(err, renew(ctx, pool, ring))
 		}
-		select {
-		case <-ctx.Done():
-			return report, ctx.Err()
-		case <-time.After(passPause):
+		if err := wait.For(ctx, passPause); err != nil {
+			return report, err
 		}
 	}
 }

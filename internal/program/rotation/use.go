@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
@@ -174,10 +175,8 @@ func (h *Holder) Run(ctx context.Context) {
 		if h.conn.IsClosed() {
 			pause = retryAfter
 		}
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 		if err := h.beat(ctx); err != nil && ctx.Err() == nil {
 			h.close(ctx)

@@ -8,21 +8,22 @@ import (
 	"unicode/utf8"
 )
 
-// unescaped is a text without one layer of escapes; the text itself where it has none. It is
-// shorter otherwise.
-func unescaped(text []byte) []byte {
-	first := bytes.IndexByte(text, '\\')
-	for _, mark := range []byte{'%', '&'} {
-		if first < 0 {
-			first = bytes.IndexByte(text, mark)
-		} else if earlier := bytes.IndexByte(text[:first], mark); earlier >= 0 {
+// unescaped returns a text without one layer of escapes, which is shorter, or the text itself
+// if it has none. With places of its bytes and its end, it also returns those of the result.
+func unescaped(text []byte, places []int) (plain []byte, of []int) {
+	first := len(text)
+	for _, mark := range []byte(`\%&`) {
+		if earlier := bytes.IndexByte(text[:first], mark); earlier >= 0 {
 			first = earlier
 		}
 	}
-	if first < 0 {
-		return text
+	if first == len(text) {
+		return text, places
 	}
-	plain := append(make([]byte, 0, len(text)), text[:first]...)
+	plain = append(make([]byte, 0, len(text)), text[:first]...)
+	if places != nil {
+		of = append(make([]int, 0, len(places)), places[:first]...)
+	}
 	for at := first; at < len(text); {
 		var taken int
 		switch text[at] {
@@ -36,9 +37,15 @@ func unescaped(text []byte) []byte {
 		if taken == 0 {
 			plain, taken = append(plain, text[at]), 1
 		}
+		for places != nil && len(of) < len(plain) {
+			of = append(of, places[at])
+		}
 		at += taken
 	}
-	return plain
+	if places != nil {
+		of = append(of, places[len(text)])
+	}
+	return plain, of
 }
 
 // letters are the escapes of one letter that stand for another character than that.

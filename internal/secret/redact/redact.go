@@ -9,145 +9,113 @@ package redact
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
+	"html"
+	"net/url"
+	"strconv"
 	"strings"
 )
 
-// MinSecret is how many bytes a secret has at least. Shorter values stand in many texts.
+// MinSecret is the minimum length of a secret in bytes. Shorter values stand in many texts.
 const MinSecret = 8
 
 const (
-	// maxForm is how much of a secret is looked for: who finds its beginning has found it.
-	maxForm = 64
-	// maxAlike is how many forms may begin alike. Of more their common beginning is enough.
-	maxAlike = 16
-	// rounds is how often a text is looked at: as it is, and with escapes taken away, which
-	// stand in one another where JSON quotes an address, or some JSON.
+	// enough is the length of a beginning that gives a secret away.
+	enough = 64
+	// rounds is how often a text is searched: as it is, and with layers of escapes removed,
+	// which nest where JSON quotes an address, or other JSON.
 	rounds = 4
 
-	filterBits = 14
+	filterBits = 16
 )
 
-// Sought are secrets that are looked for. Zero are none.
+// Sought is a set of secrets. The zero Sought is empty. It is not safe for concurrent use.
 type Sought struct {
-	// The forms by their first eight bytes, and which of these there may be: for nearly all
-	// places of a text the filter says that none begins there.
-	forms  map[uint64][][]byte
+	encoded map[string]bool // the forms, in lower case; true for base64 and hexadecimal digits
+	size    int             // of the forms, in bytes
+	forms   []string        // in order, when they are searched for
+	least   []int           // how much of each shows a secret
+	// filter has a bit for the first eight bytes of each form. It rules out nearly all places
+	// of a text.
 	filter [1 << filterBits / 64]uint64
 }
 
-// Add looks for one more secret, unless it is shorter than MinSecret.
-func (s *Sought) Add(secret string) {
+// Size returns the number of bytes in all forms of the secrets.
+func (s *Sought) Size() int { return s.size }
+
+// Add adds a secret that In finds. It ignores values shorter than MinSecret.
+func (s *Sought) Add(secret string) { s.add(secret, enough) }
+
+// AddWhole adds a secret that Replace removes as a whole, or its first longest bytes. It
+// ignores values shorter than MinSecret.
+func (s *Sought) AddWhole(secret string, longest int) {
+	if secret = secret[:min(len(secret), longest)]; len(secret) < MinSecret {
+		return
+	}
+	s.add(secret, longest)
+	// A text may end within an escape, or what stands before the secret take part of one.
+	inJSON, _ := json.Marshal(secret)
+	for _, quoted := range []string{string(inJSON), strconv.Quote(secret), strconv.QuoteToASCII(secret)} {
+		quoted = quoted[1 : len(quoted)-1]
+		s.form(quoted, longest, false)
+		s.form(strings.ReplaceAll(quoted, "/", `\/`), longest, false)
+	}
+	for _, escape := range []func(string) string{url.QueryEscape, url.PathEscape, html.EscapeString} {
+		s.form(escape(secret), longest, false)
+	}
+}
+
+func (s *Sought) add(secret string, longest int) {
 	if len(secret) < MinSecret {
 		return
 	}
-	if s.forms == nil {
-		s.forms = map[uint64][][]byte{}
-	}
-	// An escape in the secret itself goes with those of the text.
+	// Removing the escapes of a text also removes those of a secret in it.
 	for range rounds {
-		s.form([]byte(secret))
-		s.form([]byte(strings.ReplaceAll(secret, " ", "+"))) // as forms of the web write a blank
-		plain := unescaped([]byte(secret))
+		s.form(secret, longest, false)
+		s.form(strings.ReplaceAll(secret, " ", "+"), longest, false) // as HTML forms write a blank
+		plain, _ := unescaped([]byte(secret), nil)
 		if len(plain) == len(secret) || len(plain) < MinSecret {
 			break
 		}
-		s.encoded(secret)
+		s.encode(secret)
 		secret = string(plain)
 	}
-	s.encoded(secret)
+	s.encode(secret)
 }
 
-// encoded adds what a secret is in hexadecimal digits and in base64, wherever in a text that
-// is encoded as a whole it stands: what of it shares a character with its neighbours is left
-// out.
-func (s *Sought) encoded(secret string) {
-	begin := []byte(secret[:min(len(secret), maxForm)])
-	s.form(hex.AppendEncode(nil, begin))
-	for before := range 3 {
-		text := base64.StdEncoding.AppendEncode(nil, append(make([]byte, before), begin...))
-		text = text[(8*before+5)/6 : 8*(before+len(begin))/6]
-		s.form(text)
-		s.form([]byte(ofURLs.Replace(string(text))))
+// encode adds a secret in hexadecimal digits and in base64, wherever it stands in what is
+// encoded as a whole: characters that it shares with its neighbours are left out.
+func (s *Sought) encode(secret string) {
+	begin := []byte(secret[:min(len(secret), enough)])
+	s.form(hex.EncodeToString(begin), enough, true)
+	for _, alphabet := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		for before := range 3 {
+			text := alphabet.EncodeToString(append(make([]byte, before), begin...))
+			s.form(text[(8*before+5)/6:8*(before+len(begin))/6], enough, true)
+		}
 	}
 }
 
-// ofURLs makes of base64 that of the alphabet which URLs can hold.
-var ofURLs = strings.NewReplacer("+", "-", "/", "_")
-
-func (s *Sought) form(text []byte) {
-	text = bytes.Clone(text[:min(len(text), maxForm)])
-	for i, b := range text {
-		text[i] = b | caseBit
+func (s *Sought) form(text string, longest int, encoded bool) {
+	folded := string(fold([]byte(text[:min(len(text), longest)])))
+	if s.encoded == nil {
+		s.encoded = map[string]bool{}
 	}
-	head := headOf(text)
-	alike := s.forms[head]
-	for _, known := range alike {
-		if bytes.HasPrefix(text, known) {
-			return
-		}
+	if _, known := s.encoded[folded]; !known {
+		bit := bitOf([]byte(folded))
+		s.filter[bit/64] |= 1 << (bit % 64)
+		s.size += len(folded)
 	}
-	if len(alike) == maxAlike {
-		alike, text = nil, text[:MinSecret]
-	}
-	s.forms[head] = append(alike, text)
-	bit := bitOf(head)
-	s.filter[bit/64] |= 1 << (bit % 64)
+	s.encoded[folded] = s.encoded[folded] || encoded
 }
 
-// Letters differ from those of the other case in one bit. What else becomes the same without
-// it does not make two texts of eight characters the same that are not meant to be.
-const (
-	caseBit  = 0x20
-	caseBits = 0x2020202020202020
-)
-
-func headOf(text []byte) uint64 { return binary.LittleEndian.Uint64(text) | caseBits }
-
-func bitOf(head uint64) uint64 { return head * 0x9e3779b97f4a7c15 >> (64 - filterBits) }
-
-// In reports whether a text shows one of the secrets.
-func (s *Sought) In(text []byte) bool {
-	if len(s.forms) == 0 {
-		return false
+// fold returns a copy of a text in which letters of both cases are the same. Other characters
+// that become the same do not make two different texts of eight characters equal in practice.
+func fold(text []byte) []byte {
+	text = bytes.Clone(text)
+	for i := range text {
+		text[i] |= 0x20
 	}
-	for range rounds {
-		if s.plainlyIn(text) {
-			return true
-		}
-		plain := unescaped(text)
-		if len(plain) == len(text) {
-			return false
-		}
-		text = plain
-	}
-	return false
-}
-
-func (s *Sought) plainlyIn(text []byte) bool {
-	for at := 0; at+MinSecret <= len(text); at++ {
-		head := headOf(text[at:])
-		if bit := bitOf(head); s.filter[bit/64]>>(bit%64)&1 == 0 {
-			continue
-		}
-		for _, form := range s.forms[head] {
-			if beginsWith(text[at:], form) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func beginsWith(text, form []byte) bool {
-	if len(text) < len(form) {
-		return false
-	}
-	for i, b := range form {
-		if text[i]|caseBit != b {
-			return false
-		}
-	}
-	return true
+	return text
 }

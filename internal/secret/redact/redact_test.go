@@ -78,6 +78,42 @@ func TestASecretIsFoundHoweverItIsRepeated(t *testing.T) {
 	}
 }
 
+func TestASecretIsReplacedHoweverItIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, secret := range secrets {
+		var sought Sought
+		sought.AddWhole(secret, 1<<15)
+		for way, write := range written {
+			if way == "in other letters" && strings.Contains(secret, "ü") {
+				continue // of ASCII only
+			}
+			got := sought.Replace("before <"+write(secret)+"> after", "***")
+			if sought.In([]byte(got)) || !strings.HasPrefix(got, "before <") || !strings.HasSuffix(got, "> after") {
+				t.Errorf("%q %s has become %.200q", secret[:min(40, len(secret))], way, got)
+			}
+		}
+	}
+}
+
+func TestWhatIsEncodedWithASecretIsReplacedWithIt(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("0123456789abcdef", 20)
+	for text, want := range map[string]string{
+		"a " + hex.EncodeToString([]byte(long)) + ", b":                     "a ***, b",
+		"a " + base64.URLEncoding.EncodeToString([]byte(long)) + ", b":      "a ***, b",
+		"a " + base64.StdEncoding.EncodeToString([]byte(long))[:18] + "...": "a ***...",
+		"a " + long[:70] + ", b":                                            "a ***, b",
+		"a " + long[:60] + ", b":                                            "a " + long[:60] + ", b",
+		`a \u0030\u0031` + long[2:12] + `\"..., b`:                          `a ***\"..., b`,
+	} {
+		var sought Sought
+		sought.AddWhole(long, 1<<15)
+		if got := sought.Replace(text, "***"); got != want {
+			t.Errorf("%q has become %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestWhatShowsNoSecretIsNotTakenForOne(t *testing.T) {
 	t.Parallel()
 	var sought, none Sought
@@ -114,7 +150,8 @@ func TestSecretsThatBeginAlikeAreFound(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are, looking ends, and what is repeated as it is, is found.
+// Whatever the bytes are, looking ends, and what is repeated as it is, or in escapes of one
+// kind, is found.
 func FuzzLooking(f *testing.F) {
 	for _, secret := range secrets {
 		f.Add(secret, `{"a":"\u00e4%20&amp;"}`, `"}`)
@@ -126,7 +163,13 @@ func FuzzLooking(f *testing.F) {
 		if len(secret) >= MinSecret && !sought.In([]byte(before+secret+after)) {
 			t.Errorf("%q is not found after %q", secret, before)
 		}
-		if plain := unescaped([]byte(before)); len(plain) > len(before) {
+		sought.AddWhole(secret, len(secret))
+		for _, write := range []func(string) string{strings.Clone, url.QueryEscape, url.PathEscape, html.EscapeString, func(s string) string { return strings.Trim(inJSON(s), `"`) }} {
+			if text := before + write(secret) + after; len(secret) >= MinSecret && sought.Replace(text, "") == text {
+				t.Errorf("%q stands in %q", secret, text)
+			}
+		}
+		if plain, _ := unescaped([]byte(before), nil); len(plain) > len(before) {
 			t.Errorf("%q has become %q", before, plain)
 		}
 	})

@@ -17,7 +17,7 @@ func (s *Server) ReplayComponentCallback(ctx context.Context, request api.Replay
 		return nil, err
 	}
 	record, err := s.executions.Get(ctx, workspaceID, request.ExecutionID)
-	return executionAnswer(record), err
+	return jsonResponse(record), err
 }
 
 // ListCallbackAttempts is one page of the attempts to deliver a callback.

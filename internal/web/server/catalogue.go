@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"net/http"
 	"sync"
 
 	"github.com/weft-automation/weft/gen/api"
@@ -29,7 +28,7 @@ func (s *Server) GetComponent(_ context.Context, request api.GetComponentRequest
 // generators.
 func (s *Server) ListSystemComponents(_ context.Context, request api.ListSystemComponentsRequestObject) (api.ListSystemComponentsResponseObject, error) {
 	system, err := s.systemFunc()
-	return systemAnswer{system.text, newTagged(system.tag, request.Params.IfNoneMatch)}, err
+	return textResponse("application/json", system.text).unless(system.tag, request.Params.IfNoneMatch).with("Cache-Control", "private, no-cache"), err
 }
 
 // encoded is JSON with its ETag.
@@ -48,21 +47,4 @@ func encodeSystem(catalogue *catalog.Catalog) func() (encoded, error) {
 		text, err := strictjson.Encode(all)
 		return encoded{append(text, '\n'), tagOf(text)}, err
 	})
-}
-
-// systemAnswer is the catalogue as JSON.
-type systemAnswer struct {
-	text []byte
-	tagged
-}
-
-// VisitListSystemComponentsResponse writes the catalogue, or that it is unchanged.
-func (a systemAnswer) VisitListSystemComponentsResponse(w http.ResponseWriter) error {
-	w.Header().Set("Cache-Control", "private, no-cache")
-	if a.unchanged(w) {
-		return nil
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, err := w.Write(a.text)
-	return err
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,7 +12,6 @@ import (
 	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 )
@@ -36,7 +34,7 @@ func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteCompon
 		return nil, err
 	}
 	telemetry.Concerns(ctx, submitted.Record.ID)
-	return executed{record: submitted.Record, replayed: submitted.Replayed}, nil
+	return jsonResponse(submitted.Record).replayed(submitted.Replayed), nil
 }
 
 // submitParams translates the body and checks where the callback would go.
@@ -95,54 +93,6 @@ func checkNoCallback(body *api.ExecuteComponentRequest) error {
 	return nil
 }
 
-// executed is a record, perhaps that of an earlier submit with the same
-// Idempotency-Key.
-type executed struct {
-	record   api.ComponentExecution
-	replayed bool
-}
-
-// VisitExecuteComponentResponse writes the record and marks a repeat.
-func (e executed) VisitExecuteComponentResponse(w http.ResponseWriter) error {
-	if e.replayed {
-		w.Header().Set("Idempotent-Replayed", "true")
-	}
-	return writeJSON(w, e.record)
-}
-
-// writeJSON answers 200. The generated answers would escape what stands in an
-// output.
-func writeJSON(w http.ResponseWriter, value any) error {
-	body, err := strictjson.Encode(value)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, err = w.Write(append(body, '\n'))
-	return err
-}
-
-// executionAnswer is a record as an answer.
-type executionAnswer api.ComponentExecution
-
-// VisitGetComponentExecutionResponse writes the record.
-func (a executionAnswer) VisitGetComponentExecutionResponse(w http.ResponseWriter) error {
-	return writeJSON(w, api.ComponentExecution(a))
-}
-
-// VisitReplayComponentCallbackResponse writes the record.
-func (a executionAnswer) VisitReplayComponentCallbackResponse(w http.ResponseWriter) error {
-	return writeJSON(w, api.ComponentExecution(a))
-}
-
-// executionsAnswer is a page of records as an answer.
-type executionsAnswer api.ComponentExecutionPage
-
-// VisitListComponentExecutionsResponse writes the page.
-func (a executionsAnswer) VisitListComponentExecutionsResponse(w http.ResponseWriter) error {
-	return writeJSON(w, api.ComponentExecutionPage(a))
-}
-
 // visibleKeys returns the keys whose executions a key sees, nil for all keys.
 func visibleKeys(principal auth.Principal) []uuid.UUID {
 	if !principal.Restricted() {
@@ -166,7 +116,7 @@ func (s *Server) ListComponentExecutions(ctx context.Context, request api.ListCo
 	page, err := s.executions.List(ctx, principal.WorkspaceID, execution.ListParams{
 		Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor), Keys: visibleKeys(principal),
 	})
-	return executionsAnswer(page), err
+	return jsonResponse(page), err
 }
 
 // GetComponentExecution is the record as it stands.
@@ -176,7 +126,7 @@ func (s *Server) GetComponentExecution(ctx context.Context, request api.GetCompo
 		return nil, err
 	}
 	record, err := s.executions.Get(ctx, callOf(ctx).principal.WorkspaceID, request.ExecutionID)
-	return executionAnswer(record), err
+	return jsonResponse(record), err
 }
 
 // StreamComponentExecution opens the stream of an execution. The first state is
@@ -194,9 +144,9 @@ func (s *Server) StreamComponentExecution(ctx context.Context, request api.Strea
 		case err != nil:
 			return nil, err
 		case last != nil && *last == eventID(record.Status) && record.Status.Terminal():
-			return streamOver{}, nil
+			return response(streamOver), nil
 		case head:
-			return streamHead{}, nil
+			return response(streamHead), nil
 		}
 	}
 	ctx, stop, err := s.streams.open(ctx, principal)
@@ -208,7 +158,7 @@ func (s *Server) StreamComponentExecution(ctx context.Context, request api.Strea
 		stop()
 		return nil, err
 	}
-	return executionStream{ctx: ctx, stop: stop, events: events, streams: s.streams.of(principal)}, nil
+	return executionStream(ctx, stop, events, s.streams.of(principal)), nil
 }
 
 // value is *p, or nothing.

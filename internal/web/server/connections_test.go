@@ -177,7 +177,7 @@ func TestStreamsCountUntilTheyEnd(t *testing.T) {
 	events := make(chan api.ComponentExecutionEvent)
 	s := bounded(t, Connections{Max: 10, PerAddress: 1}, func(s *service) {
 		s.operations.stream = func(context.Context) (api.StreamComponentExecutionResponseObject, error) {
-			return executionStream{ctx: context.Background(), stop: func() {}, events: events, streams: streams{log: s.front.log}}, nil
+			return executionStream(context.Background(), func() {}, events, streams{log: s.front.log}), nil
 		}
 	})
 	stream := s.dialFrom(t, "127.0.0.2")

@@ -52,22 +52,15 @@ func (s *Server) ListLedger(ctx context.Context, request api.ListLedgerRequestOb
 		return api.ListLedger200JSONResponse(page), err
 	}
 	file, err := s.credits.File(ctx, statement)
-	return ledgerFile{ctx: ctx, file: file}, err
+	if err != nil {
+		return nil, err
+	}
+	write := func(w http.ResponseWriter) error {
+		parts := protocol.Parts(ctx, w)
+		defer parts.End()
+		return file.Write(parts.Context, w, parts.Next)
+	}
+	return response(write).with("Content-Type", ledgerFileMedia+"; charset=utf-8").with("Content-Disposition", `attachment; filename="ledger.csv"`), nil
 }
 
 const ledgerFileMedia = "text/csv"
-
-// ledgerFile is a statement as a file, which is written as it is read.
-type ledgerFile struct {
-	ctx  context.Context //nolint:containedctx // the generated answer is written without one
-	file *billing.File
-}
-
-// VisitListLedgerResponse writes the file.
-func (l ledgerFile) VisitListLedgerResponse(w http.ResponseWriter) error {
-	w.Header().Set("Content-Type", ledgerFileMedia+"; charset=utf-8")
-	w.Header().Set("Content-Disposition", `attachment; filename="ledger.csv"`)
-	parts := protocol.Parts(l.ctx, w)
-	defer parts.End()
-	return l.file.Write(parts.Context, w, parts.Next)
-}

@@ -68,7 +68,7 @@ func (o *operations) ExecuteComponent(_ context.Context, request api.ExecuteComp
 	if o.execute != nil {
 		o.execute()
 	}
-	return executed{record: api.ComponentExecution{Module: request.Body.Module}, replayed: true}, nil
+	return jsonResponse(api.ComponentExecution{Module: request.Body.Module}).replayed(true), nil
 }
 
 func (o *operations) GetComponentExecution(ctx context.Context, request api.GetComponentExecutionRequestObject) (api.GetComponentExecutionResponseObject, error) {
@@ -110,7 +110,7 @@ func (o *operations) StreamComponentExecution(ctx context.Context, _ api.StreamC
 
 func (o *operations) GetWorkflowRun(ctx context.Context, _ api.GetWorkflowRunRequestObject) (api.GetWorkflowRunResponseObject, error) {
 	o.saw("getWorkflowRun")
-	return o.run(ctx), nil
+	return response(o.run(ctx).write), nil
 }
 
 func (o *operations) GetLiveness(context.Context, api.GetLivenessRequestObject) (api.GetLivenessResponseObject, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -21,7 +20,7 @@ func (s *Server) CreateHook(ctx context.Context, request api.CreateHookRequestOb
 		WorkspaceID: call.principal.WorkspaceID, WorkflowID: body.WorkflowID, Idempotency: call.idempotency(),
 		Draft: hook.Draft{Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification},
 	})
-	return written{value: made, replayed: replayed}, err
+	return jsonResponse(made).replayed(replayed), err
 }
 
 // ListHooks is a page of hooks, of those workflows that the key may be used on.
@@ -31,13 +30,13 @@ func (s *Server) ListHooks(ctx context.Context, request api.ListHooksRequestObje
 		return nil, err
 	}
 	page, err := s.hooks.List(ctx, callOf(ctx).principal.WorkspaceID, p)
-	return written{value: page}, err
+	return jsonResponse(page), err
 }
 
 // GetHook is a hook.
 func (s *Server) GetHook(ctx context.Context, request api.GetHookRequestObject) (api.GetHookResponseObject, error) {
 	record, err := s.hooks.Get(ctx, belonging(ctx, request.HookID), callOf(ctx).principal)
-	return written{value: record}, err
+	return jsonResponse(record), err
 }
 
 // ReplaceHook gives a hook another name, status or verification.
@@ -46,13 +45,13 @@ func (s *Server) ReplaceHook(ctx context.Context, request api.ReplaceHookRequest
 	record, err := s.hooks.Replace(ctx, belonging(ctx, request.HookID), hook.Draft{
 		Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification,
 	})
-	return written{value: record}, err
+	return jsonResponse(record), err
 }
 
 // DeleteHook ends a hook.
 func (s *Server) DeleteHook(ctx context.Context, request api.DeleteHookRequestObject) (api.DeleteHookResponseObject, error) {
 	gone, err := s.hooks.Delete(ctx, belonging(ctx, request.HookID))
-	return written{value: gone}, err
+	return jsonResponse(gone), err
 }
 
 // ReceiveHook takes what another service delivers. Whose it is the hook tells, and that it
@@ -75,13 +74,5 @@ func (s *Server) ReceiveHook(ctx context.Context, request api.ReceiveHookRequest
 	}
 	telemetry.Concerns(ctx, begun.RunID)
 	result := api.DeliveryResult{RunID: begun.RunID, JobID: strconv.FormatInt(begun.JobID, 10)}
-	return written{value: result, replayed: begun.Replayed}, nil
+	return jsonResponse(result).replayed(begun.Replayed), nil
 }
-
-// The operations whose answers are written as they are.
-func (a written) VisitCreateHookResponse(w http.ResponseWriter) error  { return a.write(w) }
-func (a written) VisitListHooksResponse(w http.ResponseWriter) error   { return a.write(w) }
-func (a written) VisitGetHookResponse(w http.ResponseWriter) error     { return a.write(w) }
-func (a written) VisitReplaceHookResponse(w http.ResponseWriter) error { return a.write(w) }
-func (a written) VisitDeleteHookResponse(w http.ResponseWriter) error  { return a.write(w) }
-func (a written) VisitReceiveHookResponse(w http.ResponseWriter) error { return a.write(w) }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/account/person"
@@ -63,9 +62,4 @@ func (s *Server) AcceptInvitation(ctx context.Context, request api.AcceptInvitat
 		return nil, err
 	}
 	return s.welcome(ctx, visit, session)
-}
-
-// VisitAcceptInvitationResponse writes the session and sets the cookie.
-func (a signedIn) VisitAcceptInvitationResponse(w http.ResponseWriter) error {
-	return a.VisitCreateSessionResponse(w)
 }

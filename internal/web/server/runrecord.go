@@ -43,35 +43,7 @@ func (s *Server) whole(ctx context.Context, key notify.Key, record api.WorkflowR
 	return wholeRun{ctx: ctx, run: record, stagesFunc: stages, log: s.streams.log}
 }
 
-// triggerAnswer is a run that was accepted, with its record where that was waited for.
-type triggerAnswer struct {
-	written
-	result api.TriggerResult
-	run    *wholeRun
-}
-
-// VisitTriggerWorkflowResponse writes it, and marks a repeat.
-func (a triggerAnswer) VisitTriggerWorkflowResponse(w http.ResponseWriter) error {
-	if a.run == nil {
-		return a.write(w)
-	}
-	head, err := strictjson.Encode(a.result)
-	if err != nil {
-		return err
-	}
-	if a.replayed {
-		w.Header().Set("Idempotent-Replayed", "true")
-	}
-	a.run.around = append(bytes.TrimSuffix(head, []byte("}")), `,"run":`...)
-	return a.run.write(w)
-}
-
-// VisitGetWorkflowRunResponse writes the record.
-func (a wholeRun) VisitGetWorkflowRunResponse(w http.ResponseWriter) error { return a.write(w) }
-
-// VisitCancelWorkflowRunResponse writes the record.
-func (a wholeRun) VisitCancelWorkflowRunResponse(w http.ResponseWriter) error { return a.write(w) }
-
+// write writes the record.
 func (a wholeRun) write(w http.ResponseWriter) error {
 	head, err := strictjson.Encode(struct {
 		api.WorkflowRun
@@ -135,19 +107,9 @@ func (a wholeRun) writeStage(w http.ResponseWriter, out *bufio.Writer, head []by
 	return err
 }
 
-// runStream answers with the log of a run. It holds its context for the reason that
-// executionStream does.
-type runStream struct {
-	ctx     context.Context
-	stop    context.CancelFunc
-	events  <-chan api.RunEvent
-	streams streams
-}
-
-// VisitStreamWorkflowRunResponse hands the connection to the stream and returns.
-func (s runStream) VisitStreamWorkflowRunResponse(w http.ResponseWriter) error {
-	detach(s.ctx, s.stop, w, "run", s.streams, sse.Source[api.RunEvent]{Events: s.events, EncodeFunc: encodeRunEvent})
-	return nil
+// runStream answers with the log of a run.
+func runStream(ctx context.Context, stop context.CancelFunc, events <-chan api.RunEvent, s streams) response {
+	return stream(ctx, stop, "run", s, sse.Source[api.RunEvent]{Events: events, EncodeFunc: encodeRunEvent})
 }
 
 // encodeRunEvent makes the frame of an event, under its number in the log.

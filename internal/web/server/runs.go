@@ -1,14 +1,15 @@
 package server
 
 import (
+	"bytes"
 	"context"
-	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 	"github.com/weft-automation/weft/internal/workflow/engine"
@@ -33,11 +34,16 @@ func (s *Server) TriggerWorkflow(ctx context.Context, request api.TriggerWorkflo
 	}
 	telemetry.Concerns(ctx, triggered.RunID)
 	result := api.TriggerResult{RunID: triggered.RunID, JobID: strconv.FormatInt(triggered.JobID, 10)}
-	answer := triggerAnswer{written: written{value: result, replayed: triggered.Replayed}, result: result}
-	if triggered.Run != nil {
-		answer.run = new(s.whole(ctx, runKey(ctx, triggered.RunID), *triggered.Run))
+	if triggered.Run == nil {
+		return jsonResponse(result).replayed(triggered.Replayed), nil
 	}
-	return answer, nil
+	around, err := strictjson.Encode(result)
+	if err != nil {
+		return nil, err
+	}
+	whole := s.whole(ctx, runKey(ctx, triggered.RunID), *triggered.Run)
+	whole.around = append(bytes.TrimSuffix(around, []byte("}")), `,"run":`...)
+	return response(whole.write).replayed(triggered.Replayed), nil
 }
 
 func triggerParams(ctx context.Context, request api.TriggerWorkflowRequestObject) (run.TriggerParams, error) {
@@ -78,7 +84,7 @@ func (s *Server) QuoteWorkflow(ctx context.Context, request api.QuoteWorkflowReq
 	}
 	principal := callOf(ctx).principal
 	quote, err := s.runs.Quote(ctx, principal.WorkspaceID, request.WorkflowID, version, principal)
-	return written{value: quote}, err
+	return jsonResponse(quote), err
 }
 
 // ListWorkflowRuns is a page of runs, of those workflows that the key may be used on.
@@ -91,7 +97,7 @@ func (s *Server) ListWorkflowRuns(ctx context.Context, request api.ListWorkflowR
 		p.Status = new(string(*request.Params.Status))
 	}
 	page, err := s.runs.List(ctx, callOf(ctx).principal.WorkspaceID, p)
-	return written{value: page}, err
+	return jsonResponse(page), err
 }
 
 // GetWorkflowRun is the record of a run, with its stages unless these are left out.
@@ -102,9 +108,9 @@ func (s *Server) GetWorkflowRun(ctx context.Context, request api.GetWorkflowRunR
 		return nil, err
 	}
 	if request.Params.Stages != nil {
-		return written{value: record}, nil
+		return jsonResponse(record), nil
 	}
-	return s.whole(ctx, key, record), nil
+	return response(s.whole(ctx, key, record).write), nil
 }
 
 // StreamWorkflowRun streams the log of a run.
@@ -117,9 +123,9 @@ func (s *Server) StreamWorkflowRun(ctx context.Context, request api.StreamWorkfl
 		case err != nil:
 			return nil, err
 		case over:
-			return streamOver{}, nil
+			return response(streamOver), nil
 		case head:
-			return streamHead{}, nil
+			return response(streamHead), nil
 		}
 	}
 	ctx, stop, err := s.streams.open(ctx, principal)
@@ -131,7 +137,7 @@ func (s *Server) StreamWorkflowRun(ctx context.Context, request api.StreamWorkfl
 		stop()
 		return nil, err
 	}
-	return runStream{ctx: ctx, stop: stop, events: events, streams: s.streams.of(principal)}, nil
+	return runStream(ctx, stop, events, s.streams.of(principal)), nil
 }
 
 // afterOf is the event after which a stream begins: that of the header, or else of the
@@ -147,14 +153,14 @@ func afterOf(p api.StreamWorkflowRunParams) *int64 {
 func (s *Server) ListRunStages(ctx context.Context, request api.ListRunStagesRequestObject) (api.ListRunStagesResponseObject, error) {
 	page, err := s.runs.StagePage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
 		run.ListParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)})
-	return written{value: page}, err
+	return jsonResponse(page), err
 }
 
 // ListRunEvents is a page of a run's log.
 func (s *Server) ListRunEvents(ctx context.Context, request api.ListRunEventsRequestObject) (api.ListRunEventsResponseObject, error) {
 	page, err := s.runs.EventPage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
 		run.ListParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)}, value(request.Params.After))
-	return written{value: page}, err
+	return jsonResponse(page), err
 }
 
 // CancelWorkflowRun asks for the end of a run.
@@ -168,7 +174,7 @@ func (s *Server) CancelWorkflowRun(ctx context.Context, request api.CancelWorkfl
 	if err != nil {
 		return nil, err
 	}
-	return s.whole(ctx, runKey(ctx, request.RunID), record), nil
+	return response(s.whole(ctx, runKey(ctx, request.RunID), record).write), nil
 }
 
 // SendRunSignal gives a run a signal.
@@ -178,28 +184,7 @@ func (s *Server) SendRunSignal(ctx context.Context, request api.SendRunSignalReq
 		payload = *request.Body
 	}
 	signal, err := s.runs.Signal(ctx, runKey(ctx, request.RunID), callOf(ctx).principal, request.Signal, payload)
-	return written{value: signal}, err
+	return jsonResponse(signal), err
 }
 
 func runKey(ctx context.Context, runID api.RunID) notify.Key { return belonging(ctx, runID) }
-
-// written is an answer that is written as it is.
-type written struct {
-	value    any
-	replayed bool
-}
-
-func (a written) write(w http.ResponseWriter) error {
-	if a.replayed {
-		w.Header().Set("Idempotent-Replayed", "true")
-	}
-	return writeJSON(w, a.value)
-}
-
-// The operations whose answers it is.
-func (a written) VisitQuoteWorkflowResponse(w http.ResponseWriter) error    { return a.write(w) }
-func (a written) VisitListWorkflowRunsResponse(w http.ResponseWriter) error { return a.write(w) }
-func (a written) VisitGetWorkflowRunResponse(w http.ResponseWriter) error   { return a.write(w) }
-func (a written) VisitListRunStagesResponse(w http.ResponseWriter) error    { return a.write(w) }
-func (a written) VisitListRunEventsResponse(w http.ResponseWriter) error    { return a.write(w) }
-func (a written) VisitSendRunSignalResponse(w http.ResponseWriter) error    { return a.write(w) }

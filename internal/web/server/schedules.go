@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/platform/notify"
@@ -20,7 +19,7 @@ func (s *Server) CreateSchedule(ctx context.Context, request api.CreateScheduleR
 			Overlap: string(value(body.Overlap)), Status: string(value(body.Status)),
 		},
 	})
-	return written{value: made, replayed: replayed}, err
+	return jsonResponse(made).replayed(replayed), err
 }
 
 // ListSchedules is a page of schedules, of those workflows that the key may be used on.
@@ -30,13 +29,13 @@ func (s *Server) ListSchedules(ctx context.Context, request api.ListSchedulesReq
 		return nil, err
 	}
 	page, err := s.schedules.List(ctx, callOf(ctx).principal.WorkspaceID, p)
-	return written{value: page}, err
+	return jsonResponse(page), err
 }
 
 // GetSchedule is a schedule.
 func (s *Server) GetSchedule(ctx context.Context, request api.GetScheduleRequestObject) (api.GetScheduleResponseObject, error) {
 	record, err := s.schedules.Get(ctx, belonging(ctx, request.ScheduleID), callOf(ctx).principal)
-	return written{value: record}, err
+	return jsonResponse(record), err
 }
 
 // ReplaceSchedule gives a schedule other times.
@@ -45,13 +44,13 @@ func (s *Server) ReplaceSchedule(ctx context.Context, request api.ReplaceSchedul
 	record, err := s.schedules.Replace(ctx, belonging(ctx, request.ScheduleID), schedule.Draft{
 		Name: value(body.Name), Cron: body.Cron, TimeZone: value(body.TimeZone), Overlap: string(value(body.Overlap)), Status: string(value(body.Status)),
 	})
-	return written{value: record}, err
+	return jsonResponse(record), err
 }
 
 // DeleteSchedule ends a schedule.
 func (s *Server) DeleteSchedule(ctx context.Context, request api.DeleteScheduleRequestObject) (api.DeleteScheduleResponseObject, error) {
 	gone, err := s.schedules.Delete(ctx, belonging(ctx, request.ScheduleID))
-	return written{value: gone}, err
+	return jsonResponse(gone), err
 }
 
 // belonging is what an id of the path names in the workspace that asks.
@@ -69,10 +68,3 @@ func listOf(ctx context.Context, most *api.Limit, cursor *api.Cursor, workflowID
 	}
 	return p, nil
 }
-
-// The operations whose answers are written as they are.
-func (a written) VisitCreateScheduleResponse(w http.ResponseWriter) error  { return a.write(w) }
-func (a written) VisitListSchedulesResponse(w http.ResponseWriter) error   { return a.write(w) }
-func (a written) VisitGetScheduleResponse(w http.ResponseWriter) error     { return a.write(w) }
-func (a written) VisitReplaceScheduleResponse(w http.ResponseWriter) error { return a.write(w) }
-func (a written) VisitDeleteScheduleResponse(w http.ResponseWriter) error  { return a.write(w) }

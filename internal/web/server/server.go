@@ -11,7 +11,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -46,7 +45,7 @@ type Deps struct {
 	Callbacks   *callback.Service
 	Catalogue   *catalog.Catalog
 	Guard       *egress.Guard
-	Verifier    Verifier
+	Verifier    *auth.Verifier
 	People      *person.Service
 	Workspaces  *workspace.Service
 	Keys        *auth.Keys
@@ -62,15 +61,6 @@ type Deps struct {
 	Streams     *sync.WaitGroup               // counts open streams, which http.Server.Shutdown does not know of
 	Metrics     *telemetry.Metrics
 	Log         *slog.Logger
-}
-
-// Verifier proves whose key signed a request, and knows until when it is good. That
-// of the service is auth.Verifier, whose methods say what is owed.
-type Verifier interface {
-	Precheck(header http.Header, client netip.Addr) error
-	Verify(ctx context.Context, r auth.Request) (auth.Principal, error)
-	UntilRevoked(ctx context.Context, p auth.Principal) (_ context.Context, stop context.CancelFunc)
-	Check(ctx context.Context, claim auth.Claim) (api.SignatureCheck, error)
 }
 
 // New makes the handler of the API's address. An error means that the embedded

@@ -105,7 +105,7 @@ func TestSS13StreamsAreExemptFromTheWriteTimeout(t *testing.T) {
 	}
 	events := make(chan api.ComponentExecutionEvent)
 	s.operations.stream = func(ctx context.Context) (api.StreamComponentExecutionResponseObject, error) {
-		return executionStream{ctx: context.WithoutCancel(ctx), stop: func() {}, events: events, streams: streams{log: s.front.log}}, nil
+		return executionStream(context.WithoutCancel(ctx), func() {}, events, streams{log: s.front.log}), nil
 	}
 	began := time.Now()
 	answer := s.open(t, getPath+"/stream")
@@ -204,7 +204,7 @@ func TestStreamsEndWhenTheProcessDrains(t *testing.T) {
 	s.operations.stream = func(ctx context.Context) (api.StreamComponentExecutionResponseObject, error) {
 		all := streams{verifier: verifier, draining: draining, spread: 50 * time.Millisecond, log: s.front.log}
 		ctx, stop, err := all.open(ctx, auth.Principal{KeyID: uuid.Max})
-		return executionStream{ctx: ctx, stop: stop, events: events, streams: all}, err
+		return executionStream(ctx, stop, events, all), err
 	}
 	answer := s.open(t, getPath+"/stream")
 	close(draining)

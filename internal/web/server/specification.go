@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,44 +62,12 @@ func (d *document) at(origin string) *edition {
 	return made
 }
 
-// sent is an edition for one caller.
-type sent struct {
-	*edition
-	tagged
-	packed bool
-}
-
-func (d *document) to(ctx context.Context, ifNoneMatch *api.IfNoneMatch) sent {
+func (d *document) to(ctx context.Context, ifNoneMatch *api.IfNoneMatch) response {
 	call := callOf(ctx)
 	e := d.at(call.origin)
-	tag := e.tag
+	answer, tag := textResponse(e.media, e.text), e.tag
 	if call.gzip {
-		tag = strings.TrimSuffix(tag, `"`) + `-gzip"`
+		answer, tag = textResponse(e.media, e.packedOnce()).with("Content-Encoding", "gzip"), strings.TrimSuffix(tag, `"`)+`-gzip"`
 	}
-	return sent{e, newTagged(tag, ifNoneMatch), call.gzip}
-}
-
-// VisitGetOpenapiJSONResponse writes the document.
-func (s sent) VisitGetOpenapiJSONResponse(w http.ResponseWriter) error { return s.write(w) }
-
-// VisitGetOpenapiYamlResponse writes the document.
-func (s sent) VisitGetOpenapiYamlResponse(w http.ResponseWriter) error { return s.write(w) }
-
-// VisitGetOpenapi30JSONResponse writes the document.
-func (s sent) VisitGetOpenapi30JSONResponse(w http.ResponseWriter) error { return s.write(w) }
-
-func (s sent) write(w http.ResponseWriter) error {
-	w.Header().Set("Cache-Control", "private, no-cache")
-	w.Header().Set("Vary", "Accept-Encoding, Host, X-Forwarded-Proto")
-	if s.unchanged(w) {
-		return nil
-	}
-	w.Header().Set("Content-Type", s.media)
-	text := s.text
-	if s.packed {
-		w.Header().Set("Content-Encoding", "gzip")
-		text = s.packedOnce()
-	}
-	_, err := w.Write(text)
-	return err
+	return answer.unless(tag, ifNoneMatch).with("Cache-Control", "private, no-cache").with("Vary", "Accept-Encoding, Host, X-Forwarded-Proto")
 }

@@ -25,7 +25,7 @@ const drainSpread = 3 * time.Second
 
 // streams is what every event stream needs.
 type streams struct {
-	verifier Verifier
+	verifier *auth.Verifier
 	limiter  *ratelimit.Limiter
 	draining <-chan struct{}
 	spread   time.Duration   // drainSpread; tests shorten it
@@ -55,22 +55,9 @@ func (s streams) open(ctx context.Context, principal auth.Principal) (_ context.
 	}, nil
 }
 
-// executionStream answers with the events of an execution. It holds its
-// context, which must not be the request's, because the generated code gives
-// Visit none.
-type executionStream struct {
-	ctx     context.Context
-	stop    context.CancelFunc
-	events  <-chan api.ComponentExecutionEvent
-	streams streams
-}
-
-// VisitStreamComponentExecutionResponse hands the connection to the stream and
-// returns. It returns nil whatever happens: an error would be written into the
-// stream.
-func (s executionStream) VisitStreamComponentExecutionResponse(w http.ResponseWriter) error {
-	detach(s.ctx, s.stop, w, "execution", s.streams, sse.Source[api.ComponentExecutionEvent]{Events: s.events, EncodeFunc: encodeEvent})
-	return nil
+// executionStream answers with the events of an execution.
+func executionStream(ctx context.Context, stop context.CancelFunc, events <-chan api.ComponentExecutionEvent, s streams) response {
+	return stream(ctx, stop, "execution", s, sse.Source[api.ComponentExecutionEvent]{Events: events, EncodeFunc: encodeEvent})
 }
 
 // eventID is the SSE id of the event of a state. The final one alone is finalEventID.
@@ -88,52 +75,40 @@ const finalEventID = 3
 
 // streamOver answers 204 to a client that has the final event of a stream, so that a standard
 // EventSource does not connect again (decisions 4.5).
-type streamOver struct{}
-
-// VisitStreamComponentExecutionResponse answers 204.
-func (streamOver) VisitStreamComponentExecutionResponse(w http.ResponseWriter) error {
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-// VisitStreamWorkflowRunResponse answers 204.
-func (streamOver) VisitStreamWorkflowRunResponse(w http.ResponseWriter) error {
+func streamOver(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 // streamHead answers HEAD as GET would be answered, and opens no stream.
-type streamHead struct{}
-
-// VisitStreamComponentExecutionResponse writes the header of a stream.
-func (streamHead) VisitStreamComponentExecutionResponse(w http.ResponseWriter) error {
+func streamHead(w http.ResponseWriter) error {
 	sse.SetHeader(w.Header())
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-// VisitStreamWorkflowRunResponse writes the header of a stream.
-func (h streamHead) VisitStreamWorkflowRunResponse(w http.ResponseWriter) error {
-	return h.VisitStreamComponentExecutionResponse(w)
-}
-
-// detach hands a connection to a stream of the kind, and returns.
-func detach[T any](ctx context.Context, stop context.CancelFunc, w http.ResponseWriter, kind string, s streams, source sse.Source[T]) {
-	closed := s.metrics.StreamOpened(kind)
-	if s.running != nil {
-		s.running.Add(1)
-	}
-	source.HoldFunc = s.count
-	sse.Detach(ctx, w, source, sse.Options{Drain: s.draining, DrainSpread: s.spread}, func(err error) {
-		stop()
-		closed()
-		if err != nil {
-			s.log.DebugContext(ctx, "a stream ended early", "error", err)
-		}
+// stream answers with a stream of the kind: it hands the connection over and returns nil
+// whatever happens, because an error would be written into the stream. ctx is not that of the
+// request.
+func stream[T any](ctx context.Context, stop context.CancelFunc, kind string, s streams, source sse.Source[T]) response {
+	return func(w http.ResponseWriter) error {
+		closed := s.metrics.StreamOpened(kind)
 		if s.running != nil {
-			s.running.Done()
+			s.running.Add(1)
 		}
-	})
+		source.HoldFunc = s.count
+		sse.Detach(ctx, w, source, sse.Options{Drain: s.draining, DrainSpread: s.spread}, func(err error) {
+			stop()
+			closed()
+			if err != nil {
+				s.log.DebugContext(ctx, "a stream ended early", "error", err)
+			}
+			if s.running != nil {
+				s.running.Done()
+			}
+		})
+		return nil
+	}
 }
 
 // of returns s for one stream of the principal. Its events count for the workspace.

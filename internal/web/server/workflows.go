@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
@@ -23,7 +22,7 @@ func (s *Server) CreateWorkflow(ctx context.Context, request api.CreateWorkflowR
 			Strict: call.strict, Unknown: call.unknown,
 		},
 	})
-	return workflowAnswer{made, replayed}, err
+	return versionResponse(made.Version, made).replayed(replayed), err
 }
 
 // ListWorkflows is one page of the workspace's workflows.
@@ -45,13 +44,13 @@ func (s *Server) GetWorkflow(ctx context.Context, request api.GetWorkflowRequest
 	if request.Params.Version != nil || w.Status == api.WorkflowStatusARCHIVED {
 		held = nil
 	}
-	return storedAnswer{w, newTagged(etag(w.Version), held)}, err
+	return jsonResponse(w).unless(etag(w.Version), held), err
 }
 
 // ExportWorkflow returns a workflow, or one of its versions, as a file.
 func (s *Server) ExportWorkflow(ctx context.Context, request api.ExportWorkflowRequestObject) (api.ExportWorkflowResponseObject, error) {
 	w, err := s.workflows.Get(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, request.Params.Version)
-	return exportAnswer{w, newTagged(etag(w.Version), request.Params.IfNoneMatch)}, err
+	return jsonResponse(present.WorkflowExport(w)).unless(etag(w.Version), request.Params.IfNoneMatch), err
 }
 
 // ReplaceWorkflow saves a workflow anew.
@@ -68,13 +67,13 @@ func (s *Server) ReplaceWorkflow(ctx context.Context, request api.ReplaceWorkflo
 	if malformed := fault.Malformed(call.unknown); malformed != nil && fault.CodeOf(err) != fault.InvalidInput {
 		err = malformed // before what it would have taken the place of (decisions 1.8)
 	}
-	return workflowAnswer{record: replaced}, err
+	return versionResponse(replaced.Version, replaced), err
 }
 
 // ArchiveWorkflow takes a workflow out of use.
 func (s *Server) ArchiveWorkflow(ctx context.Context, request api.ArchiveWorkflowRequestObject) (api.ArchiveWorkflowResponseObject, error) {
 	archived, err := s.workflows.Archive(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, expected(request.Params.IfMatch))
-	return workflowAnswer{record: archived}, err
+	return versionResponse(archived.Version, archived), err
 }
 
 // UpdateWorkflowComponent changes a component of a workflow.
@@ -85,7 +84,7 @@ func (s *Server) UpdateWorkflowComponent(ctx context.Context, request api.Update
 		WorkspaceID: callOf(ctx).principal.WorkspaceID, WorkflowID: request.WorkflowID, ComponentID: request.ComponentID,
 		Expected: expected(request.Params.IfMatch), Config: body.Config, Name: body.Name, Position: body.Position,
 	})
-	return componentAnswer(updated), err
+	return versionResponse(updated.WorkflowVersion, updated), err
 }
 
 // expected returns the versions that an If-Match names, nil for any. A weak tag, or any other
@@ -108,69 +107,7 @@ func expected(ifMatch *api.IfMatch) []int32 {
 // etag returns the ETag of a version.
 func etag(version int32) string { return fmt.Sprintf(`"%d"`, version) }
 
-// writeVersion is writeJSON of what a version has.
-func writeVersion(w http.ResponseWriter, version api.WorkflowVersion, value any) error {
-	w.Header().Set("ETag", etag(version))
-	return writeJSON(w, value)
-}
-
-// workflowAnswer is a workflow, perhaps that of an earlier request with the same
-// Idempotency-Key.
-type workflowAnswer struct {
-	record   api.Workflow
-	replayed bool
-}
-
-// VisitCreateWorkflowResponse writes the record and marks a repeat.
-func (a workflowAnswer) VisitCreateWorkflowResponse(w http.ResponseWriter) error {
-	if a.replayed {
-		w.Header().Set("Idempotent-Replayed", "true")
-	}
-	return writeVersion(w, a.record.Version, a.record)
-}
-
-// VisitReplaceWorkflowResponse writes the record.
-func (a workflowAnswer) VisitReplaceWorkflowResponse(w http.ResponseWriter) error {
-	return writeVersion(w, a.record.Version, a.record)
-}
-
-// VisitArchiveWorkflowResponse writes the record.
-func (a workflowAnswer) VisitArchiveWorkflowResponse(w http.ResponseWriter) error {
-	return writeVersion(w, a.record.Version, a.record)
-}
-
-// storedAnswer is a workflow that the client may have.
-type storedAnswer struct {
-	record api.Workflow
-	tagged
-}
-
-// VisitGetWorkflowResponse writes the record, or that it is unchanged.
-func (a storedAnswer) VisitGetWorkflowResponse(w http.ResponseWriter) error {
-	if a.unchanged(w) {
-		return nil
-	}
-	return writeJSON(w, a.record)
-}
-
-// exportAnswer is a workflow as a file.
-type exportAnswer struct {
-	record api.Workflow
-	tagged
-}
-
-// VisitExportWorkflowResponse writes the file, or that it is unchanged.
-func (a exportAnswer) VisitExportWorkflowResponse(w http.ResponseWriter) error {
-	if a.unchanged(w) {
-		return nil
-	}
-	return writeJSON(w, present.WorkflowExport(a.record))
-}
-
-// componentAnswer is a component of a workflow.
-type componentAnswer api.UpdatedWorkflowComponent
-
-// VisitUpdateWorkflowComponentResponse writes the component.
-func (a componentAnswer) VisitUpdateWorkflowComponentResponse(w http.ResponseWriter) error {
-	return writeVersion(w, a.WorkflowVersion, api.UpdatedWorkflowComponent(a))
+// versionResponse is jsonResponse of what a version has.
+func versionResponse(version api.WorkflowVersion, value any) response {
+	return jsonResponse(value).with("ETag", etag(version))
 }

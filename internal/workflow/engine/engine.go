@@ -22,7 +22,6 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/environment"
 	"github.com/weft-automation/weft/internal/account/storage"
 	"github.com/weft-automation/weft/internal/component"
@@ -55,24 +54,10 @@ type Deps struct {
 	Workflows   *workflow.Service
 	Environment *environment.Service
 	Vault       *vault.Vault // of secret outputs
-	Ledger      Ledger
 	// Quarantined returns why nothing may be begun for now, if so; nil: never.
 	Quarantined func() error
 	Clock       *clock.Clock // of due times; nil: this process's own
 	Log         *slog.Logger
-}
-
-// Ledger is what a run is charged in; that of the service is billing.Books.
-type Ledger interface {
-	SettleRunTx(ctx context.Context, tx pgx.Tx, charge billing.Charge) error
-	StoreTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, bytes int64) error
-	DecideTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) (refusals []error, loads map[uuid.UUID]billing.Load, err error)
-	Renewer
-}
-
-// Renewer begins the periods of accounts that are over.
-type Renewer interface {
-	Renew(ctx context.Context, conn postgres.DB, workspaceIDs ...uuid.UUID) error
 }
 
 // Unanswered comes with the news of a run that has neither ended nor answered.

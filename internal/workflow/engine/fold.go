@@ -167,7 +167,7 @@ func (e *Engine) fold(ctx context.Context, key notify.Key, n news) (f *fold, err
 	defer cancel()
 	defer Contained(&err)
 	tried := false
-	err = InPeriod(ctx, e.Ledger, e.System, func() error {
+	err = (billing.Books{}).InPeriod(ctx, e.System, func() error {
 		return e.Executions.Accepting(ctx, key.WorkspaceID, func(how *execution.Acceptance) error {
 			if f = nil; tried && n.end != nil {
 				return execution.ErrApart
@@ -190,21 +190,6 @@ func (e *Engine) fold(ctx context.Context, key notify.Key, n news) (f *fold, err
 		err = fmt.Errorf("%w: %v", errOverran, err) // which the database is not to blame for
 	}
 	return f, err
-}
-
-// InPeriod does something that touches accounts, again where a period of their credits had
-// to be begun first.
-func InPeriod(ctx context.Context, ledger Renewer, conn postgres.DB, do func() error) error {
-	for tries := 1; ; tries++ {
-		err := do()
-		over, ok := errors.AsType[*billing.PeriodOver](err)
-		if !ok || tries == 3 {
-			return err
-		}
-		if err := ledger.Renew(ctx, conn, over.Workspaces...); err != nil {
-			return fmt.Errorf("begin a period: %w", err)
-		}
-	}
 }
 
 // foldTx is nil without an error where there is nothing to fold, and with one where the run was

@@ -10,6 +10,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
@@ -245,14 +246,9 @@ func (f *folder) close() {
 		t.stop()
 	}
 	f.mu.Unlock()
-	done := make(chan struct{})
-	go func() { f.running.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(2 * time.Second):
-		f.stop()
-		<-done
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	wait.Drain(ctx, &f.running, f.stop)
 	f.stop()
 }
 

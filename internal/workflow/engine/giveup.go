@@ -13,6 +13,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -119,7 +120,7 @@ func (e *Engine) giveUp(ctx context.Context, key notify.Key, why error) (f *fold
 	ctx, cancel := context.WithTimeout(ctx, foldTimeout)
 	defer cancel()
 	defer Contained(&err)
-	err = InPeriod(ctx, e.Ledger, e.System, func() error {
+	err = (billing.Books{}).InPeriod(ctx, e.System, func() error {
 		return postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
 			f, err = e.giveUpTx(ctx, tx, key, why)
 			return err

@@ -78,11 +78,11 @@ func (f *fold) tell(wake *time.Time) error {
 	if f.run.Status.Terminal() {
 		f.tx.Last(func(tx pgx.Tx) error { return db.New().RiverJobDeleteMany(f.ctx, tx, []int64{f.run.JobID}) })
 		charge := billing.Charge{WorkspaceID: f.run.WorkspaceID, ExecutionID: f.run.ID, Amount: f.run.Usage, Reserved: f.run.Reserved, Bytes: f.run.UncountedBytes}
-		f.tx.Last(func(tx pgx.Tx) error { return f.engine.Ledger.SettleRunTx(f.ctx, tx, charge) })
+		f.tx.Last(func(tx pgx.Tx) error { return (billing.Books{}).SettleRunTx(f.ctx, tx, charge) })
 		f.run.UncountedBytes = 0
 	}
 	if bytes := f.run.UncountedBytes; bytes >= countedFrom {
-		f.tx.Last(func(tx pgx.Tx) error { return f.engine.Ledger.StoreTx(f.ctx, tx, f.run.WorkspaceID, bytes) })
+		f.tx.Last(func(tx pgx.Tx) error { return (billing.Books{}).StoreTx(f.ctx, tx, f.run.WorkspaceID, bytes) })
 		f.run.UncountedBytes = 0
 	}
 	return nil

@@ -93,10 +93,10 @@ func newBench(t *testing.T) *bench {
 	runner := execution.NewRunner(ends, &execution.Identity{}, 0, log)
 	executions := execution.NewService(deps, runner)
 	e := engine.New(engine.Deps{
-		System: system, Jobs: jobs, Hub: hub, Executions: executions, Modules: modules, Workflows: workflows, Ledger: billing.Books{}, Log: log,
+		System: system, Jobs: jobs, Hub: hub, Executions: executions, Modules: modules, Workflows: workflows, Log: log,
 	})
 	runs := run.NewService(run.Deps{
-		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: workflows, Ledger: billing.Books{},
+		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: workflows,
 	})
 	t.Cleanup(func() {
 		executions.Close()

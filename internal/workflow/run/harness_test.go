@@ -193,11 +193,11 @@ func (b *bench) start(t testing.TB, o options) *node {
 	n.environment = environment.NewService(requests, b.keyring)
 	n.engine = engine.New(engine.Deps{
 		System: system, Jobs: inserter, Hub: hub, Executions: executions, Modules: b.modules,
-		Workflows: n.workflows, Environment: n.environment, Vault: kept, Ledger: billing.Books{}, Log: log,
+		Workflows: n.workflows, Environment: n.environment, Vault: kept, Log: log,
 	})
 	n.runs = run.NewService(run.Deps{
 		API: requests, System: system, Hub: hub, Engine: n.engine, Executions: executions, Modules: b.modules,
-		Workflows: n.workflows, Environment: n.environment, Vault: kept, Ledger: billing.Books{},
+		Workflows: n.workflows, Environment: n.environment, Vault: kept,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -29,7 +29,6 @@ type Deps struct {
 	Workflows   *workflow.Service
 	Environment *environment.Service
 	Vault       *vault.Vault // of secret outputs
-	Ledger      engine.Renewer
 	// Draining, once closed, ends inline waits. Nil: never.
 	Draining <-chan struct{}
 	// Quarantined returns why nothing may be begun for now, if so; nil: never.

@@ -244,10 +244,10 @@ func (s *Service) accept(ctx context.Context, p TriggerParams, n *begin) (earlie
 			})
 		})
 	}
-	err = engine.InPeriod(ctx, s.Ledger, s.System, try)
+	err = (billing.Books{}).InPeriod(ctx, s.System, try)
 	if !n.apart && engine.Unbegun(err) {
 		n.apart, n.begun = true, nil
-		err = engine.InPeriod(ctx, s.Ledger, s.System, try)
+		err = (billing.Books{}).InPeriod(ctx, s.System, try)
 	}
 	if err != nil {
 		return uuid.Nil, fmt.Errorf("accept run: %w", err)

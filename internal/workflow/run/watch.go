@@ -8,6 +8,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/execution/present"
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
@@ -74,10 +75,7 @@ func (w *watcher) look(ctx context.Context) (over bool) {
 			close(w.events)
 			return true
 		case err != nil:
-			select {
-			case <-ctx.Done():
-			case <-time.After(rereadAfter):
-			}
+			_ = wait.For(ctx, rereadAfter)
 		case !more:
 			return false
 		}

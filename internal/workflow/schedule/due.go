@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/workflow/run"
@@ -45,10 +46,7 @@ func (s *Service) Due(key notify.Key) {
 			delete(s.underWay, key)
 		}()
 		if err := s.follow(key); err != nil {
-			select {
-			case <-time.After(failedWait):
-			case <-s.ctx.Done():
-			}
+			_ = wait.For(s.ctx, failedWait)
 		}
 	})
 }

@@ -114,10 +114,10 @@ func (b *bench) start(t *testing.T) *node {
 	runner := execution.NewRunner(ends, &execution.Identity{}, 0, log)
 	executions := execution.NewService(deps, runner)
 	e := engine.New(engine.Deps{
-		System: system, Jobs: jobs, Hub: hub, Executions: executions, Modules: modules, Workflows: n.workflows, Ledger: billing.Books{}, Log: log,
+		System: system, Jobs: jobs, Hub: hub, Executions: executions, Modules: modules, Workflows: n.workflows, Log: log,
 	})
 	n.runs = run.NewService(run.Deps{
-		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: n.workflows, Ledger: billing.Books{},
+		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: n.workflows,
 	})
 	n.Service = schedule.NewService(schedule.Deps{API: requests, Runs: n.runs, Log: log})
 	n.sweeper = engine.NewSweeper(e)

@@ -40,7 +40,7 @@ func FuzzConfigs(f *testing.F) {
 				t.Errorf("%s %q: %+v", name, config, fault)
 			}
 		}
-		ports, ok := Ports(name, json.RawMessage(config))
+		ports, ok := portsOf(name, json.RawMessage(config))
 		if !ok || len(ports) == 0 {
 			t.Errorf("%s %q has the ports %q", name, config, ports)
 		}
@@ -83,7 +83,7 @@ func FuzzOutcomes(f *testing.F) {
 		if strictjson.Check([]byte(input)) == nil && strictjson.Check([]byte(config)) == nil && strictjson.Check(got.Output) != nil {
 			t.Errorf("%s %q %q gives %q, which cannot be stored", name, input, config, got.Output)
 		}
-		ports, ok := Ports(name, json.RawMessage(config))
+		ports, ok := portsOf(name, json.RawMessage(config))
 		found := false
 		for _, port := range ports {
 			found = found || port == got.Port

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
@@ -114,23 +113,6 @@ func Evaluate(name string, input, config json.RawMessage) (Outcome, error) {
 		return Outcome{}, component.Permanent(component.CodeInternal, "%s is not a function of its input", component.Cut(name, 64))
 	}
 	return m.evaluate(input, config)
-}
-
-// Ports are the ports of a component beside `error`, by its config. It is not
-// ok for modules of other families, which have `next` alone.
-func Ports(name string, config json.RawMessage) (ports []string, ok bool) {
-	m := lookup(name)
-	switch {
-	case m == nil:
-		return []string{graph.PortNext}, false
-	case m.flow.Loop:
-		return []string{graph.PortEach, graph.PortDone, graph.PortNext}, true
-	case m.flow.CasePorts != nil:
-		return append(m.flow.CasePorts(config), graph.PortDefault), true
-	case m.flow.Ports != nil:
-		return slices.Clone(m.flow.Ports), true
-	}
-	return []string{graph.PortNext}, true
 }
 
 // CheckConfig tells what is wrong with a config of a module of this family, as

@@ -286,7 +286,7 @@ func TestOutcomesFitTheirSchemas(t *testing.T) {
 			if err != nil || output.Validate(map[string]any(value)) != nil {
 				t.Errorf("%s gave %s", m.Module, outcome.Output)
 			}
-			if ports, ok := Ports(m.Module, config); !ok || !slices.Contains(ports, outcome.Port) {
+			if ports, ok := portsOf(m.Module, config); !ok || !slices.Contains(ports, outcome.Port) {
 				t.Errorf("%s went on by %s, which is none of %v", m.Module, outcome.Port, ports)
 			}
 		}
@@ -309,14 +309,14 @@ func TestPorts(t *testing.T) {
 		{"ON_API_CALLED", `{}`, "next", true},
 		{"RANDOM_UUID", `{}`, "next", false},
 	} {
-		ports, ok := Ports(c.module, raw(c.config))
+		ports, ok := portsOf(c.module, raw(c.config))
 		if strings.Join(ports, " ") != c.ports || ok != c.ok {
 			t.Errorf("%s %s: %v, %v", c.module, c.config, ports, ok)
 		}
 	}
-	ports, _ := Ports("IF", nil)
+	ports, _ := portsOf("IF", nil)
 	ports[0] = "changed"
-	if again, _ := Ports("IF", nil); again[0] != "then" {
+	if again, _ := portsOf("IF", nil); again[0] != "then" {
 		t.Error("the table can be changed from outside")
 	}
 }
