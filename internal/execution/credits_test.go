@@ -124,12 +124,12 @@ func (b *bench) breakByHand(t *testing.T, id, executionID uuid.UUID) {
 		{
 			"UPDATE credit_accounts SET paid = 7000000 WHERE workspace_id = '" + id.String() + "'",
 			"UPDATE credit_accounts SET paid = 0 WHERE workspace_id = '" + id.String() + "'",
-			"account " + id.String() + " has 7 paid credits, its postings sum to 0",
+			"account " + id.String() + " has 7 paid credits, but its postings sum to 0",
 		},
 		{
 			"UPDATE credit_accounts SET reserved = 3 WHERE workspace_id = '" + id.String() + "'",
 			"UPDATE credit_accounts SET reserved = 0 WHERE workspace_id = '" + id.String() + "'",
-			"account " + id.String() + " keeps back 0.000003, its live executions and runs need 0",
+			"account " + id.String() + " reserves 0.000003, but its live executions and runs need 0",
 		},
 		{
 			"UPDATE component_executions SET usage = 2000000 WHERE id = '" + executionID.String() + "'",
@@ -143,7 +143,7 @@ func (b *bench) breakByHand(t *testing.T, id, executionID uuid.UUID) {
 		},
 		{
 			"DELETE FROM component_executions WHERE id = '" + executionID.String() + "'", "",
-			"charges execution " + executionID.String() + ", which is not there",
+			"charges execution " + executionID.String() + ", which does not exist",
 		},
 	} {
 		for step, statement := range []string{c.breaks, c.mends} {

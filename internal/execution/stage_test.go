@@ -83,8 +83,8 @@ func (b *bench) breakRun(t *testing.T, runID, stageID uuid.UUID) {
 		"DELETE FROM credit_postings WHERE kind = 'RUN'":                                                    "run " + run + " is COMPLETED, used 8, its stages 8, and has no posting",
 		"UPDATE workflow_runs SET status = 'EXECUTING', finished_at = NULL WHERE id = '" + run + "'":        "run " + run + " is EXECUTING, used 8, its stages 8, and was charged 8",
 		"UPDATE credit_postings SET kind = 'EXECUTION', reference = '" + stage + "' WHERE kind = 'RUN'":     "execution " + stage + " is a stage of a run and was charged 8",
-		"DELETE FROM workflow_runs WHERE id = '" + run + "'":                                                "charges run " + run + ", which is not there",
-		"UPDATE credit_accounts SET reserved = 5000000 WHERE workspace_id = '" + b.workspace.String() + "'": "keeps back 5, its live executions and runs need 0",
+		"DELETE FROM workflow_runs WHERE id = '" + run + "'":                                                "charges run " + run + ", which does not exist",
+		"UPDATE credit_accounts SET reserved = 5000000 WHERE workspace_id = '" + b.workspace.String() + "'": "reserves 5, but its live executions and runs need 0",
 	} {
 		var broken []billing.Drift
 		undo := errors.New("undone")

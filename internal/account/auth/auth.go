@@ -1,10 +1,9 @@
-// Package auth stores API keys and authenticates the requests that they sign: Verifier turns a
-// request as received into a Principal, and Keys creates, lists and revokes keys (contract 5,
+// Package auth stores API keys and authenticates signed requests: Verifier turns a request as
+// received into a Principal, and Keys creates, lists, rotates and revokes keys (contract 5,
 // decisions 2).
 //
-// It knows no routes. Of a principal's permissions it decides only the list of workflows. The one
-// invariant: an unknown key, a revoked key and a wrong signature look the same, both in the
-// response and in the work done.
+// It doesn't know routes, and of a principal's permissions only the list of workflows. An unknown
+// key, a revoked key and a wrong signature get the same response and cause the same work.
 package auth
 
 import (
@@ -26,9 +25,8 @@ const (
 	HeaderSignature = "X-Sdk-Signature"
 )
 
-// Request is what a signature is checked against: the method, the target as it
-// stands on the request line, the headers, the body's bytes before anything is
-// decoded, and the address of the client.
+// Request is the signed part of a request: the method, the target as on the request
+// line, the headers, and the body as received. Client is the address of the client.
 type Request struct {
 	Method, Target string
 	Header         http.Header
@@ -36,10 +34,10 @@ type Request struct {
 	Client         netip.Addr
 }
 
-// Principal is the key of a workspace that made a request. Workflows is the list
-// to which the key is restricted; empty means every workflow. RootID is the first
-// key of the rotations that led to this key, or the key itself. Predecessors are the
-// keys that these rotations replaced; an unrestricted key has none, because it sees everything.
+// Principal is the API key that made a request. Workflows is the list to which the key
+// is restricted; empty means all workflows. RootID is the first key in the chain of
+// rotations that led to this key, or the key itself. Predecessors are the keys that these
+// rotations replaced; an unrestricted key doesn't need them, so the list is empty.
 type Principal struct {
 	WorkspaceID, KeyID uuid.UUID
 	RootID             uuid.UUID
@@ -54,15 +52,15 @@ func (p Principal) Restricted() bool { return len(p.Workflows) > 0 }
 // predecessors (decisions 2.8).
 func (p Principal) Keys() []uuid.UUID { return append([]uuid.UUID{p.KeyID}, p.Predecessors...) }
 
-// MayUse says whether the key may be used on a workflow (contract 5.1).
+// MayUse reports whether the key may be used on a workflow (contract 5.1).
 func (p Principal) MayUse(workflowID uuid.UUID) bool {
 	return !p.Restricted() || slices.Contains(p.Workflows, workflowID)
 }
 
-// ErrRevoked is why a stream's context ends when its key is revoked.
+// ErrRevoked is the cause for which a stream's context is cancelled when its key is revoked.
 var ErrRevoked = errors.New("the API key was revoked")
 
-// challenge is what RFC 9110 wants beside a 401.
+// challenge is the WWW-Authenticate header of a 401, which RFC 9110 requires.
 const challenge = `Weft-Signature headers="X-Api-Key X-Sdk-Timestamp X-Sdk-Signature"`
 
 // The reasons of decisions 2.5.

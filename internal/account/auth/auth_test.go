@@ -26,8 +26,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bundle is a database with one workspace and one key, and a verifier whose
-// clock stands still.
+// bundle is a database with one workspace and one key, and a verifier with a fixed
+// clock.
 type bundle struct {
 	pool      *pgxpool.Pool
 	keys      *auth.Keys
@@ -136,7 +136,7 @@ func verify(t *testing.T, v *auth.Verifier, r auth.Request) string {
 	return reason(t, err)
 }
 
-func TestVerifyTellsThePrincipal(t *testing.T) {
+func TestVerifyReturnsThePrincipal(t *testing.T) {
 	b := setup(t, auth.Options{})
 	workflow := b.newWorkflow(t, b.workspace)
 	created, err := b.keys.Create(t.Context(), auth.CreateParams{
@@ -162,12 +162,12 @@ func TestVerifyTellsThePrincipal(t *testing.T) {
 	}
 }
 
-func TestLookUpFailuresAreNoRefusals(t *testing.T) {
+func TestLookUpFailuresAreNotRefusals(t *testing.T) {
 	b := setup(t, auth.Options{})
 	b.pool.Close()
 	_, err := b.verifier.Verify(t.Context(), b.key.get(b.clock))
 	if _, refused := errors.AsType[*fault.Error](err); err == nil || refused {
-		t.Errorf("with the database gone: %v", err)
+		t.Errorf("after the pool was closed: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

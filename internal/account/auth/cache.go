@@ -13,29 +13,29 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// keyLife is how long a look-up holds. With the time of the look-up itself it
-// keeps a key that has ended under the second of decisions 2.7.
+// keyLife is how long a cached key is used. Together with the duration of a look-up, it
+// keeps revocations within the second that decisions 2.7 allow.
 const keyLife = 750 * time.Millisecond
 
-// maxKeys bounds the cache. An entry is some 350 bytes, and 16 more for each workflow and each
-// predecessor of a restricted key.
+// maxKeys bounds the cache. An entry takes about 350 bytes, and 16 more for each workflow and
+// each predecessor of a restricted key.
 const maxKeys = 20_000
 
 var queries = db.New()
 
 type keyHash = [sha256.Size]byte
 
-// cachedKey is what the database said of one key text; unknown ones are kept
-// too, so that they cost the same as known ones.
+// cachedKey is the result of a look-up. Unknown keys are cached too, so that they cost
+// the same as known ones.
 type cachedKey struct {
-	known, over bool
+	known, over bool // over: revoked or expired
 	public      ed25519.PublicKey
 	principal   Principal
 	until       time.Time
 }
 
-// keyCache keeps look-ups of keys for keyLife, and makes many requests that
-// miss the same key at once share one query.
+// keyCache caches look-ups of keys for keyLife. Concurrent requests that miss the same
+// key share one query.
 type keyCache struct {
 	db      postgres.DB
 	now     func() time.Time
@@ -58,8 +58,8 @@ func (c *keyCache) find(ctx context.Context, hash keyHash) (cachedKey, error) {
 		return key, nil
 	}
 	for {
-		// The query has its own context: it is shared, and the caller that began it
-		// may go away before the others.
+		// The query is shared, so it must not be cancelled together with the caller that
+		// started it.
 		flight := c.flights.DoChan(string(hash[:]), func() (any, error) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
@@ -71,7 +71,7 @@ func (c *keyCache) find(ctx context.Context, hash keyHash) (cachedKey, error) {
 				return cachedKey{}, done.Err
 			}
 			if key, _ = done.Val.(cachedKey); !asked.After(key.until) {
-				return key, nil // else: a slow query that was on its way long before we asked
+				return key, nil // otherwise the shared query started too long ago: query again
 			}
 		case <-ctx.Done():
 			return cachedKey{}, context.Cause(ctx)
@@ -79,8 +79,8 @@ func (c *keyCache) find(ctx context.Context, hash keyHash) (cachedKey, error) {
 	}
 }
 
-// load reads one key. Its life is counted from before the query, whose snapshot
-// may be that old.
+// load reads one key. Its life is counted from before the query, because the query's
+// snapshot may be that old.
 func (c *keyCache) load(ctx context.Context, hash keyHash) (cachedKey, error) {
 	key := cachedKey{until: c.now().Add(keyLife)}
 	row, err := queries.APIKeyGetByHash(ctx, c.db, hash[:])
@@ -102,7 +102,7 @@ func (c *keyCache) load(ctx context.Context, hash keyHash) (cachedKey, error) {
 	return key, nil
 }
 
-// makeRoom drops what has run out, or everything if nothing has.
+// makeRoom deletes the expired entries, or all entries if none has expired.
 func (c *keyCache) makeRoom() {
 	now := c.now()
 	for hash, key := range c.entries {

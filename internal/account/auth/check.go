@@ -21,31 +21,33 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signcheck"
 )
 
-// Checks of signatures that one client address may make: so many at once, and so many a
-// second from then on. At 20 ms for the worst that is a tenth of a core.
+// Limits for the signature checks of one client address: a burst, and a rate per second.
+// At 20 ms for the most expensive check, the rate amounts to a tenth of a core.
 const (
 	checkBurst = 200
 	checkRate  = 5
 )
 
-// maxCheckedBody bounds the body of a check: every message that is tried holds it.
+// maxCheckedBody bounds the body of a check, because every tried message contains it.
 const maxCheckedBody = 64 << 10
 
-// Claim is what somebody says that they signed: the fields of the check, the address of
-// the client, and the host of the service as the client calls it.
+// Claim is a request to check a signature: the fields of the check, the address of the
+// client, and the host of the service as the client calls it.
 type Claim struct {
 	api.SignatureCheckRequest
 
-	Sent   []byte // the whole of what came, whatever members it has
+	Sent   []byte // the complete body of the request, unknown fields included
 	Client netip.Addr
 	Host   string
 }
 
-// Check says which message the server would verify for a request, whether its signature
-// is good, and what was probably done instead. Of a key it tells what Verify tells: that
-// a signature is one of another message learns only who has one made with the key's own
-// secret, and unknown, revoked and other keys take the same work. A claim that cannot be
-// read is INVALID_INPUT, too many of them are RATE_LIMITED.
+// Check returns the message that the server would verify for a request, whether the
+// signature is valid, and the probable mistakes. It returns INVALID_INPUT for a malformed
+// claim, and RATE_LIMITED after too many checks or failures.
+//
+// Check reveals no more about a key than Verify does: only a caller who signed with the
+// key's own secret learns that the signature belongs to another message. Unknown, revoked
+// and other keys cause the same work.
 func (v *Verifier) Check(ctx context.Context, claim Claim) (api.SignatureCheck, error) {
 	source := throttle.Subscriber(claim.Client)
 	if wait := v.checks.Take(source); wait > 0 {
@@ -53,7 +55,7 @@ func (v *Verifier) Check(ctx context.Context, claim Claim) (api.SignatureCheck, 
 			Code: fault.RateLimited, Reason: "signature_checks", Message: "Too many signature checks from this address.", RetryAfter: wait,
 		}
 	}
-	if wait := v.failures.Wait(source); wait > 0 && claim.whole() {
+	if wait := v.failures.Wait(source); wait > 0 && claim.complete() {
 		return api.SignatureCheck{}, tooMany(wait)
 	}
 	body, err := claim.body()
@@ -76,32 +78,32 @@ func (v *Verifier) Check(ctx context.Context, claim Claim) (api.SignatureCheck, 
 		v.failures.Count(source)
 	}
 	if valid := c.result.SignatureValid; request.Prefix != "" && !c.agreed && (valid == nil || !*valid) {
-		c.tell(signcheck.PathPrefixed.Possible())
+		c.add(signcheck.PathPrefixed.Possible())
 	}
 	c.time(v)
-	return c.answer(), nil
+	return c.sorted(), nil
 }
 
-// given is the text of an optional field, "" where it is left out.
-func given(text *string) string {
+// valueOf returns the value of an optional field, or "" if the field is missing.
+func valueOf(text *string) string {
 	if text == nil {
 		return ""
 	}
 	return *text
 }
 
-// whole says whether there is all that a verification takes.
-func (c Claim) whole() bool { return given(c.Signature) != "" && given(c.APIKey) != "" }
+// complete reports whether the claim has everything that a verification needs.
+func (c Claim) complete() bool { return valueOf(c.Signature) != "" && valueOf(c.APIKey) != "" }
 
-// withoutSecret refuses a claim with an apiSecret anywhere in it: what it holds is shown
-// in the answer, and may be in what others can read.
+// withoutSecret returns INVALID_INPUT if the claim contains an apiSecret. The response
+// shows parts of the claim, and may be stored where others can read it.
 func (c Claim) withoutSecret(body []byte) error {
 	for _, field := range []struct{ pointer, text string }{
-		{"/signature", given(c.Signature)}, {"/apiKey", given(c.APIKey)}, {"/method", c.Method}, {"/path", c.Path}, {"/timestamp", c.Timestamp},
-		{"/body", given(c.Body)}, {"/bodyBase64", string(body)}, {"", string(c.Sent)},
+		{"/signature", valueOf(c.Signature)}, {"/apiKey", valueOf(c.APIKey)}, {"/method", c.Method}, {"/path", c.Path}, {"/timestamp", c.Timestamp},
+		{"/body", valueOf(c.Body)}, {"/bodyBase64", string(body)}, {"", string(c.Sent)},
 	} {
 		if signcheck.Secret(field.text) {
-			refusal := fault.Invalid(field.pointer, "This holds the secret of an API key, which must never be sent. Revoke that key.")
+			refusal := fault.Invalid(field.pointer, "This contains the secret of an API key, which must never be sent. Revoke that key.")
 			refusal.Reason = "secret_sent"
 			return refusal
 		}
@@ -111,33 +113,33 @@ func (c Claim) withoutSecret(body []byte) error {
 
 func (c Claim) body() ([]byte, error) {
 	if c.BodyBase64 == nil {
-		return []byte(given(c.Body)), nil
+		return []byte(valueOf(c.Body)), nil
 	}
 	if c.Body != nil {
-		return nil, fault.InvalidAt("/bodyBase64", "must not be given beside body")
+		return nil, fault.InvalidAt("/bodyBase64", "must not be set together with body")
 	}
 	body, err := base64.StdEncoding.DecodeString(*c.BodyBase64)
 	if err != nil {
 		return nil, fault.InvalidAt("/bodyBase64", "must be standard base64 with padding")
 	}
 	if len(body) > maxCheckedBody {
-		return nil, fault.InvalidAt("/bodyBase64", "must be of at most %d bytes", maxCheckedBody)
+		return nil, fault.InvalidAt("/bodyBase64", "must be at most %d bytes when decoded", maxCheckedBody)
 	}
 	return body, nil
 }
 
-// check is one check under way.
+// check is the state of one check.
 type check struct {
 	claim           Claim
 	request         signcheck.Request
-	message, asSent []byte // over the compact body, and over the body as it is
+	message, asSent []byte // with the compact body, and with the body as sent
 	others          []signcheck.Other
 	found           []signcheck.Finding
-	agreed          bool // by its hash, the right message was signed
+	agreed          bool // the hash shows that the client signed the right message
 	result          api.SignatureCheck
 }
 
-// build makes the messages that the server would take.
+// build builds the messages that the server accepts.
 func (c *check) build() {
 	r := c.request
 	c.message = signature.Message(r.Method, r.Target, r.Timestamp, strictjson.Compact(r.Body))
@@ -158,43 +160,43 @@ func digest(message []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// compare looks for the message that has the hash.
+// compare finds the message with the given SHA-256 and adds the mistake that led to it.
 func (c *check) compare(sum string) {
-	if sum == c.result.MessageSha256 || sum == given(c.result.MessageAsSentSha256) {
+	if sum == c.result.MessageSha256 || sum == valueOf(c.result.MessageAsSentSha256) {
 		c.agreed = true
 		return
 	}
 	for _, other := range c.others {
 		if digest(other.Message) == sum {
-			c.tell(other.Finding)
+			c.add(other.Finding)
 			return
 		}
 	}
-	c.tell(signcheck.OtherMessage.Found())
+	c.add(signcheck.OtherMessage.Found())
 }
 
-// tell notes a finding, unless it was noted.
-func (c *check) tell(f signcheck.Finding) {
+// add adds a finding, unless there is one with the same code.
+func (c *check) add(f signcheck.Finding) {
 	if !slices.ContainsFunc(c.found, func(g signcheck.Finding) bool { return g.Code == f.Code }) {
 		c.found = append(c.found, f)
 	}
 }
 
-// verify tries the signature on every message, whatever comes of the first.
+// verify verifies the signature. It tries all messages in any case, so that the work is the same.
 func (c *check) verify(ctx context.Context, v *Verifier) error {
-	text := given(c.claim.Signature)
+	text := valueOf(c.claim.Signature)
 	if text == "" {
 		return nil
 	}
 	raw, wrong := signcheck.ReadSignature(text)
 	for _, f := range wrong {
-		c.tell(f)
+		c.add(f)
 	}
-	if !c.claim.whole() {
+	if !c.claim.complete() {
 		return nil
 	}
 	for _, f := range signcheck.ReadKey(*c.claim.APIKey) {
-		c.tell(f)
+		c.add(f)
 	}
 	c.result.SignatureValid = new(false)
 	if raw == nil {
@@ -213,17 +215,17 @@ func (c *check) verify(ctx context.Context, v *Verifier) error {
 	case known && good:
 		*c.result.SignatureValid = len(wrong) == 0 && signature.Signable(c.request.Method, c.request.Target, c.request.Timestamp)
 	case known && cause != nil:
-		c.tell(*cause)
+		c.add(*cause)
 	case c.agreed:
-		c.tell(signcheck.TheKey())
+		c.add(signcheck.TheKey())
 	default:
-		c.tell(signcheck.WrongKey.Possible())
+		c.add(signcheck.WrongKey.Possible())
 	}
 	return nil
 }
 
-// try says whether sig is that of a message that the server takes, and otherwise by which
-// mistake it came about, nil if by none that is known.
+// try reports whether sig is valid for a message that the server accepts. If it isn't,
+// cause is the mistake that explains the signature, or nil if no known mistake does.
 func (c *check) try(public ed25519.PublicKey, sig []byte) (good bool, cause *signcheck.Finding) {
 	asSent, compact := signature.Verify(public, c.asSent, sig), signature.Verify(public, c.message, sig)
 	for _, other := range c.others {
@@ -234,13 +236,13 @@ func (c *check) try(public ed25519.PublicKey, sig []byte) (good bool, cause *sig
 	return asSent || compact, cause
 }
 
-// time judges the timestamp by the server's clock.
+// time checks the timestamp against the server's clock.
 func (c *check) time(v *Verifier) {
 	now := v.now()
 	c.result.ServerTime = timestamp.Of(now)
 	at, ok := readTimestamp([]string{c.request.Timestamp})
 	if !ok {
-		c.tell(signcheck.TimeMalformed.Found())
+		c.add(signcheck.TimeMalformed.Found())
 		return
 	}
 	delta := at - now.Unix()
@@ -248,14 +250,14 @@ func (c *check) time(v *Verifier) {
 	switch {
 	case slices.ContainsFunc(c.found, func(f signcheck.Finding) bool { return f.Code == signcheck.TimeMilliseconds }):
 	case delta < -maxAge:
-		c.tell(signcheck.TimeExpired.Possible())
+		c.add(signcheck.TimeExpired.Possible())
 	case delta > v.leeway:
-		c.tell(signcheck.TimeAhead.Found())
+		c.add(signcheck.TimeAhead.Found())
 	}
 }
 
-// answer is the result with what was found, what is certain first.
-func (c *check) answer() api.SignatureCheck {
+// sorted returns the result with the findings, certain ones first.
+func (c *check) sorted() api.SignatureCheck {
 	c.result.Causes = []api.SignatureCause{}
 	for _, certain := range []bool{true, false} {
 		for _, f := range c.found {

@@ -17,7 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-// claim is what a client that signs signed, but sends target and body, would check.
+// claim returns the check for a client that signs signedTarget and signedBody but sends target and body.
 func (b *bundle) claim(s signer, method, target, body, signedTarget, signedBody string) auth.Claim {
 	timestamp := strconv.FormatInt(b.clock.Unix(), 10)
 	sig := signature.Format(signature.Sign(s.private, []byte(method+"|"+signedTarget+"|"+timestamp+"|"+signedBody)))
@@ -47,7 +47,7 @@ func causes(result api.SignatureCheck) string {
 	return strings.Join(all, " ")
 }
 
-func TestACheckTellsTheMessageOfTheServer(t *testing.T) {
+func TestCheckReturnsTheServersMessage(t *testing.T) {
 	b := setup(t, auth.Options{})
 	body := "{\n \"a\": \"é\"\n}"
 	claim := b.claim(b.key, "POST", "/v1/sdk/components", body, "/v1/sdk/components", `{"a":"é"}`)
@@ -61,17 +61,17 @@ func TestACheckTellsTheMessageOfTheServer(t *testing.T) {
 		*got.DeltaSeconds != 0 || causes(got) != "" || got.Causes == nil {
 		t.Errorf("%+v, %s", got, causes(got))
 	}
-	// The refusal of the same request with another signature tells the same hash.
+	// The refusal of the same request with another signature has the same hash.
 	r := b.key.sign(b.clock, "POST", "/v1/sdk/components", body, "{}")
 	_, err := b.verifier.Verify(t.Context(), r)
 	refusal, _ := errors.AsType[*fault.Error](err)
 	if refusal == nil || refusal.Extra["expectedMessageSha256"] != got.MessageSha256 {
-		t.Errorf("the verifier tells %v", err)
+		t.Errorf("the verifier returned %v", err)
 	}
 	raw := "\xff"
 	claim.Body, claim.BodyBase64, claim.Signature = nil, new(base64.StdEncoding.EncodeToString([]byte(raw))), nil
 	if got := b.check(t, claim); got.Message != nil || got.MessageLength != int32(len("POST|/v1/sdk/components|"+timestamp+"|"+raw)) || got.SignatureValid != nil {
-		t.Errorf("a body that is no text: %+v", got)
+		t.Errorf("a body that isn't UTF-8: %+v", got)
 	}
 	empty := ""
 	claim.Body, claim.BodyBase64 = &empty, nil
@@ -163,15 +163,15 @@ func TestACheckNamesTheMistake(t *testing.T) {
 	}
 }
 
-// age makes a claim of a request that was signed so many seconds from now.
+// age signs the claim with a timestamp the given number of seconds from now.
 func (b *bundle) age(c *auth.Claim, seconds int64) {
 	c.Timestamp = strconv.FormatInt(b.clock.Unix()+seconds, 10)
 	sig := signature.Sign(b.key.private, signature.Message(c.Method, c.Path, c.Timestamp, nil))
 	c.Signature = new(signature.Format(sig))
 }
 
-// AU-09 holds for checks: nobody learns of a key whether it exists or was revoked.
-func TestAU09ACheckTellsNothingOfAKey(t *testing.T) {
+// AU-09 applies to checks: they don't reveal whether a key exists or was revoked.
+func TestAU09ACheckRevealsNothingAboutAKey(t *testing.T) {
 	b := setup(t, auth.Options{})
 	stranger, revoked := b.newKey(t, b.workspace), b.newKey(t, b.workspace)
 	if _, err := b.keys.Revoke(t.Context(), b.workspace, revoked.KeyID); err != nil {
@@ -196,7 +196,7 @@ func TestAU09ACheckTellsNothingOfAKey(t *testing.T) {
 	}
 }
 
-func TestACheckTakesNoSecret(t *testing.T) {
+func TestCheckRejectsSecrets(t *testing.T) {
 	b := setup(t, auth.Options{})
 	der, err := base64.StdEncoding.DecodeString(b.key.APISecret)
 	if err != nil {
@@ -248,7 +248,7 @@ func TestAU14ChecksAreLimitedByAddress(t *testing.T) {
 	b.check(t, claim)
 }
 
-// A check is no way around the limit of failed authentications.
+// Checks can't be used to get around the limit on failed authentications.
 func TestAU14ChecksThatFailAreFailedAuthentications(t *testing.T) {
 	b := setup(t, auth.Options{FailureBurst: 3, FailureRate: 0.001})
 	wrong := b.claim(b.key, "GET", "/a", "", "/b", "{}")
@@ -262,6 +262,6 @@ func TestAU14ChecksThatFailAreFailedAuthentications(t *testing.T) {
 	if _, err := b.verifier.Verify(t.Context(), b.key.get(b.clock)); fault.CodeOf(err) != fault.RateLimited {
 		t.Errorf("a request after that: %v", err)
 	}
-	wrong.Signature = nil // the message alone proves nothing, so it is told
+	wrong.Signature = nil // without a signature, a check proves nothing and stays allowed
 	b.check(t, wrong)
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-// keyPrefix begins every API key (contract 5.1).
+// keyPrefix is the prefix of every API key (contract 5.1).
 const keyPrefix = "ws_"
 
 const (
@@ -33,37 +33,36 @@ const (
 	maxWorkflows = 1000
 )
 
-// Keys makes, lists, rotates and revokes the API keys of workspaces.
+// Keys creates, lists, rotates and revokes the API keys of workspaces.
 type Keys struct{ db postgres.DB }
 
-// NewKeys makes a Keys over db.
+// NewKeys returns a Keys that uses db.
 func NewKeys(db postgres.DB) *Keys { return &Keys{db: db} }
 
-// CreateParams says what key to make. No workflows means all of the workspace's.
+// CreateParams describes a new key. An empty list of workflows means all workflows.
 type CreateParams struct {
-	ID                 uuid.UUID // of the key, so that a repeat is known as one; zero makes it
+	ID                 uuid.UUID // of the key, to recognise a repeated request; zero generates one
 	WorkspaceID        uuid.UUID
 	Label              string
 	AllowedWorkflowIDs []uuid.UUID
-	CreatedBy          *uuid.UUID // the person; nil for who reaches the database
-	May                Judge
+	CreatedBy          *uuid.UUID // the user; nil for the operator
+	May                Permission
 
-	rootID *uuid.UUID // of a successor: the first key of the rotations; nil: the new key itself
+	rootID *uuid.UUID // the first key of the rotations; nil for a key that isn't a successor
 }
 
-// Judge refuses, in the transaction that makes a key, who may not make it any more. Nil
-// refuses nobody.
-type Judge func(context.Context, pgx.Tx) error
+// Permission checks, in the transaction that creates a key, that the caller may still
+// create it. A nil Permission allows everything.
+type Permission func(context.Context, pgx.Tx) error
 
-func (j Judge) judge(ctx context.Context, tx pgx.Tx) error {
+func (j Permission) check(ctx context.Context, tx pgx.Tx) error {
 	if j == nil {
 		return nil
 	}
 	return j(ctx, tx)
 }
 
-// Created is a new key. APIKey and APISecret exist here only: they are shown
-// once and never stored.
+// Created is a new key. APIKey and APISecret are shown once and never stored.
 type Created struct {
 	KeyID     uuid.UUID
 	APIKey    string
@@ -72,10 +71,10 @@ type Created struct {
 	Label              string
 	AllowedWorkflowIDs []uuid.UUID
 	CreatedAt          time.Time
-	Replaces           *Replaced // nil for a key that is no other's successor
+	Replaces           *Replaced // nil for a key that isn't a successor
 }
 
-// Replaced is a key that goes on beside its successor until it ends.
+// Replaced is a key that stays valid next to its successor until EndsAt.
 type Replaced struct {
 	Hint   string
 	EndsAt time.Time
@@ -84,19 +83,20 @@ type Replaced struct {
 // LogValue keeps the secrets out of logs.
 func (c Created) LogValue() slog.Value { return slog.StringValue(c.KeyID.String()) }
 
-// Format keeps them out of everything else that prints values.
+// Format keeps the secrets out of everything else that prints values.
 func (c Created) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "API key %s", c.KeyID) }
 
-// Create makes a key: its text and an Ed25519 pair, of which only the SHA-256
-// and the public half are stored. A bad label or list, or a
-// workflow that the workspace does not have, is INVALID_INPUT, an ID that a key has already is CONFLICT; other refusals are those of p.May.
+// Create creates a key and its Ed25519 key pair. Only the SHA-256 of the key and the
+// public half of the pair are stored. It returns INVALID_INPUT for an invalid label or
+// list, or an unknown workflow; CONFLICT if a key with the ID exists; and the errors of
+// p.May.
 func (k *Keys) Create(ctx context.Context, p CreateParams) (Created, error) {
 	if err := p.check(); err != nil {
 		return Created{}, err
 	}
 	var made Created
 	err := pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) (err error) {
-		if err = p.May.judge(ctx, tx); err != nil {
+		if err = p.May.check(ctx, tx); err != nil {
 			return err
 		}
 		if err = p.checkWorkflows(ctx, tx); err != nil {
@@ -105,13 +105,13 @@ func (k *Keys) Create(ctx context.Context, p CreateParams) (Created, error) {
 		if made, err = insert(ctx, tx, p); err != nil {
 			return err
 		}
-		return tell(ctx, tx, p.WorkspaceID, made.KeyID, "created", map[string]any{"label": made.Label, "allowedWorkflowIds": made.AllowedWorkflowIDs})
+		return recordTx(ctx, tx, p.WorkspaceID, made.KeyID, "created", map[string]any{"label": made.Label, "allowedWorkflowIds": made.AllowedWorkflowIDs})
 	})
 	return made, err
 }
 
-// tell writes into the audit log what became of a key, with the deed.
-func tell(ctx context.Context, tx pgx.Tx, workspaceID, keyID uuid.UUID, what string, details map[string]any) error {
+// recordTx writes a change of a key to the audit log, in the same transaction.
+func recordTx(ctx context.Context, tx pgx.Tx, workspaceID, keyID uuid.UUID, what string, details map[string]any) error {
 	return audit.RecordTx(ctx, tx, audit.Event{
 		WorkspaceID: workspaceID, Action: "api_key." + what, SubjectKind: "api_key", SubjectID: keyID.String(), Details: details,
 	})
@@ -121,7 +121,7 @@ func insert(ctx context.Context, conn postgres.DB, p CreateParams) (Created, err
 	keyID, err := p.ID, error(nil)
 	if keyID == uuid.Nil {
 		if keyID, err = uuid.NewV7(); err != nil {
-			return Created{}, fmt.Errorf("make key id: %w", err)
+			return Created{}, fmt.Errorf("generate key ID: %w", err)
 		}
 	}
 	public, pkcs8, err := signature.GenerateKey()
@@ -144,7 +144,7 @@ func insert(ctx context.Context, conn postgres.DB, p CreateParams) (Created, err
 	})
 	switch {
 	case postgres.Taken(err):
-		return Created{}, alreadyMade()
+		return Created{}, alreadyCreated()
 	case err != nil:
 		return Created{}, fmt.Errorf("insert API key: %w", err)
 	}
@@ -167,7 +167,7 @@ func (p CreateParams) check() error {
 	return nil
 }
 
-// checkWorkflows returns INVALID_INPUT if the workspace does not have all workflows of the list.
+// checkWorkflows returns INVALID_INPUT if a workflow of the list doesn't exist in the workspace.
 func (p CreateParams) checkWorkflows(ctx context.Context, conn postgres.DB) error {
 	if len(p.AllowedWorkflowIDs) == 0 {
 		return nil
@@ -189,16 +189,16 @@ func (p CreateParams) checkWorkflows(ctx context.Context, conn postgres.DB) erro
 	return nil
 }
 
-// newKeyText is the prefix and 32 random bytes in base 62, always of one length.
+// newKeyText returns a new API key: the prefix and 32 random bytes in base 62, of constant length.
 func newKeyText() string {
 	const width = 43 // digits of 2^256 in base 62
 	var random [32]byte
-	rand.Read(random[:]) //nolint:errcheck // crypto/rand ends the program rather than fail
+	rand.Read(random[:]) //nolint:errcheck // crypto/rand aborts the program instead of failing
 	digits := new(big.Int).SetBytes(random[:]).Text(62)
 	return keyPrefix + strings.Repeat("0", width-len(digits)) + digits
 }
 
-// List gives all keys of a workspace, newest first.
+// List returns all keys of a workspace, newest first.
 func (k *Keys) List(ctx context.Context, workspaceID uuid.UUID) (keys []api.APIKey, err error) {
 	page := api.APIKeyPage{HasMore: true, NextCursor: new("")}
 	for page.HasMore {
@@ -210,13 +210,13 @@ func (k *Keys) List(ctx context.Context, workspaceID uuid.UUID) (keys []api.APIK
 	return keys, nil
 }
 
-// Page gives some of the keys of a workspace, newest first. INVALID_INPUT for a
-// cursor that no page gave out.
+// Page returns one page of the keys of a workspace, newest first. It returns
+// INVALID_INPUT for an invalid cursor.
 func (k *Keys) Page(ctx context.Context, workspaceID uuid.UUID, limit int, after string) (api.APIKeyPage, error) {
 	return k.page(ctx, workspaceID, limit, after, false)
 }
 
-// ActivePage is Page of the keys that work.
+// ActivePage is like Page, but returns only keys that are neither revoked nor expired.
 func (k *Keys) ActivePage(ctx context.Context, workspaceID uuid.UUID, limit int, after string) (api.APIKeyPage, error) {
 	return k.page(ctx, workspaceID, limit, after, true)
 }
@@ -242,7 +242,7 @@ func (k *Keys) page(ctx context.Context, workspaceID uuid.UUID, limit int, after
 	return page, nil
 }
 
-// record is a key as it is shown: without what it signs with.
+// record converts a key to its API representation, without secrets.
 func record(row db.APIKeyRevokeRow) api.APIKey {
 	return api.APIKey{
 		ID: row.ID, Label: row.Label, Hint: row.KeyHint, AllowedWorkflowIds: row.AllowedWorkflowIds, CreatedAt: timestamp.Of(row.CreatedAt),
@@ -252,16 +252,17 @@ func record(row db.APIKeyRevokeRow) api.APIKey {
 
 func noKey() error { return fault.New(fault.NotFound, "There is no API key with this id.") }
 
-// alreadyMade is for who asks for the same key again.
-func alreadyMade() error {
+// alreadyCreated returns the error for a repeated request to create a key.
+func alreadyCreated() error {
 	return &fault.Error{
 		Code: fault.Conflict, Reason: "already_made",
-		Message: "This was done already: the key was made, and shown that once. If nobody kept it, revoke it and make another.",
+		Message: "This key was already created, and its secret was shown once. If you didn't save it, revoke the key and create another one.",
 	}
 }
 
-// Revoke ends a key for good; again is the same. It is refused everywhere within
-// a second, and its streams end within five. An unknown key is NOT_FOUND.
+// Revoke revokes a key; revoking it again changes nothing. The key is rejected everywhere
+// within a second, and its streams are closed within five. It returns NOT_FOUND for an
+// unknown key.
 func (k *Keys) Revoke(ctx context.Context, workspaceID, keyID uuid.UUID) (api.APIKey, error) {
 	var row db.APIKeyRevokeRow
 	err := pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) error {
@@ -278,7 +279,7 @@ func (k *Keys) Revoke(ctx context.Context, workspaceID, keyID uuid.UUID) (api.AP
 		if before.RevokedAt != nil {
 			return nil
 		}
-		return tell(ctx, tx, workspaceID, keyID, "revoked", map[string]any{"label": row.Label})
+		return recordTx(ctx, tx, workspaceID, keyID, "revoked", map[string]any{"label": row.Label})
 	})
 	if err != nil {
 		return api.APIKey{}, err
@@ -286,8 +287,8 @@ func (k *Keys) Revoke(ctx context.Context, workspaceID, keyID uuid.UUID) (api.AP
 	return record(row), nil
 }
 
-// Usable says whether text is a key that exists and has not ended. It proves
-// nothing about who has it: a request needs a Verifier.
+// Usable reports whether text is a key that is neither revoked nor expired. It doesn't
+// authenticate anyone: requests need a Verifier.
 func Usable(ctx context.Context, db postgres.DB, text string) bool {
 	hash := sha256.Sum256([]byte(text))
 	row, err := queries.APIKeyGetByHash(ctx, db, hash[:])

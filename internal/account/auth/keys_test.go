@@ -22,7 +22,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-func TestAU15SecretIsGivenOnceAndMatchesTheStoredKey(t *testing.T) {
+func TestAU15SecretIsReturnedOnceAndMatchesTheStoredKey(t *testing.T) {
 	b := setup(t, auth.Options{})
 	der, err := base64.StdEncoding.DecodeString(b.key.APISecret)
 	if err != nil {
@@ -152,7 +152,7 @@ func TestCreateRejectsWorkflowsThatTheWorkspaceDoesNotHave(t *testing.T) {
 	}
 	keys, err := b.keys.List(t.Context(), b.workspace)
 	if err != nil || len(keys) != 1 {
-		t.Errorf("the workspace has %d keys, want that of the set-up alone; %v", len(keys), err)
+		t.Errorf("the workspace has %d keys, want only that of the set-up; %v", len(keys), err)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestRevokeStaysWithinTheWorkspaceAndRepeats(t *testing.T) {
 	}
 }
 
-// TestAU11 runs two verifiers, as two nodes would, with traffic and a stream on each.
+// Two verifiers stand for two nodes, each with traffic and a stream.
 func TestAU11RevokedKeyIsRefusedWithinASecondAndItsStreamsEnd(t *testing.T) {
 	b := setup(t, auth.Options{Now: time.Now})
 	second, err := auth.NewVerifier(b.pool, auth.Options{FailureBurst: 1e9})

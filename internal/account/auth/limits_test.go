@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-func TestAU09UnknownRevokedAndWrongAreOneAnswerAndOneWork(t *testing.T) {
+func TestAU09UnknownRevokedAndWrongKeysLookTheSame(t *testing.T) {
 	b := setup(t, auth.Options{})
 	revoked := b.newKey(t, b.workspace)
 	if _, err := b.keys.Revoke(t.Context(), b.workspace, revoked.KeyID); err != nil {
@@ -31,7 +31,7 @@ func TestAU09UnknownRevokedAndWrongAreOneAnswerAndOneWork(t *testing.T) {
 		{"unknown key", unknown.get(b.clock)}, {"revoked key", revoked.get(b.clock)}, {"wrong signature", badSignature},
 	}
 	times := make([][]time.Duration, len(requests))
-	for range 2000 { // in turns, so that noise falls on all alike
+	for range 2000 { // in turns, so that noise affects all alike
 		for i, r := range requests {
 			start := time.Now()
 			_, err := b.verifier.Verify(t.Context(), r.Request)

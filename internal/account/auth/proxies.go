@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Proxies are the networks whose X-Forwarded-For is believed.
+// Proxies are the networks of trusted proxies, whose X-Forwarded-For is used.
 type Proxies []netip.Prefix
 
-// Client is the address of who sent a request that came from remote
-// (http.Request.RemoteAddr). Each trusted proxy appended the address it saw, so
-// the header is read from its end: the first address that is no trusted proxy is
-// the client. What stands before it is the client's own claim.
+// Client returns the address of the client whose request came from remote
+// (http.Request.RemoteAddr). Each trusted proxy appended the address that it saw, so
+// Client reads the header from its end: the first address that isn't a trusted proxy is
+// the client. The addresses before it are unverified claims of the client.
 func (p Proxies) Client(remote string, header http.Header) netip.Addr {
 	var client netip.Addr
 	if at, err := netip.ParseAddrPort(remote); err == nil {
@@ -35,8 +35,8 @@ func (p Proxies) Client(remote string, header http.Header) netip.Addr {
 	return client
 }
 
-// Secure says whether the client speaks https: to us, or to the trusted proxy that
-// passed the request on.
+// Secure reports whether the client uses https, either to this process or to the
+// trusted proxy in front of it.
 func (p Proxies) Secure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
@@ -49,7 +49,7 @@ func (p Proxies) Secure(r *http.Request) bool {
 	return strings.EqualFold(strings.TrimSpace(hops[len(hops)-1]), "https")
 }
 
-// Origin is the service as the client calls it.
+// Origin returns the origin of the service as the client calls it.
 func (p Proxies) Origin(r *http.Request) string {
 	if p.Secure(r) {
 		return "https://" + r.Host

@@ -13,22 +13,23 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// RotateParams says which key to rotate, how long it goes on beside its successor,
-// and who does it.
+// RotateParams says which key to rotate, and for how long it stays valid next to its
+// successor.
 type RotateParams struct {
-	ID                 uuid.UUID // of the successor, so that a repeat is known as one; zero makes it
+	ID                 uuid.UUID // of the successor, to recognise a repeated request; zero generates one
 	WorkspaceID, KeyID uuid.UUID
 	Overlap            time.Duration
-	By                 *uuid.UUID
-	May                Judge
+	By                 *uuid.UUID // the user; nil for the operator
+	May                Permission
 }
 
-// Rotate makes a key with the label, the workflows and the root of another, which ends
-// after the overlap. NOT_FOUND for an unknown key, CONFLICT for one that has ended or
-// was rotated before, this same rotation among them; other refusals are those of p.May.
+// Rotate creates a key with the label, the workflows and the root of another key, which
+// expires after the overlap. It returns NOT_FOUND for an unknown key, CONFLICT for a key
+// that is revoked, expired or already rotated (also by this same request), and the
+// errors of p.May.
 func (k *Keys) Rotate(ctx context.Context, p RotateParams) (made Created, err error) {
 	err = pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) error {
-		if err := p.May.judge(ctx, tx); err != nil {
+		if err := p.May.check(ctx, tx); err != nil {
 			return err
 		}
 		old, err := queries.APIKeyGetForUpdate(ctx, tx, db.APIKeyGetForUpdateParams{WorkspaceID: p.WorkspaceID, ID: p.KeyID})
@@ -38,11 +39,11 @@ func (k *Keys) Rotate(ctx context.Context, p RotateParams) (made Created, err er
 		case err != nil:
 			return fmt.Errorf("read API key: %w", err)
 		case p.ID != uuid.Nil && old.ReplacedBy != nil && *old.ReplacedBy == p.ID:
-			return alreadyMade()
+			return alreadyCreated()
 		case !old.Active:
 			return &fault.Error{
 				Code: fault.Conflict, Reason: "key_not_active",
-				Message: "The key is revoked, has expired or was rotated before.",
+				Message: "The key is revoked, has expired or was already rotated.",
 			}
 		}
 		made, err = insert(ctx, tx, CreateParams{
@@ -55,12 +56,12 @@ func (k *Keys) Rotate(ctx context.Context, p RotateParams) (made Created, err er
 			WorkspaceID: p.WorkspaceID, ID: p.KeyID, ReplacedBy: &made.KeyID, Overlap: p.Overlap,
 		})
 		if err != nil {
-			return fmt.Errorf("end API key: %w", err)
+			return fmt.Errorf("set the expiry of the replaced API key: %w", err)
 		}
 		if ends != nil {
 			made.Replaces = &Replaced{Hint: old.KeyHint, EndsAt: *ends}
 		}
-		return tell(ctx, tx, p.WorkspaceID, p.KeyID, "rotated", map[string]any{
+		return recordTx(ctx, tx, p.WorkspaceID, p.KeyID, "rotated", map[string]any{
 			"label": old.Label, "replacedBy": made.KeyID, "overlapSeconds": int64(p.Overlap / time.Second),
 		})
 	})

@@ -20,7 +20,7 @@ func (b *bundle) rotate(t *testing.T, keyID uuid.UUID, overlap time.Duration) (a
 	return b.keys.Rotate(t.Context(), auth.RotateParams{WorkspaceID: b.workspace, KeyID: keyID, Overlap: overlap})
 }
 
-func TestARotatedKeyWorksUntilItsEndAndItsSuccessorFromTheBeginning(t *testing.T) {
+func TestARotatedKeyAndItsSuccessorOverlap(t *testing.T) {
 	b := setup(t, auth.Options{})
 	workflows := []uuid.UUID{b.newWorkflow(t, b.workspace)}
 	old, err := b.keys.Create(t.Context(), auth.CreateParams{WorkspaceID: b.workspace, Label: "old", AllowedWorkflowIDs: workflows})
@@ -33,7 +33,7 @@ func TestARotatedKeyWorksUntilItsEndAndItsSuccessorFromTheBeginning(t *testing.T
 	}
 	usable := func(key auth.Created) bool { return auth.Usable(t.Context(), b.pool, key.APIKey) }
 	if !usable(old) || !usable(next) {
-		t.Error("inside the overlap a key is refused")
+		t.Error("a key is refused during the overlap")
 	}
 	if _, err := b.rotate(t, old.KeyID, 0); reasonOf(err) != "key_not_active" {
 		t.Errorf("a second rotation: %v", err)
@@ -58,8 +58,8 @@ func TestARotatedKeyWorksUntilItsEndAndItsSuccessorFromTheBeginning(t *testing.T
 	}
 }
 
-// A restricted key sees what the keys that it replaced submitted, whichever of them still
-// works. An unrestricted key sees everything, so its predecessors are not read.
+// A restricted key sees the executions of the keys that it replaced, whether they still
+// work or not. An unrestricted key sees everything, so its predecessors are not read.
 func TestAPrincipalNamesItsPredecessors(t *testing.T) {
 	b := setup(t, auth.Options{})
 	for name, workflows := range map[string][]uuid.UUID{"restricted": {b.newWorkflow(t, b.workspace)}, "unrestricted": nil} {
@@ -96,7 +96,7 @@ func TestAPrincipalNamesItsPredecessors(t *testing.T) {
 	}
 }
 
-func TestAU11AKeyThatExpiresEndsItsStreams(t *testing.T) {
+func TestAU11StreamsOfAnExpiredKeyAreClosed(t *testing.T) {
 	b := setup(t, auth.Options{})
 	ctx, stop := b.verifier.UntilRevoked(t.Context(), auth.Principal{WorkspaceID: b.workspace, KeyID: b.key.KeyID})
 	defer stop()
@@ -109,8 +109,8 @@ func TestAU11AKeyThatExpiresEndsItsStreams(t *testing.T) {
 	}
 }
 
-// The id of a key may come from a form, from whoever knows that of another's key.
-func TestAKeyEndsNoStreamsOfItsNamesakeInAnotherWorkspace(t *testing.T) {
+// Clients can choose the ID of a key, so another workspace may have a key with the same ID.
+func TestRevokingDoesNotCloseStreamsOfTheSameIDInAnotherWorkspace(t *testing.T) {
 	b := setup(t, auth.Options{})
 	namesakes := b.newWorkspace(t)
 	namesake, err := b.keys.Create(t.Context(), auth.CreateParams{ID: b.key.KeyID, WorkspaceID: namesakes, Label: "x"})
@@ -125,7 +125,7 @@ func TestAKeyEndsNoStreamsOfItsNamesakeInAnotherWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-ends.Done()
-	stop() // waits until the look has ended all that it ends for this key
+	stop() // waits until the check has cancelled all streams of this key
 	if !errors.Is(context.Cause(ends), auth.ErrRevoked) || stays.Err() != nil {
 		t.Errorf("revoked: %v, the other: %v", context.Cause(ends), context.Cause(stays))
 	}
@@ -138,7 +138,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-func TestAKeyThatIsAskedForAgainIsMadeOnce(t *testing.T) {
+func TestAKeyIsCreatedOncePerID(t *testing.T) {
 	b := setup(t, auth.Options{})
 	id := uuid.Must(uuid.NewV7())
 	p := auth.CreateParams{ID: id, WorkspaceID: b.workspace, Label: "x"}
@@ -157,12 +157,12 @@ func TestAKeyThatIsAskedForAgainIsMadeOnce(t *testing.T) {
 	if _, err := b.keys.Rotate(t.Context(), rotation); reasonOf(err) != "already_made" {
 		t.Errorf("again: %v", err)
 	}
-	if keys, err := b.keys.List(t.Context(), b.workspace); err != nil || len(keys) != 3 { // with that of the setup
+	if keys, err := b.keys.List(t.Context(), b.workspace); err != nil || len(keys) != 3 { // including that of the set-up
 		t.Errorf("%d keys, %v", len(keys), err)
 	}
 }
 
-func TestWhoMayNotMakeAKeyAnyMoreMakesNone(t *testing.T) {
+func TestKeysAreNotCreatedWithoutPermission(t *testing.T) {
 	b := setup(t, auth.Options{})
 	no := fault.New(fault.Forbidden, "not any more")
 	may := func(context.Context, pgx.Tx) error { return no }

@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-// kit is the published vectors.
+// kit holds the published vectors.
 type kit struct {
 	APISecret string
 	Requests  []struct{ Name, Method, Path, Timestamp, Body, Signature string }
@@ -34,12 +34,12 @@ func published(t *testing.T) kit {
 		t.Fatal(err)
 	}
 	if len(k.Requests) < 30 || len(k.RefusedSignatures) < 5 || len(k.RefusedMessages) < 5 || len(k.Window) < 5 {
-		t.Fatal("vectors.json is not whole")
+		t.Fatal("vectors.json is incomplete")
 	}
 	return k
 }
 
-// send is a request of the vectors with a signature.
+// send returns a request of the vectors with the given signature.
 func (b *bundle) send(k kit, name, sig string) auth.Request {
 	for _, r := range k.Requests {
 		if r.Name == name {
@@ -53,7 +53,7 @@ func (b *bundle) send(k kit, name, sig string) auth.Request {
 	return auth.Request{}
 }
 
-func TestThePublishedVectorsAreAcceptedAndRefusedAsTheySay(t *testing.T) {
+func TestThePublishedVectorsGetTheirExpectedResult(t *testing.T) {
 	b, k := setup(t, auth.Options{}), published(t)
 	b.useVectorKey(t, k.APISecret)
 	for _, r := range k.Requests {

@@ -17,21 +17,20 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-// maxAge is how old a timestamp may be (contract 5.2).
+// maxAge is the maximum age of a timestamp, in seconds (contract 5.2).
 const maxAge = 30
 
 // Options of a Verifier. A zero value means the default.
 type Options struct {
-	Leeway time.Duration // how far ahead a timestamp may be, in whole seconds; 0
+	Leeway time.Duration // how far ahead a timestamp may be, in whole seconds; default 0
 	Now    func() time.Time
 
-	// Failed authentications that one client address may make: so many at once,
-	// and so many a second from then on; 1,000 and 100. At 60 us for each that is
-	// under a hundredth of a core.
+	// Failed authentications per client address: a burst and a rate per second, by default
+	// 1,000 and 100. At 60 us each, the rate amounts to less than a hundredth of a core.
 	FailureBurst, FailureRate float64
 }
 
-// Verifier checks who made a request. It is safe for concurrent use.
+// Verifier authenticates requests. It is safe for concurrent use.
 type Verifier struct {
 	keys     *keyCache
 	watches  *watches
@@ -42,9 +41,9 @@ type Verifier struct {
 	now      func() time.Time
 }
 
-// NewVerifier makes a Verifier that looks keys up in db.
+// NewVerifier returns a Verifier that looks up keys in db.
 func NewVerifier(db postgres.DB, opts Options) (*Verifier, error) {
-	dummy, _, err := signature.GenerateKey() // its private half is gone: nothing verifies under it
+	dummy, _, err := signature.GenerateKey() // its private key is dropped: no signature verifies with it
 	if err != nil {
 		return nil, err
 	}
@@ -68,9 +67,9 @@ func NewVerifier(db postgres.DB, opts Options) (*Verifier, error) {
 	}, nil
 }
 
-// Precheck rejects what Verify rejects whatever the body is: a request from an address with
-// too many failures, and one whose signing headers are missing or malformed. It returns what
-// Verify would, and counts it in the same way.
+// Precheck rejects requests that Verify would reject whatever their body is: those from an
+// address with too many failures, and those whose signing headers are missing or malformed.
+// It returns the errors that Verify would return, and counts failures in the same way.
 func (v *Verifier) Precheck(header http.Header, client netip.Addr) error {
 	source := throttle.Subscriber(client)
 	if wait := v.failures.Wait(source); wait > 0 {
@@ -83,10 +82,10 @@ func (v *Verifier) Precheck(header http.Header, client netip.Addr) error {
 	return nil
 }
 
-// Verify says who made the request, in the order of decisions 1.8: headers, key,
-// signature and key state in one, timestamp. Refusals are *fault.Error
-// UNAUTHORIZED with a reason, or RATE_LIMITED for an address with too many of
-// them; any other error is one of the look-up.
+// Verify authenticates a request and returns its key. It checks, in the order of decisions
+// 1.8: the headers, then the key, its state and the signature in one step, then the
+// timestamp. It returns UNAUTHORIZED with a reason, RATE_LIMITED for an address with too
+// many failures, or the error of a failed look-up.
 func (v *Verifier) Verify(ctx context.Context, r Request) (Principal, error) {
 	if wait := v.failures.Wait(throttle.Subscriber(r.Client)); wait > 0 {
 		return Principal{}, tooMany(wait)
@@ -102,12 +101,12 @@ func (v *Verifier) Verify(ctx context.Context, r Request) (Principal, error) {
 	return principal, nil
 }
 
-// tooMany is the refusal of an address that failed too often.
+// tooMany returns the error for an address with too many failures.
 func tooMany(wait time.Duration) *fault.Error {
 	return &fault.Error{
 		Code:       fault.RateLimited,
 		Reason:     "failed_authentications",
-		Message:    "too many failed authentications from this address",
+		Message:    "Too many failed authentications from this address.",
 		RetryAfter: wait,
 	}
 }
@@ -129,7 +128,7 @@ func (v *Verifier) verify(ctx context.Context, r Request) (Principal, *fault.Err
 	if !signed || !key.known || key.over {
 		sum := sha256.Sum256(message)
 		refusal := unauthorized(reasonInvalid,
-			"the API key is not valid or the signature does not match; compare expectedMessageSha256 with the SHA-256 of the message you signed; POST /v1/sdk/signature-check explains the difference")
+			"The API key is invalid, or the signature doesn't match. Compare expectedMessageSha256 with the SHA-256 of the message that you signed. POST /v1/sdk/signature-check explains the difference.")
 		refusal.Extra = map[string]any{"expectedMessageSha256": hex.EncodeToString(sum[:])}
 		return Principal{}, refusal, nil
 	}
@@ -139,9 +138,9 @@ func (v *Verifier) verify(ctx context.Context, r Request) (Principal, *fault.Err
 	return key.principal, nil, nil
 }
 
-// signed checks the signature over the body as received and, if that fails and
-// there is a difference, over the body without white space between its tokens
-// (decisions 2.2). message is the latter: the one that the contract describes.
+// signed verifies the signature over the body as received. If that fails and the body has
+// white space between its tokens, it also tries the body without it (decisions 2.2).
+// message is the latter form, which the contract describes.
 func (v *Verifier) signed(public ed25519.PublicKey, r Request, p proof) (ok bool, message []byte) {
 	compact := strictjson.Compact(r.Body)
 	message = signature.Message(r.Method, r.Target, p.timestamp, compact)
@@ -152,17 +151,17 @@ func (v *Verifier) signed(public ed25519.PublicKey, r Request, p proof) (ok bool
 	return ok && signature.Signable(r.Method, r.Target, p.timestamp), message
 }
 
-// inTime judges the timestamp in whole seconds. Only the owner of the private
-// key gets to know these answers.
+// inTime checks the timestamp in whole seconds. It is called for valid signatures only, so
+// only the key's owner learns about the server's clock.
 func (v *Verifier) inTime(at int64) *fault.Error {
 	now := v.now()
 	delta := at - now.Unix()
 	var refusal *fault.Error
 	switch {
 	case delta < -maxAge:
-		refusal = unauthorized(reasonExpired, "the timestamp is %d seconds old; at most %d are allowed", -delta, maxAge)
+		refusal = unauthorized(reasonExpired, "The timestamp is %d seconds old. The maximum is %d.", -delta, maxAge)
 	case delta > v.leeway:
-		refusal = unauthorized(reasonInFuture, "the timestamp is %d seconds ahead of the server's clock", delta)
+		refusal = unauthorized(reasonInFuture, "The timestamp is %d seconds ahead of the server's clock.", delta)
 	default:
 		return nil
 	}

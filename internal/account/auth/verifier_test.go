@@ -23,7 +23,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-// golden is the vectors of package signature: requests, and what Node made of them.
+// golden holds the vectors of package signature: requests, and their signatures from Node.
 type golden struct {
 	APISecret string
 	Requests  []struct{ Name, Method, Target, Timestamp, Body, SignedBody string }
@@ -49,7 +49,7 @@ func load(t *testing.T) golden {
 	return all
 }
 
-// useVectorKey puts the public key of the vectors in the place of the bundle's own.
+// useVectorKey replaces the public key of the bundle with that of the vectors.
 func (b *bundle) useVectorKey(t *testing.T, secret string) {
 	t.Helper()
 	private, err := signature.ParseSecret(secret)
@@ -62,8 +62,8 @@ func (b *bundle) useVectorKey(t *testing.T, secret string) {
 	}
 }
 
-// TestAU05SamplesAreAccepted also covers AU-01's endpoints: every golden request
-// as sent, compact or spaced, passes the verifier.
+// Every golden request is accepted as sent, compact or with white space. They include the
+// endpoints of AU-01.
 func TestAU05SamplesAreAccepted(t *testing.T) {
 	b, all := setup(t, auth.Options{}), load(t)
 	b.useVectorKey(t, all.APISecret)
@@ -138,7 +138,7 @@ func TestAU02Timestamps(t *testing.T) {
 	}
 }
 
-func TestAU02RefusedTimestampsTellTheServersTime(t *testing.T) {
+func TestAU02RefusedTimestampsReturnTheServersTime(t *testing.T) {
 	b := setup(t, auth.Options{})
 	_, err := b.verifier.Verify(t.Context(), b.key.get(b.clock.Add(-42*time.Second)))
 	refusal, _ := errors.AsType[*fault.Error](err)
@@ -146,7 +146,7 @@ func TestAU02RefusedTimestampsTellTheServersTime(t *testing.T) {
 	if refusal == nil || !maps.Equal(refusal.Extra, want) {
 		t.Errorf("%#v", err)
 	}
-	// Who does not hold the private key learns nothing of the clock.
+	// A client without the private key learns nothing about the clock.
 	stranger := b.key.get(b.clock.Add(-42 * time.Second))
 	stranger.Header.Set("X-Sdk-Signature", signature.Format(make([]byte, 64)))
 	if got := verify(t, b.verifier, stranger); got != "invalid_credentials" {
@@ -154,7 +154,7 @@ func TestAU02RefusedTimestampsTellTheServersTime(t *testing.T) {
 	}
 }
 
-func TestAU03OneFlippedBitIsRefusedWithOneAnswer(t *testing.T) {
+func TestAU03OneFlippedBitIsRefused(t *testing.T) {
 	b := setup(t, auth.Options{})
 	random := rand.New(rand.NewPCG(3, 4))
 	body := `{"module":"HASH","input":{"data":"x"},"config":{}}`
@@ -193,11 +193,11 @@ func flip(random *rand.Rand, text string) string {
 	return string(bytes)
 }
 
-// theAnswer is the one refusal of an unknown key, a revoked one and a wrong
-// signature; only the digest, which is of the caller's own request, differs.
+// theAnswer is the refusal of an unknown key, of a revoked key and of a wrong signature.
+// Only the digest differs, which is that of the caller's own request.
 var theAnswer = fault.Error{
 	Code: fault.Unauthorized, Reason: "invalid_credentials",
-	Message: "the API key is not valid or the signature does not match; compare expectedMessageSha256 with the SHA-256 of the message you signed; POST /v1/sdk/signature-check explains the difference",
+	Message: "The API key is invalid, or the signature doesn't match. Compare expectedMessageSha256 with the SHA-256 of the message that you signed. POST /v1/sdk/signature-check explains the difference.",
 	Header:  map[string]string{"WWW-Authenticate": `Weft-Signature headers="X-Api-Key X-Sdk-Timestamp X-Sdk-Signature"`},
 }
 
@@ -210,7 +210,7 @@ func sameAnswer(t *testing.T, err error, message []byte) {
 	}
 }
 
-func TestAU04ASignatureHoldsForTheTargetAsSentOnly(t *testing.T) {
+func TestAU04ASignatureIsValidOnlyForTheTargetAsSent(t *testing.T) {
 	b := setup(t, auth.Options{})
 	for _, target := range []string{
 		"//v1/sdk/components", "/v1/./sdk/components", "/v1/%2e/sdk/components", "/v1/sdk%2Fcomponents",
@@ -223,7 +223,7 @@ func TestAU04ASignatureHoldsForTheTargetAsSentOnly(t *testing.T) {
 			t.Errorf("%s with the signature of another target: %q", target, got)
 		}
 	}
-	// A target that could shift the borders of the message is refused though signed.
+	// A target that could shift the boundaries of the message is refused even if it is signed.
 	for _, target := range []string{"/v1/sdk/components|1", "/v1/sdk/comp\u00f6nents", "http://example.test/v1"} {
 		if got := verify(t, b.verifier, b.key.sign(b.clock, "GET", target, "", "")); got != "invalid_credentials" {
 			t.Errorf("%s: %q", target, got)
@@ -231,16 +231,16 @@ func TestAU04ASignatureHoldsForTheTargetAsSentOnly(t *testing.T) {
 	}
 }
 
-func TestAU06BodiesAreJudgedAfterTheSignature(t *testing.T) {
+func TestAU06BodiesAreCheckedAfterTheSignature(t *testing.T) {
 	b := setup(t, auth.Options{})
 	for _, body := range []string{
 		`{"a":1,"a":2}`, "\uFEFF{}", "\xFF\xFE{\x00}\x00", "{\"a\":\"\xC3\x28\"}", `{}x`, `{} {}`, "\x1f\x8b\x08\x00", " ",
 	} {
 		if got := verify(t, b.verifier, b.key.sign(b.clock, "POST", "/v1/sdk/components", body, body)); got != "" {
-			t.Errorf("%q, rightly signed: %q", body, got)
+			t.Errorf("%q, correctly signed: %q", body, got)
 		}
 		if strictjson.Check([]byte(body)) == nil {
-			t.Errorf("%q passes the JSON gate", body)
+			t.Errorf("%q passes the JSON check", body)
 		}
 	}
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// watchEvery is the time between two looks at the keys of open streams. Twice
-// that, for a look that fails, is still within the 5 s of decisions 2.6.
+// watchEvery is the time between two checks of the keys of open streams. Even if one
+// check fails, the next is within the 5 s of decisions 2.6.
 const watchEvery = 2 * time.Second
 
-// watches ends the contexts of streams whose key has ended. One query asks for
-// all keys in use; while no stream is open nothing runs and nothing is asked.
+// watches cancels the contexts of streams whose key is revoked or expired. One query
+// checks all keys in use. While no stream is open, no goroutine runs.
 type watches struct {
 	db postgres.DB
 
 	mu    sync.Mutex
 	byKey map[watchedKey]map[*watch]struct{}
-	quit  chan struct{} // ends the looking; nil while nothing is watched
+	quit  chan struct{} // stops the goroutine; nil while no stream is open
 }
 
-// watchedKey is a key as the database knows it: an id may come from a form, so
-// that two workspaces may each have a key with it.
+// watchedKey identifies a key. Clients can choose key IDs, so two workspaces may each
+// have a key with the same ID.
 type watchedKey struct{ WorkspaceID, ID uuid.UUID }
 
 type watch struct{ cancel context.CancelCauseFunc }
@@ -35,8 +35,8 @@ func newWatches(db postgres.DB) *watches {
 	return &watches{db: db, byKey: make(map[watchedKey]map[*watch]struct{})}
 }
 
-// UntilRevoked is ctx for a stream of the principal: it ends with ErrRevoked
-// within 5 s after the principal's key is revoked or has expired. The caller must call stop.
+// UntilRevoked returns a context for a stream of the principal. It is cancelled with
+// ErrRevoked within 5 s after the key is revoked or expires. The caller must call stop.
 func (v *Verifier) UntilRevoked(ctx context.Context, p Principal) (_ context.Context, stop context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &watch{cancel: cancel}
@@ -74,7 +74,7 @@ func (w *watches) remove(key watchedKey, one *watch) {
 	}
 }
 
-// run looks until no stream is left.
+// run checks the keys until quit is closed.
 func (w *watches) run(quit <-chan struct{}) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
@@ -88,7 +88,7 @@ func (w *watches) run(quit <-chan struct{}) {
 		over, err := queries.APIKeyListOver(ctx, w.db, w.watched())
 		cancel()
 		if err != nil {
-			continue // nothing can be revoked in a database that does not answer; the next look tells
+			continue // a database that is down accepts no revocations either; try again
 		}
 		for _, key := range over {
 			w.end(watchedKey(key))
@@ -96,7 +96,7 @@ func (w *watches) run(quit <-chan struct{}) {
 	}
 }
 
-// watched is the keys of open streams.
+// watched returns the keys of open streams.
 func (w *watches) watched() (keys db.APIKeyListOverParams) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

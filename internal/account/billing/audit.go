@@ -21,7 +21,7 @@ type Drift struct {
 	Row         string // "account <workspace>", "execution <id>", "run <id>", "posting <id>"
 	Problem     string
 
-	counts bool // it is a count that is wrong, which moves no credits
+	counts bool // a counter is wrong, which moves no credits
 }
 
 func (d Drift) String() string {
@@ -29,41 +29,42 @@ func (d Drift) String() string {
 }
 
 const (
-	auditBatch = 100   // ids of workspaces read at once
-	auditMost  = 1_000 // rows named of one workspace, of each table
+	auditBatch = 100   // workspaces listed at once
+	auditMost  = 1_000 // rows reported per workspace and table
 
-	// auditWithin is how long each statement about one of all workspaces may take:
-	// meanwhile its snapshot keeps from vacuum what becomes dead anywhere. A
-	// workspace that is asked for alone has longer.
+	// auditWithin is the statement timeout when all workspaces are audited. A snapshot
+	// keeps vacuum from removing rows that die meanwhile, in any table. The audit of a
+	// single workspace has a longer timeout.
 	auditWithin      = time.Minute
 	auditAloneWithin = 30 * time.Minute
 )
 
-// Audit proves the books of one workspace, or of all for the zero id: an account
-// is the sum of its postings, what it keeps back and counts is that of its live
-// executions and runs, each final execution and run that is still stored was charged
-// what it used, a run what its stages used and a stage by itself nothing, and the
-// entries of a posting sum to zero. It reads every posting, and makes and verifies
-// checkpoints as it goes. It returns the rows that break this and how many workspaces
-// it audited. It disturbs nobody. With the error that some workspaces could not be
-// audited comes what was found in the others.
-func Audit(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) (broken []Drift, workspaces int, err error) {
+// Audit audits the books of one workspace, or of all workspaces for the zero ID. It
+// returns the rows that are wrong and the number of audited workspaces. If some
+// workspaces can't be audited, it returns an error along with the drifts of the others.
+//
+// It checks that an account is the sum of its postings; that its reservation and its
+// counters match its live executions and runs; that each stored final execution and run
+// was charged what it used (a run the usage of its stages, a stage nothing); and that
+// the entries of a posting sum to zero. It reads every posting, and makes and verifies
+// checkpoints. It doesn't block other transactions.
+func Audit(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) (drifts []Drift, workspaces int, err error) {
 	if workspaceID != uuid.Nil {
-		broken, err = auditOne(ctx, conn, workspaceID)
-		return broken, 1, err
+		drifts, err = auditOne(ctx, conn, workspaceID)
+		return drifts, 1, err
 	}
 	return auditAll(ctx, conn, true)
 }
 
-// AuditRecent is Audit of all workspaces without reading every posting again: of those
-// up to the last checkpoint of a workspace it takes the sums, and verifies one checkpoint
-// of each. A workspace whose billing is stopped it audits in full.
-func AuditRecent(ctx context.Context, conn postgres.DB) (broken []Drift, workspaces int, err error) {
+// AuditRecent audits all workspaces like Audit, but doesn't read every posting again: up
+// to the last checkpoint of a workspace it uses the stored sums, and verifies one
+// checkpoint. Workspaces whose billing is stopped are audited in full.
+func AuditRecent(ctx context.Context, conn postgres.DB) (drifts []Drift, workspaces int, err error) {
 	return auditAll(ctx, conn, false)
 }
 
-func auditAll(ctx context.Context, conn postgres.DB, full bool) (broken []Drift, workspaces int, err error) {
-	began := time.Now()
+func auditAll(ctx context.Context, conn postgres.DB, full bool) (drifts []Drift, workspaces int, err error) {
+	started := time.Now()
 	stopped, err := db.New().WorkspaceListStopped(ctx, conn)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list workspaces whose books are stopped: %w", err)
@@ -74,7 +75,7 @@ func auditAll(ctx context.Context, conn postgres.DB, full bool) (broken []Drift,
 	for {
 		ids, err := db.New().WorkspaceListIds(ctx, conn, p)
 		if err != nil {
-			return broken, workspaces, fmt.Errorf("list workspaces: %w", err)
+			return drifts, workspaces, fmt.Errorf("list workspaces: %w", err)
 		}
 		if len(ids) == 0 {
 			break
@@ -85,67 +86,67 @@ func auditAll(ctx context.Context, conn postgres.DB, full bool) (broken []Drift,
 			case err == nil:
 				workspaces++
 			case ctx.Err() != nil:
-				return broken, workspaces, err
+				return drifts, workspaces, err
 			default:
 				if failed++; first == nil {
 					first = err
 				}
 			}
-			broken = append(broken, found...)
+			drifts = append(drifts, found...)
 		}
 		p.After = ids[len(ids)-1]
 	}
-	err = db.New().InstallationAudited(ctx, conn, db.InstallationAuditedParams{Complete: failed == 0, Took: time.Since(began), Faults: int32(len(broken))})
+	err = db.New().InstallationAudited(ctx, conn, db.InstallationAuditedParams{Complete: failed == 0, Took: time.Since(started), Faults: int32(len(drifts))})
 	if err != nil {
-		err = fmt.Errorf("note the audit: %w", err)
+		err = fmt.Errorf("record the audit: %w", err)
 	}
 	if failed > 0 {
-		err = errors.Join(fmt.Errorf("%d of %d workspaces were not audited; the first: %w", failed, failed+workspaces, first), err)
+		err = errors.Join(fmt.Errorf("%d of %d workspaces were not audited; the first failed with: %w", failed, failed+workspaces, first), err)
 	}
-	return broken, workspaces, err
+	return drifts, workspaces, err
 }
 
-// auditOne audits one workspace in full, with more time.
-func auditOne(ctx context.Context, conn postgres.DB, id uuid.UUID) (broken []Drift, err error) {
+// auditOne audits one workspace in full, with the longer timeout.
+func auditOne(ctx context.Context, conn postgres.DB, id uuid.UUID) (drifts []Drift, err error) {
 	return inspection{conn: conn, workspace: id, full: true, within: auditAloneWithin}.run(ctx)
 }
 
 // rows audits the postings, executions and runs with after < id <= upto.
-func (a inspection) rows(ctx context.Context, tx pgx.Tx, after, upto uuid.UUID) (broken []Drift, err error) {
-	for _, look := range []func(context.Context, pgx.Tx, uuid.UUID, uuid.UUID) ([]Drift, error){a.executions, a.runs, a.postings} {
-		found, err := look(ctx, tx, after, upto)
+func (a inspection) rows(ctx context.Context, tx pgx.Tx, after, upto uuid.UUID) (drifts []Drift, err error) {
+	for _, check := range []func(context.Context, pgx.Tx, uuid.UUID, uuid.UUID) ([]Drift, error){a.executions, a.runs, a.postings} {
+		found, err := check(ctx, tx, after, upto)
 		if err != nil {
 			return nil, err
 		}
-		broken = append(broken, found...)
+		drifts = append(drifts, found...)
 	}
-	return broken, nil
+	return drifts, nil
 }
 
-func (a inspection) executions(ctx context.Context, tx pgx.Tx, after, upto uuid.UUID) (broken []Drift, err error) {
+func (a inspection) executions(ctx context.Context, tx pgx.Tx, after, upto uuid.UUID) (drifts []Drift, err error) {
 	rows, err := db.New().ExecutionAudit(ctx, tx, db.ExecutionAuditParams{WorkspaceIds: []uuid.UUID{a.workspace}, After: after, Upto: upto, MaxRows: auditMost})
 	for _, row := range rows {
 		problem := fmt.Sprintf("is %s, used %s and %s", row.Status, row.Usage, charged(row.Posted))
 		if row.Stage {
 			problem = "is a stage of a run and " + charged(row.Posted)
 		}
-		broken = append(broken, Drift{WorkspaceID: row.WorkspaceID, Row: "execution " + row.ID.String(), Problem: problem})
+		drifts = append(drifts, Drift{WorkspaceID: row.WorkspaceID, Row: "execution " + row.ID.String(), Problem: problem})
 	}
-	return broken, err
+	return drifts, err
 }
 
-func (a inspection) runs(ctx context.Context, tx pgx.Tx, after, upto uuid.UUID) (broken []Drift, err error) {
+func (a inspection) runs(ctx context.Context, tx pgx.Tx, after, upto uuid.UUID) (drifts []Drift, err error) {
 	rows, err := db.New().RunAudit(ctx, tx, db.RunAuditParams{WorkspaceIds: []uuid.UUID{a.workspace}, After: after, Upto: upto, MaxRows: auditMost})
 	for _, row := range rows {
-		broken = append(broken, Drift{
+		drifts = append(drifts, Drift{
 			WorkspaceID: row.WorkspaceID, Row: "run " + row.ID.String(),
-			Problem: fmt.Sprintf("is %s, used %s, its stages %s, and %s", row.Status, row.Usage, credit.Amount(row.Staged), charged(row.Posted)),
+			Problem: fmt.Sprintf("is %s, used %s, its stages used %s, and %s", row.Status, row.Usage, credit.Amount(row.Staged), charged(row.Posted)),
 		})
 	}
-	return broken, err
+	return drifts, err
 }
 
-// charged words what was posted; -1 is nothing.
+// charged describes the posted charge; -1 means that there is no posting.
 func charged(posted int64) string {
 	if posted < 0 {
 		return "has no posting"
@@ -153,34 +154,34 @@ func charged(posted int64) string {
 	return fmt.Sprintf("was charged %s", credit.Amount(posted))
 }
 
-func (a inspection) postings(ctx context.Context, tx pgx.Tx, after, upto uuid.UUID) (broken []Drift, err error) {
+func (a inspection) postings(ctx context.Context, tx pgx.Tx, after, upto uuid.UUID) (drifts []Drift, err error) {
 	rows, err := db.New().PostingAudit(ctx, tx, db.PostingAuditParams{WorkspaceIds: []uuid.UUID{a.workspace}, After: after, Upto: upto, MaxRows: auditMost})
 	for _, row := range rows {
 		about := map[string]string{ofExecution: "execution", ofRun: "run"}[row.Kind]
-		problem := fmt.Sprintf("charges %s %s, which is not there", about, row.Reference)
+		problem := fmt.Sprintf("charges %s %s, which does not exist", about, row.Reference)
 		if row.Rest != 0 {
 			problem = fmt.Sprintf("(%s %s) has entries that sum to %s", row.Kind, row.Reference, credit.Amount(row.Rest))
 		}
-		broken = append(broken, Drift{WorkspaceID: row.WorkspaceID, Row: "posting " + row.ID.String(), Problem: problem})
+		drifts = append(drifts, Drift{WorkspaceID: row.WorkspaceID, Row: "posting " + row.ID.String(), Problem: problem})
 	}
-	return broken, err
+	return drifts, err
 }
 
-// accountDrift says in what an account differs from what it should be.
-func accountDrift(row db.AccountAuditRow) (broken []Drift) {
+// accountDrift returns the differences between an account and its expected values.
+func accountDrift(row db.AccountAuditRow) (drifts []Drift) {
 	a := row.CreditAccount
 	differ := func(problem string, has, should any) {
 		if has != should {
-			_, counts := has.(int64) // credits have a type of their own
-			broken = append(broken, Drift{WorkspaceID: a.WorkspaceID, Row: "account " + a.WorkspaceID.String(), Problem: fmt.Sprintf(problem, has, should), counts: counts})
+			_, counts := has.(int64) // counters are int64, credits have their own type
+			drifts = append(drifts, Drift{WorkspaceID: a.WorkspaceID, Row: "account " + a.WorkspaceID.String(), Problem: fmt.Sprintf(problem, has, should), counts: counts})
 		}
 	}
-	differ("has %s plan credits, its postings sum to %s", a.Plan, credit.Amount(row.PostedPlan))
-	differ("has %s paid credits, its postings sum to %s", a.Paid, credit.Amount(row.PostedPaid))
-	differ("used %s of the month's plan credits, its postings say %s", a.PlanUsed, credit.Amount(row.PostedPlanUsed))
-	differ("used %s of the month's allowance, its postings say %s", a.AllowanceUsed, credit.Amount(row.PostedAllowanceUsed))
-	differ("keeps back %s, its live executions and runs need %s", a.Reserved, credit.Amount(row.LiveReserved))
-	differ("counts %d live executions, there are %d", int64(a.Live), row.LiveCount)
-	differ("counts %d parked executions, there are %d", int64(a.Parked), row.LiveParked)
-	return broken
+	differ("has %s plan credits, but its postings sum to %s", a.Plan, credit.Amount(row.PostedPlan))
+	differ("has %s paid credits, but its postings sum to %s", a.Paid, credit.Amount(row.PostedPaid))
+	differ("used %s of the month's plan credits, but its postings sum to %s", a.PlanUsed, credit.Amount(row.PostedPlanUsed))
+	differ("used %s of the month's allowance, but its postings sum to %s", a.AllowanceUsed, credit.Amount(row.PostedAllowanceUsed))
+	differ("reserves %s, but its live executions and runs need %s", a.Reserved, credit.Amount(row.LiveReserved))
+	differ("counts %d live executions, but there are %d", int64(a.Live), row.LiveCount)
+	differ("counts %d parked executions, but there are %d", int64(a.Parked), row.LiveParked)
+	return drifts
 }

@@ -18,22 +18,22 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// failing is a database that refuses one of the transactions that are begun.
+// failing is a database in which one transaction can't be started.
 type failing struct {
 	postgres.DB
-	begun, fails int
+	started, fails int
 }
 
 func (f *failing) Begin(ctx context.Context) (pgx.Tx, error) {
-	if f.begun++; f.begun == f.fails {
+	if f.started++; f.started == f.fails {
 		return nil, errors.New("it took too long")
 	}
 	return f.DB.Begin(ctx)
 }
 
-// Each workspace is looked at by itself: one that cannot be keeps nobody from
-// learning of the others, nor vacuum from its work for longer than one takes.
-func TestAnAuditGoesOnWithTheOthersWhenOneFails(t *testing.T) {
+// A workspace that can't be audited doesn't prevent the audit of the others. Each has its
+// own snapshot, so that vacuum is held up only for the duration of one.
+func TestAuditContinuesAfterAWorkspaceFails(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
 	ids := []uuid.UUID{d.open("a", plan.Starter, 0), d.open("b", plan.Starter, 0), d.open("c", plan.Starter, credit.Credits(1))}
@@ -41,43 +41,43 @@ func TestAnAuditGoesOnWithTheOthersWhenOneFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := &failing{DB: d.pool, fails: 2}
-	broken, workspaces, err := billing.Audit(t.Context(), conn, uuid.Nil)
+	drifts, workspaces, err := billing.Audit(t.Context(), conn, uuid.Nil)
 	if err == nil || !strings.Contains(err.Error(), "1 of 3 workspaces") || !strings.Contains(err.Error(), ids[1].String()) {
 		t.Errorf("the failure: %v", err)
 	}
-	if workspaces != 2 || len(broken) != 1 || broken[0].WorkspaceID != ids[2] || conn.begun != 3 {
-		t.Errorf("%v in %d workspaces, %d snapshots", broken, workspaces, conn.begun)
+	if workspaces != 2 || len(drifts) != 1 || drifts[0].WorkspaceID != ids[2] || conn.started != 3 {
+		t.Errorf("%v in %d workspaces, %d snapshots", drifts, workspaces, conn.started)
 	}
 }
 
-// What costs something is refused to a workspace whose books are wrong, and to no
-// other; what was accepted is charged; right books let it go on.
+// Wrong books stop billing for their workspace only: new executions with a price are
+// refused, accepted ones are charged. Billing resumes once the books are correct.
 func TestLE09WrongBooksStopTheBillingOfTheirWorkspace(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
-	wrong, right, mended := d.open("wrong", plan.Starter, credit.Credits(10)), d.open("right", plan.Starter, credit.Credits(10)), d.open("mended", plan.Starter, credit.Credits(10))
-	late, err := d.admit(billing.Want{WorkspaceID: wrong, Amount: credit.Credits(1)}) // no row of an execution needs what it keeps back
+	wrong, right, fixed := d.open("wrong", plan.Starter, credit.Credits(10)), d.open("right", plan.Starter, credit.Credits(10)), d.open("fixed", plan.Starter, credit.Credits(10))
+	late, err := d.admit(billing.Want{WorkspaceID: wrong, Amount: credit.Credits(1)}) // a reservation without a live execution
 	if err != nil {
 		t.Fatal(err)
 	}
 	change := func(statement string) {
 		t.Helper()
-		if _, err := d.pool.Exec(t.Context(), statement, mended); err != nil {
+		if _, err := d.pool.Exec(t.Context(), statement, fixed); err != nil {
 			t.Fatal(err)
 		}
 	}
 	change("UPDATE credit_accounts SET paid = paid + 3 WHERE workspace_id = $1")
 	change("UPDATE credit_accounts SET live = live + 1 WHERE workspace_id <> $1") // moves no credits
-	broken, _, err := billing.Audit(t.Context(), d.pool, uuid.Nil)
+	drifts, _, err := billing.Audit(t.Context(), d.pool, uuid.Nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range [][]uuid.UUID{{wrong, mended}, nil} {
-		if now, err := billing.Stop(t.Context(), d.pool, broken); err != nil || !slices.Equal(now, want) {
+	for _, want := range [][]uuid.UUID{{wrong, fixed}, nil} {
+		if now, err := billing.Stop(t.Context(), d.pool, drifts); err != nil || !slices.Equal(now, want) {
 			t.Fatalf("stopped %v, %v; want %v", now, err, want)
 		}
 	}
-	wants := []billing.Want{{WorkspaceID: wrong, Amount: 1}, {WorkspaceID: wrong}, {WorkspaceID: right, Amount: 1}, {WorkspaceID: mended, Amount: 1}}
+	wants := []billing.Want{{WorkspaceID: wrong, Amount: 1}, {WorkspaceID: wrong}, {WorkspaceID: right, Amount: 1}, {WorkspaceID: fixed, Amount: 1}}
 	if made, err := d.admit(wants...); err != nil || len(made) != 2 || made[0].workspace != wrong || made[1].workspace != right {
 		t.Errorf("admitted %v, %v", made, err)
 	}
@@ -96,24 +96,24 @@ func TestLE09WrongBooksStopTheBillingOfTheirWorkspace(t *testing.T) {
 	}
 	change("UPDATE credit_accounts SET paid = paid - 3 WHERE workspace_id = $1")
 	change("UPDATE credit_accounts SET reserved = reserved + 3 WHERE workspace_id <> $1")
-	if now, err := billing.Stop(t.Context(), d.pool, broken); err != nil || len(now) > 0 {
-		t.Errorf("stopped for what is right again: %v, %v", now, err)
+	if now, err := billing.Stop(t.Context(), d.pool, drifts); err != nil || len(now) > 0 {
+		t.Errorf("stopped a workspace that is correct again: %v, %v", now, err)
 	}
 	if now, err := billing.Resume(t.Context(), d.pool, wrong); err != nil || len(now) > 0 {
 		t.Errorf("resumed with wrong books: %v, %v", now, err)
 	}
-	if now, err := billing.Resume(t.Context(), d.pool, uuid.Nil); err != nil || !slices.Equal(now, []uuid.UUID{mended}) {
+	if now, err := billing.Resume(t.Context(), d.pool, uuid.Nil); err != nil || !slices.Equal(now, []uuid.UUID{fixed}) {
 		t.Errorf("resumed %v, %v", now, err)
 	}
-	d.use(mended, 1)
-	told := d.text("SELECT string_agg(action, ' ' ORDER BY id) FROM audit_events WHERE workspace_id = $1 AND actor_kind = 'system'", mended)
-	if told != "credits.granted billing.stopped billing.resumed" {
-		t.Errorf("the audit log tells %q", told)
+	d.use(fixed, 1)
+	logged := d.text("SELECT string_agg(action, ' ' ORDER BY id) FROM audit_events WHERE workspace_id = $1 AND actor_kind = 'system'", fixed)
+	if logged != "credits.granted billing.stopped billing.resumed" {
+		t.Errorf("the audit log has %q", logged)
 	}
 }
 
-// A note is text, whatever a spreadsheet makes of it, and amounts are numbers.
-func TestAStatementHoldsNoFormula(t *testing.T) {
+// Text that a spreadsheet would evaluate as a formula is quoted. Amounts stay numbers.
+func TestStatementQuotesFormulas(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
 	id := d.open("a", plan.Starter, credit.Credits(5))
@@ -140,8 +140,8 @@ func TestAStatementHoldsNoFormula(t *testing.T) {
 	}
 }
 
-// The audit log says what was before, and does not call a taking back a grant.
-func TestTheAuditLogSaysWhatMoneyDid(t *testing.T) {
+// The audit log holds the plan before a change, and distinguishes deductions from grants.
+func TestAuditLogRecordsPlansAndGrants(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
 	id := d.open("a", plan.Growth, credit.Credits(5))
@@ -154,12 +154,12 @@ func TestTheAuditLogSaysWhatMoneyDid(t *testing.T) {
 	if _, err := d.books.Grant(t.Context(), d.pool, billing.Grant{WorkspaceID: id, Amount: -credit.Credits(2), Reference: "mistake"}); err != nil {
 		t.Fatal(err)
 	}
-	told := d.text(`SELECT string_agg(action || ' ' || details::text, E'\n' ORDER BY id) FROM audit_events WHERE action <> 'workspace.created'`)
+	logged := d.text(`SELECT string_agg(action || ' ' || details::text, E'\n' ORDER BY id) FROM audit_events WHERE action <> 'workspace.created'`)
 	want := `credits.granted {"amount": 5, "reference": "opening"}
 plan.changed {"plan": "enterprise", "before": {"plan": "growth"}, "monthlyCredits": 40, "requestsPerSecond": 7}
 plan.changed {"plan": "starter", "before": {"plan": "enterprise", "monthlyCredits": 40, "requestsPerSecond": 7}}
 credits.taken_back {"amount": -2, "reference": "mistake"}`
-	if told != want {
-		t.Errorf("told\n%s\nwant\n%s", told, want)
+	if logged != want {
+		t.Errorf("logged\n%s\nwant\n%s", logged, want)
 	}
 }

@@ -21,9 +21,9 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Books is the way to the accounts. Its zero value goes by the database's clock.
+// Books reads and writes the accounts. The zero value uses the database's clock.
 type Books struct {
-	Now func() time.Time // for tests: the clock of periods; nil: PostgreSQL's
+	Now func() time.Time // the clock for periods in tests; nil means PostgreSQL's clock
 }
 
 func (b Books) at() *time.Time {
@@ -33,23 +33,23 @@ func (b Books) at() *time.Time {
 	return new(b.Now())
 }
 
-// Load is what a workspace has under way: accepted and not final.
+// Load counts the executions of a workspace that are accepted and not final.
 type Load struct {
 	Live   int
-	Parked int // of them, those that wait for another of the workspace's to end
-	// Waiting are those that pause, as upkeep last counted them.
+	Parked int // part of Live: these wait until another execution of the workspace finishes
+	// Waiting counts paused executions, as upkeep last counted them.
 	Waiting int
 }
 
-// LoadOf is the load of an account's counts.
+// LoadOf returns the load for the counters of an account.
 func LoadOf(live, parked, waiting int32) Load {
 	return Load{Live: int(live), Parked: int(parked), Waiting: int(waiting)}
 }
 
-// Active is what executes or is ready to.
+// Active returns the number of executions that are running or ready to run.
 func (l Load) Active() int { return max(0, l.Live-l.Parked-l.Waiting) }
 
-// kind is what a posting is about. The words are stored.
+// kind is the type of a posting. The values are stored.
 type kind string
 
 const (
@@ -58,19 +58,19 @@ const (
 	kindExpiry  kind = "EXPIRY"
 )
 
-// posting is a line of the ledger that moves credits into or out of a pot; that of
-// a charge is made in SQL.
+// posting is a ledger entry that moves credits into or out of a pot. Charges are
+// posted in SQL instead.
 type posting struct {
 	kind      kind
 	reference string
-	repeats   bool          // the same may happen again: a number makes the reference its own
-	plan      credit.Amount // change of the pot, and so on
+	repeats   bool          // the reference may occur again: a number is appended to make it unique
+	plan      credit.Amount // change of the pot of plan credits
 	paid      credit.Amount
 	note      string
 }
 
-// post writes a posting and says whether it is new: one of this kind and reference
-// may be there already, and then nothing may change.
+// post writes a posting and reports whether it is new. If a posting of this kind and
+// reference exists, post changes nothing, unless p.repeats is set.
 func post(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, p posting, at time.Time) (bool, error) {
 	params := db.PostingInsertParams{
 		WorkspaceID: workspaceID, Kind: string(p.kind), Reference: p.reference,
@@ -98,8 +98,8 @@ func post(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, p posting, at t
 	}
 }
 
-// lock takes the accounts of the workspaces in the order of their ids and renews
-// those whose period is over. An account that is not there is an error.
+// lock locks the accounts of the workspaces in the order of their IDs and renews
+// those whose period is over. It returns errNoAccount if an account doesn't exist.
 func (b Books) lock(ctx context.Context, tx pgx.Tx, workspaceIDs ...uuid.UUID) (map[uuid.UUID]*account, time.Time, error) {
 	rows, err := db.New().AccountLockMany(ctx, tx, db.AccountLockManyParams{At: b.at(), WorkspaceIds: workspaceIDs})
 	if err != nil {
@@ -119,9 +119,9 @@ func (b Books) lock(ctx context.Context, tx pgx.Tx, workspaceIDs ...uuid.UUID) (
 	return accounts, at, renew(ctx, tx, accounts, at)
 }
 
-var errNoAccount = errors.New("it has no account")
+var errNoAccount = errors.New("the workspace has no account")
 
-// Renew releases what is due to the workspaces.
+// Renew releases the plan credits that are due to the workspaces.
 func (b Books) Renew(ctx context.Context, conn postgres.DB, workspaceIDs ...uuid.UUID) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		_, _, err := b.lock(ctx, tx, workspaceIDs...)
@@ -129,7 +129,8 @@ func (b Books) Renew(ctx context.Context, conn postgres.DB, workspaceIDs ...uuid
 	})
 }
 
-// InPeriod calls do, again where periods of credits had to be renewed first.
+// InPeriod calls do. If do returns *PeriodOver, InPeriod renews the accounts and calls it again, at
+// most three times in total.
 func (b Books) InPeriod(ctx context.Context, conn postgres.DB, do func() error) error {
 	for tries := 1; ; tries++ {
 		err := do()
@@ -138,16 +139,16 @@ func (b Books) InPeriod(ctx context.Context, conn postgres.DB, do func() error) 
 			return err
 		}
 		if err := b.Renew(ctx, conn, over.Workspaces...); err != nil {
-			return fmt.Errorf("begin a period: %w", err)
+			return fmt.Errorf("start a period: %w", err)
 		}
 	}
 }
 
-// renewBatch is how many accounts are renewed in one transaction.
+// renewBatch is the number of accounts that are renewed in one transaction.
 const renewBatch = 100
 
-// RenewDue releases what is due to workspaces that nobody uses, until none is left
-// or ctx ends, and counts them.
+// RenewDue renews all accounts whose period is over, including those of idle
+// workspaces. It stops when ctx is done, and returns the number of renewed accounts.
 func (b Books) RenewDue(ctx context.Context, conn postgres.DB) (done int, err error) {
 	for {
 		due, err := db.New().AccountListDue(ctx, conn, db.AccountListDueParams{At: b.at(), MaxRows: renewBatch})

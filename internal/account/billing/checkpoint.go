@@ -18,11 +18,11 @@ import (
 const AuditStale = 2 * time.Hour
 
 const (
-	// checkpointMost bounds the postings of a checkpoint, and so how long a snapshot lasts.
+	// checkpointMost bounds the postings of a checkpoint, and thereby the duration of a snapshot.
 	checkpointMost = 200_000
-	// checkpointMargin is how old the postings of a checkpoint are at least. PostgreSQL makes
-	// an ID before its transaction commits: a lower one may still come for as long as
-	// transactions last, or as far as PostgreSQL's clock is set back.
+	// checkpointMargin is the minimum age of postings in a checkpoint. PostgreSQL generates
+	// an ID before its transaction commits, so a lower ID can still appear while a
+	// transaction lasts, or after PostgreSQL's clock was set back.
 	checkpointMargin = 10 * time.Minute
 )
 
@@ -30,35 +30,35 @@ const (
 type inspection struct {
 	conn      postgres.DB
 	workspace uuid.UUID
-	full      bool          // verifies every checkpoint, and not only the one whose turn it is
-	within    time.Duration // for each statement
+	full      bool          // verifies every checkpoint instead of only the one that is due
+	within    time.Duration // timeout of each statement
 }
 
-// run makes checkpoints of the postings that are old enough, verifies earlier ones, and
-// audits the account and the rows behind the last checkpoint.
-func (a inspection) run(ctx context.Context) (broken []Drift, err error) {
+// run makes checkpoints of old postings, verifies earlier checkpoints, and audits the
+// account and the rows after the last checkpoint.
+func (a inspection) run(ctx context.Context) (drifts []Drift, err error) {
 	earlier, err := db.New().CheckpointList(ctx, a.conn, a.workspace)
 	if err != nil {
 		return nil, fmt.Errorf("list checkpoints of workspace %s: %w", a.workspace, err)
 	}
-	for _, look := range []func(context.Context) ([]Drift, error){
+	for _, check := range []func(context.Context) ([]Drift, error){
 		a.advance,
-		func(ctx context.Context) ([]Drift, error) { return a.verify(ctx, a.turn(earlier)) },
+		func(ctx context.Context) ([]Drift, error) { return a.verify(ctx, a.due(earlier)) },
 		a.tail,
 	} {
-		found, err := look(ctx)
+		found, err := check(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("audit the credits of workspace %s: %w", a.workspace, err)
 		}
-		broken = append(broken, found...)
+		drifts = append(drifts, found...)
 	}
-	return broken, nil
+	return drifts, nil
 }
 
-// snapshot runs work in a snapshot of the database.
+// snapshot calls work in a read-only transaction that sees one snapshot of the database.
 func (a inspection) snapshot(ctx context.Context, work func(tx pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, a.conn, func(tx pgx.Tx) error {
-		// Unlike all else it walks many rows of a workspace, for as long as that takes.
+		// An audit reads many rows of a workspace, so it needs a longer timeout.
 		_, err := tx.Exec(ctx, fmt.Sprintf("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = %d", a.within.Milliseconds()))
 		if err != nil {
 			return err
@@ -68,11 +68,11 @@ func (a inspection) snapshot(ctx context.Context, work func(tx pgx.Tx) error) er
 }
 
 // advance makes checkpoints up to the margin and audits the rows that they cover.
-func (a inspection) advance(ctx context.Context) (broken []Drift, err error) {
+func (a inspection) advance(ctx context.Context) (drifts []Drift, err error) {
 	for {
 		list, err := db.New().CheckpointList(ctx, a.conn, a.workspace)
 		if err != nil {
-			return broken, err
+			return drifts, err
 		}
 		var last db.CreditCheckpoint
 		if len(list) > 0 {
@@ -82,10 +82,10 @@ func (a inspection) advance(ctx context.Context) (broken []Drift, err error) {
 			WorkspaceID: a.workspace, After: last.Upto, Margin: checkpointMargin, MaxRows: checkpointMost,
 		})
 		if postgres.NotFound(err) {
-			return broken, nil
+			return drifts, nil
 		}
 		if err != nil {
-			return broken, err
+			return drifts, err
 		}
 		var sum db.CheckpointSumRow
 		err = a.snapshot(ctx, func(tx pgx.Tx) (err error) {
@@ -93,19 +93,19 @@ func (a inspection) advance(ctx context.Context) (broken []Drift, err error) {
 				return err
 			}
 			found, err := a.rows(ctx, tx, last.Upto, upto)
-			broken = append(broken, found...)
+			drifts = append(drifts, found...)
 			return err
 		})
 		if err != nil {
-			return broken, err
+			return drifts, err
 		}
 		if err := a.keep(ctx, last, sum, upto); err != nil {
-			return broken, err
+			return drifts, err
 		}
 	}
 }
 
-// keep stores the sums of the postings that follow the last checkpoint, in it or behind it.
+// keep stores the sums of the postings after the last checkpoint, by extending it or in a new one.
 func (a inspection) keep(ctx context.Context, last db.CreditCheckpoint, sum db.CheckpointSumRow, upto uuid.UUID) error {
 	if last.Postings > 0 && last.Postings+sum.Postings <= checkpointMost {
 		return db.New().CheckpointExtend(ctx, a.conn, db.CheckpointExtendParams{
@@ -119,8 +119,8 @@ func (a inspection) keep(ctx context.Context, last db.CreditCheckpoint, sum db.C
 	})
 }
 
-// turn returns the checkpoints to verify: all, or the one that was verified longest ago.
-func (a inspection) turn(list []db.CreditCheckpoint) []db.CreditCheckpoint {
+// due returns the checkpoints to verify: all, or the one that was verified longest ago.
+func (a inspection) due(list []db.CreditCheckpoint) []db.CreditCheckpoint {
 	if a.full || len(list) == 0 {
 		return list
 	}
@@ -129,7 +129,7 @@ func (a inspection) turn(list []db.CreditCheckpoint) []db.CreditCheckpoint {
 
 // verify compares the postings of checkpoints with their sums, and audits the rows that
 // they cover.
-func (a inspection) verify(ctx context.Context, list []db.CreditCheckpoint) (broken []Drift, err error) {
+func (a inspection) verify(ctx context.Context, list []db.CreditCheckpoint) (drifts []Drift, err error) {
 	for _, c := range list {
 		var sum db.CheckpointSumRow
 		err := a.snapshot(ctx, func(tx pgx.Tx) (err error) {
@@ -137,36 +137,36 @@ func (a inspection) verify(ctx context.Context, list []db.CreditCheckpoint) (bro
 				return err
 			}
 			found, err := a.rows(ctx, tx, c.After, c.Upto)
-			broken = append(broken, found...)
+			drifts = append(drifts, found...)
 			return err
 		})
 		if err != nil {
-			return broken, err
+			return drifts, err
 		}
-		kept := db.CheckpointSumRow{
+		stored := db.CheckpointSumRow{
 			Postings: c.Postings, Plan: c.Plan, Paid: c.Paid, Month: c.Month, PlanUsed: c.PlanUsed, AllowanceUsed: c.AllowanceUsed, Checksum: c.Checksum,
 		}
-		if sum != kept {
-			broken = append(broken, Drift{
+		if sum != stored {
+			drifts = append(drifts, Drift{
 				WorkspaceID: c.WorkspaceID, Row: fmt.Sprintf("postings after %s up to %s", c.After, c.Upto),
-				Problem: fmt.Sprintf("changed since their checkpoint of %s: %d postings with %s plan and %s paid credits, checksum %s; there were %d with %s and %s, checksum %s",
+				Problem: fmt.Sprintf("changed since their checkpoint of %s: now %d postings with %s plan and %s paid credits, checksum %s; the checkpoint has %d with %s and %s, checksum %s",
 					c.MadeAt.UTC().Format(time.DateTime), sum.Postings, credit.Amount(sum.Plan), credit.Amount(sum.Paid), sum.Checksum,
-					kept.Postings, credit.Amount(kept.Plan), credit.Amount(kept.Paid), kept.Checksum),
+					stored.Postings, credit.Amount(stored.Plan), credit.Amount(stored.Paid), stored.Checksum),
 			})
 			continue
 		}
 		if err := db.New().CheckpointVerified(ctx, a.conn, db.CheckpointVerifiedParams{WorkspaceID: c.WorkspaceID, After: c.After, Upto: c.Upto}); err != nil {
-			return broken, err
+			return drifts, err
 		}
 	}
-	return broken, nil
+	return drifts, nil
 }
 
 // lastID is greater than every other ID.
 var lastID = uuid.Max
 
-// tail audits the account, and the rows behind the last checkpoint, in one snapshot.
-func (a inspection) tail(ctx context.Context) (broken []Drift, err error) {
+// tail audits the account and the rows after the last checkpoint, in one snapshot.
+func (a inspection) tail(ctx context.Context) (drifts []Drift, err error) {
 	err = a.snapshot(ctx, func(tx pgx.Tx) error {
 		list, err := db.New().CheckpointList(ctx, tx, a.workspace)
 		if err != nil {
@@ -181,16 +181,16 @@ func (a inspection) tail(ctx context.Context) (broken []Drift, err error) {
 			return err
 		}
 		for _, row := range accounts {
-			broken = append(broken, accountDrift(row)...)
+			drifts = append(drifts, accountDrift(row)...)
 		}
 		found, err := a.rows(ctx, tx, after, lastID)
-		broken = append(broken, found...)
+		drifts = append(drifts, found...)
 		return err
 	})
-	return broken, err
+	return drifts, err
 }
 
-// RenewCheckpoints deletes the checkpoints of a workspace. Its next audit computes them
+// RenewCheckpoints deletes the checkpoints of a workspace. The next audit computes them
 // again from the postings.
 func RenewCheckpoints(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) error {
 	if err := db.New().CheckpointDelete(ctx, conn, workspaceID); err != nil {

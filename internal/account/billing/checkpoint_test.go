@@ -13,15 +13,15 @@ import (
 	"github.com/weft-automation/weft/internal/account/plan"
 )
 
-// postings inserts so many grants of one credit each, of the last 30 days but so much, and
-// adds them to the account.
-func (d *desk) postings(id uuid.UUID, n int, but string) {
+// postings inserts n grants of one credit each and adds them to the account. They are spread
+// over the last 30 days; the newest is older than the interval age.
+func (d *desk) postings(id uuid.UUID, n int, age string) {
 	d.t.Helper()
-	for first := 1; first <= n; first += 200_000 { // a statement has its time
+	for first := 1; first <= n; first += 200_000 { // stays within the statement timeout
 		d.exec(`INSERT INTO credit_postings (workspace_id, id, kind, reference, paid, granted, created_at)
 			SELECT $1, (left(least_id(at)::text, 24) || lpad(to_hex(n), 12, '0'))::uuid, 'GRANT', 'many ' || at || n, 1000000, -1000000, at
 			FROM (SELECT n, now() - $3::interval - CASE WHEN $3::interval > '0' THEN interval '30 days' * n / $2::integer ELSE '0' END AS at
-				FROM generate_series($4::integer, LEAST($2::integer, $4::integer + 199999)) AS n) AS made`, id, n, but, first)
+				FROM generate_series($4::integer, LEAST($2::integer, $4::integer + 199999)) AS n) AS made`, id, n, age, first)
 	}
 	d.exec("UPDATE credit_accounts SET paid = paid + $2::bigint * 1000000 WHERE workspace_id = $1", id, n)
 }
@@ -33,8 +33,8 @@ func (d *desk) exec(sql string, args ...any) {
 	}
 }
 
-// tamper changes postings, which are protected, as somebody with the rights of the
-// database's owner could.
+// tamper changes postings without their protecting trigger, as the owner of the database
+// could.
 func (d *desk) tamper(sql string, args ...any) {
 	d.t.Helper()
 	d.exec("ALTER TABLE credit_postings DISABLE TRIGGER USER")
@@ -42,21 +42,21 @@ func (d *desk) tamper(sql string, args ...any) {
 	d.exec("ALTER TABLE credit_postings ENABLE TRIGGER USER")
 }
 
-// recent runs an hourly audit and returns what it found.
+// recent runs an hourly audit and returns its drifts, one on a line.
 func (d *desk) recent() string {
 	d.t.Helper()
-	broken, _, err := billing.AuditRecent(d.t.Context(), d.pool)
+	drifts, _, err := billing.AuditRecent(d.t.Context(), d.pool)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	var all []string
-	for _, drift := range broken {
+	for _, drift := range drifts {
 		all = append(all, drift.String())
 	}
 	return strings.Join(all, "\n")
 }
 
-func TestAnAuditReadsOnlyWhatCameSinceItsCheckpoint(t *testing.T) {
+func TestAuditReadsOnlyPostingsAfterTheCheckpoint(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
 	id := d.open("a", plan.Starter, 0)
@@ -67,17 +67,17 @@ func TestAnAuditReadsOnlyWhatCameSinceItsCheckpoint(t *testing.T) {
 	if got := d.text("SELECT count(*) || ' of ' || sum(postings) || ' with ' || sum(paid) FROM credit_checkpoints WHERE workspace_id = $1", id); got != "1 of 5000 with 5000000000" {
 		t.Errorf("checkpoints: %s", got)
 	}
-	// It goes by the sums of the checkpoint: wrong ones make the account wrong.
+	// The audit uses the sums of the checkpoint: if they are wrong, so is the account.
 	d.exec("UPDATE credit_checkpoints SET paid = paid + 1 WHERE workspace_id = $1", id)
 	if found := d.recent(); !strings.Contains(found, "account "+id.String()) {
 		t.Errorf("with a wrong checkpoint: %s", found)
 	}
 	d.exec("UPDATE credit_checkpoints SET paid = paid - 1 WHERE workspace_id = $1", id)
-	// What came since is read, and joins the checkpoint once it is old enough.
+	// Later postings are read, and join the checkpoint once they are old enough.
 	d.postings(id, 7, "0")
 	d.exec("UPDATE credit_accounts SET paid = paid + 1 WHERE workspace_id = $1", id)
-	if found := d.recent(); !strings.Contains(found, "has 5007.000001 paid credits, its postings sum to 5007") {
-		t.Errorf("an account that is wrong since: %s", found)
+	if found := d.recent(); !strings.Contains(found, "has 5007.000001 paid credits, but its postings sum to 5007") {
+		t.Errorf("an account that became wrong later: %s", found)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestTheMonthsUsageIsAuditedAcrossCheckpoints(t *testing.T) {
 	d.exec(`INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, released, created_at)
 		VALUES ($1, least_id(now() - interval '2 days'), 'RELEASE', 'test', 100, -100, now() - interval '2 days')`, id)
 	d.exec("UPDATE credit_accounts SET plan = plan + 80, plan_used = plan_used + 12, allowance_used = allowance_used + 18 WHERE workspace_id = $1", id)
-	for range 2 { // with all of them read, and by the checkpoint
+	for range 2 { // first all postings are read, then the checkpoint is used
 		found := d.recent()
 		for line := range strings.Lines(found) {
 			if strings.Contains(line, "account ") {
@@ -107,8 +107,8 @@ func TestTheMonthsUsageIsAuditedAcrossCheckpoints(t *testing.T) {
 	}
 }
 
-// A change of old postings and of the account with them is found when it is the turn of
-// their checkpoint.
+// Old postings that were changed together with the account are found when their
+// checkpoint is verified.
 func TestChangedPostingsBelowACheckpointAreFound(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string][]string{
@@ -132,14 +132,14 @@ func TestChangedPostingsBelowACheckpointAreFound(t *testing.T) {
 			if found := d.recent(); !strings.Contains(found, "changed since their checkpoint") {
 				t.Errorf("an hourly audit found %q", found)
 			}
-			broken, _, err := billing.Audit(t.Context(), d.pool, id)
-			if err != nil || len(broken) == 0 {
-				t.Errorf("a full audit found %v, %v", broken, err)
+			drifts, _, err := billing.Audit(t.Context(), d.pool, id)
+			if err != nil || len(drifts) == 0 {
+				t.Errorf("a full audit found %v, %v", drifts, err)
 			}
-			if now, err := billing.Stop(t.Context(), d.pool, broken); err != nil || len(now) != 1 {
+			if now, err := billing.Stop(t.Context(), d.pool, drifts); err != nil || len(now) != 1 {
 				t.Errorf("stopped %v, %v", now, err)
 			}
-			// The operator has settled it.
+			// The operator has resolved the differences.
 			if err := billing.RenewCheckpoints(t.Context(), d.pool, id); err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +151,7 @@ func TestChangedPostingsBelowACheckpointAreFound(t *testing.T) {
 	}
 }
 
-// Each hourly audit verifies one checkpoint: that which was not verified for the longest.
+// Each hourly audit verifies one checkpoint: the one that was verified longest ago.
 func TestHourlyAuditsVerifyCheckpointsInTurns(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
@@ -160,7 +160,7 @@ func TestHourlyAuditsVerifyCheckpointsInTurns(t *testing.T) {
 	if found := d.recent(); found != "" {
 		t.Fatal(found)
 	}
-	// Replace the checkpoint by three.
+	// Replace the checkpoint with three.
 	d.exec("UPDATE credit_checkpoints SET workspace_id = gen_random_uuid()")
 	d.exec(`WITH ids AS (SELECT id, row_number() OVER (ORDER BY id) AS n FROM credit_postings WHERE workspace_id = $1),
 		bounds AS (SELECT COALESCE(lag(id) OVER (ORDER BY n), '00000000-0000-0000-0000-000000000000') AS after, id AS upto FROM ids WHERE n % 100 = 0),
@@ -173,28 +173,28 @@ func TestHourlyAuditsVerifyCheckpointsInTurns(t *testing.T) {
 	}
 }
 
-func TestACompleteAuditIsNoted(t *testing.T) {
+func TestOnlyCompleteAuditsAreRecorded(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
 	d.open("a", plan.Starter, 0)
 	d.exec("INSERT INTO installation (place, timeline, audited_at) VALUES ('here', 1, now() - interval '3 hours')")
 	conn := &failing{DB: d.pool, fails: 1}
 	if _, _, err := billing.AuditRecent(t.Context(), conn); err == nil {
-		t.Fatal("it did not fail")
+		t.Fatal("the audit did not fail")
 	}
 	if got := d.text("SELECT (now() - audited_at > interval '2 hours')::text FROM installation"); got != "true" {
-		t.Error("an audit that is not complete was noted")
+		t.Error("an incomplete audit was recorded")
 	}
 	if found := d.recent(); found != "" {
 		t.Fatal(found)
 	}
 	if got := d.text("SELECT (now() - audited_at < interval '2 hours')::text FROM installation"); got != "true" {
-		t.Error("a complete audit was not noted")
+		t.Error("a complete audit was not recorded")
 	}
 }
 
-// The account of a workspace with many postings is audited by parts, each of which stays
-// far below the minute that one statement has. With WEFT_SOAK there are 10 million.
+// The account of a workspace with many postings is audited in parts, each of which stays
+// far below the statement timeout of a minute. With WEFT_SOAK there are 10 million postings.
 func TestLE09ManyPostingsAreAudited(t *testing.T) {
 	t.Parallel()
 	n := 201_000 // two checkpoints
@@ -203,10 +203,10 @@ func TestLE09ManyPostingsAreAudited(t *testing.T) {
 	}
 	d := newDesk(t, noon)
 	id := d.open("a", plan.Starter, 0)
-	began := time.Now()
+	started := time.Now()
 	took := func() string {
-		since := time.Since(began)
-		began = time.Now()
+		since := time.Since(started)
+		started = time.Now()
 		return since.Round(time.Millisecond).String()
 	}
 	d.postings(id, n, "1 hour")
@@ -228,8 +228,8 @@ func TestLE09ManyPostingsAreAudited(t *testing.T) {
 	}
 	d.exec("UPDATE credit_accounts SET paid = paid - 1")
 	took()
-	if broken, _, err := billing.Audit(t.Context(), d.pool, uuid.Nil); err != nil || len(broken) > 0 {
-		t.Errorf("a full audit: %v, %v", broken, err)
+	if drifts, _, err := billing.Audit(t.Context(), d.pool, uuid.Nil); err != nil || len(drifts) > 0 {
+		t.Errorf("a full audit: %v, %v", drifts, err)
 	}
 	t.Logf("%d postings: inserted in %s, the first audit took %s, an hourly one %s, a full one %s", n, inserted, first, hourly, took())
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
-// Checkpoints and cursors go by the order of these IDs. The clock of a bubble of synctest
-// starts in the year 2000: it stands for the clock of a machine that is slow.
-func TestIDsOfPostingsAndAuditEventsFollowTheClockOfPostgreSQL(t *testing.T) {
+// Checkpoints and cursors rely on the order of these IDs. The clock in a synctest bubble
+// starts in the year 2000, like that of a machine whose clock is slow.
+func TestIDsOfPostingsAndAuditEventsUsePostgreSQLsClock(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DSN(t)
 	synctest.Test(t, func(t *testing.T) {

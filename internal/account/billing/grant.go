@@ -17,36 +17,36 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// largestAmount is the most that is granted at once, or agreed for a month. It keeps
-// sums of amounts far from the end of their range.
+// largestAmount is the largest amount of a grant, and of a month's credits. It keeps
+// sums of amounts far below the limit of their type.
 const largestAmount = 1_000_000_000 * credit.Scale
 
-// Grant is an addition to the paid credits of a workspace. A negative amount takes
-// back.
+// Grant is an addition to the paid credits of a workspace. A negative amount is a
+// deduction.
 type Grant struct {
 	WorkspaceID uuid.UUID
 	Amount      credit.Amount
-	Reference   string // once for each workspace; 1 to 200 characters
+	Reference   string // unique in the workspace; 1 to 200 characters
 	Note        string // at most 500 characters; may be empty
 }
 
-// check refuses what no posting holds, and a reference that lines would not show as
-// it is.
+// check returns INVALID_INPUT for values that can't be posted, and for a reference with
+// control characters, which would garble the output of the CLI.
 func (g Grant) check() error {
 	switch {
 	case g.Amount == 0 || g.Amount > largestAmount || g.Amount < -largestAmount:
-		return fault.New(fault.InvalidInput, "An amount is not zero, and at most 1,000,000,000 credits.")
+		return fault.New(fault.InvalidInput, "The amount must not be zero, and must be at most 1,000,000,000 credits.")
 	case strings.TrimSpace(g.Reference) == "" || utf8.RuneCountInString(g.Reference) > 200 || utf8.RuneCountInString(g.Note) > 500:
-		return fault.New(fault.InvalidInput, "A reference has 1 to 200 characters, a note at most 500.")
+		return fault.New(fault.InvalidInput, "The reference must have 1 to 200 characters, and the note at most 500.")
 	case !utf8.ValidString(g.Reference) || !utf8.ValidString(g.Note) || strings.ContainsFunc(g.Reference, unicode.IsControl):
-		return fault.New(fault.InvalidInput, "A reference is one line of text in UTF-8, and a note is text in UTF-8.")
+		return fault.New(fault.InvalidInput, "The reference must be one line of UTF-8 text, and the note must be UTF-8 text.")
 	}
 	return nil
 }
 
-// Grant gives paid credits and says whether they are new: the same reference gives
-// once. Errors: CONFLICT when the reference gave another amount, INVALID_INPUT for
-// an amount, a reference or a note that is not possible.
+// Grant adds paid credits and reports whether they are new: a repeated reference adds
+// nothing. It returns CONFLICT if the reference was used with another amount, and
+// INVALID_INPUT for an invalid amount, reference or note.
 func (b Books) Grant(ctx context.Context, conn postgres.DB, g Grant) (granted bool, err error) {
 	if err := g.check(); err != nil {
 		return false, err
@@ -62,7 +62,7 @@ func (b Books) Grant(ctx context.Context, conn postgres.DB, g Grant) (granted bo
 		}
 		if granted {
 			if have := accounts[g.WorkspaceID].Paid; have+g.Amount < 0 {
-				return fault.New(fault.InvalidInput, "The workspace has %s paid credits only.", have)
+				return fault.New(fault.InvalidInput, "The workspace has only %s paid credits.", have)
 			}
 			err := db.New().AccountGrant(ctx, tx, db.AccountGrantParams{WorkspaceID: g.WorkspaceID, Amount: g.Amount})
 			if err != nil {
@@ -80,7 +80,7 @@ func (b Books) Grant(ctx context.Context, conn postgres.DB, g Grant) (granted bo
 			WorkspaceID: g.WorkspaceID, Kind: string(kindGrant), Reference: g.Reference,
 		})
 		if err == nil && before != g.Amount {
-			err = fault.New(fault.Conflict, "The reference %q gave %s credits before.", g.Reference, before)
+			err = fault.New(fault.Conflict, "The reference %q was already used for a grant of %s credits.", g.Reference, before)
 		}
 		return err
 	})

@@ -33,7 +33,7 @@ func newDesk(t *testing.T, now string) *desk {
 	return newDeskOf(t, 0, now)
 }
 
-// newDeskOf is newDesk with so many connections.
+// newDeskOf returns a desk with the given number of connections.
 func newDeskOf(t *testing.T, conns int32, now string) *desk {
 	t.Helper()
 	d := &desk{t: t, pool: pgtest.Pool(t, conns)}
@@ -42,7 +42,7 @@ func newDeskOf(t *testing.T, conns int32, now string) *desk {
 	return d
 }
 
-// at sets the clock, RFC 3339.
+// at sets the clock to a time in RFC 3339.
 func (d *desk) at(now string) {
 	d.t.Helper()
 	at, err := time.Parse(time.RFC3339, now)
@@ -63,15 +63,15 @@ func (d *desk) open(name string, of plan.Name, paid credit.Amount) uuid.UUID {
 	return id
 }
 
-// execution is one that was admitted.
+// execution is an admitted execution.
 type execution struct {
 	workspace, id uuid.UUID
 	price         credit.Amount
 	stage         bool
 }
 
-// admit asks for all wants in one transaction, as acceptance does, and returns
-// those that were let in.
+// admit requests all wants in one transaction, as acceptance does, and returns the
+// admitted executions.
 func (d *desk) admit(wants ...billing.Want) (admitted []execution, err error) {
 	var refusals []error
 	err = d.tx(func(tx pgx.Tx) error {
@@ -96,7 +96,7 @@ func (d *desk) admit(wants ...billing.Want) (admitted []execution, err error) {
 	return admitted, nil
 }
 
-// settle ends executions, each at the given part of its price in percent.
+// settle finishes executions, each at the given percentage of its price.
 func (d *desk) settle(percent int, all ...execution) error {
 	charges := make([]billing.Charge, len(all))
 	for i, e := range all {
@@ -108,7 +108,7 @@ func (d *desk) settle(percent int, all ...execution) error {
 	})
 }
 
-// renewing settles in a transaction, and begins periods that are over first.
+// renewing settles in a transaction, after starting the periods that are due.
 func (d *desk) renewing(settle func(tx pgx.Tx) error) error {
 	for {
 		err := d.tx(settle)
@@ -146,7 +146,7 @@ func (d *desk) text(query string, args ...any) (text string) {
 	return text
 }
 
-// account is "plan paid reserved plan_used allowance_used live" in credits.
+// account returns "plan paid reserved plan_used allowance_used live" in credits.
 func (d *desk) account(id uuid.UUID) string {
 	d.t.Helper()
 	var pots [5]credit.Amount
@@ -159,8 +159,8 @@ func (d *desk) account(id uuid.UUID) string {
 	return state(pots, live)
 }
 
-// audit fails the test when the books are wrong. The executions of these tests have
-// no rows, so what is missing of them is left out.
+// audit fails the test if an account isn't the sum of its postings. The executions of
+// these tests have no rows, so they are not audited.
 func (d *desk) audit() {
 	d.t.Helper()
 	rows, err := d.pool.Query(context.Background(), `
@@ -171,8 +171,8 @@ func (d *desk) audit() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	broken, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	if err != nil || len(broken) > 0 {
-		d.t.Fatalf("accounts that are not the sum of their postings: %v, %v", broken, err)
+	drifts, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil || len(drifts) > 0 {
+		d.t.Fatalf("accounts that don't match their postings: %v, %v", drifts, err)
 	}
 }

@@ -27,15 +27,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const noon = "2026-11-18T12:00:00Z" // a Wednesday
 
-// sides is how many ask at once, each on a connection of its own.
+// sides is the number of concurrent callers, each with its own connection.
 const sides = 20
 
 func state(pots [5]credit.Amount, live int) string {
 	return fmt.Sprintf("plan %s, paid %s, reserved %s, used %s+%s, live %d", pots[0], pots[1], pots[2], pots[3], pots[4], live)
 }
 
-// Every debit is sent twice: the second finds the posting of the first.
-func TestLE01AThousandDebitsSentTwiceOnCreditForHalf(t *testing.T) {
+// Every debit is sent twice: the second one finds the posting of the first.
+func TestLE01EachOfAThousandDebitsIsPostedOnce(t *testing.T) {
 	t.Parallel()
 	d := newDeskOf(t, sides, noon)
 	id := d.open("a", plan.Starter, credit.Credits(500))
@@ -104,7 +104,7 @@ func TestLE02OneExecutionFinishedFromFiftySidesIsPostedOnce(t *testing.T) {
 	}
 }
 
-// The last one admitted may cost more than was left: by less than its price.
+// The last admitted execution may exceed the remaining credits by less than its price.
 func TestLE08ParallelAdmissionsOvershootByLessThanOnePrice(t *testing.T) {
 	t.Parallel()
 	d := newDeskOf(t, sides, noon)
@@ -139,7 +139,7 @@ func TestLE08ParallelAdmissionsOvershootByLessThanOnePrice(t *testing.T) {
 	d.audit()
 }
 
-func TestWantsOfOneBatchAreDecidedInTheirOrder(t *testing.T) {
+func TestWantsOfOneBatchAreDecidedInOrder(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
 	rich, poor := d.open("rich", plan.Starter, credit.Credits(100)), d.open("poor", plan.Starter, credit.Credits(2))
@@ -163,11 +163,11 @@ func TestWantsOfOneBatchAreDecidedInTheirOrder(t *testing.T) {
 	}
 }
 
-func TestAGrantGivesOnceForItsReference(t *testing.T) {
+func TestAGrantIsAppliedOncePerReference(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
 	id := d.open("a", plan.Starter, 0)
-	give := func(amount int64, reference string) (bool, error) {
+	grant := func(amount int64, reference string) (bool, error) {
 		return d.books.Grant(t.Context(), d.pool, billing.Grant{WorkspaceID: id, Amount: credit.Credits(amount), Reference: reference})
 	}
 	for _, c := range []struct {
@@ -182,7 +182,7 @@ func TestAGrantGivesOnceForItsReference(t *testing.T) {
 		{3, strings.Repeat("é", 200), true, ""}, {3, strings.Repeat("é", 201), false, fault.InvalidInput},
 		{1, "", false, fault.InvalidInput}, {1, " \t", false, fault.InvalidInput}, {1, "a\x1b[31m", false, fault.InvalidInput}, {1, "\xff", false, fault.InvalidInput},
 	} {
-		granted, err := give(c.amount, c.reference)
+		granted, err := grant(c.amount, c.reference)
 		if granted != c.granted || (err != nil) != (c.code != "") || err != nil && fault.CodeOf(err) != c.code {
 			t.Errorf("%d for %q: %v, %v", c.amount, c.reference, granted, err)
 		}
@@ -193,7 +193,7 @@ func TestAGrantGivesOnceForItsReference(t *testing.T) {
 	d.audit()
 }
 
-// No role may change what was posted, whatever it sees, nor may the owner.
+// No role can change a posting, the owner of the database included.
 func TestLE06PostingsCannotBeChangedUnderAnyRole(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
@@ -226,16 +226,16 @@ func TestLE06PostingsCannotBeChangedUnderAnyRole(t *testing.T) {
 				t.Error("a request may post for another workspace")
 			}
 		}
-		if role == postgres.System { // as the hourly one works
-			if broken, n, err := billing.Audit(t.Context(), pool, uuid.Nil); err != nil || n != 1 || len(broken) > 0 {
-				t.Errorf("an audit under %q: %v, %d workspaces, %v", role, broken, n, err)
+		if role == postgres.System { // the role of the hourly audit
+			if drifts, n, err := billing.Audit(t.Context(), pool, uuid.Nil); err != nil || n != 1 || len(drifts) > 0 {
+				t.Errorf("an audit under %q: %v, %d workspaces, %v", role, drifts, n, err)
 			}
 		}
 		pool.Close()
 	}
 }
 
-// explained notes the plans of what is asked.
+// explained records the plan of each query.
 type explained struct {
 	postgres.DB
 	t     *testing.T
@@ -255,8 +255,8 @@ func (e *explained) Query(ctx context.Context, sql string, args ...any) (pgx.Row
 	return e.DB.Query(ctx, sql, args...)
 }
 
-// However much came later, an old statement does not walk it.
-func TestAStatementWalksItsDaysOnly(t *testing.T) {
+// A statement of old days doesn't read later postings.
+func TestAStatementReadsOnlyItsDays(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
 	id := uuid.New()
@@ -295,7 +295,7 @@ func TestAStatementWalksItsDaysOnly(t *testing.T) {
 		_, after, _ := strings.Cut(e.plans[0], "Rows Removed by Filter: ")
 		line, _, _ := strings.Cut(after, "\n")
 		if removed, _ := strconv.Atoi(line); removed > 48 {
-			t.Errorf("%s to %s walks %d others:\n%s", c.from, c.to, removed, e.plans[0])
+			t.Errorf("%s to %s reads %d other rows:\n%s", c.from, c.to, removed, e.plans[0])
 		}
 	}
 }

@@ -16,34 +16,34 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
-// model is what an account should be, by the words of decisions 7 and nothing
-// else: no row, no posting.
+// model is the expected state of an account, computed from the rules of decisions 7
+// without rows or postings.
 type model struct {
 	id       uuid.UUID
 	terms    plan.Terms
 	pots     [2]credit.Amount // plan, paid
 	used     credit.Amount    // of this month's plan credits
-	recent   credit.Amount    // of them, since the last release
-	free     credit.Amount    // usage of this month that no pot paid
-	kept     credit.Amount
+	recent   credit.Amount    // part of used: since the last release
+	free     credit.Amount    // usage of this month that neither pot paid for
+	reserved credit.Amount
 	month    string
 	week     time.Time
-	under    []execution
+	live     []execution
 	runs     []*run
 	total    credit.Amount // usage ever
 	admitted int
 }
 
-// run is one that is not final: it keeps back what its stages may cost, and pays what
-// they did.
+// run is a run that is not final. It reserves what its stages may cost, and pays what they
+// used.
 type run struct {
 	id                         uuid.UUID
 	committed, reserved, usage credit.Amount
-	under                      []execution
+	live                       []execution
 }
 
-// turn begins the periods that have begun by now.
-func (m *model) turn(now time.Time) {
+// renew starts the periods that are due at now.
+func (m *model) renew(now time.Time) {
 	monday := now.AddDate(0, 0, -((int(now.Weekday()) + 6) % 7)).Truncate(24 * time.Hour)
 	if month := now.Format("2006-01"); month != m.month {
 		m.month, m.pots[0], m.used, m.free, m.week = month, 0, 0, 0, time.Time{}
@@ -61,12 +61,12 @@ func (m *model) fill() {
 }
 
 func (m *model) admits() bool {
-	if m.pots[0]+m.pots[1]-m.kept > 0 {
+	if m.pots[0]+m.pots[1]-m.reserved > 0 {
 		return true
 	}
-	// Both pots are spoken for: what else is spoken for comes from the allowance,
-	// and so will the plan credits that are still to be used.
-	return m.pots[0]+m.pots[1]-m.kept+max(0, m.terms.UsageLimit-m.used-m.free-m.pots[0]) > 0
+	// Both pots are reserved. Further reservations use the allowance, which also has to
+	// cover the plan credits that are still to be used.
+	return m.pots[0]+m.pots[1]-m.reserved+max(0, m.terms.UsageLimit-m.used-m.free-m.pots[0]) > 0
 }
 
 func (m *model) pay(amount credit.Amount) {
@@ -84,15 +84,15 @@ func (m *model) pay(amount credit.Amount) {
 }
 
 func (m *model) state() string {
-	live := len(m.under)
+	live := len(m.live)
 	for _, r := range m.runs {
-		live += len(r.under)
+		live += len(r.live)
 	}
-	return state([5]credit.Amount{m.pots[0], m.pots[1], m.kept, m.used, m.free}, live)
+	return state([5]credit.Amount{m.pots[0], m.pots[1], m.reserved, m.used, m.free}, live)
 }
 
-// world is some workspaces under random operations, once in the database and once
-// in the model.
+// world applies random operations to some workspaces, both in the database and in the
+// model.
 type world struct {
 	*desk
 	random *rand.Rand
@@ -101,10 +101,10 @@ type world struct {
 	done   int
 }
 
-// pick is one of the workspaces, renewed in the model as every operation renews it.
+// pick returns a random workspace, renewed in the model as every operation renews it.
 func (w *world) pick() *model {
 	m := w.all[w.random.IntN(len(w.all))]
-	m.turn(w.now)
+	m.renew(w.now)
 	return m
 }
 
@@ -115,7 +115,7 @@ func (w *world) price() credit.Amount {
 	return credit.Amount(w.random.Int64N(3_000_000) + 1)
 }
 
-// submit asks for a batch over several workspaces.
+// submit requests a batch over several workspaces.
 func (w *world) submit() {
 	var wants []billing.Want
 	var expected []*model
@@ -126,7 +126,7 @@ func (w *world) submit() {
 		if amount > 0 && !m.admits() {
 			continue
 		}
-		m.kept += amount
+		m.reserved += amount
 		expected = append(expected, m)
 	}
 	made, err := w.admit(wants...)
@@ -137,32 +137,32 @@ func (w *world) submit() {
 		if e.workspace != expected[i].id {
 			w.t.Fatalf("admitted number %d is of another workspace than the model's", i)
 		}
-		expected[i].under = append(expected[i].under, e)
+		expected[i].live = append(expected[i].live, e)
 		expected[i].admitted++
 	}
 	w.done += len(wants)
 }
 
-// end settles a batch: completed ones for their price, failed ones for nothing.
-func (w *world) end() {
+// finish settles a batch at random percentages: failed executions cost nothing.
+func (w *world) finish() {
 	percent := []int{100, 100, 100, 0, 50}[w.random.IntN(5)]
 	var batch []execution
 	for range w.random.IntN(30) + 1 {
 		m := w.pick()
-		if r := w.runOf(m); r != nil && len(r.under) > 0 && w.random.IntN(2) == 0 {
-			e := r.under[0]
-			r.under = r.under[1:]
+		if r := w.runOf(m); r != nil && len(r.live) > 0 && w.random.IntN(2) == 0 {
+			e := r.live[0]
+			r.live = r.live[1:]
 			r.usage += e.price * credit.Amount(percent) / 100
 			batch = append(batch, e)
 			continue
 		}
-		if len(m.under) == 0 {
+		if len(m.live) == 0 {
 			continue
 		}
-		at := w.random.IntN(len(m.under))
-		e := m.under[at]
-		m.under = append(m.under[:at], m.under[at+1:]...)
-		m.kept -= e.price
+		at := w.random.IntN(len(m.live))
+		e := m.live[at]
+		m.live = append(m.live[:at], m.live[at+1:]...)
+		m.reserved -= e.price
 		m.pay(e.price * credit.Amount(percent) / 100)
 		batch = append(batch, e)
 	}
@@ -175,7 +175,7 @@ func (w *world) end() {
 	w.done += len(batch)
 }
 
-// runOf is one of the runs of a workspace; nil if it has none.
+// runOf returns a random run of a workspace, or nil if it has none.
 func (w *world) runOf(m *model) *run {
 	if len(m.runs) == 0 {
 		return nil
@@ -183,7 +183,7 @@ func (w *world) runOf(m *model) *run {
 	return m.runs[w.random.IntN(len(m.runs))]
 }
 
-// trigger begins a run, which counts no execution.
+// trigger starts a run, which doesn't count as an execution.
 func (w *world) trigger() {
 	m := w.pick()
 	amount := w.price()
@@ -193,13 +193,13 @@ func (w *world) trigger() {
 		w.t.Fatalf("%d runs were admitted, %v; the model says %v", len(made), err, admitted)
 	}
 	if admitted {
-		m.kept += amount
+		m.reserved += amount
 		m.runs = append(m.runs, &run{id: made[0].id, reserved: amount})
 	}
 	w.done++
 }
 
-// grow gives a run more stages, for which it keeps back what it has not yet.
+// grow adds stages to a run, and reserves what its reservation doesn't cover yet.
 func (w *world) grow() {
 	m := w.pick()
 	r := w.runOf(m)
@@ -215,7 +215,7 @@ func (w *world) grow() {
 		if more > 0 && !m.admits() {
 			break // the run asks for no more after that
 		}
-		m.kept += more
+		m.reserved += more
 		r.reserved += more
 		r.committed += e.price
 		expected = append(expected, e)
@@ -224,15 +224,15 @@ func (w *world) grow() {
 	if err != nil || len(made) != len(expected) {
 		w.t.Fatalf("%d of %d stages were admitted, %v; the model admits %d", len(made), len(wants), err, len(expected))
 	}
-	r.under = append(r.under, expected...)
+	r.live = append(r.live, expected...)
 	w.done += len(wants)
 }
 
-// conclude ends a run that has nothing under way: it pays for all of its stages at once.
+// conclude finishes a run without live stages: it pays for all of its stages at once.
 func (w *world) conclude() {
 	m := w.pick()
 	r := w.runOf(m)
-	if r == nil || len(r.under) > 0 {
+	if r == nil || len(r.live) > 0 {
 		return
 	}
 	err := w.renewing(func(tx pgx.Tx) error {
@@ -242,7 +242,7 @@ func (w *world) conclude() {
 		w.t.Fatal(err)
 	}
 	m.runs = slices.DeleteFunc(m.runs, func(other *run) bool { return other == r })
-	m.kept -= r.reserved
+	m.reserved -= r.reserved
 	m.pay(r.usage)
 	w.done++
 }
@@ -261,8 +261,8 @@ func (w *world) grant() {
 	w.done++
 }
 
-// replan puts a workspace on another plan, at times by mistake and back. There is
-// what there would be if it had begun the period on that plan.
+// replan puts a workspace on another plan, then on the starter plan and back. The result
+// is as if the period had started on that plan.
 func (w *world) replan() {
 	m := w.pick()
 	names := plan.Names()
@@ -281,7 +281,7 @@ func (w *world) replan() {
 	}
 }
 
-// pass lets time go by; upkeep follows at times only.
+// pass advances the clock, and renews accounts in only some of the calls.
 func (w *world) pass() {
 	w.mu.Lock()
 	w.now = w.now.Add(time.Duration(w.random.Int64N(int64(40 * time.Hour))))
@@ -291,20 +291,20 @@ func (w *world) pass() {
 			w.t.Fatal(err)
 		}
 		for _, m := range w.all {
-			m.turn(w.now)
+			m.renew(w.now)
 		}
 	}
 	w.done++
 }
 
-// compare holds the database against the model: balances, sums and totals.
+// compare compares the balances, sums and totals in the database with the model.
 func (w *world) compare() {
 	w.t.Helper()
 	for _, m := range w.all {
 		if err := w.books.Renew(w.t.Context(), w.pool, m.id); err != nil {
 			w.t.Fatal(err)
 		}
-		m.turn(w.now)
+		m.renew(w.now)
 		if got, want := w.account(m.id), m.state(); got != want {
 			w.t.Fatalf("after %d operations at %s the account of %s has\n%s, the model\n%s", w.done, w.now, m.id, got, want)
 		}
@@ -329,7 +329,7 @@ func TestLE07RandomOperationsKeepTheBooksEqualToAModel(t *testing.T) {
 		paid := credit.Credits(int64(i * 10))
 		w.all = append(w.all, &model{id: w.open(fmt.Sprint(i), name, paid), terms: name.Terms(), pots: [2]credit.Amount{0, paid}})
 	}
-	began := time.Now()
+	started := time.Now()
 	next := operations / 10
 	for w.done < operations {
 		switch n := w.random.IntN(100); {
@@ -340,7 +340,7 @@ func TestLE07RandomOperationsKeepTheBooksEqualToAModel(t *testing.T) {
 		case n < 48:
 			w.grow()
 		case n < 88:
-			w.end()
+			w.finish()
 		case n < 92:
 			w.conclude()
 		case n < 96:
@@ -356,5 +356,5 @@ func TestLE07RandomOperationsKeepTheBooksEqualToAModel(t *testing.T) {
 		}
 	}
 	w.compare()
-	t.Logf("%d operations in %s", w.done, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d operations in %s", w.done, time.Since(started).Round(time.Millisecond))
 }

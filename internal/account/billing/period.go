@@ -15,20 +15,20 @@ import (
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 )
 
-// account is the row of an account, and what may be done to it.
+// account is the row of an account, with its rules.
 type account struct{ db.CreditAccount }
 
-// left is what new executions may count on. It may be less than nothing: prices
-// that were admitted against the last of it, or plan credits that expired.
+// left returns the credits available to new executions. It is negative if the last
+// admitted execution cost more than what was left, or if plan credits expired.
 func (a *account) left() credit.Amount {
 	allowance := max(0, a.UsageLimit-a.PlanUsed-a.AllowanceUsed-a.Plan)
 	return a.Plan + a.Paid + allowance - a.Reserved
 }
 
-// full reports whether the workspace may store no more in this month.
+// full reports whether the workspace has used up its storage for the month.
 func (a *account) full() bool { return a.StorageLimit != plan.None && a.Stored >= a.StorageLimit }
 
-// terms are what a workspace's plan gives in credits and storage, unless it has its own.
+// terms are the credits and the storage of a workspace: those of its plan, or custom ones.
 type terms struct {
 	monthly, usageLimit credit.Amount
 	storage             int64 // bytes a month
@@ -49,39 +49,39 @@ func termsOf(row db.WorkspaceListTermsRow) terms {
 	return t
 }
 
-// month and week are the beginning of those that at is in, UTC; a week begins on
-// Monday.
+// month returns the start of the month of at, in UTC.
 func month(at time.Time) time.Time {
 	at = at.UTC()
 	return time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
 }
 
+// week returns the start of the week of at, a Monday, in UTC.
 func week(at time.Time) time.Time {
 	at = at.UTC()
 	since := (int(at.Weekday()) + 6) % 7
 	return time.Date(at.Year(), at.Month(), at.Day()-since, 0, 0, 0, 0, time.UTC)
 }
 
-// quarter is the part of the month's plan credits that is there at once.
+// quarter returns the target of a release: a quarter of the month's plan credits.
 func (a *account) quarter() credit.Amount {
 	whole := (a.Monthly + 3) / 4
 	return min(whole, max(0, a.Monthly-a.PlanUsed))
 }
 
-// began is the day on which the account's present period began.
-func (a *account) began() time.Time {
+// periodStart returns the day on which the account's current period started.
+func (a *account) periodStart() time.Time {
 	if a.Week.After(a.Month) {
 		return a.Week
 	}
 	return a.Month
 }
 
-// period names the account's present period by the day that it began.
-func (a *account) period() string { return a.began().Format(time.DateOnly) }
+// period returns the name of the current period: the day on which it started.
+func (a *account) period() string { return a.periodStart().Format(time.DateOnly) }
 
-// givesAgain is when the plan next gives credits: with the next release, or with the
-// next month where nothing is left of this one's. Zero where it gives none.
-func (a *account) givesAgain() time.Time {
+// nextRelease returns when the plan next releases credits: at the end of the period, or
+// in the next month if this month's credits are used up. It is zero if the plan has none.
+func (a *account) nextRelease() time.Time {
 	switch {
 	case a.Monthly == 0:
 		return time.Time{}
@@ -91,10 +91,10 @@ func (a *account) givesAgain() time.Time {
 	return a.Month.AddDate(0, 1, 0)
 }
 
-// begin moves the account into the period of at, on the terms that hold now: at a
-// new month what is unspent expires and the counters begin anew; in every period
-// the pot is filled up to a quarter, never above the month's rest.
-func (a *account) begin(at time.Time, t terms) (moves []posting) {
+// startPeriod moves the account into the period of at, under the current terms. In a
+// new month, unspent plan credits expire and the counters are reset. In every period
+// the pot is filled up to a quarter, but never beyond the rest of the month's credits.
+func (a *account) startPeriod(at time.Time, t terms) (moves []posting) {
 	if month(at).After(a.Month) {
 		if a.Plan > 0 {
 			moves = append(moves, posting{kind: kindExpiry, reference: a.Month.Format("2006-01"), plan: -a.Plan})
@@ -107,7 +107,7 @@ func (a *account) begin(at time.Time, t terms) (moves []posting) {
 		a.ValidUntil = next
 	}
 	a.Monthly, a.UsageLimit, a.StorageLimit = t.monthly, t.usageLimit, t.storage
-	a.Period, a.PlanUsedBefore = a.began(), a.PlanUsed
+	a.Period, a.PlanUsedBefore = a.periodStart(), a.PlanUsed
 	if missing := a.quarter() - a.Plan; missing > 0 {
 		moves = append(moves, posting{kind: kindRelease, reference: a.period(), plan: missing})
 		a.Plan += missing
@@ -115,8 +115,8 @@ func (a *account) begin(at time.Time, t terms) (moves []posting) {
 	return moves
 }
 
-// write posts the moves of an account and stores it. A move whose reference is
-// there already was made before: it is taken back.
+// write posts the moves of an account and stores it. A move whose reference is already
+// posted was made before, so write undoes its effect on the pot.
 func (a *account) write(ctx context.Context, tx pgx.Tx, moves []posting, at time.Time) error {
 	for _, move := range moves {
 		fresh, err := post(ctx, tx, a.WorkspaceID, move, at)
@@ -139,8 +139,7 @@ func (a *account) write(ctx context.Context, tx pgx.Tx, moves []posting, at time
 	return nil
 }
 
-// renew begins the present period of those of the locked accounts whose last one
-// is over.
+// renew starts the current period of each locked account whose last period is over.
 func renew(ctx context.Context, tx pgx.Tx, accounts map[uuid.UUID]*account, at time.Time) error {
 	var due []uuid.UUID
 	for id, a := range accounts {
@@ -152,8 +151,8 @@ func renew(ctx context.Context, tx pgx.Tx, accounts map[uuid.UUID]*account, at t
 		return nil
 	}
 	slices.SortFunc(due, func(x, y uuid.UUID) int { return slices.Compare(x[:], y[:]) })
-	// In a statement of its own: it sees what was committed while the lock was
-	// waited for.
+	// A separate statement sees what was committed while this transaction waited for
+	// the lock.
 	rows, err := db.New().WorkspaceListTerms(ctx, tx, due)
 	if err != nil {
 		return fmt.Errorf("read terms: %w", err)
@@ -163,7 +162,7 @@ func renew(ctx context.Context, tx pgx.Tx, accounts map[uuid.UUID]*account, at t
 		of[row.ID] = termsOf(row)
 	}
 	for _, id := range due {
-		moves := accounts[id].begin(at, of[id])
+		moves := accounts[id].startPeriod(at, of[id])
 		if err := accounts[id].write(ctx, tx, moves, at); err != nil {
 			return err
 		}

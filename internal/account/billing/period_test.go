@@ -17,13 +17,13 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// lines is the ledger of a workspace as text, without charges.
+// lines returns the releases and expiries of a workspace, in one line.
 func (d *desk) lines(id uuid.UUID) string {
 	return d.text(`SELECT COALESCE(string_agg(kind || ' ' || reference || ' ' || trim_scale(plan / 1000000.0), '; ' ORDER BY created_at, kind, reference), '')
 		FROM credit_postings WHERE workspace_id = $1 AND kind IN ('RELEASE', 'EXPIRY')`, id)
 }
 
-// A workspace lives through a month on 200 plan credits.
+// A workspace uses a plan with 200 credits a month.
 func TestLE05PlanCreditsComeInQuartersAndExpireWithTheMonth(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "2026-10-30T10:00:00Z")
@@ -31,7 +31,7 @@ func TestLE05PlanCreditsComeInQuartersAndExpireWithTheMonth(t *testing.T) {
 	renew := func(at string) {
 		t.Helper()
 		d.at(at)
-		for range 2 { // again is harmless
+		for range 2 { // renewing twice is harmless
 			if err := d.books.Renew(t.Context(), d.pool, id); err != nil {
 				t.Fatal(err)
 			}
@@ -51,8 +51,8 @@ func TestLE05PlanCreditsComeInQuartersAndExpireWithTheMonth(t *testing.T) {
 	d.use(id, credit.Credits(50))
 	renew("2026-11-23T00:00:00Z") // the month's rest: 40
 	d.use(id, credit.Credits(100))
-	renew("2026-11-30T00:00:00Z") // nothing is left of the month
-	renew("2027-01-07T00:00:00Z") // December was slept through
+	renew("2026-11-30T00:00:00Z") // the month is used up
+	renew("2027-01-07T00:00:00Z") // December is skipped
 	want := "RELEASE 2026-10-26 50; EXPIRY 2026-10 -30; RELEASE 2026-11-01 50; RELEASE 2026-11-02 50; RELEASE 2026-11-09 50; " +
 		"RELEASE 2026-11-16 10; RELEASE 2026-11-23 40; RELEASE 2027-01-04 50"
 	if got := d.lines(id); got != want {
@@ -64,8 +64,8 @@ func TestLE05PlanCreditsComeInQuartersAndExpireWithTheMonth(t *testing.T) {
 	d.audit()
 }
 
-// Admissions, ends and two upkeeps meet at the first second of a month.
-func TestLE05AResetMeetsFinalisationsOnManySides(t *testing.T) {
+// Admissions, settlements and two upkeeps run in the first second of a month.
+func TestLE05MonthlyResetDuringConcurrentSettlements(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "2026-11-30T23:59:59Z")
 	id := d.open("a", plan.Growth, credit.Credits(1_000))
@@ -80,7 +80,7 @@ func TestLE05AResetMeetsFinalisationsOnManySides(t *testing.T) {
 	if err := d.settle(100, late[:10]...); err != nil {
 		t.Fatal(err)
 	}
-	// One zone's midnight after the other: only that of UTC counts.
+	// Midnight in each zone: only UTC's starts the month.
 	for _, zone := range []string{"Pacific/Kiritimati", "Europe/Berlin", "UTC"} {
 		place, err := time.LoadLocation(zone)
 		if err != nil {
@@ -120,7 +120,7 @@ func TestLE05AResetMeetsFinalisationsOnManySides(t *testing.T) {
 	d.audit()
 }
 
-func TestAPlanIsInForceAtOnceAndWhatWasUsedStaysUsed(t *testing.T) {
+func TestPlanChangesApplyAtOnceAndKeepUsage(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
 	id := d.open("a", plan.Starter, 0)
@@ -143,11 +143,11 @@ func TestAPlanIsInForceAtOnceAndWhatWasUsedStaysUsed(t *testing.T) {
 	set(plan.Growth, nil, pots(30, 20))
 	set(plan.Professional, nil, pots(230, 20))
 	set(plan.Growth, nil, pots(30, 20))
-	for range 2 { // to and fro
+	for range 2 { // there and back
 		set(plan.Starter, nil, pots(0, 20))
 		set(plan.Growth, nil, pots(30, 20))
 	}
-	set(plan.Enterprise, new(credit.Credits(40)), pots(0, 20)) // of a quarter of 10 nothing is left
+	set(plan.Enterprise, new(credit.Credits(40)), pots(0, 20)) // the quarter of 10 is used up
 	set(plan.Enterprise, new(credit.Credits(300)), pots(55, 20))
 	set(plan.Growth, nil, pots(30, 20))
 	set(plan.Enterprise, new(credit.Credits(400)), pots(80, 20))
@@ -158,9 +158,9 @@ func TestAPlanIsInForceAtOnceAndWhatWasUsedStaysUsed(t *testing.T) {
 	}
 }
 
-// An account that a binary of before renewed does not say what was used in the
-// period. Its postings do.
-func TestAPlanChangesAfterABinaryOfBefore(t *testing.T) {
+// An account that was renewed by an earlier version of Weft doesn't hold what was used in
+// the period. It is computed from the postings.
+func TestPlanChangeAfterARenewalByAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "2020-11-18T12:00:00Z") // ids are of the real clock, which is later
 	id := d.open("a", plan.Growth, 0)
@@ -188,8 +188,8 @@ func TestAPlanChangesAfterABinaryOfBefore(t *testing.T) {
 	d.audit()
 }
 
-// An agreed amount that sums could not hold would fail every submit.
-func TestAnAgreedAmountHasABound(t *testing.T) {
+// A custom amount that overflows sums would make every submission fail.
+func TestCustomAmountsAreLimited(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
 	id := d.open("a", plan.Starter, credit.Credits(1))
@@ -209,8 +209,8 @@ func TestAnAgreedAmountHasABound(t *testing.T) {
 	}
 }
 
-// An hour of less than a submit counts would let none in.
-func TestARateHoldsASubmit(t *testing.T) {
+// A submission counts as 2 requests, so a lower hourly limit would admit none.
+func TestRateLimitsAdmitASubmission(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
 	id := d.open("a", plan.Starter, 0)
@@ -225,8 +225,8 @@ func TestARateHoldsASubmit(t *testing.T) {
 	}
 }
 
-// Growth allows 500 a month that paid credits need not pay.
-func TestUsageBeyondBothPotsEndsAtTheUsageLimit(t *testing.T) {
+// Growth allows usage of 500 a month beyond paid credits.
+func TestUsageBeyondBothPotsStopsAtTheUsageLimit(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
 	id := d.open("a", plan.Growth, credit.Credits(100))

@@ -15,39 +15,39 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Plan is what a workspace is put on. Nil is what the plan gives.
+// Plan is a plan with the custom terms of a workspace. A nil field means the plan's value.
 type Plan struct {
 	WorkspaceID uuid.UUID
 	Name        plan.Name
 	RPS, RPH    *int32
-	Waits       *int32         // calls that wait inline at once
-	Streams     *int32         // open at once
+	Waits       *int32         // concurrent inline waits
+	Streams     *int32         // open streams
 	Credits     *credit.Amount // a month
 	UsageLimit  *credit.Amount
 	Storage     *int64 // bytes that may be stored in a month
 }
 
-// SetPlan changes the plan of a workspace and its account's terms with it. From
-// then on there is at once what there would be if the plan had held since the period
-// began: the rest of its quarter is released, or what is above it expires. What was
-// used stays used, so going to and fro moves nothing. Error: INVALID_INPUT for an
-// amount, a rate or a cap that is not possible.
+// SetPlan changes the plan of a workspace and the terms of its account. The plan
+// credits become what they would be if the new plan had applied since the start of the
+// period: the missing part of its quarter is released, or the excess expires. Used
+// credits stay used, so switching back and forth moves nothing. It returns
+// INVALID_INPUT for an invalid amount, rate or cap.
 func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 	for _, own := range []*credit.Amount{p.Credits, p.UsageLimit} {
 		if own != nil && (*own < 0 || *own > largestAmount) {
-			return fault.New(fault.InvalidInput, "Plan credits and a usage limit are at least 0, and at most 1,000,000,000 credits.")
+			return fault.New(fault.InvalidInput, "Plan credits and the usage limit must be between 0 and 1,000,000,000 credits.")
 		}
 	}
-	// An hour that does not hold the 2 of a submit would let none in; a second always
-	// holds them (decisions 6).
+	// Executing a component counts as 2 requests. An hourly limit of 1 would admit none;
+	// the limit per second always admits one (decisions 6).
 	if p.RPS != nil && *p.RPS < 1 || p.RPH != nil && *p.RPH < 2 {
-		return fault.New(fault.InvalidInput, "A limit is at least 1 request a second, and 2 an hour: executing a component counts as 2.")
+		return fault.New(fault.InvalidInput, "The rate limits must be at least 1 request per second and 2 requests per hour, because executing a component counts as 2.")
 	}
 	if p.Waits != nil && *p.Waits < 1 || p.Streams != nil && *p.Streams < 1 {
-		return fault.New(fault.InvalidInput, "At least 1 call that waits inline and 1 stream may be open at a time.")
+		return fault.New(fault.InvalidInput, "The limits for inline waits and for open streams must be at least 1.")
 	}
 	if p.Storage != nil && *p.Storage < 1 {
-		return fault.New(fault.InvalidInput, "A storage limit is at least 1 byte a month.")
+		return fault.New(fault.InvalidInput, "The storage limit must be at least 1 byte a month.")
 	}
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		accounts, at, err := b.lock(ctx, tx, p.WorkspaceID)
@@ -88,7 +88,7 @@ func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 	return nil
 }
 
-// details are what the audit log says of the plan.
+// details returns the plan for the audit log.
 func (p Plan) details() map[string]any {
 	all := map[string]any{"plan": p.Name}
 	for name, own := range map[string]*int32{
@@ -109,21 +109,21 @@ func (p Plan) details() map[string]any {
 	return all
 }
 
-// readUsed asks the postings what was used before the present period, where the
-// account does not say.
+// readUsed computes from the postings what was used before the current period, if the
+// account doesn't hold it.
 func (a *account) readUsed(ctx context.Context, tx pgx.Tx) error {
-	if a.Period.Equal(a.began()) {
+	if a.Period.Equal(a.periodStart()) {
 		return nil
 	}
-	used, err := db.New().PostingSumPlanUsed(ctx, tx, db.PostingSumPlanUsedParams{WorkspaceID: a.WorkspaceID, Since: a.began()})
+	used, err := db.New().PostingSumPlanUsed(ctx, tx, db.PostingSumPlanUsedParams{WorkspaceID: a.WorkspaceID, Since: a.periodStart()})
 	if err != nil {
-		return fmt.Errorf("sum what was used since %s: %w", a.period(), err)
+		return fmt.Errorf("sum the plan credits used since %s: %w", a.period(), err)
 	}
-	a.Period, a.PlanUsedBefore = a.began(), max(0, a.PlanUsed-credit.Amount(used))
+	a.Period, a.PlanUsedBefore = a.periodStart(), max(0, a.PlanUsed-credit.Amount(used))
 	return nil
 }
 
-// change sets other terms within a period.
+// change applies other terms within a period and returns the postings.
 func (a *account) change(name plan.Name, t terms) []posting {
 	a.Monthly, a.UsageLimit, a.StorageLimit = t.monthly, t.usageLimit, t.storage
 	whole, used := (a.Monthly+3)/4, a.PlanUsed-a.PlanUsedBefore

@@ -20,14 +20,14 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Reader shows workspaces their credits. Its connection works within the workspace
+// Reader returns the credits of workspaces. Its connection works within the workspace
 // of postgres.Scope.
 type Reader struct {
 	Books Books
 	DB    postgres.DB
 }
 
-// Credits is what a workspace has now; what is due to it is released first.
+// Credits returns the credits of a workspace, after releasing what is due to it.
 func (r Reader) Credits(ctx context.Context, workspaceID uuid.UUID) (api.Credits, error) {
 	p := db.AccountGetParams{WorkspaceID: workspaceID, At: r.Books.at()}
 	row, err := db.New().AccountGet(ctx, r.DB, p)
@@ -53,20 +53,19 @@ func (r Reader) Credits(ctx context.Context, workspaceID uuid.UUID) (api.Credits
 	}, nil
 }
 
-// Statement is which postings are wanted: those of whole days, UTC. No day is no
-// bound.
+// Statement selects the postings of whole days, in UTC. A nil day means no bound on that side.
 type Statement struct {
 	WorkspaceID uuid.UUID
 	From, To    *time.Time // To is the last day
 }
 
-// The days that a posting can be of: ids hold no earlier time, and no date a later.
+// The range of days that postings can have: UUIDv7 starts in 1970, and dates end in 9999.
 var (
 	firstDay = time.Date(1970, 1, 2, 0, 0, 0, 0, time.UTC)
 	lastDay  = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// check refuses days of which there can be none. INVALID_INPUT.
+// check returns INVALID_INPUT if From is after To.
 func (s Statement) check() error {
 	if s.From == nil || s.To == nil || !s.From.After(*s.To) {
 		return nil
@@ -94,8 +93,8 @@ func (s Statement) params(before uuid.UUID, rows int) db.PostingListParams {
 	return p
 }
 
-// Page is one page of a statement, newest first. INVALID_INPUT for a cursor that no
-// page gave out, and for days that end before they begin.
+// Page returns one page of a statement, newest first. It returns INVALID_INPUT for an
+// invalid cursor, and if From is after To.
 func (r Reader) Page(ctx context.Context, s Statement, limit int, after string) (api.LedgerPage, error) {
 	page := api.LedgerPage{Data: []api.LedgerPosting{}}
 	if err := s.check(); err != nil {
@@ -120,7 +119,7 @@ func (r Reader) Page(ctx context.Context, s Statement, limit int, after string) 
 	return page, nil
 }
 
-// line is a posting as its workspace sees it.
+// line converts a posting to its API representation.
 func line(row db.CreditPosting) api.LedgerPosting {
 	p := api.LedgerPosting{
 		ID: row.ID, Kind: api.LedgerKind(row.Kind), PlanCredits: row.Plan, PaidCredits: row.Paid,
@@ -140,18 +139,18 @@ func line(row db.CreditPosting) api.LedgerPosting {
 
 var columns = []string{"id", "kind", "executionId", "runId", "reference", "planCredits", "paidCredits", "allowance", "usage", "note", "createdAt"}
 
-// csvPage is how many postings are read at once for a file.
+// csvPage is the number of postings that are read at once for a CSV file.
 const csvPage = 500
 
-// File is a whole statement as CSV, newest first, a part at a time. The first part
-// is read at once.
+// File is a whole statement as CSV, newest first. It is read in parts; the first part
+// is read when the file is opened.
 type File struct {
 	reader    Reader
 	statement Statement
 	rows      []db.CreditPosting
 }
 
-// File begins a statement as CSV. INVALID_INPUT for days that end before they begin.
+// File opens a statement as CSV. It returns INVALID_INPUT if From is after To.
 func (r Reader) File(ctx context.Context, s Statement) (*File, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -168,8 +167,8 @@ func (f *File) read(ctx context.Context, before uuid.UUID) (err error) {
 	return nil
 }
 
-// Write writes the file. It calls part before each part of it. An error in the
-// midst of it leaves a file that ends too soon.
+// Write writes the file. It calls part before each part of it. After an error the file
+// is incomplete.
 func (f *File) Write(ctx context.Context, w io.Writer, part func()) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
@@ -205,7 +204,7 @@ func cells(p api.LedgerPosting) []string {
 			return ""
 		}
 		if *s != "" && strings.ContainsRune("=+-@\t\r\n", rune((*s)[0])) {
-			return "'" + *s // a spreadsheet would take it for a formula
+			return "'" + *s // otherwise a spreadsheet would evaluate it as a formula
 		}
 		return *s
 	}

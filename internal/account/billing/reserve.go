@@ -18,16 +18,16 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Want is one execution that asks to be accepted, with its price; or, of a stage,
-// with what its run keeps back more for it.
+// Want is a request to admit an execution at its price. For a stage, the amount is
+// what the run has to reserve in addition to its present reservation.
 type Want struct {
 	WorkspaceID uuid.UUID
 	Amount      credit.Amount
-	Run         bool  // no execution: what a run keeps back
-	Bytes       int64 // that are stored with the acceptance
+	Run         bool  // the reservation of a run, which doesn't count as an execution
+	Bytes       int64 // stored with the acceptance
 }
 
-// count is how many executions it stands for.
+// count returns the number of executions that the want adds.
 func (w Want) count() int32 {
 	if w.Run {
 		return 0
@@ -35,18 +35,18 @@ func (w Want) count() int32 {
 	return 1
 }
 
-// ErrUndecided says that not all of the wants can be admitted as they stand: a
-// workspace's period is over, it has too little left, it may store no more, or its books are stopped.
-// Decide then, in another transaction.
-var ErrUndecided = errors.New("the credits admit not all of it at once")
+// ErrUndecided means that the wants can't all be admitted in one step: a workspace's
+// period is over, its credits or its storage are insufficient, or its billing is
+// stopped. Call DecideTx in another transaction.
+var ErrUndecided = errors.New("not all executions can be admitted in one step")
 
-// ReasonExhausted is the reason of a 402.
+// ReasonExhausted is the reason of a 402 for insufficient credits.
 const ReasonExhausted = "credits_exhausted"
 
-// exhausted refuses what costs price, and says what there is.
+// exhausted returns the error for an execution that the workspace can't pay.
 func (a *account) exhausted(price credit.Amount) error {
 	extra := map[string]any{"price": price, "availableCredits": max(0, a.Plan+a.Paid-a.Reserved), "reservedCredits": a.Reserved}
-	if at := a.givesAgain(); !at.IsZero() {
+	if at := a.nextRelease(); !at.IsZero() {
 		extra["nextReleaseAt"] = at
 	}
 	unit := "credits"
@@ -59,10 +59,10 @@ func (a *account) exhausted(price credit.Amount) error {
 	}
 }
 
-// ReasonStorage is the reason of a 402 for a workspace that may store no more in this month.
+// ReasonStorage is the reason of a 402 for a workspace that has used up its storage for the month.
 const ReasonStorage = "storage_exhausted"
 
-// StorageExhausted returns the refusal for a workspace that may store no more in this month.
+// StorageExhausted returns the error for a workspace that has used up its storage for the month.
 func (b Books) StorageExhausted(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) error {
 	row, err := db.New().AccountGet(ctx, conn, db.AccountGetParams{WorkspaceID: workspaceID, At: b.at()})
 	if err != nil {
@@ -78,11 +78,11 @@ func storageExhausted(limit int64, resetAt time.Time) error {
 	}
 }
 
-// ReasonMaxCredits is the reason of a 402 for a price that the caller would not pay.
+// ReasonMaxCredits is the reason of a 402 for a price above the caller's maxCredits.
 const ReasonMaxCredits = "max_credits"
 
-// Within refuses what costs more than the most that its caller would pay for it. Nil
-// is any price. what says whose price it is: "HASH costs".
+// Within returns INSUFFICIENT_CREDITS if the price exceeds the caller's maximum. A nil
+// maximum allows any price. what starts the message: "HASH costs".
 func Within(what string, price credit.Amount, most *credit.Amount) error {
 	if most == nil || price <= *most {
 		return nil
@@ -93,9 +93,9 @@ func Within(what string, price credit.Amount, most *credit.Amount) error {
 	}
 }
 
-// ReserveTx keeps back the prices of all wants and counts them as live, or fails
-// with ErrUndecided. The accounts stay locked until tx ends: make it the last that
-// tx does. It returns what each workspace then has under way.
+// ReserveTx reserves the prices of all wants and counts them as live. It returns the
+// load of each workspace, or ErrUndecided. The accounts stay locked until tx ends, so
+// make this the last statement of tx.
 func (b Books) ReserveTx(ctx context.Context, tx pgx.Tx, wants []Want) (map[uuid.UUID]Load, error) {
 	p := db.AccountReserveManyParams{At: b.at()}
 	places := make(map[uuid.UUID]int)
@@ -129,9 +129,9 @@ func (b Books) ReserveTx(ctx context.Context, tx pgx.Tx, wants []Want) (map[uuid
 	return loads, nil
 }
 
-// DecideTx locks the accounts, releases what is due, and admits the wants one by
-// one in their order: a refusal for each, nil for those whose price is kept back.
-// A want that costs nothing is refused only if the workspace may store no more.
+// DecideTx locks the accounts, releases what is due, and admits the wants in order.
+// refusals holds an error for each refused want, and nil for each admitted one. A
+// want that costs nothing is refused only if the workspace has used up its storage.
 func (b Books) DecideTx(ctx context.Context, tx pgx.Tx, wants []Want) (refusals []error, loads map[uuid.UUID]Load, err error) {
 	asked := make(map[uuid.UUID]*db.AccountReserveParams)
 	for _, w := range wants {

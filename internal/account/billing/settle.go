@@ -15,36 +15,36 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Charge is what one execution cost, and what was reserved for it.
+// Charge is the cost of one execution, and the amount that was reserved for it.
 type Charge struct {
 	WorkspaceID uuid.UUID
 	ExecutionID uuid.UUID
 	Amount      credit.Amount
 	Reserved    credit.Amount
-	Bytes       int64 // that it leaves stored
-	Stage       bool  // its run pays, when that ends: it is counted out, and no more
+	Bytes       int64 // that stay stored
+	Stage       bool  // charged when its run finishes; settling only lowers the live count
 }
 
-// PeriodOver is why nothing was settled: the next release of one of the workspaces
-// is due first. Renew them, in another transaction.
+// PeriodOver means that nothing was settled, because the period of a workspace is
+// over. Renew the workspaces in another transaction, then settle again.
 type PeriodOver struct{ Workspaces []uuid.UUID }
 
 func (e *PeriodOver) Error() string {
-	return fmt.Sprintf("the period of one of %d accounts is over", len(e.Workspaces))
+	return fmt.Sprintf("at least one of %d accounts must be renewed first", len(e.Workspaces))
 }
 
-// What a settlement is about; the first two are kinds of postings.
+// The subjects of a settlement; the first two are also kinds of postings.
 const (
 	ofExecution = "EXECUTION"
 	ofRun       = "RUN"
 	ofStage     = "STAGE"
 )
 
-// SettleTx charges executions that become final in tx, posts the charges, those of
-// nothing too, and gives back what was reserved. Every final execution that is no
-// stage of a run has exactly one posting; a second one violates the key and takes tx
-// with it. The accounts stay locked until tx ends: make it the last that tx does. It
-// returns what each workspace then has under way.
+// SettleTx charges executions that become final in tx, posts the charges (zero
+// amounts included), and releases the reservations. It returns the load of each
+// workspace, or *PeriodOver. Every final execution that isn't a stage of a run has
+// exactly one posting: a second one violates the key, and tx fails. The accounts stay
+// locked until tx ends, so make this the last statement of tx.
 func (b Books) SettleTx(ctx context.Context, tx pgx.Tx, charges []Charge) (map[uuid.UUID]Load, error) {
 	var p db.AccountSettleManyParams
 	for _, c := range charges {
@@ -58,8 +58,8 @@ func (b Books) SettleTx(ctx context.Context, tx pgx.Tx, charges []Charge) (map[u
 	return b.settle(ctx, tx, p)
 }
 
-// SettleRunTx charges a run that becomes final in tx for all of its stages, and gives
-// back what it had reserved; ExecutionID of the charge is the run's. Otherwise it is as SettleTx.
+// SettleRunTx charges a run that becomes final in tx for all of its stages, and releases
+// its reservation. The charge's ExecutionID is the ID of the run. Errors are as in SettleTx.
 func (b Books) SettleRunTx(ctx context.Context, tx pgx.Tx, c Charge) error {
 	var p db.AccountSettleManyParams
 	appendCharge(&p, ofRun, c)
@@ -67,8 +67,8 @@ func (b Books) SettleRunTx(ctx context.Context, tx pgx.Tx, c Charge) error {
 	return err
 }
 
-// SaveTx counts bytes that a request stores. It returns INSUFFICIENT_CREDITS if the workspace
-// may store no more in this month. It locks the account.
+// SaveTx counts the bytes that a request stores. It returns INSUFFICIENT_CREDITS if the
+// workspace has used up its storage for the month. It locks the account.
 func (b Books) SaveTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, bytes int64) error {
 	rows, err := db.New().AccountStoreFree(ctx, tx, db.AccountStoreFreeParams{WorkspaceID: workspaceID, Bytes: bytes})
 	if err != nil {
@@ -80,7 +80,7 @@ func (b Books) SaveTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, byt
 	return nil
 }
 
-// StoreTx counts bytes that a run has stored before it ends. It locks the account.
+// StoreTx counts the bytes that a run stores before it finishes. It locks the account.
 func (b Books) StoreTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, bytes int64) error {
 	return db.New().AccountStore(ctx, tx, db.AccountStoreParams{WorkspaceID: workspaceID, Bytes: bytes})
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // An execution finishes while an empty account receives credits. The settlement waits for the
-// account and takes the new credits. If it failed, the execution would run again.
-func TestASettlementTakesTheCreditsThatItWaitedFor(t *testing.T) {
+// lock of the account and uses the new credits. If it failed, the execution would run again.
+func TestASettlementUsesCreditsCommittedWhileItWaited(t *testing.T) {
 	t.Parallel()
 	for pot, want := range map[string]string{
 		"plan": "plan 3, paid 0, reserved 0, used 52+0, live 0", "paid": "plan 0, paid 3, reserved 0, used 50+0, live 0",

@@ -16,28 +16,29 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// ReasonStopped is the reason of a 503.
+// ReasonStopped is the reason of a 503 while the billing of a workspace is stopped.
 const ReasonStopped = "books_stopped"
 
 func stopped() error {
 	return &fault.Error{
 		Code: fault.Unavailable, Reason: ReasonStopped, RetryAfter: time.Minute,
-		Message: "An audit found the credits of this workspace wrong: what costs something is not accepted until they are right. What was accepted before goes on, and everything can be read.",
+		Message: "Billing for this workspace is stopped, because an audit found errors in its credits. Until they are corrected, only free executions are accepted. Accepted executions continue, and all data can be read.",
 	}
 }
 
-// Stop has acceptance refuse what costs something to the workspaces of rows that are
-// wrong, after a second look at each; what was accepted goes on to its charge. A wrong
-// count stops nobody. It returns the workspaces that were not stopped before.
-func Stop(ctx context.Context, conn postgres.DB, broken []Drift) (now []uuid.UUID, err error) {
+// Stop audits the workspaces of the drifts again and stops billing for those that are
+// still wrong: new executions that cost credits are refused, and accepted ones are
+// still charged. A wrong counter alone stops nothing. It returns the workspaces that
+// were not stopped before.
+func Stop(ctx context.Context, conn postgres.DB, drifts []Drift) (now []uuid.UUID, err error) {
 	var suspects []uuid.UUID
-	for _, drift := range broken {
+	for _, drift := range drifts {
 		if !drift.counts && !slices.Contains(suspects, drift.WorkspaceID) {
 			suspects = append(suspects, drift.WorkspaceID)
 		}
 	}
 	for _, id := range suspects {
-		changed, failed := judge(ctx, conn, id, false)
+		changed, failed := recheck(ctx, conn, id, false)
 		if changed {
 			now = append(now, id)
 		}
@@ -46,8 +47,8 @@ func Stop(ctx context.Context, conn postgres.DB, broken []Drift) (now []uuid.UUI
 	return now, err
 }
 
-// Resume lets a workspace go on, or all for the zero id, whose books were stopped and
-// are right again. It returns those.
+// Resume resumes billing for a stopped workspace whose books are correct again; the
+// zero ID means all workspaces. It returns the resumed workspaces.
 func Resume(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) (now []uuid.UUID, err error) {
 	stopped, err := db.New().WorkspaceListStopped(ctx, conn)
 	if err != nil {
@@ -57,7 +58,7 @@ func Resume(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) (now [
 		if workspaceID != uuid.Nil && workspaceID != id {
 			continue
 		}
-		changed, failed := judge(ctx, conn, id, true)
+		changed, failed := recheck(ctx, conn, id, true)
 		if changed {
 			now = append(now, id)
 		}
@@ -66,9 +67,9 @@ func Resume(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) (now [
 	return now, err
 }
 
-// judge looks at the books of a workspace: right ones let it go on, wrong ones stop
-// it, whichever of both is asked for.
-func judge(ctx context.Context, conn postgres.DB, id uuid.UUID, resume bool) (changed bool, err error) {
+// recheck audits a workspace and then resumes billing if its books are correct, or
+// stops it if they are wrong. resume says which of the two changes is allowed.
+func recheck(ctx context.Context, conn postgres.DB, id uuid.UUID, resume bool) (changed bool, err error) {
 	found, err := auditOne(ctx, conn, id)
 	if err != nil {
 		return false, err
@@ -85,7 +86,7 @@ func judge(ctx context.Context, conn postgres.DB, id uuid.UUID, resume bool) (ch
 			event.Action = "billing.stopped"
 			event.Details = map[string]any{"rows": len(wrong), "first": wrong[0].Row + " " + wrong[0].Problem}
 		}
-		// Both changes take the workspace before it, and SetPlan takes it after.
+		// SetPlan locks the account before the workspace. Keep the same order here.
 		if _, err := db.New().AccountLock(ctx, tx, id); err != nil {
 			return err
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// Whoever changes a plan locks the account and then the workspace. What stops and
-// resumes changes both, and takes them in that order too: nobody waits in a circle.
+// SetPlan locks the account and then the workspace. Stop and Resume use the same order, so
+// that there is no deadlock.
 func TestStoppingAndResumingLockTheAccountFirst(t *testing.T) {
 	t.Parallel()
 	d := newDeskOf(t, 4, noon)
@@ -26,33 +26,33 @@ func TestStoppingAndResumingLockTheAccountFirst(t *testing.T) {
 		}
 	}
 	spoil(3)
-	broken, _, err := billing.Audit(t.Context(), d.pool, id)
-	if err != nil || len(broken) == 0 {
-		t.Fatalf("%v, %v", broken, err)
+	drifts, _, err := billing.Audit(t.Context(), d.pool, id)
+	if err != nil || len(drifts) == 0 {
+		t.Fatalf("%v, %v", drifts, err)
 	}
-	d.besidePlanChange(id, func() ([]uuid.UUID, error) { return billing.Stop(t.Context(), d.pool, broken) })
+	d.duringPlanChange(id, func() ([]uuid.UUID, error) { return billing.Stop(t.Context(), d.pool, drifts) })
 	spoil(-3)
-	d.besidePlanChange(id, func() ([]uuid.UUID, error) { return billing.Resume(t.Context(), d.pool, id) })
+	d.duringPlanChange(id, func() ([]uuid.UUID, error) { return billing.Resume(t.Context(), d.pool, id) })
 }
 
-// besidePlanChange has judge change the workspace while a plan change is between its
-// two locks. Both have to come through.
-func (d *desk) besidePlanChange(id uuid.UUID, judge func() ([]uuid.UUID, error)) {
+// duringPlanChange calls change while a plan change holds the first of its two locks. Both
+// must succeed.
+func (d *desk) duringPlanChange(id uuid.UUID, change func() ([]uuid.UUID, error)) {
 	d.t.Helper()
-	type verdict struct {
+	type result struct {
 		now []uuid.UUID
 		err error
 	}
-	judged := make(chan verdict, 1)
+	changed := make(chan result, 1)
 	err := d.tx(func(tx pgx.Tx) error {
 		if _, err := tx.Exec(d.t.Context(), "SELECT FROM credit_accounts WHERE workspace_id = $1 FOR NO KEY UPDATE", id); err != nil {
 			return err
 		}
 		go func() {
-			now, err := judge()
-			judged <- verdict{now, err}
+			now, err := change()
+			changed <- result{now, err}
 		}()
-		waittest.Until(d.t, "somebody waits for the account", func() bool {
+		waittest.Until(d.t, "the change waits for the account", func() bool {
 			return d.text("SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") != "0"
 		})
 		_, err := tx.Exec(d.t.Context(), "UPDATE workspaces SET plan = 'growth' WHERE id = $1", id)
@@ -61,7 +61,7 @@ func (d *desk) besidePlanChange(id uuid.UUID, judge func() ([]uuid.UUID, error))
 	if err != nil {
 		d.t.Errorf("the change of the plan: %v", err)
 	}
-	if v := <-judged; v.err != nil || !slices.Equal(v.now, []uuid.UUID{id}) {
-		d.t.Errorf("judged %v, %v", v.now, v.err)
+	if r := <-changed; r.err != nil || !slices.Equal(r.now, []uuid.UUID{id}) {
+		d.t.Errorf("changed %v, %v", r.now, r.err)
 	}
 }

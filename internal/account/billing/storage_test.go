@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// A workspace that has stored what its plan allows in a month is refused everything, free or
-// not, until the next month or another plan.
+// A workspace that has used up its storage for the month is refused everything, even free
+// executions, until the next month or a plan change.
 func TestStorageOfMonthIsLimited(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
@@ -44,7 +44,7 @@ func TestStorageOfMonthIsLimited(t *testing.T) {
 	limit(20_000)
 	admitted("with a larger plan", 3)
 	limit(10_000)
-	admitted("with the plan of before", 0)
+	admitted("with the first plan again", 0)
 	d.at("2026-11-30T12:00:00Z")
 	admitted("in another week of the month", 0)
 	d.at("2026-12-01T00:00:00Z")
@@ -77,8 +77,8 @@ func TestStorageRefusalNamesTheLimit(t *testing.T) {
 	}
 }
 
-// Plans without a storage limit store any number of bytes.
-func TestEnterpriseHasNoStorageLimitOfItsOwn(t *testing.T) {
+// The enterprise plan has no storage limit unless one is set.
+func TestEnterpriseHasNoDefaultStorageLimit(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
 	id := d.open("a", plan.Enterprise, 0)

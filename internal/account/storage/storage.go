@@ -1,8 +1,8 @@
-// Package storage computes how many stages and bytes a run may store, and the fee beyond the free
-// part (decisions 7 and 8).
+// Package storage computes how many stages and bytes a run may store, and the fee for what exceeds
+// the free part (decisions 7 and 8).
 //
-// It knows no runs and no database. The one invariant: sizes and prices are whole numbers, so
-// every computation of a fee returns the same amount.
+// It doesn't use the database. Sizes and prices are whole numbers, so a fee is the same however it
+// is computed.
 package storage
 
 import "github.com/weft-automation/weft/internal/kit/credit"
@@ -19,13 +19,13 @@ const (
 	FreeBytes  = 32 << 20
 )
 
-// Prices beyond that.
+// Prices of what exceeds the free part.
 const (
 	PerStage = credit.Amount(1_000) // 0.001 credits
 	PerKiB   = credit.Amount(10)    // 0.00001 credits, for each whole KiB
 )
 
-// What rows count as in the stored bytes of a workspace, besides the values in them.
+// The bytes that each row adds to the stored bytes of a workspace, in addition to its values.
 const (
 	RunBytes       = 4 << 10
 	StageBytes     = 512
@@ -41,7 +41,7 @@ type Usage struct {
 	Bytes  int64 // of stage outputs
 }
 
-// Plus returns the sum of both.
+// Plus returns the sum of u and other.
 func (u Usage) Plus(other Usage) Usage {
 	return Usage{u.Stages + other.Stages, u.Bytes + other.Bytes}
 }
@@ -51,8 +51,8 @@ func (u Usage) Less(other Usage) Usage {
 	return Usage{max(0, u.Stages-other.Stages), max(0, u.Bytes-other.Bytes)}
 }
 
-// Fee returns the price of what exceeds the free stages and bytes. What exceeds a limit costs
-// nothing more: the run fails.
+// Fee returns the price of what exceeds the free stages and bytes. Beyond the limits it doesn't
+// grow, because the run fails.
 func (u Usage) Fee() credit.Amount {
 	stages := max(0, min(u.Stages, MaxStages)-FreeStages)
 	kib := max(0, min(u.Bytes, MaxBytes)-FreeBytes) >> 10
@@ -62,16 +62,16 @@ func (u Usage) Fee() credit.Amount {
 // Fee returns the price of growing from before to after.
 func Fee(before, after Usage) credit.Amount { return max(0, after.Fee()-before.Fee()) }
 
-// Counted returns the bytes that this usage counts as for its workspace.
+// Counted returns the bytes that u adds to the stored bytes of its workspace.
 func (u Usage) Counted() int64 { return u.Bytes + u.Stages*StageBytes }
 
-// The largest that one stage stores: a value of 1 MiB, sealed. A trigger stores its input twice.
+// The most that one stage stores: a value of 1 MiB, sealed. A trigger stores its input twice.
 const (
 	stageAtMost   = 3 << 19
 	triggerAtMost = 3 << 20
 )
 
-// AtMost returns the largest usage of a run with so many stages.
+// AtMost returns the largest usage of a run with the given number of stages.
 func AtMost(stages int64) Usage {
 	stages = min(stages, MaxStages)
 	return Usage{Stages: stages, Bytes: min(stages*stageAtMost+triggerAtMost, MaxBytes)}

@@ -32,7 +32,7 @@ func TestFeeIsForWhatExceedsTheFreePart(t *testing.T) {
 	}
 }
 
-// However a run is cut into folds, it pays the same.
+// The total fee doesn't depend on the number of folds.
 func TestFeesOfStepsAddUpToTheWhole(t *testing.T) {
 	t.Parallel()
 	for _, step := range []storage.Usage{{1, 100}, {500, 16 * mib}, {333, 7*mib + 77}, {50_000, 64 * mib}} {

@@ -20,9 +20,9 @@ func TestAdminGrantsCreditsSetsPlansAndTheAuditProvesThem(t *testing.T) {
 	run(t, environ, "", "admin", "credits", "shop", "1", "--reference="+strings.Repeat("é", 200), "--note="+strings.Repeat("é", 500)).check(t, 0, "", "1 paid credits")
 	run(t, environ, "", "admin", "credits", "shop", "1", "--reference="+strings.Repeat("é", 201)).check(t, 1, "", "1 to 200 characters")
 	run(t, environ, "", "admin", "credits", "shop", "--reference=return", "--", "-1").check(t, 0, "", "-1 paid credits")
-	run(t, environ, "", "admin", "credits", "shop", "7", "--reference=invoice 7").check(t, 1, "", "gave 100.5 credits before")
+	run(t, environ, "", "admin", "credits", "shop", "7", "--reference=invoice 7").check(t, 1, "", "already used for a grant of 100.5 credits")
 	run(t, environ, "", "admin", "credits", "shop", "--", "-0.5").check(t, 0, "", "-0.5 paid credits")
-	run(t, environ, "", "admin", "credits", "shop", "--reference=back", "--", "-101").check(t, 1, "", "has 100 paid credits only")
+	run(t, environ, "", "admin", "credits", "shop", "--reference=back", "--", "-101").check(t, 1, "", "has only 100 paid credits")
 	run(t, environ, "", "admin", "credits", "shop", "1e3").check(t, 1, "", "not a decimal")
 
 	run(t, environ, "", "admin", "plan", "set", "shop", "gold").check(t, 2, "", "gold")
@@ -32,7 +32,7 @@ func TestAdminGrantsCreditsSetsPlansAndTheAuditProvesThem(t *testing.T) {
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=50", "--rph=9000", "--credits=400", "--limit=1000.5").
 		check(t, 0, "", "is on the plan enterprise: requests a second 50, an hour 9000; a month 400 plan credits, and usage of 1000.5 that")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise").check(t, 0, "", "a second without limit, an hour without limit; a month 0 plan credits")
-	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--streams=0").check(t, 1, "", "At least 1 call")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--streams=0").check(t, 1, "", "The limits for inline waits")
 	run(t, environ, "", "admin", "plan", "set", "shop", "growth", "--waits=7").check(t, 0, "", "calls that wait for their result 7, streams 50")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise").check(t, 0, "", "result without limit, streams without limit")
 	run(t, environ, "", "admin", "plan", "set", "shop", "growth").check(t, 0, "", "Plan credits there: 0 before, 50 now.")
@@ -57,7 +57,7 @@ func TestAdminGrantsCreditsSetsPlansAndTheAuditProvesThem(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "UPDATE credit_accounts SET paid = paid + 3000000"); err != nil {
 		t.Fatal(err)
 	}
-	run(t, environ, "", "audit").check(t, 1, "account "+id+" has 103 paid credits, its postings sum to 100", "1 row is wrong")
+	run(t, environ, "", "audit").check(t, 1, "account "+id+" has 103 paid credits, but its postings sum to 100", "1 row is wrong")
 	if _, err := conn.Exec(t.Context(), "UPDATE credit_accounts SET paid = paid - 3000000; UPDATE workspaces SET billing_stopped_at = now(); UPDATE credit_accounts SET stopped = true"); err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error
 	if wait := s.failures.Wait(source); wait > 0 {
 		return run.Triggered{}, &fault.Error{
 			Code: fault.RateLimited, Reason: "failed_authentications", RetryAfter: wait,
-			Message: "too many failed authentications from this address",
+			Message: "Too many failed authentications from this address.",
 		}
 	}
 	row, err := db.New().HookFind(ctx, s.System, d.HookID)
