@@ -19,14 +19,14 @@ import (
 	"github.com/weft-automation/weft/internal/platform/throttle"
 )
 
-// Acceptance is what somebody accepts an invitation with.
+// Acceptance is the request to accept an invitation.
 type Acceptance struct {
 	Token, Name, Password string
 	Client                netip.Addr
 }
 
 func noInvitation() error {
-	return fault.New(fault.NotFound, "This invitation does not exist, was used, or is over. Ask for a new one.")
+	return fault.New(fault.NotFound, "This invitation does not exist, was already used, or is no longer valid. Ask for a new one.")
 }
 
 func errUnverified() error {
@@ -34,7 +34,7 @@ func errUnverified() error {
 		"Open the link that was sent to the address by e-mail, if there is one, or ask the operator of the service to verify it.")
 }
 
-// Offer is what an invitation offers, and to whom.
+// Offer is the content of an invitation, for the person who opens its link.
 type Offer struct {
 	WorkspaceID      uuid.UUID
 	Workspace, Email string
@@ -44,9 +44,9 @@ type Offer struct {
 	Mailed           bool // the token was sent to the address only
 }
 
-// Offered returns what the token of an invitation stands for. It returns NOT_FOUND for a
-// token that is unknown or no longer valid, and RATE_LIMITED after too many of them.
-func (s *Service) Offered(ctx context.Context, token string, from netip.Addr) (Offer, error) {
+// LookUpInvitation returns the invitation of a token. It returns NOT_FOUND for a token that
+// is unknown or no longer valid, and RATE_LIMITED after too many look-ups.
+func (s *Service) LookUpInvitation(ctx context.Context, token string, from netip.Addr) (Offer, error) {
 	row, err := s.findInvitation(ctx, token, from)
 	if err != nil {
 		return Offer{}, err
@@ -65,9 +65,9 @@ func (s *Service) Offered(ctx context.Context, token string, from netip.Addr) (O
 // the token was mailed and the address is unverified: then the name and the password replace
 // the old ones.
 //
-// It returns INVALID_INPUT for a bad name or password, NOT_FOUND for a token that is unknown
-// or no longer valid, CONFLICT for an unverified account that belongs to another workspace,
-// and otherwise the errors of SignIn. An existing member keeps the role.
+// It returns INVALID_INPUT for an invalid name or password, NOT_FOUND for a token that is
+// unknown or no longer valid, CONFLICT for an unverified account that belongs to another
+// workspace, and otherwise the errors of SignIn. An existing member keeps the role.
 func (s *Service) Accept(ctx context.Context, a Acceptance) (Session, error) {
 	if err := checkName(a.Name); err != nil {
 		return Session{}, err
@@ -85,7 +85,7 @@ func (s *Service) Accept(ctx context.Context, a Acceptance) (Session, error) {
 	}
 	var session Session
 	err = s.join(ctx, invited, j, func(tx pgx.Tx) (err error) {
-		session, err = begin(ctx, tx, j.proven)
+		session, err = startSession(ctx, tx, j.proven)
 		return err
 	})
 	session.Device = s.newDevice(invited.Email)
@@ -102,7 +102,7 @@ func (s *Service) AcceptSignedIn(ctx context.Context, token string, by Person, c
 	if invited.Email != by.Email {
 		return &fault.Error{
 			Code: fault.Forbidden, Reason: "other_address",
-			Message: fmt.Sprintf("The invitation is for %s, and you are signed in as %s.", invited.Email, by.Email),
+			Message: fmt.Sprintf("The invitation is for %s, but you are signed in as %s.", invited.Email, by.Email),
 		}
 	}
 	return s.join(ctx, invited, joiner{proven: proven{Person: by}}, func(pgx.Tx) error { return nil })
@@ -112,7 +112,7 @@ func (s *Service) AcceptSignedIn(ctx context.Context, token string, by Person, c
 type joiner struct {
 	proven
 	isNew  bool
-	claims bool // an unverified account by the mailed token; passwordHash is to replace its password
+	claims bool // takes over an unverified account with the mailed token; passwordHash replaces its password
 }
 
 // identify finds or prepares the account that accepts an invitation.
@@ -124,7 +124,7 @@ func (s *Service) identify(ctx context.Context, invited db.InvitationFindRow, a 
 	}
 	j.claims = !j.isNew && invited.Mailed && user.VerifiedAt == nil && user.DisabledAt == nil
 	if j.isNew || j.claims {
-		return s.newcomer(ctx, j, user, invited.Email, a)
+		return s.prepareAccount(ctx, j, user, invited.Email, a)
 	}
 	from := s.throttle.identify(a.Client, "", invited.Email)
 	err = s.attempt(from, invited.Email, func() (ok bool, err error) {
@@ -132,13 +132,13 @@ func (s *Service) identify(ctx context.Context, invited db.InvitationFindRow, a 
 		return ok, err
 	})
 	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code == fault.Unauthorized {
-		failure.Message = "There is an account with this e-mail address, and this is not its password. If the account is not yours, ask the operator of the service for help."
+		failure.Message = "An account with this e-mail address exists, and it has another password. If the account is not yours, ask the operator of the service for help."
 	}
 	return j, err
 }
 
-// newcomer hashes the password of an account that is created or claimed.
-func (s *Service) newcomer(ctx context.Context, j joiner, user db.UserGetByEmailRow, email string, a Acceptance) (_ joiner, err error) {
+// prepareAccount hashes the password of an account that is created or claimed.
+func (s *Service) prepareAccount(ctx context.Context, j joiner, user db.UserGetByEmailRow, email string, a Acceptance) (_ joiner, err error) {
 	j.Person = Person{ID: user.ID, Email: email, Name: strings.TrimSpace(a.Name)}
 	if j.isNew {
 		if j.ID, err = newID(); err != nil {
@@ -153,8 +153,8 @@ func (s *Service) newcomer(ctx context.Context, j joiner, user db.UserGetByEmail
 	return j, err
 }
 
-// findInvitation finds what a token stands for. Guessing is limited like signing
-// in.
+// findInvitation reads the invitation of a token. Guesses are limited in the same way as
+// attempts to sign in.
 func (s *Service) findInvitation(ctx context.Context, token string, from netip.Addr) (db.InvitationFindRow, error) {
 	client := throttle.Subscriber(from).String()
 	if wait := max(s.throttle.addresses.Wait(client), s.readers.Take(throttle.Subscriber(from))); wait > 0 {
@@ -171,18 +171,18 @@ func (s *Service) findInvitation(ctx context.Context, token string, from netip.A
 	return invited, nil
 }
 
-// join creates or admits the account, adds the member and does what follows, in one commit
-// with the end of the invitation. The inviter must still be allowed to invite. Locks are
-// taken in the order that others use: members before invitations, the account before its
-// memberships.
+// join creates the account or checks that it may join, adds the member, calls then, and marks
+// the invitation as accepted, all in one transaction. The inviter must still be allowed to
+// invite. The lock order is the same as elsewhere: members before invitations, and the account
+// before its memberships.
 func (s *Service) join(ctx context.Context, invited db.InvitationFindRow, j joiner, then func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.system, func(tx pgx.Tx) error {
-		if err := use(ctx, tx, invited); err != nil {
+		if err := useInvitation(ctx, tx, invited); err != nil {
 			return err
 		}
-		// Until now, nobody was signed in.
+		// Nobody is signed in yet, so the joining person is the actor.
 		ctx := audit.By(ctx, audit.Actor{Kind: audit.User, ID: j.ID})
-		verified, err := j.enter(ctx, tx, invited)
+		verified, err := j.prepare(ctx, tx, invited)
 		if err != nil {
 			return err
 		}
@@ -194,17 +194,17 @@ func (s *Service) join(ctx context.Context, invited db.InvitationFindRow, j join
 			return fmt.Errorf("insert member: %w", err)
 		}
 		if joined == 0 {
-			return nil // a member already, who keeps the role
+			return nil // already a member: the role stays
 		}
-		return tellOfMember(ctx, tx, invited.WorkspaceID, j.ID, "joined", map[string]any{
+		return recordMember(ctx, tx, invited.WorkspaceID, j.ID, "joined", map[string]any{
 			"email": j.Email, "role": invited.Role, "invitationId": invited.ID, "emailVerified": verified,
 		})
 	})
 }
 
-// enter creates the account, or locks it and decides whether it may join the workspace. It
-// reports whether the address is verified from now on.
-func (j joiner) enter(ctx context.Context, tx pgx.Tx, invited db.InvitationFindRow) (verified bool, err error) {
+// prepare creates the account, or locks it and checks that it may join the workspace. It
+// reports whether the address is verified now.
+func (j joiner) prepare(ctx context.Context, tx pgx.Tx, invited db.InvitationFindRow) (verified bool, err error) {
 	if j.isNew {
 		made, err := queries.UserInsert(ctx, tx, db.UserInsertParams{
 			ID: j.ID, Email: j.Email, Name: j.Name, PasswordHash: j.passwordHash, Verified: invited.Mailed,
@@ -212,7 +212,7 @@ func (j joiner) enter(ctx context.Context, tx pgx.Tx, invited db.InvitationFindR
 		switch {
 		case err != nil:
 			return false, fmt.Errorf("insert user: %w", err)
-		case made == 0: // by another invitation since we looked: the next attempt finds it
+		case made == 0: // created through another invitation meanwhile: a retry finds it
 			return false, fault.New(fault.Unavailable, "An account with this e-mail address is being created right now. Try again.")
 		}
 		return invited.Mailed, nil
@@ -233,24 +233,24 @@ func (j joiner) enter(ctx context.Context, tx pgx.Tx, invited db.InvitationFindR
 	elsewhere, err := queries.UserBelongsElsewhere(ctx, tx, db.UserBelongsElsewhereParams{UserID: j.ID, WorkspaceID: invited.WorkspaceID})
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("look for memberships: %w", err)
+		return false, fmt.Errorf("check for other memberships: %w", err)
 	case elsewhere:
 		return false, errUnverified()
 	}
 	return false, nil
 }
 
-// use ends an invitation by accepting it. NOT_FOUND when it is over, or by somebody
-// who could not make it any more.
-func use(ctx context.Context, tx pgx.Tx, invited db.InvitationFindRow) error {
+// useInvitation marks an invitation as accepted. It returns NOT_FOUND if the invitation is no
+// longer valid, or if its inviter may no longer invite to this role.
+func useInvitation(ctx context.Context, tx pgx.Tx, invited db.InvitationFindRow) error {
 	if invited.InvitedBy == nil {
 		return noInvitation()
 	}
-	has, err := hold(ctx, tx, invited.WorkspaceID, *invited.InvitedBy)
+	has, err := lockRole(ctx, tx, invited.WorkspaceID, *invited.InvitedBy)
 	switch {
 	case err != nil:
 		return err
-	case !has.gives(Role(invited.Role)):
+	case !has.mayAssign(Role(invited.Role)):
 		return noInvitation()
 	}
 	used, err := queries.InvitationAccept(ctx, tx, db.InvitationAcceptParams{WorkspaceID: invited.WorkspaceID, ID: invited.ID})

@@ -18,12 +18,12 @@ import (
 // Account describes the account that CreateOwner creates or finds.
 type Account struct {
 	Email, Name, Password string
-	// Existing says that the address has an account already, and that the caller means that
-	// account. Password then replaces its password, and is needed, if the address is unverified.
+	// Existing means that the address already has an account, which the caller knows about. If
+	// the address is unverified, Password is required and replaces the account's password.
 	Existing bool
 }
 
-// check judges name and password; the address is judged before.
+// check validates the name and the password.
 func (a *Account) check() error {
 	if err := checkName(a.Name); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (a *Account) check() error {
 // verified. It is for callers that may use the database. It returns INVALID_INPUT for a
 // string that is not an e-mail address.
 func HasAccount(ctx context.Context, conn postgres.DB, email string) (exists, verified bool, err error) {
-	at, err := spelling(email)
+	at, err := parseEmail(email)
 	if err != nil {
 		return false, false, err
 	}
@@ -46,28 +46,29 @@ func HasAccount(ctx context.Context, conn postgres.DB, email string) (exists, ve
 	return err == nil, user.VerifiedAt != nil, err
 }
 
-// spelling is the one in which addresses are stored.
-func spelling(email string) (string, error) {
+// parseEmail returns the address in its stored form, or INVALID_INPUT.
+func parseEmail(email string) (string, error) {
 	if at := address(email); at != "" {
 		return at, nil
 	}
-	return "", fault.Invalid("/email", "this is not an e-mail address")
+	return "", fault.Invalid("/email", "this is not a valid e-mail address")
 }
 
-// Known says whether an account has this password. It is for whoever reaches the
-// database: it neither limits attempts nor hides what it finds.
-func Known(ctx context.Context, conn postgres.DB, email, password string) bool {
+// PasswordMatches reports whether the account has this password. It is for callers with access
+// to the database: it doesn't limit attempts, and its duration reveals whether an account exists.
+func PasswordMatches(ctx context.Context, conn postgres.DB, email, password string) bool {
 	return Recognise(ctx, conn, email, password, "") != ""
 }
 
-// Recognise is Known for who asks again and again: it gives a mark, "" if the account
-// does not have the password, and takes the last one, with which it has nothing to hash.
+// Recognise is PasswordMatches for callers that check the same password repeatedly. It returns
+// a mark, or "" if the password doesn't match. Passing the mark of the previous call as last
+// avoids hashing the password again.
 func Recognise(ctx context.Context, conn postgres.DB, email, password, last string) (mark string) {
 	user, err := queries.UserGetByEmail(ctx, conn, address(email))
 	if err != nil || user.DisabledAt != nil {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(user.PasswordHash + "\n" + password)) // of what has a salt
+	sum := sha256.Sum256([]byte(user.PasswordHash + "\n" + password)) // the stored hash is salted
 	if mark = hex.EncodeToString(sum[:]); mark == last || compare(user.PasswordHash, password) {
 		return mark
 	}
@@ -75,16 +76,16 @@ func Recognise(ctx context.Context, conn postgres.DB, email, password, last stri
 }
 
 // CreateOwner creates an account and makes it an owner of the workspace. It is for callers
-// that may use the database: they vouch for the address, so the account is verified.
+// with access to the database: they vouch for the address, so the account is verified.
 //
-// An account that exists already is used only if a.Existing says so. It keeps its name, and
-// its password too if its address is verified. An unverified one gets a.Password and loses
-// its sessions, because nobody knows who chose the old password.
+// An existing account is used only if a.Existing is set. It keeps its name, and if its address
+// is verified also its password. An unverified account gets a.Password and loses its sessions,
+// because it is unknown who chose the old password.
 //
-// It returns CONFLICT for an address that has an account and a.Existing is not set, NOT_FOUND
-// for the reverse, and INVALID_INPUT for a bad address, name or password.
+// It returns CONFLICT if the account exists and a.Existing is not set, NOT_FOUND if it doesn't
+// exist and a.Existing is set, and INVALID_INPUT for an invalid address, name or password.
 func CreateOwner(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, a Account) (person Person, err error) {
-	if a.Email, err = spelling(a.Email); err != nil {
+	if a.Email, err = parseEmail(a.Email); err != nil {
 		return Person{}, err
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
@@ -99,7 +100,7 @@ func CreateOwner(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, a
 		return makeOwner(ctx, tx, workspaceID, person)
 	})
 	if err != nil {
-		return Person{}, fmt.Errorf("make an owner: %w", err)
+		return Person{}, fmt.Errorf("create an owner: %w", err)
 	}
 	return person, nil
 }
@@ -118,7 +119,7 @@ func (a *Account) insert(ctx context.Context, tx pgx.Tx) (Person, error) {
 	case err != nil:
 		return Person{}, fmt.Errorf("insert user: %w", err)
 	case made == 0:
-		return Person{}, fault.New(fault.Conflict, "There is an account with this e-mail address already.")
+		return Person{}, fault.New(fault.Conflict, "An account with this e-mail address already exists.")
 	}
 	return Person{ID: id, Email: a.Email, Name: a.Name}, nil
 }
@@ -143,28 +144,28 @@ func (a *Account) adopt(ctx context.Context, tx pgx.Tx) (Person, error) {
 	return person, claim(ctx, tx, person, encode(a.Password))
 }
 
-// claim verifies the address of an account, replaces its password and its name by that of
-// person, and ends its sessions.
+// claim verifies the address of an account, replaces its name and password, and deletes its
+// sessions.
 func claim(ctx context.Context, tx pgx.Tx, person Person, passwordHash string) error {
 	if err := queries.UserVerify(ctx, tx, db.UserVerifyParams{ID: person.ID, Name: person.Name, PasswordHash: passwordHash}); err != nil {
 		return fmt.Errorf("verify user: %w", err)
 	}
 	if err := queries.SessionDeleteOfUser(ctx, tx, person.ID); err != nil {
-		return fmt.Errorf("end sessions: %w", err)
+		return fmt.Errorf("delete sessions: %w", err)
 	}
-	if err := tellOfPassword(ctx, tx, person); err != nil {
+	if err := recordPassword(ctx, tx, person); err != nil {
 		return err
 	}
-	return tellOfVerified(ctx, tx, person)
+	return recordVerified(ctx, tx, person)
 }
 
 func noAccount() error {
-	return fault.New(fault.NotFound, "Nobody has an account with this e-mail address.")
+	return fault.New(fault.NotFound, "No account has this e-mail address.")
 }
 
-// makeOwner makes an owner of who is a member of another role, or none.
+// makeOwner adds the person as an owner, or changes the role of an existing member to owner.
 func makeOwner(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, person Person) error {
-	before, err := hold(ctx, tx, workspaceID, person.ID)
+	before, err := lockRole(ctx, tx, workspaceID, person.ID)
 	if err != nil || before == Owner {
 		return err
 	}
@@ -172,16 +173,18 @@ func makeOwner(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, person Per
 		return err
 	}
 	if before == "" {
-		return tellOfMember(ctx, tx, workspaceID, person.ID, "added", map[string]any{"email": person.Email, "role": Owner})
+		return recordMember(ctx, tx, workspaceID, person.ID, "added", map[string]any{"email": person.Email, "role": Owner})
 	}
-	return tellOfMember(ctx, tx, workspaceID, person.ID, "changed", map[string]any{"email": person.Email, "role": Owner, "before": before})
+	return recordMember(ctx, tx, workspaceID, person.ID, "changed", map[string]any{"email": person.Email, "role": Owner, "before": before})
 }
 
-// SetPassword replaces the password of an account. It is for callers that may use the
-// database. With verified, they also vouch that the person who gets the password owns the
-// address. All sessions of the person end and a disabled account is enabled again. The roles
-// stay, and the audit log of each of the person's workspaces records it. It returns NOT_FOUND
-// for an address without an account, and INVALID_INPUT for a bad password.
+// SetPassword replaces the password of an account, deletes the person's sessions, and enables
+// the account if it was disabled. Roles don't change. The change is recorded in the audit logs
+// of all workspaces of the person. With verified, the address becomes verified too.
+//
+// It is for callers with access to the database, who vouch that the person who gets the
+// password owns the address. It returns NOT_FOUND for an address without an account, and
+// INVALID_INPUT for an invalid password.
 func SetPassword(ctx context.Context, conn postgres.DB, email, password string, verified bool) (person Person, err error) {
 	if err := checkPassword(password); err != nil {
 		return Person{}, err
@@ -200,29 +203,29 @@ func SetPassword(ctx context.Context, conn postgres.DB, email, password string, 
 			return fmt.Errorf("set password: %w", err)
 		}
 		if err := queries.SessionDeleteOfUser(ctx, tx, user.ID); err != nil {
-			return fmt.Errorf("end sessions: %w", err)
+			return fmt.Errorf("delete sessions: %w", err)
 		}
-		if err := tellOfPassword(ctx, tx, person); err != nil || !verified || user.VerifiedAt != nil {
+		if err := recordPassword(ctx, tx, person); err != nil || !verified || user.VerifiedAt != nil {
 			return err
 		}
-		return tellOfVerified(ctx, tx, person)
+		return recordVerified(ctx, tx, person)
 	})
 	return person, err
 }
 
-// tellOfPassword writes into the audit logs of the workspaces that a person belongs
-// to that there is another password, and that the sessions ended.
-func tellOfPassword(ctx context.Context, tx pgx.Tx, person Person) error {
-	return tellAll(ctx, tx, person.ID, "password.changed", map[string]any{"email": person.Email})
+// recordPassword records in the audit logs of the person's workspaces that the password
+// changed and the sessions were deleted.
+func recordPassword(ctx context.Context, tx pgx.Tx, person Person) error {
+	return recordInWorkspaces(ctx, tx, person.ID, "password.changed", map[string]any{"email": person.Email})
 }
 
-// tellOfVerified records in the same audit logs that the address is verified.
-func tellOfVerified(ctx context.Context, tx pgx.Tx, person Person) error {
-	return tellAll(ctx, tx, person.ID, "email.verified", map[string]any{"email": person.Email})
+// recordVerified records in the same audit logs that the address is verified.
+func recordVerified(ctx context.Context, tx pgx.Tx, person Person) error {
+	return recordInWorkspaces(ctx, tx, person.ID, "email.verified", map[string]any{"email": person.Email})
 }
 
-// tellAll writes an event of a person into the audit logs of all their workspaces.
-func tellAll(ctx context.Context, conn postgres.DB, userID uuid.UUID, action string, details map[string]any) error {
+// recordInWorkspaces records an event about a person in the audit logs of all their workspaces.
+func recordInWorkspaces(ctx context.Context, conn postgres.DB, userID uuid.UUID, action string, details map[string]any) error {
 	memberships, err := queries.MemberListOfUser(ctx, conn, userID)
 	if err != nil {
 		return fmt.Errorf("list memberships: %w", err)

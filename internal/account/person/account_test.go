@@ -6,8 +6,8 @@ import (
 	"github.com/weft-automation/weft/internal/account/person"
 )
 
-// A mark stands for one password of one account, and for no longer than the account has it.
-func TestAPasswordIsRecognised(t *testing.T) {
+// A mark is valid for one password of one account, until the account's password changes.
+func TestPasswordsAreRecognisedByTheirMark(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const another = "another long password"
@@ -25,7 +25,7 @@ func TestAPasswordIsRecognised(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := recognise(password, mark); got != "" {
-		t.Errorf("the password of before has the mark %q", got)
+		t.Errorf("the previous password has the mark %q", got)
 	}
 	next := recognise(another, mark)
 	if next == "" || next == mark {
@@ -35,6 +35,6 @@ func TestAPasswordIsRecognised(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := recognise(another, next); got != "" {
-		t.Errorf("of an account that is disabled: %q", got)
+		t.Errorf("a disabled account has the mark %q", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// invite makes an invitation that must be allowed.
+// invite creates an invitation and fails the test if it isn't allowed.
 func (b *bench) invite(t *testing.T, actor person.Member, email string, role person.Role) person.Invited {
 	t.Helper()
 	made, err := b.Invite(b.scope(t), actor, email, role)
@@ -20,14 +20,14 @@ func (b *bench) invite(t *testing.T, actor person.Member, email string, role per
 	return made
 }
 
-// enter accepts an invitation.
+// enter accepts an invitation as a new person.
 func (b *bench) enter(t *testing.T, made person.Invited) error {
 	t.Helper()
 	_, err := b.Accept(t.Context(), person.Acceptance{Token: made.Token, Name: "Eve", Password: password, Client: home})
 	return err
 }
 
-func TestInvitationsDoNotOutliveWhatTheInviterMayGive(t *testing.T) {
+func TestInvitationsEndWithTheInvitersRights(t *testing.T) {
 	b := setup(t)
 	ctx := b.scope(t)
 	mallory := b.member(t, "mallory@example.org", person.Owner)
@@ -54,7 +54,7 @@ func TestInvitationsDoNotOutliveWhatTheInviterMayGive(t *testing.T) {
 	}
 	refused(t, "as a viewer", b.enter(t, asViewer), fault.NotFound, "")
 	if err := b.enter(t, mine); err != nil {
-		t.Errorf("that of another: %v", err)
+		t.Errorf("the invitation of another member: %v", err)
 	}
 	revoked := func(of person.Invited) string {
 		return fmt.Sprintf(`invitation.revoked %s {"role": "%s", "email": "%s"}`, of.ID, of.Role, of.Email)
@@ -64,9 +64,8 @@ func TestInvitationsDoNotOutliveWhatTheInviterMayGive(t *testing.T) {
 	}
 }
 
-// Whatever left an invitation open: it is worth what the inviter may give when it
-// is accepted.
-func TestAnInvitationIsWorthNothingWithoutTheInviter(t *testing.T) {
+// However an invitation stayed open, the inviter's rights at the time of acceptance count.
+func TestAnInvitationIsInvalidWithoutTheInvitersRights(t *testing.T) {
 	b := setup(t)
 	admin := b.member(t, "admin@example.org", person.Admin)
 	made := b.invite(t, admin, "eve@example.org", person.Admin)
@@ -76,7 +75,7 @@ func TestAnInvitationIsWorthNothingWithoutTheInviter(t *testing.T) {
 	refused(t, "by nobody", b.enter(t, made), fault.NotFound, "")
 }
 
-func TestOnlyAnOwnerTakesThePlaceOfAnOwnersInvitation(t *testing.T) {
+func TestOnlyOwnersReplaceInvitationsOfOwners(t *testing.T) {
 	b := setup(t)
 	admin := b.member(t, "admin@example.org", person.Admin)
 	first := b.invite(t, b.owner, "carol@example.org", person.Owner)
@@ -92,20 +91,21 @@ func TestOnlyAnOwnerTakesThePlaceOfAnOwnersInvitation(t *testing.T) {
 	}
 }
 
-// The role is proven with the request; what counts is the one at the deed.
-func TestARoleThatWasTakenAwayDoesNothing(t *testing.T) {
+// A request carries the role that the actor had when it arrived. The role at the time of the
+// change counts.
+func TestALostRoleAllowsNothing(t *testing.T) {
 	b := setup(t)
 	ctx := b.scope(t)
 	was := b.member(t, "was@example.org", person.Owner)
 	viewer := b.member(t, "viewer@example.org", person.Viewer)
 	open := b.invite(t, b.owner, "open@example.org", person.Viewer)
-	deeds := map[string]func() error{
-		"SetRole":   func() error { _, err := b.SetRole(ctx, was, viewer.ID, person.Editor); return err },
-		"Remove":    func() error { _, err := b.Remove(ctx, was, viewer.ID); return err },
-		"Invite":    func() error { _, err := b.Invite(ctx, was, "new@example.org", person.Viewer); return err },
-		"Disinvite": func() error { _, err := b.Disinvite(ctx, was, open.ID); return err },
+	actions := map[string]func() error{
+		"SetRole":          func() error { _, err := b.SetRole(ctx, was, viewer.ID, person.Editor); return err },
+		"Remove":           func() error { _, err := b.Remove(ctx, was, viewer.ID); return err },
+		"Invite":           func() error { _, err := b.Invite(ctx, was, "new@example.org", person.Viewer); return err },
+		"RevokeInvitation": func() error { _, err := b.RevokeInvitation(ctx, was, open.ID); return err },
 	}
-	for name, deed := range deeds { // waits for the change, and then knows it
+	for name, act := range actions { // waits for the change of the role, and then uses the new role
 		b.exec(t, "INSERT INTO members (workspace_id, user_id, role) VALUES ($1, $2, 'owner') ON CONFLICT (workspace_id, user_id) DO UPDATE SET role = 'owner'", b.workspace, was.ID)
 		for _, change := range []string{"UPDATE members SET role = 'editor' WHERE user_id = $1", "DELETE FROM members WHERE user_id = $1"} {
 			tx, err := b.pool.Begin(t.Context())
@@ -117,7 +117,7 @@ func TestARoleThatWasTakenAwayDoesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			answer := make(chan error, 1)
-			go func() { answer <- deed() }()
+			go func() { answer <- act() }()
 			b.waiting(t)
 			if err := tx.Commit(t.Context()); err != nil {
 				t.Fatal(err)
@@ -131,7 +131,7 @@ func TestARoleThatWasTakenAwayDoesNothing(t *testing.T) {
 	}
 }
 
-func TestWhoIsAMemberAlreadyKeepsTheRole(t *testing.T) {
+func TestAMemberWhoIsInvitedAgainKeepsTheRole(t *testing.T) {
 	b := setup(t)
 	made := b.invite(t, b.owner, "bob@example.org", person.Admin)
 	if _, err := person.CreateOwner(t.Context(), b.pool, b.workspace, person.Account{Email: "bob@example.org", Name: "Bob", Password: password}); err != nil {
@@ -149,8 +149,9 @@ func TestWhoIsAMemberAlreadyKeepsTheRole(t *testing.T) {
 	}
 }
 
-// Without using up the invitation, nobody learns whether there is an account.
-func TestABadFormOfAnAcceptanceTellsNothing(t *testing.T) {
+// An invalid request must not reveal whether there is an account, because it doesn't use up the
+// invitation.
+func TestAnInvalidAcceptanceRevealsNothing(t *testing.T) {
 	b := setup(t)
 	b.member(t, "ada@example.org", person.Viewer)
 	b.exec(t, "DELETE FROM members WHERE user_id <> $1", b.owner.ID)

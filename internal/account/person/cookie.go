@@ -2,9 +2,9 @@ package person
 
 import "net/http"
 
-// The names of the cookie that holds the token of a session. A browser takes the
-// one with the prefix from this very host over https only, so that neither another
-// host of the domain nor a page over plain http can plant one.
+// The names of the cookie that holds the token of a session. Browsers accept the __Host- prefix
+// only from this host over https, so neither another host of the domain nor a page over plain
+// http can set that cookie.
 const (
 	plainCookie  = "weft_session"
 	secureCookie = "__Host-weft_session"
@@ -17,8 +17,8 @@ func cookieName(secure bool) string {
 	return plainCookie
 }
 
-// Cookie keeps a session in a browser for as long as it lasts; without a token it
-// takes it away. secure says whether the browser came over https.
+// Cookie returns the cookie of a session. An empty token deletes the cookie. secure says whether
+// the browser uses https.
 func Cookie(token string, secure bool) *http.Cookie {
 	cookie := &http.Cookie{
 		Name: cookieName(secure), Value: token, Path: "/", MaxAge: int(SessionLife.Seconds()),
@@ -30,7 +30,7 @@ func Cookie(token string, secure bool) *http.Cookie {
 	return cookie
 }
 
-// CookieToken is the token in the cookie that a request carries, "" for none.
+// CookieToken returns the token in the cookie of a request, or "".
 func CookieToken(r *http.Request, secure bool) string {
 	cookie, err := r.Cookie(cookieName(secure))
 	if err != nil {
@@ -39,8 +39,8 @@ func CookieToken(r *http.Request, secure bool) string {
 	return cookie.Value
 }
 
-// InvitationURL is the link of an invitation. The token stands in the fragment,
-// which browsers send to nobody. origin is the service as the browser calls it.
+// InvitationURL returns the link of an invitation. The token is in the fragment, which browsers
+// don't send to servers. origin is the origin of the service as the browser calls it.
 func InvitationURL(origin string, made Invited) string { return invitationURL(origin, made.Token) }
 
 func invitationURL(origin, token string) string {

@@ -14,7 +14,7 @@ import (
 const DeviceLife = 365 * 24 * time.Hour
 
 // The names of the cookie that marks a device on which somebody signed in before: one for
-// http and one for https, like those of the session.
+// http and one for https, as for the session cookie.
 const (
 	plainDevice  = "weft_device"
 	secureDevice = "__Host-weft_device"
@@ -27,7 +27,7 @@ func deviceName(secure bool) string {
 	return plainDevice
 }
 
-// DeviceCookie returns the value of the device's cookie that a request carries, "" for none.
+// DeviceCookie returns the value of the device cookie of a request, or "".
 func DeviceCookie(r *http.Request, secure bool) string {
 	cookie, err := r.Cookie(deviceName(secure))
 	if err != nil {
@@ -36,7 +36,7 @@ func DeviceCookie(r *http.Request, secure bool) string {
 	return cookie.Value
 }
 
-// SetCookies sets the cookies of a new session: its token's, and the device's if there is one.
+// SetCookies sets the cookies of a new session: the session cookie and, if there is one, the device cookie.
 func (s Session) SetCookies(w http.ResponseWriter, secure bool) {
 	http.SetCookie(w, Cookie(s.Token, secure))
 	if s.Device == "" {
@@ -48,24 +48,24 @@ func (s Session) SetCookies(w http.ResponseWriter, secure bool) {
 	})
 }
 
-// deviceAAD binds a device's cookie to one account: it is worth nothing at another.
+// deviceAAD binds a device cookie to one account, so that it isn't valid for others.
 func deviceAAD(email string) seal.AAD { return seal.AAD{Table: "users", Row: email, Field: "device"} }
 
-// newDevice returns the cookie of a device on which the owner of the address signed in, or ""
-// if the service has no keys. Nothing is stored: the seal proves that the service made it.
+// newDevice returns the device cookie for a device on which the owner of the address signed in,
+// or "" if the service has no keys. Nothing is stored: the seal proves that the service issued it.
 func (s *Service) newDevice(email string) string {
 	if s.keyring == nil {
 		return ""
 	}
 	sealed, err := s.keyring.Seal(random(16), deviceAAD(email))
 	if err != nil {
-		return "" // the session works without it
+		return "" // the session works without a device cookie
 	}
 	return base64.RawURLEncoding.EncodeToString(sealed)
 }
 
-// device returns the name of the known device that sent a cookie, or "" if the cookie does
-// not belong to a device of this account.
+// device returns the name of the known device that sent a cookie, or "" if the cookie isn't
+// valid for this account.
 func (s *Service) device(email, cookie string) string {
 	if s.keyring == nil || cookie == "" || len(cookie) > 1024 {
 		return ""

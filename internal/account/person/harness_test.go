@@ -34,7 +34,7 @@ const password = "correct horse battery staple"
 
 var home = netip.MustParseAddr("192.0.2.1")
 
-// bench is people over a database of their own, with a workspace and its owner.
+// bench is a service with its own database, a workspace and its owner.
 type bench struct {
 	*person.Service
 	book      *audit.Book
@@ -43,10 +43,10 @@ type bench struct {
 	owner     person.Member
 	options   person.Options
 	mail      *mailtest.Server
-	mailing   *person.Service // mails invitations; all else is as in Service
+	mailing   *person.Service // mails invitations; otherwise like Service
 
 	mu  sync.Mutex
-	now time.Time // of the limiters
+	now time.Time // clock of the limiters
 }
 
 func setup(t *testing.T) *bench {
@@ -93,8 +93,8 @@ func setup(t *testing.T) *bench {
 	return b
 }
 
-// cheapen stores the owner's password under a hash that takes little work, for tests of many
-// attempts. A stored hash names its own cost.
+// cheapen stores the owner's password with a hash that is cheap to compute, for tests with many
+// attempts. Every stored hash contains its cost.
 func (b *bench) cheapen(t *testing.T) {
 	t.Helper()
 	salt, text := []byte("saltsaltsaltsalt"), base64.RawStdEncoding.EncodeToString
@@ -102,14 +102,14 @@ func (b *bench) cheapen(t *testing.T) {
 	b.exec(t, "UPDATE users SET password_hash = $1 WHERE id = $2", "$argon2id$v=19$m=8,t=1,p=1$"+text(salt)+"$"+text(hash), b.owner.ID)
 }
 
-// wait lets time pass for the limiters.
+// wait advances the clock of the limiters.
 func (b *bench) wait(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.now = b.now.Add(d)
 }
 
-// scope is the context of a request about the workspace.
+// scope returns the context of a request about the workspace.
 func (b *bench) scope(t *testing.T) context.Context { return postgres.Scope(t.Context(), b.workspace) }
 
 func (b *bench) exec(t *testing.T, sql string, args ...any) {
@@ -119,7 +119,7 @@ func (b *bench) exec(t *testing.T, sql string, args ...any) {
 	}
 }
 
-// signIn begins a session and gives its token.
+// signIn starts a session and returns its token.
 func (b *bench) signIn(t *testing.T, email, password string) string {
 	t.Helper()
 	session, err := b.SignIn(t.Context(), person.Credentials{Email: email, Password: password, Client: home})
@@ -129,13 +129,13 @@ func (b *bench) signIn(t *testing.T, email, password string) string {
 	return session.Token
 }
 
-// events are what the audit log of the workspace has of these actions, oldest first:
-// action, subject and details.
+// events returns the audit events of the workspace with these actions, oldest first: action,
+// subject and details.
 func (b *bench) events(t *testing.T, actions ...string) (events []string) {
 	t.Helper()
-	over, end := context.WithCancel(t.Context())
-	end()
-	b.book.Run(over) // writes what waits
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	b.book.Run(done) // writes the queued events
 	rows, err := b.pool.Query(t.Context(), `SELECT action || ' ' || subject_id || ' ' || details FROM audit_events
 		WHERE workspace_id = $1 AND action = ANY($2) ORDER BY id`, b.workspace, actions)
 	if err != nil {
@@ -147,7 +147,7 @@ func (b *bench) events(t *testing.T, actions ...string) (events []string) {
 	return events
 }
 
-// waiting returns when a statement on this database waits for a lock.
+// waiting returns once a statement in this database waits for a lock.
 func (b *bench) waiting(t *testing.T) {
 	t.Helper()
 	const blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -158,7 +158,7 @@ func (b *bench) waiting(t *testing.T) {
 	}
 }
 
-// member makes a member of that role through an invitation by the owner.
+// member adds a member with the role through an invitation by the owner.
 func (b *bench) member(t *testing.T, email string, role person.Role) person.Member {
 	t.Helper()
 	made, err := b.Invite(b.scope(t), b.owner, email, role)
@@ -172,7 +172,7 @@ func (b *bench) member(t *testing.T, email string, role person.Role) person.Memb
 	return person.Member{Person: session.Person, WorkspaceID: b.workspace, Role: role}
 }
 
-// refused checks that err is a refusal with that code and reason.
+// refused checks that err has the code and the reason.
 func refused(t *testing.T, what string, err error, code fault.Code, reason string) {
 	t.Helper()
 	failure, ok := errors.AsType[*fault.Error](err)

@@ -18,11 +18,10 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// InvitationLife is how long the link of an invitation works.
+// InvitationLife is how long the link of an invitation is valid.
 const InvitationLife = 7 * 24 * time.Hour
 
-// Invited is a new invitation. Token exists here only: it is shown once and never
-// stored.
+// Invited is a new invitation. Token is shown once and never stored.
 type Invited struct {
 	api.Invitation
 	Token  string
@@ -32,14 +31,14 @@ type Invited struct {
 // LogValue keeps the token out of logs.
 func (i Invited) LogValue() slog.Value { return slog.StringValue(i.String()) }
 
-// Format keeps it out of everything else that prints values.
+// Format keeps the token out of everything else that prints values.
 func (i Invited) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, i.String()) }
 
 func (i Invited) String() string { return "invitation " + i.ID.String() }
 
-// Invite makes an invitation, in the place of an earlier one to the same address
-// that is still open. FORBIDDEN when an owner is invited, or was, and the actor is
-// none; CONFLICT for who is a member already.
+// Invite creates an invitation, which replaces an open invitation to the same address. It
+// returns FORBIDDEN if the new or the replaced invitation is for an owner and the actor isn't
+// one, and CONFLICT if the address belongs to a member.
 func (s *Service) Invite(ctx context.Context, actor Member, email string, role Role) (Invited, error) {
 	id, err := newID()
 	if err != nil {
@@ -48,49 +47,49 @@ func (s *Service) Invite(ctx context.Context, actor Member, email string, role R
 	return s.InviteAs(ctx, actor, id, email, role)
 }
 
-// InviteAs is Invite with the id of the invitation, so that a repeat is known as
-// one: CONFLICT, and what was made stays as it is.
+// InviteAs is Invite with a invitee ID for the invitation. It returns CONFLICT if an invitation
+// with the ID exists, which makes repeated requests harmless.
 func (s *Service) InviteAs(ctx context.Context, actor Member, id uuid.UUID, email string, role Role) (Invited, error) {
-	given := address(email)
-	if given == "" {
+	invitee := address(email)
+	if invitee == "" {
 		return Invited{}, fault.Invalid("/email", "this is not an e-mail address")
 	}
 	token, hash := newToken()
-	mailedToken, mailedHash := s.mailToken(actor.WorkspaceID, given)
+	mailedToken, mailedHash := s.mailToken(actor.WorkspaceID, invitee)
 	by := actor.wire()
-	made := Invited{Token: token, Invitation: api.Invitation{ID: id, Email: given, Role: api.Role(role), InvitedBy: &by}}
+	made := Invited{Token: token, Invitation: api.Invitation{ID: id, Email: invitee, Role: api.Role(role), InvitedBy: &by}}
 	err := pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
-		has, err := hold(ctx, tx, actor.WorkspaceID, actor.ID)
+		has, err := lockRole(ctx, tx, actor.WorkspaceID, actor.ID)
 		if err != nil {
 			return err
 		}
-		if err := mayGive(has, role); err != nil {
+		if err := checkMayAssign(has, role); err != nil {
 			return err
 		}
-		if err := queries.LockName(ctx, tx, "invitation "+actor.WorkspaceID.String()+" "+given); err != nil {
+		if err := queries.LockName(ctx, tx, "invitation "+actor.WorkspaceID.String()+" "+invitee); err != nil {
 			return fmt.Errorf("lock invitations: %w", err)
 		}
-		found, err := queries.MemberHasEmail(ctx, tx, db.MemberHasEmailParams{WorkspaceID: actor.WorkspaceID, Email: given})
+		found, err := queries.MemberHasEmail(ctx, tx, db.MemberHasEmailParams{WorkspaceID: actor.WorkspaceID, Email: invitee})
 		switch {
 		case err != nil:
-			return fmt.Errorf("look for the member: %w", err)
+			return fmt.Errorf("check for the member: %w", err)
 		case found:
-			return conflict("already_member", "Somebody with this e-mail address is a member already.")
+			return conflict("already_member", "A person with this e-mail address is already a member.")
 		}
-		if err := replace(ctx, tx, actor.WorkspaceID, given, has); err != nil {
+		if err := replace(ctx, tx, actor.WorkspaceID, invitee, has); err != nil {
 			return err
 		}
 		row, err := queries.InvitationInsert(ctx, tx, db.InvitationInsertParams{
-			WorkspaceID: actor.WorkspaceID, ID: id, Email: given, Role: string(role), TokenHash: hash, MailedHash: mailedHash, InvitedBy: &actor.ID, Life: InvitationLife,
+			WorkspaceID: actor.WorkspaceID, ID: id, Email: invitee, Role: string(role), TokenHash: hash, MailedHash: mailedHash, InvitedBy: &actor.ID, Life: InvitationLife,
 		})
 		switch {
 		case postgres.Taken(err):
-			return conflict("already_made", "This was done already: the link was made, and shown that once. If nobody kept it, revoke the invitation and make another.")
+			return conflict("already_made", "This invitation was already created, and its link was shown once. If you didn't save it, revoke the invitation and create another one.")
 		case err != nil:
 			return fmt.Errorf("insert invitation: %w", err)
 		}
 		made.CreatedAt, made.ExpiresAt = timestamp.Of(row.CreatedAt), timestamp.Of(row.ExpiresAt)
-		return tellOfInvitation(ctx, tx, actor.WorkspaceID, made.Invitation, "created")
+		return recordInvitation(ctx, tx, actor.WorkspaceID, made.Invitation, "created")
 	})
 	if err == nil && mailedToken != "" {
 		made.Mailed = s.mailInvitation(ctx, mailedToken)
@@ -98,28 +97,28 @@ func (s *Service) InviteAs(ctx context.Context, actor Member, id uuid.UUID, emai
 	return made, err
 }
 
-// replace ends what is open for an address, for a member of the role has.
+// replace revokes the open invitations to an address, on behalf of a member with the role has.
 func replace(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, email string, has Role) error {
 	rows, err := queries.InvitationReplace(ctx, tx, db.InvitationReplaceParams{WorkspaceID: workspaceID, Email: email})
 	if err != nil {
 		return fmt.Errorf("replace invitation: %w", err)
 	}
 	for _, row := range rows {
-		if err := mayGive(has, Role(row.Role)); err != nil {
+		if err := checkMayAssign(has, Role(row.Role)); err != nil {
 			return err
 		}
-		if err := tellOfRevoked(ctx, tx, workspaceID, row); err != nil {
+		if err := recordRevoked(ctx, tx, workspaceID, row); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// revokeBeyond ends what somebody invited to and could not any more with that role.
+// revokeBeyond revokes the user's invitations to roles that the user may no longer assign with the invitee role.
 func revokeBeyond(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID, role Role) error {
 	var beyond []string
 	for _, other := range Roles() {
-		if !role.gives(other) {
+		if !role.mayAssign(other) {
 			beyond = append(beyond, string(other))
 		}
 	}
@@ -128,24 +127,24 @@ func revokeBeyond(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID,
 		return fmt.Errorf("revoke invitations: %w", err)
 	}
 	for _, row := range rows {
-		if err := tellOfRevoked(ctx, tx, workspaceID, db.InvitationReplaceRow(row)); err != nil {
+		if err := recordRevoked(ctx, tx, workspaceID, db.InvitationReplaceRow(row)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func tellOfRevoked(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, row db.InvitationReplaceRow) error {
-	return tellOfInvitation(ctx, tx, workspaceID, api.Invitation{ID: row.ID, Email: row.Email, Role: api.Role(row.Role)}, "revoked")
+func recordRevoked(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, row db.InvitationReplaceRow) error {
+	return recordInvitation(ctx, tx, workspaceID, api.Invitation{ID: row.ID, Email: row.Email, Role: api.Role(row.Role)}, "revoked")
 }
 
-// Invitations is a page of the invitations to a workspace, newest first.
-// INVALID_INPUT for a cursor that no page gave out.
+// Invitations returns one page of the invitations to a workspace, newest first. It returns
+// INVALID_INPUT for an invalid cursor.
 func (s *Service) Invitations(ctx context.Context, workspaceID uuid.UUID, p Page) (api.InvitationPage, error) {
 	return s.invitations(ctx, workspaceID, p, false)
 }
 
-// OpenInvitations is a page of those that can still be accepted.
+// OpenInvitations is like Invitations, but returns only those that can still be accepted.
 func (s *Service) OpenInvitations(ctx context.Context, workspaceID uuid.UUID, p Page) (api.InvitationPage, error) {
 	return s.invitations(ctx, workspaceID, p, true)
 }
@@ -184,16 +183,16 @@ func invitationRecord(row db.InvitationGetForUpdateRow) api.Invitation {
 	return record
 }
 
-// Disinvite ends an invitation; again is the same. NOT_FOUND for an unknown one,
-// FORBIDDEN for that of an owner by somebody who is none, CONFLICT for one that
-// was accepted.
-func (s *Service) Disinvite(ctx context.Context, actor Member, id uuid.UUID) (record api.Invitation, err error) {
+// RevokeInvitation revokes an invitation; revoking it again changes nothing. It returns
+// NOT_FOUND for an unknown invitation, FORBIDDEN if it is for an owner and the actor isn't one,
+// and CONFLICT if it was accepted.
+func (s *Service) RevokeInvitation(ctx context.Context, actor Member, id uuid.UUID) (record api.Invitation, err error) {
 	err = pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
-		has, err := hold(ctx, tx, actor.WorkspaceID, actor.ID)
+		has, err := lockRole(ctx, tx, actor.WorkspaceID, actor.ID)
 		if err != nil {
 			return err
 		}
-		if err := mayGive(has); err != nil {
+		if err := checkMayAssign(has); err != nil {
 			return err
 		}
 		row, err := queries.InvitationGetForUpdate(ctx, tx, db.InvitationGetForUpdateParams{WorkspaceID: actor.WorkspaceID, ID: id})
@@ -202,7 +201,7 @@ func (s *Service) Disinvite(ctx context.Context, actor Member, id uuid.UUID) (re
 			return fault.New(fault.NotFound, "There is no invitation with this id.")
 		case err != nil:
 			return fmt.Errorf("read invitation: %w", err)
-		case !has.gives(Role(row.Role)):
+		case !has.mayAssign(Role(row.Role)):
 			return NotAllowed(Owner)
 		case row.AcceptedAt != nil:
 			return conflict("invitation_accepted", "The invitation was accepted: remove the member instead.")
@@ -213,14 +212,13 @@ func (s *Service) Disinvite(ctx context.Context, actor Member, id uuid.UUID) (re
 		if err != nil || again {
 			return err
 		}
-		return tellOfInvitation(ctx, tx, actor.WorkspaceID, record, "revoked")
+		return recordInvitation(ctx, tx, actor.WorkspaceID, record, "revoked")
 	})
 	return record, err
 }
 
-// tellOfInvitation writes into the audit log what became of an invitation, with the
-// deed.
-func tellOfInvitation(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, of api.Invitation, what string) error {
+// recordInvitation records a change of an invitation in the audit log, in the same transaction.
+func recordInvitation(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, of api.Invitation, what string) error {
 	return audit.RecordTx(ctx, tx, audit.Event{
 		WorkspaceID: workspaceID, Action: "invitation." + what, SubjectKind: "invitation", SubjectID: of.ID.String(),
 		Details: map[string]any{"email": of.Email, "role": of.Role},

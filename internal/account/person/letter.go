@@ -9,9 +9,9 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 )
 
-// mailToken makes the token of a link that is mailed to the invited address only. It returns
-// "" if invitations are not mailed, or too many were: what a workspace and what strangers
-// send to one address is bounded.
+// mailToken creates the token of a link that is mailed only to the invited address. It returns
+// "" if the service doesn't mail invitations, or if the limit of the workspace or of the address
+// is reached.
 func (s *Service) mailToken(workspaceID uuid.UUID, email string) (token string, hash []byte) {
 	if s.mail == nil || s.mails.Take(workspaceID.String()) > 0 || s.mails.Take(email) > 0 {
 		return "", nil
@@ -19,22 +19,22 @@ func (s *Service) mailToken(workspaceID uuid.UUID, email string) (token string, 
 	return newToken()
 }
 
-// mailInvitation mails the link of an invitation that was just stored, and reports whether
-// the server accepted it. A process that dies here leaves an invitation that was not mailed;
-// its inviter got no answer and makes another one.
+// mailInvitation mails the link of a stored invitation, and reports whether the mail server
+// accepted it. If the process crashes here, the invitation isn't mailed; the inviter gets no
+// response and invites again.
 func (s *Service) mailInvitation(ctx context.Context, token string) bool {
 	invited, err := queries.InvitationFind(ctx, s.system, hashOf(token))
 	if err == nil {
 		err = s.mail.Send(ctx, invited.Email, fmt.Sprintf("Invitation to the workspace %s", invited.WorkspaceName), s.letter(invited, token))
 	}
 	if err != nil {
-		s.log.WarnContext(ctx, "an invitation was not mailed", "invitation", invited.ID, "error", err)
+		s.log.WarnContext(ctx, "could not mail an invitation", "invitation", invited.ID, "error", err)
 	}
 	return err == nil
 }
 
-// letter is the text of a mailed invitation. It quotes nothing that an inviter can choose
-// freely, such as their name, so that mails cannot carry messages from strangers.
+// letter returns the text of a mailed invitation. It contains no free text of the inviter, such
+// as their name, so that strangers can't send messages with it.
 func (s *Service) letter(invited db.InvitationFindRow, token string) string {
 	by := "A member"
 	if invited.ByEmail != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Page is which part of a list is asked for.
+// Page selects one page of a list.
 type Page struct {
 	Limit  int
 	Cursor string // "" for the first page
@@ -28,8 +28,8 @@ func noWorkspace() error { return fault.New(fault.NotFound, "There is no workspa
 
 func noMember() error { return fault.New(fault.NotFound, "There is no member with this id.") }
 
-// Members is a page of who belongs to a workspace, newest first. INVALID_INPUT
-// for a cursor that no page gave out.
+// Members returns one page of the members of a workspace, newest first. It returns INVALID_INPUT
+// for an invalid cursor.
 func (s *Service) Members(ctx context.Context, workspaceID uuid.UUID, p Page) (api.MemberPage, error) {
 	page := api.MemberPage{Data: []api.Member{}}
 	before, id := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), uuid.Max
@@ -63,42 +63,42 @@ func memberRecord(row db.MemberGetRow) api.Member {
 	return api.Member{UserID: row.UserID, Email: row.Email, EmailVerified: row.Verified, Name: row.Name, Role: api.Role(row.Role), CreatedAt: timestamp.Of(row.CreatedAt)}
 }
 
-// SetRole gives a member another role. NOT_FOUND for who is none, FORBIDDEN when
-// an owner is made or changed by somebody who is no owner, CONFLICT for the last
-// owner.
+// SetRole changes the role of a member. It returns NOT_FOUND for a user who isn't a member,
+// FORBIDDEN if the old or the new role is owner and the actor isn't one, and CONFLICT for the
+// last owner.
 func (s *Service) SetRole(ctx context.Context, actor Member, userID uuid.UUID, role Role) (record api.Member, err error) {
 	record, err = s.change(ctx, actor, userID, role, func(tx pgx.Tx, was api.Member) error {
 		err := queries.MemberSetRole(ctx, tx, db.MemberSetRoleParams{WorkspaceID: actor.WorkspaceID, UserID: userID, Role: string(role)})
 		if err != nil || Role(was.Role) == role {
 			return err
 		}
-		return tellOfMember(ctx, tx, actor.WorkspaceID, userID, "changed", map[string]any{"email": was.Email, "role": role, "before": was.Role})
+		return recordMember(ctx, tx, actor.WorkspaceID, userID, "changed", map[string]any{"email": was.Email, "role": role, "before": was.Role})
 	})
 	record.Role = api.Role(role)
 	return record, err
 }
 
-// Remove takes a member out of the workspace; refusals are those of SetRole.
+// Remove removes a member from the workspace. Errors are those of SetRole.
 func (s *Service) Remove(ctx context.Context, actor Member, userID uuid.UUID) (api.Member, error) {
 	return s.change(ctx, actor, userID, "", func(tx pgx.Tx, was api.Member) error {
 		if err := queries.MemberDelete(ctx, tx, db.MemberDeleteParams{WorkspaceID: actor.WorkspaceID, UserID: userID}); err != nil {
 			return err
 		}
-		return tellOfMember(ctx, tx, actor.WorkspaceID, userID, "removed", map[string]any{"email": was.Email, "role": was.Role})
+		return recordMember(ctx, tx, actor.WorkspaceID, userID, "removed", map[string]any{"email": was.Email, "role": was.Role})
 	})
 }
 
-// tellOfMember writes into the audit log what became of a member, with the deed.
-func tellOfMember(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID, what string, details map[string]any) error {
+// recordMember records a change of a member in the audit log, in the same transaction.
+func recordMember(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID, what string, details map[string]any) error {
 	return audit.RecordTx(ctx, tx, audit.Event{
 		WorkspaceID: workspaceID, Action: "member." + what, SubjectKind: "user", SubjectID: userID.String(), Details: details,
 	})
 }
 
-// change does something to a member and gives the record as it was before. All
-// owners are locked for it, so that two changes at once cannot take the last two,
-// and who acts, so that a role taken away this moment does nothing any more. What
-// the member could not invite to with the role that it gets is no longer open.
+// change calls do for a member and returns the member's record from before. It locks the
+// member, the actor and all owners: two concurrent changes can't remove the last two owners,
+// and an actor who has just lost the role can't change anything. Open invitations that the
+// member may not issue under the new role are revoked.
 func (s *Service) change(ctx context.Context, actor Member, userID uuid.UUID, to Role, do func(pgx.Tx, api.Member) error) (was api.Member, err error) {
 	err = pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
 		rows, err := queries.MemberLock(ctx, tx, db.MemberLockParams{WorkspaceID: actor.WorkspaceID, UserID: userID, ActorID: actor.ID})
@@ -113,7 +113,7 @@ func (s *Service) change(ctx context.Context, actor Member, userID uuid.UUID, to
 			}
 		}
 		is, found := roles[userID]
-		if err := mayGive(roles[actor.ID], is, to); err != nil {
+		if err := checkMayAssign(roles[actor.ID], is, to); err != nil {
 			return err
 		}
 		if !found {
@@ -135,9 +135,10 @@ func (s *Service) change(ctx context.Context, actor Member, userID uuid.UUID, to
 	return was, err
 }
 
-// mayGive refuses who has the role is in a workspace, "" for none, what only
-// another one may do with members of these roles; "" is of nobody.
-func mayGive(is Role, roles ...Role) error {
+// checkMayAssign returns an error if a member with the role is may not assign the given roles,
+// or change members who have them. An empty is means that the actor isn't a member; empty
+// roles are ignored.
+func checkMayAssign(is Role, roles ...Role) error {
 	switch {
 	case is == "":
 		return noWorkspace()
@@ -145,26 +146,26 @@ func mayGive(is Role, roles ...Role) error {
 		return NotAllowed(Admin)
 	}
 	for _, role := range roles {
-		if role != "" && !is.gives(role) {
+		if role != "" && !is.mayAssign(role) {
 			return NotAllowed(Owner)
 		}
 	}
 	return nil
 }
 
-// MayManage judges in tx whether a member may make keys, at this moment and until tx
-// ends: NOT_FOUND for who was removed meanwhile, FORBIDDEN for a role that does not reach.
+// MayManage checks that the member may manage keys, and keeps it so until tx ends. It returns
+// NOT_FOUND for a member who was removed meanwhile, and FORBIDDEN for an insufficient role.
 func (m Member) MayManage(ctx context.Context, tx pgx.Tx) error {
-	has, err := hold(ctx, tx, m.WorkspaceID, m.ID)
+	has, err := lockRole(ctx, tx, m.WorkspaceID, m.ID)
 	if err != nil {
 		return err
 	}
-	return mayGive(has)
+	return checkMayAssign(has)
 }
 
-// hold is the role that somebody has at this moment, and until tx ends; "" for who
-// is no member.
-func hold(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID) (Role, error) {
+// lockRole returns the present role of a user in a workspace, "" if the user isn't a member. The
+// role is locked until tx ends.
+func lockRole(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID) (Role, error) {
 	role, err := queries.MemberHold(ctx, tx, db.MemberHoldParams{WorkspaceID: workspaceID, UserID: userID})
 	if err != nil && !postgres.NotFound(err) {
 		return "", fmt.Errorf("lock member: %w", err)

@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-func TestRolesReachWhatIsBelowThem(t *testing.T) {
+func TestRolesReachTheRolesBelowThem(t *testing.T) {
 	for i, have := range person.Roles() {
 		for j, needed := range person.Roles() {
 			if have.Reaches(needed) != (i <= j) {
@@ -46,13 +46,13 @@ func TestOnlyOwnersMakeChangeAndRemoveOwners(t *testing.T) {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	if m, err := b.Remove(ctx, b.owner, b.owner.ID); err != nil || m.UserID != b.owner.ID {
-		t.Errorf("one of two owners goes: %+v, %v", m, err)
+		t.Errorf("removing one of two owners: %+v, %v", m, err)
 	}
 	_, err = b.Remove(ctx, viewer, uuid.Max)
 	refused(t, "nobody", err, fault.NotFound, "")
 }
 
-func TestTwoOwnersWhoRemoveEachOtherAtOnceLeaveOne(t *testing.T) {
+func TestTwoOwnersWhoRemoveEachOtherLeaveOne(t *testing.T) {
 	b := setup(t)
 	for range 10 {
 		other := b.member(t, "other@example.org", person.Owner)
@@ -106,7 +106,7 @@ func TestAnInvitationWorksOnce(t *testing.T) {
 	}
 	_, err = b.Invite(ctx, b.owner, "ada@example.org", person.Viewer)
 	refused(t, "a member already", err, fault.Conflict, "already_member")
-	_, err = b.Disinvite(ctx, b.owner, made.ID)
+	_, err = b.RevokeInvitation(ctx, b.owner, made.ID)
 	refused(t, "revoking what was accepted", err, fault.Conflict, "invitation_accepted")
 
 	over, err := b.Invite(ctx, b.owner, "late@example.org", person.Viewer)
@@ -115,11 +115,11 @@ func TestAnInvitationWorksOnce(t *testing.T) {
 	}
 	b.exec(t, "UPDATE invitations SET expires_at = now() WHERE id = $1", over.ID)
 	refused(t, "an expired invitation", accept(over.Token), fault.NotFound, "")
-	_, err = b.Disinvite(ctx, b.owner, uuid.Max)
+	_, err = b.RevokeInvitation(ctx, b.owner, uuid.Max)
 	refused(t, "revoking an unknown one", err, fault.NotFound, "")
 }
 
-func TestManyInvitationsOfOneAddressAtOnceLeaveOneOpen(t *testing.T) {
+func TestConcurrentInvitationsToOneAddressLeaveOneOpen(t *testing.T) {
 	b := setup(t)
 	var group sync.WaitGroup
 	for range 6 {
@@ -136,7 +136,7 @@ func TestManyInvitationsOfOneAddressAtOnceLeaveOneOpen(t *testing.T) {
 	}
 }
 
-func TestMT02MembersAreSeenWithinTheScopeOnly(t *testing.T) {
+func TestMT02MembersAreVisibleOnlyWithinTheScope(t *testing.T) {
 	b := setup(t)
 	if page, err := b.Members(t.Context(), b.workspace, person.Page{Limit: 10}); err != nil || len(page.Data) != 0 {
 		t.Errorf("without a scope: %d members, %v", len(page.Data), err)
@@ -146,7 +146,7 @@ func TestMT02MembersAreSeenWithinTheScopeOnly(t *testing.T) {
 	}
 }
 
-func TestAnInvitationThatIsMadeAgainStaysAsItIs(t *testing.T) {
+func TestRepeatingAnInvitationChangesNothing(t *testing.T) {
 	b := setup(t)
 	ctx, id := b.scope(t), uuid.Must(uuid.NewV7())
 	made, err := b.InviteAs(ctx, b.owner, id, "ada@example.org", person.Editor)
@@ -155,17 +155,17 @@ func TestAnInvitationThatIsMadeAgainStaysAsItIs(t *testing.T) {
 	}
 	_, err = b.InviteAs(ctx, b.owner, id, "ada@example.org", person.Editor)
 	refused(t, "again", err, fault.Conflict, "already_made")
-	offer, err := b.Offered(t.Context(), made.Token, home)
+	offer, err := b.LookUpInvitation(t.Context(), made.Token, home)
 	if err != nil || offer.Workspace != "Acme" || offer.Email != "ada@example.org" || offer.Role != person.Editor || offer.By != (api.User{ID: b.owner.ID, Email: b.owner.Email, Name: b.owner.Name}) {
 		t.Errorf("%+v, %v", offer, err)
 	}
-	if _, err := b.Disinvite(ctx, b.owner, id); err != nil {
+	if _, err := b.RevokeInvitation(ctx, b.owner, id); err != nil {
 		t.Fatal(err)
 	}
-	for range 20 { // as many mistakes as a person makes
-		_, err = b.Offered(t.Context(), made.Token, home)
-		refused(t, "what is over", err, fault.NotFound, "")
+	for range 20 { // the number of failures that are allowed
+		_, err = b.LookUpInvitation(t.Context(), made.Token, home)
+		refused(t, "a revoked invitation", err, fault.NotFound, "")
 	}
-	_, err = b.Offered(t.Context(), made.Token, home)
+	_, err = b.LookUpInvitation(t.Context(), made.Token, home)
 	refused(t, "too many", err, fault.RateLimited, "sign_in_attempts")
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// What a password may be. The longest one costs no more than the shortest: it is
-// hashed to a block first.
+// The limits of a password's length. Long passwords cost no more than short ones, because
+// argon2id hashes the password to a block first.
 const (
 	MinPassword = 12 // characters
 	MaxPassword = 256
 )
 
-// The cost of a hash: OWASP's figures for argon2id. It stands in every hash, so
-// that it can be raised.
+// The cost of a hash, as OWASP recommends for argon2id. Every hash contains its cost, so the
+// cost can be raised.
 const (
 	memory  = 19 << 10 // KiB
 	passes  = 2
@@ -31,18 +31,18 @@ const (
 	hashLen = 32
 )
 
-// How many may wait for their turn. Clients in which the person signed in before have places
-// of their own, which strangers cannot take.
+// The numbers of waiting attempts. Clients on which the person signed in before have their own
+// places, which strangers can't take.
 const (
 	waitingStrangers = 64
 	waitingKnown     = 16
 )
 
-// hasher bounds how much of the machine the hashing of passwords takes: half of
-// its processors, and the memory that belongs to so many hashes.
+// hasher bounds the resources for hashing passwords: half of the processors, and the memory of
+// as many hashes.
 type hasher struct {
 	running, strangers, known chan struct{}
-	dummy                     string // what no password hashes to, as far as anybody will ever know
+	dummy                     string // a random hash, which no known password matches
 }
 
 func newHasher() *hasher {
@@ -50,17 +50,17 @@ func newHasher() *hasher {
 		running:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 		strangers: make(chan struct{}, waitingStrangers),
 		known:     make(chan struct{}, waitingKnown),
-		dummy:     written(random(saltLen), random(hashLen)),
+		dummy:     format(random(saltLen), random(hashLen)),
 	}
 }
 
 func random(n int) []byte {
 	b := make([]byte, n)
-	rand.Read(b) //nolint:errcheck // crypto/rand ends the program rather than fail
+	rand.Read(b) //nolint:errcheck // crypto/rand aborts the program instead of failing
 	return b
 }
 
-// run waits for a turn and hashes. UNAVAILABLE if too many wait already.
+// run waits for a free processor and calls work. It returns UNAVAILABLE if too many are waiting.
 func (h *hasher) run(ctx context.Context, from caller, work func()) error {
 	waiting := h.strangers
 	if from.known {
@@ -70,7 +70,7 @@ func (h *hasher) run(ctx context.Context, from caller, work func()) error {
 	case waiting <- struct{}{}:
 		defer func() { <-waiting }()
 	default:
-		return &fault.Error{Code: fault.Unavailable, Message: "Too many people are signing in; try again in a moment.", Err: errBusy}
+		return &fault.Error{Code: fault.Unavailable, Message: "Too many people are signing in at once. Try again in a few seconds.", Err: errBusy}
 	}
 	select {
 	case h.running <- struct{}{}:
@@ -82,14 +82,14 @@ func (h *hasher) run(ctx context.Context, from caller, work func()) error {
 	return nil
 }
 
-// hash is a new password as it is stored.
+// hash returns the hash of a new password, in its stored form.
 func (h *hasher) hash(ctx context.Context, from caller, password string) (stored string, err error) {
 	err = h.run(ctx, from, func() { stored = encode(password) })
 	return stored, err
 }
 
-// matches says whether the password is the one that was stored. An empty stored
-// text, for an account that does not exist, takes the same work and is false.
+// matches reports whether the password matches the stored hash. An empty hash, for an account
+// that doesn't exist, takes the same work and never matches.
 func (h *hasher) matches(ctx context.Context, from caller, stored, password string) (ok bool, err error) {
 	known := stored != ""
 	if !known {
@@ -99,21 +99,20 @@ func (h *hasher) matches(ctx context.Context, from caller, stored, password stri
 	return ok && known, err
 }
 
-// encode hashes a password with a new salt.
+// encode returns the hash of a password with a new salt.
 func encode(password string) string {
 	salt := random(saltLen)
-	return written(salt, argon2.IDKey([]byte(password), salt, passes, memory, lanes, hashLen))
+	return format(salt, argon2.IDKey([]byte(password), salt, passes, memory, lanes, hashLen))
 }
 
-// written is a hash as it is stored, in the form of the reference implementation:
-// $argon2id$v=19$m=...,t=...,p=...$salt$hash.
-func written(salt, sum []byte) string {
+// format returns the stored form of a hash, which is that of the reference implementation:
+func format(salt, sum []byte) string {
 	text := base64.RawStdEncoding.EncodeToString
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, memory, passes, lanes, text(salt), text(sum))
 }
 
-// compare hashes a password as a stored one was hashed. What cannot be read
-// matches nothing.
+// compare hashes a password with the parameters of a stored hash and compares both. An invalid
+// stored hash matches nothing.
 func compare(stored, password string) bool {
 	fields := strings.Split(stored, "$")
 	if len(fields) != 6 || fields[1] != "argon2id" || fields[2] != fmt.Sprintf("v=%d", argon2.Version) {

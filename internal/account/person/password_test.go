@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-func TestAStoredPasswordMatchesItselfOnly(t *testing.T) {
+func TestAStoredPasswordMatchesOnlyItself(t *testing.T) {
 	const password = "correct horse battery staple"
 	stored := encode(password)
 	if !compare(stored, password) || compare(stored, password+" ") || compare(stored, "") {
@@ -33,19 +33,19 @@ func TestAStoredPasswordMatchesItselfOnly(t *testing.T) {
 	}
 }
 
-// An unknown account costs what a known one does.
-func TestNoAccountIsTheSameWork(t *testing.T) {
+// An unknown account takes the same work as a known one.
+func TestUnknownAccountsTakeTheSameWork(t *testing.T) {
 	h := newHasher()
 	stored := encode("correct horse battery staple")
 	took := func(stored string) time.Duration {
-		began := time.Now()
+		started := time.Now()
 		if ok, err := h.matches(t.Context(), caller{}, stored, "wrong"); ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		return time.Since(began)
+		return time.Since(started)
 	}
 	known, unknown := time.Hour, time.Hour
-	for range 100 { // the least of each, in turns: something else may run beside
+	for range 100 { // the minimum of each, in turns, because other tests run at the same time
 		known, unknown = min(known, took(stored)), min(unknown, took(""))
 		if unknown > known/2 && unknown < known*2 {
 			return
@@ -86,7 +86,7 @@ func TestHashingIsBounded(t *testing.T) {
 	for range cap(h.running) {
 		h.running <- struct{}{}
 	}
-	if err := h.run(ctx, caller{}, func() { t.Error("it ran") }); !errors.Is(err, context.Canceled) {
-		t.Errorf("who went away: %v", err)
+	if err := h.run(ctx, caller{}, func() { t.Error("work was called") }); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the caller cancelled: %v", err)
 	}
 }

@@ -1,9 +1,9 @@
 // Package person manages the people who use Weft: their accounts and passwords, their sessions,
 // their roles in workspaces, and invitations (decisions 9.2).
 //
-// It knows one route, the link of an invitation, and nothing of API keys. The one invariant: the
-// database holds only hashes of passwords, sessions and invitations, and a caller without the
-// secret cannot find out whether it exists.
+// It has no routes, except for the link of an invitation, and doesn't use API keys. The database
+// holds only hashes of passwords, sessions and invitations. A caller without the secret can't find
+// out whether it exists.
 package person
 
 import (
@@ -33,7 +33,7 @@ var queries = db.New()
 // Role is what a member may do in a workspace.
 type Role string
 
-// The roles.
+// The roles of members.
 const (
 	Owner  Role = "owner"
 	Admin  Role = "admin"
@@ -41,11 +41,11 @@ const (
 	Viewer Role = "viewer"
 )
 
-// Roles are all of them, from most to least.
+// Roles returns all roles, from the most to the least powerful.
 func Roles() []Role { return []Role{Owner, Admin, Editor, Viewer} }
 
-// Reaches says whether the role may do what needed may do. No role reaches
-// nothing, and nothing reaches a role that does not exist.
+// Reaches reports whether the role includes the rights of needed. It is false if either role
+// doesn't exist.
 func (r Role) Reaches(needed Role) bool {
 	for _, at := range Roles() {
 		switch {
@@ -58,9 +58,9 @@ func (r Role) Reaches(needed Role) bool {
 	return false
 }
 
-// gives says whether a member of that role may make, change and invite members of
-// role.
-func (r Role) gives(role Role) bool { return r.Reaches(Admin) && r.Reaches(role) }
+// mayAssign reports whether a member with the role r may invite, change and remove members with
+// the given role.
+func (r Role) mayAssign(role Role) bool { return r.Reaches(Admin) && r.Reaches(role) }
 
 func (r Role) known() bool {
 	for _, role := range Roles() {
@@ -71,34 +71,34 @@ func (r Role) known() bool {
 	return false
 }
 
-// Person is somebody who signed in.
+// Person is a person who signed in.
 type Person struct {
 	ID          uuid.UUID
 	Email, Name string
 }
 
-// Member is a person who acts in a workspace. Where a request is about none,
-// WorkspaceID is zero and Role is empty.
+// Member is a person who acts in a workspace. For requests without a workspace, WorkspaceID is
+// zero and Role is empty.
 type Member struct {
 	Person
 	WorkspaceID uuid.UUID
 	Role        Role
-	Verified    bool      // whether the e-mail address is
+	Verified    bool      // whether the e-mail address is verified
 	ExpiresAt   time.Time // of the session
 }
 
-// Service is what can be done with people. It is safe for concurrent use.
+// Service manages people. It is safe for concurrent use.
 type Service struct {
-	system   *pgxpool.Pool // proves who asks, across workspaces
+	system   *pgxpool.Pool // authenticates people, across workspaces
 	scoped   *pgxpool.Pool // works within the workspace of postgres.Scope
-	keyring  *seal.Keyring // nil: no device is known
+	keyring  *seal.Keyring // seals device cookies; nil: none are issued
 	hasher   *hasher
 	throttle *signInLimits
-	book     *audit.Book                   // of what is told behind the answers
-	tokens   *throttle.Limiter[netip.Addr] // that sent sessions which are none
+	book     *audit.Book                   // records audit events after the response
+	tokens   *throttle.Limiter[netip.Addr] // unknown session tokens of an address
 	readers  *throttle.Limiter[netip.Addr] // requests of an address that look up a session or an invitation
 	sessions *throttle.Limiter[string]     // requests with one session
-	tales    *throttle.Limiter[string]     // e-mail addresses that the audit log was told of
+	recorded *throttle.Limiter[string]     // audit events about limited sign-ins, by e-mail address
 
 	mail      *mail.Sender              // nil: invitations are not mailed
 	publicURL string                    // of the service, in mailed links
@@ -109,15 +109,15 @@ type Service struct {
 // Options of a Service. A zero value means the default.
 type Options struct {
 	Now     func() time.Time
-	Keyring *seal.Keyring // proves devices; nil: none is known
+	Keyring *seal.Keyring // seals device cookies; nil: none are issued
 
-	Mail      *mail.Sender // of invitations; nil: they are not mailed
-	PublicURL string       // at which people reach the service; needed with Mail
+	Mail      *mail.Sender // for invitations; nil: they are not mailed
+	PublicURL string       // of the service, in mailed links; required with Mail
 	Log       *slog.Logger
 }
 
-// NewService makes a Service. The pool system has the rights of postgres.System,
-// scoped those of postgres.API; book tells what nobody waits for.
+// NewService returns a Service. The pool system has the role postgres.System, and scoped has
+// postgres.API. book records events after the response.
 func NewService(system, scoped *pgxpool.Pool, book *audit.Book, opts Options) *Service {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -128,24 +128,24 @@ func NewService(system, scoped *pgxpool.Pool, book *audit.Book, opts Options) *S
 	return &Service{
 		system: system, scoped: scoped, book: book, hasher: newHasher(), keyring: opts.Keyring, throttle: newSignInLimits(opts.Now),
 		mail: opts.Mail, publicURL: opts.PublicURL, log: opts.Log,
-		// Tokens are beyond guessing. These three guard the look-up.
+		// Tokens can't be guessed. These three limits protect the look-up in the database.
 		tokens:   throttle.NewLimiter[netip.Addr](100, 10, opts.Now),
 		readers:  throttle.NewLimiter[netip.Addr](2000, 500, opts.Now),
 		sessions: throttle.NewLimiter[string](1000, 200, opts.Now),
-		// An invitation every three minutes is enough for a workspace that fills.
+		// An invitation every three minutes is enough even for a growing workspace.
 		mails: throttle.NewLimiter[string](20, 1./180, opts.Now),
-		// Once an hour: who goes on trying fills no database.
-		tales: throttle.NewLimiter[string](1, 1./3600, opts.Now),
+		// Once an hour, so that persistent attackers don't fill the database.
+		recorded: throttle.NewLimiter[string](1, 1./3600, opts.Now),
 	}
 }
 
-// Limits of what people are called.
+// Limits of names and e-mail addresses.
 const (
 	minEmail, maxEmail = 3, 254
 	maxName            = 200
 )
 
-// address is the one spelling of an e-mail address, "" for what is none.
+// address returns the stored form of an e-mail address, or "" if the address is invalid.
 func address(email string) string {
 	email = strings.ToLower(strings.TrimSpace(email))
 	local, domain, found := strings.Cut(email, "@")
@@ -156,7 +156,7 @@ func address(email string) string {
 	return email
 }
 
-// checkName judges what a person is to be called.
+// checkName returns INVALID_INPUT for an invalid name.
 func checkName(name string) error {
 	switch {
 	case strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > maxName:
@@ -185,7 +185,7 @@ func conflict(reason, message string) *fault.Error {
 	return &fault.Error{Code: fault.Conflict, Reason: reason, Message: message}
 }
 
-// NotAllowed is the refusal of a member whose role does not reach.
+// NotAllowed returns the error for a member whose role is insufficient.
 func NotAllowed(needed Role) *fault.Error {
 	message := "Only an owner may do this."
 	switch needed {
@@ -201,11 +201,11 @@ func tooMany(reason, message string, wait time.Duration) *fault.Error {
 	return &fault.Error{Code: fault.RateLimited, Reason: reason, Message: message, RetryAfter: wait}
 }
 
-// newID makes the id of something new.
+// newID returns a new ID.
 func newID() (uuid.UUID, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return id, fmt.Errorf("make an id: %w", err)
+		return id, fmt.Errorf("generate an ID: %w", err)
 	}
 	return id, nil
 }

@@ -21,19 +21,19 @@ import (
 	"github.com/weft-automation/weft/internal/platform/throttle"
 )
 
-// SessionLife is how long a session lasts.
+// SessionLife is how long a session is valid.
 const SessionLife = 14 * 24 * time.Hour
 
-// maxSessions bounds what the sessions of one person store.
+// maxSessions bounds the stored sessions of one person.
 const maxSessions = 200
 
 const tokenBytes = 32
 
-// newToken makes the secret of a session or an invitation, and what is stored of
-// it.
+// newToken returns a new token of a session or an invitation, and the hash of it that is
+// stored.
 func newToken() (token string, hash []byte) {
 	random := make([]byte, tokenBytes)
-	rand.Read(random) //nolint:errcheck // crypto/rand ends the program rather than fail
+	rand.Read(random) //nolint:errcheck // crypto/rand aborts the program instead of failing
 	token = base64.RawURLEncoding.EncodeToString(random)
 	return token, hashOf(token)
 }
@@ -43,24 +43,23 @@ func hashOf(token string) []byte {
 	return sum[:]
 }
 
-// Session is a session that has just begun. Token exists here only: it is shown
-// once and never stored.
+// Session is a new session. Token is shown once and never stored.
 type Session struct {
 	Token     string
 	ExpiresAt time.Time
 	Person    Person
-	Device    string // the value of the device's cookie; "" for none
+	Device    string // the value of the device cookie; may be empty
 }
 
 // LogValue keeps the token out of logs.
 func (s Session) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// Format keeps it out of everything else that prints values.
+// Format keeps the token out of everything else that prints values.
 func (s Session) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, s.String()) }
 
 func (s Session) String() string { return "session of " + s.Person.ID.String() }
 
-// Credentials are what somebody signs in with, and from where.
+// Credentials are the credentials and the client of an attempt to sign in.
 type Credentials struct {
 	Email, Password string
 	Client          netip.Addr
@@ -69,9 +68,9 @@ type Credentials struct {
 
 const wrongCredentials = "The e-mail address or the password is not right."
 
-// SignIn starts a session. A wrong password and an address that nobody has are
-// one and the same UNAUTHORIZED, in the answer and in the work. It returns RATE_LIMITED
-// after too many attempts of the client, or failures at the account (see signInLimits).
+// SignIn starts a session. It returns UNAUTHORIZED both for a wrong password and for an unknown
+// address, with the same response and the same work. It returns RATE_LIMITED after too many
+// attempts of the client, or too many failures for the account (see signInLimits).
 func (s *Service) SignIn(ctx context.Context, c Credentials) (Session, error) {
 	email := address(c.Email)
 	device := s.device(email, c.Device)
@@ -82,35 +81,35 @@ func (s *Service) SignIn(ctx context.Context, c Credentials) (Session, error) {
 		return ok, err
 	})
 	if err != nil {
-		if fault.CodeOf(err) == fault.Unauthorized && s.throttle.limited(from, email) && s.tales.Take(email) == 0 {
-			// Behind the answer: how long it takes says whether there is an account.
-			s.book.Later(ctx, func(ctx context.Context) error { return s.tellOfLimit(ctx, email) })
+		if fault.CodeOf(err) == fault.Unauthorized && s.throttle.limited(from, email) && s.recorded.Take(email) == 0 {
+			// After the response, because its duration would reveal whether there is an account.
+			s.book.Later(ctx, func(ctx context.Context) error { return s.recordLimit(ctx, email) })
 		}
 		return Session{}, err
 	}
 	s.throttle.remember(c.Client, email)
-	session, err := begin(ctx, s.system, person)
+	session, err := startSession(ctx, s.system, person)
 	if session.Device = c.Device; device == "" {
 		session.Device = s.newDevice(email)
 	}
 	return session, err
 }
 
-// tellOfLimit writes into the audit logs of the workspaces that a person belongs to
-// that signing in failed so often that attempts are limited from now on.
-func (s *Service) tellOfLimit(ctx context.Context, email string) error {
+// recordLimit records in the audit logs of the person's workspaces that attempts to sign in are
+// now limited, because too many failed.
+func (s *Service) recordLimit(ctx context.Context, email string) error {
 	user, err := queries.UserGetByEmail(ctx, s.system, email)
 	if postgres.NotFound(err) {
-		return nil // nobody's business
+		return nil // no account, so there is no audit log
 	}
 	if err != nil {
 		return fmt.Errorf("look up user: %w", err)
 	}
-	return tellAll(ctx, s.system, user.ID, "sign_in.limited", map[string]any{"email": email})
+	return recordInWorkspaces(ctx, s.system, user.ID, "sign_in.limited", map[string]any{"email": email})
 }
 
-// attempt makes an attempt to prove who somebody is, unless there were too many. An attempt
-// that ends in an error does not count as a failure.
+// attempt calls prove, unless there were too many attempts. An attempt that returns an error
+// doesn't count as a failure.
 func (s *Service) attempt(from caller, email string, prove func() (bool, error)) error {
 	done, wait := s.throttle.enter(from, email)
 	if wait > 0 {
@@ -128,30 +127,30 @@ func tooManyAttempts(wait time.Duration) error {
 	return tooMany("sign_in_attempts", "Too many attempts to sign in. Wait and try again.", wait)
 }
 
-// proven is somebody who knew the password that is stored so.
+// proven is a person whose password was verified against passwordHash.
 type proven struct {
 	Person
 	passwordHash string
 }
 
-// prove says whose password it is, if it is that of the account.
+// prove verifies the password of an account and returns its owner.
 func (s *Service) prove(ctx context.Context, from caller, email, password string) (proven, bool, error) {
 	user, err := queries.UserGetByEmail(ctx, s.system, email)
 	if err != nil && !postgres.NotFound(err) {
 		return proven{}, false, fmt.Errorf("look up user: %w", err)
 	}
-	ok, err := s.hasher.matches(ctx, from, user.PasswordHash, password) // none of an unknown user
+	ok, err := s.hasher.matches(ctx, from, user.PasswordHash, password) // the hash is empty for an unknown user
 	if err != nil || !ok || user.DisabledAt != nil {
 		return proven{}, false, err
 	}
 	return proven{Person{ID: user.ID, Email: user.Email, Name: user.Name}, user.PasswordHash}, true, nil
 }
 
-// begin stores a new session. UNAUTHORIZED when the password was changed since it
-// was proven.
-func begin(ctx context.Context, conn postgres.DB, of proven) (Session, error) {
+// startSession stores a new session. It returns UNAUTHORIZED if the password was changed after it
+// was verified.
+func startSession(ctx context.Context, conn postgres.DB, of proven) (Session, error) {
 	if err := queries.SessionTrim(ctx, conn, db.SessionTrimParams{UserID: of.ID, Kept: maxSessions - 1}); err != nil {
-		return Session{}, fmt.Errorf("end old sessions: %w", err)
+		return Session{}, fmt.Errorf("delete old sessions: %w", err)
 	}
 	token, hash := newToken()
 	expires, err := queries.SessionInsert(ctx, conn, db.SessionInsertParams{
@@ -166,28 +165,28 @@ func begin(ctx context.Context, conn postgres.DB, of proven) (Session, error) {
 	return Session{Token: token, ExpiresAt: expires, Person: of.Person}, nil
 }
 
-// Proof is what a request shows of its session, and the workspace that it is about.
+// Proof is the session token of a request, and the workspace that the request is about.
 type Proof struct {
 	Token       string // "" if the request has none
 	Client      netip.Addr
-	WorkspaceID *uuid.UUID // nil: about none
+	WorkspaceID *uuid.UUID // nil if the request isn't about a workspace
 }
 
-// Find says who sends a request. UNAUTHORIZED for a token that is missing,
-// unknown, expired or signed out, RATE_LIMITED for a client with too many of
-// those, and for too many requests with one session or from one address; NOT_FOUND for a
-// workspace that the person does not belong to.
+// Find authenticates a request and returns the person and their role. It returns UNAUTHORIZED for
+// a token that is missing, unknown, expired or signed out; RATE_LIMITED for a client with too many
+// of those, and for too many requests with one session or from one address; and NOT_FOUND for a
+// workspace that the person doesn't belong to.
 func (s *Service) Find(ctx context.Context, p Proof) (Member, error) {
 	client := throttle.Subscriber(p.Client)
 	if wait := s.tokens.Wait(client); wait > 0 {
 		return Member{}, tooMany("failed_authentications", "Too many failed authentications from this address.", wait)
 	}
 	if p.Token == "" {
-		return Member{}, unauthorized("missing_session", "Sign in first: send the token of a session, as Authorization: Bearer or as the cookie that signing in sets.")
+		return Member{}, unauthorized("missing_session", "Sign in first. Send the token of a session as Authorization: Bearer, or as the cookie that signing in sets.")
 	}
 	hash := hashOf(p.Token)
 	wait := s.sessions.Take(string(hash))
-	if wait == 0 { // what one session is refused does not count for the others of the address
+	if wait == 0 { // requests that exceed the limit of the session don't count for the address
 		wait = s.readers.Take(client)
 	}
 	if wait > 0 {
@@ -206,8 +205,8 @@ func (s *Service) Find(ctx context.Context, p Proof) (Member, error) {
 		return Member{}, fmt.Errorf("look up session: %w", err)
 	}
 	if row.Unseen {
-		// For who looks into the table: nothing rests on it, and a database that is
-		// read only serves those who read.
+		// The time is informational, so an error is ignored: reading must also work in a
+		// read-only database.
 		_ = queries.SessionTouch(ctx, s.system, hash)
 	}
 	m := Member{Person: Person{ID: row.ID, Email: row.Email, Name: row.Name}, Verified: row.Verified, ExpiresAt: row.ExpiresAt}
@@ -221,7 +220,7 @@ func (s *Service) Find(ctx context.Context, p Proof) (Member, error) {
 	return m, nil
 }
 
-// SignOut ends a session, at once and on every server.
+// SignOut deletes a session. It is invalid at once, on every server.
 func (s *Service) SignOut(ctx context.Context, token string) error {
 	if err := queries.SessionDelete(ctx, s.system, hashOf(token)); err != nil {
 		return fmt.Errorf("delete session: %w", err)
@@ -229,7 +228,7 @@ func (s *Service) SignOut(ctx context.Context, token string) error {
 	return nil
 }
 
-// Current describes a session: who, until when, and where they belong.
+// Current describes a session: its person, its expiry, and the person's workspaces.
 func (s *Service) Current(ctx context.Context, person Person, expires time.Time) (api.CurrentSession, error) {
 	rows, err := queries.MemberListOfUser(ctx, s.system, person.ID)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-func TestASessionIsFoundUntilItEnds(t *testing.T) {
+func TestASessionIsValidUntilItExpires(t *testing.T) {
 	b := setup(t)
 	token := b.signIn(t, " GRACE@example.org ", password)
 	m, err := b.Find(t.Context(), person.Proof{Token: token, Client: home})
@@ -55,7 +55,7 @@ func TestASessionIsFoundUntilItEnds(t *testing.T) {
 	refused(t, "no token", err, fault.Unauthorized, "missing_session")
 }
 
-func TestASessionNotesWhenItWasSeen(t *testing.T) {
+func TestASessionRecordsWhenItWasLastUsed(t *testing.T) {
 	b := setup(t)
 	token := b.signIn(t, "grace@example.org", password)
 	b.exec(t, "UPDATE sessions SET seen_at = now() - interval '1 hour'")
@@ -68,9 +68,9 @@ func TestASessionNotesWhenItWasSeen(t *testing.T) {
 	}
 }
 
-// Nothing rests on when a session was seen: a database that cannot write it down
-// still says whose it is.
-func TestASessionIsFoundWhereNothingCanBeWritten(t *testing.T) {
+// The time of last use is informational: a read-only database can't store it, but still
+// authenticates.
+func TestASessionIsFoundInAReadOnlyDatabase(t *testing.T) {
 	b := setup(t)
 	token := b.signIn(t, "grace@example.org", password)
 	b.exec(t, "UPDATE sessions SET seen_at = now() - interval '1 hour'")
@@ -80,8 +80,8 @@ func TestASessionIsFoundWhereNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// One host that fails all the time keeps nobody else from signing in.
-func TestOneHostKeepsNobodyOut(t *testing.T) {
+// A host whose attempts fail all the time doesn't prevent others from signing in.
+func TestOneHostLocksNobodyOut(t *testing.T) {
 	b := setup(t)
 	b.cheapen(t)
 	fail := func() {
@@ -91,14 +91,14 @@ func TestOneHostKeepsNobodyOut(t *testing.T) {
 	for range 20 {
 		fail()
 	}
-	for range 3 { // as soon as it is let in again
+	for range 3 { // each time that it is admitted again
 		b.wait(10 * time.Minute)
 		fail()
 		b.signIn(t, "grace@example.org", password)
 	}
 }
 
-func TestWhoCannotSignInLearnsNothing(t *testing.T) {
+func TestFailedSignInsRevealNothing(t *testing.T) {
 	b := setup(t)
 	off := b.member(t, "off@example.org", person.Viewer)
 	b.exec(t, "UPDATE users SET disabled_at = now() WHERE id = $1", off.ID)
@@ -117,7 +117,7 @@ func TestWhoCannotSignInLearnsNothing(t *testing.T) {
 	}
 	for _, text := range texts {
 		if text != texts[0] {
-			t.Errorf("%q and %q tell one from the other", text, texts[0])
+			t.Errorf("%q and %q differ", text, texts[0])
 		}
 	}
 }
@@ -137,18 +137,18 @@ func TestAttemptsAreLimitedByAddressAndByAccount(t *testing.T) {
 	for range 20 { // one address, one account
 		refused(t, "a failure", fail("grace@example.org", 2), fault.Unauthorized, "invalid_credentials")
 	}
-	b.wait(time.Minute) // the address may fail again, but not there
-	refused(t, "the 21st of an address at an account", fail("Grace@example.org", 2), fault.RateLimited, "sign_in_attempts")
+	b.wait(time.Minute) // the address may fail again, but not at this account
+	refused(t, "the 21st failure of an address at one account", fail("Grace@example.org", 2), fault.RateLimited, "sign_in_attempts")
 	refused(t, "at another account", fail("u@example.org", 2), fault.Unauthorized, "invalid_credentials")
-	var told int
-	if err := b.pool.QueryRow(t.Context(), "SELECT count(*) FROM audit_events WHERE action = 'sign_in.limited'").Scan(&told); err != nil || told != 0 {
-		t.Errorf("the answer waited until the audit log was told, %v", err)
+	var recorded int
+	if err := b.pool.QueryRow(t.Context(), "SELECT count(*) FROM audit_events WHERE action = 'sign_in.limited'").Scan(&recorded); err != nil || recorded != 0 {
+		t.Errorf("the response waited for the audit log, %v", err)
 	}
 	limited := fmt.Sprintf(`sign_in.limited %s {"email": "grace@example.org"}`, b.owner.ID)
-	if told := b.events(t, "sign_in.limited"); !slices.Equal(told, []string{limited}) {
-		t.Errorf("the audit log was told %q", told)
+	if recorded := b.events(t, "sign_in.limited"); !slices.Equal(recorded, []string{limited}) {
+		t.Errorf("the audit log has %q", recorded)
 	}
-	for range 30 { // those that succeed are not failures
+	for range 30 { // successes don't count as failures
 		b.signIn(t, "grace@example.org", password)
 	}
 	for i := range 100 {
@@ -204,7 +204,7 @@ func TestKnownDeviceSignsInWhereItsAddressIsLimited(t *testing.T) {
 	refused(t, "the 21st of the device", err, fault.RateLimited, "sign_in_attempts")
 }
 
-func TestAddressOfAnEarlierSignInHasLimitsOfItsOwn(t *testing.T) {
+func TestAddressOfAnEarlierSignInHasItsOwnLimits(t *testing.T) {
 	b := setup(t)
 	b.cheapen(t)
 	b.member(t, "ada@example.org", person.Viewer)
@@ -230,7 +230,7 @@ func TestRequestsWithOneSessionAreLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 2000 { // as many as the address may make
+	for range 2000 { // the limit of the address
 		refused(t, "the next request", find(token), fault.RateLimited, "session_requests")
 	}
 	if err := find(other); err != nil {
@@ -284,7 +284,7 @@ func TestAU13NoTableHoldsAPasswordOrAToken(t *testing.T) {
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("made", "invitation", made, "session", session)
 	fmt.Fprintf(&log, "%v %+v %#v %s %v %+v %#v %s", made, made, made, made, session, session, session, session)
 	if dump.Len() < 1000 || !strings.Contains(dump.String(), "$argon2id$v=19$m=19456,t=2,p=1$") {
-		t.Fatalf("the dump is not one: %.300s", dump.String())
+		t.Fatalf("the dump is incomplete: %.300s", dump.String())
 	}
 	for _, secret := range []string{password, token, made.Token, session.Token} {
 		if strings.Contains(dump.String(), secret) {
@@ -296,7 +296,7 @@ func TestAU13NoTableHoldsAPasswordOrAToken(t *testing.T) {
 	}
 }
 
-func TestANewPasswordKeepsTheRolesAndIsToldEverywhere(t *testing.T) {
+func TestANewPasswordKeepsRolesAndIsRecordedInAllWorkspaces(t *testing.T) {
 	b := setup(t)
 	ada := b.member(t, "ada@example.org", person.Viewer)
 	token := b.signIn(t, "ada@example.org", password)
@@ -311,7 +311,7 @@ func TestANewPasswordKeepsTheRolesAndIsToldEverywhere(t *testing.T) {
 	if err != nil || m.Role != person.Viewer {
 		t.Errorf("%+v, %v", m, err)
 	}
-	// As the owner of another workspace too: both hear of the next password.
+	// As the owner of another workspace too: both audit logs record the next password.
 	other, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: "Other", Plan: plan.Starter})
 	if err != nil {
 		t.Fatal(err)
@@ -335,8 +335,8 @@ func TestANewPasswordKeepsTheRolesAndIsToldEverywhere(t *testing.T) {
 	refused(t, "a short one", err, fault.InvalidInput, "")
 }
 
-// The old password is proven, then waits; when it goes on, the password is another.
-func TestAPasswordThatChangesMeanwhileBeginsNoSession(t *testing.T) {
+// The old password is verified. Before the session is stored, the password changes.
+func TestAPasswordChangedMeanwhileStartsNoSession(t *testing.T) {
 	b := setup(t)
 	tx, err := b.pool.Begin(t.Context())
 	if err != nil {
@@ -362,7 +362,7 @@ func TestAPasswordThatChangesMeanwhileBeginsNoSession(t *testing.T) {
 	}
 }
 
-func TestWhoHasAnAccountBecomesAnOwnerAndNothingElseChanges(t *testing.T) {
+func TestMakingAnExistingAccountAnOwnerChangesNothingElse(t *testing.T) {
 	b := setup(t)
 	token := b.signIn(t, "grace@example.org", password)
 	other, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: "Other", Plan: plan.Starter})
@@ -374,7 +374,7 @@ func TestWhoHasAnAccountBecomesAnOwnerAndNothingElseChanges(t *testing.T) {
 		t.Fatalf("%+v, %v", again, err)
 	}
 	if m, err := b.Find(t.Context(), person.Proof{Token: token, Client: home, WorkspaceID: &other}); err != nil || m.Role != person.Owner {
-		t.Errorf("the session of before: %+v, %v", m, err)
+		t.Errorf("the earlier session: %+v, %v", m, err)
 	}
 	b.signIn(t, "grace@example.org", password)
 	if got := b.events(t, "password.changed"); len(got) != 0 {

@@ -9,38 +9,38 @@ import (
 )
 
 const (
-	// maxAtOnce is how many passwords of one client are hashed or wait for it at once.
+	// maxAtOnce is the maximum number of concurrent attempts of one client.
 	maxAtOnce = 8
-	// maxSucceeded bounds what is remembered of clients that signed in.
+	// maxSucceeded bounds the remembered addresses of clients that signed in.
 	maxSucceeded = 50_000
 )
 
-// signInLimits limits attempts to sign in, by the scheme of OWASP's device cookies
+// signInLimits limits attempts to sign in. It follows OWASP's scheme of device cookies
 // (https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies):
 // a client on which the person signed in before has its own limits, so the failures of other
-// clients never lock it out. A client without cookies is known by its address until the
-// process ends. Each process counts for itself.
+// clients never lock it out. A client without cookies is recognised by its address until the
+// process stops. Each process counts separately.
 type signInLimits struct {
 	known     *throttle.Limiter[string] // failures of a known client
 	addresses *throttle.Limiter[string] // failures of an address, at any account
 	pairs     *throttle.Limiter[string] // failures of an address at one account
 	accounts  *throttle.Limiter[string] // failures of all unknown clients at one account
-	tries     *throttle.Limiter[string] // attempts of a client, whatever their result
+	tries     *throttle.Limiter[string] // attempts of a client, successful or not
 
 	mu        sync.Mutex
-	atOnce    map[string]int      // attempts of a client that are under way
+	atOnce    map[string]int      // concurrent attempts by client
 	succeeded map[string]struct{} // addresses from which somebody signed in, each with the account
 }
 
 func newSignInLimits(now func() time.Time) *signInLimits {
 	return &signInLimits{
-		// Twenty mistakes are a person's. From then on, one attempt in ten seconds is little
-		// to a guesser.
+		// A person may make twenty mistakes. After that, one attempt in ten seconds is too slow
+		// for guessing.
 		known:     throttle.NewLimiter[string](20, 0.1, now),
 		addresses: throttle.NewLimiter[string](20, 0.1, now),
 		pairs:     throttle.NewLimiter[string](20, 1./600, now),
-		// Bounds what many addresses can try together. It takes 600 addresses to keep it empty,
-		// because each gets one attempt in ten minutes. Even then known clients pass.
+		// Bounds the guesses of many addresses together. It takes 600 addresses to exhaust it
+		// permanently, because each gets one attempt in ten minutes. Known clients still get in.
 		accounts: throttle.NewLimiter[string](1000, 1, now),
 		// Each attempt hashes a password, and one that succeeds stores a session.
 		tries:  throttle.NewLimiter[string](300, 2, now),
@@ -50,12 +50,12 @@ func newSignInLimits(now func() time.Time) *signInLimits {
 
 // caller is the client of an attempt.
 type caller struct {
-	source string // what it is counted by
+	source string // the key for the limits
 	known  bool   // the owner of the account signed in there before
 }
 
-// identify returns the client of an attempt at the account with this e-mail address: a
-// device, if that is known, or an address.
+// identify returns the client of an attempt for the account with this e-mail address. It is
+// identified by its device if that is known, and otherwise by its address.
 func (t *signInLimits) identify(client netip.Addr, device, email string) caller {
 	if device != "" {
 		return caller{"device " + device, true}
@@ -69,7 +69,7 @@ func (t *signInLimits) identify(client netip.Addr, device, email string) caller 
 	return caller{from, false}
 }
 
-// remember notes that the owner of the account signed in from an address.
+// remember records that the owner of the account signed in from an address.
 func (t *signInLimits) remember(client netip.Addr, email string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,40 +92,40 @@ func (t *signInLimits) buckets(c caller, email string) []bucket {
 	return []bucket{{t.addresses, c.source}, {t.pairs, c.source + " " + email}, {t.accounts, email}}
 }
 
-// enter admits an attempt, or returns how long to wait. The caller must call done with
-// whether the attempt failed. All limits are charged before the attempt, so that concurrent
-// attempts cannot exceed them.
+// enter admits an attempt, or returns how long to wait. The caller must call done with the
+// result. All limits are charged before the attempt, so that concurrent attempts can't
+// exceed them.
 func (t *signInLimits) enter(c caller, email string) (done func(failed bool), wait time.Duration) {
-	if !t.begin(c) {
+	if !t.start(c) {
 		return nil, time.Second
 	}
 	if wait = t.tries.Take(c.source); wait > 0 {
-		t.end(c)
+		t.finish(c)
 		return nil, wait
 	}
 	buckets := t.buckets(c, email)
 	for i, b := range buckets {
 		if wait = b.limiter.Take(b.source); wait > 0 {
-			giveBack(buckets[:i])
-			t.end(c)
+			refund(buckets[:i])
+			t.finish(c)
 			return nil, wait
 		}
 	}
 	return func(failed bool) {
 		if !failed {
-			giveBack(buckets)
+			refund(buckets)
 		}
-		t.end(c)
+		t.finish(c)
 	}, 0
 }
 
-func giveBack(buckets []bucket) {
+func refund(buckets []bucket) {
 	for _, b := range buckets {
 		b.limiter.Return(b.source)
 	}
 }
 
-// limited reports whether the next attempt at the account has to wait.
+// limited reports whether the next attempt for the account has to wait.
 func (t *signInLimits) limited(c caller, email string) bool {
 	for _, b := range t.buckets(c, email) {
 		if b.limiter != t.addresses && b.limiter.Wait(b.source) > 0 {
@@ -135,7 +135,7 @@ func (t *signInLimits) limited(c caller, email string) bool {
 	return false
 }
 
-func (t *signInLimits) begin(c caller) bool {
+func (t *signInLimits) start(c caller) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.atOnce[c.source] >= maxAtOnce {
@@ -145,7 +145,7 @@ func (t *signInLimits) begin(c caller) bool {
 	return true
 }
 
-func (t *signInLimits) end(c caller) {
+func (t *signInLimits) finish(c caller) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.atOnce[c.source]--; t.atOnce[c.source] == 0 {

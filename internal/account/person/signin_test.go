@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// fails makes attempts that fail, and returns how many were admitted.
+// fails makes failing attempts and returns how many were admitted.
 func fails(t *signInLimits, c caller, email string, times int) (admitted int) {
 	for range times {
 		if done, wait := t.enter(c, email); wait == 0 {
@@ -19,7 +19,7 @@ func fails(t *signInLimits, c caller, email string, times int) (admitted int) {
 
 func stranger(n int) caller { return caller{source: fmt.Sprint("address ", n)} }
 
-func TestGuessesOfAnyNumberOfAddressesAreBounded(t *testing.T) {
+func TestGuessesFromManyAddressesAreBounded(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	throttle := newSignInLimits(func() time.Time { return now })
 	admitted := 0
@@ -37,7 +37,7 @@ func TestGuessesOfAnyNumberOfAddressesAreBounded(t *testing.T) {
 	}
 }
 
-// Where addresses go on as fast as they may, strangers still get in.
+// Even if many addresses make as many attempts as they may, strangers still get in.
 func TestHundredsOfAddressesDoNotKeepAnAccountLocked(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	throttle := newSignInLimits(func() time.Time { return now })
@@ -52,7 +52,7 @@ func TestHundredsOfAddressesDoNotKeepAnAccountLocked(t *testing.T) {
 	}
 }
 
-func TestAttemptsThatSucceedAreBoundedToo(t *testing.T) {
+func TestSuccessfulAttemptsAreBoundedToo(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	throttle := newSignInLimits(func() time.Time { return now })
 	for i := range 300 {
@@ -67,7 +67,7 @@ func TestAttemptsThatSucceedAreBoundedToo(t *testing.T) {
 	}
 }
 
-func TestOneClientTakesAFewPlacesAtOnce(t *testing.T) {
+func TestConcurrentAttemptsOfOneClientAreBounded(t *testing.T) {
 	throttle := newSignInLimits(time.Now)
 	var done []func(bool)
 	for range maxAtOnce {
@@ -78,14 +78,14 @@ func TestOneClientTakesAFewPlacesAtOnce(t *testing.T) {
 		done = append(done, end)
 	}
 	if _, wait := throttle.enter(stranger(1), "grace@example.org"); wait == 0 {
-		t.Error("one too many was admitted")
+		t.Error("one attempt too many was admitted")
 	}
 	if n := fails(throttle, stranger(2), "grace@example.org", 1); n != 1 {
 		t.Error("another client waits")
 	}
 	done[0](false)
 	if n := fails(throttle, stranger(1), "grace@example.org", 1); n != 1 {
-		t.Error("a place that was given back is not free")
+		t.Error("the place of a finished attempt is not free")
 	}
 	for _, end := range done[1:] {
 		end(false)
@@ -95,8 +95,8 @@ func TestOneClientTakesAFewPlacesAtOnce(t *testing.T) {
 	}
 }
 
-// Strangers fill their places, and none of the others.
-func TestStrangersLeavePlacesForKnownDevices(t *testing.T) {
+// Strangers fill their own places, but not those of known devices.
+func TestKnownDevicesHavePlacesOfTheirOwn(t *testing.T) {
 	h := newHasher()
 	for range cap(h.strangers) {
 		h.strangers <- struct{}{}

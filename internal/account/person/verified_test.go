@@ -22,7 +22,7 @@ const (
 	another = "another long password"
 )
 
-// elsewhere makes a second workspace, and a member of it who may invite.
+// elsewhere creates a second workspace and its owner.
 func (b *bench) elsewhere(t *testing.T, email string) (context.Context, person.Member) {
 	t.Helper()
 	id, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: "Other " + email, Plan: plan.Starter})
@@ -36,7 +36,7 @@ func (b *bench) elsewhere(t *testing.T, email string) (context.Context, person.M
 	return postgres.Scope(t.Context(), id), person.Member{Person: made, WorkspaceID: id, Role: person.Owner}
 }
 
-// squat creates an account for the address of somebody else, in another workspace.
+// squat creates an account in another workspace for the address of somebody else.
 func (b *bench) squat(t *testing.T) person.Session {
 	t.Helper()
 	scope, mallory := b.elsewhere(t, "mallory@example.org")
@@ -74,7 +74,7 @@ func TestUnverifiedAccountBelongsToOneWorkspace(t *testing.T) {
 	if role := b.roleOf(t, squatter.Token); role != "" {
 		t.Errorf("the account is %s", role)
 	}
-	if _, err := b.Offered(t.Context(), made.Token, home); err != nil {
+	if _, err := b.LookUpInvitation(t.Context(), made.Token, home); err != nil {
 		t.Errorf("the invitation is used up: %v", err)
 	}
 }
@@ -141,7 +141,7 @@ func TestVerifiedAccountJoinsInItsSession(t *testing.T) {
 	refused(t, "again", b.AcceptSignedIn(t.Context(), made.Token, b.owner.Person, home), fault.NotFound, "")
 }
 
-func TestOwnerIsNotMadeOfAnAccountThatTheOperatorDidNotMean(t *testing.T) {
+func TestExistingAccountIsMadeAnOwnerOnlyOnRequest(t *testing.T) {
 	b := setup(t)
 	squatter := b.squat(t)
 	create := func(a person.Account) error {
@@ -195,7 +195,7 @@ func TestMailedLinkProvesTheAddress(t *testing.T) {
 	if err != nil || !m.Verified {
 		t.Errorf("verified %v, %v", m.Verified, err)
 	}
-	_, err = b.Offered(t.Context(), made.Token, home)
+	_, err = b.LookUpInvitation(t.Context(), made.Token, home)
 	refused(t, "the other link", err, fault.NotFound, "")
 }
 
@@ -236,7 +236,7 @@ func TestMailedLinkTakesOverAnUnverifiedAccount(t *testing.T) {
 	refused(t, "the session from before", err, fault.Unauthorized, "invalid_session")
 	_, err = b.SignIn(t.Context(), person.Credentials{Email: victim, Password: password, Client: home})
 	refused(t, "the password from before", err, fault.Unauthorized, "invalid_credentials")
-	var told []string
+	var recorded []string
 	rows, err := b.pool.Query(t.Context(), "SELECT action FROM audit_events WHERE subject_id = $1 ORDER BY id", session.Person.ID.String())
 	if err != nil {
 		t.Fatal(err)
@@ -247,10 +247,10 @@ func TestMailedLinkTakesOverAnUnverifiedAccount(t *testing.T) {
 		if err := rows.Scan(&action); err != nil {
 			t.Fatal(err)
 		}
-		told = append(told, action)
+		recorded = append(recorded, action)
 	}
-	if want := []string{"member.joined", "password.changed", "email.verified", "member.joined"}; !slices.Equal(told, want) {
-		t.Errorf("the audit logs have %q, want %q", told, want)
+	if want := []string{"member.joined", "password.changed", "email.verified", "member.joined"}; !slices.Equal(recorded, want) {
+		t.Errorf("the audit logs have %q, want %q", recorded, want)
 	}
 }
 
@@ -277,7 +277,7 @@ func TestMailedLinkDoesNotEnableADisabledAccount(t *testing.T) {
 	refused(t, "a disabled account", err, fault.Unauthorized, "invalid_credentials")
 }
 
-func TestInvitationStandsWhenTheMailIsRefused(t *testing.T) {
+func TestInvitationStaysValidIfTheMailIsRejected(t *testing.T) {
 	b := setup(t)
 	b.mail.Refuse()
 	made, err := b.mailing.Invite(b.scope(t), b.owner, "ada@example.org", person.Editor)
@@ -306,7 +306,7 @@ func TestMailsOfAWorkspaceAreLimited(t *testing.T) {
 	}
 }
 
-func TestMailSaysNothingThatAnInviterMakesUp(t *testing.T) {
+func TestMailContainsNoFreeTextOfTheInviter(t *testing.T) {
 	b := setup(t)
 	b.exec(t, "UPDATE users SET name = 'Win a prize at https://evil.example' WHERE id = $1", b.owner.ID)
 	if _, err := b.mailing.Invite(b.scope(t), b.owner, "ada@example.org", person.Editor); err != nil {

@@ -13,7 +13,7 @@ func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {
 	const password = "correct horse battery staple"
 	environ := []string{"DATABASE_URL=" + pgtest.DSN(t)}
 	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 1, "", `there is no workspace "Acme". Add --new-workspace`)
-	run(t, environ, "short\n", "admin", "owner", "Acme", "Ada@example.org", "--new-workspace").check(t, 1, "", "make an owner: the password must have 12 to 256 characters")
+	run(t, environ, "short\n", "admin", "owner", "Acme", "Ada@example.org", "--new-workspace").check(t, 1, "", "create an owner: the password must have 12 to 256 characters")
 	run(t, environ, password+"\n", "admin", "owner", "Acme", "nobody", "--new-workspace").check(t, 1, "", "not an e-mail address")
 	for _, name := range []string{"", " ", strings.Repeat("é", 201), "a\nb", "a\x1b[31m"} {
 		run(t, environ, password+"\n", "admin", "owner", name, "Ada@example.org", "--new-workspace").check(t, 1, "", "name of a workspace")
@@ -25,7 +25,7 @@ func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	if !person.Known(t.Context(), pool, "ada@example.org", password) {
+	if !person.PasswordMatches(t.Context(), pool, "ada@example.org", password) {
 		t.Error("the password is not the one that was given")
 	}
 	// In another workspace, or again, only if the operator means the account that there is.
@@ -36,11 +36,11 @@ func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {
 			check(t, 0, "", "keeps its password. Run weft admin password ada@example.org")
 	}
 	run(t, environ, password+"\n", "admin", "owner", "Acme", "bob@example.org", "--existing").check(t, 1, "", "has no account. Leave out --existing")
-	if !person.Known(t.Context(), pool, "ada@example.org", password) {
+	if !person.PasswordMatches(t.Context(), pool, "ada@example.org", password) {
 		t.Error("the password changed")
 	}
 	run(t, append(environ, "WEFT_ADMIN_PASSWORD=another long password"), "", "admin", "password", "ada@example.org").check(t, 0, "", "another password")
-	if !person.Known(t.Context(), pool, "ada@example.org", "another long password") {
+	if !person.PasswordMatches(t.Context(), pool, "ada@example.org", "another long password") {
 		t.Error("the password is not that of the environment")
 	}
 	run(t, environ, "", "admin", "password", "ada@example.org").check(t, 1, "", "there is no password: set WEFT_ADMIN_PASSWORD")
@@ -48,8 +48,8 @@ func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {
 		run(t, nil, "", "admin", command, "--help").check(t, 0, "WEFT_ADMIN_PASSWORD", "")
 	}
 	run(t, environ, password+"\n", "admin", "password", "Ada@example.org").check(t, 0, "", "ada@example.org has another password")
-	run(t, environ, password+"\n", "admin", "password", "bob@example.org").check(t, 1, "", "Nobody has an account")
-	if !person.Known(t.Context(), pool, "ada@example.org", password) {
+	run(t, environ, password+"\n", "admin", "password", "bob@example.org").check(t, 1, "", "No account has this e-mail address")
+	if !person.PasswordMatches(t.Context(), pool, "ada@example.org", password) {
 		t.Error("the password is not the one that was given")
 	}
 }
@@ -74,7 +74,7 @@ func TestOwnerOfAnUnverifiedAccountNeedsANewPassword(t *testing.T) {
 	run(t, environ, "", again[:len(again)-1]...).check(t, 1, "", "so it needs a new password")
 	run(t, environ, "", again...).check(t, 1, "", "there is no password")
 	run(t, environ, fresh+"\n", again...).check(t, 0, "", "was not verified. It is now")
-	if person.Known(t.Context(), pool, "ada@example.org", old) || !person.Known(t.Context(), pool, "ada@example.org", fresh) {
+	if person.PasswordMatches(t.Context(), pool, "ada@example.org", old) || !person.PasswordMatches(t.Context(), pool, "ada@example.org", fresh) {
 		t.Error("the password was not replaced")
 	}
 	unverify()

@@ -139,7 +139,7 @@ func invite(c *console, ctx context.Context, r *http.Request, v visitor) (shown,
 func disinvite(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
 	id, err := pathID(r, "invitationId")
 	if err == nil {
-		_, err = c.People.Disinvite(ctx, v.Member, id)
+		_, err = c.People.RevokeInvitation(ctx, v.Member, id)
 	}
 	return shown{}, err
 }

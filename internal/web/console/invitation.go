@@ -34,7 +34,7 @@ func (c *console) accept(w http.ResponseWriter, r *http.Request) error {
 		c.render(w, status, "invitation", p)
 		return nil
 	}
-	offer, err := c.People.Offered(r.Context(), p.Token, c.client(r))
+	offer, err := c.People.LookUpInvitation(r.Context(), p.Token, c.client(r))
 	if err != nil {
 		return refuse(err)
 	}

@@ -48,7 +48,7 @@ func (s *Server) CreateInvitation(ctx context.Context, request api.CreateInvitat
 
 // RevokeInvitation ends an invitation.
 func (s *Server) RevokeInvitation(ctx context.Context, request api.RevokeInvitationRequestObject) (api.RevokeInvitationResponseObject, error) {
-	invitation, err := s.people.Disinvite(ctx, callOf(ctx).member, request.InvitationID)
+	invitation, err := s.people.RevokeInvitation(ctx, callOf(ctx).member, request.InvitationID)
 	return api.RevokeInvitation200JSONResponse(invitation), err
 }
 
