@@ -214,7 +214,7 @@ func migrate(ctx context.Context, server, database string) error {
 	if err != nil {
 		return err
 	}
-	pool, err := postgres.OpenUnhurried(ctx, dsn, "test", postgres.Owner, 0)
+	pool, err := postgres.OpenWithoutTimeouts(ctx, dsn, "test", postgres.Owner, 0)
 	if err != nil {
 		return err
 	}

@@ -11,21 +11,21 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// NotFound reports whether a query that must return a row returned none.
+// NotFound reports whether a query returned no row although it must return one.
 func NotFound(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
-// Taken reports whether a row was refused because there is one with its key.
+// Taken reports whether err is a violation of a unique key.
 func Taken(err error) bool { return Raised(err, "23505") }
 
-// Raised reports whether a statement raised this code.
+// Raised reports whether err is a PostgreSQL error with this code.
 func Raised(err error, code string) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.Code == code
 }
 
-// Unavailable reports whether err says that the database cannot serve for now:
-// it is down, starting, stopping, read-only, full, out of connections, too slow,
-// or behind a pooler that Weft cannot work through. The same call may succeed later.
+// Unavailable reports whether err means that the database can't serve at present: it is
+// down, starting, stopping, read-only, full, out of connections or too slow, or behind a
+// pooler that Weft can't work through. The same call may succeed later.
 func Unavailable(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
@@ -36,7 +36,7 @@ func Unavailable(err error) bool {
 			return true // connection, resources, operator intervention
 		case e.Code == "25006", e.Code == "25P03", e.Code == "55P03", e.Code == "57014", e.Code == "58030", e.Code == "40001", e.Code == "40P01", e.Code == "0A000":
 			// read-only, a transaction idle for too long, lock or statement timeout, I/O,
-			// serialisation, deadlock, and a cached plan that a migration has outdated
+			// serialization, deadlock, and a cached plan that a migration has invalidated
 			return true
 		}
 		return false
@@ -55,8 +55,8 @@ func Unavailable(err error) bool {
 		strings.Contains(err.Error(), "conn closed")
 }
 
-// Refused reports whether PostgreSQL refused a statement for a reason that may pass. An error in
-// the data itself (class 22) does not pass.
+// Refused reports whether PostgreSQL refused a statement for a reason that may be temporary. An
+// error in the data itself (class 22) is permanent.
 func Refused(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && !strings.HasPrefix(e.Code, "22")

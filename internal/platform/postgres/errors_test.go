@@ -9,8 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// A limit of ours that a frozen process runs into is no fault of its caller's.
-func TestOurOwnLimitsLeaveTheDatabaseUnavailable(t *testing.T) {
+// Timeouts that Weft sets, which a frozen process exceeds, are not the caller's fault.
+func TestTimeoutsMakeTheDatabaseUnavailable(t *testing.T) {
 	for code, want := range map[string]bool{
 		"25P03": true, // idle_in_transaction_session_timeout
 		"55P03": true, // lock_timeout

@@ -1,7 +1,7 @@
 package postgres
 
-// Settled reports whether Migrate has nothing to do.
-var Settled = settled
+// NothingToMigrate reports whether Migrate has nothing to do.
+var NothingToMigrate = nothingToMigrate
 
-// Patiently makes one change of a migration.
-var Patiently = patiently
+// WithLockTimeout makes one change of a migration.
+var WithLockTimeout = withLockTimeout

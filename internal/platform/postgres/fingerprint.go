@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Fingerprint names the schema that Migrate makes: it changes with every
-// migration of ours and of River's.
+// Fingerprint returns a hash of the schema that Migrate creates. It changes with every
+// migration of Weft and of River.
 func Fingerprint() (string, error) {
 	own, err := embedded()
 	if err != nil {

@@ -7,11 +7,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// completeIndexes builds the indexes that a migration has declared for a partitioned
-// table only, in one partition after the other and beside the traffic: within a
-// migration, nothing could be written to a table for as long as it takes. A
-// partition that is made meanwhile has them from the beginning. What an earlier
-// call did not finish is done.
+// completeIndexes builds the indexes that a migration declared only for a partitioned
+// table, in one partition after the other and without blocking writes. Inside a migration,
+// an index build would block writes to the table for as long as it takes. Partitions that
+// are created meanwhile have the indexes already. Interrupted builds are repeated.
 func completeIndexes(ctx context.Context, conn *pgx.Conn) error {
 	type index struct{ Whole, Name, Partition, Definition string }
 	rows, err := conn.Query(ctx, `SELECT w.indexrelid::regclass::text,
@@ -26,17 +25,17 @@ func completeIndexes(ctx context.Context, conn *pgx.Conn) error {
 		                  WHERE i.inhparent = w.indexrelid AND x.indrelid = p.oid)
 		ORDER BY 1, 2`)
 	if err != nil {
-		return fmt.Errorf("look for indexes to build: %w", err)
+		return fmt.Errorf("list the indexes to build: %w", err)
 	}
 	missing, err := pgx.CollectRows(rows, pgx.RowToStructByPos[index])
 	if err != nil {
-		return fmt.Errorf("look for indexes to build: %w", err)
+		return fmt.Errorf("list the indexes to build: %w", err)
 	}
 	for _, m := range missing {
-		err := build(ctx, conn, "DROP INDEX CONCURRENTLY IF EXISTS "+m.Name, // of a build that was cut off
+		err := build(ctx, conn, "DROP INDEX CONCURRENTLY IF EXISTS "+m.Name, // left by an interrupted build
 			"CREATE INDEX CONCURRENTLY "+m.Name+" ON "+m.Partition+m.Definition)
 		if err == nil {
-			err = patiently(ctx, conn, func(tx pgx.Tx) error {
+			err = withLockTimeout(ctx, conn, func(tx pgx.Tx) error {
 				_, err := tx.Exec(ctx, "ALTER INDEX "+m.Whole+" ATTACH PARTITION "+m.Name)
 				return err
 			})

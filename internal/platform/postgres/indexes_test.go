@@ -7,11 +7,11 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// What a migration declares is built in every partition, also where a build was cut
-// off, and what is complete stays as it is.
+// An index that a migration declares is built in every partition, even after an interrupted
+// build. Complete indexes are not rebuilt.
 func TestAnIndexOfAPartitionedTableIsCompleted(t *testing.T) {
 	dsn := pgtest.DSN(t)
-	pool, err := postgres.OpenUnhurried(t.Context(), dsn, "test", postgres.Owner, 0)
+	pool, err := postgres.OpenWithoutTimeouts(t.Context(), dsn, "test", postgres.Owner, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,12 +34,12 @@ func TestAnIndexOfAPartitionedTableIsCompleted(t *testing.T) {
 		return valid
 	}
 	exec("CREATE INDEX later_component_executions ON ONLY component_executions (created_at) WHERE parked")
-	exec("CREATE INDEX component_executions_default_later ON component_executions_default (id)") // of a build that was cut off
+	exec("CREATE INDEX component_executions_default_later ON component_executions_default (id)") // left by an interrupted build
 	exec("CREATE TABLE component_executions_late (LIKE component_executions INCLUDING ALL)")
 	exec(`ALTER TABLE component_executions ATTACH PARTITION component_executions_late
 		FOR VALUES FROM ('ffffffff-0000-7000-8000-000000000000') TO ('ffffffff-0000-7000-8000-000000000001')`)
 	if count(); built != 1 {
-		t.Fatalf("%d partitions have the index, want the one that was made after it", built)
+		t.Fatalf("%d partitions have the index, want only the one that was created after it", built)
 	}
 	for range 2 {
 		if err := postgres.Migrate(t.Context(), pool); err != nil {

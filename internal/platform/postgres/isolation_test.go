@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// texts are the rows of a query of one column.
+// texts returns the rows of a query with one column.
 func texts(t *testing.T, pool *pgxpool.Pool, sql string) []string {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), sql)
@@ -28,25 +28,25 @@ func texts(t *testing.T, pool *pgxpool.Pool, sql string) []string {
 	return found
 }
 
-// ofWorkspaces are the tables whose rows are a workspace's.
+// ofWorkspaces selects the tables whose rows belong to workspaces.
 const ofWorkspaces = `(SELECT c.oid FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
 	AND (c.relname = 'workspaces' OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'workspace_id' AND NOT a.attisdropped)))`
 
-// Each query finds what must not be: the second wall between workspaces has no
-// hole. A table that is made later is looked at too.
-func TestMT02TheSecondWallHasNoHole(t *testing.T) {
+// Row level security separates workspaces, in addition to the conditions of queries. Each of
+// these queries lists violations. They cover tables that are added later, too.
+func TestMT02RowSecurityHasNoGap(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	for name, sql := range map[string]string{
-		"roles of processes that may more than they should": `SELECT rolname::text FROM pg_roles WHERE rolname IN ('weft_api', 'weft_system')
+		"roles of processes with too many rights": `SELECT rolname::text FROM pg_roles WHERE rolname IN ('weft_api', 'weft_system')
 			AND (rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb OR rolreplication)`,
-		"roles that are missing": `SELECT r FROM unnest(ARRAY['weft_api', 'weft_system']) r WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = r)`,
-		"roles of processes that are another role too": `SELECT m.member::regrole::text FROM pg_auth_members m
+		"missing roles": `SELECT r FROM unnest(ARRAY['weft_api', 'weft_system']) r WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = r)`,
+		"roles of processes that are members of another role": `SELECT m.member::regrole::text FROM pg_auth_members m
 			WHERE m.member IN ('weft_api'::regrole, 'weft_system'::regrole)`,
-		"what roles of processes own": `SELECT oid::regclass::text FROM pg_class WHERE relowner IN ('weft_api'::regrole, 'weft_system'::regrole)
+		"objects that roles of processes own": `SELECT oid::regclass::text FROM pg_class WHERE relowner IN ('weft_api'::regrole, 'weft_system'::regrole)
 			UNION ALL SELECT oid::regprocedure::text FROM pg_proc WHERE proowner IN ('weft_api'::regrole, 'weft_system'::regrole)
 			UNION ALL SELECT nspname::text FROM pg_namespace WHERE nspowner IN ('weft_api'::regrole, 'weft_system'::regrole)`,
-		"schemas in which processes may make things": `SELECT n.nspname || ' ' || r FROM pg_namespace n, unnest(ARRAY['weft_api', 'weft_system']) r
+		"schemas in which processes may create objects": `SELECT n.nspname || ' ' || r FROM pg_namespace n, unnest(ARRAY['weft_api', 'weft_system']) r
 			WHERE n.nspname IN ('public', 'river') AND has_schema_privilege(r, n.oid, 'CREATE')`,
 		"tables of workspaces or people without forced row security": `SELECT c.oid::regclass::text FROM pg_class c
 			WHERE (c.oid IN ` + ofWorkspaces + ` OR c.oid = 'users'::regclass) AND NOT (c.relrowsecurity AND c.relforcerowsecurity)`,
@@ -57,15 +57,15 @@ func TestMT02TheSecondWallHasNoHole(t *testing.T) {
 			WHERE p.polname = 'of_workspace' AND c.relname NOT IN ('users', 'river_job') AND (p.polcmd <> '*' OR NOT p.polpermissive OR p.polwithcheck IS NOT NULL
 			OR pg_get_expr(p.polqual, p.polrelid) <> format('(%s = ANY (( SELECT current_workspaces() AS current_workspaces)::uuid[]))',
 				CASE c.relname WHEN 'workspaces' THEN 'id' ELSE 'workspace_id' END))`,
-		"partitions on which something is granted": `SELECT c.oid::regclass::text FROM pg_class c, aclexplode(c.relacl) a
+		"partitions with grants": `SELECT c.oid::regclass::text FROM pg_class c, aclexplode(c.relacl) a
 			WHERE c.relispartition AND a.grantee <> c.relowner`,
-		"tables on which something is granted to everybody": `SELECT c.oid::regclass::text FROM pg_class c, aclexplode(c.relacl) a
+		"tables with grants to PUBLIC": `SELECT c.oid::regclass::text FROM pg_class c, aclexplode(c.relacl) a
 			WHERE c.relnamespace IN ('public'::regnamespace, 'river'::regnamespace) AND a.grantee = 0`,
-		"what requests may take away for good": `SELECT c.oid::regclass::text FROM pg_class c
+		"tables from which requests may delete": `SELECT c.oid::regclass::text FROM pg_class c
 			WHERE c.oid IN ` + ofWorkspaces + ` AND c.relname NOT IN ('members', 'open_calls', 'environment_variables', 'schedules', 'hooks') AND has_table_privilege('weft_api', c.oid, 'DELETE, TRUNCATE')`,
-		"functions with the owner's rights that anybody may call": `SELECT p.oid::regprocedure::text FROM pg_proc p
+		"functions with the owner's rights that requests may call": `SELECT p.oid::regprocedure::text FROM pg_proc p
 			WHERE p.prosecdef AND p.pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace) AND has_function_privilege('weft_api', p.oid, 'EXECUTE')`,
-		"functions with the owner's rights without a fixed search path, or with temporary tables before others": `SELECT p.oid::regprocedure::text FROM pg_proc p
+		"functions with the owner's rights without a fixed search path, or with temporary tables first": `SELECT p.oid::regprocedure::text FROM pg_proc p
 			WHERE p.prosecdef AND p.pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
 			AND 'search_path=public, pg_temp' <> ALL (COALESCE(p.proconfig, '{}'))`,
 	} {
@@ -75,8 +75,8 @@ func TestMT02TheSecondWallHasNoHole(t *testing.T) {
 	}
 }
 
-// What is not bound to a workspace has no second wall: it is a short list.
-func TestMT02WhatHasNoWallIsListed(t *testing.T) {
+// Row level security doesn't cover tables without a workspace. These are all of them.
+func TestMT02TablesWithoutRowSecurityAreListed(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	for name, check := range map[string]struct {
@@ -87,12 +87,12 @@ func TestMT02WhatHasNoWallIsListed(t *testing.T) {
 			`SELECT proname::text FROM pg_proc WHERE prosecdef AND pronamespace IN ('public'::regnamespace, 'river'::regnamespace) ORDER BY 1`,
 			[]string{"default_partition_rows", "default_partition_weeks", "drop_partitions", "make_partitions", "note_final_partitions", "session_health"},
 		},
-		"tables of no workspace that requests may read": {
+		"tables without a workspace that requests may read": {
 			`SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm')
 			AND c.oid NOT IN ` + ofWorkspaces + ` AND NOT c.relispartition AND has_table_privilege('weft_api', c.oid, 'SELECT') ORDER BY 1`,
 			[]string{"schema_migrations", "workers"},
 		},
-		// Of these there is a wall: TestMT02PeopleAreSeenByTheirWorkspaces.
+		// TestMT02PeopleAreVisibleOnlyToTheirWorkspaces covers these.
 		"columns of other tables that requests may read": {
 			`SELECT c.relname || '.' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 			WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm') AND a.attnum > 0 AND NOT a.attisdropped
@@ -103,7 +103,7 @@ func TestMT02WhatHasNoWallIsListed(t *testing.T) {
 			`SELECT c.oid::regclass::text FROM pg_class c WHERE c.oid IN ` + ofWorkspaces + ` AND NOT has_table_privilege('weft_api', c.oid, 'SELECT') ORDER BY 1`,
 			[]string{"credit_checkpoints", "output_keys"},
 		},
-		"what requests may have of tables of the queue that are made later": {
+		"rights of requests on tables that River adds later": {
 			`SELECT d.defaclobjtype::text FROM pg_default_acl d, aclexplode(d.defaclacl) a WHERE a.grantee = 'weft_api'::regrole ORDER BY 1`,
 			nil,
 		},
@@ -114,8 +114,8 @@ func TestMT02WhatHasNoWallIsListed(t *testing.T) {
 	}
 }
 
-// These are all rights that requests have. An addition needs a reason.
-func TestMT02TheRightsOfRequestsAreExactlyThese(t *testing.T) {
+// These are all rights of requests. Adding one needs a reason.
+func TestMT02RequestsHaveExactlyTheseRights(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	for name, check := range map[string]struct {
@@ -166,8 +166,8 @@ func TestMT02TheRightsOfRequestsAreExactlyThese(t *testing.T) {
 	}
 }
 
-// Each request sees and changes the jobs of its workspaces only.
-func TestMT02RequestsReachTheJobsOfTheirWorkspacesOnly(t *testing.T) {
+// Each request sees and changes only the jobs of its workspaces.
+func TestMT02RequestsReachOnlyTheJobsOfTheirWorkspaces(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DSN(t)
 	owner, err := postgres.Connect(t.Context(), dsn, "test")
@@ -208,11 +208,11 @@ func TestMT02RequestsReachTheJobsOfTheirWorkspacesOnly(t *testing.T) {
 	}
 }
 
-// A database from before has more granted: migrating takes it back.
-func TestMT02WhatRequestsMayDoWithTheQueueIsTakenBack(t *testing.T) {
+// A database from an earlier version grants more on the queue. Migrating revokes it.
+func TestMT02ExcessRightsOnTheQueueAreRevoked(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DSN(t)
-	owner, err := postgres.OpenUnhurried(t.Context(), dsn, "test", postgres.Owner, 4)
+	owner, err := postgres.OpenWithoutTimeouts(t.Context(), dsn, "test", postgres.Owner, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,9 +230,9 @@ func TestMT02WhatRequestsMayDoWithTheQueueIsTakenBack(t *testing.T) {
 	}
 }
 
-// People belong to no workspace: requests see who is a member of theirs, or invited
-// somebody there, who asks, and nobody else.
-func TestMT02PeopleAreSeenByTheirWorkspaces(t *testing.T) {
+// People don't belong to a single workspace. Requests see the members of their workspaces, the
+// people who sent invitations to them, and the person who makes the request, but nobody else.
+func TestMT02PeopleAreVisibleOnlyToTheirWorkspaces(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DSN(t)
 	owner, err := postgres.Connect(t.Context(), dsn, "test")
@@ -280,8 +280,8 @@ func TestMT02PeopleAreSeenByTheirWorkspaces(t *testing.T) {
 	}
 }
 
-// A row of one workspace cannot refer to a row of another: what refers to a table
-// of workspaces names the workspace too.
+// A row of one workspace can't refer to a row of another, because every foreign key to a table
+// of workspaces includes the workspace.
 func TestMT04ForeignKeysStayInTheWorkspace(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
@@ -303,6 +303,6 @@ func TestMT04ForeignKeysStayInTheWorkspace(t *testing.T) {
 		SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
 		WHERE i.indrelid = c.oid AND i.indisprimary AND a.attname = 'workspace_id')`)
 	if len(unkeyed) > 0 {
-		t.Errorf("tables whose primary key does not begin with the workspace: %s", strings.Join(unkeyed, ", "))
+		t.Errorf("tables whose primary key does not start with the workspace: %s", strings.Join(unkeyed, ", "))
 	}
 }

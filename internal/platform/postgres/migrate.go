@@ -23,14 +23,14 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres/migrations"
 )
 
-// RiverSchema is the schema that River's tables live in.
+// RiverSchema is the schema of River's tables.
 const RiverSchema = "river"
 
-// migrationLock is the advisory lock under which one process migrates.
+// migrationLock is the advisory lock that a process holds while it migrates.
 const migrationLock = 0x77656674 // "weft"
 
-// expands is the first line of a migration after which the binaries from before it
-// still work: it only adds what they need not know.
+// expands is the first line of a migration that only adds to the schema, so that earlier
+// binaries still work afterwards.
 const expands = "-- expand\n"
 
 type migration struct {
@@ -39,24 +39,24 @@ type migration struct {
 	sql    string
 }
 
-// Migrate brings the schema to what this binary expects: Weft's own migrations
-// first, then River's. Many processes may call it at once; where there is something to
-// do one works, the others wait. A schema newer than the binary is left alone, and is an error
-// unless it was only expanded. The pool must be one of OpenUnhurried.
+// Migrate brings the schema to the version that this binary expects: Weft's own migrations
+// first, then River's. Many processes may call it at once; if there is something to do, one
+// works and the others wait. It returns an error if the schema is newer than the binary,
+// unless it was only expanded. The pool must be one of OpenWithoutTimeouts.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("connect for migration: %w", err)
 	}
 	defer conn.Release()
-	if settled(ctx, conn) {
+	if nothingToMigrate(ctx, conn) {
 		return nil
 	}
 	if err := lockForMigration(ctx, conn.Conn()); err != nil {
 		return fmt.Errorf("lock for migration: %w", err)
 	}
 	defer func() {
-		// The session goes back to the pool only without the lock.
+		// Only a session without the lock may return to the pool.
 		if _, err := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock_all()"); err != nil {
 			_ = conn.Conn().Close(context.WithoutCancel(ctx))
 		}
@@ -73,8 +73,8 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	return setRights(ctx, conn.Conn())
 }
 
-// lockForMigration asks again and again instead of waiting in one statement: an index
-// that is built beside the traffic waits for all statements that began before.
+// lockForMigration polls for the lock instead of waiting in one statement, because a
+// concurrent index build waits for all statements that were started before it.
 func lockForMigration(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		var locked bool
@@ -95,7 +95,7 @@ func migrateOwn(ctx context.Context, conn *pgx.Conn) error {
 		err = addExpand(ctx, conn)
 	}
 	if err != nil {
-		return fmt.Errorf("make the table of migrations: %w", err)
+		return fmt.Errorf("create the table of migrations: %w", err)
 	}
 	want, err := embedded()
 	if err != nil {
@@ -113,8 +113,8 @@ func migrateOwn(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// addExpand gives the column to a table of migrations from before there was one. It
-// looks first: the change locks out whoever reads the table.
+// addExpand adds the column to a table of migrations from an earlier version. It checks
+// first, because ALTER TABLE blocks all readers of the table.
 func addExpand(ctx context.Context, conn *pgx.Conn) error {
 	var there bool
 	err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_attribute
@@ -127,7 +127,7 @@ func addExpand(ctx context.Context, conn *pgx.Conn) error {
 }
 
 func (m migration) apply(ctx context.Context, conn *pgx.Conn) error {
-	return patiently(ctx, conn, func(tx pgx.Tx) error {
+	return withLockTimeout(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, m.sql); err != nil {
 			return err
 		}
@@ -137,10 +137,10 @@ func (m migration) apply(ctx context.Context, conn *pgx.Conn) error {
 	})
 }
 
-// patiently makes one change. It waits at most two seconds for a table that is in use,
-// because all later statements on the table wait behind it, and tries again. It also tries
-// again after a deadlock with other sessions.
-func patiently(ctx context.Context, conn *pgx.Conn, change func(pgx.Tx) error) error {
+// withLockTimeout makes one change. It waits at most two seconds for a table that is in use,
+// because all later statements on the table queue behind it, and then retries. It also
+// retries after a deadlock with other sessions.
+func withLockTimeout(ctx context.Context, conn *pgx.Conn, change func(pgx.Tx) error) error {
 	for tries := 1; ; tries++ {
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '2s'"); err != nil {
@@ -159,7 +159,7 @@ func patiently(ctx context.Context, conn *pgx.Conn, change func(pgx.Tx) error) e
 
 func migrateRiver(ctx context.Context, pool *pgxpool.Pool) error {
 	if _, err := pool.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+RiverSchema); err != nil {
-		return fmt.Errorf("make the queue's schema: %w", err)
+		return fmt.Errorf("create the queue's schema: %w", err)
 	}
 	migrator, err := riverMigrator(pool)
 	if err != nil {
@@ -171,20 +171,20 @@ func migrateRiver(ctx context.Context, pool *pgxpool.Pool) error {
 	return trimRiver(ctx, pool)
 }
 
-// trimRiver drops the queue's indexes on what is inside jobs: nobody looks for jobs
-// by that, and each job would be written into them. River itself does without.
+// trimRiver drops River's indexes on the content of jobs. Nothing searches for jobs by their
+// content, and maintaining the indexes would slow down every insert. River doesn't need them.
 func trimRiver(ctx context.Context, pool *pgxpool.Pool) error {
 	for _, index := range []string{"river_job_args_index", "river_job_metadata_index"} {
 		if _, err := pool.Exec(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+pgx.Identifier{RiverSchema, index}.Sanitize()); err != nil {
-			return fmt.Errorf("trim the queue: %w", err)
+			return fmt.Errorf("drop the queue's unused indexes: %w", err)
 		}
 	}
 	return nil
 }
 
-// CheckSchema says whether the database is at the schema that this binary was made
-// for, or at a later one that was only expanded: ours and River's. The error tells
-// which side is behind and what to do.
+// CheckSchema checks that the database has the schema of this binary, or a later one that
+// was only expanded: both Weft's schema and River's. The error says which side is older and
+// what to do.
 func CheckSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	if upToDate(ctx, pool) {
 		return nil
@@ -221,7 +221,7 @@ func CheckSchema(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 func newerSchema(have, want int) error {
-	return fmt.Errorf("the database is at schema version %d, this binary knows %d: it is older than the database; use the newer binary", have, want)
+	return fmt.Errorf("the database is at schema version %d, but this binary supports only version %d: use a newer binary", have, want)
 }
 
 func riverMigrator(pool *pgxpool.Pool) (*rivermigrate.Migrator[pgx.Tx], error) {
@@ -234,9 +234,9 @@ func riverMigrator(pool *pgxpool.Pool) (*rivermigrate.Migrator[pgx.Tx], error) {
 	return migrator, nil
 }
 
-// applied counts those of the binary's migrations that the database has, and refuses
-// a database that is not on this binary's way: made from other texts, or newer by
-// more than expansions.
+// applied returns how many of the binary's migrations the database has. It returns an error
+// if a migration of the database has another content, or if the database is newer by more
+// than expansions.
 func applied(ctx context.Context, conn interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }, want []migration) (int, error) {
@@ -260,20 +260,20 @@ func applied(ctx context.Context, conn interface {
 	have = have[:min(len(have), len(want))]
 	for i, m := range have {
 		if m.Number != i+1 || m.Checksum != want[i].checksum() {
-			return 0, fmt.Errorf("the database was made by another build of Weft: its migration %d is not this binary's; use that build, or a new database", i+1)
+			return 0, fmt.Errorf("the database was created by another build of Weft: its migration %d differs from this binary's; use that build, or a new database", i+1)
 		}
 	}
 	return len(have), nil
 }
 
-// checksum tells one text of a migration from another.
+// checksum identifies the content of a migration.
 func (m migration) checksum() string {
 	sum := sha256.Sum256([]byte(m.sql))
 	return hex.EncodeToString(sum[:8])
 }
 
-// embedded lists the migrations in order; their numbers are 1, 2, 3 ... without
-// a gap.
+// embedded returns the migrations in order. It returns an error unless they are numbered
+// 1, 2, 3 and so on.
 func embedded() ([]migration, error) {
 	names, err := fs.Glob(migrations.Files, "*.sql")
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// A migration locks tables in another order than the traffic may. It tries again when
-// PostgreSQL ends it because of a deadlock.
-func TestAMigrationIsRepeatedAfterADeadlock(t *testing.T) {
+// A migration may lock tables in another order than other transactions do. It retries if
+// PostgreSQL aborts it because of a deadlock.
+func TestAMigrationIsRetriedAfterADeadlock(t *testing.T) {
 	t.Parallel()
-	pool := unhurried(t)
+	pool := withoutTimeouts(t)
 	migrating, err := pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -24,13 +24,13 @@ func TestAMigrationIsRepeatedAfterADeadlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	// PostgreSQL ends the session that looks for a deadlock first: the migration.
+	// PostgreSQL aborts the session that detects the deadlock first: the migration.
 	if _, err := tx.Exec(t.Context(), "SET LOCAL deadlock_timeout = '1min'; LOCK TABLE workflow_runs IN ROW EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
 	go func() {
-		done <- postgres.Patiently(t.Context(), migrating.Conn(), func(tx pgx.Tx) error {
+		done <- postgres.WithLockTimeout(t.Context(), migrating.Conn(), func(tx pgx.Tx) error {
 			if _, err := tx.Exec(t.Context(), "LOCK TABLE credit_accounts"); err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ func TestAMigrationIsRepeatedAfterADeadlock(t *testing.T) {
 		return err == nil && waits
 	})
 	if _, err := tx.Exec(t.Context(), "LOCK TABLE credit_accounts IN ROW EXCLUSIVE MODE"); err != nil {
-		t.Fatalf("the traffic: %v", err)
+		t.Fatalf("the other transaction: %v", err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)

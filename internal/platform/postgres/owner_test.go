@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// owned makes a database whose owner is no superuser and may not make roles.
+// owned creates a database whose owner isn't a superuser and can't create roles.
 func owned(t *testing.T) (admin *pgx.Conn, owner, dsn string) {
 	t.Helper()
 	admin, err := postgres.Connect(t.Context(), pgtest.ServerDSN(t), "test")
@@ -46,9 +46,9 @@ func owned(t *testing.T) (admin *pgx.Conn, owner, dsn string) {
 	return admin, owner, address.String()
 }
 
-func TestAnOwnerWithoutTheRolesIsToldTheCure(t *testing.T) {
+func TestAnOwnerWithoutTheRolesGetsTheStatementToRun(t *testing.T) {
 	_, owner, dsn := owned(t)
-	pool, err := postgres.OpenUnhurried(t.Context(), dsn, "test", postgres.Owner, 2)
+	pool, err := postgres.OpenWithoutTimeouts(t.Context(), dsn, "test", postgres.Owner, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,13 +58,13 @@ func TestAnOwnerWithoutTheRolesIsToldTheCure(t *testing.T) {
 	}
 }
 
-func TestAnOwnerWhoIsNoSuperuserMigratesAndWorksUnderTheRoles(t *testing.T) {
-	_ = pgtest.DSN(t) // whose template made the roles, as an administrator would
+func TestAnOwnerWithoutSuperuserRightsMigratesAndUsesTheRoles(t *testing.T) {
+	_ = pgtest.DSN(t) // its template creates the roles, as an administrator would
 	admin, owner, dsn := owned(t)
 	if _, err := admin.Exec(t.Context(), "GRANT weft_api, weft_system TO "+owner); err != nil {
 		t.Fatal(err)
 	}
-	pool, err := postgres.OpenUnhurried(t.Context(), dsn, "test", postgres.Owner, 2)
+	pool, err := postgres.OpenWithoutTimeouts(t.Context(), dsn, "test", postgres.Owner, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,12 +84,12 @@ func TestAnOwnerWhoIsNoSuperuserMigratesAndWorksUnderTheRoles(t *testing.T) {
 		one.Close()
 	}
 	if _, err := pool.Exec(t.Context(), "SELECT make_partitions(week_of(now()) + interval '28 days')"); err != nil {
-		t.Errorf("the owner makes partitions: %v", err)
+		t.Errorf("the owner creates partitions: %v", err)
 	}
 }
 
-func TestAUserWhoDoesNotOwnTheDatabaseIsToldWhichRightsToRevoke(t *testing.T) {
-	_ = pgtest.DSN(t) // whose template made the roles, as an administrator would
+func TestAUserWhoDoesNotOwnTheDatabaseGetsTheRightsToRevoke(t *testing.T) {
+	_ = pgtest.DSN(t) // its template creates the roles, as an administrator would
 	admin, user, dsn := owned(t)
 	inDatabase, err := pgx.ParseConfig(pgtest.ServerDSN(t))
 	if err != nil {
@@ -111,7 +111,7 @@ func TestAUserWhoDoesNotOwnTheDatabaseIsToldWhichRightsToRevoke(t *testing.T) {
 	if _, err := there.Exec(t.Context(), "GRANT ALL ON SCHEMA public TO "+user); err != nil {
 		t.Fatal(err)
 	}
-	pool, err := postgres.OpenUnhurried(t.Context(), dsn, "test", postgres.Owner, 2)
+	pool, err := postgres.OpenWithoutTimeouts(t.Context(), dsn, "test", postgres.Owner, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +124,6 @@ func TestAUserWhoDoesNotOwnTheDatabaseIsToldWhichRightsToRevoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := postgres.Migrate(t.Context(), pool); err != nil {
-		t.Errorf("after the cure: %v", err)
+		t.Errorf("after the change: %v", err)
 	}
 }

@@ -1,8 +1,8 @@
 // Package postgres connects to PostgreSQL: it opens pools, applies migrations, defines the
 // interface DB and interprets errors.
 //
-// It knows nothing of the domain. The one invariant: a session that Open or Connect returns has
-// the role, the time zone and the timeouts of this package, even through a connection pooler.
+// It knows nothing of the domain. A session from Open or Connect has the role, the time zone and
+// the timeouts of this package, even through a connection pooler.
 package postgres
 
 import (
@@ -19,8 +19,8 @@ import (
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
 
-// DB is what a service needs of the database. *pgxpool.Pool and pgx.Tx satisfy
-// it, so a whole service can run inside one transaction.
+// DB is what services need of the database. *pgxpool.Pool and pgx.Tx implement it, so a
+// whole service can run inside one transaction.
 type DB interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
@@ -33,31 +33,32 @@ var (
 	_ DB = (pgx.Tx)(nil)
 )
 
-// Role is under whose rights the sessions of a pool work. What the roles may do
-// is in the migrations.
+// Role is the database role of a pool's sessions. The rights of the roles are set by the
+// migrations.
 type Role string
 
+// The roles.
 const (
 	Owner  Role = ""            // of the tables: migrations, tests
-	API    Role = "weft_api"    // requests: only the rows of the workspaces in Scope
+	API    Role = "weft_api"    // requests: only the rows of the workspaces in the Scope
 	System Role = "weft_system" // the engine and the upkeep: rows of all workspaces
 )
 
-// Open makes a pool of at most maxConns connections (0: pgxpool's own default)
-// whose sessions are named for the part of the service that uses them, and have
-// the rights of role. It does not connect yet.
+// Open returns a pool of at most maxConns connections (0: the default of pgxpool) whose
+// sessions have the given role. name is the part of the service that uses the pool; it
+// appears in application_name. Open doesn't connect yet.
 func Open(ctx context.Context, dsn, name string, role Role, maxConns int32) (*pgxpool.Pool, error) {
 	return open(ctx, dsn, name, role, maxConns, nil)
 }
 
-// OpenUnhurried is Open for those whose statements may take long, each of which
-// they bound themselves: migrations and the queue's own upkeep.
-func OpenUnhurried(ctx context.Context, dsn, name string, role Role, maxConns int32) (*pgxpool.Pool, error) {
+// OpenWithoutTimeouts is Open for callers with long statements, which they bound themselves:
+// migrations and the maintenance of the queue.
+func OpenWithoutTimeouts(ctx context.Context, dsn, name string, role Role, maxConns int32) (*pgxpool.Pool, error) {
 	return open(ctx, dsn, name, role, maxConns, map[string]string{"statement_timeout": "0", "lock_timeout": "0"})
 }
 
-// pingAfter is how long a connection may have been idle to be used without a ping. It is
-// more than the second that the pool would take, for what is asked every second.
+// pingAfter is the idle time after which a connection is pinged before use. It is longer than
+// pgxpool's second, so that queries that run every second cause no pings.
 const pingAfter = 1500 * time.Millisecond
 
 func open(ctx context.Context, dsn, name string, role Role, maxConns int32, settings map[string]string) (*pgxpool.Pool, error) {
@@ -74,7 +75,7 @@ func open(ctx context.Context, dsn, name string, role Role, maxConns int32, sett
 	Session(config.ConnConfig, name)
 	maps.Copy(config.ConnConfig.RuntimeParams, settings)
 	if role != Owner {
-		// As a startup parameter: RESET ROLE returns to it.
+		// Set as a startup parameter, so that RESET ROLE returns to it.
 		config.ConnConfig.RuntimeParams["role"] = string(role)
 	}
 	if role == API {
@@ -98,13 +99,13 @@ func open(ctx context.Context, dsn, name string, role Role, maxConns int32, sett
 	return pool, nil
 }
 
-// hideDSN drops the address itself, which holds a password, from a parse error.
+// hideDSN removes the address, which may contain a password, from a parse error.
 func hideDSN(err error) error {
 	if parse, ok := errors.AsType[*pgconn.ParseConfigError](err); ok {
 		if cause := errors.Unwrap(parse); cause != nil {
 			return cause
 		}
-		return errors.New("it is not a PostgreSQL address")
+		return errors.New("not a valid PostgreSQL address")
 	}
 	return err
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// riverRights gives requests what they do with the queue and revokes everything else. They
-// insert jobs, which returns each row and is written as an update in case of a conflict.
-// They see the jobs of their workspaces only.
+// riverRights grants requests what they need of the queue and revokes everything else.
+// Requests insert jobs; River's statement also needs to read the row and to update it after
+// a conflict. Requests see only the jobs of their workspaces.
 const riverRights = `
 	REVOKE ALL ON ALL TABLES IN SCHEMA river FROM weft_api;
 	REVOKE ALL ON ALL SEQUENCES IN SCHEMA river FROM weft_api;
@@ -25,25 +25,25 @@ const riverRights = `
 	CREATE POLICY of_system ON river.river_job TO weft_system USING (true);
 	ALTER TABLE river.river_job ENABLE ROW LEVEL SECURITY`
 
-// riverGranted is what requests may then do, as the catalogue shows it.
+// riverGranted are the rights of requests after riverRights, as read from the catalogue.
 const riverGranted = "INSERT river_job args,INSERT river_job created_at,INSERT river_job id,INSERT river_job kind,INSERT river_job max_attempts," +
 	"INSERT river_job metadata,INSERT river_job priority,INSERT river_job queue,INSERT river_job scheduled_at,INSERT river_job state," +
 	"INSERT river_job tags,INSERT river_job unique_key,INSERT river_job unique_states," +
 	"SELECT river_job,UPDATE river_job kind,USAGE river_job_id_seq"
 
-// riverPolicies are the policies of the queue, as the catalogue shows them.
+// riverPolicies are the policies of the queue, as read from the catalogue.
 const riverPolicies = `of_system {weft_system} true,` +
 	`of_workspace {weft_api} ((args ->> 'workspaceId'::text) = ANY (( SELECT string_to_array(current_setting('weft.workspaces'::text, true), ','::text) AS string_to_array)::text[]))`
 
-// databaseRights revokes rights that PostgreSQL grants to PUBLIC: to create temporary
-// tables, and in databases from before version 15 any tables. A table that a caller
-// creates could hide one of ours.
+// databaseRights revokes rights that PostgreSQL grants to PUBLIC: creating temporary tables
+// and, in databases from before version 15, creating any table. A table that a caller creates
+// could hide one of Weft's.
 const databaseRights = `DO $$ BEGIN
 	EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC, weft_api, weft_system', current_database());
 	EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM PUBLIC, weft_api, weft_system', current_schema());
 END $$`
 
-// Conditions that hold once the rights are set.
+// Conditions that are true once the rights are set.
 const (
 	riverRightsSet = `(SELECT relrowsecurity FROM pg_class WHERE oid = 'river.river_job'::regclass)
 	AND (SELECT string_agg(concat_ws(' ', polname, polroles::regrole[], pg_get_expr(polqual, polrelid)), ',' ORDER BY polname)
@@ -57,27 +57,27 @@ const (
 		WHERE has_database_privilege(role, current_database(), 'TEMPORARY') OR has_schema_privilege(role, current_schema(), 'CREATE'))`
 )
 
-// setRights sets what is not migrated once and for all: the rights on the queue's tables,
-// which the queue's migrations make, and those on the database, which no copy of it keeps.
-// Each set changes in one transaction, so that nobody is refused meanwhile.
+// setRights sets the rights that migrations can't set once: those on the queue's tables, which
+// River's migrations create, and those on the database, which a copy of the database loses.
+// Each set changes in one transaction, so that no request is refused in between.
 func setRights(ctx context.Context, conn *pgx.Conn) error {
-	if !shows(ctx, conn, riverRightsSet) {
-		err := patiently(ctx, conn, func(tx pgx.Tx) error {
+	if !holds(ctx, conn, riverRightsSet) {
+		err := withLockTimeout(ctx, conn, func(tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, riverRights)
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("grant the queue: %w", err)
+			return fmt.Errorf("set the rights on the queue: %w", err)
 		}
 	}
-	if shows(ctx, conn, databaseRightsSet) {
+	if holds(ctx, conn, databaseRightsSet) {
 		return nil
 	}
 	_, err := conn.Exec(ctx, databaseRights)
 	if _, refused := errors.AsType[*pgconn.PgError](err); err != nil && !refused {
 		return fmt.Errorf("revoke rights on the database: %w", err)
 	}
-	if shows(ctx, conn, databaseRightsSet) {
+	if holds(ctx, conn, databaseRightsSet) {
 		return nil
 	}
 	var cure string
@@ -85,5 +85,5 @@ func setRights(ctx context.Context, conn *pgx.Conn) error {
 		current_database(), current_schema())`).Scan(&cure); err != nil {
 		return fmt.Errorf("revoke rights on the database: %w", err)
 	}
-	return fmt.Errorf("the roles of Weft may make tables in this database, and its user may not change that; let its owner run: %s", cure)
+	return fmt.Errorf("Weft's roles can create tables in this database, and its user isn't allowed to change that; as the owner of the database, run: %s", cure)
 }

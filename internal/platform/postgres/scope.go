@@ -11,9 +11,8 @@ import (
 
 type scopeKey struct{}
 
-// Scope is ctx for work on the rows of these workspaces: a connection that a pool
-// of role API gives out for it sees their rows and no others. Without a scope it
-// sees none.
+// Scope returns a context for work on the rows of these workspaces: connections that a pool
+// of role API hands out for it see only their rows. Without a scope they see none.
 func Scope(ctx context.Context, workspaceIDs ...uuid.UUID) context.Context {
 	ids := make([]string, len(workspaceIDs))
 	for i, id := range workspaceIDs {
@@ -25,15 +24,15 @@ func Scope(ctx context.Context, workspaceIDs ...uuid.UUID) context.Context {
 
 type personKey struct{}
 
-// Person is ctx for what somebody does: a connection that a pool of role API gives
-// out for it sees who that is, whether they belong to a workspace of the scope or
-// not any more.
+// Person returns a context for the actions of a person: connections that a pool of role API
+// hands out for it see that person, even if they no longer belong to a workspace of the
+// scope.
 func Person(ctx context.Context, id uuid.UUID) context.Context {
 	return context.WithValue(ctx, personKey{}, id.String())
 }
 
-// enterScope gives a connection the scope of the caller, whatever the one before
-// left. That costs a statement only where it differs.
+// enterScope sets the scope of a connection to that of the caller, whatever it was before. It
+// runs a statement only if the scope differs.
 func enterScope(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	const kept = "weft.scope"
 	workspaces, _ := ctx.Value(scopeKey{}).(string)
@@ -48,7 +47,7 @@ func enterScope(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	}
 	delete(data, kept)
 	if _, err := conn.Exec(ctx, "SELECT set_config('weft.workspaces', $1, false), set_config('weft.person', $2, false)", workspaces, person); err != nil {
-		return false, err // not fit for anybody: the pool closes it
+		return false, err // the pool closes the connection
 	}
 	data[kept] = want
 	return true, nil

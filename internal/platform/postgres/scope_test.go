@@ -14,9 +14,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// One connection serves one workspace after the other; none finds what the one
-// before was allowed to see.
-func TestMT03AConnectionGivenOutAgainHasTheScopeOfItsCaller(t *testing.T) {
+// A connection serves one workspace after the other. None sees the rows of the previous one.
+func TestMT03APooledConnectionHasTheScopeOfItsCaller(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	owner, err := postgres.Open(t.Context(), dsn, "test", postgres.Owner, 1)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// sessionSettings are set in every session of Weft and verified in each new one.
+// sessionSettings are set in every session and verified in each new one.
 var sessionSettings = map[string]string{
 	"timezone": "UTC",
-	// Every query of ours has its index. A plan that is made and kept while the
-	// tables are new and small would walk them whole when they are not.
+	// Every query has an index. A generic plan that was made while a table was small would
+	// otherwise keep scanning the whole table.
 	"enable_seqscan": "off",
-	// Nor gather and sort all of what an index gives in order.
+	// Nor should a plan fetch and sort all rows of an index that is already in order.
 	"enable_bitmapscan":                   "off",
 	"plan_cache_mode":                     "force_generic_plan",
 	"idle_in_transaction_session_timeout": "30s",
@@ -31,17 +31,17 @@ var sessionSettings = map[string]string{
 
 const connectTimeout = 5 * time.Second
 
-// Session sets what every session of Weft has: a name, UTC, and timeouts.
+// Session configures a session: its name, UTC, and the timeouts.
 func Session(config *pgx.ConnConfig, name string) {
 	config.ConnectTimeout = connectTimeout
-	// A connection makes room for all of them at once; we have some hundred statements.
+	// pgx allocates the whole cache per connection. Weft has a few hundred statements.
 	config.StatementCacheCapacity, config.DescriptionCacheCapacity = 256, 0
 	config.RuntimeParams["application_name"] = "weft-" + name
 	maps.Copy(config.RuntimeParams, sessionSettings)
 }
 
-// Connect opens one connection outside of any pool, for a session that is held:
-// LISTEN, advisory locks.
+// Connect opens one connection outside of any pool, for a session that is kept: LISTEN,
+// advisory locks.
 func Connect(ctx context.Context, dsn, name string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil {
@@ -59,7 +59,7 @@ func Connect(ctx context.Context, dsn, name string) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// SessionError reports a session that Weft must not use. It counts as Unavailable.
+// SessionError reports a session that Weft must not use. Unavailable is true for it.
 type SessionError struct{ Problem string }
 
 func (e *SessionError) Error() string { return e.Problem }
@@ -67,9 +67,9 @@ func (e *SessionError) Error() string { return e.Problem }
 var errShared = &SessionError{"the connection pooler between Weft and PostgreSQL shares server sessions between clients. " +
 	"Set pool_mode = session and server_reset_query = DISCARD ALL in PgBouncer, or connect to PostgreSQL directly"}
 
-// setUp verifies a new session. A pooler may have dropped its startup parameters, so it
-// sets those again where they differ. It returns a SessionError if the session still has
-// another role or other settings, or if a pooler shares it with other clients.
+// setUp verifies a new session. A pooler may have dropped its startup parameters, so setUp
+// sets those that differ. It returns a SessionError if the session still has another role or
+// other settings, or if a pooler shares it with other clients.
 func setUp(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -113,14 +113,15 @@ func verify(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // markKey is the setting that holds a random mark in each session that goes through a
-// pooler. A client that finds another client's mark, or loses its own, shares sessions.
+// pooler. A client that finds another client's mark, or no longer finds its own, shares the
+// session.
 const markKey = "weft.session"
 
-// sessionState is what inspect found.
+// sessionState is the result of inspect.
 type sessionState struct {
-	direct  bool   // no pooler in between: a pooler hands out cancel keys of its own
-	mark    string // of the client that set up the session last
-	problem string // what differs from the settings of Session; "" if nothing does
+	direct  bool   // no pooler in between: a pooler issues its own cancel keys
+	mark    string // of the client that last set up the session
+	problem string // the differences from the settings of Session; "" if it has them
 }
 
 // inspect reads a session's role and settings in one round trip.
@@ -157,7 +158,7 @@ func wanted(conn *pgx.Conn) (names, values []string) {
 	return names, values
 }
 
-// CheckSession verifies a session of the pool, and closes one that is not fit for use.
+// CheckSession verifies a session of the pool, and closes it if it can't be used.
 func CheckSession(ctx context.Context, pool *pgxpool.Pool) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -171,8 +172,8 @@ func CheckSession(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// CheckPooler returns a SessionError if there is a connection pooler at dsn and Weft cannot
-// work through it. Only two connections at once show whether it shares its sessions.
+// CheckPooler returns a SessionError if there is a connection pooler at dsn that Weft can't
+// work through. It needs two concurrent connections to see whether the pooler shares sessions.
 func CheckPooler(ctx context.Context, dsn string) error {
 	first, err := Connect(ctx, dsn, "check")
 	if err != nil {
@@ -190,7 +191,7 @@ func CheckPooler(ctx context.Context, dsn string) error {
 	return verify(ctx, first)
 }
 
-// explain turns PgBouncer's refusal of startup parameters into its cure.
+// explain turns PgBouncer's rejection of startup parameters into an error that says what to do.
 func explain(err error) error {
 	refusal, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || !strings.HasPrefix(refusal.Message, "unsupported startup parameter") {
@@ -198,7 +199,7 @@ func explain(err error) error {
 	}
 	names := []string{"role"}
 	for name := range sessionSettings {
-		if name != "timezone" { // which PgBouncer passes on
+		if name != "timezone" { // PgBouncer forwards this one
 			names = append(names, name)
 		}
 	}

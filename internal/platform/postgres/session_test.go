@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// settingsOf returns what a session runs with: its role and the settings that bound it.
+// settingsOf returns the role and the settings of a session.
 func settingsOf(t *testing.T, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }) (settings string) {
@@ -65,7 +65,7 @@ func TestSessionsThroughASessionPoolerHaveRoleSettingsAndScope(t *testing.T) {
 	}
 }
 
-func TestAHeldSessionWorksThroughASessionPooler(t *testing.T) {
+func TestConnectWorksThroughASessionPooler(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DSN(t)
 	pooled := pgtest.NewPooler(t, dsn, pgtest.PoolSessions).DSN
@@ -82,7 +82,7 @@ func TestAHeldSessionWorksThroughASessionPooler(t *testing.T) {
 		t.Errorf("settings %q, want %q", got, want)
 	}
 	var locked [2]bool
-	for i, conn := range conns { // prepared, as all statements are
+	for i, conn := range conns { // prepared, like all statements
 		if err := conn.QueryRow(t.Context(), "SELECT pg_try_advisory_lock($1)", 7).Scan(&locked[i]); err != nil {
 			t.Fatal(err)
 		}
@@ -105,11 +105,11 @@ func TestATransactionPoolerIsRefused(t *testing.T) {
 	}
 	defer pool.Close()
 	if err := pool.Ping(t.Context()); err == nil || !postgres.Unavailable(err) {
-		t.Errorf("a connection that shares its session is used: %v", err)
+		t.Errorf("a connection with a shared session is used: %v", err)
 	}
 }
 
-// An administrator may change the mode while Weft runs.
+// An administrator may change the pool mode while Weft runs.
 func TestASessionThatLostItsSettingsIsFound(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DSN(t)
@@ -137,7 +137,7 @@ func TestASessionThatLostItsSettingsIsFound(t *testing.T) {
 	}
 }
 
-func TestAPoolerThatRejectsSettingsIsNamedWithTheCure(t *testing.T) {
+func TestAPoolerThatRejectsSettingsIsReportedWithTheFix(t *testing.T) {
 	t.Parallel()
 	pooler := pgtest.NewPooler(t, pgtest.DSN(t), pgtest.RefuseSettings)
 	err := postgres.CheckPooler(t.Context(), pooler.DSN)
@@ -146,7 +146,7 @@ func TestAPoolerThatRejectsSettingsIsNamedWithTheCure(t *testing.T) {
 	}
 }
 
-func TestAPoolerThatAnswersNobodyEndsTheWait(t *testing.T) {
+func TestWaitingForASilentPoolerIsBounded(t *testing.T) {
 	t.Parallel()
 	pooler := pgtest.NewPooler(t, pgtest.DSN(t), pgtest.PoolTransactions)
 	first, err := pgx.Connect(t.Context(), pooler.DSN)

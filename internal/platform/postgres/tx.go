@@ -11,29 +11,29 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Tx is a transaction that takes few trips: it begins with its first statement, and its
-// last statements travel with its commit: what they lock is held no longer than the commit
-// itself takes, however busy this process is.
+// Tx is a transaction with few round trips. BEGIN is sent with the first statement, and the
+// last statements are sent with COMMIT, so that their locks are held no longer than the commit
+// takes, however busy this process is.
 type Tx struct {
-	pgx.Tx // unbegun before the first statement
+	pgx.Tx // unstarted before the first statement
 	conn   *pgx.Conn
 	last   []func(tx pgx.Tx) error
 }
 
-// Last has f's one statement leave with the commit. What it finds wrong the
-// statement must raise itself, which ends the transaction: when f sees the answer,
-// the commit is made. Those before in the order of Last are answered before.
+// Last defers f until the commit. f may run one statement, which is sent together with COMMIT.
+// To abort the transaction the statement must raise an error itself: when f sees the result,
+// the transaction is already committed. Functions run in the order of the calls to Last.
 func (tx *Tx) Last(f func(tx pgx.Tx) error) { tx.last = append(tx.last, f) }
 
-// Together has the one statement of each of fs leave in one trip, and returns their first
-// error. None may depend on the answer to one before.
+// Together runs functions with one statement each and sends their statements in one round trip.
+// It returns the first error. No statement may depend on the result of another.
 func (tx *Tx) Together(ctx context.Context, fs ...func(tx pgx.Tx) error) error {
 	return tx.send(ctx, fs, false)
 }
 
-// InTx is pgx.BeginFunc for a Tx: it commits what f did and what f left to be done
-// last, or rolls back and returns the first error. The first statement of f must be asked
-// by Exec, Query or QueryRow, or be among those of Together.
+// InTx is like pgx.BeginFunc, but for a Tx: it calls f and commits, together with the functions
+// that f passed to Last; or it rolls back and returns the first error. The first statement of
+// f must use Exec, Query, QueryRow or Together.
 func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error) (err error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -41,13 +41,13 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error) (err er
 	}
 	defer conn.Release()
 	tx := &Tx{conn: conn.Conn()}
-	tx.Tx = unbegun{of: tx}
+	tx.Tx = unstarted{of: tx}
 	defer func() {
 		if err == nil {
 			return
 		}
 		if undo := tx.Rollback(ctx); undo != nil && !errors.Is(undo, pgx.ErrTxClosed) {
-			// As pgx.BeginFunc: nobody may go on with a transaction half done.
+			// Like pgx.BeginFunc: a connection with an unfinished transaction must not be reused.
 			_ = conn.Conn().Close(ctx)
 		}
 	}()
@@ -60,11 +60,11 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error) (err er
 	return tx.send(ctx, tx.last, true)
 }
 
-// send has the one statement of each of fs leave in one trip, with the beginning of the
-// transaction before and its commit behind where that is due.
+// send runs functions with one statement each and sends their statements in one round trip. It
+// starts the transaction if that is not done yet, and commits it if commit is set.
 func (tx *Tx) send(ctx context.Context, fs []func(tx pgx.Tx) error, commit bool) (err error) {
 	var batch pgx.Batch
-	_, begins := tx.Tx.(unbegun)
+	_, begins := tx.Tx.(unstarted)
 	if begins {
 		batch.BeginTx(pgx.TxOptions{})
 	}
@@ -98,7 +98,7 @@ func (tx *Tx) send(ctx context.Context, fs []func(tx pgx.Tx) error, commit bool)
 	for _, p := range parts {
 		p.answers = answers
 		if _, again := p.resume(); again {
-			return errors.New("what is sent with others has a second statement")
+			return errors.New("a function for Last or Together ran a second statement")
 		}
 		if p.err != nil {
 			return p.err
@@ -109,20 +109,20 @@ func (tx *Tx) send(ctx context.Context, fs []func(tx pgx.Tx) error, commit bool)
 	}
 	tag, err := answers.Exec()
 	if err == nil && tag.String() != "COMMIT" {
-		err = fmt.Errorf("the commit was answered with %s", tag)
+		err = fmt.Errorf("commit failed: the server replied %s", tag)
 	}
 	return err
 }
 
-// begun goes on with the transaction that answers begin with.
+// begun continues with the transaction that the results start with.
 func (tx *Tx) begun(answers pgx.BatchResults) error {
 	tx.Tx = answers.Tx()
 	_, err := answers.Exec()
 	return err
 }
 
-// part is the transaction as a function whose statement is sent with others sees it: the
-// statement is put into the batch, and the function goes on when its answer is there.
+// part is the transaction as seen by a function of Last or Together: its statement is added to
+// the batch, and the function continues when the result has arrived.
 type part struct {
 	pgx.Tx
 	resume  func() (struct{}, bool)
@@ -133,8 +133,8 @@ type part struct {
 	err     error
 }
 
-// errDropped ends a function whose transaction goes no further.
-var errDropped = errors.New("the transaction ended before its last statements")
+// errDropped is returned to a function whose statement was not run.
+var errDropped = errors.New("the transaction was aborted before this statement")
 
 func (p *part) send(sql string, args []any) error {
 	p.batch.Queue(sql, args...)

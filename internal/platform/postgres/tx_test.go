@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// What is done last commits with all before it, or none of it does.
-func TestWhatIsLastGoesWithTheCommit(t *testing.T) {
+// The functions of Last are committed with all statements before them, or nothing is.
+func TestLastStatementsAreCommittedWithTheRest(t *testing.T) {
 	pool := pgtest.DB(t)
 	if _, err := pool.Exec(t.Context(), "CREATE TABLE lines (n integer PRIMARY KEY)"); err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestWhatIsLastGoesWithTheCommit(t *testing.T) {
 		kept int
 		fits func(err error) bool
 	}{
-		"nothing last":        {kept: 1},
+		"no last function":    {kept: 1},
 		"one":                 {last: []func(pgx.Tx) error{insert(2)}, kept: 2},
 		"several, in order":   {last: []func(pgx.Tx) error{insert(2), insert(3)}, kept: 3},
 		"an error before":     {now: refused, last: []func(pgx.Tx) error{insert(2)}, fits: func(err error) bool { return errors.Is(err, refused) }},
@@ -40,8 +40,8 @@ func TestWhatIsLastGoesWithTheCommit(t *testing.T) {
 			var whole bool
 			return tx.QueryRow(t.Context(), "SELECT must(1 = 2, 'WF001')").Scan(&whole)
 		}}, fits: func(err error) bool { return postgres.Raised(err, "WF001") }},
-		"one that asks nothing": {last: []func(pgx.Tx) error{func(pgx.Tx) error { return nil }, insert(2)}, kept: 2},
-		"one that asks nothing and fails": {last: []func(pgx.Tx) error{insert(2), func(pgx.Tx) error { return refused }},
+		"one without a statement": {last: []func(pgx.Tx) error{func(pgx.Tx) error { return nil }, insert(2)}, kept: 2},
+		"one without a statement that fails": {last: []func(pgx.Tx) error{insert(2), func(pgx.Tx) error { return refused }},
 			fits: func(err error) bool { return errors.Is(err, refused) }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,9 +68,9 @@ func TestWhatIsLastGoesWithTheCommit(t *testing.T) {
 	}
 }
 
-// A transaction begins with its first statement, whichever way that is asked, and is undone
-// with whatever fails.
-func TestATransactionBeginsWithItsFirstStatement(t *testing.T) {
+// A transaction starts with its first statement, however that is run, and is rolled back after
+// any error.
+func TestATransactionStartsWithItsFirstStatement(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	if _, err := pool.Exec(t.Context(), "CREATE TABLE lines (n integer PRIMARY KEY)"); err != nil {
@@ -113,8 +113,8 @@ func TestATransactionBeginsWithItsFirstStatement(t *testing.T) {
 			fits      func(err error) bool
 		}{
 			{"commits", insert, nil, 2, func(err error) bool { return err == nil }},
-			{"is undone by what comes after", insert, refused, 0, func(err error) bool { return errors.Is(err, refused) }},
-			{"is undone by itself", twice, nil, 0, func(err error) bool { return postgres.Raised(err, "23505") }},
+			{"is rolled back after a later error", insert, refused, 0, func(err error) bool { return errors.Is(err, refused) }},
+			{"is rolled back after its own error", twice, nil, 0, func(err error) bool { return postgres.Raised(err, "23505") }},
 		} {
 			if _, err := pool.Exec(t.Context(), "TRUNCATE lines"); err != nil {
 				t.Fatal(err)
@@ -139,6 +139,6 @@ func TestATransactionBeginsWithItsFirstStatement(t *testing.T) {
 		}
 	}
 	if err := postgres.InTx(t.Context(), pool, func(*postgres.Tx) error { return nil }); err != nil {
-		t.Errorf("a transaction that asks nothing: %v", err)
+		t.Errorf("a transaction without statements: %v", err)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// What is final, saved or logged of a workflow stays as it is, whoever writes, and each
-// role does with the rest what is its part.
-func TestWhatIsFinalSavedOrLoggedOfAWorkflowStays(t *testing.T) {
+// Final, saved and logged rows of workflows can't be changed by any role. With other rows, each
+// role may do only what it needs.
+func TestFinalSavedAndLoggedRowsOfWorkflowsAreProtected(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DSN(t)
 	id := uuid.Must(uuid.NewV7())

@@ -37,7 +37,7 @@ func openPools(ctx context.Context, cfg Config) (p *pools, err error) {
 		limits: open(postgres.Open, "limits", postgres.System, 4), runs: open(postgres.Open, "runs", postgres.System, engine.FoldsAtOnce+2),
 	}
 	if cfg.Work {
-		p.work, p.queue = open(postgres.Open, "work", postgres.System, 12), open(postgres.OpenUnhurried, "queue", postgres.System, 16)
+		p.work, p.queue = open(postgres.Open, "work", postgres.System, 12), open(postgres.OpenWithoutTimeouts, "queue", postgres.System, 16)
 	}
 	return p, err
 }
@@ -114,7 +114,7 @@ func Migrate(ctx context.Context, dsn string) error {
 	if err := postgres.CheckPooler(ctx, dsn); err != nil {
 		return fmt.Errorf("connect for migration: %w", err)
 	}
-	pool, err := postgres.OpenUnhurried(ctx, dsn, "migrate", postgres.Owner, 4)
+	pool, err := postgres.OpenWithoutTimeouts(ctx, dsn, "migrate", postgres.Owner, 4)
 	if err != nil {
 		return err
 	}

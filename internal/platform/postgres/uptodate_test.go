@@ -13,12 +13,12 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Where there is nothing to do one look tells, and nobody is waited for. Whatever is not
-// as it is to be is seen by that look: then the lock of who migrates is waited for.
-func TestMigratingWaitsForNobodyWhereThereIsNothingToDo(t *testing.T) {
+// If there is nothing to do, Migrate finds out with one query and waits for nobody. Otherwise it
+// waits for the lock of migrations.
+func TestMigrateDoesNotWaitIfNothingIsToDo(t *testing.T) {
 	t.Parallel()
-	pool := unhurried(t)
-	for _, fault := range []string{
+	pool := withoutTimeouts(t)
+	for _, change := range []string{
 		"UPDATE river.river_migration SET version = 1000 WHERE version = (SELECT max(version) FROM river.river_migration)",
 		"CREATE INDEX river_job_args_index ON river.river_job USING gin (args)",
 		"CREATE INDEX river_job_metadata_index ON river.river_job USING gin (metadata)",
@@ -44,11 +44,11 @@ func TestMigratingWaitsForNobodyWhereThereIsNothingToDo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tx.Exec(t.Context(), fault); err != nil {
-			t.Fatalf("%s: %v", fault, err)
+		if _, err := tx.Exec(t.Context(), change); err != nil {
+			t.Fatalf("%s: %v", change, err)
 		}
-		if postgres.Settled(t.Context(), tx) {
-			t.Errorf("not seen: %s", fault)
+		if postgres.NothingToMigrate(t.Context(), tx) {
+			t.Errorf("not detected: %s", change)
 		}
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
@@ -69,21 +69,21 @@ func TestMigratingWaitsForNobodyWhereThereIsNothingToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := postgres.Migrate(waittest.Context(t), pool); err != nil {
-		t.Errorf("with a schema that was expanded: %v", err)
+		t.Errorf("with an expanded schema: %v", err)
 	}
 	if _, err := pool.Exec(t.Context(), "GRANT DELETE ON river.river_job TO weft_api"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // nothing else ends the wait
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // Migrate waits until then
 	defer cancel()
 	if err := postgres.Migrate(ctx, pool); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("with something to do: %v", err)
 	}
 }
 
-func unhurried(t *testing.T) *pgxpool.Pool {
+func withoutTimeouts(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	pool, err := postgres.OpenUnhurried(t.Context(), pgtest.DSN(t), "test", postgres.Owner, 4)
+	pool, err := postgres.OpenWithoutTimeouts(t.Context(), pgtest.DSN(t), "test", postgres.Owner, 4)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,26 +7,26 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// unbegun is a transaction before its first statement, with which it begins.
-type unbegun struct {
-	pgx.Tx // nil: a transaction begins with one of the below
+// unstarted is a transaction before its first statement, which is sent together with BEGIN.
+type unstarted struct {
+	pgx.Tx // nil: every method that is used is defined below
 	of     *Tx
 }
 
-// begin sends the first statement. The answers are those from it on.
-func (u unbegun) begin(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
+// begin sends BEGIN and the first statement. The results start with that statement's.
+func (u unstarted) begin(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
 	var batch pgx.Batch
 	batch.BeginTx(pgx.TxOptions{})
 	batch.Queue(sql, args...)
 	answers := u.of.conn.SendBatch(ctx, &batch)
 	if err := u.of.begun(answers); err != nil {
 		_ = answers.Close() // says the same
-		return nil, err
+		_ = answers.Close() // returns the same error
 	}
 	return answers, nil
 }
 
-func (u unbegun) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
+func (u unstarted) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
 	answers, err := u.begin(ctx, sql, args)
 	if err != nil {
 		return tag, err
@@ -38,20 +38,20 @@ func (u unbegun) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.
 	return tag, err
 }
 
-func (u unbegun) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+func (u unstarted) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	answers, err := u.begin(ctx, sql, args)
 	if err != nil {
 		return nil, err
 	}
 	rows, err := answers.Query()
 	if err != nil {
-		_ = answers.Close() // says the same
+		_ = answers.Close() // returns the same error
 		return nil, err
 	}
 	return &firstRows{Rows: rows, answers: answers}, nil
 }
 
-func (u unbegun) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+func (u unstarted) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	answers, err := u.begin(ctx, sql, args)
 	if err != nil {
 		return failedRow{err}
@@ -59,14 +59,14 @@ func (u unbegun) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row 
 	return firstRow{answers}
 }
 
-// Commit and Rollback of what has not begun have nothing to do.
-func (unbegun) Commit(context.Context) error   { return nil }
-func (unbegun) Rollback(context.Context) error { return nil }
+// Commit and Rollback do nothing, because the transaction wasn't started.
+func (unstarted) Commit(context.Context) error   { return nil }
+func (unstarted) Rollback(context.Context) error { return nil }
 
-// Conn is the connection of the transaction.
-func (u unbegun) Conn() *pgx.Conn { return u.of.conn }
+// Conn returns the connection of the transaction.
+func (u unstarted) Conn() *pgx.Conn { return u.of.conn }
 
-// firstRows are the rows of a first statement: the connection is free once they are read or
+// firstRows are the rows of a first statement. The connection is free once they are read or
 // closed.
 type firstRows struct {
 	pgx.Rows
