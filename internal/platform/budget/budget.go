@@ -1,8 +1,7 @@
-// Package budget limits what is held at the same time, such as bytes or connections, in total and
+// Package budget limits what is in use at the same time, such as bytes or connections, in total and
 // for each source (a client address, a workspace).
 //
-// It knows neither what is counted nor who the sources are. The one invariant: it remembers only
-// sources that hold something, so the budget also bounds its memory.
+// It remembers only sources that hold something, so the budget also bounds its memory.
 package budget
 
 import "sync"
@@ -16,9 +15,9 @@ type Budget[Source comparable] struct {
 	by   map[Source]int64
 }
 
-// New makes a Budget of which all sources together may hold total, and a single source each.
-// A source may hold the same part of what others leave free. So its share shrinks as others
-// hold more, and a few sources cannot use up the total.
+// New returns a Budget of which all sources together may hold total, and a single source at most
+// each. The share of a source shrinks in proportion to what others hold, so that a few sources
+// can't use up the total.
 func New[Source comparable](total, each int64) *Budget[Source] {
 	return &Budget[Source]{total: total, each: each, by: make(map[Source]int64)}
 }
@@ -36,7 +35,7 @@ func (b *Budget[Source]) Reserve(source Source, n int64) bool {
 	return true
 }
 
-// Add counts n for the source, also beyond its share. It is for what can no longer be
+// Add counts n for the source, even beyond its share. It is for amounts that can no longer be
 // refused.
 func (b *Budget[Source]) Add(source Source, n int64) {
 	b.mu.Lock()
@@ -70,8 +69,8 @@ func (b *Budget[Source]) Full(source Source) bool {
 	return held > 0 && held >= b.share(held)
 }
 
-// share returns how much a source may hold that holds so much now.
+// share returns how much a source may hold that currently holds held.
 func (b *Budget[Source]) share(held int64) int64 {
-	free := max(0, b.total-(b.held-held)) // of what others do not hold
+	free := max(0, b.total-(b.held-held)) // that the other sources don't hold
 	return int64(float64(free) * float64(b.each) / float64(b.total))
 }

@@ -1,8 +1,8 @@
 // Package clock estimates PostgreSQL's time without a query, from the difference between the two
 // clocks.
 //
-// It sends no queries: callers pass each answer to Observe. The one invariant: after an answer,
-// Now differs from PostgreSQL's clock by at most the time that the answer took.
+// Callers pass the time of each query's result to Observe. After that, Now differs from
+// PostgreSQL's clock by at most the duration of the query.
 package clock
 
 import (

@@ -1,9 +1,9 @@
 // Package groupcommit merges concurrent writes into shared commits, because a commit costs more
 // than a write.
 //
-// Writes that queue while a commit is in progress go out with the next one. There is no timer: a
-// single write leaves at once, and batches grow under load. It knows nothing of SQL. The one
-// invariant: every accepted item gets exactly one answer, and one bad item never fails the others.
+// Writes that arrive during a commit are written with the next one. There is no timer: a single
+// write is written at once, and batches grow under load. The package doesn't use SQL. Every accepted
+// item gets exactly one result, and an invalid item never fails the others.
 package groupcommit
 
 import (
@@ -16,21 +16,21 @@ import (
 )
 
 var (
-	// ErrClosed is the answer to an item that comes after Close.
+	// ErrClosed is returned for an item that arrives after Close.
 	ErrClosed = errors.New("group commit is closed")
-	// ErrFull is the answer to an item that finds too many others before it.
-	ErrFull = errors.New("group commit is full")
+	// ErrFull is returned for an item when too many others are queued.
+	ErrFull = errors.New("group commit queue is full")
 
-	errWithdrawn = errors.New("taken back before it was on its way")
+	errWithdrawn = errors.New("withdrawn before the write started")
 )
 
-// Unwritten reports whether err, of Do, says that the item was not written. Of any
-// other error nobody knows: the commit may have come through.
+// Unwritten reports whether err, returned by Do, means that the item was not written. After any
+// other error the item may have been committed.
 func Unwritten(err error) bool {
 	return errors.Is(err, ErrClosed) || errors.Is(err, ErrFull) || errors.Is(err, errWithdrawn)
 }
 
-// Group merges items of type In, each answered by an Out.
+// Group merges items of type In. Each has a result of type Out.
 type Group[In, Out any] struct {
 	options   Options[In]
 	transient func(error) bool
@@ -38,7 +38,7 @@ type Group[In, Out any] struct {
 
 	mu      sync.Mutex
 	queue   []*item[In, Out]
-	bytes   int // of what is queued
+	bytes   int // of the queued items
 	idle    int // flushers that may still be started
 	closed  bool
 	running sync.WaitGroup
@@ -53,15 +53,15 @@ type item[In, Out any] struct {
 	done   chan struct{}
 }
 
-// Options bound a Group. Zero fields mean the defaults.
+// Options are the limits of a Group. Zero fields mean the defaults.
 type Options[In any] struct {
-	Flushers int           // commits under way at once: 1, which makes for the largest batches
+	Flushers int           // concurrent commits: 1, which makes the largest batches
 	Max      int           // items in one commit: 128
 	Timeout  time.Duration // for one commit: 10 s
 	Weigh    func(In) int  // bytes of an item; nil: items weigh nothing
-	MaxBytes int           // in one commit, a single item aside: 8 MiB
-	MaxQueue int           // bytes that may wait: 64 MiB
-	MaxWait  int           // items that may wait: 10,000
+	MaxBytes int           // in one commit of several items: 8 MiB
+	MaxQueue int           // queued bytes: 64 MiB
+	MaxWait  int           // queued items: 10,000
 }
 
 func (o Options[In]) withDefaults() Options[In] {
@@ -77,17 +77,17 @@ func (o Options[In]) withDefaults() Options[In] {
 	return o
 }
 
-// New makes a group whose flush writes all items in one transaction and answers
-// each, in their order. When flush fails for several items, they are tried one
-// by one, unless transient says that the failure is not theirs.
+// New returns a group whose flush writes all items in one transaction and returns a result for
+// each, in their order. If flush fails for several items, they are written one by one, unless
+// transient reports that the items did not cause the failure.
 func New[In, Out any](options Options[In], transient func(error) bool, flush func(ctx context.Context, items []In) ([]Out, error)) *Group[In, Out] {
 	options = options.withDefaults()
 	return &Group[In, Out]{options: options, transient: transient, flush: flush, idle: options.Flushers}
 }
 
-// Do writes one item with the next commit and returns its answer. When ctx ends
-// before the item is on its way, it is not written; from then on Do waits for
-// the commit whatever becomes of ctx. ErrFull and ErrClosed: it is not written.
+// Do writes one item with the next commit and returns its result. If ctx is done before the write
+// starts, the item is not written; after that, Do waits for the commit even if ctx is done. If it
+// returns ErrFull or ErrClosed, the item was not written.
 func (g *Group[In, Out]) Do(ctx context.Context, in In) (Out, error) {
 	own := &item[In, Out]{in: in, weight: g.options.Weigh(in), done: make(chan struct{})}
 	if err := g.enqueue(own); err != nil {
@@ -124,7 +124,7 @@ func (g *Group[In, Out]) enqueue(own *item[In, Out]) error {
 	return nil
 }
 
-// withdraw takes an item back unless it is on its way.
+// withdraw removes an item from the queue, unless its write has started.
 func (g *Group[In, Out]) withdraw(own *item[In, Out]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -141,7 +141,7 @@ func (g *Group[In, Out]) withdraw(own *item[In, Out]) bool {
 	return true
 }
 
-// Close refuses further items and returns when all accepted ones are answered.
+// Close rejects further items and returns when all accepted items have their result.
 func (g *Group[In, Out]) Close() {
 	g.mu.Lock()
 	g.closed = true
@@ -149,12 +149,12 @@ func (g *Group[In, Out]) Close() {
 	g.running.Wait()
 }
 
-// run writes batches until nothing is queued. Its context is no caller's: a
-// batch belongs to many.
+// run writes batches until the queue is empty. It doesn't use the context of a caller, because a
+// batch has several callers.
 func (g *Group[In, Out]) run() {
 	defer g.running.Done()
 	for {
-		batch := g.take()
+		batch := g.nextBatch()
 		if batch == nil {
 			return
 		}
@@ -162,8 +162,9 @@ func (g *Group[In, Out]) run() {
 	}
 }
 
-// take removes the next batch from the queue; nil ends the flusher.
-func (g *Group[In, Out]) take() []*item[In, Out] {
+// nextBatch removes the next batch from the queue. If the queue is empty it returns nil, which
+// stops the flusher.
+func (g *Group[In, Out]) nextBatch() []*item[In, Out] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n, bytes := 0, 0
@@ -192,7 +193,7 @@ func (g *Group[In, Out]) write(batch []*item[In, Out]) {
 	outs, err := g.flush(ctx, ins)
 	cancel()
 	if err == nil && len(outs) != len(ins) {
-		err = fmt.Errorf("group commit of %d items gave %d answers", len(ins), len(outs))
+		err = fmt.Errorf("group commit of %d items returned %d results", len(ins), len(outs))
 	}
 	if err != nil && len(batch) > 1 && !g.transient(err) {
 		for i := range batch {

@@ -17,7 +17,7 @@ func TestItemsThatQueueDuringACommitShareTheNextOne(t *testing.T) {
 		var sizes []int
 		g := New(Options[int]{Flushers: 1}, never, func(_ context.Context, items []int) ([]int, error) {
 			sizes = append(sizes, len(items))
-			time.Sleep(time.Millisecond) // virtual: the commit on its way
+			time.Sleep(time.Millisecond) // virtual: the commit in progress
 			return items, nil
 		})
 		var wg sync.WaitGroup
@@ -26,7 +26,7 @@ func TestItemsThatQueueDuringACommitShareTheNextOne(t *testing.T) {
 		for i := range 50 {
 			wg.Go(func() {
 				if got, err := g.Do(t.Context(), i); got != i || err != nil {
-					t.Errorf("item %d was answered %d, %v", i, got, err)
+					t.Errorf("item %d returned %d, %v", i, got, err)
 				}
 			})
 		}
@@ -58,14 +58,14 @@ func TestOneBadItemDoesNotFailTheOthers(t *testing.T) {
 	wg.Wait()
 }
 
-func TestATransientFailureIsNotTriedItemByItem(t *testing.T) {
+func TestATransientFailureIsNotRetriedItemByItem(t *testing.T) {
 	down := errors.New("down")
 	var calls atomic.Int32
 	synctest.Test(t, func(t *testing.T) {
 		g := New(Options[int]{Flushers: 1}, func(err error) bool { return errors.Is(err, down) },
 			func(_ context.Context, _ []int) ([]int, error) {
 				calls.Add(1)
-				time.Sleep(time.Millisecond) // virtual: the commit on its way
+				time.Sleep(time.Millisecond) // virtual: the commit in progress
 				return nil, down
 			})
 		var wg sync.WaitGroup
@@ -85,10 +85,10 @@ func TestATransientFailureIsNotTriedItemByItem(t *testing.T) {
 	}
 }
 
-func TestCloseAnswersWhatWasAcceptedAndRefusesTheRest(t *testing.T) {
+func TestCloseWaitsForAcceptedItemsAndRejectsOthers(t *testing.T) {
 	g := New(Options[int]{}, never, func(_ context.Context, items []int) ([]int, error) { return items, nil })
 	if got, err := g.Do(t.Context(), 3); got != 3 || err != nil {
-		t.Fatalf("answered %d, %v", got, err)
+		t.Fatalf("returned %d, %v", got, err)
 	}
 	g.Close()
 	if _, err := g.Do(t.Context(), 4); !errors.Is(err, ErrClosed) {
@@ -96,12 +96,12 @@ func TestCloseAnswersWhatWasAcceptedAndRefusesTheRest(t *testing.T) {
 	}
 }
 
-func TestAnItemWhoseCallerLeavesBeforeItsCommitIsNotWritten(t *testing.T) {
+func TestAnItemWithdrawnBeforeItsCommitIsNotWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var written []int
 		g := New(Options[int]{Flushers: 1}, never, func(_ context.Context, items []int) ([]int, error) {
 			written = append(written, items...)
-			time.Sleep(time.Second) // virtual: the commit on its way
+			time.Sleep(time.Second) // virtual: the commit in progress
 			return items, nil
 		})
 		var wg sync.WaitGroup
@@ -110,7 +110,7 @@ func TestAnItemWhoseCallerLeavesBeforeItsCommitIsNotWritten(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		wg.Go(func() {
 			if _, err := g.Do(ctx, 2); !errors.Is(err, context.Canceled) || !Unwritten(err) {
-				t.Errorf("the caller who left was told %v", err)
+				t.Errorf("the withdrawn item: %v", err)
 			}
 		})
 		wg.Go(func() { _, _ = g.Do(t.Context(), 3) })
@@ -129,7 +129,7 @@ func TestBatchesAndTheQueueAreBoundedByBytes(t *testing.T) {
 		g := New(Options[int]{Flushers: 1, Weigh: func(n int) int { return n }, MaxBytes: 10, MaxQueue: 25}, never,
 			func(_ context.Context, items []int) ([]int, error) {
 				batches = append(batches, items)
-				time.Sleep(time.Second) // virtual: the commit on its way
+				time.Sleep(time.Second) // virtual: the commit in progress
 				return items, nil
 			})
 		var wg sync.WaitGroup
@@ -138,7 +138,7 @@ func TestBatchesAndTheQueueAreBoundedByBytes(t *testing.T) {
 			synctest.Wait()
 		}
 		if _, err := g.Do(t.Context(), 1); !errors.Is(err, ErrFull) {
-			t.Errorf("an item beyond the bound was told %v", err)
+			t.Errorf("an item beyond the limit: %v", err)
 		}
 		wg.Wait()
 		if len(batches) != 4 || len(batches[1]) != 2 {

@@ -1,9 +1,7 @@
 // Package idempotency remembers Idempotency-Keys, so that a repeated request has its effect once
 // (decisions 1.7).
-//
 // The row is committed by the transaction that creates the resource, so a repeat finds both or
-// neither. A rejected request leaves no row. The package never starts a transaction and does not
-// know what is created.
+// neither. A rejected request leaves no row. The package never starts a transaction.
 package idempotency
 
 import (
@@ -27,17 +25,17 @@ type Key struct {
 	Operation   string
 	Path        string
 	Key         string
-	// BodyHash is of the body as received. It has no key, so who holds a dump of the database
-	// may guess a short secret in a body that they know otherwise. A key has to come in two
-	// releases: a process of this one takes what it finds for a plain hash, and would refuse
-	// the repeat of a request that a newer process keyed beside it.
+	// BodyHash is the SHA-256 of the body as received. It is unkeyed, so a person with a dump of
+	// the database can guess a short secret in an otherwise known body. A keyed hash needs two
+	// releases: this release would treat it as a plain hash, and reject the repeat of a request
+	// that a newer process accepted.
 	BodyHash [sha256.Size]byte
 }
 
-// ClaimTx holds the key until tx ends. found is true, with the id of what the
-// first request made, when the key was used within 24 hours for the same body.
-// Another body is IDEMPOTENCY_MISMATCH; a first request that has not committed
-// yet is IDEMPOTENCY_IN_FLIGHT with a second to wait.
+// ClaimTx locks the key until tx ends. If the key was used within 24 hours for the same body,
+// found is true and made is the ID of what the first request created. It returns
+// IDEMPOTENCY_MISMATCH for another body, and IDEMPOTENCY_IN_FLIGHT with a Retry-After of a
+// second if the first request is not committed yet.
 func (k Key) ClaimTx(ctx context.Context, tx pgx.Tx) (made uuid.UUID, found bool, err error) {
 	locked, err := db.New().IdempotencyLock(ctx, tx, k.lock())
 	if err != nil {
@@ -51,8 +49,8 @@ func (k Key) ClaimTx(ctx context.Context, tx pgx.Tx) (made uuid.UUID, found bool
 	return k.Find(ctx, tx)
 }
 
-// Find is ClaimTx without the claim: it tells what the key made, or that it was
-// used for another body, and holds nothing.
+// Find is ClaimTx without the lock: it returns what the key created, or that it was used for
+// another body.
 func (k Key) Find(ctx context.Context, conn postgres.DB) (made uuid.UUID, found bool, err error) {
 	row, err := db.New().IdempotencyGet(ctx, conn, db.IdempotencyGetParams{
 		WorkspaceID: k.WorkspaceID, Operation: k.Operation, Path: k.Path, Key: k.Key,
@@ -69,20 +67,20 @@ func (k Key) Find(ctx context.Context, conn postgres.DB) (made uuid.UUID, found 
 	return row.ResourceID, true, nil
 }
 
-// KeepTx remembers what the request made.
+// KeepTx stores what the request created.
 func (k Key) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error {
 	err := db.New().IdempotencyPut(ctx, tx, db.IdempotencyPutParams{
 		WorkspaceID: k.WorkspaceID, Operation: k.Operation, Path: k.Path, Key: k.Key,
 		BodyHash: k.BodyHash[:], ResourceID: made,
 	})
 	if err != nil {
-		return fmt.Errorf("keep idempotency key: %w", err)
+		return fmt.Errorf("store idempotency key: %w", err)
 	}
 	return nil
 }
 
-// OnceTx makes something of this id in tx and remembers it, or finds what the key made
-// before. Without a key (nil) it is made.
+// OnceTx calls create for the given ID in tx and stores the key, or returns what the key created
+// before. With a nil key it always calls create.
 func (k *Key) OnceTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, create func() error) (made uuid.UUID, replayed bool, err error) {
 	if k == nil {
 		return id, false, create()
@@ -96,8 +94,8 @@ func (k *Key) OnceTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, create func()
 	return id, false, create()
 }
 
-// lock maps the scope onto an advisory lock. Two keys that share one only make
-// each other wait a second.
+// lock returns the advisory lock of the key. If two keys share a lock, one of them may get
+// IDEMPOTENCY_IN_FLIGHT and has to retry.
 func (k Key) lock() int64 {
 	h := sha256.New()
 	for _, part := range []string{k.WorkspaceID.String(), k.Operation, k.Path, k.Key} {

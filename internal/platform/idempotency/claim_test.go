@@ -6,9 +6,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// FuzzMT10 looks for two scopes with one lock: by another workspace, and by moving
-// the borders between the parts.
-func FuzzMT10ScopesHaveLocksOfTheirOwn(f *testing.F) {
+// Different scopes must have different locks: with another workspace, and with the same
+// characters split differently between the parts.
+func FuzzMT10ScopesHaveTheirOwnLocks(f *testing.F) {
 	f.Add([]byte("a"), []byte("b"), "executeComponent", "/v1/sdk/components", "key", "executeComponent", "/v1/sdk/components", "key")
 	f.Add([]byte("a"), []byte("a"), "ab", "c", "d", "a", "bc", "d")
 	f.Add([]byte("a"), []byte("a"), "", "", "key", "", "key", "")

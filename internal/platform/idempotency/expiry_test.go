@@ -13,8 +13,8 @@ import (
 	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
-// A key that is used anew while upkeep waits for its row is not old any more.
-func TestAKeyThatIsUsedAnewSurvivesTheUpkeepThatFoundItOld(t *testing.T) {
+// A key is reused while upkeep waits for the lock of its row. Then it is no longer expired.
+func TestUpkeepDoesNotDeleteAKeyThatIsReusedMeanwhile(t *testing.T) {
 	pool := pgtest.DB(t)
 	id, err := workspace.Create(t.Context(), pool, workspace.CreateParams{Name: "a", Plan: plan.Starter})
 	if err != nil {
@@ -31,7 +31,7 @@ func TestAKeyThatIsUsedAnewSurvivesTheUpkeepThatFoundItOld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.Background()) //nolint:errcheck // it is over by then
+	defer tx.Rollback(context.Background()) //nolint:errcheck // committed by then
 	if err := db.New().IdempotencyPut(t.Context(), tx, p); err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
 // Package mail sends e-mail through the SMTP server that the operator configured.
 //
-// It knows nothing of what messages say, keeps no queue and never retries. The one invariant: the
-// password of the SMTP server and the text of a message leave the process over TLS only, unless
-// the server is on this machine.
+// It knows nothing about the content of messages, has no queue and never retries. The password of
+// the SMTP server and the text of a message are sent only over TLS, unless the server is on this
+// machine.
 package mail
 
 import (
@@ -20,7 +20,7 @@ import (
 	gomail "github.com/wneessen/go-mail"
 )
 
-// patience is how long the SMTP server may take for one message.
+// patience is the timeout for sending one message.
 const patience = 10 * time.Second
 
 // Sender sends messages from one address. It is safe for concurrent use.
@@ -31,19 +31,19 @@ type Sender struct {
 
 // Options of a Sender.
 type Options struct {
-	// URL of the server: smtp://USER:PASSWORD@HOST:PORT, which has to offer STARTTLS, or
-	// smtps:// for TLS from the start. User and password may be missing.
+	// URL of the server: smtp://USER:PASSWORD@HOST:PORT, which must offer STARTTLS, or
+	// smtps:// for TLS from the start. User and password are optional.
 	URL   string
-	From  string         // address of the sender, with a name or without
-	Roots *x509.CertPool // that certify the server; nil: the system's
+	From  string         // address of the sender, with or without a name
+	Roots *x509.CertPool // CAs of the server's certificate; nil: those of the system
 }
 
-// NewSender makes a Sender. Its errors show neither user nor password.
+// NewSender returns a Sender. Its errors contain neither user nor password.
 func NewSender(o Options) (*Sender, error) {
 	if _, err := netmail.ParseAddress(o.From); err != nil {
-		return nil, errors.New("the sender is not an e-mail address")
+		return nil, errors.New("the sender is not a valid e-mail address")
 	}
-	// What url.Parse says shows the password.
+	// An error of url.Parse would contain the password.
 	at, err := url.Parse(o.URL)
 	if err != nil || at.Hostname() == "" || at.Path != "" && at.Path != "/" || at.RawQuery != "" || at.Fragment != "" {
 		return nil, errors.New("must have the form smtp://USER:PASSWORD@HOST:PORT or smtps://USER:PASSWORD@HOST:PORT")
@@ -64,7 +64,7 @@ func NewSender(o Options) (*Sender, error) {
 		port = 465
 		s.options = append(s.options, gomail.WithSSL())
 	default:
-		return nil, errors.New("must begin with smtp:// or smtps://")
+		return nil, errors.New("must start with smtp:// or smtps://")
 	}
 	if given := at.Port(); given != "" {
 		if port, err = strconv.Atoi(given); err != nil || port < 1 || port > 65535 {
@@ -89,10 +89,10 @@ func local(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Send sends a message to one address, and returns nil once the server accepted it.
+// Send sends a message to one address. It returns nil once the server has accepted the message.
 func (s *Sender) Send(ctx context.Context, to, subject, text string) error {
 	if parsed, err := netmail.ParseAddress(to); err != nil || parsed.Address != to {
-		return errors.New("the recipient is not an e-mail address")
+		return errors.New("the recipient is not a valid e-mail address")
 	}
 	message := gomail.NewMsg()
 	if err := errors.Join(message.From(s.from), message.To(to)); err != nil {
@@ -101,7 +101,7 @@ func (s *Sender) Send(ctx context.Context, to, subject, text string) error {
 	message.Subject(subject)
 	message.SetDate()
 	message.SetMessageID()
-	message.SetGenHeader(gomail.Header("Auto-Submitted"), "auto-generated") // RFC 3834: no reply by a machine
+	message.SetGenHeader(gomail.Header("Auto-Submitted"), "auto-generated") // RFC 3834: prevents automatic replies
 	message.SetBodyString(gomail.TypeTextPlain, text)
 	client, err := gomail.NewClient(s.host, s.options...)
 	if err != nil {

@@ -28,7 +28,7 @@ func TestMessageReachesTheRecipient(t *testing.T) {
 
 func TestMessageIsNotSentWithoutTLSToAnotherMachine(t *testing.T) {
 	server := mailtest.Start(t)
-	// This address reaches the server too, and is not one of the loopback addresses.
+	// This address reaches the server too, but is not a loopback address.
 	url := strings.Replace(server.URL, "127.0.0.1", "0.0.0.0", 1)
 	s, err := sender.NewSender(sender.Options{URL: url, From: "weft@example.org"})
 	if err != nil {
@@ -39,7 +39,7 @@ func TestMessageIsNotSentWithoutTLSToAnotherMachine(t *testing.T) {
 	}
 }
 
-func TestServerThatRefusesIsAnError(t *testing.T) {
+func TestAServerThatRejectsAMessageIsAnError(t *testing.T) {
 	server := mailtest.Start(t)
 	server.Refuse()
 	s, err := sender.NewSender(sender.Options{URL: server.URL, From: "weft@example.org"})
@@ -47,11 +47,11 @@ func TestServerThatRefusesIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Send(t.Context(), "ada@example.org", "x", "x"); err == nil {
-		t.Error("the message counts as sent")
+		t.Error("a rejected message counts as sent")
 	}
 }
 
-func TestAddressesAreJudged(t *testing.T) {
+func TestInvalidRecipientsAreRejected(t *testing.T) {
 	server := mailtest.Start(t)
 	s, err := sender.NewSender(sender.Options{URL: server.URL, From: "weft@example.org"})
 	if err != nil {
@@ -64,7 +64,7 @@ func TestAddressesAreJudged(t *testing.T) {
 	}
 }
 
-func TestSettingsAreCheckedAndErrorsKeepThePassword(t *testing.T) {
+func TestErrorsAboutSettingsHideThePassword(t *testing.T) {
 	for _, url := range []string{
 		"", "mail.example.org", "http://u:s3cret@mail.example.org", "smtp://u:s3cret@", "smtp://u:s3cret@host:99999", "smtp://u:s3cret@host/path", "smtp://u:s3cret%@host", "smtps://u:s3cret@host?x=1",
 	} {

@@ -1,8 +1,8 @@
 // Package notify wakes the subscribers of a row when it changes, in this process and in others.
 //
-// A wake-up carries an ID and nothing else. It may be lost, duplicated or early, so subscribers
-// always read the row. The one invariant: a subscriber is woken within two seconds of a commit
-// even if every notification is lost, because the hub polls the rows that it watches.
+// A wake-up carries only an ID. It may be lost, duplicated or early, so subscribers always read the
+// row. A subscriber is woken within two seconds of a commit even if every notification is lost,
+// because the relay polls the rows that are watched.
 package notify
 
 import (
@@ -12,13 +12,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// Key names a row: its workspace and its id.
+// Key identifies a row by its workspace and its ID.
 type Key struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
 }
 
-// Hub wakes subscribers of this process. The zero value is not usable: NewHub.
+// Hub wakes the subscribers of this process. Create it with NewHub.
 type Hub struct {
 	mu      sync.Mutex
 	waiting map[Key]map[*Subscription]struct{}
@@ -28,38 +28,38 @@ type Hub struct {
 	outNew chan struct{}
 }
 
-// NewHub makes an empty hub.
+// NewHub returns a hub without subscriptions.
 func NewHub() *Hub {
 	return &Hub{waiting: map[Key]map[*Subscription]struct{}{}, outNew: make(chan struct{}, 1)}
 }
 
-// Subscription is one interest in one row.
+// Subscription is a subscription to changes of one row.
 type Subscription struct {
 	hub   *Hub
 	key   Key
 	c     chan struct{}
 	value any // guarded by hub.mu
 
-	look           func() (over bool) // nil: c is received from
-	forget         func() bool        // the end of Follow's context
-	looking, again bool               // guarded by hub.mu
+	onChange       func() (done bool) // nil: the subscriber receives from c
+	unfollow       func() bool        // stops waiting for the end of Follow's context
+	running, again bool               // guarded by hub.mu
 }
 
-// Key is the row of interest.
+// Key returns the row of the subscription.
 func (s *Subscription) Key() Key { return s.key }
 
-// C receives after the row may have changed; several changes may be one
-// receive.
+// C returns a channel that receives after the row may have changed. Several changes may be merged
+// into one.
 func (s *Subscription) C() <-chan struct{} { return s.c }
 
-// Value is what came with the news, nil if it must be read from the row.
+// Value returns the value that was published with the last change, or nil if the row must be read.
 func (s *Subscription) Value() any {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	return s.value
 }
 
-// Close ends the interest. It may be called more than once.
+// Close ends the subscription. It may be called more than once.
 func (s *Subscription) Close() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
@@ -69,36 +69,35 @@ func (s *Subscription) Close() {
 	}
 }
 
-// Follow takes the place of receiving from C, and of a goroutine that waits for it: from
-// now on look runs in a goroutine of its own whenever the row may have changed, and when
-// ctx ends; never twice at once, and several changes may be one look. Once it returns
-// true it does not run again, and the interest ends.
-func (s *Subscription) Follow(ctx context.Context, look func() (over bool)) {
+// Follow calls onChange in a new goroutine whenever the row may have changed, and when ctx is done.
+// It replaces receiving from C, which would need a waiting goroutine. Calls never overlap, and
+// several changes may be merged into one call. When onChange returns true, the subscription ends.
+func (s *Subscription) Follow(ctx context.Context, onChange func() (done bool)) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
-	s.look = look
-	s.forget = context.AfterFunc(ctx, s.Wake)
+	s.onChange = onChange
+	s.unfollow = context.AfterFunc(ctx, s.Wake)
 	if len(s.c) > 0 {
-		s.poke()
+		s.notify()
 	}
 }
 
-func (s *Subscription) follow() {
+func (s *Subscription) run() {
 	for again := true; again; {
-		if s.look() {
-			s.forget()
+		if s.onChange() {
+			s.unfollow()
 			s.Close()
 			return
 		}
 		s.hub.mu.Lock()
 		again, s.again = s.again, false
-		s.looking = again
+		s.running = again
 		s.hub.mu.Unlock()
 	}
 }
 
-// Subscribe registers an interest. Subscribe first, then read the row: a change
-// after the read then always wakes.
+// Subscribe subscribes to changes of a row. Subscribe first, then read the row: then every change
+// after the read wakes the subscriber.
 func (h *Hub) Subscribe(key Key) *Subscription {
 	s := &Subscription{hub: h, key: key, c: make(chan struct{}, 1)}
 	h.mu.Lock()
@@ -110,15 +109,15 @@ func (h *Hub) Subscribe(key Key) *Subscription {
 	return s
 }
 
-// Change is news of a row. Value, if there is one, spares waiters of this process a
-// read: the row as it now stands and will stand, or that it is not what they wait for.
+// Change is a change of a row. Value, which is optional, spares subscribers of this process a read:
+// it is the final state of the row, or a value by which they can ignore the change.
 type Change struct {
 	Key   Key
 	Value any
 }
 
-// Publish tells that rows have changed: at once to this process, soon to the
-// others, which get the keys alone. Call it after the commit.
+// Publish wakes the subscribers of changed rows: at once in this process, and soon in others, which
+// get only the keys. Call it after the commit.
 func (h *Hub) Publish(changes ...Change) {
 	keys := make([]Key, len(changes))
 	h.mu.Lock()
@@ -126,12 +125,12 @@ func (h *Hub) Publish(changes ...Change) {
 		keys[i] = change.Key
 		for s := range h.waiting[change.Key] {
 			s.value = change.Value
-			s.poke()
+			s.notify()
 		}
 	}
 	h.mu.Unlock()
 	h.outMu.Lock()
-	// Bounded: what does not fit is found by the other processes' own checks.
+	// Bounded: other processes find the rest when they poll.
 	if len(h.out) < 100_000 {
 		h.out = append(h.out, keys...)
 	}
@@ -148,7 +147,7 @@ func (h *Hub) wake(keys []Key) {
 	for _, key := range keys {
 		for s := range h.waiting[key] {
 			s.value = nil
-			s.poke()
+			s.notify()
 		}
 	}
 }
@@ -159,35 +158,35 @@ func (h *Hub) wakeAll() {
 	for _, subscriptions := range h.waiting {
 		for s := range subscriptions {
 			s.value = nil
-			s.poke()
+			s.notify()
 		}
 	}
 }
 
-// Wake is news of the row for this interest alone.
+// Wake wakes this subscription alone.
 func (s *Subscription) Wake() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
-	s.poke()
+	s.notify()
 }
 
-// poke wants hub.mu.
-func (s *Subscription) poke() {
+// notify wakes the subscriber. The caller must hold hub.mu.
+func (s *Subscription) notify() {
 	switch {
-	case s.look == nil:
+	case s.onChange == nil:
 		select {
 		case s.c <- struct{}{}:
 		default:
 		}
-	case s.looking:
+	case s.running:
 		s.again = true
 	default:
-		s.looking = true
-		go s.follow()
+		s.running = true
+		go s.run()
 	}
 }
 
-// watched lists the rows that somebody waits for.
+// watched returns the rows with subscriptions.
 func (h *Hub) watched() []Key {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -198,7 +197,7 @@ func (h *Hub) watched() []Key {
 	return keys
 }
 
-// drain takes what waits to be told to other processes.
+// drain removes and returns the keys that other processes must be notified of.
 func (h *Hub) drain() []Key {
 	h.outMu.Lock()
 	defer h.outMu.Unlock()

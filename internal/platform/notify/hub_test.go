@@ -9,9 +9,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// FuzzMT10 makes two rows out of what the fuzzer finds: who waits for the one is
-// not woken by news of the other, in this process or through a notification.
-func FuzzMT10NewsReachWhoWaitsForThatRowOnly(f *testing.F) {
+// A subscriber of one row is not woken by changes of another, in this process or through a
+// notification. The fuzzer makes the IDs of both rows.
+func FuzzMT10ChangesWakeOnlySubscribersOfThatRow(f *testing.F) {
 	f.Add([]byte("0123456789abcdef"), []byte("fedcba9876543210"), []byte("0123456789abcdef"), []byte("0123456789abcdef"))
 	f.Add([]byte("a"), []byte("b"), []byte("ab"), []byte(""))
 	f.Add([]byte(",,,,,,,,,,,,,,,,"), []byte("same"), []byte("other"), []byte("same"))
@@ -28,66 +28,66 @@ func FuzzMT10NewsReachWhoWaitsForThatRowOnly(f *testing.F) {
 			s := hub.Subscribe(one)
 			wake(hub)
 			if woken := len(s.C()) > 0; woken != (one == other) {
-				t.Errorf("%s: waiting for %v, news of %v, woken: %v", name, one, other, woken)
+				t.Errorf("%s: subscribed to %v, changed %v, woken: %v", name, one, other, woken)
 			}
 		}
 	})
 }
 
-// sized is an id of up to 16 bytes.
+// sized returns an ID from up to 16 bytes.
 func sized(of []byte) (id uuid.UUID) {
 	copy(id[:], of)
 	return id
 }
 
-// A follower looks once for each piece of news, or once for several that come while it
-// looks; at the end of its context too; and never again once it has said that it is over.
-func TestAFollowerLooksOneTimeAfterTheOther(t *testing.T) {
+// A follower runs once for each change, or once for several changes while it runs. It also runs
+// when its context is done. After it returns true it never runs again.
+func TestFollowersRunOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub, key := NewHub(), Key{ID: uuid.New()}
-		looks, verdicts := make(chan struct{}), make(chan bool)
-		look := func() bool {
-			looks <- struct{}{}
+		runs, verdicts := make(chan struct{}), make(chan bool)
+		onChange := func() bool {
+			runs <- struct{}{}
 			return <-verdicts
 		}
 		waiting := func(what string, want bool) {
 			t.Helper()
 			synctest.Wait()
 			select {
-			case <-looks:
+			case <-runs:
 				if !want {
-					t.Errorf("%s: it looked", what)
+					t.Errorf("%s: it ran", what)
 				}
 			default:
 				if want {
-					t.Errorf("%s: it did not look", what)
+					t.Errorf("%s: it did not run", what)
 				}
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		s := hub.Subscribe(key)
 		hub.Publish(Change{Key: key})
-		s.Follow(ctx, look)
-		waiting("news from before it followed", true)
+		s.Follow(ctx, onChange)
+		waiting("a change before it followed", true)
 		for range 3 {
 			hub.Publish(Change{Key: key})
 		}
-		waiting("news while it looks", false)
+		waiting("a change while it runs", false)
 		verdicts <- false
-		waiting("news while it looked", true)
+		waiting("a change while it ran", true)
 		verdicts <- false
-		waiting("no news", false)
+		waiting("no change", false)
 		hub.wake([]Key{key})
-		waiting("news from elsewhere", true)
+		waiting("a change in another process", true)
 		verdicts <- false
 		cancel()
 		waiting("the end of its context", true)
 		hub.Publish(Change{Key: key})
 		verdicts <- true
-		waiting("it is over", false)
+		waiting("it is done", false)
 		hub.Publish(Change{Key: key})
 		s.Wake()
-		waiting("it has been over", false)
+		waiting("it was done before", false)
 		if rows := hub.watched(); len(rows) > 0 {
 			t.Errorf("%v are still watched", rows)
 		}

@@ -26,34 +26,32 @@ const (
 	probeWait       = 2 * time.Second
 )
 
-// Relay carries wake-ups between processes over LISTEN/NOTIFY, and checks what
-// is watched every two seconds as the net under lost ones.
+// Relay exchanges wake-ups between processes over LISTEN/NOTIFY. It also polls the watched rows
+// every two seconds, in case a wake-up was lost.
 type Relay struct {
 	Hub *Hub
 	DSN string
 	Log *slog.Logger
 
-	// Lost, if set, is told of each loss of a connection.
+	// Lost, if set, is called for each lost connection.
 	Lost func()
 
-	// Changed returns those of the keys whose rows are final or changed within the
-	// given time.
+	// Changed returns those of the keys whose rows are final, or changed within the given time.
 	Changed func(ctx context.Context, keys []Key, within time.Duration) ([]Key, error)
 
-	telling atomic.Uint32 // the backend that sends what is published here
+	sender atomic.Uint32 // PID of the backend that sends this process's notifications
 }
 
-// Run works until ctx ends. It holds two connections of its own: one listens
-// and does nothing else, the other tells.
+// Run works until ctx is done. It keeps two connections: one only listens, the other sends.
 func (r *Relay) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { r.keep(ctx, "listen", r.listen) })
-	wg.Go(func() { r.keep(ctx, "tell", r.tell) })
+	wg.Go(func() { r.keep(ctx, "notify", r.send) })
 	wg.Go(func() { r.recheck(ctx) })
 	wg.Wait()
 }
 
-// keep runs a loop that needs a connection, and makes a new one when it breaks.
+// keep runs loop with a connection, and runs it again with a new one after an error.
 func (r *Relay) keep(ctx context.Context, name string, loop func(context.Context, *pgx.Conn) error) {
 	for ctx.Err() == nil {
 		err := r.withConn(ctx, name, loop)
@@ -81,7 +79,7 @@ func (r *Relay) listen(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return err
 	}
-	r.Hub.wakeAll() // whatever was told while nobody listened
+	r.Hub.wakeAll() // notifications may have been missed meanwhile
 	if err := r.probe(ctx, conn); err != nil {
 		return err
 	}
@@ -90,15 +88,15 @@ func (r *Relay) listen(ctx context.Context, conn *pgx.Conn) error {
 		if err != nil {
 			return err
 		}
-		if notification.PID == r.telling.Load() {
-			continue // who waits here was woken when it was published
+		if notification.PID == r.sender.Load() {
+			continue // Publish has woken the subscribers of this process already
 		}
 		r.Hub.wake(decode(notification.Payload))
 	}
 }
 
-// probe sends one empty notification to itself. A pooler in transaction mode
-// swallows it, as it would all others.
+// probe sends an empty notification to itself. A pooler in transaction mode drops it, as it
+// would drop all others.
 func (r *Relay) probe(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, "SELECT pg_notify($1, '')", channel); err != nil {
 		return err
@@ -110,23 +108,22 @@ func (r *Relay) probe(ctx context.Context, conn *pgx.Conn) error {
 	case err == nil:
 		r.Hub.wake(decode(notification.Payload)) // perhaps a real one came first
 	case ctx.Err() == nil && wait.Err() != nil && !conn.IsClosed():
-		r.Log.Warn("notifications do not arrive, so changes are looked for every two seconds: is there a pooler before the database?")
+		r.Log.Warn("notifications do not arrive, so changes are only found by polling every two seconds: check whether a connection pooler is in front of the database")
 	default:
 		return err
 	}
 	return nil
 }
 
-// tell sends what was published, all that has gathered in one notification, so
-// that a busy service commits few of them: a commit with a notification holds a
-// lock of the whole database.
-func (r *Relay) tell(ctx context.Context, conn *pgx.Conn) error {
-	// What a crash takes from here the recheck of the others finds: waiting for the disk would
-	// hold up the commits that matter.
+// send sends the published keys. All keys that have gathered go into one notification, because a
+// commit with a notification acquires a lock on the whole database.
+func (r *Relay) send(ctx context.Context, conn *pgx.Conn) error {
+	// If a crash loses notifications, the other processes find the changes by polling. Waiting for
+	// the disk would slow down other commits.
 	if _, err := conn.Exec(ctx, "SET synchronous_commit = off"); err != nil {
 		return err
 	}
-	r.telling.Store(conn.PgConn().PID())
+	r.sender.Store(conn.PgConn().PID())
 	for {
 		select {
 		case <-ctx.Done():
@@ -158,7 +155,7 @@ func (r *Relay) recheck(ctx context.Context) {
 			last = time.Now()
 			continue
 		}
-		// Overlaps the round before, and reaches back over rounds that failed.
+		// Overlaps with the previous round, and covers failed rounds.
 		checkCtx, cancel := context.WithTimeout(ctx, recheckPatience)
 		changed, err := r.Changed(checkCtx, keys, time.Since(last)+recheckEvery)
 		cancel()

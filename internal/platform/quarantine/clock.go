@@ -7,7 +7,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// errAdrift refuses requests while the clocks differ.
+// errAdrift rejects requests while the clocks differ.
 var errAdrift = &fault.Error{
 	Code: fault.Unavailable, Reason: "clock_differs", RetryAfter: 5 * time.Second,
 	Message: "The clock of this process differs too much from the database's. It accepts no requests until they agree. Try again: another process may accept them.",
@@ -26,8 +26,8 @@ func (w *Watch) CheckClock() error {
 // others may.
 func (w *Watch) Adrift() bool { return w.adrift.Load() }
 
-// compare corrects the clock by an answer of PostgreSQL, and logs when the clocks begin
-// or cease to differ by more than the tolerance. asked is when the query was sent.
+// compare corrects the clock by a result of PostgreSQL. It logs when the clocks start or stop
+// to differ by more than the tolerance. asked is when the query was sent.
 func (w *Watch) compare(ctx context.Context, asked, shown time.Time) {
 	if w.Clock == nil {
 		return

@@ -11,19 +11,19 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Status is what an operator has to know before a release. Everything that is
-// unfinished in a restored database may have finished after the backup.
+// Status is the information that an operator needs before a release. Work that is unfinished in
+// a restored database may have finished after the backup was made.
 type Status struct {
-	Since  *time.Time // nil: there is no quarantine
+	Since  *time.Time // nil if there is no quarantine
 	Reason string
-	// Elsewhere: the database is not where it was known to live, and no process has
-	// begun the quarantine yet.
+	// Elsewhere means that the database isn't at its known place, and that no process has
+	// started the quarantine yet.
 	Elsewhere bool
 
-	Executions []Undone // that are unfinished, by repeat rule
-	Runs       int64    // that are unfinished
-	Unfrozen   int64    // callbacks of unfinished executions: sent with another webhook-id
-	Queued     int64    // callbacks due: sent, perhaps again, as they were before
+	Executions []Undone // unfinished executions, by repeat rule
+	Runs       int64    // unfinished runs
+	Unfrozen   int64    // callbacks of unfinished executions: they get another webhook-id
+	Queued     int64    // callbacks that are due: they are sent unchanged, perhaps again
 }
 
 // Undone counts the unfinished executions of one repeat rule.
@@ -31,7 +31,7 @@ type Undone struct {
 	Rule      string
 	Created   int64
 	Executing int64
-	Held      int64 // of those executing: that a worker had started and not given back
+	Held      int64 // part of Executing: held by a worker when the backup was made
 }
 
 // Unfinished returns the number of unfinished executions.
@@ -52,8 +52,8 @@ func (s Status) Unsafe() (n int64) {
 	return n
 }
 
-// UnsafeHeld returns how many of Unsafe a worker had started and not given back. A release
-// ends them with WORKER_LOST if that worker is gone.
+// UnsafeHeld returns how many of Unsafe a worker held when the backup was made. A release fails
+// them with WORKER_LOST if that worker is gone.
 func (s Status) UnsafeHeld() (n int64) {
 	for _, u := range s.Executions {
 		if u.Rule == unsafe {
@@ -66,7 +66,7 @@ func (s Status) UnsafeHeld() (n int64) {
 // unsafe is the repeat rule of calls that must not be made twice.
 const unsafe = "unsafe"
 
-// StatusOf reads the status.
+// StatusOf reads the status from the database.
 func StatusOf(ctx context.Context, pool postgres.DB) (Status, error) {
 	now, err := read(ctx, pool)
 	if err != nil {
@@ -95,18 +95,18 @@ func StatusOf(ctx context.Context, pool postgres.DB) (Status, error) {
 
 const (
 	pageSize   = 500
-	longEnough = 10 * time.Minute // for a statement over all that is unfinished
+	longEnough = 10 * time.Minute // for a statement over all unfinished executions
 )
 
-// List passes everything that goes on after a release to each: unfinished executions,
-// unfinished runs, callbacks due, in the order of their ids within each kind.
+// List calls each for everything that continues after a release: unfinished executions,
+// unfinished runs and callbacks that are due, in the order of their IDs within each kind.
 func List(ctx context.Context, pool postgres.DB, each func(db.InstallationListUndoneRow) error) error {
 	for _, kind := range []string{"execution", "run", "callback"} {
 		p := db.InstallationListUndoneParams{Kind: kind, MaxRows: pageSize}
 		for {
 			page, err := db.New().InstallationListUndone(ctx, pool, p)
 			if err != nil {
-				return fmt.Errorf("list what is unfinished: %w", err)
+				return fmt.Errorf("list unfinished work: %w", err)
 			}
 			for _, row := range page {
 				if err := each(row); err != nil {
@@ -122,22 +122,22 @@ func List(ctx context.Context, pool postgres.DB, each func(db.InstallationListUn
 	return nil
 }
 
-// Begin puts the database in quarantine. Within two seconds no process starts anything
-// new; calls in flight finish. It returns false, and changes nothing, if the database is
-// in quarantine already.
-func Begin(ctx context.Context, pool postgres.DB, reason string) (begun bool, err error) {
+// Start puts the database in quarantine. Within two seconds no process starts new work; calls in
+// flight finish. It returns false and changes nothing if the database is already in
+// quarantine.
+func Start(ctx context.Context, pool postgres.DB, reason string) (started bool, err error) {
 	if _, err := read(ctx, pool); err != nil {
 		return false, err
 	}
 	n, err := db.New().InstallationQuarantine(ctx, pool, &reason)
 	if err != nil {
-		return false, fmt.Errorf("begin the quarantine: %w", err)
+		return false, fmt.Errorf("start the quarantine: %w", err)
 	}
 	return n > 0, nil
 }
 
 // CancelRuns requests the cancellation of all unfinished runs, in transactions of up to
-// 500. It returns how many there were. They are CANCELED after the release.
+// 500. It returns the number of runs. They become CANCELED after the release.
 func CancelRuns(ctx context.Context, pool postgres.DB, reason string) (canceled int64, err error) {
 	for {
 		n, err := db.New().RunCancelUnfinished(ctx, pool, db.RunCancelUnfinishedParams{Reason: reason, MaxRows: pageSize})
@@ -151,9 +151,9 @@ func CancelRuns(ctx context.Context, pool postgres.DB, reason string) (canceled 
 	}
 }
 
-// Release ends the quarantine. In the same commit the callbacks of unfinished executions
-// get another webhook-id: receivers may have had them with another body. It returns false
-// when there was no quarantine.
+// Release ends the quarantine. In the same transaction, the callbacks of unfinished executions
+// get another webhook-id, because receivers may have received them with another body. It returns
+// false if there was no quarantine.
 func Release(ctx context.Context, pool postgres.DB) (released bool, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d", longEnough.Milliseconds())); err != nil {

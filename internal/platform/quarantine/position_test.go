@@ -8,7 +8,7 @@ import (
 	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
-func TestOP14AServerWithoutAcknowledgedWorkIsFound(t *testing.T) {
+func TestOP14AServerThatLacksAcknowledgedWorkIsDetected(t *testing.T) {
 	before := server{timeline: 1}
 	for _, c := range []struct {
 		name string
@@ -36,28 +36,28 @@ func TestOP14AServerWithoutAcknowledgedWorkIsFound(t *testing.T) {
 	}
 }
 
-func TestOP14APositionOfAnotherServerIsNotNoted(t *testing.T) {
+func TestOP14APositionOfAnotherServerIsNotRecorded(t *testing.T) {
 	var p position
 	p.follow(server{timeline: 1}, 4000)
 	if p.advance(server{timeline: 2, recovered: 3000}, 5000) || p.stored != 4000 {
-		t.Errorf("noted %d", p.stored)
+		t.Errorf("recorded %d", p.stored)
 	}
 }
 
-func TestOP14TheEndOfAPageProvesNothing(t *testing.T) {
+func TestOP14APositionAtTheEndOfAPageIsNotRecorded(t *testing.T) {
 	var p position
 	p.follow(server{timeline: 1}, 4000)
 	p.advance(server{timeline: 1}, 2*page)
 	if p.stored != 4000 {
-		t.Errorf("noted %d", p.stored)
+		t.Errorf("recorded %d", p.stored)
 	}
 }
 
-// Each commit that was acknowledged lies before the position that is read next.
+// The position that is read next includes every acknowledged commit.
 func TestOP14APositionIsReadAfterACommit(t *testing.T) {
 	pool := pgtest.DB(t)
 	w := NewWatch(pool, slog.New(slog.DiscardHandler))
-	look(t, w)
+	poll(t, w)
 	var committed int64
 	for range 3 {
 		change(t, pool, "UPDATE installation SET beat = beat")
@@ -67,24 +67,24 @@ func TestOP14APositionIsReadAfterACommit(t *testing.T) {
 		w.track(t.Context())
 	}
 	if w.position.stored < committed && committed%page != 0 {
-		t.Errorf("%s is noted, %s was committed", lsn(w.position.stored), lsn(committed))
+		t.Errorf("%s is recorded, %s was committed", lsn(w.position.stored), lsn(committed))
 	}
 	w.position.follow(server{timeline: 1, recovered: 1}, committed+1_000_000)
 	w.track(t.Context())
 	select {
 	case <-w.soon:
 	default:
-		t.Error("the next look is not due at once on another server")
+		t.Error("another server doesn't trigger a poll")
 	}
-	w.position.server.timeline = 0 // of another timeline than the server's
-	if !look(t, w) {
-		t.Error("work goes on on a server that may lack what was acknowledged")
+	w.position.server.timeline = 0 // differs from the server's timeline
+	if !poll(t, w) {
+		t.Error("work continues on a server that may lack acknowledged commits")
 	}
 	status, err := StatusOf(t.Context(), pool)
 	if err != nil || status.Since == nil || !strings.Contains(status.Reason, "acknowledged") {
 		t.Errorf("%+v, %v", status, err)
 	}
-	if released, err := Release(t.Context(), pool); err != nil || !released || look(t, w) {
+	if released, err := Release(t.Context(), pool); err != nil || !released || poll(t, w) {
 		t.Errorf("released: %v, %v, held: %v", released, err, w.Held())
 	}
 }

@@ -1,10 +1,9 @@
-// Package quarantine decides whether this process may work on this database, because a restored
-// backup has forgotten work that was already done.
+// Package quarantine decides whether this process may start work on this database. A database that
+// was restored from a backup has lost the record of work that was already done.
 //
 // It holds a restored database until an operator releases it. It also holds a process whose clock
-// differs from the database's. It stops no work itself: code that starts work asks Held. The one
-// invariant: nothing is free before the database was found at its known place, and only a release
-// frees what is held.
+// differs from the database's. It stops no work itself: code that starts work calls Held. Work is
+// held until the database was found at its known place, and then until a release.
 package quarantine
 
 import (
@@ -22,56 +21,55 @@ import (
 )
 
 const (
-	lookEvery  = time.Second
-	lookWithin = 5 * time.Second
+	pollEvery   = time.Second
+	pollTimeout = 5 * time.Second
 
-	// followWithin is how long a process that has seen nothing of the past waits
-	// for one that can vouch for a new timeline.
+	// followWithin is how long a new process waits for an older process to confirm that a new
+	// timeline has all commits.
 	followWithin = 5 * time.Second
 )
 
-// Watch looks after the quarantine in one process.
+// Watch monitors the quarantine in one process.
 type Watch struct {
 	pool postgres.DB
 	log  *slog.Logger
 
-	// Clock is compared with PostgreSQL's at each look, and may differ by Tolerance at
-	// most; nil: it is not compared. Set them before the first look.
+	// Clock is compared with PostgreSQL's at each poll, and may differ by at most Tolerance; nil
+	// disables the comparison. Set both before the first poll.
 	Clock     *clock.Clock
 	Tolerance time.Duration
 
 	held   atomic.Bool
-	adrift atomic.Bool   // the clock differs by more
-	beats  atomic.Bool   // the next look is to count a beat
-	freed  chan struct{} // closed once it was free for the first time
+	adrift atomic.Bool   // the clock differs by more than Tolerance
+	beats  atomic.Bool   // the next poll increments the beat
+	freed  chan struct{} // closed when work may start for the first time
 	once   sync.Once
 
-	// Of the looking goroutine alone.
-	seen     int64     // the last beat while all was in order, or nothing
-	doubt    time.Time // since when the timeline is another
+	// Used only by the polling goroutine.
+	seen     int64     // the last beat of a database in order, or noBeat
+	doubt    time.Time // when the new timeline was first seen
 	released time.Time // when the last quarantine ended
-	said     string    // the reason that is in the log
+	logged   string    // the reason that was logged last
 
 	position position
-	soon     chan struct{} // the next look is due at once
+	soon     chan struct{} // triggers a poll
 }
 
-// nothing is what a process has seen that has not found all in order yet.
-const nothing = -1
+// noBeat is the value of seen before the process has found the database in order.
+const noBeat = -1
 
-// NewWatch makes a watch that holds everything until Look has found all in
-// order.
+// NewWatch returns a watch that holds everything until Poll has found the database in order.
 func NewWatch(pool postgres.DB, log *slog.Logger) *Watch {
-	w := &Watch{pool: pool, log: log, freed: make(chan struct{}), soon: make(chan struct{}, 1), seen: nothing}
+	w := &Watch{pool: pool, log: log, freed: make(chan struct{}), soon: make(chan struct{}, 1), seen: noBeat}
 	w.held.Store(true)
 	return w
 }
 
-// Held reports whether nothing may be begun: no component, no callback. A nil
-// Watch holds nothing.
+// Held reports whether no work may start: no component and no callback. It is false for a nil
+// Watch.
 func (w *Watch) Held() bool { return w != nil && (w.held.Load() || w.adrift.Load()) }
 
-// Freed is closed once work may begin for the first time.
+// Freed returns a channel that is closed when work may start for the first time.
 func (w *Watch) Freed() <-chan struct{} { return w.freed }
 
 // errHeld rejects new executions and runs. A second restore would lose them.
@@ -80,8 +78,8 @@ var errHeld = &fault.Error{
 	Message: "The database is in quarantine: it accepts no new executions or runs until its operator releases it. Reads and other changes work.",
 }
 
-// Check returns an UNAVAILABLE error while nothing may be accepted or begun: that of
-// CheckRestore, or that of CheckClock.
+// Check returns an UNAVAILABLE error while no work may be accepted or started: that of
+// CheckRestore or that of CheckClock.
 func (w *Watch) Check() error {
 	if err := w.CheckRestore(); err != nil {
 		return err
@@ -98,10 +96,10 @@ func (w *Watch) CheckRestore() error {
 	return nil
 }
 
-// Run looks every second until ctx ends. While the database does not answer,
-// what was known stays.
+// Run polls every second until ctx is done. While the database is unavailable, the last result
+// stays in force.
 func (w *Watch) Run(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	for {
 		select {
@@ -110,16 +108,16 @@ func (w *Watch) Run(ctx context.Context) {
 		case <-ticker.C:
 		case <-w.soon:
 		}
-		if err := w.Look(ctx); err != nil && ctx.Err() == nil && !postgres.Unavailable(err) {
-			w.log.WarnContext(ctx, "the quarantine could not be looked at", "error", err)
+		if err := w.Poll(ctx); err != nil && ctx.Err() == nil && !postgres.Unavailable(err) {
+			w.log.WarnContext(ctx, "could not check the quarantine", "error", err)
 		}
 	}
 }
 
-// Look compares where the database was known to live with where it does, and
-// begins the quarantine of one that is elsewhere.
-func (w *Watch) Look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+// Poll compares the place of the database with its known place, and starts the quarantine if they
+// differ.
+func (w *Watch) Poll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	now, err := w.read(ctx)
 	if err != nil {
@@ -127,36 +125,37 @@ func (w *Watch) Look(ctx context.Context) error {
 	}
 	defer w.open()
 	if now.ReleasedAt != nil && !now.ReleasedAt.Equal(w.released) {
-		w.seen, w.doubt, w.released = nothing, time.Time{}, *now.ReleasedAt
+		w.seen, w.doubt, w.released = noBeat, time.Time{}, *now.ReleasedAt
 		w.position.forget()
 	}
 	switch {
 	case now.QuarantinedAt != nil:
 		w.hold(ctx, *now.Reason)
 	case now.Place != now.PlaceNow:
-		return w.begin(ctx, now, fmt.Sprintf("the database was known at %s and is at %s: it was copied, or read in from a dump", now.Place, now.PlaceNow))
+		return w.start(ctx, now, fmt.Sprintf("the database was at %s and is now at %s: it was copied, or restored from a dump", now.Place, now.PlaceNow))
 	case now.Beat < w.seen:
-		return w.begin(ctx, now, "the database has forgotten what this process had seen in it: an older state came back")
+		return w.start(ctx, now, "the database lacks changes that this process has already seen: an older state came back")
 	case w.position.lost(serverOf(now)) != "":
-		return w.begin(ctx, now, w.position.lost(serverOf(now)))
+		return w.start(ctx, now, w.position.lost(serverOf(now)))
 	case now.Timeline == now.TimelineNow:
 		w.seen, w.doubt = now.Beat, time.Time{}
 		w.position.follow(serverOf(now), now.Flushed)
 		w.free(ctx)
-	case now.TimelineNow != 0: // else the server still recovers and takes no work anyway
-		return w.moved(ctx, now)
+	case now.TimelineNow != 0: // 0 means that the server is still recovering, and accepts no work
+		return w.handleNewTimeline(ctx, now)
 	}
 	return nil
 }
 
-// moved decides about a new timeline. The past of a process that lives on shows
-// whether a standby took over with all of it, or an older state came back.
-func (w *Watch) moved(ctx context.Context, now db.InstallationGetRow) error {
+// handleNewTimeline decides whether a new timeline has all commits. A process that ran before
+// knows from what it has seen whether a standby took over with everything, or an older state
+// came back.
+func (w *Watch) handleNewTimeline(ctx context.Context, now db.InstallationGetRow) error {
 	switch {
-	case w.seen != nothing:
+	case w.seen != noBeat:
 		n, err := db.New().InstallationFollow(ctx, w.pool, db.InstallationFollowParams{Timeline: now.Timeline, Beat: now.Beat})
 		if err == nil && n > 0 {
-			w.log.WarnContext(ctx, "another server took over with all that this process has seen; work goes on", "timeline", now.TimelineNow)
+			w.log.WarnContext(ctx, "another server took over with everything that this process has seen; work continues", "timeline", now.TimelineNow)
 		}
 		return err
 	case w.doubt.IsZero():
@@ -165,18 +164,18 @@ func (w *Watch) moved(ctx context.Context, now db.InstallationGetRow) error {
 	case time.Since(w.doubt) < followWithin:
 		return nil
 	}
-	return w.begin(ctx, now, fmt.Sprintf("the database was known on timeline %d and is on %d: it was restored, or a standby took over that lacked the last writes", now.Timeline, now.TimelineNow))
+	return w.start(ctx, now, fmt.Sprintf("the database was on timeline %d and is now on %d: it was restored, or a standby took over that lacked the last writes", now.Timeline, now.TimelineNow))
 }
 
-// begin puts the database in quarantine for what was read of it, unless somebody
-// changed that meanwhile: the next look judges then.
-func (w *Watch) begin(ctx context.Context, judged db.InstallationGetRow, reason string) error {
+// start starts a quarantine because of what was read, unless the installation changed meanwhile:
+// then the next poll decides.
+func (w *Watch) start(ctx context.Context, judged db.InstallationGetRow, reason string) error {
 	w.held.Store(true)
 	n, err := db.New().InstallationSuspect(ctx, w.pool, db.InstallationSuspectParams{
 		Reason: &reason, Place: judged.Place, Timeline: judged.Timeline, ReleasedAt: judged.ReleasedAt,
 	})
 	if err != nil {
-		return fmt.Errorf("begin the quarantine: %w", err)
+		return fmt.Errorf("start the quarantine: %w", err)
 	}
 	if n > 0 {
 		w.hold(ctx, reason)
@@ -186,34 +185,34 @@ func (w *Watch) begin(ctx context.Context, judged db.InstallationGetRow, reason 
 
 func (w *Watch) hold(ctx context.Context, reason string) {
 	w.held.Store(true)
-	if w.said != reason {
-		w.said = reason
+	if w.logged != reason {
+		w.logged = reason
 		w.log.ErrorContext(ctx, "THE DATABASE IS IN QUARANTINE: no component runs and no callback is sent until `weft quarantine release`", "reason", reason)
 	}
 }
 
 func (w *Watch) free(ctx context.Context) {
 	w.held.Store(false)
-	if w.said != "" {
-		w.said = ""
-		w.log.WarnContext(ctx, "the quarantine has ended") // as visible as its start
+	if w.logged != "" {
+		w.logged = ""
+		w.log.WarnContext(ctx, "the quarantine has ended") // at a level that is visible like its start
 	}
 }
 
-// open reports the first look that held nothing to those who wait for it.
+// open closes freed once nothing is held.
 func (w *Watch) open() {
 	if !w.Held() {
 		w.once.Do(func() { close(w.freed) })
 	}
 }
 
-// Beat is to be called about every second by one process that works: its next look
-// counts a beat, which all others then see.
+// Beat makes the next poll increment the beat, which other processes see. One process that works
+// calls it about every second.
 func (w *Watch) Beat() { w.beats.Store(true) }
 
-// read is the installation, with the beat that is to be counted. What counts none
-// (the database is elsewhere, or a server that only reads) is read as it is. Each answer
-// shows PostgreSQL's clock, too.
+// read returns the installation and increments the beat if that is due. If the beat can't be
+// incremented (the database is elsewhere, or the server is read-only), it reads the installation
+// unchanged. Each result also shows PostgreSQL's clock.
 func (w *Watch) read(ctx context.Context) (now db.InstallationGetRow, err error) {
 	if w.beats.Swap(false) {
 		asked := w.Clock.Local()
@@ -223,7 +222,7 @@ func (w *Watch) read(ctx context.Context) (now db.InstallationGetRow, err error)
 			w.compare(ctx, asked, now.Now)
 			return db.InstallationGetRow(now), nil
 		case !postgres.NotFound(err) && !postgres.Unavailable(err) && ctx.Err() == nil:
-			w.log.WarnContext(ctx, "the installation's beat was not written", "error", err)
+			w.log.WarnContext(ctx, "could not increment the installation's beat", "error", err)
 		}
 	}
 	asked := w.Clock.Local()
@@ -233,12 +232,12 @@ func (w *Watch) read(ctx context.Context) (now db.InstallationGetRow, err error)
 	return now, err
 }
 
-// read is the installation, which the first process enters.
+// read returns the installation. The first process creates it.
 func read(ctx context.Context, pool postgres.DB) (db.InstallationGetRow, error) {
 	now, err := db.New().InstallationGet(ctx, pool)
 	if postgres.NotFound(err) {
 		if err := db.New().InstallationEnter(ctx, pool); err != nil {
-			return now, fmt.Errorf("enter the installation: %w", err)
+			return now, fmt.Errorf("create the installation: %w", err)
 		}
 		now, err = db.New().InstallationGet(ctx, pool)
 	}

@@ -16,9 +16,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func look(t *testing.T, w *Watch) bool {
+func poll(t *testing.T, w *Watch) bool {
 	t.Helper()
-	if err := w.Look(t.Context()); err != nil {
+	if err := w.Poll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return w.Held()
@@ -40,7 +40,7 @@ func TestOP05ARestoredDatabaseIsHeldUntilItsRelease(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		happens []string
-		// What a process finds that had worked on it before, and a new one.
+		// What an earlier process and a new process find.
 		lives, starts string
 	}{
 		{"nothing", nil, "free", "free"},
@@ -53,15 +53,15 @@ func TestOP05ARestoredDatabaseIsHeldUntilItsRelease(t *testing.T) {
 			for who, want := range map[string]string{"lives": c.lives, "starts": c.starts} {
 				pool := pgtest.DB(t)
 				w := NewWatch(pool, slog.New(slog.DiscardHandler))
-				if !w.Held() || look(t, w) {
-					t.Fatalf("%s: held before the first look: %v, after it: %v", who, !w.Held(), w.Held())
+				if !w.Held() || poll(t, w) {
+					t.Fatalf("%s: held before the first poll: %v, after it: %v", who, !w.Held(), w.Held())
 				}
-				if look(t, w) { // nobody works yet, and so nobody beats
+				if poll(t, w) { // no process works yet, so there are no beats
 					t.Fatalf("%s: held without a beat", who)
 				}
 				for range 3 {
 					w.Beat()
-					look(t, w)
+					poll(t, w)
 				}
 				for _, statement := range c.happens {
 					change(t, pool, statement)
@@ -69,7 +69,7 @@ func TestOP05ARestoredDatabaseIsHeldUntilItsRelease(t *testing.T) {
 				if who == "starts" {
 					w = NewWatch(pool, slog.New(slog.DiscardHandler))
 				}
-				look(t, w)
+				poll(t, w)
 				status, err := StatusOf(t.Context(), pool)
 				if err != nil {
 					t.Fatal(err)
@@ -79,7 +79,7 @@ func TestOP05ARestoredDatabaseIsHeldUntilItsRelease(t *testing.T) {
 					t.Errorf("%s: %+v, held: %v", who, status, w.Held())
 				case want == "held at first" && (status.Since != nil || !w.Held()):
 					t.Errorf("%s: %+v, held: %v", who, status, w.Held())
-				case want == "free" && (status.Since != nil || look(t, w)):
+				case want == "free" && (status.Since != nil || poll(t, w)):
 					t.Errorf("%s: %+v, held: %v", who, status, w.Held())
 				}
 			}
@@ -87,26 +87,26 @@ func TestOP05ARestoredDatabaseIsHeldUntilItsRelease(t *testing.T) {
 	}
 }
 
-func TestOP05ANewTimelineThatNobodyVouchesForIsARestore(t *testing.T) {
+func TestOP05AnUnconfirmedTimelineIsARestore(t *testing.T) {
 	pool := pgtest.DB(t)
-	look(t, NewWatch(pool, slog.New(slog.DiscardHandler)))
+	poll(t, NewWatch(pool, slog.New(slog.DiscardHandler)))
 	change(t, pool, "UPDATE installation SET timeline = timeline + 1")
 	var log bytes.Buffer
 	w := NewWatch(pool, slog.New(slog.NewTextHandler(&log, nil)))
-	if !look(t, w) || log.Len() > 0 {
-		t.Fatalf("at first: held %v, said %s", w.Held(), log.String())
+	if !poll(t, w) || log.Len() > 0 {
+		t.Fatalf("at first: held %v, logged %s", w.Held(), log.String())
 	}
 	if status, err := StatusOf(t.Context(), pool); err != nil || !status.Elsewhere || status.Since != nil {
 		t.Errorf("at first: %+v, %v", status, err)
 	}
 	w.doubt = time.Now().Add(-followWithin)
-	look(t, w)
-	look(t, w)
+	poll(t, w)
+	poll(t, w)
 	if n := strings.Count(log.String(), "THE DATABASE IS IN QUARANTINE"); n != 1 || !strings.Contains(log.String(), "timeline") {
-		t.Errorf("it was said %d times: %s", n, log.String())
+		t.Errorf("it was logged %d times: %s", n, log.String())
 	}
 	if code := fault.CodeOf(w.Check()); code != fault.Unavailable {
-		t.Errorf("callers are told %s", code)
+		t.Errorf("Check returns %s", code)
 	}
 	select {
 	case <-w.Freed():
@@ -116,7 +116,7 @@ func TestOP05ANewTimelineThatNobodyVouchesForIsARestore(t *testing.T) {
 	if released, err := Release(t.Context(), pool); err != nil || !released {
 		t.Fatalf("released %v, %v", released, err)
 	}
-	if look(t, w) || w.Check() != nil {
+	if poll(t, w) || w.Check() != nil {
 		t.Error("it is held after the release")
 	}
 	<-w.Freed()
@@ -125,15 +125,15 @@ func TestOP05ANewTimelineThatNobodyVouchesForIsARestore(t *testing.T) {
 	}
 }
 
-// What one process judged, an operator may have released before it is written.
-func TestOP05AReleaseIsNotUndoneByAnOlderJudgement(t *testing.T) {
+// An operator may release the database before a process writes what it decided earlier.
+func TestOP05AReleaseIsNotUndoneByAnEarlierDecision(t *testing.T) {
 	for name, statement := range map[string]string{
 		"elsewhere": "UPDATE installation SET place = '1/2/3'", "another timeline": "UPDATE installation SET timeline = timeline + 1",
 		"in quarantine": "UPDATE installation SET quarantined_at = now(), reason = 'another process found it older'",
 	} {
 		pool := pgtest.DB(t)
 		w := NewWatch(pool, slog.New(slog.DiscardHandler))
-		look(t, w)
+		poll(t, w)
 		change(t, pool, statement)
 		judged, err := read(t.Context(), pool)
 		if err != nil {
@@ -142,37 +142,37 @@ func TestOP05AReleaseIsNotUndoneByAnOlderJudgement(t *testing.T) {
 		if released, err := Release(t.Context(), pool); err != nil || !released {
 			t.Fatalf("%s: released %v, %v", name, released, err)
 		}
-		if err := w.begin(t.Context(), judged, "as it was"); err != nil {
+		if err := w.start(t.Context(), judged, "as it was"); err != nil {
 			t.Fatal(err)
 		}
-		if status, err := StatusOf(t.Context(), pool); err != nil || status.Since != nil || look(t, w) {
+		if status, err := StatusOf(t.Context(), pool); err != nil || status.Since != nil || poll(t, w) {
 			t.Errorf("%s: %+v, %v, held: %v", name, status, err, w.Held())
 		}
 	}
 }
 
-func TestOP05AnOperatorBeginsAQuarantine(t *testing.T) {
+func TestOP05AnOperatorStartsAQuarantine(t *testing.T) {
 	pool := pgtest.DB(t)
 	var logged bytes.Buffer
 	w := NewWatch(pool, slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn})))
-	look(t, w)
+	poll(t, w)
 	for _, reason := range []string{"a copy of the disk was put in place", "another"} {
-		if _, err := Begin(t.Context(), pool, reason); err != nil {
+		if _, err := Start(t.Context(), pool, reason); err != nil {
 			t.Fatal(err)
 		}
 	}
 	status, err := StatusOf(t.Context(), pool)
-	if err != nil || status.Reason != "a copy of the disk was put in place" || !look(t, w) {
+	if err != nil || status.Reason != "a copy of the disk was put in place" || !poll(t, w) {
 		t.Errorf("%+v, %v, held: %v", status, err, w.Held())
 	}
-	w.Beat() // counts nothing meanwhile
-	if _, err := Release(t.Context(), pool); err != nil || look(t, w) {
+	w.Beat() // has no effect during the quarantine
+	if _, err := Release(t.Context(), pool); err != nil || poll(t, w) {
 		t.Errorf("after the release: %v, held: %v", err, w.Held())
 	}
 	if !strings.Contains(logged.String(), "the quarantine has ended") {
-		t.Errorf("at the log level of weft dev its end is not logged: %s", logged.String())
+		t.Errorf("at the log level of weft dev, the end is not logged: %s", logged.String())
 	}
 	if (*Watch)(nil).Held() {
-		t.Error("no watch holds")
+		t.Error("a nil watch holds work")
 	}
 }

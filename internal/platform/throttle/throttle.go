@@ -1,8 +1,7 @@
 // Package throttle limits failed attempts, with a token bucket for each source that only failures
 // drain.
 //
-// It knows neither what is attempted nor who the sources are. Each process counts separately. The
-// one invariant: its memory is bounded, however many sources there are.
+// Each process counts separately. The memory is bounded, however many sources there are.
 package throttle
 
 import (
@@ -11,10 +10,10 @@ import (
 	"time"
 )
 
-// maxSources bounds what is remembered of sources that failed.
+// maxSources bounds the number of remembered sources.
 const maxSources = 50_000
 
-// Limiter is the buckets of sources. It is safe for concurrent use.
+// Limiter holds the buckets of sources. It is safe for concurrent use.
 type Limiter[Source comparable] struct {
 	burst, rate float64 // tokens, and tokens a second
 	now         func() time.Time
@@ -23,26 +22,26 @@ type Limiter[Source comparable] struct {
 	buckets map[Source]bucket
 }
 
-// bucket holds the tokens that were left at a time.
+// bucket holds the tokens that were left at a point in time.
 type bucket struct {
 	tokens float64
 	at     time.Time
 }
 
-// NewLimiter makes a Limiter that lets a source fail burst times at once, and
-// rate times a second from then on.
+// NewLimiter returns a Limiter that allows each source burst failures at once, and rate failures a
+// second after that.
 func NewLimiter[Source comparable](burst, rate float64, now func() time.Time) *Limiter[Source] {
 	return &Limiter[Source]{burst: burst, rate: rate, now: now, buckets: make(map[Source]bucket)}
 }
 
-// Wait is how long a source must wait before it may try again; 0 = not at all.
+// Wait returns how long a source must wait before its next attempt; 0 if it need not wait.
 func (l *Limiter[Source]) Wait(source Source) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.wait(l.filled(source, l.now()))
 }
 
-// Count takes one token from a source.
+// Count takes one token of a source.
 func (l *Limiter[Source]) Count(source Source) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,9 +49,8 @@ func (l *Limiter[Source]) Count(source Source) {
 	l.put(source, l.filled(source, now)-1, now)
 }
 
-// Take takes a token before the attempt is made, so that many at once cannot
-// outrun the count; without one it says how long to wait. Return gives it back
-// when the attempt did not fail.
+// Take takes a token before an attempt, so that concurrent attempts can't exceed the limit. If
+// there is no token, it returns how long to wait. Call Return if the attempt doesn't fail.
 func (l *Limiter[Source]) Take(source Source) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +62,7 @@ func (l *Limiter[Source]) Take(source Source) (wait time.Duration) {
 	return wait
 }
 
-// Return gives back what Take took.
+// Return returns a token that Take took.
 func (l *Limiter[Source]) Return(source Source) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +74,7 @@ func (l *Limiter[Source]) wait(tokens float64) time.Duration {
 	return time.Duration(max(0, 1-tokens) / l.rate * float64(time.Second))
 }
 
-// filled is the tokens that a source has by now.
+// filled returns the tokens that a source has now.
 func (l *Limiter[Source]) filled(source Source, now time.Time) float64 {
 	b, ok := l.buckets[source]
 	if !ok {
@@ -92,8 +90,8 @@ func (l *Limiter[Source]) put(source Source, tokens float64, now time.Time) {
 	l.buckets[source] = bucket{tokens: max(0, tokens), at: now}
 }
 
-// makeRoom forgets the sources whose bucket is full again, or all of them if
-// none is: rather a few tokens too many than memory without end.
+// makeRoom forgets the sources whose bucket is full again, or all sources if no bucket is. A few
+// extra attempts are better than unbounded memory.
 func (l *Limiter[Source]) makeRoom(now time.Time) {
 	for source := range l.buckets {
 		if l.filled(source, now) >= l.burst {
@@ -105,8 +103,8 @@ func (l *Limiter[Source]) makeRoom(now time.Time) {
 	}
 }
 
-// Subscriber is the source that a client's address stands for: an IPv6 client is
-// its /64, which is what one subscriber has.
+// Subscriber returns the source of a client address. For IPv6 that is its /64 network, because one
+// subscriber usually has a whole /64.
 func Subscriber(client netip.Addr) netip.Addr {
 	client = client.Unmap().WithZone("")
 	if client.Is6() {

@@ -25,11 +25,11 @@ func TestFailuresEmptyTheBucketAndTimeFillsIt(t *testing.T) {
 	}
 	l.Return("a")
 	if wait := l.Take("a"); wait != 0 {
-		t.Errorf("wait %v after one was given back", wait)
+		t.Errorf("wait %v after a token was returned", wait)
 	}
 	now = now.Add(l.Wait("a"))
 	if wait := l.Take("a"); wait != 0 {
-		t.Errorf("whoever waited as told waits %v more", wait)
+		t.Errorf("after waiting as required, the wait is %v", wait)
 	}
 	now = now.Add(time.Hour)
 	l.Count("a")
@@ -39,11 +39,11 @@ func TestFailuresEmptyTheBucketAndTimeFillsIt(t *testing.T) {
 		l.Take("a")
 	}
 	if l.Take("a") == 0 {
-		t.Error("giving back fills the bucket above its size")
+		t.Error("Return fills the bucket beyond its size")
 	}
 }
 
-func TestManyAtOnceDoNotOutrunTheCount(t *testing.T) {
+func TestConcurrentAttemptsDoNotExceedTheLimit(t *testing.T) {
 	l := throttle.NewLimiter[string](20, 0.001, time.Now)
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -75,7 +75,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestASubscriberIsOneAddressOrOneNetwork(t *testing.T) {
+func TestSubscribersAreIPv4AddressesAndIPv6Networks(t *testing.T) {
 	for _, tc := range []struct {
 		a, b string
 		same bool
@@ -87,5 +87,5 @@ func TestASubscriberIsOneAddressOrOneNetwork(t *testing.T) {
 			t.Errorf("%s and %s: the same is %t", tc.a, tc.b, same)
 		}
 	}
-	throttle.Subscriber(netip.Addr{}) // nobody knows the address
+	throttle.Subscriber(netip.Addr{}) // an unknown address must not panic
 }

@@ -127,7 +127,7 @@ func (a *App) ask(ctx, background context.Context) error {
 	if err := a.checkSchema(ctx); err != nil {
 		return err
 	}
-	if err := a.watch.Look(ctx); err != nil {
+	if err := a.watch.Poll(ctx); err != nil {
 		return err
 	}
 	keys, err := rotation.Hold(ctx, a.cfg.DatabaseURL, a.cfg.Keyring, a.log)

@@ -99,7 +99,7 @@ func (q *quarantineBegin) Run(s *session) error {
 		return err
 	}
 	defer done()
-	begun, err := quarantine.Begin(s.ctx, pool, q.Reason)
+	begun, err := quarantine.Start(s.ctx, pool, q.Reason)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (q *quarantineRelease) Run(s *session) error {
 			counted(int(n), "1 unfinished execution is", "%d unfinished executions are"))
 	}
 	if status.Elsewhere { // no process has begun it yet
-		if _, err := quarantine.Begin(s.ctx, pool, "an operator prepares the release"); err != nil {
+		if _, err := quarantine.Start(s.ctx, pool, "an operator prepares the release"); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// Server accepts messages and keeps them.
+// Server accepts messages and stores them.
 type Server struct {
 	URL      string
 	received chan Message
@@ -27,7 +27,7 @@ type Server struct {
 // Message is a message as the server received it.
 type Message struct{ From, To, Subject, Text string }
 
-// Start starts a server, which ends with the test.
+// Start starts a server, which is stopped when the test ends.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{received: make(chan Message, 100)}
@@ -44,7 +44,7 @@ func Start(t testing.TB) *Server {
 	}()
 	t.Cleanup(func() {
 		_ = server.Close()
-		_ = listener.Close() // Serve may not have known it yet
+		_ = listener.Close() // Serve may not have registered it yet
 		<-ended
 	})
 	s.URL = "smtp://" + listener.Addr().String()
@@ -54,7 +54,7 @@ func Start(t testing.TB) *Server {
 // Refuse makes the server reject all messages from now on.
 func (s *Server) Refuse() { s.refuses.Store(true) }
 
-// Next returns the next message, and waits for it.
+// Next waits for the next message and returns it.
 func (s *Server) Next(t testing.TB) Message {
 	t.Helper()
 	select {
@@ -66,7 +66,7 @@ func (s *Server) Next(t testing.TB) Message {
 	}
 }
 
-// Received returns how many messages nobody has taken yet.
+// Received returns the number of messages that Next has not returned yet.
 func (s *Server) Received() int { return len(s.received) }
 
 // session is one connection.
