@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// BlockedError says that the guard refused a target. Reason is for the caller;
-// it names no address, so that a name's internal resolution stays unknown.
+// BlockedError means that the guard rejected a target. Reason is for the caller. It contains no
+// address, so that callers can't learn how names resolve internally.
 type BlockedError struct{ Reason string }
 
 func (e *BlockedError) Error() string { return "blocked target: " + e.Reason }
@@ -32,7 +32,7 @@ func (g *Guard) opened(host string, port uint16) bool {
 	return ok
 }
 
-// allowed reports whether addr lies in an opened network.
+// allowed reports whether addr is in a network that the policy allows.
 func (g *Guard) allowed(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	for _, prefix := range g.allow {
@@ -43,7 +43,7 @@ func (g *Guard) allowed(addr netip.Addr) bool {
 	return false
 }
 
-// checkAddress decides about one address as it is dialled.
+// checkAddress checks an address before it is dialled.
 func (g *Guard) checkAddress(target netip.AddrPort, secure bool) error {
 	if g.allowed(target.Addr()) {
 		return nil
@@ -60,7 +60,7 @@ func (g *Guard) checkAddress(target netip.AddrPort, secure bool) error {
 	return nil
 }
 
-// checkInside decides about one address of a name that no public host has.
+// checkInside checks an address of a name that no public host can have.
 func (g *Guard) checkInside(target netip.AddrPort) error {
 	if g.allowed(target.Addr()) {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// specialAddresses: one or more of every special-purpose range, and what the
-// registries leave out.
+// specialAddresses has at least one address of every special-purpose range, and of ranges that
+// are missing in the registries.
 var specialAddresses = []string{
 	"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.255.255.254", "168.63.129.16",
 	"169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.0.192", "192.0.2.1", "192.88.99.1", "192.168.1.1",
@@ -36,7 +36,7 @@ func TestCB11LiteralAddressesAreRefused(t *testing.T) {
 		if Class(err) != ClassBlocked {
 			t.Errorf("%s was dialled: %v", text, err)
 		}
-		// The socket's own check, without the one before it.
+		// The check at the socket, without the one before it.
 		conn, err = connect(waittest.Context(t), []netip.Addr{addr}, 443, func(at netip.AddrPort) error { return guard.checkAddress(at, true) })
 		if err == nil {
 			conn.Close()
@@ -56,7 +56,7 @@ func TestCB11LiteralAddressesAreRefused(t *testing.T) {
 	}
 }
 
-func TestCB11PortsAndSchemesAreCheckedAtTheDial(t *testing.T) {
+func TestCB11PortsAndSchemesAreCheckedByTheDial(t *testing.T) {
 	guard := New(Policy{Allow: loopback()})
 	for _, c := range []struct {
 		target string
@@ -78,7 +78,7 @@ func TestCB11PortsAndSchemesAreCheckedAtTheDial(t *testing.T) {
 	}
 }
 
-func TestABlockedTargetNamesNoAddress(t *testing.T) {
+func TestABlockedTargetRevealsNoAddress(t *testing.T) {
 	_, err := New(Policy{}).dialPlain(t.Context(), "tcp", net.JoinHostPort("10.1.2.3", "443"))
 	if err == nil || err.Error() != "blocked target: "+reasonAddress {
 		t.Fatalf("%v", err)

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// The classes of failure of an exchange. They are part of the API: callback
-// attempts and component errors show them.
+// The classes of failures of an exchange. They are part of the API: callback attempts and
+// component errors contain them.
 const (
 	ClassDNS         = "dns"
 	ClassRefused     = "refused"
@@ -36,34 +36,32 @@ func Classes() []string {
 	}
 }
 
-// ErrTooLarge says that an answer was larger than the client's limit.
-var ErrTooLarge = errors.New("answer too large")
+// ErrTooLarge means that a response was larger than the client's limit.
+var ErrTooLarge = errors.New("response too large")
 
-// RedirectError says that an answer asked for more redirects than allowed.
+// RedirectError means that an upstream sent more redirects than the client follows.
 type RedirectError struct{ Limit int }
 
 func (e *RedirectError) Error() string { return fmt.Sprintf("more than %d redirects", e.Limit) }
 
-// ForeignError says that a redirect would have carried the body of a request to
-// another origin.
+// ForeignError means that a redirect would have sent the body of a request to another origin.
 type ForeignError struct{ Origin string }
 
-func (e *ForeignError) Error() string { return "redirect of the body to another origin" }
+func (e *ForeignError) Error() string { return "a redirect would send the body to another origin" }
 
-// StatusError says that an answer had a status that is a failure to the caller.
+// StatusError means that a response had a status that the caller treats as a failure.
 type StatusError struct{ Status int }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("status %d", e.Status) }
 
-// handshakeError marks what failed between the TCP connection and the request.
+// handshakeError marks a failure between the TCP connection and the request.
 type handshakeError struct{ err error }
 
 func (e *handshakeError) Error() string { return "tls handshake: " + e.err.Error() }
 func (e *handshakeError) Unwrap() error { return e.err }
 
-// Class names the kind of failure of an exchange: one of Classes, "" for nil.
-// It is all that is kept of an error, since its text may hold what the other
-// side sent.
+// Class returns the kind of failure of an exchange: one of Classes, or "" for nil. Only the
+// class of an error is stored, because its text may contain what the other side sent.
 func Class(err error) string {
 	switch {
 	case err == nil:
@@ -112,7 +110,7 @@ func tlsFailed(err error) bool {
 		is[tls.AlertError](err) || is[tls.RecordHeaderError](err) || is[x509.UnknownAuthorityError](err)
 }
 
-// headersTooLarge recognises the one limit of net/http that has no error value.
+// headersTooLarge reports whether net/http's limit for headers was exceeded, for which it has no error value.
 func headersTooLarge(err error) bool {
 	return strings.Contains(err.Error(), "server response headers exceeded")
 }

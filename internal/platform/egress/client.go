@@ -16,23 +16,23 @@ const (
 	defaultBytes   = 5 << 20
 )
 
-// ClientOptions bounds one kind of exchange with an upstream.
+// ClientOptions are the limits of one kind of exchange with an upstream.
 type ClientOptions struct {
-	Timeout   time.Duration // of the whole exchange, the body included; 0 = 30 s
-	Redirects int           // how many to follow, at most 3; 0 = a redirect is an answer like any other
-	MaxBytes  int64         // of the answer's body; 0 = 5 MiB; more gives ErrTooLarge
+	Timeout   time.Duration // of the whole exchange, including the body; 0 means 30 s
+	Redirects int           // how many to follow, at most 3; with 0 a redirect is returned like any response
+	MaxBytes  int64         // of the response's body, beyond which reading fails with ErrTooLarge; 0 means 5 MiB
 }
 
-// Client makes an HTTP client for components. Every request, redirected ones
-// included, is checked as a target and dialled by the guard. A client is cheap.
+// Client returns an HTTP client for components. Every request, redirected ones included, is
+// checked as a target and dialled by the guard. A client is cheap.
 //
-// Reading an answer's body fails with ErrTooLarge beyond the limit, with ErrBusy
-// when the process holds too many large answers, and with a timeout when a large
-// answer stalls. A large answer counts until the context of WithTenant ends.
+// Reading a response's body fails with ErrTooLarge beyond the limit, with ErrBusy if the process
+// holds too many large responses, and with a timeout if a large response stalls. A large response
+// counts until the context of WithTenant is done.
 //
-// Each request has a connection of its own. On a reused one an upstream may close
-// while the request is on its way: nobody knows then whether the request was
-// processed, and net/http sends some such requests again.
+// Each request has its own connection. An upstream may close a reused connection while a request
+// is in flight. Then it is unknown whether the request was processed, and net/http sends some such
+// requests again.
 func (g *Guard) Client(options ClientOptions) *http.Client {
 	if options.Timeout <= 0 {
 		options.Timeout = defaultTimeout
@@ -56,12 +56,12 @@ func (g *Guard) Client(options ClientOptions) *http.Client {
 	}
 }
 
-// Post sends a request with a body, over a kept connection if there is one. It
-// follows no redirect and does not bound the answer's body.
+// Post sends a request with a body, over an idle connection if there is one. It follows no
+// redirect and doesn't limit the response's body.
 //
-// The request is sent at most once. net/http repeats a request that failed on a
-// reused connection only if it has no body or can rewind it with GetBody: so the
-// body loses its GetBody, and a request without a body gets a new connection.
+// The request is sent at most once. net/http repeats a request that failed on a reused connection
+// only if it has no body, or if GetBody can rewind the body. So Post removes GetBody, and uses a
+// new connection for a request without a body.
 func (g *Guard) Post(request *http.Request) (*http.Response, error) {
 	if err := g.CheckTarget(request.URL); err != nil {
 		return nil, err
@@ -74,10 +74,10 @@ func (g *Guard) Post(request *http.Request) (*http.Response, error) {
 	return g.kept.RoundTrip(once)
 }
 
-// atOrigin prevents that another origin receives what the caller sent. A redirect that leaves
-// the origin of the first request loses the caller's headers, since any of them may
-// be a credential, and fails with a *ForeignError if it would carry the body. It
-// stays foreign if it leads back: the other origin chose where.
+// atOrigin protects what the caller sent from other origins. A redirect to another origin than
+// that of the first request loses the caller's headers, because any of them may be a credential.
+// It fails with a *ForeignError if it would send the body. A redirect back to the first origin is
+// treated the same, because the other origin chose its target.
 func atOrigin(request *http.Request, via []*http.Request) error {
 	first := origin(via[0].URL)
 	if origin(request.URL) == first && !slices.ContainsFunc(via, func(r *http.Request) bool { return origin(r.URL) != first }) {
@@ -97,7 +97,7 @@ func atOrigin(request *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// origin is scheme, host and port, the default port left out.
+// origin returns the scheme, the host and the port of a URL, without a default port.
 func origin(u *url.URL) string {
 	host := strings.ToLower(u.Hostname())
 	if strings.Contains(host, ":") {
@@ -109,7 +109,7 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + host
 }
 
-// guarded checks the target of each request and bounds the answer.
+// guarded checks the target of each request and limits the response.
 type guarded struct {
 	guard    *Guard
 	maxBytes int64
@@ -133,19 +133,19 @@ func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if response.ContentLength > t.maxBytes {
 		response.Body.Close()
 		cancel(nil)
-		return nil, fmt.Errorf("%w: the answer has %d bytes, the limit is %d", ErrTooLarge, response.ContentLength, t.maxBytes)
+		return nil, fmt.Errorf("%w: it has %d bytes, the limit is %d", ErrTooLarge, response.ContentLength, t.maxBytes)
 	}
 	if t.follows {
 		keepMethod(response)
 	}
 	owner, _ := request.Context().Value(tenancyKey{}).(*tenancy)
-	response.Body = &bounded{ReadCloser: response.Body, left: t.maxBytes, budget: t.guard.answers, owner: owner, ctx: ctx, cancel: cancel}
+	response.Body = &bounded{ReadCloser: response.Body, left: t.maxBytes, budget: t.guard.responses, owner: owner, ctx: ctx, cancel: cancel}
 	return response, nil
 }
 
-// keepMethod has a redirect followed by the method that was asked for. RFC 9110, section 15.4.2,
-// lets a client make a GET of a POST; net/http makes one of every other method, too, and what
-// was to be changed or deleted would only be read.
+// keepMethod makes net/http follow a redirect with the method of the request. For 301 and 302,
+// RFC 9110, section 15.4, lets a client change a POST to a GET. net/http changes every other
+// method too, so that a PUT, PATCH or DELETE would only read its target.
 func keepMethod(response *http.Response) {
 	moved := response.StatusCode == http.StatusMovedPermanently || response.StatusCode == http.StatusFound
 	switch response.Request.Method {

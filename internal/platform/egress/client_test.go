@@ -18,7 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress/egresstest"
 )
 
-func TestCB14RedirectsInsideAreNotFollowed(t *testing.T) {
+func TestCB14RedirectsToInternalAddressesAreNotFollowed(t *testing.T) {
 	silent := egresstest.NewSilent(t)
 	ca := egresstest.NewCA(t)
 	guard := New(Policy{
@@ -43,7 +43,7 @@ func TestCB14RedirectsInsideAreNotFollowed(t *testing.T) {
 			}
 			response, err = guard.Client(ClientOptions{}).Get(receiver)
 			if err != nil || response.StatusCode != status {
-				t.Fatalf("%d, none to be followed: %v", status, err)
+				t.Fatalf("%d, with no redirects allowed: %v", status, err)
 			}
 			response.Body.Close()
 		}
@@ -53,7 +53,7 @@ func TestCB14RedirectsInsideAreNotFollowed(t *testing.T) {
 	}
 }
 
-// listenOn serves plain http on another loopback address than 127.0.0.1.
+// listenOn serves plain HTTP on another loopback address than 127.0.0.1.
 func listenOn(t *testing.T, address string, handler http.Handler) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
@@ -88,8 +88,8 @@ func TestClientFollowsThreeRedirectsAndNoMore(t *testing.T) {
 	}
 }
 
-// RFC 9110, sections 15.4.2 to 15.4.9.
-func TestRedirectsKeepTheMethodButForPOST(t *testing.T) {
+// See RFC 9110, sections 15.4.2 to 15.4.9.
+func TestRedirectsKeepTheMethodExceptForPOST(t *testing.T) {
 	t.Parallel()
 	var arrived string
 	mux := http.NewServeMux()
@@ -129,8 +129,8 @@ func TestRedirectsKeepTheMethodButForPOST(t *testing.T) {
 	}
 }
 
-// crossing are two servers. The first redirects /STATUS/away to /seen of the second, and /back
-// to the second's /home, which redirects to /seen of the first.
+// crossing starts two servers. The first redirects /STATUS/away to /seen of the second, and /back
+// to /home of the second, which redirects to /seen of the first.
 func crossing(t *testing.T) (first string, seen chan *http.Request) {
 	t.Helper()
 	seen = make(chan *http.Request, 1)
@@ -153,7 +153,7 @@ func crossing(t *testing.T) (first string, seen chan *http.Request) {
 	return one.URL, seen
 }
 
-// redirected sends a request with credentials and reports what arrived: nil for nothing.
+// redirected sends a request with credentials and returns the request that arrived, or nil.
 func redirected(t *testing.T, method, url, body string, seen chan *http.Request) (*http.Request, error) {
 	t.Helper()
 	guard := New(Policy{Allow: loopback()})
@@ -183,7 +183,7 @@ func redirected(t *testing.T, method, url, body string, seen chan *http.Request)
 	}
 }
 
-// stranger fails the test if what another origin got shows anything of the caller's.
+// stranger fails the test if the request to another origin contains anything of the caller's.
 func stranger(t *testing.T, what string, got *http.Request) {
 	t.Helper()
 	body, _ := io.ReadAll(got.Body)
@@ -204,7 +204,7 @@ func TestARedirectToAnotherOriginCarriesNeitherHeadersNorBody(t *testing.T) {
 			for _, body := range []string{"", "secret"} {
 				what := fmt.Sprintf("%s, %d, body %q", method, status, body)
 				got, err := redirected(t, method, fmt.Sprintf("%s/%d/away", first, status), body, seen)
-				// RFC 9110, section 15.4: a GET without a body follows 303, and a POST that was moved.
+				// RFC 9110, section 15.4: after a 303, or a POST that was moved, a GET without a body follows.
 				dropped := status == 303 || status < 303 && method == "POST" || method == "GET" && status < 303
 				switch {
 				case body != "" && !dropped:
@@ -221,9 +221,8 @@ func TestARedirectToAnotherOriginCarriesNeitherHeadersNorBody(t *testing.T) {
 	}
 }
 
-// Otherwise another origin could have a request with the caller's credentials sent to a path of
-// its choice.
-func TestARedirectThatLeadsBackFromAnotherOriginStaysForeign(t *testing.T) {
+// Otherwise another origin could choose the path of a request with the caller's credentials.
+func TestARedirectBackFromAnotherOriginStaysForeign(t *testing.T) {
 	first, seen := crossing(t)
 	got, err := redirected(t, "GET", first+"/back", "", seen)
 	if err != nil || got == nil {
@@ -232,7 +231,7 @@ func TestARedirectThatLeadsBackFromAnotherOriginStaysForeign(t *testing.T) {
 	stranger(t, "back", got)
 }
 
-func TestOriginsAreComparedByTheirMeaning(t *testing.T) {
+func TestOriginsAreComparedInNormalForm(t *testing.T) {
 	for _, c := range []struct {
 		one, two string
 		same     bool
@@ -249,7 +248,7 @@ func TestOriginsAreComparedByTheirMeaning(t *testing.T) {
 	}
 }
 
-func TestClientBoundsTheAnswer(t *testing.T) {
+func TestClientLimitsTheResponse(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		size, _ := strconv.Atoi(r.URL.Query().Get("size"))
 		if r.URL.Path == "/stream" {
@@ -280,15 +279,15 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-func TestClientBoundsTimeAndHeaders(t *testing.T) {
+func TestClientLimitsTimeAndHeaders(t *testing.T) {
 	ca := egresstest.NewCA(t)
 	guard := New(Policy{Allow: loopback(), Roots: ca.Pool})
 	hang := ca.Raw(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	if _, err := guard.Client(ClientOptions{Timeout: 50 * time.Millisecond}).Get("https://" + hang); Class(err) != ClassTimeout {
-		t.Errorf("no answer: %v", err)
+		t.Errorf("no response: %v", err)
 	}
 	flood := ca.Raw(t, func(conn net.Conn) {
-		_, _ = conn.Read(make([]byte, 1)) // an answer before its question would be another error
+		_, _ = conn.Read(make([]byte, 1)) // responding before the request would be another error
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
 		for {
 			if _, err := io.WriteString(conn, "X-Filler: "+strings.Repeat("a", 1000)+"\r\n"); err != nil {

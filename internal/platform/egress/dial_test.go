@@ -25,11 +25,11 @@ func addresses(texts ...string) []netip.Addr {
 	return addrs
 }
 
-// second is the loopback address that stands for a public one: 127.0.0.2 is
-// opened, 127.0.0.1 is not.
+// second is a loopback address that stands for a public one: 127.0.0.2 is allowed, 127.0.0.1
+// isn't.
 const second = "127.0.0.2"
 
-func TestCB12NamesThatResolveInsideAreBlocked(t *testing.T) {
+func TestCB12NamesThatResolveToInternalAddressesAreBlocked(t *testing.T) {
 	silent := egresstest.NewSilent(t)
 	names := map[string][]netip.Addr{
 		"loopback.test":   addresses("127.0.0.1"),
@@ -59,7 +59,7 @@ func TestCB12NamesThatResolveInsideAreBlocked(t *testing.T) {
 	}
 }
 
-func TestWhatNeedsAnOpenedNetworkReachesNoOther(t *testing.T) {
+func TestExceptionsApplyOnlyToAllowedNetworks(t *testing.T) {
 	names := map[string][]netip.Addr{
 		"inside.example": addresses("127.0.0.1"), "receiver": addresses("127.0.0.1"), "gateway": addresses("8.8.8.8"),
 		"example.org": addresses("8.8.8.8"), "mixed.example": addresses("127.0.0.1", "8.8.8.8"), "corp.example": addresses("10.0.0.1"),
@@ -81,7 +81,7 @@ func TestWhatNeedsAnOpenedNetworkReachesNoOther(t *testing.T) {
 		{"example.org", "80", true, ClassBlocked},
 		{"mixed.example", receiver.Port(), false, ClassBlocked},
 		{"corp.example", "443", true, ClassBlocked},
-		{"gateway", "443", true, ClassBlocked}, // a name of one label is no public host's
+		{"gateway", "443", true, ClassBlocked}, // no public host has a name of one label
 		{"gone.example", "80", false, ClassDNS},
 	} {
 		conn, err := guard.dial(waittest.Context(t), net.JoinHostPort(c.host, c.port), c.secure)
@@ -100,7 +100,7 @@ func TestCB13RebindingNeverReachesThePrivateAddress(t *testing.T) {
 	guard := New(Policy{
 		Allow: []netip.Prefix{netip.MustParsePrefix(second + "/32")},
 		Resolver: egresstest.Resolver(t, func(string) []netip.Addr {
-			if (asked.Add(1)-1)/2%2 == 0 { // of each look-up A and AAAA, in any order
+			if (asked.Add(1)-1)/2%2 == 0 { // each look-up asks for A and AAAA, in any order
 				return addresses(second)
 			}
 			return addresses("127.0.0.1")
@@ -135,7 +135,7 @@ func TestCB15ProxyVariablesAreIgnored(t *testing.T) {
 		return nil
 	})})
 	if guard.kept.Proxy != nil || guard.single.Proxy != nil {
-		t.Error("a transport asks for a proxy")
+		t.Error("a transport uses a proxy")
 	}
 	if _, err := guard.Client(ClientOptions{}).Get("https://inside.test/"); Class(err) != ClassBlocked {
 		t.Errorf("%v", err)
@@ -172,7 +172,7 @@ func TestCB21BadCertificatesAreClassTLS(t *testing.T) {
 	go func() { _ = plain.Serve(listener) }()
 	t.Cleanup(func() { plain.Close() })
 	if _, err := guard.Client(ClientOptions{}).Get("https://" + listener.Addr().String()); Class(err) != ClassTLS {
-		t.Errorf("plain http behind https: %q, %v", Class(err), err)
+		t.Errorf("plain HTTP on the HTTPS port: %q, %v", Class(err), err)
 	}
 	if n := served.Load(); n != 0 {
 		t.Fatalf("%d requests were sent", n)
@@ -221,6 +221,6 @@ func TestClass(t *testing.T) {
 		}
 	}
 	if len(Classes()) != 12 {
-		t.Error("Classes is not whole")
+		t.Error("Classes is incomplete")
 	}
 }

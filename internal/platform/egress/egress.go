@@ -1,13 +1,10 @@
-// Package egress makes every connection that leaves the service on behalf of a caller, so that
-// internal addresses stay out of reach: callbacks and the upstreams of components (decisions 5.5,
-// 5.6).
+// Package egress makes every connection that the service opens on behalf of a caller, so that
+// internal addresses stay out of reach. It is used for callbacks and for the upstreams of components
+// (decisions 5.5, 5.6).
 //
-// It decides which URLs, addresses, ports and headers are allowed, dials, and classifies failures.
-// It does not know what is sent or why.
-//
-// The one invariant: no socket is opened to an address that is not public, unless the operator's
-// policy allows it. The check covers the address that is actually dialled, whatever a name
-// resolved to before.
+// It decides which URLs, addresses, ports and headers are allowed, dials, and classifies failures. It
+// opens no socket to an address that isn't public, unless the operator's policy allows the address.
+// It checks the address that is dialled, not the one that a name resolved to earlier.
 //
 // A request is sent at most once. Retries are up to the caller.
 package egress
@@ -25,21 +22,21 @@ import (
 )
 
 const (
-	connectTimeout   = 5 * time.Second // name look-up and TCP together
+	connectTimeout   = 5 * time.Second // for the name look-up and TCP together
 	handshakeTimeout = 5 * time.Second
-	idleTimeout      = time.Second // shorter than servers keep a connection, so that few close while a request is on its way
+	idleTimeout      = time.Second // shorter than that of servers, so that few close a connection while a request is in flight
 	idlePerHost      = 64
 	idleTotal        = 1024
 	maxHeaderBytes   = 16 << 10
 )
 
-// Policy is what the operator opens beyond public addresses. The zero value
-// opens nothing.
+// Policy is what the operator allows in addition to public addresses. The zero value allows
+// nothing else.
 type Policy struct {
 	// Allow lists networks that may be reached on any port and without TLS.
 	Allow []netip.Prefix
-	// AllowHosts lists hosts, as "host" or "host:port", that may be reached
-	// whatever they resolve to, on any port (or that port) and without TLS.
+	// AllowHosts lists hosts, as "host" or "host:port", that may be reached on any port (or
+	// that port) and without TLS, whatever address they resolve to.
 	AllowHosts []string
 	// Roots replaces the system's certificate authorities when set.
 	Roots *x509.CertPool
@@ -47,29 +44,29 @@ type Policy struct {
 	Resolver *net.Resolver
 }
 
-// Guard checks and dials by one Policy. It is safe for concurrent use.
+// Guard checks and dials targets under one Policy. It is safe for concurrent use.
 type Guard struct {
-	allow    []netip.Prefix
-	hosts    map[string]struct{}
-	resolver *net.Resolver
-	public   *ssrf.Guardian
-	tls      *tls.Config
-	single   *http.Transport // a new connection for each request
-	kept     *http.Transport // reuses connections
-	answers  *budget
+	allow     []netip.Prefix
+	hosts     map[string]struct{}
+	resolver  *net.Resolver
+	public    *ssrf.Guardian
+	tls       *tls.Config
+	single    *http.Transport // a new connection for each request
+	kept      *http.Transport // reuses connections
+	responses *budget
 }
 
-// Addresses inside public space that are nobody's public service: the host
-// agent of Azure machines is not in the special-purpose registries.
+// Addresses in public ranges that must not be reached. The host agent of Azure machines isn't in
+// the special-purpose registries.
 var deniedPublic = []netip.Prefix{netip.MustParsePrefix("168.63.129.16/32")}
 
-// New makes a guard.
+// New returns a guard for a policy.
 func New(policy Policy) *Guard {
 	g := &Guard{
-		hosts:    make(map[string]struct{}, len(policy.AllowHosts)),
-		resolver: policy.Resolver,
-		answers:  newBudget(),
-		public:   ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(deniedPublic...)),
+		hosts:     make(map[string]struct{}, len(policy.AllowHosts)),
+		resolver:  policy.Resolver,
+		responses: newBudget(),
+		public:    ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(deniedPublic...)),
 		tls: &tls.Config{
 			MinVersion:         tls.VersionTLS12,
 			RootCAs:            policy.Roots,
@@ -91,9 +88,9 @@ func New(policy Policy) *Guard {
 	return g
 }
 
-// newTransport makes a transport that dials through the guard. Proxies are never
-// taken from the environment: behind one, the guard would see only the proxy's address.
-// HTTP/1.1 alone keeps the surface towards hostile servers small.
+// newTransport returns a transport that dials through the guard. It ignores proxies from the
+// environment, because the guard would only see the proxy's address. It supports only HTTP/1.1,
+// which leaves less to attack for hostile servers.
 func (g *Guard) newTransport() *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -110,8 +107,8 @@ func (g *Guard) newTransport() *http.Transport {
 	}
 }
 
-// Open reports whether the policy opens anything beyond public addresses.
+// Open reports whether the policy allows anything in addition to public addresses.
 func (g *Guard) Open() bool { return len(g.allow) > 0 || len(g.hosts) > 0 }
 
-// Close drops the idle connections.
+// Close closes the idle connections.
 func (g *Guard) Close() { g.kept.CloseIdleConnections() }

@@ -15,7 +15,7 @@ const (
 	maxHeaderSize  = 8 << 10
 )
 
-// Names that the service or HTTP itself must control (decisions 5.6).
+// Header names that the service or HTTP itself must control (decisions 5.6).
 var (
 	reservedHeaders = []string{
 		"host", "transfer-encoding", "connection", "keep-alive", "upgrade", "te", "trailer",
@@ -24,16 +24,15 @@ var (
 	reservedPrefixes = []string{"content-", "proxy-", "x-svc-", "webhook-", "x-forwarded-"}
 )
 
-// CheckCallbackHeaders checks the headers that a caller adds to a callback.
-// Returns nil or one *fault.Error with every fault, each at
-// /callbackHeaders/NAME. No value is ever shown.
+// CheckCallbackHeaders checks the headers that a caller adds to a callback. It returns nil, or a
+// *fault.Error with all faults, each at /callbackHeaders/NAME. Errors never contain values.
 func CheckCallbackHeaders(headers map[string]string) error {
-	all := &fault.Error{Code: fault.InvalidInput, Message: "callbackHeaders: not allowed"}
+	all := &fault.Error{Code: fault.InvalidInput, Message: "callbackHeaders: some headers are not allowed"}
 	add := func(pointer, reason string) {
 		all.Details = append(all.Details, fault.NewDetail(pointer, reason))
 	}
 	if len(headers) > maxHeaders {
-		add("/callbackHeaders", "at most 20 headers")
+		add("/callbackHeaders", "must have at most 20 headers")
 		headers = nil
 	}
 	size := 0
@@ -44,7 +43,7 @@ func CheckCallbackHeaders(headers map[string]string) error {
 		key := headerKey(name)
 		reason := refuseHeader(name, key, value)
 		if _, twice := seen[key]; twice && reason == "" {
-			reason = "is given twice in different spellings"
+			reason = "occurs twice in different spellings"
 		}
 		seen[key] = struct{}{}
 		if reason != "" {
@@ -52,7 +51,7 @@ func CheckCallbackHeaders(headers map[string]string) error {
 		}
 	}
 	if size > maxHeaderSize {
-		add("/callbackHeaders", "at most 8 KiB in all")
+		add("/callbackHeaders", "must be at most 8 KiB in total")
 	}
 	if len(all.Details) == 0 {
 		return nil
@@ -60,8 +59,8 @@ func CheckCallbackHeaders(headers map[string]string) error {
 	return all
 }
 
-// headerKey is the form in which names are compared: receivers behind CGI-like
-// gateways cannot tell `_` from `-`.
+// headerKey returns the form in which names are compared. Receivers behind CGI-like gateways
+// can't distinguish `_` from `-`.
 func headerKey(name string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
 }
@@ -75,13 +74,13 @@ func refuseHeader(name, key, value string) string {
 	case slices.Contains(reservedHeaders, key), slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) }):
 		return "the name is reserved"
 	case strings.ContainsFunc(name, notNameRune):
-		return "the name must be made of letters, digits and hyphens"
+		return "the name must consist of letters, digits and hyphens"
 	case len(value) > maxHeaderValue:
 		return "the value must have at most 4096 characters"
 	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
 		return "the value must be visible ASCII"
 	case strings.Trim(value, " ") != value:
-		return "the value must not begin or end with a space"
+		return "the value must not start or end with a space"
 	}
 	return ""
 }
@@ -90,8 +89,8 @@ func notNameRune(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-'
 }
 
-// headerPointer names a header by JSON pointer (RFC 6901), cut so that a huge
-// name is not sent back whole.
+// headerPointer returns the JSON pointer (RFC 6901) of a header, truncated so that a huge name
+// isn't returned in full.
 func headerPointer(name string) string {
 	if runes := []rune(name); len(runes) > maxHeaderName {
 		name = string(runes[:maxHeaderName]) + "..."

@@ -14,7 +14,7 @@ import (
 
 const canary = "canary-value-7f3a"
 
-// spellings are three ways to write a reserved name.
+// spellings returns three ways to write a reserved name.
 func spellings(name string) []string {
 	return []string{strings.ToLower(name), strings.ToUpper(name), strings.ReplaceAll(name, "-", "_")}
 }
@@ -81,7 +81,7 @@ func refuseOne(t *testing.T, name string, headers map[string]string) {
 	}
 }
 
-func TestCB18EveryFaultIsNamedAtOnce(t *testing.T) {
+func TestCB18AllFaultsAreReportedAtOnce(t *testing.T) {
 	err := CheckCallbackHeaders(map[string]string{"Host": "a", "X/~A": "b", "X-Good": "c", "Cookie": "d"})
 	refusal, ok := errors.AsType[*fault.Error](err)
 	if !ok {
@@ -138,7 +138,7 @@ func FuzzCheckCallbackHeaders(f *testing.F) {
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("X-Svc-Signature", "own")
 		if len(request.Header) != len(headers)+2 {
-			t.Fatalf("%q overrides one of ours or another", headers)
+			t.Fatalf("%q overrides one of Weft's headers, or another one", headers)
 		}
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
@@ -146,7 +146,7 @@ func FuzzCheckCallbackHeaders(f *testing.F) {
 		}
 		response.Body.Close()
 		if response.StatusCode != http.StatusOK {
-			t.Fatalf("%q changed our headers on the way", headers)
+			t.Fatalf("%q changed Weft's headers in transit", headers)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 
 var methods = []string{"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}
 
-// calls is how many requests of a kind are sent.
+// calls returns how many requests of each kind are sent.
 func calls() int {
 	if os.Getenv("WEFT_SOAK") != "" {
 		return 1000
@@ -23,13 +23,13 @@ func calls() int {
 	return 100
 }
 
-// read reads an answer to its end, so that its connection could be used again.
+// read reads a response to its end, so that the connection could be reused.
 func read(response *http.Response) {
 	_, _ = io.Copy(io.Discard, response.Body)
 	response.Body.Close()
 }
 
-// attempt sends one request with an Idempotency-Key: net/http takes that for leave to repeat it.
+// attempt sends one request with an Idempotency-Key, which makes net/http consider it repeatable.
 func attempt(t *testing.T, send func(*http.Request) (*http.Response, error), method, url, body string) error {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -45,7 +45,7 @@ func attempt(t *testing.T, send func(*http.Request) (*http.Response, error), met
 	return err
 }
 
-func TestARequestOfAComponentIsSentOnceAndNeverOnAReusedConnection(t *testing.T) {
+func TestClientSendsARequestOnceOnANewConnection(t *testing.T) {
 	t.Parallel()
 	guard := New(Policy{Allow: loopback()})
 	t.Cleanup(guard.Close)
@@ -64,11 +64,11 @@ func TestARequestOfAComponentIsSentOnceAndNeverOnAReusedConnection(t *testing.T)
 		}
 	}
 	if n := upstream.Reused(); n != 0 {
-		t.Errorf("%d requests came on a reused connection", n)
+		t.Errorf("%d requests used a reused connection", n)
 	}
 }
 
-// Post reuses connections, so requests fail here. None is sent again.
+// Post reuses connections, so some requests fail here. None is sent again.
 func TestPostSendsARequestAtMostOnce(t *testing.T) {
 	t.Parallel()
 	guard := New(Policy{Allow: loopback()})

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// RetryAfter returns how long the Retry-After header of an answer asks to wait: seconds, or an HTTP
-// date as seen from now. A header that is missing, invalid or in the past is 0, and a number that
-// is too large is the largest duration.
+// RetryAfter returns the delay of a response's Retry-After header, in seconds or as an HTTP date
+// relative to now. It returns 0 for a header that is missing, invalid or in the past, and the
+// largest duration for a number that is too large.
 func RetryAfter(header http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(header.Get("Retry-After"))
 	if at, err := http.ParseTime(text); err == nil {

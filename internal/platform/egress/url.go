@@ -17,10 +17,11 @@ const (
 	maxLabel      = 63
 )
 
-// CheckCallbackURL checks the form of a callback URL (decisions 5.5). No name is resolved:
-// whoever submits waits for no name server, and what was taken once is taken when it is sent
-// again, whatever became of its host. Where a name leads is judged at every connect. Returns
-// nil or a *fault.Error at /callbackUrl that does not show the URL.
+// CheckCallbackURL checks the form of a callback URL (decisions 5.5). It returns nil, or a
+// *fault.Error at /callbackUrl that doesn't contain the URL.
+//
+// It resolves no name: a submission must not wait for a name server, and a repeated request must
+// get the same result, even if its host no longer exists. Addresses are checked at every connect.
 func (g *Guard) CheckCallbackURL(raw string) error {
 	if reason := g.refuseURL(raw); reason != "" {
 		return fault.Invalid("/callbackUrl", "callbackUrl: %s", reason)
@@ -28,8 +29,8 @@ func (g *Guard) CheckCallbackURL(raw string) error {
 	return nil
 }
 
-// CheckTarget checks the form of a URL that is about to be called, by the same
-// rules; where a name leads is left to the dial. Returns nil or a *BlockedError.
+// CheckTarget checks the form of a URL that is about to be called, by the same rules. Addresses
+// are checked by the dial. It returns nil or a *BlockedError.
 func (g *Guard) CheckTarget(u *url.URL) error {
 	if reason := g.refuse(u); reason != "" {
 		return &BlockedError{reason}
@@ -57,8 +58,8 @@ func (g *Guard) refuseURL(raw string) string {
 	return g.refuse(u)
 }
 
-// refuse gives the reason why u is no allowed target, or "". Where a network is opened, a name
-// may lead into it, so only the dial can refuse plain HTTP, a low port or a local name.
+// refuse returns why u is not an allowed target, or "". If the policy allows a network, any name
+// may resolve into it, so only the dial can reject plain HTTP, a low port or a local name.
 func (g *Guard) refuse(u *url.URL) string {
 	if u.Scheme != "https" && u.Scheme != "http" {
 		return reasonScheme
@@ -68,7 +69,7 @@ func (g *Guard) refuse(u *url.URL) string {
 	}
 	host := u.Hostname()
 	if host == "" {
-		return "must name a host"
+		return "must contain a host"
 	}
 	port, ok := portOf(u)
 	if !ok {
@@ -100,7 +101,7 @@ func (g *Guard) refuse(u *url.URL) string {
 	return refusePublic(u.Scheme, port)
 }
 
-// refusePublic gives the reason why no public host may be called so, or "".
+// refusePublic returns why a public host can't be called with this scheme and port, or "".
 func refusePublic(scheme string, port uint16) string {
 	if scheme != "https" {
 		return reasonScheme
@@ -123,8 +124,8 @@ func portOf(u *url.URL) (uint16, bool) {
 	return uint16(port), err == nil && port > 0
 }
 
-// refuseName checks a host that is not an address. A name that some resolver
-// would read as a number (127.1, 0x7f000001) is refused, not interpreted.
+// refuseName checks a host that isn't an address. It rejects names that some resolvers read as a
+// number (127.1, 0x7f000001).
 func refuseName(host string) string {
 	if len(host) > maxHostLength {
 		return "the host name is too long"
@@ -144,7 +145,7 @@ func refuseName(host string) string {
 	return ""
 }
 
-// local reports whether a host is a name, and never that of a public host.
+// local reports whether host is a name that no public host can have.
 func local(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return false

@@ -17,7 +17,7 @@ func loopback() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 }
 
-// refusedURLs are refused by any guard without an allow-list.
+// refusedURLs are rejected by any guard without an allow-list.
 var refusedURLs = map[string]string{
 	"empty":                "",
 	"http":                 "http://example.com/hook",
@@ -104,7 +104,7 @@ func TestCB16OddSpellingsOfAddressesAreRefused(t *testing.T) {
 	}
 }
 
-func TestPolicyOpensWhatItNamesAndNoMore(t *testing.T) {
+func TestPolicyAllowsOnlyWhatItNames(t *testing.T) {
 	networks := New(Policy{Allow: loopback(), Resolver: neverAsked(t)})
 	hosts := New(Policy{AllowHosts: []string{"Receiver.internal", "127.0.0.1:8099"}, Resolver: neverAsked(t)})
 	for _, c := range []struct {
@@ -116,7 +116,7 @@ func TestPolicyOpensWhatItNamesAndNoMore(t *testing.T) {
 		{networks, "http://localhost:22/", true},
 		{networks, "http://[::1]:8080/", true},
 		{networks, "https://example.org:8443/", true},
-		// Where a name leads is decided at the connect.
+		// Where a name leads is checked at the connect.
 		{networks, "http://receiver:8080/", true},
 		{networks, "http://hooks.corp.example:80/", true},
 		{networks, "https://hooks.corp.example:22/", true},
@@ -145,15 +145,15 @@ func TestPolicyOpensWhatItNamesAndNoMore(t *testing.T) {
 		}
 	}
 	if New(Policy{}).Open() || !networks.Open() || !hosts.Open() {
-		t.Error("Open does not tell")
+		t.Error("Open is wrong")
 	}
 }
 
-// neverAsked is a resolver for what must decide without one.
+// neverAsked returns a resolver that fails the test if it is used.
 func neverAsked(t *testing.T) *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		t.Error("a name is looked up")
-		return nil, errors.New("the name server is away")
+		t.Error("a name was looked up")
+		return nil, errors.New("the name server is down")
 	}}
 }
 
@@ -189,7 +189,7 @@ func FuzzCheckCallbackURL(f *testing.F) {
 			t.Fatalf("accepted address %v", addr)
 		}
 		if guard.CheckTarget(u) != nil {
-			t.Fatalf("%q passes at submit and not as a target", raw)
+			t.Fatalf("%q is accepted at submit, but not as a target", raw)
 		}
 	})
 }

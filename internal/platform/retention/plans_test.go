@@ -18,7 +18,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 )
 
-// recorder notes a statement instead of running it.
+// recorder records a statement instead of running it.
 type recorder struct {
 	sql  string
 	args []any
@@ -45,7 +45,7 @@ type noRow struct{}
 
 func (noRow) Scan(...any) error { return errRecorded }
 
-// step is a node of a plan that was run.
+// step is a node of an analyzed plan.
 type step struct {
 	NodeType string  `json:"Node Type"`
 	Relation string  `json:"Relation Name"`
@@ -56,7 +56,7 @@ type step struct {
 	Plans    []step  `json:"Plans"`
 }
 
-// touched collects what scans of tables were really made, as "table by index".
+// touched collects the scans of tables that were executed, as "table by index".
 func (s step) touched(into map[string]bool) {
 	if s.Relation != "" && s.Loops > 0 && strings.Contains(s.NodeType, "Scan") {
 		how := s.Index
@@ -76,8 +76,8 @@ func (s step) touched(into map[string]bool) {
 	}
 }
 
-// explain runs a statement in a transaction that is rolled back, and says what it
-// touched; generic plans it for any arguments, as a prepared one is after a while.
+// explain runs a statement in a transaction that is rolled back, and returns what it scanned. With
+// generic it uses a generic plan, as prepared statements do after some executions.
 func (b *books) explain(t *testing.T, r *recorder, generic bool) []string {
 	t.Helper()
 	mode := "force_custom_plan"
@@ -124,8 +124,8 @@ func (b *books) explain(t *testing.T, r *recorder, generic bool) []string {
 	return slices.Sorted(maps.Keys(touched))
 }
 
-// TestHotStatementsTouchOneWeekByTheKey: whatever the number of weeks, a statement
-// that names executions looks into the partition of their week, by the key.
+// However many weeks there are, a statement with the IDs of executions reads only the partition of
+// their week, by the key.
 func TestHotStatementsTouchOneWeekByTheKey(t *testing.T) {
 	b := open(t)
 	for n := range 5 {
@@ -221,8 +221,7 @@ func TestHotStatementsTouchOneWeekByTheKey(t *testing.T) {
 	}
 }
 
-// TestTheOldestParkedAreFoundByTheirOwnIndex: however many rows a workspace has that
-// are not parked.
+// This must hold however many other rows a workspace has.
 func TestTheOldestParkedAreFoundByTheirOwnIndex(t *testing.T) {
 	b := open(t)
 	for n := range 3 {
@@ -250,7 +249,7 @@ func TestTheOldestParkedAreFoundByTheirOwnIndex(t *testing.T) {
 	}
 }
 
-// TestTheKeysOfSealedValuesAreFoundByTheirIndexes: however many rows hold none.
+// This must hold however many rows have no sealed value.
 func TestTheKeysOfSealedValuesAreFoundByTheirIndexes(t *testing.T) {
 	b := open(t)
 	for n := range 3 {
@@ -274,9 +273,9 @@ func TestTheKeysOfSealedValuesAreFoundByTheirIndexes(t *testing.T) {
 	}
 }
 
-// TestUpkeepPassesWhatIsParked: what upkeep asks every few seconds costs what is
-// under way, however much is parked.
-func TestUpkeepPassesWhatIsParked(t *testing.T) {
+// Upkeep runs these queries every few seconds. Their cost must depend on live executions only,
+// however many are parked.
+func TestUpkeepSkipsParkedExecutions(t *testing.T) {
 	b := open(t)
 	for n := range 3 {
 		b.fill(t, b.week.AddDate(0, 0, -7*n), 1000, 10)
@@ -323,9 +322,9 @@ func TestUpkeepPassesWhatIsParked(t *testing.T) {
 	}
 }
 
-// TestWhatIsDueIsFoundByItsIndexes: what the sweep asks each second costs what is due,
-// however many schedules there are and however many runs live.
-func TestWhatIsDueIsFoundByItsIndexes(t *testing.T) {
+// The sweep runs this query each second. Its cost must depend only on what is due, however many
+// schedules and live runs there are.
+func TestDueWorkIsFoundByItsIndexes(t *testing.T) {
 	b := open(t)
 	b.exec(t, "INSERT INTO workflows (workspace_id, id, name) VALUES ($1, $1, 'scheduled')", b.workspace)
 	b.exec(t, `INSERT INTO schedules (workspace_id, id, workflow_id, name, cron, time_zone, overlap, status, next_at, waiting)

@@ -1,8 +1,7 @@
 // Package retention creates the weekly partitions of executions and runs, and drops whole weeks
 // once their retention time is over.
-//
-// It deletes no single row of these tables and never touches the ledger. The one invariant: what
-// is not final, still to be delivered, or younger than the retention time is never dropped.
+// It deletes no single rows of these tables and never changes the ledger. It never drops rows that
+// are not final, not delivered yet, or younger than the retention time.
 package retention
 
 import (
@@ -22,17 +21,17 @@ import (
 const (
 	// Default is how long executions and runs are kept after their end.
 	Default = 30 * 24 * time.Hour
-	// Least is the shortest time that may be asked for. A week goes as a whole,
-	// and not before another has passed since it ended.
+	// Least is the shortest retention time that can be configured. Only whole weeks are dropped,
+	// and not before this time has passed since the week ended.
 	Least = 24 * time.Hour
 
-	ahead      = 3 // weeks that have their partitions before they begin
+	ahead      = 3 // coming weeks whose partitions are created in advance
 	keepEvery  = time.Hour
-	retryAfter = time.Second // when a table was in use
+	retryAfter = time.Second // after a table was in use
 	failedWait = time.Minute
 )
 
-// Keeper keeps the partitions. One process's keeper acts at a time.
+// Keeper manages the partitions. Only the keeper of one process works at a time.
 type Keeper struct {
 	db      postgres.DB
 	kept    time.Duration
@@ -41,8 +40,8 @@ type Keeper struct {
 	due     time.Time
 }
 
-// NewKeeper makes a keeper that keeps what is final for so long, at least Least;
-// 0 is Default. Metrics may be nil.
+// NewKeeper returns a keeper with the given retention time, at least Least; 0 means Default.
+// metrics may be nil.
 func NewKeeper(conn postgres.DB, kept time.Duration, metrics *telemetry.Metrics, log *slog.Logger) *Keeper {
 	if kept == 0 {
 		kept = Default
@@ -50,9 +49,9 @@ func NewKeeper(conn postgres.DB, kept time.Duration, metrics *telemetry.Metrics,
 	return &Keeper{db: conn, kept: max(kept, Least), metrics: metrics, log: log}
 }
 
-// Sweep makes and drops what is due. Call it about every second from one
-// goroutine of the one process that sweeps: it acts once an hour, and again after
-// a second while a table that it needs is in use. Failures are logged.
+// Sweep creates and drops the partitions that are due. Call it about every second from one
+// goroutine, in the one process that does upkeep. It works once an hour, and retries after a
+// second while a table is in use. It logs failures.
 func (k *Keeper) Sweep(ctx context.Context) {
 	if time.Now().Before(k.due) {
 		return
@@ -78,10 +77,10 @@ func (k *Keeper) Sweep(ctx context.Context) {
 	}
 }
 
-// Keep does one round: the partitions of this week and the coming ones, those of
-// weeks that lie in the default partitions, the end of old weeks, and the trees of
-// runs that have finished. It says how many weeks it dropped. An error may be that a table was in use: what was done
-// by then stays done.
+// Keep does one round: it creates the partitions of this week and the coming ones, moves rows out
+// of the default partitions, drops old weeks, and deletes the trees of finished runs. It returns
+// the number of dropped weeks. It may return an error because a table was in use; what was done
+// before is kept.
 func (k *Keeper) Keep(ctx context.Context) (dropped int, err error) {
 	q := db.New()
 	found, err := q.PartitionsDefaultRows(ctx, k.db)
@@ -91,7 +90,7 @@ func (k *Keeper) Keep(ctx context.Context) (dropped int, err error) {
 	k.metrics.InDefaultPartitions(found)
 	for week := range int32(ahead + 1) {
 		if err := q.PartitionsMakeAhead(ctx, k.db, 7*week); err != nil {
-			return 0, fmt.Errorf("make the partitions of a coming week: %w", err)
+			return 0, fmt.Errorf("create the partitions of a coming week: %w", err)
 		}
 	}
 	if found > 0 {
@@ -100,11 +99,11 @@ func (k *Keeper) Keep(ctx context.Context) (dropped int, err error) {
 		}
 	}
 	if err := q.PartitionsNoteFinal(ctx, k.db); err != nil {
-		return 0, fmt.Errorf("look for weeks that are final: %w", err)
+		return 0, fmt.Errorf("find final weeks: %w", err)
 	}
 	weeks, err := q.PartitionsListFinal(ctx, k.db, k.kept)
 	if err != nil {
-		return 0, fmt.Errorf("list weeks that are final: %w", err)
+		return 0, fmt.Errorf("list final weeks: %w", err)
 	}
 	for _, week := range weeks {
 		gone, err := q.PartitionsDrop(ctx, k.db, db.PartitionsDropParams{Week: week, Kept: k.kept})
@@ -113,7 +112,7 @@ func (k *Keeper) Keep(ctx context.Context) (dropped int, err error) {
 		}
 		if gone {
 			dropped++
-			k.log.InfoContext(ctx, "a week of executions was dropped", "week", week.Format(time.DateOnly))
+			k.log.InfoContext(ctx, "dropped a week of executions", "week", week.Format(time.DateOnly))
 		}
 	}
 	if _, err := q.RunTreeDeleteOrphaned(ctx, k.db); err != nil {
@@ -122,22 +121,22 @@ func (k *Keeper) Keep(ctx context.Context) (dropped int, err error) {
 	return dropped, nil
 }
 
-// move empties the default partitions: nothing there is ever dropped.
+// move moves the rows of the default partitions, which are never dropped, into partitions of their week.
 func (k *Keeper) move(ctx context.Context, found int64) error {
-	k.log.WarnContext(ctx, "executions or runs lie in no week's partition and are moved", "count", found)
+	k.log.WarnContext(ctx, "moving executions or runs that are outside of all weekly partitions", "count", found)
 	weeks, err := db.New().PartitionsDefaultWeeks(ctx, k.db)
 	if err != nil {
 		return fmt.Errorf("list the weeks of the default partitions: %w", err)
 	}
 	for _, week := range weeks {
 		if err := db.New().PartitionsMake(ctx, k.db, week); err != nil {
-			return fmt.Errorf("make the partitions of the week of %s: %w", week.Format(time.DateOnly), err)
+			return fmt.Errorf("create the partitions of the week of %s: %w", week.Format(time.DateOnly), err)
 		}
 	}
 	return nil
 }
 
-// inUse says that a lock was not to be had in the short time that is waited.
+// inUse reports whether err means that a lock wasn't available within the lock timeout.
 func inUse(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (e.Code == "55P03" || e.Code == "40P01")

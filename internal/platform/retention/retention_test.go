@@ -27,11 +27,11 @@ import (
 
 const day = 24 * time.Hour
 
-// books is a database with a workspace, seen as its owner and as the upkeep.
+// books is a database with a workspace, and its pools for the owner and for the upkeep.
 type books struct {
 	owner, system *pgxpool.Pool
 	workspace     uuid.UUID
-	week          time.Time // the present one
+	week          time.Time // the start of this week
 }
 
 func open(t *testing.T) *books {
@@ -80,8 +80,8 @@ func (b *books) count(t *testing.T, sql string, args ...any) (n int) {
 	return n
 }
 
-// fill puts finished executions into a week, each with its posting and one of so
-// many with a callback that was delivered.
+// fill inserts finished executions into a week, each with its posting. Every of-th execution has
+// a callback that was delivered.
 func (b *books) fill(t *testing.T, week time.Time, rows, of int) {
 	t.Helper()
 	b.exec(t, `INSERT INTO component_executions (workspace_id, id, module, status, call, attempts, attempt, job_id, has_callback,
@@ -100,7 +100,7 @@ func (b *books) fill(t *testing.T, week time.Time, rows, of int) {
 		WHERE id >= least_id($1) AND id < least_id($1::timestamptz + interval '7 days')`, week)
 }
 
-// keep makes rounds until none is put off because a table is in use.
+// keep does rounds until none is interrupted because a table is in use.
 func (b *books) keep(t *testing.T, kept time.Duration) (dropped int) {
 	t.Helper()
 	keeper := retention.NewKeeper(b.system, kept, nil, slog.New(slog.DiscardHandler))
@@ -117,14 +117,13 @@ func (b *books) keep(t *testing.T, kept time.Duration) (dropped int) {
 	}
 }
 
-// age lets a time pass since weeks were found final.
+// age moves the time at which weeks became final into the past.
 func (b *books) age(t *testing.T, by time.Duration) {
 	t.Helper()
 	b.exec(t, "UPDATE partition_weeks SET final_since = final_since - $1::interval", by)
 }
 
-// weekly are the tables of which each week has a partition; what refers to another
-// stands behind it.
+// weekly lists the tables with weekly partitions. Tables follow those that they refer to.
 var weekly = []string{
 	"component_executions", "callbacks", "callback_attempts", "workflow_runs", "run_stages", "run_events", "run_signals",
 }
@@ -136,10 +135,10 @@ func partitionOf(table string, week time.Time) string {
 	return fmt.Sprintf("%s_%dw%02d", table, year, number)
 }
 
-func TestThePartitionsOfTheComingWeeksAreMadeAndTheDefaultsEmptied(t *testing.T) {
+func TestRowsMoveFromDefaultPartitionsToThoseOfTheirWeeks(t *testing.T) {
 	b := open(t)
-	// As after a long time without upkeep: no partition from this week on, and
-	// rows of this week and of a far one.
+	// The state after a long time without upkeep: there is no partition from this week on, but
+	// there are rows of this week and of a distant one.
 	for n := range 4 {
 		week := b.week.AddDate(0, 0, 7*n)
 		for _, table := range slices.Backward(weekly) {
@@ -178,8 +177,8 @@ func TestThePartitionsOfTheComingWeeksAreMadeAndTheDefaultsEmptied(t *testing.T)
 	}
 }
 
-// Whoever looks for a row while it moves out of a default partition finds it.
-func TestARowThatMovesIsFound(t *testing.T) {
+// A row is found while it moves out of a default partition.
+func TestAMovingRowIsFound(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	far := b.week.AddDate(0, 0, 7*9)
@@ -204,7 +203,7 @@ func TestARowThatMovesIsFound(t *testing.T) {
 	for b.count(t, "pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())") == 0 {
 		select {
 		case err := <-found:
-			t.Fatalf("it was looked for without waiting: %v", err)
+			t.Fatalf("the query did not wait: %v", err)
 		default:
 		}
 	}
@@ -212,11 +211,11 @@ func TestARowThatMovesIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-found; err != nil {
-		t.Errorf("while it moved: %v", err)
+		t.Errorf("during the move: %v", err)
 	}
 }
 
-func TestNothingAliveQueuedOrYoungIsDropped(t *testing.T) {
+func TestWeeksThatAreLiveQueuedOrYoungAreKept(t *testing.T) {
 	b := open(t)
 	weeks := make([]time.Time, 6) // weeks[n] is n weeks ago
 	for n := range weeks {
@@ -234,14 +233,14 @@ func TestNothingAliveQueuedOrYoungIsDropped(t *testing.T) {
 		weeks[4], weeks[3])
 
 	if n := b.keep(t, 10*day); n != 0 {
-		t.Fatalf("%d weeks went when they were first seen final", n)
+		t.Fatalf("%d weeks were dropped when they were first found final", n)
 	}
 	b.age(t, 9*day)
 	if n := b.keep(t, 10*day); n != 0 {
-		t.Fatalf("%d weeks went before their time", n)
+		t.Fatalf("%d weeks were dropped too early", n)
 	}
 	b.age(t, 2*day)
-	// Final for long enough, but the newest of them end less than ten days ago.
+	// They have been final for long enough, but the latest weeks ended less than ten days ago.
 	want, tenDaysAgo := 0, time.Now().Add(-10*day)
 	for _, n := range []int{3, 2, 1} {
 		if weeks[n].AddDate(0, 0, 7).Before(tenDaysAgo) {
@@ -257,16 +256,16 @@ func TestNothingAliveQueuedOrYoungIsDropped(t *testing.T) {
 	if n := b.count(t, partition(weeks[4])); n != 20 {
 		t.Errorf("of the week with a queued callback %d rows are left, want 20", n)
 	}
-	// A week in which something lives again begins to count anew.
+	// The time restarts for a week that was not final in between.
 	b.exec(t, "UPDATE callbacks SET state = 'DELIVERED' WHERE state = 'QUEUED'")
 	if n := b.keep(t, 10*day); n != 0 {
-		t.Errorf("%d weeks went as soon as their last callback was delivered", n)
+		t.Errorf("%d weeks were dropped as soon as their last callback was delivered", n)
 	}
 	b.age(t, 11*day)
 	if n := b.keep(t, 10*day); n != 1 {
-		t.Errorf("%d weeks went after that callback's time, want 1", n)
+		t.Errorf("%d weeks were dropped after that callback's retention time, want 1", n)
 	}
-	// Replayed since it was found final: the drop itself looks again.
+	// A callback is replayed after the week was found final. The drop checks again.
 	b.exec(t, "UPDATE component_executions SET status = 'FAILED', error = '{}', finished_at = now() WHERE finished_at IS NULL")
 	b.keep(t, 10*day)
 	b.age(t, 11*day)
@@ -281,8 +280,8 @@ func TestNothingAliveQueuedOrYoungIsDropped(t *testing.T) {
 	}
 }
 
-// What a caller feels while a week is dropped: it reads and writes by the key, in
-// transactions of its own, as fast as it can.
+// prober reads and writes by key in short transactions, as fast as it can, and returns the
+// longest duration.
 func (b *books) prober(t *testing.T, probes *sync.WaitGroup, until <-chan struct{}) (worst *time.Duration) {
 	t.Helper()
 	worst = new(time.Duration)
@@ -293,7 +292,7 @@ func (b *books) prober(t *testing.T, probes *sync.WaitGroup, until <-chan struct
 				return
 			default:
 			}
-			began := time.Now()
+			started := time.Now()
 			err := pgx.BeginFunc(context.Background(), b.owner, func(tx pgx.Tx) error {
 				id, err := uuid.NewV7()
 				if err != nil {
@@ -311,7 +310,7 @@ func (b *books) prober(t *testing.T, probes *sync.WaitGroup, until <-chan struct
 				t.Errorf("while a week is dropped: %v", err)
 				return
 			}
-			*worst = max(*worst, time.Since(began))
+			*worst = max(*worst, time.Since(started))
 		}
 	})
 	return worst
@@ -329,7 +328,7 @@ func TestOP11DroppingAWeekIsQuickAndLeavesTheLedger(t *testing.T) {
 	b.keep(t, day)
 	var waits, drops []time.Duration
 	for n := range weeks {
-		// One week at a time: the others have not been final for long enough.
+		// One week at a time: the others are not old enough yet.
 		b.exec(t, "UPDATE partition_weeks SET final_since = CASE WHEN week = $1 THEN now() - interval '2 days' ELSE now() END WHERE final_since IS NOT NULL",
 			b.week.AddDate(0, 0, -7*(5-n)))
 		var probes sync.WaitGroup
@@ -338,18 +337,18 @@ func TestOP11DroppingAWeekIsQuickAndLeavesTheLedger(t *testing.T) {
 		alone := b.prober(t, &probes, before)
 		probes.Wait()
 		worst := b.prober(t, &probes, ended)
-		began := time.Now()
+		started := time.Now()
 		if dropped := b.keep(t, day); dropped != 1 {
-			t.Errorf("%d weeks went, want 1", dropped)
+			t.Errorf("%d weeks were dropped, want 1", dropped)
 		}
-		drops = append(drops, time.Since(began))
+		drops = append(drops, time.Since(started))
 		close(ended)
 		probes.Wait()
 		waits = append(waits, *worst-*alone)
 	}
 	t.Logf("%d rows a week: rounds of %v, the longest waits of others are longer by %v", rows, drops, waits)
 	if least := slices.Min(waits); waittest.Timed() && least > 100*time.Millisecond {
-		t.Errorf("others waited longer by %v at least, want at most 100 ms", least)
+		t.Errorf("other transactions waited %v longer, want at most 100 ms", least)
 	}
 	if n := b.count(t, "component_executions WHERE module = 'HASH' AND id < least_id($1)", b.week.AddDate(0, 0, -14)); n != 0 {
 		t.Errorf("%d old rows are left", n)

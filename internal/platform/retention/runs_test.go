@@ -13,8 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/retention"
 )
 
-// fillRuns puts finished runs into a week, each with two stages, two events and a
-// signal.
+// fillRuns inserts finished runs into a week, each with two stages, two events and a signal.
 func (b *books) fillRuns(t *testing.T, week time.Time, runs int) {
 	t.Helper()
 	b.exec(t, `INSERT INTO workflow_runs (workspace_id, id, workflow_id, workflow_version, status, trigger, input, deadline, job_id,
@@ -28,7 +27,7 @@ func (b *books) fillRuns(t *testing.T, week time.Time, runs int) {
 	b.exec(t, "INSERT INTO run_signals (workspace_id, run_id, name, payload, received_at) SELECT r.workspace_id, r.id, 'go', '{}', $1"+those, week, 1)
 }
 
-// hasRuns wants a week's partitions to hold what fillRuns made.
+// hasRuns checks that a week's partitions contain what fillRuns inserted.
 func (b *books) hasRuns(t *testing.T, week time.Time, runs int) {
 	t.Helper()
 	for table, want := range map[string]int{"workflow_runs": runs, "run_stages": 2 * runs, "run_events": 2 * runs, "run_signals": runs} {
@@ -47,7 +46,7 @@ func (b *books) isGone(t *testing.T, week time.Time) {
 	}
 }
 
-func TestAWeekInWhichARunLivesIsKeptAndItsStagesAndEventsGoWithIt(t *testing.T) {
+func TestAWeekWithALiveRunIsKeptAndLaterDroppedWhole(t *testing.T) {
 	b := open(t)
 	lives, ended := b.week.AddDate(0, 0, -7*5), b.week.AddDate(0, 0, -7*4)
 	b.fillRuns(t, lives, 20)
@@ -82,9 +81,8 @@ func TestAWeekInWhichARunLivesIsKeptAndItsStagesAndEventsGoWithIt(t *testing.T) 
 	}
 }
 
-// TestStatementsThatNameARunTouchOneWeekByTheKey: whatever the number of weeks, of runs
-// and of stages of other runs.
-func TestStatementsThatNameARunTouchOneWeekByTheKey(t *testing.T) {
+// This must hold however many weeks, runs and stages of other runs there are.
+func TestStatementsForOneRunReadOneWeekByTheKey(t *testing.T) {
 	b := open(t)
 	for n := range 4 {
 		b.fill(t, b.week.AddDate(0, 0, -7*n), 500, 10)
@@ -98,7 +96,7 @@ func TestStatementsThatNameARunTouchOneWeekByTheKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := executions[0] // fillRuns gives the same ids
+	run := executions[0] // fillRuns uses the same IDs
 	b.exec(t, `INSERT INTO run_stages (workspace_id, run_id, id, component_id, module, name, status, execution_id, created_at, updated_at)
 		SELECT $1, $2, gen_random_uuid(), 'live' || n, 'HASH', '', 'CREATED', $3, now(), now() FROM generate_series(1, 2) AS n`, b.workspace, run, executions[1])
 	least := uuid.Nil
@@ -136,9 +134,9 @@ func TestStatementsThatNameARunTouchOneWeekByTheKey(t *testing.T) {
 	}
 }
 
-// TestListsOfRunsReadThePageThatTheyShow: the newest by the key, those of one workflow
-// by their own index, however many others there are.
-func TestListsOfRunsReadThePageThatTheyShow(t *testing.T) {
+// The newest runs are read by the key, and those of one workflow by its index, however many others
+// there are.
+func TestListsOfRunsReadOnlyTheirPage(t *testing.T) {
 	b := open(t)
 	for n := range 3 {
 		b.fillRuns(t, b.week.AddDate(0, 0, -7*n), 1000)
@@ -173,9 +171,8 @@ func TestListsOfRunsReadThePageThatTheyShow(t *testing.T) {
 	}
 }
 
-// TestPagesReadNoMoreThanTheyShow: however many rows there are beside the page, of which the
-// planner may know nothing yet.
-func TestPagesReadNoMoreThanTheyShow(t *testing.T) {
+// This must hold however many other rows there are, even before the planner has statistics.
+func TestPagesReadOnlyTheirRows(t *testing.T) {
 	b := open(t)
 	b.fill(t, b.week, 3000, 1)
 	b.fillRuns(t, b.week, 3000)
@@ -226,7 +223,7 @@ func TestPagesReadNoMoreThanTheyShow(t *testing.T) {
 	}
 }
 
-// TestRunsAboveAreFoundByTheirKeys: however many others a workspace has.
+// This must hold however many other runs a workspace has.
 func TestRunsAboveAreFoundByTheirKeys(t *testing.T) {
 	b := open(t)
 	b.fillRuns(t, b.week, 3000)
@@ -265,7 +262,7 @@ func TestRunsAboveAreFoundByTheirKeys(t *testing.T) {
 	}
 }
 
-// A binary from before there were trees finishes a root run and leaves the row of its tree.
+// An earlier version of Weft leaves the row of a tree when it finishes a root run.
 func TestTreesOfFinishedRunsAreDeleted(t *testing.T) {
 	b := open(t)
 	b.fillRuns(t, b.week, 2)

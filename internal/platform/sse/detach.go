@@ -11,19 +11,18 @@ import (
 	"time"
 )
 
-// Detach is Serve for streams that are many and mostly idle. It takes the
-// connection away from the HTTP server, sends the header and what events are
-// there already, and returns: the handler, its request and the server's buffers
-// can go, while two small goroutines carry the stream on. ended is called once,
-// with what Serve would have returned, when the stream has ended; a client that
-// goes away is ErrGone.
+// Detach is like Serve, for many streams that are mostly idle. It hijacks the connection from the
+// HTTP server, sends the header and the available events, and returns. Then the handler, its
+// request and the server's buffers are freed, while two small goroutines serve the stream. When
+// the stream ends, ended is called once with the result that Serve would return, or with ErrGone
+// if the client disconnected.
 //
-// The server's Shutdown does not know of such a stream: whoever stops must end
-// ctx, or use Options.Drain, and wait for ended. ctx must not be the request's,
-// which ends when the handler returns.
+// The server's Shutdown doesn't know about such a stream: to stop, cancel ctx or use Options.Drain,
+// and wait for ended. ctx must not be that of the request, which is cancelled when the handler
+// returns.
 //
-// The body ends with the connection. Where a connection cannot be taken, as of
-// HTTP/2, Detach blocks like Serve.
+// The body ends with the connection. If a connection can't be hijacked, as with HTTP/2, Detach
+// blocks like Serve.
 func Detach[T any](ctx context.Context, w http.ResponseWriter, source Source[T], opts Options, ended func(error)) {
 	SetHeader(w.Header())
 	conn, _, err := http.NewResponseController(w).Hijack()
@@ -32,7 +31,7 @@ func Detach[T any](ctx context.Context, w http.ResponseWriter, source Source[T],
 		return
 	}
 	if err != nil {
-		ended(fmt.Errorf("take the connection of an event stream: %w", err))
+		ended(fmt.Errorf("hijack the connection of an event stream: %w", err))
 		return
 	}
 	d := &detached{conn: conn, whole: conn, timeout: opts.writeTimeout(), gone: make(chan struct{})}
@@ -44,8 +43,8 @@ func Detach[T any](ctx context.Context, w http.ResponseWriter, source Source[T],
 		d.end(err, ended)
 		return
 	}
-	// What is there already is sent by this goroutine, whose stack has grown
-	// anyway: that of the one below then stays small.
+	// Available events are sent by this goroutine, whose stack has grown already. So the stack of
+	// the goroutine below stays small.
 	if err := catchUp(ctx, d, source, opts); err != nil {
 		d.end(err, ended)
 		return
@@ -53,7 +52,7 @@ func Detach[T any](ctx context.Context, w http.ResponseWriter, source Source[T],
 	go func() { d.end(loop(ctx, d, source, opts, d.gone), ended) }()
 }
 
-// catchUp writes events until none is there, or loop has another end to look at.
+// catchUp writes the available events. It returns early if ctx is done or Drain is closed.
 func catchUp[T any](ctx context.Context, out sink, source Source[T], opts Options) error {
 	for {
 		select {
@@ -74,29 +73,29 @@ func catchUp[T any](ctx context.Context, out sink, source Source[T], opts Option
 	}
 }
 
-// Wrapped is a connection that a listener has put something around, for the requests. A
-// stream goes on without it, and closes it at its end: one more frame on the stacks of its goroutines makes them
-// twice as large, which is kilobytes for each stream.
+// Wrapped is a connection that a listener has wrapped, for the use of requests. A stream uses the
+// inner connection, and closes the outer one at its end. One more frame on the stacks of its
+// goroutines would double their size, which is kilobytes for each stream.
 type Wrapped interface {
 	net.Conn
 	Unwrap() net.Conn
 }
 
-// ErrGone is why a detached stream ends when its client closes the connection.
+// ErrGone is the error of a detached stream whose client closed the connection.
 var ErrGone = errors.New("the client closed the event stream")
 
-// maxUnread is how much a client may send after its request, which asks for
-// nothing, before it counts as gone.
+// maxUnread is how many bytes a client may send after its request before it is considered gone.
+// Nothing should be sent.
 const maxUnread = 64 << 10
 
-// linger is how long the last frame may travel before the connection closes: a
-// close with unread bytes would have the system throw the frame away.
+// linger is how long the last frame may take before the connection is closed. Closing with unread
+// bytes would make the system discard the frame.
 const linger = 500 * time.Millisecond
 
-// detached is a connection taken from the server.
+// detached is a hijacked connection.
 type detached struct {
 	conn    net.Conn
-	whole   net.Conn // what the listener returned, which counts its Close
+	whole   net.Conn // the connection of the listener, which counts calls to Close
 	timeout time.Duration
 	gone    chan struct{} // closed when the client has closed its side
 	unread  [64]byte
@@ -112,8 +111,8 @@ func (d *detached) write(text []byte) error {
 	return nil
 }
 
-// read waits for the client to close, which only a read tells, and then closes
-// our side too.
+// read waits until the client closes its side, which only a read detects, and then closes the
+// connection.
 func (d *detached) read() {
 	for total := 0; total < maxUnread; {
 		n, err := d.conn.Read(d.unread[:])
@@ -126,7 +125,7 @@ func (d *detached) read() {
 	_ = d.whole.Close()
 }
 
-// end closes the connection in a way that fits the cause, and tells.
+// end closes the connection as the cause requires, and calls ended.
 func (d *detached) end(err error, ended func(error)) {
 	if errors.Is(err, errFinished) {
 		err = nil
@@ -134,21 +133,21 @@ func (d *detached) end(err error, ended func(error)) {
 	half, ok := d.conn.(interface{ CloseWrite() error })
 	stalled := errors.Is(err, os.ErrDeadlineExceeded)
 	if tcp, ok := d.conn.(interface{ SetLinger(seconds int) error }); ok && stalled {
-		_ = tcp.SetLinger(0) // drop what the client does not read
+		_ = tcp.SetLinger(0) // discard the data that the client doesn't read
 	}
 	if stalled || !ok || half.CloseWrite() != nil {
 		_ = d.whole.Close()
 	} else {
-		_ = d.conn.SetReadDeadline(time.Now().Add(linger)) // then read closes
+		_ = d.conn.SetReadDeadline(time.Now().Add(linger)) // afterwards read closes the connection
 	}
 	ended(err)
 }
 
-// head is the answer's first lines. net/http would write the same ones.
+// head returns the status line and the headers, like those of net/http.
 func head(header http.Header) []byte {
 	var text bytes.Buffer
 	text.WriteString("HTTP/1.1 200 OK\r\nDate: " + time.Now().UTC().Format(http.TimeFormat) + "\r\n")
-	_ = header.Write(&text) // memory takes everything
+	_ = header.Write(&text) // a buffer never fails
 	text.WriteString("\r\n")
 	return text.Bytes()
 }

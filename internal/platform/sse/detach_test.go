@@ -18,7 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/sse"
 )
 
-// detached serves source over Detach and gives the server and what it ended with.
+// detached serves events with Detach. It returns the server, and a channel with the result of the stream.
 func detached(t *testing.T, ctx context.Context, events <-chan string, opts sse.Options) (*httptest.Server, <-chan error) {
 	t.Helper()
 	ended, returned := make(chan error, 1), make(chan struct{}, 1)
@@ -34,7 +34,7 @@ func detached(t *testing.T, ctx context.Context, events <-chan string, opts sse.
 		returned <- struct{}{}
 	}))
 	t.Cleanup(func() {
-		<-returned // whatever the stream does, the handler is free
+		<-returned // the handler returns, whatever the stream does
 		server.Close()
 	})
 	return server, ended
@@ -49,25 +49,25 @@ func TestDetachedStreamSendsWhatServeDoes(t *testing.T) {
 	events := make(chan string, 1)
 	events <- `{"n":1}`
 	server, ended := detached(t, t.Context(), events, sse.Options{Heartbeat: 200 * time.Millisecond})
-	answer, err := http.Get(server.URL)
+	response, err := http.Get(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
+	defer response.Body.Close()
 	for name, want := range map[string]string{
 		"Content-Type": "text/event-stream", "Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no", "X-Request-Id": "r-1",
 	} {
-		if got := answer.Header.Get(name); got != want {
+		if got := response.Header.Get(name); got != want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	if _, err := http.ParseTime(answer.Header.Get("Date")); err != nil || !answer.Close {
-		t.Errorf("Date %q, close %v", answer.Header.Get("Date"), answer.Close)
+	if _, err := http.ParseTime(response.Header.Get("Date")); err != nil || !response.Close {
+		t.Errorf("Date %q, close %v", response.Header.Get("Date"), response.Close)
 	}
-	lines := bufio.NewScanner(answer.Body)
+	lines := bufio.NewScanner(response.Body)
 	for i, want := range []string{`data: {"n":1}`, "", ":ping", "", `data: {"n":2}`, ""} {
 		came := lines.Scan()
-		for i == 4 && lines.Text() == ":ping" { // one more, where the machine is busy
+		for i == 4 && lines.Text() == ":ping" { // there may be more on a busy machine
 			lines.Scan() // the empty line after it
 			came = lines.Scan()
 		}
@@ -87,18 +87,18 @@ func TestDetachedStreamSendsWhatServeDoes(t *testing.T) {
 	}
 }
 
-func TestDetachedStreamThatIsOverEndsAtOnce(t *testing.T) {
+func TestDetachedStreamOfAClosedChannelEndsAtOnce(t *testing.T) {
 	events := make(chan string, 2)
 	events <- `{"n":1}`
 	events <- `{"n":2}`
 	close(events)
 	server, ended := detached(t, t.Context(), events, sse.Options{})
-	answer, err := http.Get(server.URL)
+	response, err := http.Get(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
 	if err != nil || string(body) != "data: {\"n\":1}\n\ndata: {\"n\":2}\n\n" {
 		t.Errorf("%q, %v", body, err)
 	}
@@ -135,11 +135,11 @@ func TestDetachedStreamEnds(t *testing.T) {
 			}
 			defer conn.Close()
 			fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer answer.Body.Close()
+			defer response.Body.Close()
 			c.do(cancel, drain, conn)
 			if err := await(t, ended); !errors.Is(err, c.want) {
 				t.Errorf("ended with %v, want %v", err, c.want)
@@ -157,9 +157,9 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// A source that always has the next event ready, as that of a long log, keeps neither
-// its process nor a revoked key waiting.
-func TestDetachedStreamEndsAlthoughThereIsAlwaysAnEvent(t *testing.T) {
+// A source that always has another event, such as a long log, must not delay the end of the
+// process, or of a stream whose key is revoked.
+func TestDetachedStreamEndsDespiteEndlessEvents(t *testing.T) {
 	revoked := errors.New("revoked")
 	over := make(chan struct{})
 	close(over)
@@ -181,7 +181,7 @@ func TestDetachedStreamEndsAlthoughThereIsAlwaysAnEvent(t *testing.T) {
 			events <- 1
 			source := sse.Source[int]{Events: events, EncodeFunc: func(n int) (sse.Event, error) {
 				if sent++; sent == 10_000 {
-					return sse.Event{}, errors.New("nothing ends it")
+					return sse.Event{}, errors.New("the stream did not end")
 				}
 				events <- n
 				return sse.Event{Data: []byte("{}")}, nil
@@ -191,12 +191,12 @@ func TestDetachedStreamEndsAlthoughThereIsAlwaysAnEvent(t *testing.T) {
 				sse.Detach(ctx, w, source, c.opts, func(err error) { ended <- err })
 			}))
 			defer server.Close()
-			answer, err := http.Get(server.URL)
+			response, err := http.Get(server.URL)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer answer.Body.Close()
-			_, _ = io.Copy(io.Discard, answer.Body)
+			defer response.Body.Close()
+			_, _ = io.Copy(io.Discard, response.Body)
 			if err := await(t, ended); !errors.Is(err, c.want) {
 				t.Errorf("ended with %v, want %v", err, c.want)
 			}
@@ -204,21 +204,21 @@ func TestDetachedStreamEndsAlthoughThereIsAlwaysAnEvent(t *testing.T) {
 	}
 }
 
-func TestDetachedStreamEndsWithAnEventThatCannotBeWritten(t *testing.T) {
+func TestDetachedStreamEndsWhenAnEventCannotBeEncoded(t *testing.T) {
 	events := make(chan string)
 	server, ended := detached(t, t.Context(), events, sse.Options{})
-	answer, err := http.Get(server.URL)
+	response, err := http.Get(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
+	defer response.Body.Close()
 	events <- "bad"
 	if err := await(t, ended); err == nil || !strings.Contains(err.Error(), "bad event") {
 		t.Errorf("ended with %v", err)
 	}
 }
 
-func TestWithoutAConnectionToTakeDetachBlocks(t *testing.T) {
+func TestDetachBlocksIfTheConnectionCannotBeHijacked(t *testing.T) {
 	w := &recorder{ResponseRecorder: httptest.NewRecorder(), start: time.Now()}
 	events := make(chan string, 1)
 	events <- "{}"
@@ -231,7 +231,7 @@ func TestWithoutAConnectionToTakeDetachBlocks(t *testing.T) {
 	}
 }
 
-// put is a connection around which a listener has put something.
+// put is a wrapped connection.
 type put struct {
 	*net.TCPConn
 	writes atomic.Int64
@@ -259,7 +259,7 @@ func (l putting) Accept() (net.Conn, error) {
 	return p, nil
 }
 
-func TestDetachedStreamLeavesWhatAListenerPutAroundItsConnection(t *testing.T) {
+func TestDetachedStreamUsesTheUnwrappedConnection(t *testing.T) {
 	events := make(chan sse.Event, 1)
 	events <- sse.Event{Data: []byte("{}")}
 	close(events)
@@ -271,16 +271,16 @@ func TestDetachedStreamLeavesWhatAListenerPutAroundItsConnection(t *testing.T) {
 	server.Listener = putting{server.Listener, puts}
 	server.Start()
 	defer server.Close()
-	answer, err := http.Get(server.URL)
+	response, err := http.Get(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
 	if err != nil || string(body) != "data: {}\n\n" {
 		t.Errorf("%q, %v", body, err)
 	}
 	if n := (<-puts).writes.Load(); n != 0 {
-		t.Errorf("%d writes went through it", n)
+		t.Errorf("%d writes went through the wrapper", n)
 	}
 }

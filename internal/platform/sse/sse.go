@@ -1,8 +1,7 @@
 // Package sse writes server-sent events: frames, heartbeats, and the end of a stream.
 //
-// Reading them is the client's business. It knows nothing of what events say. The one invariant: a
-// stream gets whole frames only, each in one write and flush, and no payload can start a second
-// frame or a second field.
+// A stream gets only whole frames, each in one write and flush. No payload can start a second frame
+// or a second field.
 package sse
 
 import (
@@ -17,35 +16,35 @@ import (
 	"time"
 )
 
-// Event is one message. Data is JSON text; Name and ID may be empty.
+// Event is one message. Data is JSON; Name and ID may be empty.
 type Event struct {
 	Name, ID string
 	Data     []byte
 }
 
-// Source is where a stream's events come from: values over a channel, and how
-// each is written. An error of EncodeFunc ends the stream.
+// Source is the source of a stream's events: a channel of values, and the function that encodes
+// each. An error of EncodeFunc ends the stream.
 type Source[T any] struct {
 	Events     <-chan T
 	EncodeFunc func(T) (Event, error)
 
-	// HoldFunc counts the bytes of an event until release is called. Its error ends the
-	// stream. nil counts nothing.
+	// HoldFunc counts the bytes of an event until release is called. Its error ends the stream.
+	// It may be nil.
 	HoldFunc func(bytes int) (release func(), err error)
 }
 
-// Options of a stream; a zero time means the default.
+// Options of a stream. Zero times mean the defaults.
 type Options struct {
 	Heartbeat    time.Duration // between two :ping comments; 15 s (contract 8.6)
-	WriteTimeout time.Duration // for one frame to a client that does not read; 10 s
+	WriteTimeout time.Duration // for writing one frame; 10 s
 
-	// Drain, when closed, ends the stream with ErrDraining, at a random moment
-	// within DrainSpread, so that the clients do not all come back at once.
+	// Drain, when closed, ends the stream with ErrDraining after a random time of at most
+	// DrainSpread, so that the clients don't all reconnect at once.
 	Drain       <-chan struct{}
 	DrainSpread time.Duration
 }
 
-// ErrDraining is why a stream ends because of Options.Drain.
+// ErrDraining is the error of a stream that ended because of Options.Drain.
 var ErrDraining = errors.New("the process is stopping")
 
 func (o Options) heartbeat() time.Duration    { return cmp.Or(o.Heartbeat, 15*time.Second) }
@@ -54,17 +53,17 @@ func (o Options) writeTimeout() time.Duration { return cmp.Or(o.WriteTimeout, 10
 // heartbeat is the comment of contract 6.1.
 var heartbeat = []byte(":ping\n\n")
 
-// Serve answers 200 with the events of a channel until the channel is closed
-// (nil), ctx ends (its cause), or a write fails or takes too long (that error).
-// The header leaves at once. A heartbeat leaves at every interval, whether events
-// do or not. After an error the connection is of no use any more, so that
-// nothing may be written to w; the connection closes with the stream in any case.
+// Serve responds with status 200 and the events of a channel. It returns nil when the channel is
+// closed, the cause when ctx is done, or the error of a write that failed or timed out. The
+// header is sent at once. A heartbeat is sent at every interval, whether there are events or not.
+// After an error the connection is unusable, and nothing may be written to w. The connection
+// always closes with the stream.
 //
-// w is reached through http.ResponseController: a wrapping writer needs Unwrap.
+// Serve uses http.ResponseController: a writer that wraps another needs Unwrap.
 func Serve(ctx context.Context, w http.ResponseWriter, events <-chan Event, opts Options) error {
-	asItIs := func(event Event) (Event, error) { return event, nil }
+	unchanged := func(event Event) (Event, error) { return event, nil }
 	SetHeader(w.Header())
-	return serve(ctx, w, Source[Event]{Events: events, EncodeFunc: asItIs}, opts)
+	return serve(ctx, w, Source[Event]{Events: events, EncodeFunc: unchanged}, opts)
 }
 
 func serve[T any](ctx context.Context, w http.ResponseWriter, source Source[T], opts Options) error {
@@ -80,19 +79,19 @@ func serve[T any](ctx context.Context, w http.ResponseWriter, source Source[T], 
 	return err
 }
 
-// sink takes whole frames.
+// sink writes whole frames.
 type sink interface {
 	write(text []byte) error
 }
 
-// errFinished is the end of a stream whose events are all sent.
+// errFinished means that all events of the stream were sent.
 var errFinished = errors.New("finished")
 
-// loop writes events and heartbeats until one of the ends that Serve names, or
+// loop writes events and heartbeats until the stream ends for one of the reasons of Serve, or
 // until gone is closed.
 func loop[T any](ctx context.Context, out sink, source Source[T], opts Options, gone <-chan struct{}) error {
-	// A ticker is some 200 bytes, of the thousands that an open connection takes:
-	// sharing one among the streams would save little.
+	// A ticker is about 200 bytes, of several thousand that an open connection needs. Sharing
+	// one ticker among streams would save little.
 	beat := time.NewTicker(opts.heartbeat())
 	defer beat.Stop()
 	drain, drained := opts.Drain, (<-chan time.Time)(nil)
@@ -104,7 +103,7 @@ func loop[T any](ctx context.Context, out sink, source Source[T], opts Options, 
 		case <-beat.C:
 			err = out.write(heartbeat)
 		case <-drain:
-			drain, drained = nil, time.After(rand.N(opts.DrainSpread+1)) //nolint:gosec // it spreads load
+			drain, drained = nil, time.After(rand.N(opts.DrainSpread+1)) //nolint:gosec // only spreads load
 		case <-drained:
 			err = ErrDraining
 		case <-gone:
@@ -118,7 +117,7 @@ func loop[T any](ctx context.Context, out sink, source Source[T], opts Options, 
 	}
 }
 
-// forward writes what came over the channel: an event, or its end.
+// forward writes the event that was received from the channel, or returns errFinished if the channel is closed.
 func forward[T any](out sink, source Source[T], item T, open bool) error {
 	if !open {
 		return errFinished
@@ -137,9 +136,8 @@ func forward[T any](out sink, source Source[T], item T, open bool) error {
 	return send(out, event)
 }
 
-// SetHeader sets the fields of an event stream. Connection: close makes the
-// contract's "the connection then closes" true also where a client would keep
-// the connection.
+// SetHeader sets the headers of an event stream. Connection: close is needed for the contract's
+// "the connection then closes" if the client would keep the connection.
 func SetHeader(header http.Header) {
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store, no-transform")
@@ -147,11 +145,10 @@ func SetHeader(header http.Header) {
 	header.Set("Connection", "close")
 }
 
-// frames lends the buffer in which a frame is put together, so that an idle
-// stream holds none.
+// frames is a pool of buffers for building frames, so that an idle stream holds none.
 var frames = sync.Pool{New: func() any { return new([]byte) }}
 
-// keepFrame is the largest buffer that is kept for the next frame.
+// keepFrame is the largest buffer that is returned to the pool.
 const keepFrame = 16 << 10
 
 func send(out sink, event Event) error {
@@ -164,14 +161,14 @@ func send(out sink, event Event) error {
 	return err
 }
 
-// attached is an answer that the HTTP server still looks after.
+// attached is a response that the HTTP server still manages.
 type attached struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
 }
 
-// write sends text and flushes it, both within the time for one write.
+// write writes and flushes text, both within the timeout.
 func (a *attached) write(text []byte) error {
 	if err := a.control.SetWriteDeadline(time.Now().Add(a.timeout)); err != nil {
 		return fmt.Errorf("set write deadline of event stream: %w", err)
@@ -187,9 +184,8 @@ func (a *attached) write(text []byte) error {
 	return nil
 }
 
-// AppendFrame appends the frame of event to dst: its fields, each one line, and
-// the blank line that ends it. A line break in the data can, JSON being what it
-// is, only stand between two tokens, where a blank means the same.
+// AppendFrame appends the frame of an event to dst: its fields, one on each line, and an empty
+// line. In JSON, a line break can only occur between two tokens, where a blank is equivalent.
 func AppendFrame(dst []byte, event Event) []byte {
 	if event.Name != "" {
 		dst = appendField(dst, "event: ", event.Name)
@@ -212,8 +208,7 @@ func appendField(dst []byte, name, value string) []byte {
 	return append(dst, '\n')
 }
 
-// oneLine puts a blank for each line break, LF and CR: the only two that an
-// event stream knows.
+// oneLine replaces LF and CR with blanks. They are the only line breaks of an event stream.
 func oneLine(text []byte) {
 	for {
 		at := bytes.IndexAny(text, "\r\n")

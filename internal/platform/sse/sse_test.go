@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recorder is a ResponseRecorder that takes write deadlines and notes each flush.
+// recorder is a ResponseRecorder that accepts write deadlines and records each flush.
 type recorder struct {
 	*httptest.ResponseRecorder
 	flushed []flush
@@ -99,7 +99,7 @@ func TestStreamEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// wrapped hides everything of a writer but Unwrap, as middleware may.
+// wrapped hides all methods of a writer except Unwrap, like some middleware.
 type wrapped struct{ inner http.ResponseWriter }
 
 func (w wrapped) Header() http.Header         { return w.inner.Header() }
@@ -107,32 +107,32 @@ func (w wrapped) Write(b []byte) (int, error) { return w.inner.Write(b) }
 func (w wrapped) WriteHeader(status int)      { w.inner.WriteHeader(status) }
 func (w wrapped) Unwrap() http.ResponseWriter { return w.inner }
 
-func TestHeaderLeavesBeforeTheFirstEventAndTheConnectionCloses(t *testing.T) {
+func TestHeaderIsSentBeforeTheFirstEventAndTheConnectionCloses(t *testing.T) {
 	events := make(chan sse.Event)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = sse.Serve(r.Context(), wrapped{w}, events, sse.Options{})
 	}))
 	defer server.Close()
-	answer, err := http.Get(server.URL) // returns with the header; no event was sent yet
+	response, err := http.Get(server.URL) // returns with the header; no event was sent yet
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	if !answer.Close {
-		t.Error("the connection would be kept")
+	defer response.Body.Close()
+	if !response.Close {
+		t.Error("the connection would be reused")
 	}
 	events <- sse.Event{Data: []byte(`{"n":1}`)}
-	line, err := bufio.NewReader(answer.Body).ReadString('\n')
+	line, err := bufio.NewReader(response.Body).ReadString('\n')
 	if err != nil || line != "data: {\"n\":1}\n" {
 		t.Errorf("line %q, %v", line, err)
 	}
 	close(events)
-	if rest, err := io.ReadAll(answer.Body); err != nil || strings.TrimSpace(string(rest)) != "" {
+	if rest, err := io.ReadAll(response.Body); err != nil || strings.TrimSpace(string(rest)) != "" {
 		t.Errorf("after the end: %q, %v", rest, err)
 	}
 }
 
-func TestSS05StalledReaderIsCutAtTheWriteTimeout(t *testing.T) {
+func TestSS05StalledReaderIsDisconnectedAtTheWriteTimeout(t *testing.T) {
 	asItIs := func(event sse.Event) (sse.Event, error) { return event, nil }
 	ways := map[string]func(context.Context, http.ResponseWriter, <-chan sse.Event, sse.Options, func(error)){
 		"serve": func(ctx context.Context, w http.ResponseWriter, events <-chan sse.Event, opts sse.Options, ended func(error)) {
@@ -191,18 +191,18 @@ func stall(t *testing.T, way func(context.Context, http.ResponseWriter, <-chan s
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	got := waittest.Receive(t, "the cut of a reader that does not read", ended)
+	got := waittest.Receive(t, "the end of the stalled stream", ended)
 	if !errors.Is(got.err, os.ErrDeadlineExceeded) {
 		t.Errorf("ended with %v, want a deadline", got.err)
 	}
-	// The frame at hand is all that a stream holds, so the blocked write began right after
-	// the last event was taken. Another frame would have restarted the time, again and again.
+	// A stream holds only the current frame, so the blocked write started right after the last
+	// event was taken. If there were another frame, each write would restart the timeout.
 	if waittest.Timed() && got.after > 30*timeout {
-		t.Errorf("cut %v after the last event was taken", got.after)
+		t.Errorf("disconnected %v after the last event was taken", got.after)
 	}
 }
 
-func TestSS11NoPayloadBeginsAnotherFrame(t *testing.T) {
+func TestSS11NoPayloadStartsAnotherFrame(t *testing.T) {
 	long, _ := json.Marshal(strings.Repeat("é\u2028\n", 200_000))
 	cases := []struct{ name, data string }{
 		{"escaped line breaks", `{"a":"1\n\ndata: {}\r\n\r\n"}`},
@@ -255,8 +255,8 @@ func FuzzSS11Frames(f *testing.F) {
 	})
 }
 
-// parse reads an event stream as the HTML standard says, and fails on fields
-// that the service does not send.
+// parse parses an event stream according to the HTML standard. It fails on fields that the
+// service doesn't send.
 func parse(t *testing.T, text []byte) []sse.Event {
 	t.Helper()
 	var events []sse.Event

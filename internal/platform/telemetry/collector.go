@@ -44,7 +44,7 @@ func histogram(r *prometheus.Registry, name, help string, buckets []float64) pro
 	return h
 }
 
-// poolCollector reads a pool's own counters at each scrape.
+// poolCollector reads a pool's counters at each scrape.
 type poolCollector struct {
 	pool                                                    *pgxpool.Pool
 	limit, total, idle, acquired, acquires, waits, waitTime *prometheus.Desc
@@ -57,23 +57,23 @@ func newPoolCollector(name string, pool *pgxpool.Pool) *poolCollector {
 	return &poolCollector{
 		pool:     pool,
 		limit:    describe("connections_max", "Connections that the pool may have."),
-		total:    describe("connections", "Connections that the pool has."),
-		idle:     describe("connections_idle", "Connections at rest."),
-		acquired: describe("connections_acquired", "Connections at work."),
-		acquires: describe("acquires_total", "Connections handed out."),
-		waits:    describe("acquire_waits_total", "Times that nothing was free."),
-		waitTime: describe("acquire_seconds_total", "Time spent on being handed a connection."),
+		total:    describe("connections", "Open connections of the pool."),
+		idle:     describe("connections_idle", "Idle connections."),
+		acquired: describe("connections_acquired", "Connections in use."),
+		acquires: describe("acquires_total", "Connections acquired from the pool."),
+		waits:    describe("acquire_waits_total", "Times that a caller waited because no connection was idle."),
+		waitTime: describe("acquire_seconds_total", "Time spent acquiring connections."),
 	}
 }
 
-// Describe is called by the registry.
+// Describe implements prometheus.Collector.
 func (c *poolCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{c.limit, c.total, c.idle, c.acquired, c.acquires, c.waits, c.waitTime} {
 		out <- desc
 	}
 }
 
-// Collect is called at each scrape.
+// Collect implements prometheus.Collector.
 func (c *poolCollector) Collect(out chan<- prometheus.Metric) {
 	s := c.pool.Stat()
 	for _, v := range []struct {
@@ -93,11 +93,11 @@ func (c *poolCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// databaseCollector asks the server, at each scrape, for what makes a busy queue
-// slow before it fails.
+// databaseCollector queries the server at each scrape for the causes that make a busy queue slow
+// before it fails.
 type databaseCollector struct {
 	pool  *pgxpool.Pool
-	query string // answers in the order of all
+	query string // returns one column for each element of all
 	all   []*prometheus.Desc
 }
 
@@ -114,7 +114,7 @@ const auditQuery = `SELECT
 	COALESCE(EXTRACT(epoch FROM now() - (SELECT audited_at FROM installation WHERE one)), 0)::float8,
 	COALESCE(EXTRACT(epoch FROM now() - (SELECT min(verified_at) FROM credit_checkpoints)), 0)::float8`
 
-// WatchDatabase shows the health of the database behind pool.
+// WatchDatabase exports the health of the database behind pool.
 func (m *Metrics) WatchDatabase(pool *pgxpool.Pool) {
 	if m == nil {
 		return
@@ -123,27 +123,27 @@ func (m *Metrics) WatchDatabase(pool *pgxpool.Pool) {
 		return prometheus.NewDesc("weft_database_"+metric, help, nil, nil)
 	}
 	m.registry.MustRegister(&databaseCollector{pool: pool, query: databaseQuery, all: []*prometheus.Desc{
-		describe("dead_rows", "Rows that await vacuum."),
-		describe("oldest_snapshot_transactions", "How many transactions back the oldest snapshot holds vacuum."),
+		describe("dead_rows", "Rows that wait for vacuum."),
+		describe("oldest_snapshot_transactions", "Number of transactions since the oldest snapshot. Vacuum can't remove rows that died since."),
 		describe("oldest_transaction_seconds", "Age of the oldest open transaction."),
-		describe("notification_queue_usage", "Filled part of the notification queue, 0 to 1."),
-		describe("connections", "Sessions on the database, of every process."),
+		describe("notification_queue_usage", "Used part of the notification queue, 0 to 1."),
+		describe("connections", "Sessions of all processes on the database."),
 	}})
 	m.registry.MustRegister(&databaseCollector{pool: pool, query: auditQuery, all: []*prometheus.Desc{
-		prometheus.NewDesc("weft_credit_audit_age_seconds", "Time since the last complete audit of all credits began, by whichever process. Alert above 7200.", nil, nil),
+		prometheus.NewDesc("weft_credit_audit_age_seconds", "Time since the start of the last complete audit of all credits, by any process. Alert above 7200.", nil, nil),
 		prometheus.NewDesc("weft_credit_audit_unverified_seconds", "Age of the oldest verification of a checkpoint of postings. Alert above 2592000.", nil, nil),
 	}})
 }
 
-// Describe is called by the registry.
+// Describe implements prometheus.Collector.
 func (c *databaseCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, desc := range c.all {
 		out <- desc
 	}
 }
 
-// Collect is called at each scrape. A database that does not answer leaves its
-// metrics out rather than failing the others.
+// Collect implements prometheus.Collector. If the database is unavailable, it omits its metrics
+// instead of failing the scrape.
 func (c *databaseCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

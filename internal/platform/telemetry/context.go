@@ -8,9 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// request is what is known of the request under way. It is filled while the
-// request goes inwards and read by the line that is logged on the way out, so
-// it is shared and not copied.
+// request holds the attributes of the current request. It is filled by inner handlers and read
+// by the log line of an outer one, so it is shared instead of copied.
 type request struct {
 	id string
 
@@ -20,7 +19,7 @@ type request struct {
 	executionID uuid.UUID
 }
 
-// execution is what is known of the execution at work.
+// execution holds the attributes of the current execution.
 type execution struct {
 	workspaceID uuid.UUID
 	executionID uuid.UUID
@@ -33,12 +32,12 @@ type (
 	executionKey struct{}
 )
 
-// WithRequest marks everything below ctx as part of one request.
+// WithRequest returns a context for one request.
 func WithRequest(ctx context.Context, requestID string) context.Context {
 	return context.WithValue(ctx, requestKey{}, &request{id: requestID})
 }
 
-// RequestID is the id of the request that ctx belongs to, "" outside of one.
+// RequestID returns the ID of the request of ctx, or "".
 func RequestID(ctx context.Context) string {
 	if r, ok := ctx.Value(requestKey{}).(*request); ok {
 		return r.id
@@ -46,8 +45,8 @@ func RequestID(ctx context.Context) string {
 	return ""
 }
 
-// Identify notes who the request turned out to come from. Lines logged later,
-// also by those who hold an outer context, carry it.
+// Identify records the workspace and the key of the request. Later log lines contain them, also
+// those with an outer context.
 func Identify(ctx context.Context, workspaceID, keyID uuid.UUID) {
 	if r, ok := ctx.Value(requestKey{}).(*request); ok {
 		r.mu.Lock()
@@ -56,7 +55,7 @@ func Identify(ctx context.Context, workspaceID, keyID uuid.UUID) {
 	}
 }
 
-// Concerns notes which execution the request is about.
+// Concerns records the execution that the request is about.
 func Concerns(ctx context.Context, executionID uuid.UUID) {
 	if r, ok := ctx.Value(requestKey{}).(*request); ok {
 		r.mu.Lock()
@@ -65,13 +64,13 @@ func Concerns(ctx context.Context, executionID uuid.UUID) {
 	}
 }
 
-// WithExecution marks everything below ctx as work on one execution. Attempt 0
-// is left out of the lines.
+// WithExecution returns a context for work on one execution. Attempt 0 is omitted from log
+// lines.
 func WithExecution(ctx context.Context, workspaceID, executionID uuid.UUID, module string, attempt int) context.Context {
 	return context.WithValue(ctx, executionKey{}, execution{workspaceID, executionID, module, attempt})
 }
 
-// contextAttrs are the attributes of the request and of the execution.
+// contextAttrs returns the attributes of the request and of the execution.
 func contextAttrs(ctx context.Context) []slog.Attr {
 	var attrs []slog.Attr
 	var workspaceID, executionID uuid.UUID

@@ -1,9 +1,8 @@
-// Package telemetry lets operators see what Weft does: JSON logs, Prometheus metrics, and traces
-// if an endpoint is set.
+// Package telemetry lets operators see what Weft does: JSON logs, Prometheus metrics, and traces if
+// an endpoint is set.
 //
-// It decides and stores nothing; callers decide what counts as an event. The one invariant:
-// external input cannot break a log line, fill the disk, or bring an ID, an address or a secret
-// into a metric, and a value of a secret's type never prints.
+// External input can't break a log line, fill the disk, or bring an ID, an address or a secret into
+// a metric. A value of type Secret is never printed.
 package telemetry
 
 import (
@@ -25,34 +24,34 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// How much of a value a log line shows.
+// The maximum lengths of values in log lines.
 const (
 	maxValue = 1 << 10
 	maxStack = 8 << 10
 )
 
-// Secret is text that no log, format verb or encoder prints.
+// Secret is a string that no log, format verb or encoder prints.
 type Secret string
 
-// Stars for whoever asks.
+// All ways to print the secret return stars.
 func (Secret) String() string               { return "***" }
 func (Secret) GoString() string             { return "***" }
 func (Secret) LogValue() slog.Value         { return slog.StringValue("***") }
 func (Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
 
-// Reveal is the text itself, for the one place that needs it.
+// Reveal returns the secret itself.
 func (s Secret) Reveal() string { return string(s) }
 
-// Stack is the goroutine stack of a panic: the one long value of the log.
+// Stack is the goroutine stack of a panic. It may be longer than other values of the log.
 type Stack string
 
-// NewLogger writes one line of JSON per record: times in UTC, values cut and
-// cleaned, what the context knows of the request and of the execution added.
+// NewLogger returns a logger that writes one line of JSON per record. Times are in UTC, values are
+// truncated and escaped, and the attributes of the context are added.
 func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
-	return slog.New(&handler{next: slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: tame})})
+	return slog.New(&handler{next: slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: sanitize})})
 }
 
-// handler adds the context's attributes.
+// handler adds the attributes of the context.
 type handler struct{ next slog.Handler }
 
 func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
@@ -71,14 +70,14 @@ func (h *handler) Handle(ctx context.Context, record slog.Record) error {
 	return h.next.Handle(ctx, record)
 }
 
-// secretNames are attributes whose value is never logged, whatever its type.
+// secretNames are the attributes whose value is never logged, whatever its type.
 var secretNames = []string{
 	"authorization", "cookie", "password", "secret", "token", "api_key", "api_secret", "private_key",
 	"callback_secret", "callback_headers", "master_key", "database_url", "dsn",
 }
 
-// tame makes one attribute fit to print.
-func tame(_ []string, attr slog.Attr) slog.Attr {
+// sanitize makes an attribute safe to print.
+func sanitize(_ []string, attr slog.Attr) slog.Attr {
 	if slices.Contains(secretNames, strings.ToLower(attr.Key)) {
 		return slog.String(attr.Key, "***")
 	}
@@ -90,14 +89,14 @@ func tame(_ []string, attr slog.Attr) slog.Attr {
 	case slog.KindDuration:
 		return slog.Float64(attr.Key, attr.Value.Duration().Seconds())
 	case slog.KindAny:
-		return slog.Attr{Key: attr.Key, Value: tameAny(attr.Value.Any())}
+		return slog.Attr{Key: attr.Key, Value: sanitizeAny(attr.Value.Any())}
 	}
 	return attr
 }
 
-// tameAny prints what is known to be harmless and only the type of the rest: a
-// struct that gains a secret field must not gain a leak.
-func tameAny(value any) (shown slog.Value) {
+// sanitizeAny prints values of known types, and only the type of others. So a struct that gains a
+// secret field doesn't leak it.
+func sanitizeAny(value any) (shown slog.Value) {
 	defer func() {
 		if recover() != nil { // a method of a nil pointer
 			shown = slog.StringValue(fmt.Sprintf("(%T)", value))
@@ -141,11 +140,11 @@ func headerNames(header http.Header) []string {
 	return names
 }
 
-// origin is an address without what may be secret in it: user, path and query.
+// origin returns a URL without the parts that may be secret: user, path and query.
 func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
 
-// errorText is the error without the addresses that net/http puts into it, whose
-// paths and queries may hold keys.
+// errorText returns the text of an error without the URLs that net/http includes, whose paths
+// and queries may contain keys.
 func errorText(err error) string {
 	text := err.Error()
 	if failed, ok := errors.AsType[*url.Error](err); ok && failed.URL != "" {
@@ -159,8 +158,8 @@ func errorText(err error) string {
 	return text
 }
 
-// clean spells out what could act on a terminal or a log reader (control
-// characters, line and direction marks, broken UTF-8) and cuts at limit bytes.
+// clean escapes characters that could affect a terminal or a log reader (control characters, line
+// separators, direction marks, invalid UTF-8), and truncates the text at limit bytes.
 func clean(text string, limit int) string {
 	if len(text) <= limit && harmless(text) {
 		return text

@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// logged returns the one line that an attribute makes, decoded.
+// logged returns the decoded line of a message with attributes.
 func logged(t testing.TB, message string, attrs ...any) map[string]any {
 	t.Helper()
 	var out bytes.Buffer
@@ -148,7 +148,7 @@ func TestPlainValues(t *testing.T) {
 	}
 }
 
-func TestTheContextIsInEachLine(t *testing.T) {
+func TestEveryLineHasTheAttributesOfItsContext(t *testing.T) {
 	workspace, key, id := uuid.New(), uuid.New(), uuid.New()
 	var out bytes.Buffer
 	log := NewLogger(&out, slog.LevelInfo)
@@ -156,7 +156,7 @@ func TestTheContextIsInEachLine(t *testing.T) {
 
 	outer := WithRequest(t.Context(), "req-1")
 	inner := WithExecution(outer, workspace, id, "HASH", 2)
-	Identify(inner, workspace, key) // found out inside, known outside
+	Identify(inner, workspace, key) // recorded for the outer context, too
 	log.InfoContext(outer, "done")
 	got := line()
 	for name, want := range map[string]any{"request_id": "req-1", "workspace_id": workspace.String(), "key_id": key.String(), "execution_id": nil} {

@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
-// touch calls everything that counts.
+// touch calls all methods that count.
 func touch(m *Metrics) {
 	m.Request("GET", "GET /v1/sdk/components/{module}", 200, time.Millisecond)
 	m.Request("BREW", "", 404, time.Millisecond)
@@ -64,7 +64,7 @@ func TestMetricsAreServed(t *testing.T) {
 		`go_goroutines`,
 	} {
 		if !strings.Contains(answer.Body.String(), want) {
-			t.Errorf("there is no %s", want)
+			t.Errorf("%s is missing", want)
 		}
 	}
 }
@@ -88,12 +88,12 @@ func TestCountersToAlertOnStartAtZero(t *testing.T) {
 		`weft_listen_failures_total 0`,
 	} {
 		if !strings.Contains(answer.Body.String(), want) {
-			t.Errorf("there is no %s", want)
+			t.Errorf("%s is missing", want)
 		}
 	}
 }
 
-// A label with an id or an address in it would make one series for each caller.
+// A label with an ID or an address would create a series for each caller.
 func TestLabelsAreClosedSets(t *testing.T) {
 	allowed := []string{
 		"method", "route", "status", "reason", "limit", "kind", "check", "module", "state", "outcome",
@@ -123,7 +123,7 @@ func TestNilMetricsDoNothing(t *testing.T) {
 	m.WatchDatabase(nil)
 }
 
-func TestADatabaseThatIsAwayLeavesTheRestOfTheMetrics(t *testing.T) {
+func TestOtherMetricsAreServedWhileTheDatabaseIsDown(t *testing.T) {
 	m := NewMetrics("v0")
 	pool := pgtest.DB(t)
 	m.WatchDatabase(pool)

@@ -21,13 +21,13 @@ import (
 
 const instrumentation = "github.com/weft-automation/weft"
 
-// propagator carries trace context over the wire and through stored rows. It
-// works without an exporter too: a caller's trace then passes through Weft.
+// propagator passes trace context over the wire and through stored rows. It works without an
+// exporter too: then a caller's trace passes through Weft.
 var propagator = propagation.TraceContext{}
 
-// StartTracing sends spans to an OpenTelemetry collector over HTTP; with no
-// endpoint it does nothing. Export is in the background and never delays or
-// fails what it observes. The returned function sends what is left.
+// StartTracing sends spans to an OpenTelemetry collector over HTTP. Without an endpoint it does
+// nothing. Spans are exported in the background, which never delays or fails the traced work.
+// The returned function sends the remaining spans.
 func StartTracing(ctx context.Context, endpoint, version string, log *slog.Logger) (func(context.Context) error, error) {
 	if endpoint == "" {
 		return func(context.Context) error { return nil }, nil
@@ -47,15 +47,15 @@ func StartTracing(ctx context.Context, endpoint, version string, log *slog.Logge
 	return provider.Shutdown, nil
 }
 
-// exportErrors logs failures of the exporter, at most one a minute: a collector
-// that is away must not fill the log.
+// exportErrors logs failures of the exporter, at most one a minute, so that a collector that is
+// down doesn't fill the log.
 type exportErrors struct {
 	log  *slog.Logger
 	mu   sync.Mutex
 	last time.Time
 }
 
-// Handle is called by OpenTelemetry.
+// Handle implements otel.ErrorHandler.
 func (e *exportErrors) Handle(err error) {
 	e.mu.Lock()
 	quiet := time.Since(e.last) < time.Minute
@@ -64,18 +64,18 @@ func (e *exportErrors) Handle(err error) {
 	}
 	e.mu.Unlock()
 	if !quiet {
-		e.log.Warn("traces could not be exported", "error", err)
+		e.log.Warn("could not export traces", "error", err)
 	}
 }
 
-// StartSpan begins a span below the one in ctx. Attributes hold no secret and no
-// payload.
+// StartSpan starts a child span of the one in ctx. Attributes must not contain secrets or
+// payloads.
 func StartSpan(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
 	return otel.Tracer(instrumentation).Start(ctx, name, trace.WithAttributes(attrs...))
 }
 
-// EndSpan ends a span; code names what went wrong, "" for nothing. Messages stay
-// out of traces: they may quote what a caller sent.
+// EndSpan ends a span. code is the error code, or "" for success. Traces contain no messages,
+// because they may quote the caller's input.
 func EndSpan(span trace.Span, code string) {
 	if code != "" {
 		span.SetStatus(codes.Error, code)
@@ -83,7 +83,7 @@ func EndSpan(span trace.Span, code string) {
 	span.End()
 }
 
-// FromHeader continues the trace that the caller's traceparent names, if any.
+// FromHeader continues the trace of the caller's traceparent header, if there is one.
 func FromHeader(ctx context.Context, header http.Header) context.Context {
 	return propagator.Extract(ctx, propagation.HeaderCarrier(header))
 }
@@ -93,7 +93,7 @@ func FromTraceparent(ctx context.Context, traceparent string) context.Context {
 	return propagator.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent})
 }
 
-// Traceparent is the trace of ctx in its wire form, "" if there is none.
+// Traceparent returns the trace of ctx in its wire form, or "".
 func Traceparent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagator.Inject(ctx, carrier)

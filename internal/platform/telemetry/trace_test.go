@@ -31,7 +31,7 @@ func TestACallersTracePassesThrough(t *testing.T) {
 	}
 }
 
-func TestSpansAreExportedWhenThereIsAnEndpoint(t *testing.T) {
+func TestSpansAreExportedToTheEndpoint(t *testing.T) {
 	got := make(chan []byte, 1)
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -64,7 +64,7 @@ func TestSpansAreExportedWhenThereIsAnEndpoint(t *testing.T) {
 	}
 }
 
-func TestNoEndpointIsNoTracing(t *testing.T) {
+func TestTracingIsOffWithoutAnEndpoint(t *testing.T) {
 	stop, err := StartTracing(t.Context(), "", "v0", slog.New(slog.DiscardHandler))
 	if err != nil || stop(t.Context()) != nil {
 		t.Errorf("%v", err)

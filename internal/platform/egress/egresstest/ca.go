@@ -1,7 +1,7 @@
-// Package egresstest gives tests of outgoing connections the peers that they need: a certificate
-// authority, TLS and raw receivers on loopback, and a name server whose answers the test decides.
+// Package egresstest provides the peers for tests of outgoing connections: a certificate authority,
+// TLS and raw receivers on loopback, and a name server whose answers the test chooses.
 //
-// Only tests import it, and it never opens a socket beyond loopback.
+// Only tests import it, and it opens sockets on loopback only.
 package egresstest
 
 import (
@@ -21,14 +21,14 @@ import (
 	"time"
 )
 
-// CA is a certificate authority of one test.
+// CA is a certificate authority for one test.
 type CA struct {
 	Pool        *x509.CertPool
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
 
-// NewCA makes an authority whose Pool trusts it alone.
+// NewCA creates an authority. Its Pool trusts only this authority.
 func NewCA(t testing.TB) *CA {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -57,8 +57,8 @@ func NewCA(t testing.TB) *CA {
 	return &CA{Pool: pool, certificate: certificate, key: key}
 }
 
-// Issue makes a server certificate for the given names and addresses, valid
-// until the given time.
+// Issue creates a server certificate for the given names and addresses, valid until the given
+// time.
 func (c *CA) Issue(t testing.TB, until time.Time, hosts ...string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -86,13 +86,13 @@ func (c *CA) Issue(t testing.TB, until time.Time, hosts ...string) tls.Certifica
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// Config is a server's TLS configuration with a good certificate for hosts.
+// Config returns a server's TLS configuration with a valid certificate for hosts.
 func (c *CA) Config(t testing.TB, hosts ...string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{c.Issue(t, time.Now().Add(time.Hour), hosts...)}}
 }
 
-// Server starts an HTTPS receiver on 127.0.0.1 that is valid for that address,
-// localhost and the given names. It ends with the test.
+// Server starts an HTTPS receiver on 127.0.0.1 with a valid certificate for that address,
+// localhost and the given names. It is stopped when the test ends.
 func (c *CA) Server(t testing.TB, handler http.Handler, hosts ...string) *httptest.Server {
 	t.Helper()
 	return Serve(t, handler, c.Config(t, append([]string{"127.0.0.1", "localhost"}, hosts...)...))
@@ -109,8 +109,8 @@ func Serve(t testing.TB, handler http.Handler, config *tls.Config) *httptest.Ser
 	return server
 }
 
-// Raw starts a TLS receiver on 127.0.0.1 that answers with whatever serve
-// writes. The connection is closed when serve returns and when the test ends.
+// Raw starts a TLS receiver on 127.0.0.1 that responds with whatever serve writes. A connection
+// is closed when serve returns, or when the test ends.
 func (c *CA) Raw(t testing.TB, serve func(net.Conn)) (address string) {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", c.Config(t, "127.0.0.1", "localhost"))

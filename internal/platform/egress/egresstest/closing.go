@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Closing is an HTTP server that answers the first request on each connection and keeps
-// the connection open. It reads a second request and closes without an answer.
+// Closing is an HTTP server that responds to the first request on each connection and keeps the
+// connection open. It reads a second request and closes the connection without a response.
 type Closing struct {
 	URL string
 
@@ -58,7 +58,7 @@ func (c *Closing) Seen(path string) int {
 	return c.seen[path]
 }
 
-// Reused returns how many requests were read on a connection that had served one before.
+// Reused returns how many requests were read on a reused connection.
 func (c *Closing) Reused() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ type Silent struct {
 	count   atomic.Int64
 }
 
-// NewSilent starts a listener that must stay silent.
+// NewSilent starts a listener that sends nothing.
 func NewSilent(t testing.TB) *Silent {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -28,13 +28,13 @@ func NewSilent(t testing.TB) *Silent {
 	return s
 }
 
-// Port is the port of the listener, as text.
+// Port returns the port of the listener, as a string.
 func (s *Silent) Port() string {
 	_, port, _ := net.SplitHostPort(s.Address)
 	return port
 }
 
-// Connections is how many connections were accepted so far.
+// Connections returns how many connections were accepted so far.
 func (s *Silent) Connections() int64 { return s.count.Load() }
 
 // open serves each connection of the listener until the test ends.
@@ -70,9 +70,9 @@ func open(t testing.TB, listener net.Listener, serve func(net.Conn)) {
 	})
 }
 
-// Resolver starts a name server on loopback UDP that answers every question
-// with what answer says, at a time to live of 0, and gives the resolver that
-// asks it. No addresses = the name does not exist.
+// Resolver starts a name server on loopback UDP and returns a resolver that uses it. The server
+// answers every question with the addresses that answer returns, at a time to live of 0. No
+// addresses means that the name doesn't exist.
 func Resolver(t testing.TB, answer func(name string) []netip.Addr) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -99,8 +99,8 @@ func Resolver(t testing.TB, answer func(name string) []netip.Addr) *net.Resolver
 	return NewResolver(conn.LocalAddr().String())
 }
 
-// reply answers one query: A and AAAA alike are drawn from one answer per name,
-// so that a name can be mixed.
+// reply answers one query. Questions for A and AAAA use the same call of answer, so that a name
+// can have both.
 func reply(query []byte, answer func(string) []netip.Addr) ([]byte, error) {
 	var message dnsmessage.Message
 	if err := message.Unpack(query); err != nil {

@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// NewResolver asks the name server at the given UDP address and no other.
+// NewResolver returns a resolver that uses only the name server at the given UDP address.
 func NewResolver(server string) *net.Resolver {
 	return &net.Resolver{
 		PreferGo: true,

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Slow are receivers that answer a request with nothing, or with a little all the time,
-// until the client goes.
+// Slow are receivers that send no response, or an endless trickle, until the client disconnects.
 var Slow = map[string]http.HandlerFunc{
 	"silent": func(_ http.ResponseWriter, r *http.Request) {
 		drain(r)
@@ -30,11 +29,11 @@ var Slow = map[string]http.HandlerFunc{
 	},
 }
 
-// drain reads the request: without that the server does not see the client go.
+// drain reads the request. Otherwise the server wouldn't notice that the client disconnects.
 func drain(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 
-// Endless is a receiver that goes on with its answer until the client goes, and tells
-// sentFunc of the bytes of each part.
+// Endless returns a receiver that sends its response until the client disconnects. It calls
+// sentFunc with the size of each part.
 func Endless(sentFunc func(bytes int)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		part := strings.Repeat(" ", 1<<16)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// sized is a server whose answers have as many bytes as the path says. After those the
-// answer does not end.
+// sized starts a server whose responses have as many bytes as the path says. After them, the
+// response stays open.
 func sized(t *testing.T) (*Guard, string) {
 	t.Helper()
 	end := make(chan struct{})
@@ -32,7 +32,7 @@ func sized(t *testing.T) (*Guard, string) {
 	return guard, server.URL
 }
 
-// fetch reads size bytes of an answer and leaves it open.
+// fetch reads size bytes of a response and leaves it open.
 func fetch(ctx context.Context, t *testing.T, guard *Guard, url string, size int64) error {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/"+strconv.FormatInt(size, 10), nil)
@@ -48,7 +48,7 @@ func fetch(ctx context.Context, t *testing.T, guard *Guard, url string, size int
 	return err
 }
 
-// inMemory is how many answers of each class are in memory.
+// inMemory returns how many responses of each class are in memory.
 func (b *budget) inMemory() []int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,17 +65,17 @@ func TestATenantThatFillsItsShareLeavesRoomForOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if held := guard.answers.inMemory(); !slices.Equal(held, []int{0, 0, 4}) {
-		t.Fatalf("%v answers are in memory", held)
+	if held := guard.responses.inMemory(); !slices.Equal(held, []int{0, 0, 4}) {
+		t.Fatalf("%v responses are in memory", held)
 	}
 	more, stop := context.WithTimeout(hostile, 100*time.Millisecond)
 	defer stop()
 	if err := fetch(more, t, guard, url, 2<<20); err == nil {
 		t.Error("the tenant reads more than its share")
 	}
-	for _, size := range []int64{smallAnswer, 256 << 10, 1 << 20} {
+	for _, size := range []int64{smallResponse, 256 << 10, 1 << 20} {
 		if err := fetch(hostile, t, guard, url, size); err != nil {
-			t.Errorf("an answer of %d bytes: %v", size, err)
+			t.Errorf("a response of %d bytes: %v", size, err)
 		}
 	}
 	honest, done := context.WithCancel(t.Context())
@@ -88,13 +88,13 @@ func TestATenantThatFillsItsShareLeavesRoomForOthers(t *testing.T) {
 	defer stop()
 	for range 4 {
 		if err := fetch(WithTenant(again, "again"), t, guard, url, 2<<20); err != nil {
-			t.Errorf("after the end of the others: %v", err)
+			t.Errorf("after the others finished: %v", err)
 		}
 	}
 }
 
-// Each answer waits with little in memory until its turn comes, so none fails.
-func TestManyLargeAnswersAtOnceAreAllRead(t *testing.T) {
+// Each response waits for its slot with little in memory, so none fails.
+func TestConcurrentLargeResponsesAreAllRead(t *testing.T) {
 	t.Parallel()
 	guard, url := sized(t)
 	var running sync.WaitGroup
@@ -110,7 +110,7 @@ func TestManyLargeAnswersAtOnceAreAllRead(t *testing.T) {
 	running.Wait()
 }
 
-func TestAnAnswerWithoutATenantIsReleasedByClose(t *testing.T) {
+func TestAResponseWithoutATenantIsReleasedByClose(t *testing.T) {
 	t.Parallel()
 	guard, url := sized(t)
 	for range 10 {
@@ -124,12 +124,12 @@ func TestAnAnswerWithoutATenantIsReleasedByClose(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if held := guard.answers.inMemory(); slices.Max(held) != 0 {
-		t.Errorf("%v answers are in memory", held)
+	if held := guard.responses.inMemory(); slices.Max(held) != 0 {
+		t.Errorf("%v responses are in memory", held)
 	}
 }
 
-func TestATenantWithoutRoomFailsAfterItsPatience(t *testing.T) {
+func TestATenantWithoutASlotFailsAfterBusyPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, class := newBudget(), len(sizes)-1
 		for range 4 {
@@ -152,61 +152,61 @@ func TestATenantWithoutRoomFailsAfterItsPatience(t *testing.T) {
 			}
 		}
 		if err := b.acquire(t.Context(), class, "last"); !errors.Is(err, ErrBusy) {
-			t.Errorf("a slot too many: %v", err)
+			t.Errorf("one slot too many: %v", err)
 		}
 	})
 }
 
-// piped is a body that is read from a pipe.
+// piped returns a body that is read from a pipe.
 func piped(t *testing.T) (*bounded, *io.PipeWriter) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	reader, writer := io.Pipe()
 	return &bounded{ReadCloser: reader, left: 1 << 30, budget: newBudget(), ctx: ctx, cancel: cancel}, writer
 }
 
-func TestALargeAnswerThatStallsIsEnded(t *testing.T) {
+func TestAStalledLargeResponseIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body, writer := piped(t)
 		go func() {
-			_, _ = writer.Write(make([]byte, smallAnswer+1))
+			_, _ = writer.Write(make([]byte, smallResponse+1))
 			for range 3 {
 				<-time.After(progressTime - time.Second)
 				_, _ = writer.Write(make([]byte, block))
 			}
 			<-time.After(progressTime - time.Second)
 			if body.ctx.Err() != nil {
-				t.Error("ended although it went on")
+				t.Error("cancelled although it made progress")
 			}
 			<-time.After(2 * time.Second)
 			writer.Close()
 		}()
 		if _, _ = io.Copy(io.Discard, body); context.Cause(body.ctx) != errStalled {
-			t.Errorf("ended by %v", context.Cause(body.ctx))
+			t.Errorf("cancelled because of %v", context.Cause(body.ctx))
 		}
 		if body.Close(); slices.Max(body.budget.held) != 0 {
-			t.Errorf("%v answers are in memory", body.budget.held)
+			t.Errorf("%v responses are in memory", body.budget.held)
 		}
 	})
 }
 
-func TestASmallAnswerMayTakeAllTheTimeOfItsCall(t *testing.T) {
+func TestASmallResponseHasNoProgressTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body, writer := piped(t)
 		go func() {
 			for range 10 {
-				_, _ = writer.Write(make([]byte, smallAnswer/10))
+				_, _ = writer.Write(make([]byte, smallResponse/10))
 				<-time.After(2 * progressTime)
 			}
 			writer.Close()
 		}()
 		if _, err := io.Copy(io.Discard, body); err != nil || body.ctx.Err() != nil {
-			t.Errorf("%v, ended by %v", err, context.Cause(body.ctx))
+			t.Errorf("%v, cancelled because of %v", err, context.Cause(body.ctx))
 		}
 		body.Close()
 	})
 }
 
-func TestAStalledAnswerIsATimeout(t *testing.T) {
+func TestAStalledResponseIsATimeout(t *testing.T) {
 	t.Parallel()
 	guard, url := sized(t)
 	request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/1", nil)

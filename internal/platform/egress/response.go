@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	smallAnswer  = 64 << 10         // an answer up to this size is not counted
-	block        = 64 << 10         // must arrive of a larger answer in each progressTime
-	progressTime = 10 * time.Second // see block
-	busyPatience = 20 * time.Second // for other answers to make room
+	smallResponse = 64 << 10         // responses up to this size are not counted
+	block         = 64 << 10         // a larger response must receive this many bytes in each progressTime
+	progressTime  = 10 * time.Second // see block
+	busyPatience  = 20 * time.Second // how long to wait for a slot
 )
 
-// sizes are the classes of larger answers: up to how many bytes an answer of the
-// class has, and how many answers of it this process holds at once. Together they
-// bound the memory: 32 MiB, 32 MiB and, at 5 MiB an answer, 40 MiB.
+// sizes are the classes of larger responses: the largest size of the class, and how many responses
+// of the class this process holds at once. Together they bound the memory: 32 MiB, 32 MiB and,
+// at 5 MiB a response, 40 MiB.
 var sizes = []struct {
 	bytes int64
 	slots int
 }{{256 << 10, 128}, {1 << 20, 32}, {math.MaxInt64, 8}}
 
-// ErrBusy reports that an answer could not be read because the process, or the
-// tenant, holds too many large answers.
-var ErrBusy = errors.New("too many large answers in flight")
+// ErrBusy reports that a response could not be read because the process, or the
+// tenant, holds too many large responses.
+var ErrBusy = errors.New("too many large responses in flight")
 
-var errStalled = fmt.Errorf("the answer stalled: %w", context.DeadlineExceeded)
+var errStalled = fmt.Errorf("the response stalled: %w", context.DeadlineExceeded)
 
-// budget bounds how many answers of each class are in memory. It is shared
+// budget bounds how many responses of each class are in memory. It is shared
 // fairly: a tenant may use all slots of the first half of a class, and one slot of
 // the second half, so that one tenant always leaves room for others.
 //
-// An answer that grows acquires a slot of the next class before it releases its own.
-// It waits for larger answers only, so growing answers do not deadlock.
+// A response that grows acquires a slot of the next class before it releases its own.
+// It waits for larger responses only, so growing responses do not deadlock.
 type budget struct {
 	mu    sync.Mutex
 	held  []int
@@ -53,8 +53,8 @@ func newBudget() *budget {
 	return b
 }
 
-// acquire acquires a slot of a class. It waits for one for busyPatience, then
-// returns ErrBusy.
+// acquire acquires a slot of a class. If none becomes free within busyPatience, it returns
+// ErrBusy.
 func (b *budget) acquire(ctx context.Context, class int, tenant string) error {
 	patience := time.NewTimer(busyPatience)
 	defer patience.Stop()
@@ -91,37 +91,37 @@ func (b *budget) release(class int, tenant string) {
 	b.freed = make(chan struct{})
 }
 
-// tenancy is what WithTenant puts into a context.
+// tenancy is the value that WithTenant puts into a context.
 type tenancy struct {
-	ctx  context.Context // that of the whole attempt
+	ctx  context.Context // of the whole attempt
 	name string
 }
 
 type tenancyKey struct{}
 
-// WithTenant returns a context whose requests count for a tenant. Their answers
-// count until ctx ends, since the caller works on them until then.
+// WithTenant returns a context whose requests count for a tenant. Their responses count until ctx
+// is done, because the caller processes them until then.
 func WithTenant(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, tenancyKey{}, &tenancy{ctx: ctx, name: name})
 }
 
-// bounded passes on at most left bytes of an answer, then fails instead of ending,
-// so that a cut answer is never taken for a whole one. An answer that is not small
-// acquires a slot of its class, and its exchange ends if it stalls.
+// bounded passes on at most left bytes of a response. Beyond that it fails instead of returning
+// EOF, so that a truncated response is never mistaken for a complete one. A response that isn't
+// small acquires a slot of its class, and is cancelled if it stalls.
 type bounded struct {
 	io.ReadCloser
 	left   int64
 	budget *budget
 	owner  *tenancy // nil: the slot is released by Close
 	ctx    context.Context
-	cancel context.CancelCauseFunc // ends the exchange
+	cancel context.CancelCauseFunc // cancels the exchange
 
 	read  int64
-	due   int64       // what must have been read when stall fires
-	stall *time.Timer // nil: the answer is still small
+	due   int64       // bytes that must have been read when stall fires
+	stall *time.Timer // nil: the response is still small
 
 	mu       sync.Mutex
-	class    int // 0: small; else that of sizes before it
+	class    int // 0: small; otherwise 1 + the index of its class in sizes
 	released bool
 }
 
@@ -162,15 +162,15 @@ func (b *bounded) Close() error {
 	return err
 }
 
-// limit returns how many bytes an answer of the current class may have.
+// limit returns how many bytes a response of the current class may have.
 func (b *bounded) limit() int64 {
 	if b.class == 0 {
-		return smallAnswer
+		return smallResponse
 	}
 	return sizes[b.class-1].bytes
 }
 
-// grow moves the answer to the next class.
+// grow moves the response to the next class.
 func (b *bounded) grow() error {
 	if b.stall == nil {
 		b.stall = time.AfterFunc(progressTime, func() { b.cancel(errStalled) })
@@ -178,7 +178,7 @@ func (b *bounded) grow() error {
 			context.AfterFunc(b.owner.ctx, b.release)
 		}
 	}
-	b.stall.Stop() // waiting for room is not the upstream's fault
+	b.stall.Stop() // the time spent waiting for a slot isn't the upstream's fault
 	if err := b.budget.acquire(b.ctx, b.class, b.tenant()); err != nil {
 		return err
 	}
