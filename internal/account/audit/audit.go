@@ -1,9 +1,9 @@
 // Package audit records who changed rights, money and secrets, and which requests were denied
 // (reliability MT-09).
 //
-// It judges nothing. The code that makes a change writes its event in the same transaction. The
-// one invariant: an event never changes and is never deleted, which a trigger and the database's
-// rights enforce. Callers must not put secrets into an event.
+// The code that makes a change writes its event in the same transaction. Events never change and are
+// never deleted, which a trigger and the database's rights enforce. Callers must not put secrets into
+// an event.
 package audit
 
 import (
@@ -19,19 +19,19 @@ import (
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 )
 
-// ActorKind is what kind of somebody did it.
+// ActorKind is the kind of an actor.
 type ActorKind string
 
 // The kinds of actors.
 const (
 	User     ActorKind = "user"     // a person who is signed in
 	APIKey   ActorKind = "api_key"  // a program
-	Operator ActorKind = "operator" // whoever runs the deployment, by its commands
-	System   ActorKind = "system"   // the service by itself
+	Operator ActorKind = "operator" // the operator of the deployment, by a command
+	System   ActorKind = "system"   // the service itself
 )
 
-// Actor is who did it. ID is of the person or the key, whose name is found; it is
-// zero for the others.
+// Actor is who caused an event. ID is that of the person or of the key, whose name the database
+// adds. It is zero for other kinds.
 type Actor struct {
 	Kind ActorKind
 	ID   uuid.UUID
@@ -39,15 +39,15 @@ type Actor struct {
 
 type actorKey struct{}
 
-// By is ctx for what actor does: events told under it are theirs.
+// By returns a context for the actions of an actor: events recorded with it have this actor.
 func By(ctx context.Context, actor Actor) context.Context {
 	if actor.Kind == User {
-		ctx = postgres.Person(ctx, actor.ID) // so that the name is found
+		ctx = postgres.Person(ctx, actor.ID) // makes the name visible
 	}
 	return context.WithValue(ctx, actorKey{}, actor)
 }
 
-// actorOf is who acts under ctx: the service itself where nobody was named.
+// actorOf returns the actor of ctx, or the service itself.
 func actorOf(ctx context.Context) Actor {
 	if actor, ok := ctx.Value(actorKey{}).(Actor); ok {
 		return actor
@@ -57,26 +57,26 @@ func actorOf(ctx context.Context) Actor {
 
 type happenedKey struct{}
 
-// happened is ctx for what happened at a time that is over: else it is now.
+// happened returns a context for events that happened at an earlier time.
 func happened(ctx context.Context, at time.Time) context.Context {
 	return context.WithValue(ctx, happenedKey{}, at)
 }
 
-// Event is what happened to a workspace. Action is the kind of thing, a dot and
-// what became of it: "api_key.created". Subject is what it happened to, empty for
-// the workspace itself. Details are members of a JSON object, without secrets.
+// Event is something that happened to a workspace. Action is a kind of subject, a dot and the
+// change: "api_key.created". Subject is what was changed; it is empty for the workspace itself.
+// Details become a JSON object. They must not contain secrets.
 type Event struct {
 	WorkspaceID uuid.UUID
 	Action      string
-	Actor       Actor // zero: the one of By, or else the service itself
+	Actor       Actor // zero: the actor of By, or else the service itself
 	SubjectKind string
 	SubjectID   string
 	Details     map[string]any
-	RequestID   string // "": that of the context, if it has one
+	RequestID   string // "": that of the context
 }
 
-// RecordTx writes the event, in the transaction in which it happens. A conn of
-// role postgres.API writes for the workspace of its scope only.
+// RecordTx writes the event in the transaction of the change. A conn with the role postgres.API
+// can write only for the workspace of its scope.
 func RecordTx(ctx context.Context, conn postgres.DB, e Event) error {
 	if e.Actor == (Actor{}) {
 		e.Actor = actorOf(ctx)
@@ -89,14 +89,14 @@ func RecordTx(ctx context.Context, conn postgres.DB, e Event) error {
 	}
 	details, err := json.Marshal(e.Details)
 	if err != nil {
-		return fmt.Errorf("write the details of an audit event: %w", err)
+		return fmt.Errorf("encode the details of an audit event: %w", err)
 	}
 	p := db.AuditEventInsertParams{
 		WorkspaceID: e.WorkspaceID, Action: e.Action, ActorKind: string(e.Actor.Kind), Details: details,
 		SubjectKind: text(e.SubjectKind), SubjectID: text(e.SubjectID), RequestID: text(e.RequestID),
 	}
 	if at, ok := ctx.Value(happenedKey{}).(time.Time); ok {
-		p.Age = max(0, time.Since(at)) // the clock of stored times is the database's
+		p.Age = max(0, time.Since(at)) // stored times are computed by the database's clock
 	}
 	if e.Actor.ID != uuid.Nil {
 		p.ActorID = &e.Actor.ID
@@ -107,7 +107,7 @@ func RecordTx(ctx context.Context, conn postgres.DB, e Event) error {
 	return nil
 }
 
-// text is null for nothing.
+// text returns nil for an empty string.
 func text(s string) *string {
 	if s == "" {
 		return nil

@@ -24,7 +24,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 )
 
-// shelf is a database under each role, with two workspaces.
+// shelf is a database with two workspaces, and a pool for each role.
 type shelf struct {
 	owner, system, scoped *pgxpool.Pool
 	a, b                  uuid.UUID
@@ -71,7 +71,7 @@ func (s *shelf) list(t *testing.T, id uuid.UUID, limit int, cursor string) api.A
 	return page
 }
 
-func TestMT09AnEventSaysWhoDidWhatToWhatAndWhen(t *testing.T) {
+func TestMT09AnEventHasActorActionSubjectAndTime(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	user, key := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
@@ -105,10 +105,10 @@ func TestMT09AnEventSaysWhoDidWhatToWhatAndWhen(t *testing.T) {
 		}
 	}
 	if last := page.Data[0]; last.Subject != nil || last.RequestID != nil || string(last.Details) != "{}" {
-		t.Errorf("of the workspace itself: %+v", last)
+		t.Errorf("an event about the workspace itself: %+v", last)
 	}
 	if first := page.Data[3]; first.Subject == nil || first.Subject.ID != key.String() || *first.RequestID != "request-1" || string(first.Details) != `{"label": "Checkout"}` {
-		t.Errorf("of a request: %+v", first)
+		t.Errorf("an event of a request: %+v", first)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestMT09NobodyChangesOrDeletesAnEvent(t *testing.T) {
 		for _, sql := range []string{"UPDATE audit_events SET action = 'x.y'", "DELETE FROM audit_events", "TRUNCATE audit_events"} {
 			_, err := pool.Exec(postgres.Scope(t.Context(), s.a), sql)
 			if err == nil {
-				t.Errorf("%s: %s was let through", role, sql)
+				t.Errorf("%s: %s was accepted", role, sql)
 			}
 			refusal, _ := errors.AsType[*pgconn.PgError](err)
 			if role != "owner" && (refusal == nil || refusal.Code != "42501") { // insufficient_privilege
@@ -140,7 +140,7 @@ func TestMT09EventsStayInTheirWorkspace(t *testing.T) {
 		s.record(t, t.Context(), s.system, audit.Event{WorkspaceID: s.a, Action: "plan.changed"})
 	}
 	if err := audit.RecordTx(postgres.Scope(t.Context(), s.b), s.scoped, audit.Event{WorkspaceID: s.a, Action: "plan.changed"}); err == nil {
-		t.Error("b wrote into the book of a")
+		t.Error("workspace b wrote an event of workspace a")
 	}
 	if n := len(s.list(t, s.b, 10, "").Data); n != 0 {
 		t.Errorf("b reads %d events", n)
@@ -169,7 +169,7 @@ func TestMT09EventsStayInTheirWorkspace(t *testing.T) {
 	}
 }
 
-func TestMT09DenialsAreWrittenDownAndBounded(t *testing.T) {
+func TestMT09DenialsAreRecordedUpToALimit(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	key := audit.Actor{Kind: audit.APIKey, ID: uuid.Must(uuid.NewV7())}
@@ -178,20 +178,20 @@ func TestMT09DenialsAreWrittenDownAndBounded(t *testing.T) {
 		s.book.Deny(ctx, s.a, key, "executeWorkflow", "workflow_not_allowed")
 	}
 	s.book.Deny(ctx, s.b, key, "executeWorkflow", "workflow_not_allowed")
-	over, end := context.WithCancel(t.Context())
-	end()
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
 	var running sync.WaitGroup
-	running.Go(func() { s.book.Run(over) }) // writes what is left
+	running.Go(func() { s.book.Run(done) }) // writes the queued events
 	running.Wait()
 	events := s.list(t, s.a, 100, "").Data
 	if n := len(events); n < 60 || n > 70 || int64(500-n) != s.lost.Load() {
-		t.Fatalf("%d of 500 denials were written down, %d were counted as lost", n, s.lost.Load())
+		t.Fatalf("%d of 500 denials were recorded, %d were counted as lost", n, s.lost.Load())
 	}
 	if e := events[0]; e.Action != "access.denied" || e.Subject.ID != "executeWorkflow" || *e.RequestID != "request-1" ||
 		*e.Actor.ID != key.ID || string(e.Details) != `{"reason": "workflow_not_allowed"}` {
 		t.Errorf("%+v", e)
 	}
 	if n := len(s.list(t, s.b, 10, "").Data); n != 1 {
-		t.Errorf("the flood of one workspace left %d of the other's", n)
+		t.Errorf("despite the flood in one workspace, %d events of the other were recorded, want 1", n)
 	}
 }

@@ -12,56 +12,55 @@ import (
 	"github.com/weft-automation/weft/internal/platform/throttle"
 )
 
-// What is denied is written down for a workspace so many times at once, and so many
-// times a second from then on: who asks again and again fills no database.
+// Denials of a workspace are recorded up to a burst and a rate per second, so that repeated
+// requests don't fill the database.
 const (
 	denialBurst = 60
 	denialRate  = 1
-	denialQueue = 1000 // that wait to be written
+	denialQueue = 1000 // events that wait to be written
 )
 
-// How long writing takes at most.
+// Timeouts for writing.
 const (
-	writePatience = 5 * time.Second // for one denial
-	drainPatience = 2 * time.Second // for all that is left when the process ends
+	writePatience = 5 * time.Second // for one event
+	drainPatience = 2 * time.Second // for all queued events when the process stops
 )
 
-// Book is the events of all workspaces: it reads them, and writes down what was
-// denied behind the answers, so that nobody waits for it. What a process has in
-// hand when it dies is lost.
+// Book reads the audit log, and writes events that don't belong to a transaction, such as denials.
+// It writes them after the response, so that no request waits for it. A crash loses queued events.
 type Book struct {
 	system, scoped postgres.DB
-	waiting        chan tale
+	waiting        chan pending
 	limiter        *throttle.Limiter[uuid.UUID]
 	lost           func()
 	log            *slog.Logger
 }
 
-// tale is what waits to be told.
-type tale struct {
-	ctx  context.Context // holds who, when and in which request, and nothing else of that
-	tell func(context.Context) error
+// pending is an event that waits to be written.
+type pending struct {
+	ctx    context.Context // has only the actor, the time and the request ID of the original
+	record func(context.Context) error
 }
 
-// NewBook makes a Book. The connection system has the rights of postgres.System,
-// scoped those of postgres.API. lost is called for each denial that is not
-// written down: too many, or the database is away.
+// NewBook returns a Book. The connection system has the role postgres.System, and scoped has
+// postgres.API. lost is called for each event that isn't written, because there are too many or
+// the database is unavailable.
 func NewBook(system, scoped postgres.DB, lost func(), log *slog.Logger) *Book {
 	return &Book{
-		system: system, scoped: scoped, lost: lost, log: log, waiting: make(chan tale, denialQueue),
+		system: system, scoped: scoped, lost: lost, log: log, waiting: make(chan pending, denialQueue),
 		limiter: throttle.NewLimiter[uuid.UUID](denialBurst, denialRate, time.Now),
 	}
 }
 
-// Target is ctx for a request about one thing: what is denied in it says which.
+// Target returns a context for a request about one object. Denials with it contain the object's ID.
 func Target(ctx context.Context, id uuid.UUID) context.Context {
 	return context.WithValue(ctx, targetKey{}, id)
 }
 
 type targetKey struct{}
 
-// Deny notes that actor was denied operation in a workspace, and why. It does not
-// wait. What is of no workspace is nobody's to read.
+// Deny records that an operation in a workspace was denied to an actor, and why. It returns at
+// once. Denials without a workspace are not recorded.
 func (b *Book) Deny(ctx context.Context, workspaceID uuid.UUID, actor Actor, operation, reason string) {
 	if workspaceID == uuid.Nil {
 		return
@@ -80,24 +79,24 @@ func (b *Book) Deny(ctx context.Context, workspaceID uuid.UUID, actor Actor, ope
 	b.Later(ctx, func(ctx context.Context) error { return RecordTx(ctx, b.system, event) })
 }
 
-// Later lets tell write events behind an answer, as part of the request of ctx and
-// of this moment. It does not wait; what cannot be told is counted as lost.
-func (b *Book) Later(ctx context.Context, tell func(context.Context) error) {
+// Later calls record after the response, with the actor and the request of ctx, and the current
+// time. It returns at once. If the queue is full, the event counts as lost.
+func (b *Book) Later(ctx context.Context, record func(context.Context) error) {
 	kept := happened(context.Background(), time.Now())
 	kept = By(telemetry.WithRequest(kept, telemetry.RequestID(ctx)), actorOf(ctx))
 	select {
-	case b.waiting <- tale{kept, tell}:
+	case b.waiting <- pending{kept, record}:
 	default:
 		b.lost()
 	}
 }
 
-// Run writes what was denied until ctx ends, and then what is left, as much as
-// there is time for.
+// Run writes queued events until ctx is done. Then it writes the remaining events, as far as time
+// allows.
 func (b *Book) Run(ctx context.Context) {
-	working, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainPatience, end) })()
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainPatience, stop) })()
 	for {
 		select {
 		case next := <-b.waiting:
@@ -115,8 +114,8 @@ func (b *Book) Run(ctx context.Context) {
 	}
 }
 
-// write tells what is next, unless working has ended.
-func (b *Book) write(working context.Context, next tale) {
+// write writes an event, unless working is cancelled.
+func (b *Book) write(working context.Context, next pending) {
 	if working.Err() != nil {
 		b.lost()
 		return
@@ -124,8 +123,8 @@ func (b *Book) write(working context.Context, next tale) {
 	ctx, cancel := context.WithTimeout(next.ctx, writePatience)
 	defer cancel()
 	defer context.AfterFunc(working, cancel)()
-	if err := next.tell(ctx); err != nil {
+	if err := next.record(ctx); err != nil {
 		b.lost()
-		b.log.WarnContext(ctx, "an event could not be recorded", "error", err)
+		b.log.WarnContext(ctx, "could not record an audit event", "error", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// hanging is a database that never answers.
+// hanging is a database that never responds.
 type hanging struct{ postgres.DB }
 
 func (hanging) Exec(ctx context.Context, _ string, _ ...any) (pgconn.CommandTag, error) {
@@ -22,7 +22,7 @@ func (hanging) Exec(ctx context.Context, _ string, _ ...any) (pgconn.CommandTag,
 	return pgconn.CommandTag{}, ctx.Err()
 }
 
-func TestADatabaseThatHangsHoldsUpNoEnd(t *testing.T) {
+func TestAHangingDatabaseDoesNotDelayTheStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lost := 0
@@ -37,28 +37,28 @@ func TestADatabaseThatHangsHoldsUpNoEnd(t *testing.T) {
 			book.Deny(ctx, uuid.Max, audit.Actor{Kind: audit.System}, "createApiKey", "role_not_allowed")
 		}
 		synctest.Wait()
-		began := time.Now()
+		started := time.Now()
 		end()
 		<-done
-		if took := time.Since(began); took > 5*time.Second || lost != 60 {
-			t.Errorf("the end took %v, %d of 60 were counted as lost", took, lost)
+		if took := time.Since(started); took > 5*time.Second || lost != 60 {
+			t.Errorf("stopping took %v, %d of 60 were counted as lost", took, lost)
 		}
 	})
 }
 
-// What is told later happened when it happened.
-func TestMT09AnEventHasTheTimeOfTheDeed(t *testing.T) {
+// An event that is written later has the time at which it happened.
+func TestMT09AnEventHasTheTimeOfTheChange(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
-	s.book.Deny(t.Context(), uuid.Nil, audit.Actor{}, "createApiKey", "role_not_allowed") // nobody's
-	began := time.Now()
+	s.book.Deny(t.Context(), uuid.Nil, audit.Actor{}, "createApiKey", "role_not_allowed") // no workspace: not recorded
+	started := time.Now()
 	s.book.Deny(t.Context(), s.a, audit.Actor{}, "createApiKey", "role_not_allowed")
-	for time.Since(began) < 300*time.Millisecond { // as if the queue were long
+	for time.Since(started) < 300*time.Millisecond { // as if the queue were long
 		s.list(t, s.a, 1, "")
 	}
-	over, end := context.WithCancel(t.Context())
-	end()
-	s.book.Run(over)
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.book.Run(done)
 	var late time.Duration
 	if err := s.owner.QueryRow(t.Context(), "SELECT now() - created_at FROM audit_events").Scan(&late); err != nil || late < 300*time.Millisecond || s.lost.Load() != 0 {
 		t.Errorf("the only event happened %v ago, %v; %d were lost", late, err, s.lost.Load())

@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
-// List is a page of a workspace's events, newest first. INVALID_INPUT for a cursor
-// that no page gave out.
+// List returns one page of a workspace's events, newest first. It returns INVALID_INPUT for an
+// invalid cursor.
 func (b *Book) List(ctx context.Context, workspaceID uuid.UUID, limit int, after string) (api.AuditEventPage, error) {
 	page := api.AuditEventPage{Data: []api.AuditEvent{}}
 	before, err := cursor.Before(after)
@@ -35,7 +35,7 @@ func (b *Book) List(ctx context.Context, workspaceID uuid.UUID, limit int, after
 	return page, nil
 }
 
-// wire is an event as callers see it.
+// wire converts an event to its API representation.
 func wire(row db.AuditEventListRow) api.AuditEvent {
 	event := api.AuditEvent{
 		ID: row.ID, At: timestamp.Of(row.CreatedAt), Action: row.Action, Details: row.Details, RequestID: row.RequestID,

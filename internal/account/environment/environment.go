@@ -1,9 +1,9 @@
 // Package environment stores the environment variables of a workspace, which its workflows refer
 // to by name.
 //
-// The syntax of references belongs to internal/kit/envref. A run copies the variables that it
-// refers to, sealed, when it starts. The one invariant: a value leaves the database sealed only,
-// and a secret value is never shown.
+// The syntax of references is defined in internal/kit/envref. A run copies the variables that it
+// refers to, sealed, when it starts. Values are stored only sealed, and secret values are never
+// shown.
 package environment
 
 import (
@@ -24,28 +24,28 @@ import (
 )
 
 const (
-	maxVariables = 200     // of a workspace
+	maxVariables = 200     // per workspace
 	maxValue     = 8 << 10 // bytes
 )
 
-// Service keeps variables.
+// Service stores variables.
 type Service struct {
 	db      postgres.DB
 	keyring *seal.Keyring
 }
 
-// NewService makes a Service over db, which sees the workspace that asks.
+// NewService returns a Service that uses db, which sees the workspace of the request.
 func NewService(db postgres.DB, keyring *seal.Keyring) *Service {
 	return &Service{db: db, keyring: keyring}
 }
 
-// SealedAt names where the sealed value of a variable belongs.
+// SealedAt returns the AAD of the sealed value of a variable.
 func SealedAt(workspaceID, id uuid.UUID) seal.AAD {
 	return seal.AAD{WorkspaceID: workspaceID, Table: "environment_variables", Row: id.String(), Field: "sealed"}
 }
 
-// List is one page of the variables, newest first. INVALID_INPUT for a cursor that no
-// page gave out.
+// List returns one page of the variables, newest first. It returns INVALID_INPUT for an invalid
+// cursor.
 func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, limit int, after string) (api.EnvironmentVariablePage, error) {
 	page := api.EnvironmentVariablePage{Data: []api.EnvironmentVariable{}}
 	before, err := cursor.Before(after)
@@ -70,18 +70,18 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, limit int, af
 	return page, nil
 }
 
-// SetParams says what a variable is to be. nil leaves it as it is: a new one is not
-// secret, and has no description.
+// SetParams describes a variable. Nil fields leave the variable as it is; a new one is not secret
+// and has no description.
 type SetParams struct {
 	WorkspaceID uuid.UUID
-	Name        string // as the contract has it
+	Name        string // in the form that the contract requires
 	Value       string
 	Secret      *bool
 	Description *string
 }
 
-// Set gives a variable its value, and makes it if there is none. INVALID_INPUT for a value
-// that is too long, CONFLICT for more variables than a workspace has.
+// Set creates a variable or changes its value. It returns INVALID_INPUT for a value that is too
+// long, and CONFLICT if the workspace has too many variables.
 func (s *Service) Set(ctx context.Context, p SetParams) (set api.EnvironmentVariable, err error) {
 	if len(p.Value) > maxValue {
 		return set, fault.InvalidAt("/value", "must have at most 8 KiB, got %d bytes", len(p.Value))
@@ -94,7 +94,7 @@ func (s *Service) Set(ctx context.Context, p SetParams) (set api.EnvironmentVari
 		if set, err = s.record(p.WorkspaceID, row); err != nil {
 			return err
 		}
-		return tell(ctx, tx, p.WorkspaceID, row, what)
+		return auditTx(ctx, tx, p.WorkspaceID, row, what)
 	})
 	return set, err
 }
@@ -115,7 +115,7 @@ func (s *Service) setTx(ctx context.Context, tx pgx.Tx, p SetParams) (row db.Var
 		}
 	}
 	if !isNew {
-		// A value that cannot be read counts as another one.
+		// A value that can't be opened counts as changed.
 		if value, err := s.open(p.WorkspaceID, row.ID, row.Sealed); err != nil || value != p.Value {
 			if err := recordTx(ctx, tx, p.WorkspaceID, p.Name); err != nil {
 				return row, "", err
@@ -151,7 +151,8 @@ func (s *Service) setTx(ctx context.Context, tx pgx.Tx, p SetParams) (row db.Var
 	return row, "updated", nil
 }
 
-// newTx is a variable that is to be made, if there is room for it.
+// newTx returns a new variable, which the caller inserts. It returns CONFLICT if the workspace has
+// too many.
 func (s *Service) newTx(ctx context.Context, tx pgx.Tx, p SetParams) (row db.VariableGetRow, err error) {
 	count, err := db.New().VariableCount(ctx, tx, p.WorkspaceID)
 	if err != nil {
@@ -160,17 +161,17 @@ func (s *Service) newTx(ctx context.Context, tx pgx.Tx, p SetParams) (row db.Var
 	if count >= maxVariables {
 		return row, &fault.Error{
 			Code: fault.Conflict, Reason: "too_many_variables",
-			Message: fmt.Sprintf("A workspace has at most %d environment variables.", maxVariables),
+			Message: fmt.Sprintf("A workspace can have at most %d environment variables. Delete one first.", maxVariables),
 		}
 	}
 	row.Name = p.Name
 	if row.ID, err = uuid.NewV7(); err != nil {
-		return row, fmt.Errorf("make the id of an environment variable: %w", err)
+		return row, fmt.Errorf("generate the ID of an environment variable: %w", err)
 	}
 	return row, nil
 }
 
-// Delete removes a variable, and shows it as it was. NOT_FOUND.
+// Delete deletes a variable and returns it. It returns NOT_FOUND for an unknown variable.
 func (s *Service) Delete(ctx context.Context, workspaceID uuid.UUID, name string) (gone api.EnvironmentVariable, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		q := db.New()
@@ -193,20 +194,20 @@ func (s *Service) Delete(ctx context.Context, workspaceID uuid.UUID, name string
 		if err := recordTx(ctx, tx, workspaceID, name); err != nil {
 			return err
 		}
-		return tell(ctx, tx, workspaceID, row, "deleted")
+		return auditTx(ctx, tx, workspaceID, row, "deleted")
 	})
 	return gone, err
 }
 
-// tell writes into the audit log what became of a variable, with the deed.
-func tell(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, row db.VariableGetRow, what string) error {
+// auditTx records a change of a variable in the audit log, in the same transaction.
+func auditTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, row db.VariableGetRow, what string) error {
 	return audit.RecordTx(ctx, tx, audit.Event{
 		WorkspaceID: workspaceID, Action: "environment_variable." + what, SubjectKind: "environment_variable", SubjectID: row.ID.String(),
 		Details: map[string]any{"name": row.Name, "secret": row.Secret},
 	})
 }
 
-// record is a variable as it is shown.
+// record converts a variable to its API representation.
 func (s *Service) record(workspaceID uuid.UUID, row db.VariableGetRow) (api.EnvironmentVariable, error) {
 	shown := api.EnvironmentVariable{
 		Name: row.Name, Secret: row.Secret, Description: row.Description,

@@ -20,10 +20,10 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// bench is a Service as requests use it, in a workspace.
+// bench is a Service with the role of requests, and a workspace.
 type bench struct {
 	*environment.Service
-	pool      *pgxpool.Pool // sees all
+	pool      *pgxpool.Pool // sees all workspaces
 	workspace uuid.UUID
 	ctx       context.Context
 }
@@ -61,7 +61,7 @@ func (b *bench) set(t *testing.T, name, value string, secret bool) {
 	}
 }
 
-func TestASecretStaysOneAndIsNotShown(t *testing.T) {
+func TestASecretStaysSecretAndIsNotShown(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	first, err := b.Set(b.ctx, environment.SetParams{WorkspaceID: b.workspace, Name: "TOKEN", Value: "hush-1", Secret: new(true), Description: new("of X")})
@@ -70,7 +70,7 @@ func TestASecretStaysOneAndIsNotShown(t *testing.T) {
 	}
 	again, err := b.Set(b.ctx, environment.SetParams{WorkspaceID: b.workspace, Name: "TOKEN", Value: "hush-2"})
 	if err != nil || again.Value != nil || !again.Secret || again.Description != "of X" || again.CreatedAt != first.CreatedAt {
-		t.Errorf("again, with nothing but a value: %+v, %v", again, err)
+		t.Errorf("with a value only: %+v, %v", again, err)
 	}
 	b.set(t, "ADDRESS", "https://a.example", false)
 	page, err := b.List(b.ctx, b.workspace, 10, "")
@@ -82,21 +82,21 @@ func TestASecretStaysOneAndIsNotShown(t *testing.T) {
 		OR v::text LIKE '%' || encode('https://a.example', 'hex') || '%'`).Scan(&sealed); err != nil || sealed > 0 {
 		t.Errorf("%d values are not sealed, %v", sealed, err)
 	}
-	var told []string
+	var logged []string
 	rows, _ := b.pool.Query(t.Context(), "SELECT action || ' ' || (details->>'name') FROM audit_events WHERE action LIKE 'environment%' ORDER BY id")
 	for rows.Next() {
 		var event string
 		if err := rows.Scan(&event); err != nil {
 			t.Fatal(err)
 		}
-		told = append(told, event)
+		logged = append(logged, event)
 	}
-	if want := []string{"environment_variable.created TOKEN", "environment_variable.updated TOKEN", "environment_variable.created ADDRESS"}; !slices.Equal(told, want) {
-		t.Errorf("the audit log tells %v", told)
+	if want := []string{"environment_variable.created TOKEN", "environment_variable.updated TOKEN", "environment_variable.created ADDRESS"}; !slices.Equal(logged, want) {
+		t.Errorf("the audit log has %v", logged)
 	}
 }
 
-func TestARunTakesWhatItNames(t *testing.T) {
+func TestARunCopiesTheVariablesThatItNames(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	run := uuid.Must(uuid.NewV7())
@@ -120,7 +120,7 @@ func TestARunTakesWhatItNames(t *testing.T) {
 		t.Error("it was opened for another run")
 	}
 	if nothing, err := b.Take(b.ctx, b.pool, b.workspace, run, environment.Wanted{}); nothing != nil || err != nil {
-		t.Errorf("of no names %v, %v", nothing, err)
+		t.Errorf("without names: %v, %v", nothing, err)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestASnapshotNamesVariablesThatChangedAfterTheVersionWasSaved(t *testing.T)
 	}
 }
 
-func TestVariablesHaveBounds(t *testing.T) {
+func TestVariablesAreLimited(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, err := b.Set(b.ctx, environment.SetParams{WorkspaceID: b.workspace, Name: "LONG", Value: strings.Repeat("é", 4097)})
@@ -174,7 +174,7 @@ func TestVariablesHaveBounds(t *testing.T) {
 	if fault.CodeOf(err) != fault.Conflict {
 		t.Errorf("201 variables: %v", err)
 	}
-	b.set(t, "V7", "x", true) // one that is there
+	b.set(t, "V7", "x", true) // it exists already
 	if _, err := b.Delete(b.ctx, b.workspace, "V8"); err != nil {
 		t.Error(err)
 	}
@@ -184,8 +184,8 @@ func TestVariablesHaveBounds(t *testing.T) {
 	}
 }
 
-// Of many at the same time as many are made as there is room for.
-func TestTheBoundHoldsBesideOthers(t *testing.T) {
+// If many variables are created at once, only as many as fit are created.
+func TestTheLimitHoldsUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	if _, err := b.pool.Exec(t.Context(), `INSERT INTO environment_variables (workspace_id, id, name, description, secret, sealed)
@@ -208,6 +208,6 @@ func TestTheBoundHoldsBesideOthers(t *testing.T) {
 		}
 	}
 	if made != 3 {
-		t.Errorf("%d were made where there was room for 3", made)
+		t.Errorf("%d were created although there was room for 3", made)
 	}
 }

@@ -18,33 +18,33 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// Snapshot is what a run took along when it began.
+// Snapshot holds the variables of a run, copied when it started.
 type Snapshot struct {
-	// Values are those of the variables that its workflow names, as far as there were any.
+	// Values are the values of the variables that the workflow refers to, as far as they exist.
 	Values envref.Values `json:"values"`
-	// Secrets are what is hidden wherever it would be shown: the values of those of them that
-	// are secret, and what a run around this one hides.
+	// Secrets must be hidden wherever they would be shown: the values of secret variables, and the
+	// secrets of the parent run.
 	Secrets []string `json:"secrets"`
-	// Changed names those of Wanted.Fixed that were given another value, or deleted, after
-	// the version was saved.
+	// Changed are the names in Wanted.Fixed whose variables were changed or deleted after the
+	// version was saved.
 	Changed []string `json:"changed,omitempty"`
 }
 
-// Wanted says what a run takes along.
+// Wanted says what the snapshot of a run contains.
 type Wanted struct {
-	Names   []string  // of the variables that its workflow names
-	Fixed   []string  // of those that may not change after SavedAt
+	Names   []string  // variables that the workflow refers to
+	Fixed   []string  // variables that must not change after SavedAt
 	SavedAt time.Time // when the version of the workflow was saved
-	Outer   []string  // secrets of the run around this one
+	Outer   []string  // secrets of the parent run
 }
 
-// SnapshotAt names where the sealed snapshot of a run belongs.
+// SnapshotAt returns the AAD of the sealed snapshot of a run.
 func SnapshotAt(workspaceID, runID uuid.UUID) seal.AAD {
 	return seal.AAD{WorkspaceID: workspaceID, Table: "workflow_runs", Row: runID.String(), Field: "variables"}
 }
 
-// Take reads the variables for a run that begins, by a connection that sees the workspace,
-// and returns them sealed for its row. It returns nil if nothing is wanted.
+// Take copies the variables for a run that starts, using a connection that sees the workspace. It
+// returns them sealed for the row of the run, or nil if nothing is wanted.
 func (s *Service) Take(ctx context.Context, conn postgres.DB, workspaceID, runID uuid.UUID, w Wanted) ([]byte, error) {
 	if len(w.Names) == 0 && len(w.Outer) == 0 {
 		return nil, nil
@@ -66,7 +66,7 @@ func (s *Service) Take(ctx context.Context, conn postgres.DB, workspaceID, runID
 			}
 		}
 	}
-	if len(w.Fixed) > 0 { // read after the values, so that a change in between is seen
+	if len(w.Fixed) > 0 { // read after the values, so that a change in between is noticed
 		var err error
 		if snapshot.Changed, err = changed(ctx, conn, workspaceID, w.Fixed, w.SavedAt); err != nil {
 			return nil, err
@@ -74,7 +74,7 @@ func (s *Service) Take(ctx context.Context, conn postgres.DB, workspaceID, runID
 	}
 	plain, err := strictjson.Encode(snapshot)
 	if err != nil {
-		return nil, errors.New("write the environment variables of a run") // what is wrong may show some of it
+		return nil, errors.New("encode the environment variables of a run") // the cause may contain values
 	}
 	sealed, err := s.keyring.Seal(plain, SnapshotAt(workspaceID, runID))
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Service) Take(ctx context.Context, conn postgres.DB, workspaceID, runID
 	return sealed, nil
 }
 
-// Open is what a run took along; nothing for nil.
+// Open returns the snapshot of a run. It is empty if sealed is nil.
 func (s *Service) Open(workspaceID, runID uuid.UUID, sealed []byte) (snapshot Snapshot, err error) {
 	if sealed == nil {
 		return snapshot, nil
@@ -93,25 +93,25 @@ func (s *Service) Open(workspaceID, runID uuid.UUID, sealed []byte) (snapshot Sn
 		return snapshot, fmt.Errorf("open the environment variables of a run: %w", err)
 	}
 	if json.Unmarshal(plain, &snapshot) != nil {
-		return snapshot, errors.New("read the environment variables of a run")
+		return snapshot, errors.New("decode the environment variables of a run") // the cause may contain values
 	}
 	return snapshot, nil
 }
 
-// settled is how long a change of a variable may take to commit after it is recorded.
-const settled = 5 * time.Second
+// commitDelay is how long a change of a variable may take from being recorded to its commit.
+const commitDelay = 5 * time.Second
 
 // ChangedSince returns the names of variables that changed or were deleted after since. It also
-// returns those that changed within settled before it: such a change may have committed later.
+// returns those that changed within commitDelay before it, because they may have committed later.
 func ChangedSince(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, names []string, since time.Time) ([]string, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	return changed(ctx, conn, workspaceID, names, since.Add(-settled))
+	return changed(ctx, conn, workspaceID, names, since.Add(-commitDelay))
 }
 
-// ChangedTx returns the names of variables that changed or were deleted after since. Until tx
-// ends, no variable of the workspace changes.
+// ChangedTx returns the names of variables that changed or were deleted after since. It locks the
+// variables of the workspace until tx ends.
 func ChangedTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, names []string, since time.Time) ([]string, error) {
 	if err := lockTx(ctx, tx, workspaceID); err != nil {
 		return nil, err
@@ -127,8 +127,8 @@ func changed(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, names
 	return found, nil
 }
 
-// recordTx records that a variable has another value from now on, or none. The caller holds
-// the lock of the variables.
+// recordTx records that the value of a variable changed or was deleted. The caller must hold the
+// lock of the variables.
 func recordTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, name string) error {
 	if err := db.New().VariableChangeRecord(ctx, tx, db.VariableChangeRecordParams{WorkspaceID: workspaceID, Name: name}); err != nil {
 		return fmt.Errorf("record the change of an environment variable: %w", err)
@@ -136,7 +136,7 @@ func recordTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, name string
 	return nil
 }
 
-// lockTx lets no other transaction change the variables of the workspace until tx ends.
+// lockTx prevents changes of the workspace's variables by other transactions until tx ends.
 func lockTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID) error {
 	if err := db.New().LockName(ctx, tx, "environment "+workspaceID.String()); err != nil {
 		return fmt.Errorf("lock environment variables: %w", err)

@@ -1,8 +1,5 @@
-// Package plan lists what each plan includes: rates, caps and credits (contract part 8, decisions
-// 6 and 7).
-//
-// It knows no workspaces and no database. The one invariant: the numbers of the plans are defined
-// here and nowhere else.
+// Package plan defines what each plan includes: rates, caps and credits (contract part 8, decisions
+// 6 and 7). No other package contains these numbers.
 package plan
 
 import "github.com/weft-automation/weft/internal/kit/credit"
@@ -18,29 +15,29 @@ const (
 	Enterprise   Name = "enterprise"
 )
 
-// Names are the plans, the smallest first.
+// Names returns the plans, the smallest first.
 func Names() []Name { return []Name{Starter, Growth, Professional, Enterprise} }
 
-// None stands for a limit that there is not.
+// None means that there is no limit.
 const None = 0
 
 const gib = 1 << 30
 
-// Terms are what a workspace gets. A rate, a cap or a storage of None is no limit.
+// Terms are the rates, caps and credits of a workspace. A rate, a cap or the storage is unlimited if it equals None.
 type Terms struct {
 	RPS     int // requests a second
 	RPH     int // requests an hour
-	Waits   int // calls that wait inline at once
+	Waits   int // concurrent inline waits
 	Streams int // open streams
 
 	Storage int64 // bytes that may be stored in a month
 
-	Monthly    credit.Amount // plan credits of a month
-	UsageLimit credit.Amount // usage of a month that paid credits need not pay
+	Monthly    credit.Amount // plan credits a month
+	UsageLimit credit.Amount // usage a month beyond which paid credits are needed
 }
 
-// Terms are those of the plan. Enterprise has none of its own: they are agreed
-// for each workspace.
+// Terms returns the terms of the plan. Those of Enterprise are empty, because they are agreed for
+// each workspace.
 func (n Name) Terms() Terms {
 	switch n {
 	case Starter:

@@ -1,7 +1,7 @@
-// Package workspace creates workspaces and stores the terms on which they run.
+// Package workspace creates workspaces and stores their terms.
 //
-// Membership belongs to package person, and credits to package billing. The one invariant: a
-// workspace is created together with its account.
+// Membership belongs to package person, and credits to package billing. A workspace is created
+// together with its account.
 package workspace
 
 import (
@@ -22,25 +22,24 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// CreateParams says what workspace to make. Paid are the paid credits that it
-// begins with.
+// CreateParams describes a new workspace. Paid are its initial paid credits.
 type CreateParams struct {
-	ID   uuid.UUID // zero: a new one
+	ID   uuid.UUID // zero generates one
 	Name string    // unique in the deployment
 	Plan plan.Name
 	Paid credit.Amount
 }
 
-// check refuses a name that a line of text would not show as it is.
+// check returns INVALID_INPUT for an empty or long name, and for one with control characters.
 func (p CreateParams) check() error {
 	if strings.TrimSpace(p.Name) == "" || utf8.RuneCountInString(p.Name) > 200 || !utf8.ValidString(p.Name) || strings.ContainsFunc(p.Name, unicode.IsControl) {
-		return fault.New(fault.InvalidInput, "The name of a workspace is one line of 1 to 200 characters, in UTF-8.")
+		return fault.New(fault.InvalidInput, "The name of a workspace must be one line of 1 to 200 characters in UTF-8.")
 	}
 	return nil
 }
 
-// Create makes a workspace with its account and gives its id. INVALID_INPUT for a
-// name that cannot be one; one that is taken is an error of the database.
+// Create creates a workspace with its account and returns its ID. It returns INVALID_INPUT for an
+// invalid name, and the database's error if the name is taken.
 func Create(ctx context.Context, conn postgres.DB, p CreateParams) (uuid.UUID, error) {
 	if err := p.check(); err != nil {
 		return uuid.Nil, err
@@ -48,7 +47,7 @@ func Create(ctx context.Context, conn postgres.DB, p CreateParams) (uuid.UUID, e
 	if p.ID == uuid.Nil {
 		id, err := uuid.NewV7()
 		if err != nil {
-			return uuid.Nil, fmt.Errorf("make workspace id: %w", err)
+			return uuid.Nil, fmt.Errorf("generate workspace ID: %w", err)
 		}
 		p.ID = id
 	}

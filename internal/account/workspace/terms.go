@@ -17,16 +17,16 @@ import (
 
 // Service reads workspaces for their members.
 type Service struct {
-	system postgres.DB // to look across workspaces
+	system postgres.DB // sees all workspaces
 	scoped postgres.DB // works within the workspace of postgres.Scope
 }
 
-// NewService makes a Service. The connection system has the rights of
-// postgres.System, scoped those of postgres.API.
+// NewService returns a Service. The connection system has the role postgres.System, and scoped has
+// postgres.API.
 func NewService(system, scoped postgres.DB) *Service { return &Service{system: system, scoped: scoped} }
 
-// Get is the record of a workspace as a member with that role sees it.
-// NOT_FOUND if there is none.
+// Get returns the record of a workspace for a member with the given role. It returns NOT_FOUND if
+// the workspace doesn't exist.
 func (s *Service) Get(ctx context.Context, id uuid.UUID, role string) (api.Workspace, error) {
 	row, err := db.New().WorkspaceGet(ctx, s.scoped, id)
 	if postgres.NotFound(err) {
@@ -38,7 +38,7 @@ func (s *Service) Get(ctx context.Context, id uuid.UUID, role string) (api.Works
 	return record(row, role), nil
 }
 
-// OfKey is the name of a workspace and the label of one of its keys.
+// OfKey returns the name of a workspace and the label of one of its keys.
 func (s *Service) OfKey(ctx context.Context, id, keyID uuid.UUID) (name, label string, err error) {
 	row, err := db.New().WorkspaceGetOfKey(ctx, s.scoped, db.WorkspaceGetOfKeyParams{ID: id, KeyID: keyID})
 	if err != nil {
@@ -47,8 +47,8 @@ func (s *Service) OfKey(ctx context.Context, id, keyID uuid.UUID) (name, label s
 	return row.Name, row.Label, nil
 }
 
-// ListOf is a page of the workspaces of a person, newest first. INVALID_INPUT for
-// a cursor that no page gave out.
+// ListOf returns one page of the workspaces of a person, newest first. It returns INVALID_INPUT
+// for an invalid cursor.
 func (s *Service) ListOf(ctx context.Context, userID uuid.UUID, limit int, after string) (api.WorkspacePage, error) {
 	page := api.WorkspacePage{Data: []api.Workspace{}}
 	before, err := cursor.Before(after)
@@ -73,8 +73,8 @@ func (s *Service) ListOf(ctx context.Context, userID uuid.UUID, limit int, after
 	return page, nil
 }
 
-// Terms gives the plan of a workspace and the terms that it runs on. It needs a
-// connection that sees the workspace. An unknown one is an error.
+// Terms returns the plan and the terms of a workspace. The connection must see the workspace. It
+// returns an error for an unknown workspace.
 func Terms(ctx context.Context, conn postgres.DB, id uuid.UUID) (plan.Name, plan.Terms, error) {
 	row, err := db.New().WorkspaceGet(ctx, conn, id)
 	if err != nil {
@@ -83,7 +83,7 @@ func Terms(ctx context.Context, conn postgres.DB, id uuid.UUID) (plan.Name, plan
 	return plan.Name(row.Plan), terms(row), nil
 }
 
-// terms are those of the plan, but for what is agreed otherwise.
+// terms returns the terms of the plan, with the custom terms of the workspace.
 func terms(row db.WorkspaceGetRow) plan.Terms {
 	t := plan.Name(row.Plan).Terms()
 	if row.CustomRps != nil {
@@ -121,7 +121,7 @@ func record(row db.WorkspaceGetRow, role string) api.Workspace {
 	}
 }
 
-// storageLimit returns a storage limit on the wire, where none is null.
+// storageLimit converts a storage limit to its API representation: None becomes null.
 func storageLimit(bytes int64) *int64 {
 	if bytes == plan.None {
 		return nil
@@ -129,7 +129,7 @@ func storageLimit(bytes int64) *int64 {
 	return &bytes
 }
 
-// limited is a limit on the wire, where none is null.
+// limited converts a limit to its API representation: None becomes null.
 func limited(n int) *int32 {
 	if n == plan.None {
 		return nil

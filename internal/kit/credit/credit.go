@@ -1,7 +1,7 @@
 // Package credit defines amounts of credits: their arithmetic, their rounding, and their form in
 // JSON and in the database.
 //
-// An Amount is a whole number of micro-credits, so sums are exact. No amount is ever a float
+// An Amount is a whole number of micro-credits, so sums are exact. Amounts are never floats
 // (decisions 1.4).
 package credit
 
@@ -18,11 +18,10 @@ type Amount int64
 // Scale is the number of micro-credits in one credit.
 const Scale = 1_000_000
 
-// Credits is the amount of n whole credits.
+// Credits returns the amount of n whole credits.
 func Credits(n int64) Amount { return Amount(n * Scale) }
 
-// String is the amount in credits: digits, and a fraction without trailing
-// zeros where there is one.
+// String returns the amount in credits, without trailing zeros in the fraction.
 func (a Amount) String() string {
 	sign, magnitude := "", uint64(a)
 	if a < 0 {
@@ -35,11 +34,11 @@ func (a Amount) String() string {
 	return sign + strconv.FormatUint(whole, 10) + "." + strings.TrimRight(fmt.Sprintf("%06d", fraction), "0")
 }
 
-// MarshalJSON writes the amount as a JSON number of credits.
+// MarshalJSON encodes the amount as a JSON number of credits.
 func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalJSON reads a JSON number of credits. A number with more than six
-// decimals, with an exponent, or beyond the range of an Amount is an error.
+// UnmarshalJSON decodes a JSON number of credits. It returns an error for a number with an
+// exponent or more than six decimals, or beyond the range of an Amount.
 func (a *Amount) UnmarshalJSON(data []byte) error {
 	parsed, err := Parse(string(data))
 	if err != nil {
@@ -49,12 +48,12 @@ func (a *Amount) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Parse reads a decimal number of credits such as "1", "-0.5" or "2.000001".
+// Parse parses a decimal number of credits such as "1", "-0.5" or "2.000001".
 func Parse(text string) (Amount, error) {
 	digits, negative := strings.CutPrefix(text, "-")
 	whole, fraction, dotted := strings.Cut(digits, ".")
 	if whole == "" || len(fraction) > 6 || (dotted && fraction == "") || strings.Trim(whole+fraction, "0123456789") != "" {
-		return 0, fmt.Errorf("credit amount %q is not a decimal with at most 6 places", cut(text))
+		return 0, fmt.Errorf("credit amount %q is not a decimal number with at most 6 decimals", cut(text))
 	}
 	magnitude, err := strconv.ParseInt(whole+fraction+strings.Repeat("0", 6-len(fraction)), 10, 64)
 	if err != nil {

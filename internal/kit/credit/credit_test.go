@@ -28,7 +28,7 @@ func TestLE10AmountsAreExactAndWithoutFloatNoise(t *testing.T) {
 	}
 }
 
-func TestAmountsThatAreNotExactAreRefused(t *testing.T) {
+func TestInexactAmountsAreRejected(t *testing.T) {
 	for _, text := range []string{"", "1.", ".5", "1e3", "0.0000001", "9223372036854.775808", "null", `"1"`, "--1", "+1"} {
 		if got, err := Parse(text); err == nil {
 			t.Errorf("%q was accepted as %d", text, got)

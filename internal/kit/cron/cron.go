@@ -1,8 +1,7 @@
 // Package cron parses cron expressions and computes their times in a time zone.
 //
-// It knows nothing of schedules or workflows and never reads a clock. The one invariant: an
-// expression matches what a wall clock in its time zone shows. A time that a clock change skips
-// never occurs. A time that a clock change repeats occurs twice.
+// It doesn't read a clock. An expression matches what a wall clock in its time zone shows: a time
+// that a clock change skips never occurs, and a time that a clock change repeats occurs twice.
 package cron
 
 import (
@@ -11,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // where the machine has no time zone database
+	_ "time/tzdata" // for machines without a time zone database
 )
 
 // Schedule is a cron expression in a time zone.
@@ -31,7 +30,7 @@ var ErrTimeZone = errors.New("must be the IANA name of a time zone, such as Euro
 
 var errFields = errors.New("must be five fields (minute, hour, day of the month, month, day of the week) or one of @hourly, @daily, @weekly, @monthly, @yearly")
 
-// macros are the expressions that have a name.
+// macros are the expressions with a name.
 var macros = map[string]string{
 	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
@@ -71,7 +70,7 @@ func Parse(expression, timeZone string) (*Schedule, error) {
 type field struct {
 	name      string
 	min, max  int
-	wrap      int // a second number for min; 0: none
+	wrap      int // a second number for min; 0 means none
 	names     []string
 	firstName int // the number of the first name
 }

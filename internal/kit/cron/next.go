@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// horizon is the number of years that Next searches. The longest wait is that for 29 February
+// horizon is the number of years that Next searches. The longest interval is that of 29 February
 // from 2096 to 2104.
 const horizon = 12
 
 // Next returns the first time of the schedule after the given one, in UTC. It returns the zero
-// time if none comes within 12 years.
+// time if the schedule has no time within 12 years.
 //
 // Between two clock changes the clock runs evenly, so Next searches each such period for a
 // matching wall-clock time, without regard to time zones.
@@ -35,7 +35,7 @@ func (s *Schedule) period(at, until time.Time) (offset time.Duration, end time.T
 	return time.Duration(seconds) * time.Second, end
 }
 
-// wall returns what a clock on the wall shows, with UTC as its location.
+// wall returns the time that a wall clock shows, with UTC as its location.
 func wall(at time.Time, offset time.Duration) time.Time { return at.UTC().Add(offset) }
 
 // match returns the first matching minute from one wall-clock time until before another.
@@ -71,13 +71,13 @@ func (s *Schedule) onDay(at time.Time) bool {
 // ClockChange is a clock change that affects a schedule.
 type ClockChange struct {
 	At      time.Time // when the clocks change, in UTC
-	Skipped bool      // the affected times never come; otherwise they come twice
-	First   time.Time // the first affected time as a clock on the wall shows it, with UTC as its location
+	Skipped bool      // the affected times are skipped; otherwise they are repeated
+	First   time.Time // the first affected time on a wall clock, with UTC as its location
 	Count   int       // the number of affected times
 }
 
-// ClockChanges returns the clock changes after one time and not after another that skip or
-// repeat times of the schedule, the earliest first.
+// ClockChanges returns the clock changes in the interval (after, until] that skip or repeat times
+// of the schedule, the earliest first.
 func (s *Schedule) ClockChanges(after, until time.Time) iter.Seq[ClockChange] {
 	return func(yield func(ClockChange) bool) {
 		before, at := s.period(after, until.Add(1))

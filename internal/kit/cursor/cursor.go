@@ -1,8 +1,7 @@
 // Package cursor encodes the position in a list after which the next page starts, as an opaque
 // string (decisions 1.5).
 //
-// It knows no particular list. The one invariant: a string that no page returned is rejected,
-// never guessed at.
+// A cursor that no page returned is rejected.
 package cursor
 
 import (
@@ -13,11 +12,11 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// Encode is the cursor of a place.
+// Encode returns the cursor for a position.
 func Encode(place []byte) *string { return new(base64.RawURLEncoding.EncodeToString(place)) }
 
-// Decode is the place of a cursor, which has size bytes. INVALID_INPUT for a
-// cursor that Encode did not make of such a place.
+// Decode returns the position of a cursor, which must have size bytes. It returns INVALID_INPUT
+// for an invalid cursor.
 func Decode(text string, size int) ([]byte, error) {
 	place, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(place) != size {
@@ -26,8 +25,8 @@ func Decode(text string, size int) ([]byte, error) {
 	return place, nil
 }
 
-// Before is the id at which a page that runs from the newest down begins, itself
-// left out: that of the cursor, or the greatest of all for the first page.
+// Before returns the ID before which a page with the newest first starts: that of the cursor, or
+// the greatest ID for the first page.
 func Before(text string) (uuid.UUID, error) {
 	if text == "" {
 		return uuid.Max, nil

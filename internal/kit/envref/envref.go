@@ -1,9 +1,8 @@
-// Package envref finds and replaces the references to environment variables in the texts of a
-// workflow: `{{env.NAME}}`, anywhere in a string.
+// Package envref finds and replaces references to environment variables in the strings of a
+// workflow: `{{env.NAME}}`, anywhere in a string. It also reports malformed references.
 //
-// It reports malformed references too. It does not know where values come from or who may see
-// them. The one invariant: a replaced value is never scanned again, so a value that looks like a
-// reference stays as it is.
+// A replaced value is never scanned again, so a value that looks like a reference stays
+// unchanged.
 package envref
 
 import (
@@ -21,24 +20,24 @@ import (
 )
 
 const (
-	begins = "{{env."
-	// naming is what a name looks like, for messages.
-	naming = "{{env.NAME}}, where NAME begins with a capital letter and has at most 64 of A to Z, 0 to 9 and _"
-	// maxResolved is how many bytes of values are put into one piece of JSON: a name is
-	// short, and may stand there very often.
+	prefix = "{{env."
+	// syntax describes a reference in messages.
+	syntax = "{{env.NAME}}, where NAME starts with a capital letter and has at most 64 characters of A to Z, 0 to 9 and _"
+	// maxResolved is the limit in bytes for the values in one JSON document: a reference is
+	// short, and may occur many times.
 	maxResolved = 1 << 20
 )
 
 var reference = regexp.MustCompile(`\{\{env\.([A-Z][A-Z0-9_]{0,63})\}\}`)
 
-// In reports whether a text names a variable, whose value is known only when it is run.
+// In reports whether a string contains a reference, so that its value is unknown until it is run.
 func In(text string) bool { return reference.MatchString(text) }
 
-// scheme is the word for a scheme of authentication (RFC 9110 part 11.1) before a variable.
+// scheme matches the name of an authentication scheme (RFC 9110 part 11.1) before a reference.
 var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z-]* $`)
 
-// Alone reports whether a text names variables and holds nothing else that may be secret:
-// the most is the word for a scheme before them.
+// Alone reports whether a string consists of references, so that it contains no secret itself. The
+// name of an authentication scheme may precede them.
 func Alone(text string) bool {
 	first := reference.FindStringIndex(text)
 	if first == nil || reference.ReplaceAllString(text[first[0]:], "") != "" {
@@ -48,13 +47,13 @@ func Alone(text string) bool {
 	return before == "" || len(before) <= 17 && scheme.MatchString(before)
 }
 
-// Names are the variables that the strings of some JSON name, in order.
+// Names returns the variables that the strings of the JSON documents refer to, sorted.
 func Names(data ...json.RawMessage) []string {
 	found := map[string]bool{}
 	for _, raw := range data {
 		value, err := decode(raw)
 		if err != nil {
-			continue // there is nothing to be put into it
+			continue // invalid JSON has no references
 		}
 		each(value, "", func(_, text string) {
 			for _, match := range reference.FindAllStringSubmatch(text, -1) {
@@ -65,12 +64,12 @@ func Names(data ...json.RawMessage) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Places returns the strings of some JSON that name variables, by their JSON pointers.
+// Places returns the strings of a JSON document that contain references, by their JSON pointers.
 func Places(data json.RawMessage) map[string]string {
 	places := map[string]string{}
 	value, err := decode(data)
 	if err != nil {
-		return places // there is nothing to be put into it
+		return places // invalid JSON has no references
 	}
 	each(value, "", func(pointer, text string) {
 		if In(text) {
@@ -80,28 +79,28 @@ func Places(data json.RawMessage) map[string]string {
 	return places
 }
 
-// Faults tells which strings begin to name a variable and do not. pointer is where the
-// data is.
+// Faults returns the malformed references in a JSON document: strings that contain {{env. without
+// a valid name. pointer is the JSON pointer of the document.
 func Faults(pointer string, data json.RawMessage) (details []fault.Detail) {
 	value, err := decode(data)
 	if err != nil {
-		return nil // whoever checks its form says so
+		return nil // reported by the check of the document's form
 	}
 	each(value, pointer, func(at, text string) {
-		if len(details) <= fault.MaxDetails && strings.Count(text, begins) != len(reference.FindAllStringIndex(text, -1)) {
+		if len(details) <= fault.MaxDetails && strings.Count(text, prefix) != len(reference.FindAllStringIndex(text, -1)) {
 			details = append(details, fault.Detail{
-				Code: string(fault.InvalidInput), Pointer: at, Message: "names no variable of the environment: write " + naming,
+				Code: string(fault.InvalidInput), Pointer: at, Message: "contains a malformed reference to an environment variable: write " + syntax,
 			})
 		}
 	})
 	return details
 }
 
-// nearly is what looks as if a variable were meant.
+// nearly matches strings that were probably meant as references.
 var nearly = regexp.MustCompile(`\{\{\s*(?i:env)\s*\.[^{}]{0,80}\}\}`)
 
-// Nearly are the places in the strings of some JSON that look as if they named a variable,
-// and do not: in small letters, or with blanks.
+// Nearly returns the parts of strings that were probably meant as references but aren't, such as
+// names in lower case, or with blanks.
 func Nearly(data ...json.RawMessage) (places []string) {
 	for _, raw := range data {
 		value, err := decode(raw)
@@ -119,26 +118,26 @@ func Nearly(data ...json.RawMessage) (places []string) {
 	return places
 }
 
-// placeholder is what looks as if something were to be put in its place.
+// placeholder matches anything in double braces.
 var placeholder = regexp.MustCompile(`\{\{[^{}]{1,80}\}\}`)
 
-// Unfilled returns the strings of some JSON with placeholders that are never filled. pointer is
-// where the data is. The details do not quote the strings, which may be secret.
+// Unfilled returns the strings of a JSON document with placeholders that are never filled. pointer
+// is the JSON pointer of the document. The details don't quote the strings, which may be secret.
 func Unfilled(pointer string, data json.RawMessage) (details []fault.Detail) {
 	value, err := decode(data)
 	if err != nil {
-		return nil // whoever checks its form says so
+		return nil // reported by the check of the document's form
 	}
 	each(value, pointer, func(at, text string) {
 		for _, place := range placeholder.FindAllString(text, -1) {
-			message := "has double braces that stay as they are: only {{env.NAME}} is replaced, and values of other components come by data connections"
+			message := "contains double braces that are not replaced: only {{env.NAME}} is, and values of other components come through data connections"
 			switch {
-			case strings.HasPrefix(place, begins):
-				continue // it is filled, or Faults tells what is wrong with it
+			case strings.HasPrefix(place, prefix):
+				continue // it is replaced, or reported by Faults
 			case len(details) > fault.MaxDetails:
 				return
 			case nearly.MatchString(place):
-				message = "names no variable of the environment, and stays as it is: write " + naming
+				message = "is not replaced, because it is not a valid reference to an environment variable: write " + syntax
 			}
 			details = append(details, fault.Detail{Pointer: at, Message: message})
 			return
@@ -147,36 +146,37 @@ func Unfilled(pointer string, data json.RawMessage) (details []fault.Detail) {
 	return details
 }
 
-// Values are what variables are.
+// Values are the values of variables, by name.
 type Values map[string]string
 
-// Unknown is a name that there is no value for.
+// Unknown is the error for a variable that has no value.
 type Unknown struct{ Name, Pointer string }
 
 func (u *Unknown) Error() string { return fmt.Sprintf("there is no environment variable %s", u.Name) }
 
-// ErrTooLarge says that the values come to more than 1 MiB.
-var ErrTooLarge = errors.New("the values of the environment variables come to more than 1 MiB")
+// ErrTooLarge means that the values exceed 1 MiB in total.
+var ErrTooLarge = errors.New("the values of the environment variables exceed 1 MiB in total")
 
-// Resolve puts the values into the strings of some JSON. pointer is where it is. The
-// first that is not there is an *Unknown. JSON that names none is given as it is.
+// Resolve replaces the references in a JSON document, whose JSON pointer is pointer. It returns an
+// *Unknown for the first variable without a value. A document without references is returned
+// unchanged.
 func (v Values) Resolve(pointer string, data json.RawMessage) (json.RawMessage, error) {
 	return v.ResolveAs(pointer, data, data)
 }
 
-// ResolveAs is Resolve for what an author wrote and others have laid values into since:
-// only what still stands where the author wrote it is looked at.
+// ResolveAs is Resolve for a document that an author wrote and into which other values were inserted
+// later. It replaces only references in strings that are as the author wrote them.
 func (v Values) ResolveAs(pointer string, data, written json.RawMessage) (json.RawMessage, error) {
 	if len(Names(written)) == 0 {
 		return data, nil
 	}
 	value, err := decode(data)
 	if err != nil {
-		return nil, fmt.Errorf("read what names variables: %w", err)
+		return nil, fmt.Errorf("decode JSON with references to variables: %w", err)
 	}
 	author, err := decode(written)
 	if err != nil {
-		return nil, fmt.Errorf("read what names variables: %w", err)
+		return nil, fmt.Errorf("decode JSON with references to variables: %w", err)
 	}
 	f := filling{values: v, left: maxResolved}
 	resolved, err := f.into(pointer, value, author)
@@ -186,10 +186,10 @@ func (v Values) ResolveAs(pointer string, data, written json.RawMessage) (json.R
 	return strictjson.Encode(resolved)
 }
 
-// filling is one resolution under way.
+// filling is the state of one resolution.
 type filling struct {
 	values Values
-	left   int // bytes of values
+	left   int // remaining bytes for values
 }
 
 func (f *filling) into(pointer string, value, author any) (any, error) {
@@ -240,7 +240,7 @@ func (f *filling) put(pointer, text string) (string, error) {
 	return out.String(), nil
 }
 
-// each visits the strings of a value, in order.
+// each calls visit for the strings of a value, in order.
 func each(value any, pointer string, visit func(pointer, text string)) {
 	switch value := value.(type) {
 	case string:

@@ -19,11 +19,11 @@ func TestNamesAreFoundInStringsOnly(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if !envref.In("Bearer {{env.T}}") || envref.In("{{env.t}}") || envref.In("{{env."+strings.Repeat("A", 65)+"}}") {
-		t.Error("what is a name is not told")
+		t.Error("references are not recognised")
 	}
 }
 
-func TestWhatIsNothingButVariables(t *testing.T) {
+func TestAloneMeansNothingButReferences(t *testing.T) {
 	t.Parallel()
 	for text, alone := range map[string]bool{
 		"{{env.T}}": true, "{{env.A}}{{env.B}}": true, "Bearer {{env.T}}": true, "Negotiate-Me {{env.T}}": true,
@@ -36,7 +36,7 @@ func TestWhatIsNothingButVariables(t *testing.T) {
 	}
 }
 
-func TestWhatBeginsToNameAVariableAndDoesNotIsAFault(t *testing.T) {
+func TestMalformedReferencesAreFaults(t *testing.T) {
 	t.Parallel()
 	faults := envref.Faults("/input", json.RawMessage(`{"a":"{{env.}}","b":["{{env.OK}}","{{env.OK}} {{env.no}}"],"c/d":"{{env.X","e":"{{ env.X }}","f":"{{env.A}}{{env.B}}"}`))
 	var at []string
@@ -51,11 +51,11 @@ func TestWhatBeginsToNameAVariableAndDoesNotIsAFault(t *testing.T) {
 	}
 }
 
-func TestValuesAreTakenAsTheyAre(t *testing.T) {
+func TestValuesAreInsertedUnchanged(t *testing.T) {
 	t.Parallel()
 	values := envref.Values{"A": `quo"te \ {{env.B}}`, "B": "b", "E": ""}
 	for given, want := range map[string]string{
-		`{"x":"{{env.A}}"}`:                               `{"x":"quo\"te \\ {{env.B}}"}`, // nothing that was put there is looked at again
+		`{"x":"{{env.A}}"}`:                               `{"x":"quo\"te \\ {{env.B}}"}`, // an inserted value is not scanned again
 		`{"x":["1{{env.B}}2{{env.E}}3",7]}`:               `{"x":["1b23",7]}`,
 		`{"big":12345678901234567890.5, "x":"{{env.B}}"}`: `{"big":12345678901234567890.5,"x":"b"}`,
 		`{"same" : "as it is"}`:                           `{"same" : "as it is"}`,
@@ -72,7 +72,7 @@ func TestValuesAreTakenAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatTheAuthorWroteIsLookedAt(t *testing.T) {
+func TestOnlyStringsOfTheAuthorAreResolved(t *testing.T) {
 	t.Parallel()
 	written := json.RawMessage(`{"items":["{{env.A}}",{"x":"{{env.A}}"},"-"]}`)
 	laid := json.RawMessage(`{"items":["{{env.A}}",{"x":"laid {{env.A}}"},"{{env.A}}","{{env.A}}"],"more":"{{env.A}}"}`)
@@ -82,7 +82,7 @@ func TestOnlyWhatTheAuthorWroteIsLookedAt(t *testing.T) {
 	}
 }
 
-func TestWhatValuesComeToIsBounded(t *testing.T) {
+func TestTheSizeOfValuesIsLimited(t *testing.T) {
 	t.Parallel()
 	text, _ := json.Marshal(strings.Repeat("{{env.A}}", 10_000))
 	if _, err := (envref.Values{"A": strings.Repeat("x", 8<<10)}).Resolve("", text); !errors.Is(err, envref.ErrTooLarge) {
@@ -90,7 +90,7 @@ func TestWhatValuesComeToIsBounded(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyLooksLikeANameIsFound(t *testing.T) {
+func TestProbableReferencesAreFound(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`"{{env.A}} {{env.a}}"`:       "{{env.a}}",

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzResolve puts a value that looks like a name itself in the place of names: it is
-// never looked at again, and what is not JSON is refused, not guessed at.
+// FuzzResolve replaces references with a value that looks like a reference itself: it is never
+// scanned again. Invalid JSON is rejected.
 func FuzzResolve(f *testing.F) {
 	for _, text := range []string{`{"a":"{{env.A}}"}`, `["x {{env.A}} y","{{env.A}}{{env.A}}"]`, `"{{env.a}}"`, `{"{{env.A}}":1e400}`, `{`, `"\u0000{{env.A}}"`} {
 		f.Add(text)

@@ -1,9 +1,8 @@
 // Package failpoint lets a test kill or stall this process at the places where a crash is most
 // dangerous (reliability: crash points P1 to P9; P10 is in schedules).
 //
-// Nothing is armed unless the environment says so: WEFT_CRASH_AT=P3, or P3:20 for the twentieth
-// time. P2:stall blocks every goroutine that reaches P2. The one invariant: an unarmed point costs
-// one load and does nothing.
+// WEFT_CRASH_AT arms a point: P3 for its first time, or P3:20 for the twentieth. P2:stall blocks
+// every goroutine that reaches P2. A point that isn't armed costs one comparison.
 package failpoint
 
 import (
@@ -14,21 +13,21 @@ import (
 	"syscall"
 )
 
-// Point is a place in the life of an execution, a callback or a run.
+// Point is a point in the processing of an execution, a callback or a run.
 type Point string
 
 // The points.
 const (
-	AfterAccept    Point = "P1"  // after the commit of the acceptance, before the answer
-	AfterClaim     Point = "P2"  // after the queue gave the job, before the start
+	AfterAccept    Point = "P1"  // after the acceptance is committed, before the response
+	AfterClaim     Point = "P2"  // after the job is fetched from the queue, before the start
 	AfterEffect    Point = "P3"  // after the side effect, before the finish
 	InFinish       Point = "P4"  // inside the finishing transaction
-	AfterFinish    Point = "P5"  // after its commit, before anybody is told
+	AfterFinish    Point = "P5"  // after its commit, before subscribers are notified
 	AfterDelivery  Point = "P6"  // after the receiver's 2xx, before it is recorded
-	AfterRecording Point = "P7"  // after that record, before the job is closed
-	BetweenStages  Point = "P8"  // inside the transaction that brings a run on
-	InRelease      Point = "P9"  // inside the transaction of a release of credits
-	InSchedule     Point = "P10" // inside the transaction in which a schedule goes on with its run
+	AfterRecording Point = "P7"  // after it is recorded, before the job is completed
+	BetweenStages  Point = "P8"  // inside the transaction that advances a run
+	InRelease      Point = "P9"  // inside the transaction that releases plan credits
+	InSchedule     Point = "P10" // inside the transaction in which a schedule starts a run and advances
 )
 
 var (
@@ -46,8 +45,7 @@ func arm(setting string) (Point, *atomic.Int64) {
 	return Point(point), left
 }
 
-// Reached kills the process, as kill -9 would, if the point is armed and this
-// is the time.
+// Reached kills the process, like kill -9, if the point is armed and was reached often enough.
 func Reached(point Point) {
 	if point != armed {
 		return
@@ -59,5 +57,5 @@ func Reached(point Point) {
 		return
 	}
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGKILL)
-	select {} // the signal is on its way
+	select {} // until the signal arrives
 }

@@ -1,8 +1,8 @@
-// Package fault defines the one error type that has a meaning for the caller across packages.
+// Package fault defines the error type for failures that callers of the API can act on.
 //
-// A package returns a *fault.Error only if the caller's caller should act on it. Anything else is
-// a plain wrapped error, which the server renders as INTERNAL_ERROR without detail. The package
-// knows no HTTP: the table from code to status is in internal/web/protocol.
+// A package returns a *fault.Error only if the API's caller should act on it. Any other error is a
+// plain wrapped error, which the server renders as INTERNAL_ERROR without detail. The package knows
+// no HTTP: the table from code to status is in internal/web/protocol.
 package fault
 
 import (
@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Code is a stable, machine-readable name of a failure (decisions 3). The list
-// equals the enum ErrorCode of openapi.yaml; a test compares both.
+// Code is a stable, machine-readable name of a failure (decisions 3). The list is the same as the
+// enum ErrorCode of openapi.yaml, which a test verifies.
 type Code string
 
-// The codes of error answers.
+// The codes of error responses.
 const (
 	InvalidInput         Code = "INVALID_INPUT"
 	Unauthorized         Code = "UNAUTHORIZED"
@@ -39,7 +39,7 @@ const (
 	Unavailable          Code = "UNAVAILABLE"
 )
 
-// Codes lists every code in the order of decisions 3.
+// Codes returns all codes in the order of decisions 3.
 func Codes() []Code {
 	return []Code{
 		InvalidInput, Unauthorized, InsufficientCredits, Forbidden, NotFound, MethodNotAllowed,
@@ -49,8 +49,8 @@ func Codes() []Code {
 	}
 }
 
-// Detail is one fault among several: which value, by JSON pointer (RFC 6901),
-// and what is wrong with it. It never holds the value itself.
+// Detail is one of several faults: the JSON pointer (RFC 6901) of a value, and what is wrong with
+// it. It never contains the value itself.
 type Detail struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -63,15 +63,15 @@ type Error struct {
 	Message string // for the caller: what is wrong and what to do about it
 	Reason  string // a finer machine-readable cause, lower_snake; may be empty
 
-	// Unprocessable marks INVALID_INPUT that broke a module's own schema, not
-	// the envelope (422 instead of 400, decisions 3).
+	// Unprocessable marks INVALID_INPUT that violates a module's own schema rather than that of
+	// the request (422 instead of 400, decisions 3).
 	Unprocessable bool
 
-	RetryAfter time.Duration     // how long to wait before the same call can succeed; 0 = unknown
-	Details    []Detail          // all faults found at once
-	Extra      map[string]any    // further public members of the answer
-	Header     map[string]string // further headers of the answer
-	Err        error             // the cause, for the log only
+	RetryAfter time.Duration     // how long to wait before the same call can succeed; 0 means unknown
+	Details    []Detail          // all faults that were found
+	Extra      map[string]any    // further fields of the response
+	Header     map[string]string // further headers of the response
+	Err        error             // the cause, only for the log
 }
 
 func (e *Error) Error() string {
@@ -83,13 +83,12 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// New makes an error with a message for the caller.
+// New returns an error with a message for the caller.
 func New(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Invalid makes an INVALID_INPUT error about one value of the request,
-// named by its JSON pointer.
+// Invalid returns an INVALID_INPUT error about one value of the request, given by its JSON pointer.
 func Invalid(pointer, format string, args ...any) *Error {
 	message := fmt.Sprintf(format, args...)
 	return &Error{
@@ -99,20 +98,20 @@ func Invalid(pointer, format string, args ...any) *Error {
 	}
 }
 
-// InvalidAt is Invalid with a message that does not say what it is about: "must be ...".
-// What is shown without its details then begins with the pointer.
+// InvalidAt is Invalid for a message without a subject: "must be ...". The message of the error
+// starts with the pointer, for clients that don't show the details.
 func InvalidAt(pointer, format string, args ...any) *Error {
 	failure := Invalid(pointer, format, args...)
 	failure.Message = pointer + ": " + failure.Message
 	return failure
 }
 
-// MaxDetails is the number of faults that an error holds. Code that collects faults may stop
-// after one more. The message then says that there are more, but not how many.
+// MaxDetails is the maximum number of faults in an error. Code that collects faults may stop after
+// one more. Then the message says that there are more, but not how many.
 const MaxDetails = 100
 
-// Unprocessable makes an INVALID_INPUT error (422) of all faults of what came; nil when
-// there are none.
+// Unprocessable returns an INVALID_INPUT error (422) with all faults of a value, or nil if the list
+// is empty.
 func Unprocessable(details []Detail) error {
 	all := Malformed(details)
 	if all == nil {
@@ -122,7 +121,7 @@ func Unprocessable(details []Detail) error {
 	return all
 }
 
-// Malformed is Unprocessable for what breaks the form of a request (400).
+// Malformed is Unprocessable for faults in the form of a request (400).
 func Malformed(details []Detail) *Error {
 	if len(details) == 0 {
 		return nil
@@ -131,7 +130,7 @@ func Malformed(details []Detail) *Error {
 	return &Error{Code: InvalidInput, Message: message, Details: details[:min(len(details), MaxDetails)]}
 }
 
-// AndMore adds to the message of the first fault how many others there are.
+// AndMore appends the number of further faults to the message of the first one.
 func AndMore(message string, faults int) string {
 	switch {
 	case faults > MaxDetails:
@@ -142,8 +141,8 @@ func AndMore(message string, faults int) string {
 	return message
 }
 
-// CodeOf is the code of err: that of the *Error in its chain, or
-// INTERNAL_ERROR for every other error.
+// CodeOf returns the code of the *Error in the chain of err, or INTERNAL_ERROR if there is no
+// such error.
 func CodeOf(err error) Code {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -151,7 +150,7 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// Count is so many of a thing, as messages say it: 1 character, 2 characters.
+// Count returns a number with its unit: 1 character, 2 characters.
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -1,7 +1,5 @@
-// Package status names the states of executions, runs and stages, and reports which are final.
-//
-// It knows nothing of storage, HTTP or time. The one invariant: a state that is Terminal never
-// changes again.
+// Package status names the states of executions, runs and stages, and reports which are final. A
+// final state never changes again.
 package status
 
 // Execution is the state of a component execution (contract 3.1).
@@ -20,7 +18,7 @@ func (s Execution) Terminal() bool {
 	return s == ExecutionCompleted || s == ExecutionFailed
 }
 
-// Completed is the contract's `completed` field: true for COMPLETED only
+// Completed returns the contract's `completed` field: it is true only for COMPLETED
 // (decisions 4.1).
 func (s Execution) Completed() bool { return s == ExecutionCompleted }
 

@@ -15,7 +15,7 @@ func TestOnlyCompletedAndFailedAreTerminal(t *testing.T) {
 	}
 }
 
-func TestARunAndAStageEndInOneOfThreeStates(t *testing.T) {
+func TestRunsAndStagesHaveThreeFinalStates(t *testing.T) {
 	for state, want := range map[Run]bool{
 		RunCreated: false, RunExecuting: false, RunCompleted: true, RunFailed: true, RunCanceled: true,
 	} {

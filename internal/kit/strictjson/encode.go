@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 )
 
-// Encode writes a value as JSON without a line end. Strings stay as they are:
-// `<`, `>`, `&`, U+2028 and U+2029 mean nothing in JSON, and a value that passes
-// through Weft is never altered (decisions 8.14).
+// Encode encodes a value as JSON without a newline at the end. Unlike encoding/json it doesn't escape
+// `<`, `>`, `&`, U+2028 and U+2029, so that Weft never alters values that pass through it
+// (decisions 8.14).
 func Encode(value any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -38,7 +38,7 @@ func RawSeparators(data []byte) []byte {
 		case bytes.HasPrefix(rest, []byte(`\u2029`)):
 			out = append(out, "\u2029"...)
 			i += 6
-		default: // another escape, perhaps that of a backslash
+		default: // another escape, such as that of a backslash
 			out = append(out, rest[:2]...)
 			i += 2
 		}

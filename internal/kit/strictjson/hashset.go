@@ -2,13 +2,12 @@ package strictjson
 
 import "hash/maphash"
 
-// hashSet tells whether a text was added before, in 8 to 16 bytes for each. It
-// keeps 64-bit hashes under a seed of its own, so among the most members that a
-// body may have it takes two different texts for one with a chance below
-// 1 in 1,000,000,000, and nobody can prepare such a pair.
+// hashSet is a set of strings that needs 8 to 16 bytes for each. It stores 64-bit hashes with a
+// random seed. For the maximum number of fields in a body, the chance that two different strings
+// are mistaken for one is below 1 in 1,000,000,000, and attackers can't prepare such a pair.
 type hashSet struct {
 	seed  maphash.Seed
-	slots []uint64 // open addressing; 0 is a free one
+	slots []uint64 // open addressing; 0 marks a free slot
 	used  int
 }
 
@@ -16,7 +15,7 @@ func newHashSet() *hashSet {
 	return &hashSet{seed: maphash.MakeSeed(), slots: make([]uint64, 64)}
 }
 
-// add says whether text was not there yet.
+// add adds text and reports whether it is new.
 func (h *hashSet) add(text string) bool {
 	if h.used*5 > len(h.slots)*4 {
 		old := h.slots

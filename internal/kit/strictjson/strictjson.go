@@ -1,10 +1,9 @@
-// Package strictjson checks a JSON text before anything decodes it, in one scan over its tokens
-// (decisions 1.1, 1.9).
+// Package strictjson checks JSON before anything decodes it, in one scan over its tokens (decisions
+// 1.1, 1.9).
 //
 // It rejects invalid JSON, JSON that two parsers could read differently, values that PostgreSQL's
-// jsonb cannot store, and texts that are too big. It decodes nothing and knows no schemas. The one
-// invariant: a text that passed Check means the same to every JSON parser and can be stored as it
-// is.
+// jsonb can't store, and documents that are too large. A document that passes Check means the same
+// to every JSON parser, and can be stored unchanged.
 package strictjson
 
 import (
@@ -17,26 +16,26 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// The bounds of one body.
+// The limits of one document.
 const (
 	MaxDepth    = 64
-	MaxElements = 100_000 // members and items together
+	MaxElements = 100_000 // fields and items in total
 	MaxNumber   = 64      // characters
 	MaxKey      = 1024    // bytes
 )
 
-// maxPointer bounds the JSON pointer of an error, which is made of the caller's
-// own keys: beyond it the pointer names an ancestor.
+// maxPointer limits the length of the JSON pointer of an error, which consists of the caller's own
+// keys. If it is too long, the pointer of an ancestor is returned.
 const maxPointer = 256
 
-// Check scans one JSON value with white space around it. What it refuses comes
-// back as a *fault.Error INVALID_INPUT with a JSON pointer.
+// Check scans one JSON value, which may be surrounded by white space. It returns a *fault.Error
+// INVALID_INPUT with a JSON pointer.
 func Check(data []byte) error {
 	s := scanner{text: string(data)}
 	return s.check()
 }
 
-// CheckObject is Check for text that must be an object.
+// CheckObject is Check for a value that must be an object.
 func CheckObject(data []byte) error {
 	if err := Check(data); err != nil {
 		return err
@@ -47,9 +46,9 @@ func CheckObject(data []byte) error {
 	return nil
 }
 
-// Compact removes the white space between the tokens of data and alters nothing
-// else. Text that is not JSON loses white space outside its quotation marks.
-// The result may share memory with data.
+// Compact removes the white space between the tokens of data and changes nothing else. In data that
+// isn't JSON, it removes white space outside of quotation marks. The result may share memory with
+// data.
 func Compact(data []byte) []byte {
 	at := nextSpace(data, 0)
 	if at == len(data) {
@@ -65,8 +64,8 @@ func Compact(data []byte) []byte {
 	}
 }
 
-// nextSpace is the index of the first white space at or after from that is not
-// in a string; from itself is not in a string.
+// nextSpace returns the index of the first white space at or after from that isn't in a string. from
+// itself must not be in a string.
 func nextSpace(data []byte, from int) int {
 	quoted := false
 	for i := from; i < len(data); i++ {
@@ -84,32 +83,32 @@ func nextSpace(data []byte, from int) int {
 
 func space(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// scanner holds the text, the place in it and the way from the top to it.
+// scanner holds the document, the current position, and the path to it.
 type scanner struct {
 	text     string
 	at       int
 	elements int
 	frames   []frame
-	keys     []string // of all open objects; frame.base is where each one's begin
+	keys     []string // of all open objects; those of a frame start at its base
 }
 
 // frame is one open object or array.
 type frame struct {
 	object bool
-	index  int    // of the present item of an array
-	named  bool   // the present member's name has been read
-	key    string // that name
+	index  int    // of the current item of an array
+	named  bool   // the name of the current field has been read
+	key    string // the name of the current field
 	base   int
-	seen   *hashSet // instead of keys, from hashFrom members on
+	seen   *hashSet // replaces keys from hashFrom fields on
 }
 
-// hashFrom is the number of members from which a hash finds a duplicate sooner
-// than a walk.
+// hashFrom is the number of fields from which a hash set finds duplicates faster than a linear
+// search.
 const hashFrom = 16
 
 func (s *scanner) check() error {
 	if strings.HasPrefix(s.text, "\uFEFF") {
-		return s.refuse("the text begins with a byte order mark")
+		return s.refuse("the text starts with a byte order mark; remove it")
 	}
 	if err := s.value(); err != nil {
 		return err
@@ -126,7 +125,7 @@ func (s *scanner) check() error {
 	return nil
 }
 
-// value scans a scalar, or opens an object or array.
+// value scans a scalar, or enters an object or array.
 func (s *scanner) value() error {
 	s.skip()
 	switch c := s.peek(); {
@@ -145,7 +144,7 @@ func (s *scanner) value() error {
 		}
 	}
 	if s.at >= len(s.text) {
-		return s.refuse("the JSON text ends before its value does")
+		return s.refuse("the JSON text is incomplete")
 	}
 	return s.refuse("this is not JSON (byte %d)", s.at)
 }
@@ -159,19 +158,19 @@ func (s *scanner) open(object bool) error {
 	s.frames = append(s.frames, frame{object: object, base: len(s.keys)})
 	s.skip()
 	if s.peek() == s.closer() {
-		s.shut()
+		s.leave()
 		return nil
 	}
 	return s.element()
 }
 
-// next goes on after an element: to the following one, or out.
+// next continues after an element: with the next element, or after the object or array.
 func (s *scanner) next() error {
 	s.skip()
 	top := &s.frames[len(s.frames)-1]
 	switch s.peek() {
 	case s.closer():
-		s.shut()
+		s.leave()
 		return nil
 	case ',':
 		s.at++
@@ -179,12 +178,12 @@ func (s *scanner) next() error {
 		return s.element()
 	}
 	if s.at >= len(s.text) {
-		return s.refuse("the JSON text ends before its value does")
+		return s.refuse("the JSON text is incomplete")
 	}
 	return s.refuse("this is not JSON (byte %d)", s.at)
 }
 
-// element scans one member of the open object or item of the open array.
+// element scans one field of the open object, or one item of the open array.
 func (s *scanner) element() error {
 	if s.elements++; s.elements > MaxElements {
 		return s.refuse("there are more than %d values", MaxElements)
@@ -196,29 +195,29 @@ func (s *scanner) element() error {
 	top.named = false
 	s.skip()
 	if s.peek() != '"' {
-		return s.refuse("a member must begin with its name in quotation marks (byte %d)", s.at)
+		return s.refuse("a field must start with its name in quotation marks (byte %d)", s.at)
 	}
 	key, err := s.str()
 	if err != nil {
 		return err
 	}
 	if len(key) > MaxKey {
-		return s.refuse("a member's name is longer than %d bytes", MaxKey)
+		return s.refuse("the name of a field is longer than %d bytes", MaxKey)
 	}
 	top.named, top.key = true, key
-	if !s.first(top, key) {
-		return s.refuse("this member stands twice in its object")
+	if !s.addKey(top, key) {
+		return s.refuse("the object has this field twice")
 	}
 	s.skip()
 	if s.peek() != ':' {
-		return s.refuse("a colon is missing after a member's name (byte %d)", s.at)
+		return s.refuse("a colon is missing after the name of a field (byte %d)", s.at)
 	}
 	s.at++
 	return s.value()
 }
 
-// first notes key and says whether the open object did not have it yet.
-func (s *scanner) first(top *frame, key string) bool {
+// addKey adds key to the open object and reports whether it is new.
+func (s *scanner) addKey(top *frame, key string) bool {
 	if top.seen != nil {
 		return top.seen.add(key)
 	}
@@ -236,7 +235,7 @@ func (s *scanner) first(top *frame, key string) bool {
 	return true
 }
 
-func (s *scanner) shut() {
+func (s *scanner) leave() {
 	s.at++
 	last := len(s.frames) - 1
 	s.keys = s.keys[:s.frames[last].base]
@@ -250,7 +249,7 @@ func (s *scanner) closer() byte {
 	return ']'
 }
 
-// peek is the byte at hand, 0 at the end; a NUL of the text itself fits no rule either.
+// peek returns the current byte, or 0 at the end. A NUL in the document itself is never valid either.
 func (s *scanner) peek() byte {
 	if s.at < len(s.text) {
 		return s.text[s.at]

@@ -68,7 +68,7 @@ func TestAU05SamplesKeepTheirTokens(t *testing.T) {
 	}
 }
 
-func TestAU06WhatTwoParsersReadInTwoWaysIsRefused(t *testing.T) {
+func TestAU06AmbiguousJSONIsRejected(t *testing.T) {
 	cases := []struct{ name, text, pointer string }{
 		{"object", `{"a":1}`, "ok"},
 		{"white space around", " \t\r\n{ } \n", "ok"},
@@ -116,7 +116,7 @@ func TestAU06WhatTwoParsersReadInTwoWaysIsRefused(t *testing.T) {
 	}
 }
 
-func TestAB05WhatPostgreSQLCannotHoldIsRefused(t *testing.T) {
+func TestAB05ValuesThatPostgreSQLCannotStoreAreRejected(t *testing.T) {
 	cases := []struct{ name, text, pointer string }{
 		{"NUL", `{"a":["x","\u0000"]}`, "/a/1"},
 		{"NUL in a key", `{"a":{"\u0000":1}}`, "/a"},
@@ -144,7 +144,7 @@ func TestAB05WhatPostgreSQLCannotHoldIsRefused(t *testing.T) {
 	}
 }
 
-func TestAB04SizesAreBounded(t *testing.T) {
+func TestAB04SizesAreLimited(t *testing.T) {
 	const mebibyte = 1 << 20
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	cases := []struct {
@@ -177,7 +177,7 @@ func TestAB04SizesAreBounded(t *testing.T) {
 			if (err == nil) != c.accepted {
 				t.Errorf("error %v", err)
 			}
-			// All that was ever allocated is more than what was held at the peak.
+			// The total allocation is at least the peak.
 			if used := after.TotalAlloc - before.TotalAlloc; used > uint64(8*len(text)+64<<10) {
 				t.Errorf("%d bytes allocated for %d", used, len(text))
 			}
@@ -185,7 +185,7 @@ func TestAB04SizesAreBounded(t *testing.T) {
 	}
 }
 
-func TestPointersOfErrorsAreBounded(t *testing.T) {
+func TestPointersOfErrorsAreLimited(t *testing.T) {
 	key := strings.Repeat("k", 200)
 	text := `{"a":{"` + key + `":{"` + key + `":tru}}}`
 	expect(t, strictjson.Check([]byte(text)), "/a/"+key)
@@ -200,7 +200,7 @@ func TestCheckObject(t *testing.T) {
 	}
 }
 
-func TestCompactOfTextThatIsNotJSON(t *testing.T) {
+func TestCompactOfInvalidJSON(t *testing.T) {
 	cases := map[string]string{
 		"":              "",
 		" ":             "",
@@ -208,7 +208,7 @@ func TestCompactOfTextThatIsNotJSON(t *testing.T) {
 		`"a\" b" c d`:   `"a\" b"cd`,
 		"{}\n":          "{}",
 		"\ufeff { }":    "\ufeff{}",
-		"{\u00a0}":      "{\u00a0}", // a no-break space is no white space of JSON
+		"{\u00a0}":      "{\u00a0}", // JSON doesn't treat a no-break space as white space
 		`{"a" : "\\" }`: `{"a":"\\"}`,
 	}
 	for in, want := range cases {
@@ -230,7 +230,7 @@ func FuzzCheck(f *testing.F) {
 			return
 		}
 		if !json.Valid(data) {
-			t.Fatalf("accepted what is not JSON: %q", data)
+			t.Fatalf("invalid JSON was accepted: %q", data)
 		}
 		var want bytes.Buffer
 		if err := json.Compact(&want, data); err != nil {
@@ -257,7 +257,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// members is n members with different names.
+// members returns n fields with different names.
 func members(n int) string {
 	var text strings.Builder
 	for i := range n {

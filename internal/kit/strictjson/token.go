@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// str scans a string, its opening mark at hand, and gives what it means.
+// str scans a string from its opening quotation mark and returns its unescaped content.
 func (s *scanner) str() (string, error) {
 	s.at++
 	start, plain := s.at, true
@@ -20,11 +20,11 @@ func (s *scanner) str() (string, error) {
 			break
 		}
 		if c < ' ' {
-			return "", s.refuse("a string holds an unescaped control character")
+			return "", s.refuse("a string contains an unescaped control character")
 		}
 		if s.at++; c == '\\' {
 			plain = false
-			s.at++ // what is escaped is judged by unescape, once the end is known
+			s.at++ // unescape checks the escape once the end of the string is known
 		}
 	}
 	raw := s.text[start:s.at]
@@ -40,7 +40,7 @@ func (s *scanner) str() (string, error) {
 
 const simpleEscapes = `"\/bfnrt`
 
-// unescape gives the meaning of a string with escapes in it.
+// unescape returns the content of a string with escapes.
 func (s *scanner) unescape(raw string) (string, error) {
 	out := make([]byte, 0, len(raw))
 	for {
@@ -56,7 +56,7 @@ func (s *scanner) unescape(raw string) (string, error) {
 		}
 		r, ok := hex4(after)
 		if !ok {
-			return "", s.refuse("a string holds an escape that JSON does not know")
+			return "", s.refuse("a string contains an escape that JSON doesn't have")
 		}
 		raw = after[5:]
 		if utf16.IsSurrogate(r) {
@@ -65,18 +65,18 @@ func (s *scanner) unescape(raw string) (string, error) {
 				low, ok = hex4(raw[1:])
 			}
 			if r = utf16.DecodeRune(r, low); !ok || r == utf8.RuneError {
-				return "", s.refuse("a string holds a lone surrogate, which is no character")
+				return "", s.refuse("a string contains a lone surrogate, which isn't a valid character")
 			}
 			raw = raw[6:]
 		}
 		if r == 0 {
-			return "", s.refuse("a string holds the character U+0000, which cannot be stored")
+			return "", s.refuse("a string contains the character U+0000, which can't be stored")
 		}
 		out = utf8.AppendRune(out, r)
 	}
 }
 
-// hex4 reads uXXXX, what follows the backslash of such an escape.
+// hex4 parses uXXXX, the part of an escape after the backslash.
 func hex4(text string) (rune, bool) {
 	if len(text) < 5 || text[0] != 'u' {
 		return 0, false
@@ -104,13 +104,13 @@ func hexDigit(c byte) (rune, bool) {
 	return 0, false
 }
 
-// The range of PostgreSQL's numeric, in which jsonb keeps numbers.
+// The range of PostgreSQL's numeric, which jsonb uses for numbers.
 const (
 	numericDigits = 131_072 // before the decimal point
 	numericScale  = 16_383  // after it
 )
 
-// number scans a number, its first character at hand.
+// number scans a number from its first character.
 func (s *scanner) number() error {
 	start := s.at
 	if s.peek() == '-' {
@@ -118,13 +118,13 @@ func (s *scanner) number() error {
 	}
 	whole := s.digits()
 	if whole == "" || len(whole) > 1 && whole[0] == '0' {
-		return s.refuse("this is not a JSON number")
+		return s.refuse("this is not a valid JSON number")
 	}
 	var fraction string
 	if s.peek() == '.' {
 		s.at++
 		if fraction = s.digits(); fraction == "" {
-			return s.refuse("this is not a JSON number")
+			return s.refuse("this is not a valid JSON number")
 		}
 	}
 	exponent := 0
@@ -137,11 +137,11 @@ func (s *scanner) number() error {
 		}
 		digits := s.digits()
 		if digits == "" {
-			return s.refuse("this is not a JSON number")
+			return s.refuse("this is not a valid JSON number")
 		}
 		n, err := strconv.Atoi(sign + digits)
 		if err != nil {
-			n = 1 << 30 // out of every range, in either direction
+			n = 1 << 30 // outside of every range, in either direction
 		}
 		exponent = n
 	}
@@ -149,7 +149,7 @@ func (s *scanner) number() error {
 		return s.refuse("a number has more than %d characters", MaxNumber)
 	}
 	if !storable(whole, fraction, exponent) {
-		return s.refuse("a number is too large or too finely divided to be stored")
+		return s.refuse("a number is too large, or has too many decimals, to be stored")
 	}
 	return nil
 }
@@ -163,8 +163,8 @@ func (s *scanner) digits() string {
 	return s.text[start:s.at]
 }
 
-// storable says whether whole.fraction times ten to the exponent is within
-// PostgreSQL's numeric, which counts the digits written, not their value.
+// storable reports whether whole.fraction times ten to the exponent is within the range of
+// PostgreSQL's numeric, which counts the written digits, not their value.
 func storable(whole, fraction string, exponent int) bool {
 	if exponent > 1<<20 || exponent < -1<<20 || len(fraction)-exponent > numericScale {
 		return false

@@ -1,8 +1,7 @@
 // Package timestamp defines the wire format of times: RFC 3339 in UTC with "Z" and exactly three
 // decimals (decisions 1.3).
 //
-// It reads no clock and knows no records. The one invariant: MarshalJSON always writes the same
-// length, so the strings sort like the times.
+// MarshalJSON always writes the same length, so the strings sort like the times.
 package timestamp
 
 import (
@@ -13,17 +12,16 @@ import (
 	"time"
 )
 
-// Layout is the form of a time on the wire, for time.Time.Format of a time in
-// UTC.
+// Layout is the wire format of a time, for time.Time.Format of a time in UTC.
 const Layout = "2006-01-02T15:04:05.000Z"
 
-// Time is a time as it stands in records, events and problem answers.
+// Time is a time in records, events and problem responses.
 type Time time.Time
 
-// Of is t for the wire.
+// Of converts t to a Time.
 func Of(t time.Time) Time { return Time(t) }
 
-// OfPointer is *t for the wire, or nil.
+// OfPointer converts *t to a Time. It returns nil for nil.
 func OfPointer(t *time.Time) *Time {
 	if t == nil {
 		return nil
@@ -31,15 +29,15 @@ func OfPointer(t *time.Time) *Time {
 	return new(Time(*t))
 }
 
-// Std is t as the standard library's type.
+// Std converts t to a time.Time.
 func (t Time) Std() time.Time { return time.Time(t) }
 
-// String is t in the form of the wire. What is finer than a millisecond is cut
-// off, never rounded, so a time is not moved into the future.
+// String returns t in the wire format. It truncates to milliseconds and never rounds, so a time
+// isn't moved into the future.
 func (t Time) String() string { return time.Time(t).UTC().Format(Layout) }
 
-// MarshalJSON writes t as a JSON string. A year beyond four digits is an error
-// because RFC 3339 has no form for it.
+// MarshalJSON encodes t as a JSON string. It returns an error for a year with more than four
+// digits, for which RFC 3339 has no form.
 func (t Time) MarshalJSON() ([]byte, error) {
 	if year := time.Time(t).UTC().Year(); year < 0 || year > 9999 {
 		return nil, fmt.Errorf("year %d has no RFC 3339 form", year)
@@ -50,7 +48,7 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return append(data, '"'), nil
 }
 
-// UnmarshalJSON reads any RFC 3339 time.
+// UnmarshalJSON decodes any RFC 3339 time.
 func (t *Time) UnmarshalJSON(data []byte) error {
 	parsed, err := time.Parse(`"`+time.RFC3339Nano+`"`, string(data))
 	if err != nil {
@@ -60,13 +58,13 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// form is that of RFC 3339, which package time reads with more freedom.
+// form matches RFC 3339 times. Package time also accepts others.
 var form = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`)
 
-var errForm = errors.New("a time in RFC 3339 form is needed")
+var errForm = errors.New("must be a time in RFC 3339 form, such as 2026-11-21T10:15:30Z")
 
-// Parse reads a time as RFC 3339 defines it and nothing else: T and Z may be in lower case, and
-// a leap second is the moment after it. The error does not quote the text.
+// Parse parses a time exactly as RFC 3339 defines it: T and Z may be in lower case, and a leap
+// second becomes the following second. The error doesn't quote the input.
 func Parse(text string) (time.Time, error) {
 	text = strings.ToUpper(text)
 	if !form.MatchString(text) {

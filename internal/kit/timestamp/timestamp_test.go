@@ -29,7 +29,7 @@ func TestMarshalWritesUTCWithThreeDecimals(t *testing.T) {
 	}
 }
 
-func TestMarshalRefusesYearsWithoutForm(t *testing.T) {
+func TestMarshalRejectsYearsOfFiveDigits(t *testing.T) {
 	if got, err := json.Marshal(timestamp.Of(time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC))); err == nil {
 		t.Fatalf("got %s, want an error", got)
 	}
@@ -48,7 +48,7 @@ func TestUnmarshalReadsWhatMarshalWrote(t *testing.T) {
 	}
 	for _, bad := range []string{`"yesterday"`, `1`, `""`} {
 		if err := json.Unmarshal([]byte(bad), &got.At); err == nil {
-			t.Errorf("%s was read", bad)
+			t.Errorf("%s was accepted", bad)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestOfPointerKeepsNil(t *testing.T) {
 	}
 }
 
-// The texts are those of RFC 3339, section 5.8, and what sections 4.3 and 5.6 say beside.
+// The examples are those of RFC 3339, section 5.8, and cases of sections 4.3 and 5.6.
 func TestParseReadsRFC3339AndNothingElse(t *testing.T) {
 	for text, want := range map[string]string{
 		"1985-04-12T23:20:50.52Z": "1985-04-12T23:20:50.520Z", "1996-12-19T16:39:57-08:00": "1996-12-20T00:39:57.000Z", "1937-01-01T12:00:27.87+00:20": "1937-01-01T11:40:27.870Z",
@@ -81,7 +81,7 @@ func TestParseReadsRFC3339AndNothingElse(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is read has one meaning, and is written as a text that is read as the same.
+// FuzzParse checks that a parsed time, written and parsed again, is the same.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"1990-12-31T23:59:60Z", "1985-04-12t23:20:50.52z", "0000-01-01T00:00:00-23:59", "9999-12-31T23:59:59.999999999+14:00"} {
 		f.Add(text)
@@ -92,7 +92,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if at.UTC().Year() < 0 || at.UTC().Year() > 9999 {
-			return // of another year in UTC
+			return // the year differs in UTC
 		}
 		again, err := timestamp.Parse(at.UTC().Format(time.RFC3339Nano))
 		if err != nil || !again.Equal(at) {

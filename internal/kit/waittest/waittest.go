@@ -1,8 +1,8 @@
-// Package waittest waits for what a test expects to happen.
+// Package waittest waits for events that a test expects.
 //
-// Tests do not judge by the clock, because a busy machine is slow without being wrong. A
-// wait has one limit, the -timeout of go test. The one invariant: a wait gives up early
-// enough for the test to report what it waited for and to clean up.
+// Tests don't judge by the clock, because a busy machine is slow without being wrong. A wait has
+// one limit, the -timeout of go test. It gives up early enough for the test to report what it
+// waited for and to clean up.
 package waittest
 
 import (
@@ -61,8 +61,8 @@ func Until(t testing.TB, what string, yes func() bool) {
 	}
 }
 
-// Timed reports whether a test may judge how long something took. Only the soak may: nothing
-// else runs beside it.
+// Timed reports whether a test may judge durations. Only the soak may, because nothing else runs
+// at the same time.
 func Timed() bool { return os.Getenv("WEFT_SOAK") != "" }
 
 // LeftToSoak reports whether a test leaves its work to the soak. It names the tests of `make

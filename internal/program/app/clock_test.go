@@ -29,8 +29,8 @@ var measures = map[string]string{
 
 	"internal/component/modules/evm/hostile_test.go:run":                                         "the deadline of a component is the input",
 	"internal/component/modules/utility/regex_match_test.go:TestRegexMatchEndsWithItsDeadline":   "the deadline of a component is the input",
-	"internal/platform/postgres/session_test.go:TestAPoolerThatAnswersNobodyEndsTheWait":         "the only connection is never released",
-	"internal/platform/postgres/look_test.go:TestMigratingWaitsForNobodyWhereThereIsNothingToDo": "only a deadline ends a wait for a lock that is never released",
+	"internal/platform/postgres/session_test.go:TestWaitingForASilentPoolerIsBounded":         "the only connection is never released",
+	"internal/platform/postgres/look_test.go:TestMigrateDoesNotWaitIfNothingIsToDo": "only a deadline ends a wait for a lock that is never released",
 }
 
 // clockCalls are calls that wait for a time or that limit a wait by one.

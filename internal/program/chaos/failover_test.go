@@ -89,7 +89,7 @@ func TestOP14AFailoverToAStandby(t *testing.T) {
 		lags, dies bool
 	}{{"with everything", false, false}, {"without the last execution", true, false}, {"and no process lived on", false, true}} {
 		if !soak && c.name != "without the last execution" {
-			continue // the rules are in TestOP14AServerWithoutAcknowledgedWorkIsFound
+			continue // the rules are in TestOP14AServerThatLacksAcknowledgedWorkIsDetected
 		}
 		t.Run(c.name, func(t *testing.T) {
 			primary := ownServer(t, nil)

@@ -50,11 +50,11 @@ func TestJSONParseSaysWhatIsWrongAndWhere(t *testing.T) {
 	refuses(t, bench, "JSON_PARSE", `{"text":{"a":1}}`, "/input/text", "must be a string", "object")
 	refuses(t, bench, "JSON_PARSE", `{"text":""}`, "/input/text", "at least 1 character")
 	for text, words := range map[string][]string{
-		" ":                       {"ends before its value"},
+		" ":                       {"the JSON text is incomplete"},
 		"hello":                   {"not JSON"},
 		`{'a':1}`:                 {"quotation marks"},
 		`{"a":1,}`:                {"quotation marks"},
-		`[1,2`:                    {"ends before its value"},
+		`[1,2`:                    {"the JSON text is incomplete"},
 		`[1] 2`:                   {"after the JSON value"},
 		`{"a":{"b":1,"b":2}}`:     {"twice", "at /a/b"},
 		`{"value":{"b":1,"b":2}}`: {"twice", "at /value/b"},
