@@ -42,12 +42,12 @@ func TestADeliveryIsJudgedBySignatureAndTime(t *testing.T) {
 		"a secret with a line's end": {
 			signed(secret+"\n", one, record, now), record, Bad, "with a line's end behind it",
 		},
-		"another form":        {with("X-Svc-Signature", "sha256=00"), record, Bad, "does not begin with hmac-sha256-v1="},
+		"another form":        {with("X-Svc-Signature", "sha256=00"), record, Bad, "does not start with hmac-sha256-v1="},
 		"two signatures":      {with("X-Svc-Signature", "a", "b"), record, Bad, "2 times"},
 		"signed long ago":     {signed(secret, one, record, now.Add(-10*time.Minute)), record, Bad, "Standard Webhooks: webhook-timestamp is 10m"},
 		"signed in future":    {signed(secret, one, record, now.Add(10*time.Minute)), record, Bad, "ahead"},
 		"a replaced id":       {with("Webhook-Id", two), record, Bad, "Standard Webhooks: it was made with another secret"},
-		"half of the headers": {with("Webhook-Timestamp"), record, Bad, "must each be there once"},
+		"half of the headers": {with("Webhook-Timestamp"), record, Bad, "must each occur once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,11 +12,11 @@ import (
 const (
 	maxIDLength = 64
 
-	// 32 random bytes have fewer than 16 distinct values about once in 10^12.
+	// 32 random bytes have fewer than 16 distinct values about once in 10^12 keys.
 	minDistinctBytes = 16
 )
 
-// Key is a master key and the name under which sealed values refer to it.
+// Key is a master key and its ID, by which sealed values refer to it.
 type Key struct {
 	ID     string
 	Secret [secretSize]byte
@@ -28,17 +28,16 @@ func (k Key) String() string { return k.ID + ":***" }
 // GoString keeps the secret out of %#v.
 func (k Key) GoString() string { return k.String() }
 
-// Fingerprint is the id of a key that was given without one: a short digest,
-// which tells keys apart and nothing about them.
+// Fingerprint returns the ID of a key without a given ID: a short digest, which identifies the key
+// but reveals nothing about it.
 func Fingerprint(secret [secretSize]byte) string {
 	sum := sha256.Sum256(append([]byte("weft master key\x00"), secret[:]...))
 	return hex.EncodeToString(sum[:6])
 }
 
-// ParseKey reads a master key written as `base64` or `id:base64` (standard
-// alphabet, 32 bytes). Without an id the fingerprint is the id. It refuses what
-// no random generator makes: a wrong length, a repeated byte, few distinct
-// bytes, a plain sequence. No error shows the key.
+// ParseKey parses a master key in the form `base64` or `id:base64` (standard alphabet, 32 bytes).
+// Without an ID, the key's ID is its fingerprint. It rejects keys that are obviously not random: a
+// wrong length, a repeated byte, few distinct bytes, a plain sequence. No error contains the key.
 func ParseKey(text string) (Key, error) {
 	id, encoded, named := strings.Cut(strings.TrimSpace(text), ":")
 	if !named {
@@ -46,16 +45,16 @@ func ParseKey(text string) (Key, error) {
 	}
 	raw, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		return Key{}, errors.New("master key: not standard base64 with padding")
+		return Key{}, errors.New("master key: not in standard base64 with padding")
 	}
 	if len(raw) != secretSize {
-		return Key{}, fmt.Errorf("master key: %d bytes instead of %d (make one with: openssl rand -base64 32)", len(raw), secretSize)
+		return Key{}, fmt.Errorf("master key: %d bytes instead of %d (generate one with: openssl rand -base64 32)", len(raw), secretSize)
 	}
 	if weak(raw) {
-		return Key{}, errors.New("master key: too regular to be random (make one with: openssl rand -base64 32)")
+		return Key{}, errors.New("master key: too regular to be random (generate one with: openssl rand -base64 32)")
 	}
 	if named && (id == "" || len(id) > maxIDLength) {
-		return Key{}, fmt.Errorf("master key: the id must have 1 to %d characters", maxIDLength)
+		return Key{}, fmt.Errorf("master key: the ID must have 1 to %d characters", maxIDLength)
 	}
 	key := Key{ID: id, Secret: [secretSize]byte(raw)}
 	if !named {

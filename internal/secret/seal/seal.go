@@ -1,11 +1,9 @@
 // Package seal encrypts secrets at rest: callback secrets, header values, secret fields of inputs.
 //
-// Each value has its own data key (AES-256-GCM), which is encrypted under a master key that the
-// header names. So values under an old master key can be opened, and found, until they are
-// re-encrypted. The package knows nothing of storage or configuration.
-//
-// The one invariant: a sealed value opens only in the row and field that it was sealed for;
-// anything else returns ErrUnsealable.
+// Each value has its own data key (AES-256-GCM), which is encrypted under the master key that the
+// header names. So values under an old master key can be found and opened until they are
+// re-encrypted. A sealed value opens only for the row and field that it was sealed for; anything else
+// returns ErrUnsealable.
 package seal
 
 import (
@@ -20,9 +18,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrUnsealable says that a sealed value is damaged, was moved to another place,
-// or was sealed under a key that is not in the ring. It never says which: the
-// difference would help only an attacker.
+// ErrUnsealable means that a sealed value is damaged, was moved to another place, or was sealed under
+// a key that isn't in the ring. It never says which, because the difference would only help an
+// attacker.
 var ErrUnsealable = errors.New("sealed value cannot be opened")
 
 const (
@@ -33,8 +31,8 @@ const (
 	wrappedKey = nonceSize + secretSize + tagSize
 )
 
-// AAD names the one place where a sealed value belongs. It is authenticated,
-// not stored.
+// AAD is the place where a sealed value belongs: additional data that is authenticated, but not
+// stored.
 type AAD struct {
 	WorkspaceID uuid.UUID
 	Table       string
@@ -42,7 +40,7 @@ type AAD struct {
 	Field       string
 }
 
-// bytes encodes the place so that no two places have the same encoding.
+// bytes encodes the place, so that different places have different encodings.
 func (a AAD) bytes(header []byte) []byte {
 	out := make([]byte, 0, len(header)+len(a.WorkspaceID)+len(a.Table)+len(a.Row)+len(a.Field)+16)
 	out = append(out, header...)
@@ -54,23 +52,23 @@ func (a AAD) bytes(header []byte) []byte {
 	return out
 }
 
-// Keyring seals under its primary key and opens under any key it holds. It is
-// safe for concurrent use.
+// Keyring seals under its primary key and opens under any of its keys. It is safe for concurrent
+// use.
 type Keyring struct {
 	primary      string
 	keys         map[string]cipher.AEAD
-	fingerprints []string // of the primary first
+	fingerprints []string // that of the primary key first
 }
 
-// NewKeyring makes a ring. Every key answers to its ID and to its fingerprint,
-// so a key that was once given without an ID is found again under either.
-// Returns an error when an ID is empty or too long, or names two keys.
+// NewKeyring returns a ring. A key is found by its ID and by its fingerprint, so values that were
+// sealed before the key got an ID still open. It returns an error for an ID that is empty, too long,
+// or used for two keys.
 func NewKeyring(primary Key, others ...Key) (*Keyring, error) {
 	ring := &Keyring{primary: primary.ID, keys: make(map[string]cipher.AEAD)}
 	owner := make(map[string][secretSize]byte)
 	for _, key := range append([]Key{primary}, others...) {
 		if key.ID == "" || len(key.ID) > maxIDLength {
-			return nil, fmt.Errorf("master key: the id must have 1 to %d characters", maxIDLength)
+			return nil, fmt.Errorf("master key: the ID must have 1 to %d characters", maxIDLength)
 		}
 		aead, err := newAEAD(key.Secret[:])
 		if err != nil {
@@ -78,7 +76,7 @@ func NewKeyring(primary Key, others ...Key) (*Keyring, error) {
 		}
 		for _, name := range []string{key.ID, Fingerprint(key.Secret)} {
 			if held, taken := owner[name]; taken && held != key.Secret {
-				return nil, fmt.Errorf("master key: two keys have the id %q", name)
+				return nil, fmt.Errorf("master key: two keys have the ID %q", name)
 			}
 			owner[name], ring.keys[name] = key.Secret, aead
 		}
@@ -89,15 +87,15 @@ func NewKeyring(primary Key, others ...Key) (*Keyring, error) {
 	return ring, nil
 }
 
-// Seal encrypts plain for the place aad. The result is self-describing:
+// Seal encrypts plain for the place aad. The result contains everything to open it but the key:
 //
 //	version (1) | id length (1) | id | nonce | sealed data key | nonce | sealed value
 //
-// It fails only when the system has no randomness.
+// It fails only if the system has no randomness.
 func (k *Keyring) Seal(plain []byte, aad AAD) ([]byte, error) {
 	var dataKey [secretSize]byte
 	if _, err := rand.Read(dataKey[:]); err != nil {
-		return nil, fmt.Errorf("make data key: %w", err)
+		return nil, fmt.Errorf("generate data key: %w", err)
 	}
 	value, err := newAEAD(dataKey[:])
 	if err != nil {
@@ -113,8 +111,8 @@ func (k *Keyring) Seal(plain []byte, aad AAD) ([]byte, error) {
 	return sealInto(out, value, plain, place)
 }
 
-// Open decrypts what Seal made for the same place. Every failure is
-// ErrUnsealable.
+// Open decrypts a value that was sealed for the same place. It returns ErrUnsealable for any
+// failure.
 func (k *Keyring) Open(sealed []byte, aad AAD) ([]byte, error) {
 	id, ok := KeyID(sealed)
 	if !ok {
@@ -140,26 +138,26 @@ func (k *Keyring) Open(sealed []byte, aad AAD) ([]byte, error) {
 	return openFrom(value, sealed[headerSize+wrappedKey:], place)
 }
 
-// Header is how a value begins that Seal makes now: what begins otherwise is
-// sealed under another key, or under another name of this one.
+// Header returns the first bytes of every value that Seal returns now. Values that start otherwise
+// were sealed under another key, or under another name of this one.
 func (k *Keyring) Header() []byte {
 	return append([]byte{formatV1, byte(len(k.primary))}, k.primary...)
 }
 
-// Holds reports whether the ring has the key that a value names. A value that is
-// not of a known format names none.
+// Holds reports whether the ring has the key that sealed a value. It is false for a value in an
+// unknown format.
 func (k *Keyring) Holds(sealed []byte) bool {
 	id, ok := KeyID(sealed)
 	_, held := k.keys[id]
 	return ok && held
 }
 
-// Fingerprints tells the keys of the ring apart, and nothing about them; that of
-// the one that Seal uses comes first.
+// Fingerprints returns the fingerprints of all keys, which identify the keys but reveal nothing about
+// them. That of the primary key comes first.
 func (k *Keyring) Fingerprints() []string { return slices.Clone(k.fingerprints) }
 
-// Reseal opens a value and seals it anew under the primary key, for the same
-// place. Errors are those of Open and Seal.
+// Reseal opens a value and seals it again under the primary key, for the same place. It returns the
+// errors of Open and Seal.
 func (k *Keyring) Reseal(sealed []byte, aad AAD) ([]byte, error) {
 	plain, err := k.Open(sealed, aad)
 	if err != nil {
@@ -168,8 +166,8 @@ func (k *Keyring) Reseal(sealed []byte, aad AAD) ([]byte, error) {
 	return k.Seal(plain, aad)
 }
 
-// KeyID reads the id of the master key from a sealed value, so that values
-// under an old key can be found; false when the value is not of a known format.
+// KeyID returns the ID of the master key of a sealed value, so that values under an old key can be
+// found. It returns false for a value in an unknown format.
 func KeyID(sealed []byte) (string, bool) {
 	if len(sealed) < 2 || sealed[0] != formatV1 || len(sealed) < 2+int(sealed[1]) {
 		return "", false
@@ -180,11 +178,11 @@ func KeyID(sealed []byte) (string, bool) {
 func newAEAD(secret []byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(secret)
 	if err != nil {
-		return nil, fmt.Errorf("make cipher: %w", err)
+		return nil, fmt.Errorf("create cipher: %w", err)
 	}
 	aead, err := cipher.NewGCM(block)
 	if err != nil {
-		return nil, fmt.Errorf("make cipher: %w", err)
+		return nil, fmt.Errorf("create cipher: %w", err)
 	}
 	return aead, nil
 }
@@ -192,7 +190,7 @@ func newAEAD(secret []byte) (cipher.AEAD, error) {
 func sealInto(out []byte, aead cipher.AEAD, plain, place []byte) ([]byte, error) {
 	var nonce [nonceSize]byte
 	if _, err := rand.Read(nonce[:]); err != nil {
-		return nil, fmt.Errorf("make nonce: %w", err)
+		return nil, fmt.Errorf("generate nonce: %w", err)
 	}
 	return aead.Seal(append(out, nonce[:]...), nonce[:], plain, place), nil
 }

@@ -73,7 +73,7 @@ func TestMT06EveryFlippedBitIsRefused(t *testing.T) {
 	}
 }
 
-func TestSealingTwiceGivesDifferentBytes(t *testing.T) {
+func TestSealingTwiceReturnsDifferentBytes(t *testing.T) {
 	ring := testRing(t, testKey("a", 1))
 	one, _ := ring.Seal([]byte("same"), place)
 	two, _ := ring.Seal([]byte("same"), place)
@@ -99,7 +99,7 @@ func TestKeysRotate(t *testing.T) {
 	if _, err := testRing(t, fresh).Open(sealed, place); !errors.Is(err, ErrUnsealable) {
 		t.Fatalf("old key removed: %v", err)
 	}
-	// A key first given without an id is still found when it is named later.
+	// A key that had no ID at first is still found after it got one.
 	unnamed := Key{ID: Fingerprint(old.Secret), Secret: old.Secret}
 	sealed, _ = testRing(t, unnamed).Seal([]byte("v"), place)
 	if _, err := ring.Open(sealed, place); err != nil {
@@ -107,7 +107,7 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
-func TestValuesAreSealedAnew(t *testing.T) {
+func TestValuesAreResealed(t *testing.T) {
 	old, fresh := testKey("2025", 1), testKey("2026", 2)
 	sealed, _ := testRing(t, old).Seal([]byte("v"), place)
 	ring := testRing(t, fresh, old)
@@ -133,7 +133,7 @@ func TestValuesAreSealedAnew(t *testing.T) {
 	}
 }
 
-func TestKeyringRefusesAmbiguousIDs(t *testing.T) {
+func TestKeyringRejectsAmbiguousIDs(t *testing.T) {
 	if _, err := NewKeyring(testKey("a", 1), testKey("a", 2)); err == nil {
 		t.Error("two keys under one id")
 	}

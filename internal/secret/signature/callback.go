@@ -12,22 +12,21 @@ import (
 	"time"
 )
 
-// CallbackAlgorithm is the name of the contract's callback signature, as the
-// record's signatureAlgorithm and the header's prefix spell it.
+// CallbackAlgorithm is the name of the contract's callback signature, as in the record's
+// signatureAlgorithm and the header's prefix.
 const CallbackAlgorithm = "hmac-sha256-v1"
 
-// CallbackV1 is the value of X-Svc-Signature: "hmac-sha256-v1=" and the
-// lower-case hex HMAC-SHA256 of body under the UTF-8 bytes of secret.
+// CallbackV1 returns the value of X-Svc-Signature: "hmac-sha256-v1=" and the lower-case hex
+// HMAC-SHA256 of body. The key is the UTF-8 bytes of secret.
 func CallbackV1(secret string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
 	return CallbackAlgorithm + "=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// StandardWebhook is the value of webhook-signature for one delivery attempt:
-// "v1," and the base64 HMAC-SHA256 of ID.TIMESTAMP.BODY. A secret written
-// whsec_BASE64, as that standard hands them out, counts as the bytes it encodes;
-// any other secret as its UTF-8 bytes.
+// StandardWebhook returns the value of webhook-signature for one delivery attempt: "v1," and the
+// base64 HMAC-SHA256 of ID.TIMESTAMP.BODY. For a secret of the form whsec_BASE64, which that standard
+// uses, the key is the decoded bytes. Otherwise it is the secret's UTF-8 bytes.
 func StandardWebhook(secret, id string, at time.Time, body []byte) string {
 	mac := hmac.New(sha256.New, webhookKey(secret))
 	mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))
@@ -35,16 +34,16 @@ func StandardWebhook(secret, id string, at time.Time, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// ErrUnsigned says that a delivery carries no signature of the kind asked for.
-var ErrUnsigned = errors.New("there is no signature")
+// ErrUnsigned means that a delivery has no signature of the requested kind.
+var ErrUnsigned = errors.New("the signature is missing")
 
-// ErrMismatch says that a signature has the right form and is not that of these
-// bytes under this secret. Nobody can tell which of the two is another.
+// ErrMismatch means that a signature has the right form, but doesn't match these bytes and this
+// secret. It is impossible to know which of the two differs.
 var ErrMismatch = errors.New("it was made with another secret, or over other bytes")
 
-// CheckCallbackV1 judges values, all that a delivery has of X-Svc-Signature, as a
-// receiver does by contract 5.3: nil, ErrUnsigned, ErrMismatch, or what is wrong
-// with the form. The digests are compared in constant time.
+// CheckCallbackV1 checks values, which are all values of X-Svc-Signature in a delivery, as contract
+// 5.3 requires of a receiver. It returns nil, ErrUnsigned, ErrMismatch, or an error about the form.
+// The digests are compared in constant time.
 func CheckCallbackV1(secret string, values []string, body []byte) error {
 	const prefix = CallbackAlgorithm + "="
 	switch len(values) {
@@ -52,14 +51,14 @@ func CheckCallbackV1(secret string, values []string, body []byte) error {
 		return ErrUnsigned
 	case 1:
 	default:
-		return fmt.Errorf("it is there %d times", len(values))
+		return fmt.Errorf("it occurs %d times", len(values))
 	}
 	digest, ok := strings.CutPrefix(values[0], prefix)
 	switch {
 	case !ok:
-		return errors.New("it does not begin with " + prefix)
+		return errors.New("it does not start with " + prefix)
 	case len(digest) != hex.EncodedLen(sha256.Size) || !within(digest, lowerHex):
-		return errors.New("what follows " + prefix + " is not 64 lower-case hexadecimal digits")
+		return errors.New(prefix + " is not followed by 64 lower-case hexadecimal digits")
 	case !hmac.Equal([]byte(values[0]), []byte(CallbackV1(secret, body))):
 		return ErrMismatch
 	}
@@ -68,27 +67,26 @@ func CheckCallbackV1(secret string, values []string, body []byte) error {
 
 func lowerHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' }
 
-// WebhookTolerance is how far from the receiver's clock a delivery by Standard
-// Webhooks may have been signed.
+// WebhookTolerance is how far the timestamp of a Standard Webhooks delivery may differ from the
+// receiver's clock.
 const WebhookTolerance = 5 * time.Minute
 
-// Webhook is what a delivery has of the three headers of Standard Webhooks, each
-// with all of its values.
+// Webhook holds the three headers of Standard Webhooks in a delivery, with all their values.
 type Webhook struct {
 	ID        []string // webhook-id
 	Timestamp []string // webhook-timestamp
 	Signature []string // webhook-signature
 }
 
-// Check judges a delivery with this body at now: nil when one of its signatures is
-// right and made within WebhookTolerance, otherwise ErrUnsigned (none of the three
-// headers is there), ErrMismatch, or what is wrong with one of them.
+// Check checks a delivery with this body at now. It returns nil if one of its signatures is right and
+// was made within WebhookTolerance. Otherwise it returns ErrUnsigned (all three headers are missing),
+// ErrMismatch, or an error about one of the headers.
 func (h Webhook) Check(secret string, body []byte, now time.Time) error {
 	if len(h.ID)+len(h.Timestamp)+len(h.Signature) == 0 {
 		return ErrUnsigned
 	}
 	if len(h.ID) != 1 || h.ID[0] == "" || len(h.Timestamp) != 1 || len(h.Signature) != 1 {
-		return errors.New("webhook-id, webhook-timestamp and webhook-signature must each be there once")
+		return errors.New("webhook-id, webhook-timestamp and webhook-signature must each occur once")
 	}
 	seconds, err := strconv.ParseUint(h.Timestamp[0], 10, 40)
 	if err != nil || strconv.FormatUint(seconds, 10) != h.Timestamp[0] {
@@ -97,9 +95,9 @@ func (h Webhook) Check(secret string, body []byte, now time.Time) error {
 	at := time.Unix(int64(seconds), 0)
 	switch age := now.Sub(at); {
 	case age > WebhookTolerance:
-		return fmt.Errorf("webhook-timestamp is %v ago, more than %v", age.Truncate(time.Second), WebhookTolerance)
+		return fmt.Errorf("webhook-timestamp is %v in the past, more than %v", age.Truncate(time.Second), WebhookTolerance)
 	case -age > WebhookTolerance:
-		return fmt.Errorf("webhook-timestamp is %v ahead, more than %v", -age.Truncate(time.Second), WebhookTolerance)
+		return fmt.Errorf("webhook-timestamp is %v in the future, more than %v", -age.Truncate(time.Second), WebhookTolerance)
 	}
 	want := []byte(StandardWebhook(secret, h.ID[0], at, body))
 	right := false
@@ -112,8 +110,8 @@ func (h Webhook) Check(secret string, body []byte, now time.Time) error {
 	return nil
 }
 
-// webhookKey returns the HMAC key of a secret. A secret that CheckSecret rejects, stored before
-// it was checked, counts as its UTF-8 bytes.
+// webhookKey returns the HMAC key of a secret. For a secret that CheckSecret rejects, but that was
+// stored before the check existed, it returns the UTF-8 bytes.
 func webhookKey(secret string) []byte {
 	if key, err := decodeSecret(secret); err == nil && key != nil {
 		return key
@@ -121,15 +119,15 @@ func webhookKey(secret string) []byte {
 	return []byte(secret)
 }
 
-// CheckSecret checks the form of a secret. It returns an error if the secret starts with whsec_
-// but no base64 follows: implementations of Standard Webhooks disagree on the key of such a
-// secret, or cannot read it. The error does not show the secret.
+// CheckSecret checks the form of a secret. It returns an error for a secret that starts with whsec_
+// without being followed by base64, because implementations of Standard Webhooks disagree on its key
+// or can't read it. The error doesn't contain the secret.
 func CheckSecret(secret string) error {
 	_, err := decodeSecret(secret)
 	return err
 }
 
-// decodeSecret returns the bytes that a secret written whsec_BASE64 encodes, nil for any other
+// decodeSecret returns the decoded bytes of a secret of the form whsec_BASE64, and nil for any other
 // secret.
 func decodeSecret(secret string) ([]byte, error) {
 	encoded, ok := strings.CutPrefix(secret, "whsec_")
@@ -138,7 +136,7 @@ func decodeSecret(secret string) ([]byte, error) {
 	}
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil || len(key) == 0 || strings.ContainsAny(encoded, "\r\n") {
-		return nil, errors.New("starts with whsec_, so standard base64 with padding must follow, as Standard Webhooks defines it")
+		return nil, errors.New("starts with whsec_, so it must continue with standard base64 with padding, as Standard Webhooks defines it")
 	}
 	return key, nil
 }

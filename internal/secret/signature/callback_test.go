@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-func TestACallbackIsJudgedByTheContractsOneSpelling(t *testing.T) {
+func TestACallbackSignatureHasOneSpelling(t *testing.T) {
 	t.Parallel()
 	const secret = "correct-horse-battery"
 	body := []byte(`{"id":"x"}`)
@@ -19,14 +19,14 @@ func TestACallbackIsJudgedByTheContractsOneSpelling(t *testing.T) {
 	for name, c := range map[string]struct {
 		values []string
 		body   string
-		want   string // "" = right
+		want   string // "" if it is valid
 	}{
 		"right":                  {[]string{right}, string(body), ""},
 		"none":                   {nil, string(body), signature.ErrUnsigned.Error()},
-		"empty":                  {[]string{""}, string(body), "does not begin with hmac-sha256-v1="},
-		"twice":                  {[]string{right, right}, string(body), "there 2 times"},
-		"another algorithm":      {[]string{strings.Replace(right, "v1", "v2", 1)}, string(body), "does not begin with"},
-		"the digest alone":       {[]string{strings.TrimPrefix(right, "hmac-sha256-v1=")}, string(body), "does not begin with"},
+		"empty":                  {[]string{""}, string(body), "does not start with hmac-sha256-v1="},
+		"twice":                  {[]string{right, right}, string(body), "occurs 2 times"},
+		"another algorithm":      {[]string{strings.Replace(right, "v1", "v2", 1)}, string(body), "does not start with"},
+		"the digest alone":       {[]string{strings.TrimPrefix(right, "hmac-sha256-v1=")}, string(body), "does not start with"},
 		"upper-case digits":      {[]string{"hmac-sha256-v1=" + strings.ToUpper(strings.TrimPrefix(right, "hmac-sha256-v1="))}, string(body), "lower-case"},
 		"a digit short":          {[]string{right[:len(right)-1]}, string(body), "64 lower-case"},
 		"a blank behind":         {[]string{right + " "}, string(body), "64 lower-case"},
@@ -41,12 +41,12 @@ func TestACallbackIsJudgedByTheContractsOneSpelling(t *testing.T) {
 		case err != nil && !strings.Contains(err.Error(), c.want):
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		case err != nil && strings.Contains(err.Error(), "horse"):
-			t.Errorf("%s: it shows the secret: %v", name, err)
+			t.Errorf("%s: the error contains the secret: %v", name, err)
 		}
 	}
 }
 
-func TestAStandardWebhookIsRightForFiveMinutesEitherWay(t *testing.T) {
+func TestAStandardWebhookIsValidWithinFiveMinutes(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1795256130, 0)
 	body := []byte(`{"x":1}`)
@@ -65,17 +65,17 @@ func TestAStandardWebhookIsRightForFiveMinutesEitherWay(t *testing.T) {
 		}
 		for name, c := range map[string]struct {
 			headers signature.Webhook
-			want    string // "" = right
+			want    string // "" if it is valid
 		}{
 			"right":               {made("a", now), ""},
 			"five minutes old":    {made("a", now.Add(-5*time.Minute)), ""},
-			"older":               {made("a", now.Add(-301*time.Second)), "webhook-timestamp is 5m1s ago, more than 5m0s"},
+			"older":               {made("a", now.Add(-301*time.Second)), "webhook-timestamp is 5m1s in the past, more than 5m0s"},
 			"five minutes ahead":  {made("a", now.Add(5*time.Minute)), ""},
-			"further ahead":       {made("a", now.Add(301*time.Second)), "webhook-timestamp is 5m1s ahead"},
+			"further ahead":       {made("a", now.Add(301*time.Second)), "webhook-timestamp is 5m1s in the future"},
 			"nothing":             {signature.Webhook{}, signature.ErrUnsigned.Error()},
-			"no signature":        {with(func(h *signature.Webhook) { h.Signature = nil }), "must each be there once"},
-			"two times":           {with(func(h *signature.Webhook) { h.Timestamp = append(h.Timestamp, h.Timestamp[0]) }), "must each be there once"},
-			"an empty id":         {with(func(h *signature.Webhook) { h.ID[0] = "" }), "must each be there once"},
+			"no signature":        {with(func(h *signature.Webhook) { h.Signature = nil }), "must each occur once"},
+			"two times":           {with(func(h *signature.Webhook) { h.Timestamp = append(h.Timestamp, h.Timestamp[0]) }), "must each occur once"},
+			"an empty id":         {with(func(h *signature.Webhook) { h.ID[0] = "" }), "must each occur once"},
 			"another id":          {with(func(h *signature.Webhook) { h.ID[0] = "b" }), signature.ErrMismatch.Error()},
 			"a time with zeros":   {with(func(h *signature.Webhook) { h.Timestamp[0] = "0" + h.Timestamp[0] }), "not a whole number of seconds"},
 			"a time with a sign":  {with(func(h *signature.Webhook) { h.Timestamp[0] = "+" + h.Timestamp[0] }), "not a whole number of seconds"},

@@ -9,8 +9,8 @@ import (
 	"fmt"
 )
 
-// GenerateKey makes a key pair. The private half comes as PKCS#8 DER, whose last
-// 32 bytes are the seed (contract 2.6); in base64 that is an apiSecret.
+// GenerateKey generates a key pair. The private key is returned as PKCS#8 DER, whose last 32 bytes are
+// the seed (contract 2.6). Encoded in base64, it is an apiSecret.
 func GenerateKey() (public ed25519.PublicKey, pkcs8 []byte, err error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -23,12 +23,12 @@ func GenerateKey() (public ed25519.PublicKey, pkcs8 []byte, err error) {
 	return public, pkcs8, nil
 }
 
-// EncodeSecret is the text of an apiSecret: standard base64 of the PKCS#8 DER.
+// EncodeSecret returns the apiSecret for a private key: the standard base64 of its PKCS#8 DER.
 func EncodeSecret(pkcs8 []byte) string {
 	return base64.StdEncoding.EncodeToString(pkcs8)
 }
 
-// ParseSecret reads an apiSecret. Its errors never hold the secret.
+// ParseSecret parses an apiSecret. Its errors never contain the secret.
 func ParseSecret(apiSecret string) (ed25519.PrivateKey, error) {
 	der, err := base64.StdEncoding.DecodeString(apiSecret)
 	if err != nil {

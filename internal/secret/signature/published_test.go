@@ -9,8 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-// The vectors that users test their signers by hold here: over the body as it is sent, and,
-// where they are refused, over its compact form too.
+// The published vectors hold over the body as sent. Where they are refused, they also are over its
+// compact form.
 func TestAU01ThePublishedVectorsHold(t *testing.T) {
 	var kit struct {
 		APISecret         string
@@ -33,7 +33,7 @@ func TestAU01ThePublishedVectorsHold(t *testing.T) {
 			return err == nil && signature.Signable(r.Method, r.Path, r.Timestamp) &&
 				(signature.Verify(public, asSent, sig) || signature.Verify(public, compact, sig))
 		}
-		t.Errorf("there is no request %q", name)
+		t.Errorf("the request %q is missing", name)
 		return false
 	}
 	for _, r := range kit.Requests {
@@ -47,6 +47,6 @@ func TestAU01ThePublishedVectorsHold(t *testing.T) {
 		}
 	}
 	if len(kit.Requests) < 30 || len(kit.RefusedSignatures) < 5 || len(kit.RefusedMessages) < 5 {
-		t.Error("vectors.json is not whole")
+		t.Error("vectors.json is incomplete")
 	}
 }

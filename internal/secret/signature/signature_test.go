@@ -20,8 +20,8 @@ func TestAU03OneFlippedBitIsRefused(t *testing.T) {
 	if !signature.Verify(public, message, sig) {
 		t.Fatal("the untouched request is refused")
 	}
-	// The message is method, path, query, timestamp and body in a row, so a flip
-	// anywhere in it covers each of them; the signature is the last part.
+	// The message is method, path, query, timestamp and body in a row, so flips anywhere in it cover
+	// each of them. The signature is the last part.
 	for range flips {
 		m, s := bytes.Clone(message), bytes.Clone(sig)
 		if at := random.IntN(len(m) + len(s)); at < len(m) {
@@ -35,7 +35,7 @@ func TestAU03OneFlippedBitIsRefused(t *testing.T) {
 	}
 }
 
-func TestAU07OnlyOneSpellingOfASignatureIsRead(t *testing.T) {
+func TestAU07ASignatureHasOnlyOneSpelling(t *testing.T) {
 	public, private := keyPair(t)
 	message := signature.Message("GET", "/v1/sdk/components", "1795257600", nil)
 	sig := signature.Sign(private, message)
@@ -81,7 +81,7 @@ func TestAU07OnlyOneSpellingOfASignatureIsRead(t *testing.T) {
 	}
 }
 
-func TestVerifyTakesNoKeyOfAnotherLength(t *testing.T) {
+func TestVerifyRejectsKeysOfAnotherLength(t *testing.T) {
 	for _, size := range []int{0, 31, 33, 64} {
 		if signature.Verify(make(ed25519.PublicKey, size), []byte("m"), make([]byte, 64)) {
 			t.Errorf("a key of %d bytes verified", size)
@@ -111,7 +111,7 @@ func TestAU15SecretIsPKCS8WithTheSeedAtItsEnd(t *testing.T) {
 	}
 }
 
-func TestSignableRefusesWhatCouldShiftTheBorders(t *testing.T) {
+func TestSignableRejectsAmbiguousParts(t *testing.T) {
 	cases := []struct {
 		method, target, timestamp string
 		want                      bool
@@ -150,7 +150,7 @@ func FuzzAU17DifferentRequestsHaveDifferentMessages(f *testing.F) {
 		sameBody := bytes.Equal(b1, b2) || len(b1) == 0 && string(b2) == "{}" || len(b2) == 0 && string(b1) == "{}"
 		same := m1 == m2 && t1 == t2 && s1 == s2 && sameBody
 		if bytes.Equal(first, second) != same {
-			t.Errorf("%q and %q: one message = %v", first, second, !same)
+			t.Errorf("%q and %q: the messages are equal: %v", first, second, !same)
 		}
 	})
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-// given is testdata/requests.json; how it and the vectors were made stands in
-// the scripts beside it.
+// given is testdata/requests.json. The scripts next to it made this file and the vectors.
 type given struct {
 	APISecret string    `json:"apiSecret"`
 	Requests  []request `json:"requests"`
@@ -98,7 +97,7 @@ func TestAU05SamplesAreSignedOverTheirCompactForm(t *testing.T) {
 		}
 		raw := signature.Message(r.Method, r.Target, r.Timestamp, []byte(r.Body))
 		if signature.Verify(public, raw, sig) {
-			t.Errorf("%s: the spaced bytes verify although the compact ones were signed", r.Name)
+			t.Errorf("%s: the spaced bytes verify although the compact bytes were signed", r.Name)
 		}
 		compact := signature.Message(r.Method, r.Target, r.Timestamp, []byte(r.SignedBody))
 		if !signature.Verify(public, compact, sig) {

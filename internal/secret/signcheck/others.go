@@ -11,16 +11,16 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// Other is a message that a signer makes which is wrong in one way.
+// Other is a message of a signer with one mistake.
 type Other struct {
 	Finding
 
 	Message []byte
 }
 
-// Others lists the messages of the usual mistakes, none of them twice and none of those
-// that are right: over the body as it is sent, and over it without white space. host is
-// that of the service, as the caller calls it.
+// Others returns the messages of the usual mistakes, without duplicates and without the two right
+// messages (over the body as sent, and over its compact form). host is that of the service, as the
+// caller calls it.
 func Others(r Request, host string) []Other {
 	c := collection{request: r, compact: strictjson.Compact(r.Body), seen: map[string]bool{}}
 	if len(c.compact) == 0 {
@@ -46,7 +46,7 @@ type collection struct {
 	list    []Other
 }
 
-// add notes a message, unless it is there.
+// add adds a message, unless it was added before.
 func (c *collection) add(finding Finding, message string) {
 	if !c.seen[message] {
 		c.seen[message] = true
@@ -88,8 +88,8 @@ func (c *collection) paths(host string) {
 	}
 }
 
-// orders are the other orders of a query of two or three parameters. More are not tried:
-// there are many, and a program that has them in one by chance has it in another next time.
+// orders returns the other orders of a query with two or three parameters. More aren't tried, because
+// there are many, and a program with a random order has another one next time.
 func orders(query string) []string {
 	switch p := strings.Split(query, "&"); len(p) {
 	case 2:
@@ -151,7 +151,7 @@ func (c *collection) bodies() {
 	}
 }
 
-// wholes are the messages that are wrong as a whole.
+// wholes adds the messages with a mistake that affects all parts.
 func (c *collection) wholes() {
 	r := c.request
 	c.add(MethodCase.Found(), join("|", strings.ToLower(r.Method), r.Target, r.Timestamp, string(c.compact)))
@@ -173,7 +173,7 @@ func (c *collection) wholes() {
 	}
 }
 
-// latin1 is a text in ISO 8859-1, if it can be and is another one there.
+// latin1 returns text in ISO 8859-1, if that is possible and differs from UTF-8.
 func latin1(text string) (narrow string, ok bool) {
 	var out bytes.Buffer
 	for _, r := range text {

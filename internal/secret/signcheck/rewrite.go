@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// A body of more than maxRead is not written anew, which takes by far the longest of all
-// that is tried, and what becomes larger than maxRewritten by indentation is left out.
+// Rewriting a body takes by far the longest of all attempts. So bodies of more than maxRead are not
+// rewritten, and indented forms of more than maxRewritten are omitted.
 const (
 	maxRead      = 16 << 10
 	maxRewritten = 64 << 10
@@ -21,14 +21,14 @@ const (
 
 // style is how a serializer writes JSON.
 type style struct {
-	said                 string // of it, in the finding; "" where only escapes differ
+	said                 string // description in the finding; "" if only escapes differ
 	comma, colon, indent string
 	sorted               bool
-	number               func(json.Number) string // nil: as they are
-	ascii, html, slash   bool                     // what is escaped beyond what JSON demands
+	number               func(json.Number) string // nil: unchanged
+	ascii, html, slash   bool                     // what is escaped in addition to what JSON requires
 }
 
-// styles lists the serializers that are used most, those first that change least.
+// styles are the most common serializers, those with the fewest changes first.
 var styles = []style{
 	{comma: ",", colon: ":"},
 	{comma: ",", colon: ":", ascii: true},
@@ -58,8 +58,8 @@ type rewriting struct {
 	text string
 }
 
-// rewritten is the body as other serializers write it; nothing, if it is too large or not
-// the JSON that Weft takes.
+// rewritten returns the body as other serializers write it. It returns nil for a body that is too large
+// or that Weft doesn't accept.
 func rewritten(body []byte) []rewriting {
 	if len(body) > maxRead || strictjson.Check(body) != nil {
 		return nil
@@ -93,7 +93,7 @@ type (
 	}
 )
 
-// parse reads a value with the order of its keys and its numbers as they are.
+// parse decodes a value and keeps the order of its keys and the form of its numbers.
 func parse(decoder *json.Decoder) (any, error) {
 	token, err := decoder.Token()
 	delimiter, opens := token.(json.Delim)
@@ -203,11 +203,11 @@ func (w *writer) text(text string) {
 	w.out.WriteByte('"')
 }
 
-// inJavaScript is a number as JSON.stringify writes it after JSON.parse.
+// inJavaScript formats a number like JSON.stringify after JSON.parse.
 func inJavaScript(n json.Number) string {
 	f, err := n.Float64()
 	if err != nil {
-		return "null" // what infinity becomes
+		return "null" // like infinity
 	}
 	if f == 0 {
 		return "0"
@@ -219,8 +219,7 @@ func inJavaScript(n json.Number) string {
 	return string(text)
 }
 
-// inPython is a number as json.dumps writes it after json.loads: integers as they are,
-// anything else as repr has it.
+// inPython formats a number like json.dumps after json.loads: integers unchanged, others like repr.
 func inPython(n json.Number) string {
 	f, err := n.Float64()
 	switch {

@@ -2,8 +2,7 @@
 // instead of a plain refusal.
 //
 // It reports what is wrong in the parts of a request, and computes the messages that clients with
-// common bugs would sign. It is pure and knows no keys. The one invariant: its result follows from
-// the request alone, so it reveals nothing of a key.
+// common bugs would sign. Its result depends on the request only, so it reveals nothing about a key.
 package signcheck
 
 import (
@@ -15,7 +14,7 @@ import (
 // Code is the stable name of a mistake.
 type Code string
 
-// The mistakes that are known.
+// The known mistakes.
 const (
 	MethodCase Code = "method_not_upper_case"
 
@@ -59,77 +58,77 @@ const (
 )
 
 var texts = map[Code]string{
-	MethodCase: "The method is not upper-case letters. It is signed as it is sent: GET, POST, PUT, DELETE.",
+	MethodCase: "The method is not in upper-case letters. Sign it as it is sent: GET, POST, PUT, DELETE.",
 
 	PathQuery:    "The path was signed without its query. Everything after the host is signed, as it stands on the request line.",
-	PathHost:     "The path has the scheme or the host in it. What is signed begins with the slash after the host.",
-	PathSlash:    "The path does not begin with a slash.",
+	PathHost:     "The path contains the scheme or the host. What is signed starts with the slash after the host.",
+	PathSlash:    "The path does not start with a slash.",
 	PathEnd:      "The path was signed with a slash at its end and sent without it, or the other way round.",
-	PathFragment: "The path has a fragment, which is never sent: what follows # is not signed.",
-	PathRaw:      "The path has characters that cannot stand on a request line. Your HTTP library sends them percent-encoded; sign what it sends.",
+	PathFragment: "The path has a fragment, which is never sent. Don't sign what follows #.",
+	PathRaw:      "The path has characters that are not allowed on a request line. Your HTTP library sends them percent-encoded. Sign what it sends.",
 	PathEncoding: "The path was signed with other percent-encodings, or its query in another order, than it was sent. Build it once, sign that text and send that very text.",
-	PathPrefix:   "The path was signed without its beginning, as it follows some base URL. Everything after the host is signed, /v1/sdk included.",
+	PathPrefix:   "The path was signed without its start, relative to some base URL. Everything after the host is signed, including /v1/sdk.",
 	PathPrefixed: "The path has a prefix before /v1/. A proxy that publishes Weft below that prefix removes it, so the prefix is sent but not signed. Sign the path from /v1/ on.",
 
-	TimeMilliseconds: "The timestamp is in milliseconds. It is whole seconds since 1970, 10 digits long; both the header and the message have it so.",
-	TimeMalformed:    "The timestamp is not whole seconds since 1970 in decimal digits, without sign, fraction, blanks or leading zeros.",
-	TimeExpired:      "By now the timestamp is more than 30 seconds old, for which a request is refused. If you sent it when it was new, this is no cause.",
-	TimeAhead:        "The timestamp is ahead of the server's clock, for which a request is refused. Set your clock by NTP, or round down.",
+	TimeMilliseconds: "The timestamp is in milliseconds. It must be in whole seconds since 1970, 10 digits long, both in the header and in the message.",
+	TimeMalformed:    "The timestamp is not in whole seconds since 1970 in decimal digits, without sign, fraction, blanks or leading zeros.",
+	TimeExpired:      "The timestamp is now more than 30 seconds old. Such requests are refused. If it was new when you sent the request, this is not the cause.",
+	TimeAhead:        "The timestamp is ahead of the server's clock. Such requests are refused. Set your clock by NTP, or round down.",
 
-	BodyLineEnd: "The message was signed with a line end at its end, as echo adds one, or without the one that the body is sent with. Sign just the bytes that are sent: printf %s and echo -n add none.",
+	BodyLineEnd: "The message was signed with a line end that the sent body doesn't have (echo adds one), or without one that it has. Sign exactly the bytes that are sent. printf %s and echo -n add no line end.",
 	BodyLeftOut: "The message was signed without the body. Its fourth part is the body as it is sent.",
-	BodyEmpty:   "The empty body was not signed as the two characters {}. They are signed for every request without a body, also for GET; they are not sent.",
-	BodyString:  "What was signed is the body turned into a text by the language, or put into quotation marks, and not its JSON.",
+	BodyEmpty:   "The empty body was not signed as the two characters {}. Sign {} for every request without a body, also for GET, but don't send it.",
+	BodyString:  "The signed body is a string conversion of your programming language, or is in quotation marks. Sign the JSON that is sent.",
 
-	Separators: "The parts were joined otherwise than by a bar each, without blanks: METHOD|PATH|TIMESTAMP|BODY.",
-	Order:      "The parts were signed in another order. It is METHOD|PATH|TIMESTAMP|BODY.",
-	Hashed:     "The message was hashed before it was signed. Ed25519 takes the message itself.",
+	Separators: "The parts were not joined with a bar each, without blanks: METHOD|PATH|TIMESTAMP|BODY.",
+	Order:      "The parts were signed in another order. The right one is METHOD|PATH|TIMESTAMP|BODY.",
+	Hashed:     "The message was hashed before it was signed. Ed25519 needs the message itself.",
 	NotUTF8:    "The message was not encoded as UTF-8.",
 
-	SignatureURL:       "The signature is in the URL-safe alphabet of base64. The standard one is taken, with + and / and with padding.",
-	SignatureUnpadded:  "The signature lacks the padding of base64: it ends with two signs of equality and is 88 characters long.",
-	SignatureHex:       "The signature is in hexadecimal digits. Standard base64 with padding is taken.",
-	SignatureSpace:     "The signature has blanks or line ends in it or around it. base64 -w0 and similar leave them out.",
-	SignatureLength:    "The signature is not 64 bytes long, so it is not one of Ed25519. One of 32 bytes is an HMAC or a hash, one of 88 was encoded in base64 twice.",
+	SignatureURL:       "The signature is in the URL-safe alphabet of base64. Use the standard alphabet, with + and / and with padding.",
+	SignatureUnpadded:  "The signature lacks the padding of base64. It must end with == and be 88 characters long.",
+	SignatureHex:       "The signature is in hexadecimal digits. Use standard base64 with padding.",
+	SignatureSpace:     "The signature contains blanks or line ends, or is surrounded by them. Use base64 -w0 or similar.",
+	SignatureLength:    "The signature is not 64 bytes long, so it is not an Ed25519 signature. A signature of 32 bytes is an HMAC or a hash. One of 88 bytes was encoded in base64 twice.",
 	SignatureMalformed: "The signature is not standard base64 with padding: 88 characters, without quotation marks and without a prefix.",
 
-	KeyForm: "An API key begins with ws_ and has no blanks. This is something else, such as the id of a key or of a workspace.",
-	WrongKey: "No usual mistake gives this signature under this API key. Compare message, byte by byte, with what you signed, " +
+	KeyForm: "An API key starts with ws_ and has no blanks. This is something else, such as the ID of a key or of a workspace.",
+	WrongKey: "No usual mistake explains this signature under this API key. Compare message, byte by byte, with what you signed, " +
 		"or send the SHA-256 of that as messageSha256. If they are equal, " + theKey,
-	OtherMessage: "messageSha256 is neither the hash of the message nor that of a message which one of the usual mistakes gives. Compare message with yours, byte by byte.",
+	OtherMessage: "messageSha256 is neither the hash of the message, nor that of a message with one of the usual mistakes. Compare message with yours, byte by byte.",
 }
 
-const theKey = "it is the key or the secret: the API key is unknown or was revoked, or the secret is that of another key, or it is read in another way. " +
-	"apiSecret is base64 of 48 bytes, a private key in PKCS#8; their last 32 are the seed. The text itself is no key, nor are the first 32 bytes."
+const theKey = "the API key or the secret is wrong: the API key is unknown or was revoked, or the secret belongs to another key, or your program decodes it wrongly. " +
+	"apiSecret is base64 of 48 bytes, a private key in PKCS#8. Their last 32 bytes are the seed. The base64 itself is not a key, nor are the first 32 bytes."
 
-// TheKey is WrongKey where the right message is said to have been signed.
+// TheKey returns WrongKey for a signature over the right message.
 func TheKey() Finding {
-	return Finding{Code: WrongKey, Text: "By messageSha256 the right message was signed, so " + theKey}
+	return Finding{Code: WrongKey, Text: "According to messageSha256 the right message was signed, so " + theKey}
 }
 
-// Finding is one thing that is wrong, or may be.
+// Finding is a mistake, or a possible mistake.
 type Finding struct {
 	Code    Code
-	Certain bool // it stands there; else it fits, as other things may
+	Certain bool // false if something else may also explain the signature
 	Text    string
 }
 
-// Found is a finding that is certain.
+// Found returns a certain finding.
 func (c Code) Found() Finding { return Finding{Code: c, Certain: true, Text: texts[c]} }
 
-// Possible is a finding that is not.
+// Possible returns a finding that isn't certain.
 func (c Code) Possible() Finding { return Finding{Code: c, Text: texts[c]} }
 
-// Request is the parts of a message, as the server would see them.
+// Request holds the parts of a message, as the server would see them.
 type Request struct {
 	Method, Target, Timestamp string
 	Body                      []byte
-	// Prefix is what the path had before its /v1/, which a proxy may have removed.
+	// Prefix is the part of the path before /v1/, which a proxy may have removed.
 	Prefix string
 }
 
-// Read takes the parts as somebody wrote them down, and gives those that an HTTP library
-// makes of them and sends, with what was wrong.
+// Read corrects the parts of a request to what an HTTP library would send, and returns them with the
+// mistakes.
 func Read(method, path, timestamp string, body []byte) (Request, []Finding) {
 	var found []Finding
 	r := Request{Method: strings.ToUpper(method), Timestamp: timestamp, Body: body}
@@ -181,7 +180,7 @@ func cutPrefix(target string) (prefix, rest string) {
 	return target[:at], target[at:]
 }
 
-// encode writes what cannot stand on a request line, and the bar, percent-encoded.
+// encode percent-encodes the bar and the characters that aren't allowed on a request line.
 func encode(path string) string {
 	var out strings.Builder
 	for i := range len(path) {
@@ -194,15 +193,15 @@ func encode(path string) string {
 	return out.String()
 }
 
-// Secret says whether a text is an apiSecret, in base64, as PEM, in hexadecimal digits or
-// as its bytes, or holds one.
+// Secret reports whether a string is or contains an apiSecret: in base64, as PEM, in hexadecimal
+// digits or as bytes.
 func Secret(text string) bool {
-	const bytes, encoded = "\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70", "MC4CAQAwBQYDK2Vw" // what each begins with
+	const bytes, encoded = "\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70", "MC4CAQAwBQYDK2Vw" // the prefix of every secret
 	return strings.Contains(text, encoded) || strings.Contains(text, "PRIVATE KEY") || strings.Contains(text, bytes) ||
 		strings.Contains(strings.ToLower(text), hex.EncodeToString([]byte(bytes)))
 }
 
-// ReadKey says what can be seen to be wrong with an API key, whoever's it is.
+// ReadKey returns the mistakes that are visible in an API key itself.
 func ReadKey(text string) []Finding {
 	if strings.HasPrefix(text, "ws_") && !strings.ContainsAny(text, " \t\r\n") {
 		return nil
@@ -210,8 +209,8 @@ func ReadKey(text string) []Finding {
 	return []Finding{KeyForm.Found()}
 }
 
-// ReadSignature reads a signature in whatever form somebody may have written it, and says
-// in which. Nothing is read of one that is not 64 bytes long.
+// ReadSignature decodes a signature in any form, and returns the mistakes in its form. It returns
+// no bytes for a signature that isn't 64 bytes long.
 func ReadSignature(text string) (sig []byte, found []Finding) {
 	const size = 64
 	plain := strings.Join(strings.Fields(text), "")

@@ -24,8 +24,7 @@ func hashed(text string) string {
 	return string(sum[:])
 }
 
-// Each message is what a signer of that mistake makes, written out by hand or by the
-// serializer that is named.
+// Each message is that of a signer with the mistake, written by hand or by the serializer named.
 func TestTheUsualMistakesAreKnown(t *testing.T) {
 	get := signcheck.Request{Method: "GET", Target: listing, Timestamp: at}
 	post := signcheck.Request{Method: "POST", Target: "/v1/sdk/components", Timestamp: at, Body: []byte(sent)}
@@ -87,28 +86,28 @@ func TestTheUsualMistakesAreKnown(t *testing.T) {
 			i := slices.IndexFunc(others, func(o signcheck.Other) bool { return string(o.Message) == c.message })
 			switch {
 			case c.want == "" && i >= 0 && c.name != "the line end that was sent":
-				t.Errorf("it is told as %s", others[i].Code)
+				t.Errorf("it is found as %s", others[i].Code)
 			case c.want != "" && i < 0:
-				t.Error("it is not known")
+				t.Error("it is not found")
 			case c.want != "" && (others[i].Code != c.want || !others[i].Certain || others[i].Text == ""):
-				t.Errorf("it is told as %+v", others[i].Finding)
+				t.Errorf("it is found as %+v", others[i].Finding)
 			}
 		})
 	}
 }
 
-// A body in its compact form has the same message as with white space: that is no mistake.
-func TestWhatIsRightIsNoMistake(t *testing.T) {
+// A body with white space has the same message as in its compact form, which is right too.
+func TestRightMessagesAreNotMistakes(t *testing.T) {
 	r := signcheck.Request{Method: "POST", Target: "/v1/sdk/components", Timestamp: at, Body: []byte("{\n  \"a\": 1\n}")}
 	seen := map[string]bool{}
 	for _, other := range signcheck.Others(r, "weft.example") {
 		for _, right := range []string{`{"a":1}`, "{\n  \"a\": 1\n}"} {
 			if string(other.Message) == "POST|/v1/sdk/components|"+at+"|"+right {
-				t.Errorf("%s is told as %s", right, other.Code)
+				t.Errorf("%s is reported as %s", right, other.Code)
 			}
 		}
 		if seen[string(other.Message)] {
-			t.Errorf("%q is there twice", other.Message)
+			t.Errorf("%q occurs twice", other.Message)
 		}
 		seen[string(other.Message)] = true
 	}
@@ -119,13 +118,13 @@ func codes(found []signcheck.Finding) string {
 	for _, f := range found {
 		all = append(all, string(f.Code))
 		if f.Text == "" || !f.Certain {
-			all = append(all, "without a text")
+			all = append(all, "no text")
 		}
 	}
 	return strings.Join(all, " ")
 }
 
-func TestReadMakesTheRequestThatIsSent(t *testing.T) {
+func TestReadReturnsTheRequestAsSent(t *testing.T) {
 	for _, c := range []struct{ method, path, timestamp, sent, found string }{
 		{"GET", "/v1/sdk/components?limit=1", at, "GET /v1/sdk/components?limit=1", ""},
 		{"get", "/a", at, "GET /a", "method_not_upper_case"},
@@ -196,7 +195,7 @@ func TestSignaturesAreReadInEveryForm(t *testing.T) {
 	}
 }
 
-func TestSecretsAreKnown(t *testing.T) {
+func TestSecretsAreRecognised(t *testing.T) {
 	const secret = "MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 	der, err := base64.StdEncoding.DecodeString(secret)
 	if err != nil {
@@ -212,7 +211,7 @@ func TestSecretsAreKnown(t *testing.T) {
 	}
 }
 
-func TestAnAPIKeyIsKnownByItsForm(t *testing.T) {
+func TestAPIKeysAreRecognisedByTheirForm(t *testing.T) {
 	for text, want := range map[string]string{
 		"ws_4f1n9ZrT0b6yKqE2": "", "": "api_key_malformed", "01a2008b-1ca7-71e9-9654-0113709b637e": "api_key_malformed", "ws_a\n": "api_key_malformed", "Ws_a": "api_key_malformed",
 	} {
@@ -222,7 +221,7 @@ func TestAnAPIKeyIsKnownByItsForm(t *testing.T) {
 	}
 }
 
-// What somebody sends neither takes the process down nor grows beyond bounds.
+// No input makes the process panic, or grows beyond the limits.
 func FuzzOthers(f *testing.F) {
 	f.Add("GET", listing, at, []byte(sent))
 	f.Add("", "", "", []byte(nil))
@@ -243,7 +242,7 @@ func FuzzOthers(f *testing.F) {
 	})
 }
 
-// The largest body that is taken, in its worst form: lists in lists, of many elements.
+// The largest accepted body in its worst form: nested lists with many elements.
 func TestDeepBodiesStayWithinTheirBounds(t *testing.T) {
 	body := strings.Repeat("[", 60) + strings.TrimSuffix(strings.Repeat("0,", 8_000), ",") + strings.Repeat("]", 60)
 	total := 0

@@ -7,7 +7,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// At is New with a clock.
+// At returns a vault with the given clock.
 func At(conn postgres.DB, ring *seal.Keyring, now func() time.Time) *Vault {
 	v := New(conn, ring)
 	v.now = now

@@ -1,10 +1,9 @@
-// Package vault encrypts the secret values of rows that never change again, such as outputs and
-// the inputs of runs, so that a new master key doesn't have to rewrite them.
+// Package vault encrypts the secret values of rows that never change again, such as outputs and the
+// inputs of runs, so that a new master key doesn't have to rewrite them.
 //
 // Each value is sealed, for the row and field where it was created, under a key of its workspace,
-// and that key under the master key. A change of the master key rewrites one row per workspace.
-// The package does not know which values are secret. The one invariant: a key is committed before
-// anything is sealed under it.
+// which is sealed under the master key. A change of the master key rewrites one row per workspace. The
+// package doesn't know which values are secret. A key is committed before anything is sealed under it.
 package vault
 
 import (
@@ -25,23 +24,23 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// Field is which of the values of a row it is. Fields are stored data: they never change.
+// Field names a value of a row. Fields are stored, so their names never change.
 type Field string
 
 // The fields.
 const (
-	Output Field = "output" // of an execution, of a stage that is none, or of a run
+	Output Field = "output" // of an execution, of a stage without an execution, or of a run
 	Items  Field = "items"  // of a loop
 	Input  Field = "input"  // of a run
 	Body   Field = "body"   // of a callback
 	State  Field = "state"  // of an execution that waits
 )
 
-// Signal is the field of a run that holds what the signal of that name brought.
+// Signal returns the field of a run for the payload of the signal with this name.
 func Signal(name string) Field { return Field("signal " + name) }
 
-// Place is where a value was made: a stage that took it over from elsewhere keeps it as it
-// was sealed there.
+// Place is where a value was created. A stage that takes over a value from elsewhere keeps it sealed
+// for its original place.
 type Place struct {
 	WorkspaceID uuid.UUID
 	Row         uuid.UUID // of the execution, the run or the stage
@@ -52,15 +51,15 @@ func (p Place) aad() seal.AAD {
 	return seal.AAD{WorkspaceID: p.WorkspaceID, Table: "outputs", Row: p.Row.String(), Field: string(p.Field)}
 }
 
-// KeyAt names where the sealed key of a workspace belongs.
+// KeyAt returns the AAD of the sealed key of a workspace.
 func KeyAt(workspaceID, id uuid.UUID) seal.AAD {
 	return seal.AAD{WorkspaceID: workspaceID, Table: "output_keys", Row: id.String(), Field: "sealed"}
 }
 
-// maxKeys bounds the keys that a process holds open.
+// maxKeys bounds the cached keys.
 const maxKeys = 10_000
 
-// Vault seals and opens. It is safe for concurrent use. A nil one opens what is not sealed.
+// Vault seals and opens values. It is safe for concurrent use. A nil Vault opens values that aren't sealed.
 type Vault struct {
 	conn postgres.DB
 	ring *seal.Keyring
@@ -68,38 +67,38 @@ type Vault struct {
 
 	mu      sync.Mutex
 	keys    map[keyOf]*seal.Keyring
-	current map[uuid.UUID]current // of workspaces, to seal under
+	current map[uuid.UUID]current // the sealing keys of workspaces
 }
 
-// current is a key to seal under, for as long as the database need not be asked whether it
-// still has it: a standby that takes over may lack the last writes.
+// current is a cached key for sealing. After keyTTL the database must confirm that it still has the
+// key, because a standby that takes over may lack the last writes.
 type current struct {
 	ring  *seal.Keyring
 	until time.Time
 }
 
-const believed = time.Minute
+const keyTTL = time.Minute
 
 type keyOf struct{ workspaceID, id uuid.UUID }
 
-// New makes a vault by connections that see all workspaces. It takes one beside that of a
-// caller's transaction, for the first value of a workspace.
+// New returns a vault with connections that see all workspaces. For the first value of a workspace it
+// needs a connection in addition to that of the caller's transaction.
 func New(conn postgres.DB, ring *seal.Keyring) *Vault {
 	return &Vault{conn: conn, ring: ring, now: time.Now, keys: map[keyOf]*seal.Keyring{}, current: map[uuid.UUID]current{}}
 }
 
-// mark begins a sealed value in a column of JSON. No other does: the character U+0000 is in
-// nothing that is accepted (decisions 1.9), nor in what a component may give.
+// mark is the prefix of sealed values in a JSON column. No other value has it: the character U+0000 is
+// rejected in requests (decisions 1.9) and in outputs of components.
 const mark = `"\u0000`
 
-// Sealed reports whether a stored value is sealed: by the mark, and where it is stored as
-// bytes by a first byte with which no JSON begins.
+// Sealed reports whether a stored value is sealed: it starts with mark, or, in a column of bytes, with
+// a byte that can't start JSON.
 func Sealed(stored []byte) bool {
 	return len(stored) > 0 && (stored[0] == 1 || bytes.HasPrefix(stored, []byte(mark)))
 }
 
-// SealJSON is the stored form of a secret value, a JSON text. Errors are the database's, and
-// UNAVAILABLE where this process lacks the master key of the workspace's key.
+// SealJSON returns the stored form of a secret value, which is a JSON string. It returns errors of the
+// database, and UNAVAILABLE if this process lacks the master key of the workspace's key.
 func (v *Vault) SealJSON(ctx context.Context, at Place, value json.RawMessage) (json.RawMessage, error) {
 	sealed, err := v.Seal(ctx, at, value)
 	if err != nil {
@@ -110,8 +109,8 @@ func (v *Vault) SealJSON(ctx context.Context, at Place, value json.RawMessage) (
 	return append(text, '"'), nil
 }
 
-// OpenJSON is the reverse of SealJSON, and gives what is not sealed as it is. Errors are
-// those of Open.
+// OpenJSON is the reverse of SealJSON. It returns values that aren't sealed unchanged. Errors are those
+// of Open.
 func (v *Vault) OpenJSON(ctx context.Context, at Place, stored json.RawMessage) (json.RawMessage, error) {
 	if !Sealed(stored) {
 		return stored, nil
@@ -123,7 +122,7 @@ func (v *Vault) OpenJSON(ctx context.Context, at Place, stored json.RawMessage) 
 	return v.open(ctx, at, sealed)
 }
 
-// Seal is SealJSON for what is stored as bytes.
+// Seal is SealJSON for a column of bytes.
 func (v *Vault) Seal(ctx context.Context, at Place, plain []byte) ([]byte, error) {
 	ring, err := v.primary(ctx, at.WorkspaceID)
 	if err != nil {
@@ -132,9 +131,9 @@ func (v *Vault) Seal(ctx context.Context, at Place, plain []byte) ([]byte, error
 	return ring.Seal(plain, at.aad())
 }
 
-// Open is the reverse of Seal, and gives what is not sealed as it is. Errors are the
-// database's, UNAVAILABLE where this process lacks the master key, and what the value's not
-// being that of this place makes of it.
+// Open is the reverse of Seal. It returns values that aren't sealed unchanged. It returns errors of the
+// database, UNAVAILABLE if this process lacks the master key, and seal.ErrUnsealable for a value that
+// belongs to another place.
 func (v *Vault) Open(ctx context.Context, at Place, stored []byte) ([]byte, error) {
 	if !Sealed(stored) {
 		return stored, nil
@@ -159,8 +158,8 @@ func (v *Vault) open(ctx context.Context, at Place, sealed []byte) ([]byte, erro
 	return plain, nil
 }
 
-// primary is the key of a workspace that belongs to the ring's primary master key, made if
-// there is none yet.
+// primary returns the key of a workspace under the primary master key, and creates the key if the
+// workspace has no such key yet.
 func (v *Vault) primary(ctx context.Context, workspaceID uuid.UUID) (*seal.Keyring, error) {
 	v.mu.Lock()
 	known, asked := v.current[workspaceID], v.now()
@@ -178,7 +177,7 @@ func (v *Vault) primary(ctx context.Context, workspaceID uuid.UUID) (*seal.Keyri
 	if err != nil {
 		return nil, fmt.Errorf("read the key of a workspace: %w", err)
 	}
-	ring, err := v.opened(keyOf{workspaceID, row.ID}, row.Sealed)
+	ring, err := v.openKey(keyOf{workspaceID, row.ID}, row.Sealed)
 	if err != nil {
 		return nil, err
 	}
@@ -187,18 +186,18 @@ func (v *Vault) primary(ctx context.Context, workspaceID uuid.UUID) (*seal.Keyri
 	if len(v.current) >= maxKeys {
 		clear(v.current)
 	}
-	v.current[workspaceID] = current{ring, asked.Add(believed)}
+	v.current[workspaceID] = current{ring, asked.Add(keyTTL)}
 	return ring, nil
 }
 
 func (v *Vault) mint(ctx context.Context, of db.OutputKeyOfParams) error {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return fmt.Errorf("make key id: %w", err)
+		return fmt.Errorf("generate key ID: %w", err)
 	}
 	var secret [32]byte
 	if _, err := rand.Read(secret[:]); err != nil {
-		return fmt.Errorf("make key: %w", err)
+		return fmt.Errorf("generate key: %w", err)
 	}
 	sealed, err := v.ring.Seal(secret[:], KeyAt(of.WorkspaceID, id))
 	if err != nil {
@@ -207,7 +206,7 @@ func (v *Vault) mint(ctx context.Context, of db.OutputKeyOfParams) error {
 	return db.New().OutputKeyInsert(ctx, v.conn, db.OutputKeyInsertParams{WorkspaceID: of.WorkspaceID, ID: id, Master: of.Master, Sealed: sealed})
 }
 
-// key is one of a workspace's keys.
+// key returns one of a workspace's keys.
 func (v *Vault) key(ctx context.Context, of keyOf) (*seal.Keyring, error) {
 	v.mu.Lock()
 	ring := v.keys[of]
@@ -222,11 +221,11 @@ func (v *Vault) key(ctx context.Context, of keyOf) (*seal.Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read a key of a workspace: %w", err)
 	}
-	return v.opened(of, sealed)
+	return v.openKey(of, sealed)
 }
 
-// opened opens a stored key and holds it.
-func (v *Vault) opened(of keyOf, sealed []byte) (*seal.Keyring, error) {
+// openKey opens a stored key and caches it.
+func (v *Vault) openKey(of keyOf, sealed []byte) (*seal.Keyring, error) {
 	if !v.ring.Holds(sealed) {
 		return nil, &fault.Error{
 			Code: fault.Unavailable, Message: "An output cannot be read here: this process was not given the master key that it is sealed under.", RetryAfter: 5 * time.Second,

@@ -34,7 +34,7 @@ func ring(t *testing.T, seeds ...byte) *seal.Keyring {
 	return r
 }
 
-// system is a pool of the role that the vault has, and two workspaces.
+// system returns a pool with the role of the vault, and two workspaces.
 func system(t *testing.T) (pool *pgxpool.Pool, one, two uuid.UUID) {
 	t.Helper()
 	dsn := pgtest.DSN(t)
@@ -66,7 +66,7 @@ func TestMT06ASecretOutputOpensOnlyInItsPlace(t *testing.T) {
 	at := vault.Place{WorkspaceID: one, Row: uuid.New(), Field: vault.Output}
 	stored, err := v.SealJSON(t.Context(), at, json.RawMessage(secret))
 	if err != nil || !vault.Sealed(stored) || !json.Valid(stored) || strings.Contains(string(stored), "house") {
-		t.Fatalf("it is stored as %s, %v", stored, err)
+		t.Fatalf("the value is stored as %s, %v", stored, err)
 	}
 	for name, v := range map[string]*vault.Vault{"the same process": v, "another": vault.New(pool, ring(t, 1)), "one with more keys": vault.New(pool, ring(t, 2, 1))} {
 		if plain, err := v.OpenJSON(t.Context(), at, stored); err != nil || string(plain) != secret {
@@ -88,8 +88,8 @@ func TestMT06ASecretOutputOpensOnlyInItsPlace(t *testing.T) {
 	}
 }
 
-// Whatever an earlier version stored is given as it is, and asks the database nothing.
-func TestWhatIsNotSealedIsGivenAsItIs(t *testing.T) {
+// Values of an earlier version, which didn't seal, are returned unchanged and without a query.
+func TestUnsealedValuesAreReturnedUnchanged(t *testing.T) {
 	t.Parallel()
 	var none *vault.Vault
 	for _, stored := range []string{"", `{}`, secret, `[1,2]`, `null`, `"a text"`, `""`} {
@@ -102,8 +102,8 @@ func TestWhatIsNotSealedIsGivenAsItIs(t *testing.T) {
 	}
 }
 
-// A workspace has one key for each master key, however many processes make it at once, and
-// one that does not hold the master key says so.
+// A workspace has one key for each master key, however many processes create it at once. A process
+// without the master key returns UNAVAILABLE.
 func TestMT07AWorkspaceHasAKeyForEachMasterKey(t *testing.T) {
 	t.Parallel()
 	pool, one, _ := system(t)
@@ -141,10 +141,9 @@ func TestMT07AWorkspaceHasAKeyForEachMasterKey(t *testing.T) {
 	}
 }
 
-// A standby that takes over may lack the last writes, the key of a workspace among them.
-// Whoever remembers it seals under it for a minute at most: what is sealed then opens
-// elsewhere too.
-func TestMT07AKeyThatTheDatabaseHasForgottenIsMadeAnew(t *testing.T) {
+// A standby that takes over may lack the last writes, such as the key of a workspace. A process that
+// cached the key seals under it for at most a minute. Later values can be opened by all processes.
+func TestMT07AKeyThatTheDatabaseLostIsCreatedAgain(t *testing.T) {
 	t.Parallel()
 	pool, one, _ := system(t)
 	at := vault.Place{WorkspaceID: one, Row: uuid.New(), Field: vault.Output}
@@ -167,6 +166,6 @@ func TestMT07AKeyThatTheDatabaseHasForgottenIsMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	if plain, err := vault.New(pool, ring(t, 1)).Open(t.Context(), at, stored); err != nil || string(plain) != secret {
-		t.Errorf("elsewhere it opens as %s, %v", plain, err)
+		t.Errorf("in another process it opens as %s, %v", plain, err)
 	}
 }

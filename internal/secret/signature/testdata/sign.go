@@ -1,5 +1,5 @@
-// Signs requests.json with Go's standard library alone, without the package
-// under test: go run sign.go > vectors-go.json
+// This program signs requests.json with Go's standard library, without the package under test. Run it
+// with: go run sign.go > vectors-go.json
 package main
 
 import (
