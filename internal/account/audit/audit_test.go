@@ -164,7 +164,7 @@ func TestMT09EventsStayInTheirWorkspace(t *testing.T) {
 	}
 	for _, cursor := range []string{"?", "AAAA"} {
 		if _, err := s.book.List(t.Context(), s.a, 2, cursor); fault.CodeOf(err) != fault.InvalidInput {
-			t.Errorf("the cursor %q gave %v", cursor, err)
+			t.Errorf("the cursor %q: %v", cursor, err)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func TestHashingIsBounded(t *testing.T) {
 	}
 	group.Wait()
 	if int(most.Load()) > limit || busy.Load() != 20 {
-		t.Errorf("%d at once, want at most %d; %d were turned away, want 20", most.Load(), limit, busy.Load())
+		t.Errorf("%d at once, want at most %d; %d were refused, want 20", most.Load(), limit, busy.Load())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

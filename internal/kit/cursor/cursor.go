@@ -20,7 +20,7 @@ func Encode(place []byte) *string { return new(base64.RawURLEncoding.EncodeToStr
 func Decode(text string, size int) ([]byte, error) {
 	place, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(place) != size {
-		return nil, fault.Invalid("/query/cursor", "The cursor is not one that a page of this list gave out.")
+		return nil, fault.Invalid("/query/cursor", "The cursor is not valid for this list. Use the nextCursor of its last page, or leave it out.")
 	}
 	return place, nil
 }

@@ -137,14 +137,14 @@ func TestATenantWithoutASlotFailsAfterBusyPatience(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		begun := time.Now()
-		if err := b.acquire(t.Context(), class, "a"); !errors.Is(err, ErrBusy) || time.Since(begun) != busyPatience {
-			t.Errorf("%v after %s", err, time.Since(begun))
+		started := time.Now()
+		if err := b.acquire(t.Context(), class, "a"); !errors.Is(err, ErrBusy) || time.Since(started) != busyPatience {
+			t.Errorf("%v after %s", err, time.Since(started))
 		}
 		time.AfterFunc(time.Second, func() { b.release(class, "a") })
-		begun = time.Now()
-		if err := b.acquire(t.Context(), class, "a"); err != nil || time.Since(begun) != time.Second {
-			t.Errorf("%v after %s", err, time.Since(begun))
+		started = time.Now()
+		if err := b.acquire(t.Context(), class, "a"); err != nil || time.Since(started) != time.Second {
+			t.Errorf("%v after %s", err, time.Since(started))
 		}
 		for i := range 4 {
 			if err := b.acquire(t.Context(), class, strconv.Itoa(i)); err != nil {

@@ -173,7 +173,7 @@ func TestRowsMoveFromDefaultPartitionsToThoseOfTheirWeeks(t *testing.T) {
 	before := b.count(t, "partition_weeks")
 	b.keep(t, retention.Default)
 	if n := b.count(t, "partition_weeks"); n != before {
-		t.Errorf("another round made %d weeks of %d", n, before)
+		t.Errorf("another round changed the weeks from %[2]d to %[1]d", n, before)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestWeeksThatAreLiveQueuedOrYoungAreKept(t *testing.T) {
 		}
 	}
 	if n := b.keep(t, 10*day); n != want {
-		t.Fatalf("%d weeks went, want %d", n, want)
+		t.Fatalf("%d weeks were dropped, want %d", n, want)
 	}
 	if n := b.count(t, partition(weeks[5])); n != 21 {
 		t.Errorf("of the week with a live execution %d rows are left, want 21", n)

@@ -56,7 +56,7 @@ func TestAWeekWithALiveRunIsKeptAndLaterDroppedWhole(t *testing.T) {
 	b.keep(t, 10*day)
 	b.age(t, 11*day)
 	if n := b.keep(t, 10*day); n != 1 {
-		t.Errorf("%d weeks went, want the one in which no run lives", n)
+		t.Errorf("%d weeks were dropped, want only the one without live runs", n)
 	}
 	b.isGone(t, ended)
 	if n := b.count(t, partitionOf("workflow_runs", lives)); n != 21 {
@@ -67,11 +67,11 @@ func TestAWeekWithALiveRunIsKeptAndLaterDroppedWhole(t *testing.T) {
 	}
 	b.exec(t, "UPDATE workflow_runs SET status = 'CANCELED', cancel_requested_at = now(), cancel_mode = 'immediate', finished_at = now() WHERE finished_at IS NULL")
 	if n := b.keep(t, 10*day); n != 0 {
-		t.Errorf("%d weeks went as soon as their last run ended", n)
+		t.Errorf("%d weeks were dropped as soon as their last run ended", n)
 	}
 	b.age(t, 11*day)
 	if n := b.keep(t, retention.Least); n != 1 {
-		t.Errorf("%d weeks went after that run's time, want 1", n)
+		t.Errorf("%d weeks were dropped after that run's time, want 1", n)
 	}
 	b.isGone(t, lives)
 	for _, table := range []string{"workflow_runs", "run_stages", "run_events", "run_signals"} {

@@ -70,7 +70,7 @@ func TestTracingIsOffWithoutAnEndpoint(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, span := StartSpan(t.Context(), "x"); span.IsRecording() {
-		t.Error("a span is recorded for nobody")
+		t.Error("a span is recorded without an endpoint")
 	}
 }
 
@@ -78,7 +78,7 @@ func TestExportErrorsAreLoggedAtMostOnceAMinute(t *testing.T) {
 	var out bytes.Buffer
 	handler := &exportErrors{log: NewLogger(&out, slog.LevelInfo)}
 	for range 5 {
-		handler.Handle(errors.New("away"))
+		handler.Handle(errors.New("down"))
 	}
 	if lines := strings.Count(out.String(), "\n"); lines != 1 {
 		t.Errorf("%d lines", lines)

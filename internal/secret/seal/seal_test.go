@@ -115,14 +115,14 @@ func TestValuesAreResealed(t *testing.T) {
 		t.Fatalf("fingerprints %q", prints)
 	}
 	if bytes.HasPrefix(sealed, ring.Header()) {
-		t.Fatal("the old value begins like a new one")
+		t.Fatal("the old value starts like a new one")
 	}
 	renewed, err := ring.Reseal(sealed, place)
 	if err != nil || !bytes.HasPrefix(renewed, ring.Header()) {
-		t.Fatalf("sealed anew: %x, %v", renewed, err)
+		t.Fatalf("resealed: %x, %v", renewed, err)
 	}
 	if _, err := ring.Reseal(sealed, AAD{Table: "other"}); !errors.Is(err, ErrUnsealable) {
-		t.Fatalf("sealed anew in another place: %v", err)
+		t.Fatalf("resealed for another place: %v", err)
 	}
 	alone := testRing(t, fresh)
 	if plain, err := alone.Open(renewed, place); err != nil || string(plain) != "v" {

@@ -57,7 +57,7 @@ func (c *Catalog) Page(limit int, cursor string) (api.ComponentPage, error) {
 	if cursor != "" {
 		last, err := base64.RawURLEncoding.DecodeString(cursor)
 		if err != nil {
-			return api.ComponentPage{}, fault.Invalid("/query/cursor", "The cursor is not one that a page of this list gave out.")
+			return api.ComponentPage{}, fault.Invalid("/query/cursor", "The cursor is not valid for this list. Use the nextCursor of its last page, or leave it out.")
 		}
 		at, found := c.search(string(last))
 		if from = at; found {
