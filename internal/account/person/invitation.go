@@ -52,7 +52,7 @@ func (s *Service) Invite(ctx context.Context, actor Member, email string, role R
 func (s *Service) InviteAs(ctx context.Context, actor Member, id uuid.UUID, email string, role Role) (Invited, error) {
 	invitee := address(email)
 	if invitee == "" {
-		return Invited{}, fault.Invalid("/email", "this is not an e-mail address")
+		return Invited{}, fault.Invalid("/email", "this is not a valid e-mail address")
 	}
 	token, hash := newToken()
 	mailedToken, mailedHash := s.mailToken(actor.WorkspaceID, invitee)

@@ -117,7 +117,7 @@ func TestCallSaysWhatIsWrong(t *testing.T) {
 		want string
 	}{
 		{"problem", nil, "/input/data: is missing"},
-		{"not JSON", []string{"--input={a:1}"}, "--input: a member must begin"},
+		{"not JSON", []string{"--input={a:1}"}, "--input: a field must start"},
 		{"not an object", []string{"--config=[]"}, "must be a JSON object"},
 		{"no file", []string{"--input=@/nowhere.json"}, "no such file"},
 		{"long wait", []string{"--wait=16s"}, "--stream waits to the end"},

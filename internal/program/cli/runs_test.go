@@ -155,7 +155,7 @@ func TestWorkflowsAreRunByNameAndFromAFile(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"no name of a workflow":        {"run", "fan-out"},
-		"--input: a member must begin": {"run", workflowID, "--input={a:1}"},
+		"--input: a field must start": {"run", workflowID, "--input={a:1}"},
 		`"many" is no number`:          {"run", workflowID, "--max-credits=many"},
 		`"nonsense" is no id`:          {"watch", "nonsense"},
 		"at least 1":                   {"list", "--limit=0"},
