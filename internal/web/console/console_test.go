@@ -222,7 +222,7 @@ func TestAFormThatIsRefusedSaysWhy(t *testing.T) {
 		"bad workflow":     {"/api-keys", url.Values{"label": {"x"}, "workflows": {"\n\ny"}}, 400, "Line 3 of the workflows"},
 		"no such role":     {"/invitations", url.Values{"email": {"a@b.example"}, "role": {"king"}}, 400, "no such role"},
 		"no address":       {"/invitations", url.Values{"email": {"nobody"}, "role": {"viewer"}}, 400, "This is not a valid e-mail address."},
-		"a member already": {"/invitations", url.Values{"email": {email}, "role": {"viewer"}}, 409, "member already"},
+		"a member already": {"/invitations", url.Values{"email": {email}, "role": {"viewer"}}, 409, "already a member"},
 		"unknown member":   {"/members/" + uuid.Max.String() + "/remove", nil, 404, "no member with this id"},
 		"malformed member": {"/members/x/remove", nil, 404, "no member with this id"},
 		"unknown key":      {"/api-keys/" + uuid.Max.String() + "/revoke", nil, 404, "no API key with this id"},
@@ -295,7 +295,7 @@ func TestAFormThatIsSentAgainDoesNothing(t *testing.T) {
 		if status != 200 {
 			t.Fatalf("%s: %d %s", path, status, first)
 		}
-		if status, _, body := send(http.MethodPost, s.workspace+path, form); status != 409 || !strings.Contains(body, "done already") || strings.Contains(body, `class="once"`) {
+		if status, _, body := send(http.MethodPost, s.workspace+path, form); status != 409 || !strings.Contains(body, "was already created") || strings.Contains(body, `class="once"`) {
 			t.Errorf("%s again: %d", path, status)
 		}
 		return first
