@@ -85,7 +85,7 @@ func (w *watches) run(quit <-chan struct{}) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), watchEvery)
-		over, err := queries.APIKeyListOver(ctx, w.db, w.watched())
+		over, err := queries.APIKeyListInactive(ctx, w.db, w.watched())
 		cancel()
 		if err != nil {
 			continue // nothing can be revoked in a database that does not answer; the next look tells
@@ -97,7 +97,7 @@ func (w *watches) run(quit <-chan struct{}) {
 }
 
 // watched is the keys of open streams.
-func (w *watches) watched() (keys db.APIKeyListOverParams) {
+func (w *watches) watched() (keys db.APIKeyListInactiveParams) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key := range w.byKey {

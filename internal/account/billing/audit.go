@@ -95,7 +95,7 @@ func auditAll(ctx context.Context, conn postgres.DB, full bool) (broken []Drift,
 		}
 		p.After = ids[len(ids)-1]
 	}
-	err = db.New().InstallationAudited(ctx, conn, db.InstallationAuditedParams{Complete: failed == 0, Took: time.Since(began), Faults: int32(len(broken))})
+	err = db.New().InstallationRecordAudit(ctx, conn, db.InstallationRecordAuditParams{Complete: failed == 0, Took: time.Since(began), Faults: int32(len(broken))})
 	if err != nil {
 		err = fmt.Errorf("note the audit: %w", err)
 	}

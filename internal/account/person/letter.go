@@ -23,7 +23,7 @@ func (s *Service) mailToken(workspaceID uuid.UUID, email string) (token string, 
 // the server accepted it. A process that dies here leaves an invitation that was not mailed;
 // its inviter got no answer and makes another one.
 func (s *Service) mailInvitation(ctx context.Context, token string) bool {
-	invited, err := queries.InvitationFind(ctx, s.system, hashOf(token))
+	invited, err := queries.InvitationGetByToken(ctx, s.system, hashOf(token))
 	if err == nil {
 		err = s.mail.Send(ctx, invited.Email, fmt.Sprintf("Invitation to the workspace %s", invited.WorkspaceName), s.letter(invited, token))
 	}
@@ -35,7 +35,7 @@ func (s *Service) mailInvitation(ctx context.Context, token string) bool {
 
 // letter is the text of a mailed invitation. It quotes nothing that an inviter can choose
 // freely, such as their name, so that mails cannot carry messages from strangers.
-func (s *Service) letter(invited db.InvitationFindRow, token string) string {
+func (s *Service) letter(invited db.InvitationGetByTokenRow, token string) string {
 	by := "A member"
 	if invited.ByEmail != nil {
 		by = *invited.ByEmail

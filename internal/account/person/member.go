@@ -165,7 +165,7 @@ func (m Member) MayManage(ctx context.Context, tx pgx.Tx) error {
 // hold is the role that somebody has at this moment, and until tx ends; "" for who
 // is no member.
 func hold(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID) (Role, error) {
-	role, err := queries.MemberHold(ctx, tx, db.MemberHoldParams{WorkspaceID: workspaceID, UserID: userID})
+	role, err := queries.MemberGetForShare(ctx, tx, db.MemberGetForShareParams{WorkspaceID: workspaceID, UserID: userID})
 	if err != nil && !postgres.NotFound(err) {
 		return "", fmt.Errorf("lock member: %w", err)
 	}

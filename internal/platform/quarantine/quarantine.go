@@ -154,7 +154,7 @@ func (w *Watch) Look(ctx context.Context) error {
 func (w *Watch) moved(ctx context.Context, now db.InstallationGetRow) error {
 	switch {
 	case w.seen != nothing:
-		n, err := db.New().InstallationFollow(ctx, w.pool, db.InstallationFollowParams{Timeline: now.Timeline, Beat: now.Beat})
+		n, err := db.New().InstallationSetTimeline(ctx, w.pool, db.InstallationSetTimelineParams{Timeline: now.Timeline, Beat: now.Beat})
 		if err == nil && n > 0 {
 			w.log.WarnContext(ctx, "another server took over with all that this process has seen; work goes on", "timeline", now.TimelineNow)
 		}
@@ -172,7 +172,7 @@ func (w *Watch) moved(ctx context.Context, now db.InstallationGetRow) error {
 // changed that meanwhile: the next look judges then.
 func (w *Watch) begin(ctx context.Context, judged db.InstallationGetRow, reason string) error {
 	w.held.Store(true)
-	n, err := db.New().InstallationSuspect(ctx, w.pool, db.InstallationSuspectParams{
+	n, err := db.New().InstallationQuarantineUnchanged(ctx, w.pool, db.InstallationQuarantineUnchangedParams{
 		Reason: &reason, Place: judged.Place, Timeline: judged.Timeline, ReleasedAt: judged.ReleasedAt,
 	})
 	if err != nil {
@@ -237,7 +237,7 @@ func (w *Watch) read(ctx context.Context) (now db.InstallationGetRow, err error)
 func read(ctx context.Context, pool postgres.DB) (db.InstallationGetRow, error) {
 	now, err := db.New().InstallationGet(ctx, pool)
 	if postgres.NotFound(err) {
-		if err := db.New().InstallationEnter(ctx, pool); err != nil {
+		if err := db.New().InstallationInsert(ctx, pool); err != nil {
 			return now, fmt.Errorf("enter the installation: %w", err)
 		}
 		now, err = db.New().InstallationGet(ctx, pool)
